@@ -1,0 +1,34 @@
+//! Workload inputs: full-system instruction traces, their importers and exporters, and synthetic
+//! generators.
+//!
+//! ```text
+//!  capture ──▶ TraceWriter ──▶ .hwt file ──▶ TraceFile ──▶ Stream ─┐
+//!  ChampSim ─▶ import ────────────┘                                ├─▶ Source ──▶ chip
+//!  generator ──────────────────────────────────────────────────────┘
+//! ```
+//!
+//! A trace is a [`Program`] (static: blocks of decoded instructions, and the templates by which
+//! they were executed) and a stream of [`Item`]s (dynamic: which template, with which addresses,
+//! and the [`Event`]s between).
+
+mod decode;
+mod error;
+mod event;
+mod format;
+mod program;
+mod record;
+mod repeat;
+mod source;
+
+pub use decode::{decode_block, mnemonic};
+pub use error::{Problem, TraceError};
+pub use event::Event;
+pub use format::{
+    BlockDef, ChunkInfo, Code, CodeForm, DirectMap, Footer, Header, Load, LoadKind, Package,
+    RawAccess, ReadAt, SectionInfo, Stream, Summary, Totals, TraceFile, TraceWriter, WarmLine,
+    WarmSet, CHUNK_INSTRS, MAGIC, VERSION,
+};
+pub use program::{Block, BlockId, Program, Site, Template, TemplateId, GROUPS};
+pub use record::{Branch, Instr, InstrFlags, Kind, RegSet};
+pub use repeat::RepeatFold;
+pub use source::{Address, Item, Source};

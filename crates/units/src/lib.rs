@@ -1,0 +1,18 @@
+//! Quantities as types: time in integer picoseconds, energy in integer attojoules, clocks as exact
+//! fractions, and addresses that cannot be mixed up.
+//!
+//! Everything here is `no_std`, copyable and totally ordered, so that a simulation built on it is
+//! reproducible bit for bit: no floating-point number takes part in ordering events or in adding
+//! up energy. Floating point appears only in constructors (from a machine description) and in
+//! accessors for reports.
+#![no_std]
+
+mod address;
+mod clock;
+mod energy;
+mod time;
+
+pub use address::{Asid, LineAddr, PhysAddr, VirtAddr, LINE_BYTES, LINE_SHIFT, PAGE_SHIFT};
+pub use clock::{Clock, Cycle};
+pub use energy::{Energy, Power};
+pub use time::Time;
