@@ -1,0 +1,14 @@
+//! What every simulated world stands on: a totally ordered event queue, random streams that do not
+//! move when a component is added, a ledger that must balance, histograms, and run control.
+
+mod histogram;
+mod ledger;
+mod queue;
+mod random;
+mod run;
+
+pub use histogram::{Bucket, Histogram};
+pub use ledger::{Cause, Closed, ComponentId, Imbalance, Ledger, Meter, Mode, Row, RowKey, State};
+pub use queue::{Class, EventQueue};
+pub use random::{stream, Stream};
+pub use run::{Interrupted, RunControl};

@@ -1,0 +1,45 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Lets the outside watch a run and stop it.
+#[derive(Debug, Default)]
+pub struct RunControl {
+    stop: AtomicBool,
+    done: AtomicU64,
+}
+
+/// The run was asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+impl RunControl {
+    /// A run that nobody stops yet.
+    #[must_use]
+    pub const fn new() -> RunControl {
+        RunControl { stop: AtomicBool::new(false), done: AtomicU64::new(0) }
+    }
+
+    /// Asks the run to stop soon.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Units of work done so far (instructions, packets, requests).
+    #[must_use]
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// To be called by the world every now and then.
+    ///
+    /// # Errors
+    /// If the run shall stop.
+    pub fn report(&self, done: u64) -> Result<(), Interrupted> {
+        self.done.store(done, Ordering::Relaxed);
+        if self.stop.load(Ordering::Relaxed) {
+            Err(Interrupted)
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The baseline: a core that is never gated.
+
+use alloc::vec;
+
+use halfwink_units::Time;
+
+use super::{Action, Event};
+use crate::{Policy, Snapshot};
+
+/// Never gates.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AlwaysOn;
+
+impl Policy for AlwaysOn {
+    type Event = Event;
+    type Action = Action;
+
+    fn on_event(&mut self, _now: Time, _event: &Event) {}
+
+    fn on_timer(&mut self, _now: Time) {}
+
+    fn next_timer(&self) -> Option<Time> {
+        None
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        None
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        vec![]
+    }
+}

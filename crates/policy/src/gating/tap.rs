@@ -1,0 +1,200 @@
+//! TAP: gates for as long as the memory system promises that nothing will come (Strong 2013,
+//! Sec 2.3.4).
+//!
+//! Every cache that misses sends a token with the earliest time the next level could answer; the
+//! last level sends "unknown", and the memory controller follows with an estimate that is a lower
+//! bound. The core sleeps until just before the earliest of them, so it is never late.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use halfwink_units::{LineAddr, Time};
+
+use super::{Action, Bound, Costs, Event, Pending, Token};
+use crate::{Policy, Snapshot};
+
+/// One outstanding access: 1 valid + 64 address + 15 bound = 80 bits in hardware.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    line: LineAddr,
+    /// Earliest response; `None` while unknown.
+    earliest: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Running,
+    Stalled,
+    /// Gated, or on the way there.
+    Gated,
+    /// Told to wake, and not yet awake.
+    Waking,
+    /// Halted by the operating system, and gated.
+    Idle,
+}
+
+/// The token-based controller of one core.
+#[derive(Clone, Debug)]
+pub struct Tap {
+    costs: Costs,
+    /// Outstanding accesses: at most one per miss register of the level-1 caches.
+    table: Vec<Entry>,
+    capacity: usize,
+    state: State,
+    /// The pipeline waits for memory (it may do so through gating and waking).
+    stalled: bool,
+    /// Woken for this response: the core waits for it with its clock on.
+    no_gate_before: Time,
+    timer: Option<Time>,
+    pending: Pending,
+    /// Tokens that found the table full.
+    overflows: i64,
+    most_entries: usize,
+}
+
+impl Tap {
+    /// A controller with room for `entries` outstanding accesses.
+    #[must_use]
+    pub fn new(costs: Costs, entries: usize) -> Tap {
+        Tap {
+            costs,
+            table: Vec::with_capacity(entries),
+            capacity: entries,
+            state: State::Running,
+            stalled: false,
+            no_gate_before: Time::ZERO,
+            timer: None,
+            pending: None,
+            overflows: 0,
+            most_entries: 0,
+        }
+    }
+
+    fn token(&mut self, now: Time, token: &Token) {
+        let earliest = match token.bound {
+            Bound::Unknown => None,
+            Bound::NotBefore(span) | Bound::Eta(span) => Some(token.created + span),
+        };
+        if let Some(entry) = self.table.iter_mut().find(|e| e.line == token.line) {
+            entry.earliest = earliest;
+        } else if earliest.is_some_and(|at| at < now) {
+            // Stale: it promises nothing any more.
+        } else if self.table.len() < self.capacity {
+            self.table.push(Entry { line: token.line, earliest });
+            self.most_entries = self.most_entries.max(self.table.len());
+        } else {
+            self.overflows += 1;
+        }
+    }
+
+    fn earliest_known(&self) -> Option<Time> {
+        self.table.iter().filter_map(|e| e.earliest).min()
+    }
+
+    fn reevaluate(&mut self, now: Time) {
+        let known = self.earliest_known();
+        match self.state {
+            State::Stalled => {
+                let unknown = self.table.iter().any(|e| e.earliest.is_none());
+                let pays = match known {
+                    Some(at) => {
+                        self.costs.pays(at.saturating_sub(now)) && at >= self.no_gate_before
+                    }
+                    None => unknown,
+                };
+                if pays {
+                    self.state = State::Gated;
+                    self.pending = Some(Action::Gate);
+                    self.timer = known.map(|at| at - self.costs.lead());
+                }
+            }
+            State::Gated => self.sleep_until(now, known),
+            State::Running | State::Waking | State::Idle => {}
+        }
+    }
+
+    /// The earliest response decides when to wake; a new bound may be earlier or later.
+    fn sleep_until(&mut self, now: Time, known: Option<Time>) {
+        match known {
+            Some(at) if at.saturating_sub(self.costs.lead()) <= now => self.wake(now),
+            Some(at) => self.timer = Some(at - self.costs.lead()),
+            None => self.timer = None,
+        }
+    }
+
+    fn wake(&mut self, now: Time) {
+        self.state = State::Waking;
+        self.timer = None;
+        self.pending = Some(Action::Wake);
+        self.no_gate_before = now + self.costs.lead();
+    }
+}
+
+impl Policy for Tap {
+    type Event = Event;
+    type Action = Action;
+
+    fn on_event(&mut self, now: Time, event: &Event) {
+        match *event {
+            Event::Token(token) => {
+                self.token(now, &token);
+                self.reevaluate(now);
+            }
+            Event::Response { line } => {
+                self.table.retain(|e| e.line != line);
+                match self.state {
+                    // Never by design: every response has announced itself.
+                    State::Gated => self.wake(now),
+                    _ => self.reevaluate(now),
+                }
+            }
+            Event::StallBegin => {
+                self.stalled = true;
+                self.state = State::Stalled;
+                self.reevaluate(now);
+            }
+            Event::StallEnd { .. } => {
+                self.stalled = false;
+                self.state = State::Running;
+                self.timer = None;
+            }
+            Event::IdleBegin => {
+                self.state = State::Idle;
+                self.pending = Some(Action::Gate);
+            }
+            Event::IdleEnd { .. } => {
+                self.state = State::Waking;
+                self.pending = Some(Action::Wake);
+            }
+            Event::Awake => {
+                self.state = if self.stalled { State::Stalled } else { State::Running };
+            }
+        }
+    }
+
+    fn on_timer(&mut self, now: Time) {
+        self.timer = None;
+        if self.state == State::Gated {
+            self.wake(now);
+        }
+    }
+
+    fn next_timer(&self) -> Option<Time> {
+        self.timer
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.pending.take()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let unknown = self.table.iter().filter(|e| e.earliest.is_none()).count();
+        vec![
+            ("entries", self.table.len() as i64),
+            ("unknown", unknown as i64),
+            ("most_entries", self.most_entries as i64),
+            ("overflows", self.overflows),
+            ("gated", i64::from(matches!(self.state, State::Gated | State::Idle))),
+        ]
+    }
+}

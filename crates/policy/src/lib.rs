@@ -1,0 +1,80 @@
+//! Every decision about when to sleep and where to run, as a pure state machine.
+//!
+//! ```text
+//!              events, with their time
+//!   world  ───────────────────────────▶  policy
+//!          ◀───────────────────────────
+//!              actions, next timer
+//! ```
+//!
+//! A [`Policy`] has no clock, no I/O, no randomness of its own and no threads, and allocates
+//! nothing after construction. So the same object runs in a simulation and in a live program, and a
+//! recorded event log, replayed, gives the same actions.
+//!
+//! To add one: a file beside its family, a line in the registry of `halfwink-study`, a snapshot test
+//! of its decisions, a docs page.
+#![no_std]
+
+extern crate alloc;
+
+pub mod gating;
+mod log;
+
+pub use log::{drive, Decision, Entry, Logged};
+
+use alloc::vec::Vec;
+use halfwink_units::Time;
+
+/// A decision maker.
+///
+/// The world calls [`Policy::on_event`] and [`Policy::on_timer`] in the order of time, and after
+/// each call takes all actions with [`Policy::poll_action`], then asks for the next timer.
+pub trait Policy {
+    /// What the world can tell.
+    type Event;
+    /// What the policy can ask for.
+    type Action;
+
+    /// Something happened at `now`.
+    fn on_event(&mut self, now: Time, event: &Self::Event);
+
+    /// The time that [`Policy::next_timer`] named has come.
+    fn on_timer(&mut self, now: Time);
+
+    /// When to call [`Policy::on_timer`]; `None` for not at all. Asked again after every call.
+    fn next_timer(&self) -> Option<Time>;
+
+    /// The next action that the policy asks for.
+    fn poll_action(&mut self) -> Option<Self::Action>;
+
+    /// The state that decisions depend on, for logs and live views: names and numbers.
+    fn snapshot(&self) -> Snapshot;
+}
+
+/// Names and values of a policy's state.
+pub type Snapshot = Vec<(&'static str, i64)>;
+
+impl<P: Policy + ?Sized> Policy for alloc::boxed::Box<P> {
+    type Event = P::Event;
+    type Action = P::Action;
+
+    fn on_event(&mut self, now: Time, event: &Self::Event) {
+        (**self).on_event(now, event);
+    }
+
+    fn on_timer(&mut self, now: Time) {
+        (**self).on_timer(now);
+    }
+
+    fn next_timer(&self) -> Option<Time> {
+        (**self).next_timer()
+    }
+
+    fn poll_action(&mut self) -> Option<Self::Action> {
+        (**self).poll_action()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        (**self).snapshot()
+    }
+}

@@ -1,0 +1,250 @@
+//! Snapshots of what each gating policy decides in short scenarios. A changed decision shows up
+//! here as a changed line.
+
+use halfwink_policy::gating::{
+    Action, AlwaysOn, Bound, Costs, Event, Expectation, GatingPolicy, IdleGate, MapgCounter,
+    MapgParameters, Oracle, Tap, Token,
+};
+use halfwink_policy::{drive, Logged, Policy};
+use halfwink_units::{LineAddr, Time};
+
+/// In-order core (Strong 2013, Table 2.3): restore is 3 control cycles + 4 stages at 2 GHz.
+const IN_ORDER: Costs = Costs {
+    entry: Time(1_500),
+    break_even: Time(8_530),
+    wake_up: Time(8_060),
+    restore: Time(3_500),
+};
+
+/// EV6 core (Strong 2013, Table 2.3 and Sec 2.3.6).
+const EV6: Costs = Costs {
+    entry: Time(909),
+    break_even: Time(17_170),
+    wake_up: Time(10_200),
+    restore: Time(3_030),
+};
+
+const MAPG: MapgParameters =
+    MapgParameters { t_llc: Time(22_000), t_mem: Time(45_000), expectation: Expectation::Memory };
+
+fn ns(ns: f64) -> Time {
+    Time::from_ns(ns)
+}
+
+const A: LineAddr = LineAddr(0xa);
+const B: LineAddr = LineAddr(0xb);
+
+fn token(line: LineAddr, created: f64, bound: Bound) -> Event {
+    Event::Token(Token { line, created: ns(created), bound })
+}
+
+/// The tokens of an access at `at` that misses everywhere, and the stall it causes (times of
+/// Table 2.3: 0.5, 4.5, 17.5 ns to the levels; estimate 4.5 ns after the access reached memory).
+fn full_miss(line: LineAddr, at: f64, response: f64) -> Vec<(Time, Event)> {
+    vec![
+        (ns(at + 0.5), token(line, at + 0.5, Bound::NotBefore(ns(4.0)))),
+        (ns(at + 4.5), token(line, at + 4.5, Bound::NotBefore(ns(13.0)))),
+        (ns(at + 17.5), token(line, at + 17.5, Bound::Unknown)),
+        (ns(at + 26.5), token(line, at + 22.0, Bound::Eta(ns(response - at - 22.0)))),
+    ]
+}
+
+fn sorted(mut events: Vec<(Time, Event)>) -> Vec<(Time, Event)> {
+    events.sort_by_key(|&(at, _)| at);
+    events
+}
+
+fn decisions(
+    policy: &mut dyn Policy<Event = Event, Action = Action>,
+    events: Vec<(Time, Event)>,
+) -> String {
+    struct ByRef<'a>(&'a mut dyn Policy<Event = Event, Action = Action>);
+    impl Policy for ByRef<'_> {
+        type Event = Event;
+        type Action = Action;
+        fn on_event(&mut self, now: Time, event: &Event) {
+            self.0.on_event(now, event);
+        }
+        fn on_timer(&mut self, now: Time) {
+            self.0.on_timer(now);
+        }
+        fn next_timer(&self) -> Option<Time> {
+            self.0.next_timer()
+        }
+        fn poll_action(&mut self) -> Option<Action> {
+            self.0.poll_action()
+        }
+        fn snapshot(&self) -> halfwink_policy::Snapshot {
+            self.0.snapshot()
+        }
+    }
+    let asked = drive(&mut ByRef(policy), &sorted(events), Time::ns(1_000_000));
+    let mut text = String::new();
+    for decision in asked {
+        text += &format!("{:>8.2} {:?}\n", decision.at.as_ns(), decision.action);
+    }
+    text
+}
+
+#[test]
+fn tap_follows_the_published_timeline() {
+    // Strong 2013, Fig 2.11: request at 0 misses everywhere; the core stalls just after the second
+    // token, gates at the third, and wakes at 70 to be restored when the response comes at 81.
+    let mut events = full_miss(A, 0.0, 81.0);
+    events.push((ns(5.0), Event::StallBegin));
+    events.push((ns(81.0), Event::Response { line: A }));
+    events.push((ns(81.0), Event::StallEnd { began: ns(5.0) }));
+    let text = decisions(&mut Tap::new(IN_ORDER, 4), events);
+    insta::assert_snapshot!(text, @r"
+       17.50 Gate
+       69.44 Wake
+    ");
+}
+
+#[test]
+fn tap_wakes_for_the_earliest_of_two_responses() {
+    let mut events = full_miss(A, 0.0, 120.0);
+    events.extend(full_miss(B, 10.0, 100.0));
+    events.push((ns(11.0), Event::StallBegin));
+    events.push((ns(100.0), Event::Response { line: B }));
+    events.push((ns(100.0), Event::Awake));
+    events.push((ns(120.0), Event::Response { line: A }));
+    events.push((ns(120.0), Event::StallEnd { began: ns(11.0) }));
+    let text = decisions(&mut Tap::new(EV6, 20), events);
+    insta::assert_snapshot!(text, @r"
+       27.50 Gate
+       86.77 Wake
+    ");
+}
+
+#[test]
+fn tap_stays_on_when_something_will_come_too_soon() {
+    // A hit in the third level is on its way while another access is unknown.
+    let mut events = full_miss(A, 0.0, 81.0);
+    events.retain(|&(at, _)| at < ns(20.0));
+    events.push((ns(12.0), token(B, 12.0, Bound::NotBefore(ns(13.0)))));
+    events.push((ns(13.0), Event::StallBegin));
+    events.push((ns(25.0), Event::Response { line: B }));
+    let text = decisions(&mut Tap::new(EV6, 20), events);
+    // Only once B was answered does the unknown access allow gating.
+    insta::assert_snapshot!(text, @"   25.00 Gate");
+}
+
+#[test]
+fn tap_never_gates_an_l3_hit() {
+    let mut events = full_miss(A, 0.0, 81.0);
+    events.truncate(2);
+    events.push((ns(1.0), Event::StallBegin));
+    events.push((ns(17.5), Event::Response { line: A }));
+    events.push((ns(17.5), Event::StallEnd { began: ns(1.0) }));
+    insta::assert_snapshot!(decisions(&mut Tap::new(EV6, 20), events), @"");
+}
+
+#[test]
+fn mapg_learns_the_excess_and_backs_off_at_once() {
+    // Stalls of 95 ns (28 over 22 + 45), four times, then one of 70 and one of 20.
+    let mut events = Vec::new();
+    let mut start = 0.0;
+    for length in [95.0, 95.0, 95.0, 95.0, 70.0, 20.0] {
+        events.push((ns(start), Event::StallBegin));
+        events.push((ns(start + length), Event::Response { line: A }));
+        events.push((ns(start + length), Event::StallEnd { began: ns(start) }));
+        start += 1000.0;
+    }
+    let mut policy = MapgCounter::new(EV6, MAPG);
+    let text = decisions(&mut policy, events);
+    insta::assert_snapshot!(text, @r"
+       22.00 Gate
+       53.77 Wake
+     1022.00 Gate
+     1060.77 Wake
+     2022.00 Gate
+     2065.97 Wake
+     3022.00 Gate
+     3069.87 Wake
+     4022.00 Gate
+     4070.00 Wake
+    ");
+    assert_eq!(policy.snapshot()[0], ("delta_ps", 3_000));
+}
+
+#[test]
+fn mapg_expects_half_the_excess_under_the_other_reading() {
+    let parameters = MapgParameters { expectation: Expectation::MemoryAndDelta, ..MAPG };
+    let mut policy = MapgCounter::new(EV6, parameters);
+    let events = (0..200u32)
+        .flat_map(|n| {
+            let start = f64::from(n) * 1000.0;
+            [
+                (ns(start), Event::StallBegin),
+                (ns(start + 107.0), Event::StallEnd { began: ns(start) }),
+            ]
+        })
+        .collect();
+    decisions(&mut policy, events);
+    // The excess is 40 ns; 0.75 delta + 0.25 (40 - delta) settles at 20, less integer steps.
+    let delta = policy.snapshot()[0].1;
+    assert!((19_000..=20_000).contains(&delta), "{delta}");
+}
+
+#[test]
+fn the_oracle_gates_exactly_what_pays() {
+    let mut events = Vec::new();
+    for (start, length) in [(0.0, 31.0), (1000.0, 31.4), (2000.0, 81.0)] {
+        events.push((ns(start), Event::StallBegin));
+        events.push((ns(start + length), Event::StallEnd { began: ns(start) }));
+    }
+    let text = decisions(&mut Oracle::new(EV6), events);
+    // entry 0.909 + break-even 17.17 + wake-up 10.2 + restore 3.03 = 31.309 ns.
+    insta::assert_snapshot!(text, @r"
+     1031.40 Hindsight { gate: 1 us, wake: 1.01817 us }
+     2081.00 Hindsight { gate: 2 us, wake: 2.06777 us }
+    ");
+}
+
+#[test]
+fn a_halted_core_is_gated_by_all_but_always_on() {
+    let events =
+        || vec![(ns(100.0), Event::IdleBegin), (ns(9000.0), Event::IdleEnd { began: ns(100.0) })];
+    insta::assert_snapshot!(decisions(&mut AlwaysOn, events()), @"");
+    let gate_and_wake = decisions(&mut IdleGate::new(), events());
+    insta::assert_snapshot!(gate_and_wake, @r"
+      100.00 Gate
+     9000.00 Wake
+    ");
+    assert_eq!(decisions(&mut Tap::new(EV6, 20), events()), gate_and_wake);
+    assert_eq!(decisions(&mut MapgCounter::new(EV6, MAPG), events()), gate_and_wake);
+    insta::assert_snapshot!(decisions(&mut Oracle::new(EV6), events()), @" 9000.00 Hindsight { gate: 100 ns, wake: 8.98677 us }");
+}
+
+#[test]
+fn a_recorded_log_replays_to_the_same_actions() {
+    let build: [fn() -> GatingPolicy; 3] = [
+        || Box::new(Tap::new(EV6, 20)),
+        || Box::new(MapgCounter::new(EV6, MAPG)),
+        || Box::new(Oracle::new(EV6)),
+    ];
+    for make in build {
+        let mut events = full_miss(A, 0.0, 81.0);
+        events.push((ns(5.0), Event::StallBegin));
+        events.push((ns(81.0), Event::Response { line: A }));
+        events.push((ns(81.0), Event::StallEnd { began: ns(5.0) }));
+        let mut logged = Logged::new(make());
+        let first = drive(&mut logged, &events, Time::ns(1_000));
+        assert_eq!(logged.asked, first);
+        // Told the same again, timers included, a fresh policy asks the same.
+        let mut fresh = make();
+        let mut again = Vec::new();
+        for (at, entry) in &logged.told {
+            match entry {
+                halfwink_policy::Entry::Event(event) => fresh.on_event(*at, event),
+                halfwink_policy::Entry::Timer => fresh.on_timer(*at),
+            }
+            while let Some(action) = fresh.poll_action() {
+                again.push(halfwink_policy::Decision { at: *at, action });
+            }
+        }
+        assert_eq!(again, first);
+        assert!(!first.is_empty());
+    }
+}
