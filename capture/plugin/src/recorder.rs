@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From QEMU's callbacks to the trace: which instructions retired on the recorded CPU, when, and
+//! what happened between them.
+//!
+//! QEMU reports that a block *begins*; how far it came shows when the same CPU begins the next
+//! one. So each CPU has one block in flight, and what belongs behind it waits in `after`.
+
+use halfwink_trace::{Address, Event, RawAccess};
+use halfwink_units::{Asid, PhysAddr, VirtAddr};
+
+use crate::batch::{Batch, Item, Timed};
+use crate::block::{BlockInfo, Last};
+use crate::blocks::Blocks;
+use crate::clock::{Clock, Stamp};
+use crate::idt::Entry;
+use crate::report::RecorderReport;
+
+/// A batch is handed over when it holds so many items.
+const BATCH_ITEMS: usize = 1 << 16;
+/// Times are guessed when so many items wait for a reading of the clock.
+const OPEN_ITEMS: usize = 1 << 20;
+/// Kept examples of unexplained continuations.
+const EXAMPLES: usize = 10;
+
+/// A block that began to execute.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    block: u32,
+    count: u16,
+    /// Last instruction that was executed apart because it talked to a device.
+    io: Option<u16>,
+    /// It is already accounted for: it ended in `hlt`.
+    done: bool,
+    /// If it ends by reading the time: the count at that moment.
+    reads_time: Option<u64>,
+}
+
+/// What the recorder knows of a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cpu {
+    flight: Option<Flight>,
+    halted: bool,
+}
+
+/// What a callback found out by reading registers, at the start of a block.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Arrival {
+    /// The block is the handler of an interrupt or exception.
+    pub entry: Option<Entry>,
+    /// The instruction before read the time, and this is it.
+    pub time: Option<u64>,
+}
+
+/// Builds the trace.
+pub struct Recorder {
+    cpu: usize,
+    cpus: Vec<Cpu>,
+    clock: Clock,
+    batch: Batch,
+    /// Accesses in the batch before those of the block in flight.
+    accesses_before: usize,
+    /// Events behind the recorded CPU's block in flight.
+    after: Vec<Timed>,
+    halted_at: Option<Stamp>,
+    started: bool,
+    recorded: u64,
+    report: RecorderReport,
+    began: Option<std::time::Instant>,
+}
+
+impl Recorder {
+    /// A recorder for CPU number `cpu` of `cpus`.
+    #[must_use]
+    pub fn new(cpu: u32, cpus: u32) -> Recorder {
+        Recorder {
+            cpu: cpu as usize,
+            cpus: vec![Cpu::default(); cpus as usize],
+            clock: Clock::default(),
+            batch: Batch::default(),
+            accesses_before: 0,
+            after: Vec::new(),
+            halted_at: None,
+            started: false,
+            recorded: 0,
+            report: RecorderReport::default(),
+            began: None,
+        }
+    }
+
+    /// Instructions recorded so far, each iteration of a repeated one counted.
+    #[must_use]
+    pub fn recorded(&self) -> u64 {
+        self.recorded
+    }
+
+    /// True if this is the recorded CPU.
+    #[inline]
+    #[must_use]
+    pub fn records(&self, cpu: usize) -> bool {
+        cpu == self.cpu
+    }
+
+    /// The first thing that happens on the recorded CPU: its page tables are these.
+    pub fn start(&mut self, cr3: u64) {
+        self.started = true;
+        self.began = Some(std::time::Instant::now());
+        self.batch.event(Timed::Plain(Event::Cpu(self.cpu as u16)));
+        self.batch.event(Timed::Plain(Event::AddressSpace(asid_of(cr3))));
+        self.report.time_ns.0 = u64::MAX;
+    }
+
+    /// True once [`Recorder::start`] was called.
+    #[inline]
+    #[must_use]
+    pub fn is_started(&self) -> bool {
+        self.started
+    }
+
+    /// A block begins on a CPU.
+    #[inline]
+    pub fn block(&mut self, blocks: &mut Blocks, cpu: usize, block: u32, arrival: Arrival) {
+        let info = blocks.info(block);
+        let (pc, count, last) = (info.pc, info.count, info.last);
+        if let Some(time) = arrival.time {
+            self.read_time(cpu, time);
+        }
+        if let Some(flight) = self.cpus[cpu].flight.take() {
+            self.land(blocks, cpu, flight, pc, arrival.entry);
+        }
+        if self.cpus[cpu].halted {
+            self.wake(cpu);
+        }
+        if self.records(cpu) {
+            if let Some(entry) = arrival.entry {
+                self.batch.event(Timed::Plain(event_of(entry)));
+            }
+            self.clock.run(count.into());
+            self.accesses_before = self.batch.accesses.len();
+        } else {
+            self.other(count.into());
+        }
+        let reads_time = (last == Last::ReadsTime).then(|| self.clock.executed());
+        self.cpus[cpu].flight = Some(Flight { block, count, io: None, done: false, reads_time });
+    }
+
+    /// Instructions of a CPU that is not recorded.
+    fn other(&mut self, count: u64) {
+        self.report.other_instructions += count;
+        if self.started && !self.cpus[self.cpu].halted {
+            self.clock.steal(count);
+        } else {
+            self.clock.run(count);
+        }
+    }
+
+    /// The block in flight ended, and `pc` (or the handler `entry`) came next.
+    #[inline]
+    fn land(
+        &mut self,
+        blocks: &mut Blocks,
+        cpu: usize,
+        flight: Flight,
+        pc: u64,
+        entry: Option<Entry>,
+    ) {
+        let info = blocks.info(flight.block);
+        let retired = match entry {
+            Some(entry) => info.before_entry(entry, flight.io),
+            None => info.before_block(pc, flight.io),
+        };
+        let unexplained = !retired.explained;
+        if unexplained && self.records(cpu) {
+            self.unexplained(info, pc, entry);
+        }
+        if flight.done {
+            return;
+        }
+        self.settle(blocks, cpu, flight, retired.executed);
+    }
+
+    /// The block in flight is over after `executed` instructions.
+    #[inline]
+    fn settle(&mut self, blocks: &mut Blocks, cpu: usize, flight: Flight, executed: u16) {
+        let missing = flight.count - executed;
+        if missing > 0 {
+            self.clock.take_back(missing.into());
+        }
+        if !self.records(cpu) {
+            return;
+        }
+        if missing > 0 {
+            self.report.partial_runs += 1;
+            // What the instruction that did not retire had accessed already.
+            let kept = &self.batch.accesses[self.accesses_before..];
+            let keep = kept.iter().rposition(|a| a.instr < executed).map_or(0, |i| i + 1);
+            self.batch.accesses.truncate(self.accesses_before + keep);
+        }
+        let accesses = self.batch.accesses.len() - self.accesses_before;
+        if executed > 0 {
+            if let Some(definition) = blocks.take_definition(flight.block) {
+                self.batch.items.push(Item::Define);
+                self.batch.definitions.push((flight.block, definition));
+            }
+            self.recorded += u64::from(executed);
+            let (block, accesses) = (flight.block, accesses as u16);
+            self.batch.items.push(Item::Run { block, executed, accesses });
+        }
+        self.accesses_before = self.batch.accesses.len();
+        for event in self.after.drain(..) {
+            self.batch.event(event);
+        }
+    }
+
+    #[cold]
+    fn unexplained(&mut self, info: &BlockInfo, pc: u64, entry: Option<Entry>) {
+        self.report.unexplained += 1;
+        if self.report.examples.len() < EXAMPLES {
+            let end = info.end;
+            self.report.examples.push(match entry {
+                Some(Entry { vector, rip }) => {
+                    format!(
+                        "{:#x}..{end:#x} ({:?}), vector {vector} from {rip:#x}",
+                        info.pc, info.exit
+                    )
+                }
+                None => format!("{:#x}..{end:#x} ({:?}), then {pc:#x}", info.pc, info.exit),
+            });
+        }
+    }
+
+    /// An access of an instruction of a block, which need not be the one in flight.
+    #[inline]
+    pub fn access(
+        &mut self,
+        blocks: &Blocks,
+        block: u32,
+        instr: u16,
+        virt: u64,
+        place: (u8, bool, u64),
+    ) {
+        let Some(flight) = &mut self.cpus[self.cpu].flight else { return };
+        let mut instr = instr;
+        if flight.block != block {
+            // QEMU executes an instruction that talks to a device once more, alone, and reports
+            // nothing but its accesses.
+            let pc = blocks.info(block).pc;
+            let Some(within) = blocks.info(flight.block).index_of(pc) else { return };
+            if flight.io != Some(within) {
+                flight.io = Some(within);
+                let mine = &self.batch.accesses[self.accesses_before..];
+                let keep = mine.iter().rposition(|a| a.instr < within).map_or(0, |i| i + 1);
+                self.batch.accesses.truncate(self.accesses_before + keep);
+            }
+            instr = within;
+        }
+        let (size, write, phys) = place;
+        let address = Address { virt: VirtAddr(virt), phys: PhysAddr(phys) };
+        self.batch.accesses.push(RawAccess { instr, size, write, address });
+    }
+
+    /// A CPU executes `hlt`, the last instruction of its block in flight.
+    pub fn halt(&mut self, blocks: &mut Blocks, cpu: usize) {
+        let Some(flight) = self.cpus[cpu].flight else { return };
+        if flight.done {
+            return;
+        }
+        self.settle(blocks, cpu, flight, flight.count);
+        self.cpus[cpu].flight = Some(Flight { done: true, ..flight });
+        self.cpus[cpu].halted = true;
+        if self.records(cpu) {
+            self.halted_at = Some(self.clock.now());
+        }
+        if self.cpus.iter().all(|c| c.halted) {
+            self.clock.all_halted();
+        }
+    }
+
+    fn wake(&mut self, cpu: usize) {
+        self.cpus[cpu].halted = false;
+        if self.records(cpu) {
+            if let Some(from) = self.halted_at.take() {
+                self.batch.event(Timed::Idle(from, self.clock.now()));
+            }
+        }
+    }
+
+    fn read_time(&mut self, cpu: usize, time: u64) {
+        let read_at = self.cpus[cpu].flight.and_then(|f| f.reads_time);
+        if let Some(base) = read_at.and_then(|at| self.clock.read(time, at)) {
+            self.resolve(base);
+        }
+    }
+
+    fn resolve(&mut self, base: u64) {
+        self.batch.resolve(base);
+        for event in &mut self.after {
+            event.resolve(base);
+        }
+        if let Some(stamp) = &mut self.halted_at {
+            stamp.resolve(base);
+        }
+        if self.report.time_ns.0 == u64::MAX {
+            // The recording starts at an open time: this is the first one known.
+            self.report.time_ns.0 = self.clock.now().value - self.recorded_in_flight();
+        }
+    }
+
+    /// Instructions since the start, for the time at the start.
+    fn recorded_in_flight(&self) -> u64 {
+        let flight = self.cpus[self.cpu].flight.filter(|f| !f.done);
+        self.recorded + flight.map_or(0, |f| f.count.into())
+    }
+
+    /// An event of a CPU's block in flight, to stand behind that block. Events of other CPUs
+    /// stand behind the recorded CPU's block in flight.
+    pub fn event(&mut self, event: Timed) {
+        if !self.started {
+            return;
+        }
+        let in_flight = self.cpus[self.cpu].flight.is_some_and(|f| !f.done);
+        if in_flight {
+            self.after.push(event);
+        } else {
+            self.batch.event(event);
+        }
+    }
+
+    /// A request was sent, `lag` ns after it was due.
+    pub fn request_begins(&mut self, id: u64, lag: u64) {
+        let at = self.clock.ago(lag);
+        self.event(Timed::Begin(id, at));
+    }
+
+    /// A response is complete.
+    pub fn request_ends(&mut self, id: u64) {
+        let at = self.clock.now();
+        self.event(Timed::End(id, at));
+    }
+
+    /// A batch to hand over, if it is time.
+    #[inline]
+    pub fn take_batch(&mut self) -> Option<&mut Batch> {
+        if self.batch.items.len() < BATCH_ITEMS {
+            return None;
+        }
+        self.ready_batch()
+    }
+
+    #[cold]
+    fn ready_batch(&mut self) -> Option<&mut Batch> {
+        if self.batch.is_open() {
+            if self.batch.items.len() < OPEN_ITEMS {
+                return None;
+            }
+            self.report.guessed_times += 1;
+            self.batch.resolve(self.clock.give_up());
+        }
+        let in_flight = self.batch.accesses.len() > self.accesses_before;
+        if in_flight {
+            return None;
+        }
+        self.accesses_before = 0;
+        Some(&mut self.batch)
+    }
+
+    /// True unless an event waits for its time.
+    #[must_use]
+    pub fn may_stop(&self) -> bool {
+        !self.batch.is_open()
+    }
+
+    /// The recording is over: the last batch, and how it went.
+    pub fn finish(&mut self, reason: &'static str) -> (Batch, RecorderReport, &Clock) {
+        // Accesses of the block in flight belong to no run.
+        self.batch.accesses.truncate(self.accesses_before);
+        if self.batch.is_open() {
+            self.report.guessed_times += 1;
+            self.batch.resolve(self.clock.give_up());
+        }
+        self.report.time_ns.1 = self.clock.now().value;
+        self.report.reason = reason;
+        self.report.seconds = self.began.map_or(0.0, |t| t.elapsed().as_secs_f64());
+        (std::mem::take(&mut self.batch), std::mem::take(&mut self.report), &self.clock)
+    }
+}
+
+/// What the trace says of an entry.
+fn event_of(entry: Entry) -> Event {
+    let vector = entry.vector;
+    if entry.is_interrupt() {
+        Event::Interrupt { vector }
+    } else {
+        Event::Exception { vector }
+    }
+}
+
+/// The page number of the top page table, without the flags of CR3.
+#[must_use]
+pub fn asid_of(cr3: u64) -> Asid {
+    Asid(cr3 >> 12 & ((1 << 40) - 1))
+}

@@ -1,0 +1,36 @@
+"""Recording full-system traces of Linux services: boots a real Debian guest in QEMU.
+
+    from halfwink.capture import capture
+    capture("nginx", None, Path("nginx.hwt"), instructions=None, seed=1, time_limit_s=600,
+            rootfs=None, progress=print)
+"""
+
+from .api import Result, available, capture, set_up
+from .errors import (
+    CaptureError,
+    GuestFailed,
+    Interrupted,
+    MissingRequirement,
+    TimeLimit,
+    WrongUse,
+)
+from .host import Requirement
+from .progress import Progress
+from .workloads import WORKLOADS, Workload
+
+__all__ = [
+    "WORKLOADS",
+    "CaptureError",
+    "GuestFailed",
+    "Interrupted",
+    "MissingRequirement",
+    "Progress",
+    "Requirement",
+    "Result",
+    "TimeLimit",
+    "Workload",
+    "WrongUse",
+    "available",
+    "capture",
+    "set_up",
+]

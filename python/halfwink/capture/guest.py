@@ -1,0 +1,227 @@
+"""The recorded machine's software: a Debian system in a few archives, built once.
+
+A guest is a folder in the cache: the kernel, a module, archives ("layers") that together make the
+file system, and the list of packages. Its name is a hash of everything it is made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from . import host, paths
+from .cpio import CpioWriter
+from .errors import MissingRequirement
+from .progress import Progress, Report
+
+SUITE = "bookworm"
+KERNEL_PACKAGE = "linux-image-cloud-amd64"
+MODULES = ("veth.ko", "msr.ko")
+"""Drivers: what joins the server's and the clients' network, and what sets a CPU's registers."""
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A built guest."""
+
+    folder: Path
+    kernel_release: str
+    packages: dict[str, str]
+    """Versions by name."""
+
+    @property
+    def kernel(self) -> Path:
+        """The kernel image."""
+        return self.folder / "vmlinuz"
+
+    def module(self, name: str) -> Path:
+        """A driver."""
+        return self.folder / name
+
+    @property
+    def busybox(self) -> Path:
+        """A static shell with the usual commands."""
+        return self.folder / "busybox"
+
+    def layer(self, name: str) -> Path:
+        """An archive that is part of the file system."""
+        return self.folder / f"{name}.cpio"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a guest is made from."""
+
+    packages: tuple[str, ...]
+    leave_out: tuple[str, ...]
+    layers: dict[str, tuple[str, ...]]
+    """Patterns of the paths that are not in the base layer, by layer."""
+    prepare: str
+    """Shell commands to run inside the unpacked system."""
+
+    @property
+    def key(self) -> str:
+        """Changes whenever the guest would."""
+        parts = (SUITE, KERNEL_PACKAGE, MODULES, self.packages, self.leave_out)
+        text = json.dumps([*parts, sorted(self.layers.items()), self.prepare])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def layer_of(self, path: str) -> str | None:
+        """The layer that a path belongs to; None if it is left out."""
+        if any(fnmatch(path, pattern) for pattern in self.leave_out):
+            return None
+        for name, patterns in self.layers.items():
+            if any(fnmatch(path, pattern) for pattern in patterns):
+                return name
+        return "base"
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    text = path.read_text(encoding="utf-8")
+    lines = (line.split("#")[0].strip() for line in text.splitlines())
+    return tuple(line for line in lines if line)
+
+
+def recipe() -> Recipe:
+    """Reads the recipe from `capture/guest`."""
+    folder = paths.sources() / "guest"
+    layers = {file.stem: _lines(file) for file in sorted((folder / "layers").glob("*.txt"))}
+    leave_out = layers.pop("none", ())
+    prepare = (folder / "prepare.sh").read_text(encoding="utf-8")
+    return Recipe(_lines(folder / "packages.txt"), leave_out, layers, prepare)
+
+
+def find(what: Recipe) -> Guest | None:
+    """The guest in the cache, if it has been built."""
+    folder = paths.cache() / f"guest-{what.key}"
+    try:
+        facts = json.loads((folder / "guest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return Guest(folder, str(facts["kernel_release"]), dict(facts["packages"]))
+
+
+def ensure(report: Report) -> Guest:
+    """The guest, from the cache or built now."""
+    what = recipe()
+    found = find(what)
+    if found is not None:
+        return found
+    host.ensure_for_guest()
+    paths.cache().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=paths.cache(), prefix="building-") as name:
+        work = Path(name)
+        finished = work / "guest"
+        finished.mkdir()
+        _build(what, work, finished, report)
+        destination = paths.cache() / f"guest-{what.key}"
+        shutil.rmtree(destination, ignore_errors=True)
+        finished.rename(destination)
+        destination.chmod(0o755)
+    built = find(what)
+    if built is None:
+        raise MissingRequirement("the guest was built but cannot be read back")
+    return built
+
+
+def _build(what: Recipe, work: Path, out: Path, report: Report) -> None:
+    def say(message: str) -> None:
+        report(Progress("set-up", message))
+
+    root = work / "root"
+    site = host.mirror()
+    say("unpacking Debian packages for the guest (about two minutes, once)")
+    debootstrap = shutil.which("debootstrap") or "/usr/sbin/debootstrap"
+    keyring = ["--keyring", str(host.KEYRING)] if host.KEYRING.exists() else []
+    include = f"--include={','.join(what.packages)}"
+    options = ["--variant=minbase", "--components=main", include, *keyring]
+    host.run([debootstrap, *options, SUITE, str(root), site])
+    say("fetching the guest's kernel")
+    release, version, package = _kernel(site, work, out)
+    say("preparing the guest")
+    (root / "prepare.sh").write_text(what.prepare, encoding="utf-8")
+    host.run(["chroot", str(root), "/bin/sh", "-e", "/prepare.sh"])
+    (root / "prepare.sh").unlink()
+    say("packing the guest")
+    _pack(what, root, out)
+    shutil.copy(root / "usr/bin/busybox", out / "busybox")
+    facts = {
+        "kernel_release": release,
+        "packages": _packages(root) | {package: version},
+    }
+    text = json.dumps(facts, indent=1, sort_keys=True)
+    (out / "guest.json").write_text(text, encoding="utf-8")
+
+
+def _kernel(site: str, work: Path, out: Path) -> tuple[str, str, str]:
+    """Fetches kernel and drivers; returns the kernel's release, and its package's version and name.
+
+    The host's apt does it, with lists of its own, so that the host's configuration stays as it is.
+    """
+    state = work / "apt"
+    for folder in ("lists/partial", "archives/partial"):
+        (state / folder).mkdir(parents=True)
+    signed = f"[signed-by={host.KEYRING}] " if host.KEYRING.exists() else ""
+    (state / "sources.list").write_text(f"deb {signed}{site} {SUITE} main\n", encoding="utf-8")
+    settings = {
+        "Dir::Etc::SourceList": state / "sources.list",
+        "Dir::Etc::SourceParts": "/dev/null",
+        "Dir::State::Lists": state / "lists",
+        "Dir::Cache": state,
+        "APT::Sandbox::User": "root",
+    }
+    options = [f"-o{name}={value}" for name, value in settings.items()]
+    host.run(["apt-get", *options, "update"])
+    depends = host.run(["apt-cache", *options, "depends", "--important", KERNEL_PACKAGE])
+    names = [line.split()[-1] for line in depends.splitlines() if "Depends: linux-image" in line]
+    if not names:
+        raise MissingRequirement(f"{KERNEL_PACKAGE} names no kernel image")
+    package = names[0]
+    folder = work / "kernel"
+    folder.mkdir()
+    shell = 'cd "$1" && shift && exec apt-get "$@"'
+    host.run(["sh", "-c", shell, "sh", str(folder), *options, "download", package])
+    archive = next(folder.glob("*.deb"))
+    host.run(["dpkg-deb", "-x", str(archive), str(folder / "files")])
+    release = package.removeprefix("linux-image-")
+    version = host.run(["dpkg-deb", "-f", str(archive), "Version"]).strip()
+    shutil.copy(folder / "files/boot" / f"vmlinuz-{release}", out / "vmlinuz")
+    for module in MODULES:
+        shutil.copy(next((folder / "files").glob(f"**/{module}")), out / module)
+    return release, version, package
+
+
+def _packages(root: Path) -> dict[str, str]:
+    form = "${Package} ${Version}\\n"
+    listed = host.run(["dpkg-query", f"--root={root}", "-W", f"-f={form}"])
+    pairs = (line.split(" ", 1) for line in listed.splitlines() if " " in line)
+    return dict(sorted((name, version) for name, version in pairs))
+
+
+def walk(root: Path) -> Iterator[tuple[str, Path]]:
+    """All paths below `root`, parents first, sorted."""
+    for folder, directories, files in os.walk(root):
+        directories.sort()
+        links = [name for name in directories if (Path(folder) / name).is_symlink()]
+        for name in sorted([*files, *links, *(d for d in directories if d not in links)]):
+            path = Path(folder) / name
+            yield str(path.relative_to(root)), path
+
+
+def _pack(what: Recipe, root: Path, out: Path) -> None:
+    files = {name: (out / f"{name}.cpio").open("wb") for name in ("base", *what.layers)}
+    writers = {name: CpioWriter(file) for name, file in files.items()}
+    for path, source in walk(root):
+        layer = what.layer_of(path)
+        if layer is not None:
+            writers[layer].copy(path, source)
+    for name, writer in writers.items():
+        writer.close()
+        files[name].close()

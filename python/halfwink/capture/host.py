@@ -1,0 +1,188 @@
+"""What a capture needs of the machine, and how the machine gets it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import MissingRequirement
+
+QEMU = "qemu-system-x86_64"
+QEMU_NEEDED = (10, 0)
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_BACKPORTS_FILE = Path("/etc/apt/sources.list.d/halfwink-backports.sources")
+_BACKPORTS = "bookworm-backports"
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """Something the machine must have."""
+
+    name: str
+    present: bool
+    detail: str
+    """What was found, or what is missing."""
+    fix: str
+    """The one line that adds it."""
+
+
+def run(command: list[str], *, timeout_s: float = 1800, env: dict[str, str] | None = None) -> str:
+    """Runs a command to its end and returns what it printed; its error is the last line it said."""
+    environment = os.environ | {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"} | (env or {})
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env=environment,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise MissingRequirement(f"the program {command[0]} is missing") from error
+    except subprocess.TimeoutExpired as error:
+        raise MissingRequirement(f"{command[0]} took more than {timeout_s:.0f} s") from error
+    if done.returncode != 0:
+        said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        last = said[-1].strip() if said else f"exit status {done.returncode}"
+        raise MissingRequirement(f"`{' '.join(command[:4])} ...` failed: {last}")
+    return done.stdout
+
+
+def qemu_version() -> tuple[str, tuple[int, int]] | None:
+    """The version of the installed QEMU, as it says it and as numbers."""
+    if shutil.which(QEMU) is None:
+        return None
+    said = run([QEMU, "--version"], timeout_s=60).splitlines()
+    match = re.search(r"version (\d+)\.(\d+)\S*(?: \(([^)]*)\))?", said[0] if said else "")
+    if match is None:
+        return None
+    text = match.group(3) or f"{match.group(1)}.{match.group(2)}"
+    return text, (int(match.group(1)), int(match.group(2)))
+
+
+def is_debian_12() -> bool:
+    """Whether Debian's packages for bookworm fit this machine."""
+    try:
+        release = Path("/etc/os-release").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return "VERSION_CODENAME=bookworm" in release.splitlines()
+
+
+def mirror() -> str:
+    """Where this machine gets Debian 12 from, by its own package sources."""
+    form = "$(CODENAME)|$(COMPONENT)|$(SITE)"
+    for line in run(["apt-get", "indextargets", "--format", form]).splitlines():
+        codename, component, site = (line.split("|") + ["", ""])[:3]
+        if (codename, component) == ("bookworm", "main") and site.startswith(("http:", "https:")):
+            return site
+    raise MissingRequirement(
+        "no package source for Debian 12 (bookworm, main): capture runs on Debian 12"
+    )
+
+
+def _qemu_requirement() -> Requirement:
+    found = qemu_version()
+    needed = f"QEMU {QEMU_NEEDED[0]}.{QEMU_NEEDED[1]} or newer, for its plugin interface"
+    fix = (
+        f"sudo apt-get install -t {_BACKPORTS} qemu-system-x86"
+        if _backports_known()
+        else "sudo python3 -m halfwink.capture --set-up"
+    )
+    if found is None:
+        return Requirement("qemu", False, f"{needed}: not installed", fix)
+    text, number = found
+    return Requirement("qemu", number >= QEMU_NEEDED, f"{needed}: found {text}", fix)
+
+
+def _program_requirement(name: str, purpose: str, fix: str) -> Requirement:
+    path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    detail = f"{name}, {purpose}: " + ("found" if path else "not installed")
+    return Requirement(name, path is not None, detail, fix)
+
+
+def requirements() -> list[Requirement]:
+    """What a capture needs beside the guest itself."""
+    return [
+        _qemu_requirement(),
+        _program_requirement("cargo", "builds the recorder", "install Rust 1.88 or newer"),
+        _program_requirement("cc", "links the recorder", "sudo apt-get install gcc libc6-dev"),
+    ]
+
+
+def guest_requirements() -> list[Requirement]:
+    """What building the guest needs, once."""
+    return [
+        Requirement(
+            "debian-12",
+            is_debian_12(),
+            "Debian 12, whose packages become the guest",
+            "run the first capture on Debian 12 and copy the cache directory",
+        ),
+        Requirement(
+            "root",
+            os.geteuid() == 0,
+            "root, to unpack the guest's packages (once; captures themselves need no root)",
+            "sudo XDG_CACHE_HOME=${XDG_CACHE_HOME:-$HOME/.cache}"
+            " python3 -m halfwink.capture --set-up",
+        ),
+        _program_requirement(
+            "debootstrap", "unpacks the guest", "sudo apt-get install debootstrap"
+        ),
+    ]
+
+
+def _backports_known() -> bool:
+    if shutil.which("apt-get") is None:
+        return False
+    listed = run(["apt-get", "indextargets", "--format", "$(CODENAME)"])
+    return _BACKPORTS in listed.split()
+
+
+def install_qemu() -> None:
+    """Installs QEMU from backports, adding that source if the machine does not know it."""
+    if not _backports_known():
+        signed = f"Signed-By: {KEYRING}\n" if KEYRING.exists() else ""
+        _BACKPORTS_FILE.write_text(
+            f"Types: deb\nURIs: {mirror()}\nSuites: {_BACKPORTS}\nComponents: main\n{signed}",
+            encoding="utf-8",
+        )
+        run(["apt-get", "update"])
+    packages = ["qemu-system-x86"]
+    run(["apt-get", "install", "-y", "--no-install-recommends", "-t", _BACKPORTS, *packages])
+
+
+def install_debootstrap() -> None:
+    """Installs what builds the guest."""
+    run(["apt-get", "update"])
+    run(["apt-get", "install", "-y", "--no-install-recommends", "debootstrap"])
+
+
+def ensure() -> None:
+    """Gets everything that a capture needs, or tells what is missing."""
+    for requirement in requirements():
+        if requirement.present:
+            continue
+        if requirement.name == "qemu" and os.geteuid() == 0 and is_debian_12():
+            install_qemu()
+            continue
+        raise MissingRequirement(f"{requirement.detail}; run: {requirement.fix}")
+
+
+def ensure_for_guest() -> None:
+    """Gets everything that building the guest needs, or tells what is missing."""
+    for requirement in guest_requirements():
+        if requirement.present:
+            continue
+        if requirement.name == "debootstrap" and os.geteuid() == 0:
+            install_debootstrap()
+            continue
+        raise MissingRequirement(
+            f"the guest is not built yet and needs {requirement.detail}; run: {requirement.fix}"
+        )

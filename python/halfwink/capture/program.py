@@ -1,0 +1,73 @@
+"""The user's own program: what has to be copied into the guest for it to run there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .errors import WrongUse
+
+_ELF = b"\x7fELF"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command, and the host's files that go with it."""
+
+    command: list[str]
+    """As it is started in the guest."""
+    files: dict[str, Path] = field(default_factory=dict[str, Path])
+    """Files to copy: where to, from where."""
+
+
+def locate(command: list[str], *, own_root: bool) -> Program:
+    """Decides whether the command is a program of this machine or one that the guest has.
+
+    A path (with a slash) that exists here is copied with its libraries; a bare name is looked up in
+    the guest. With a root file system of the user's own, everything is in the guest.
+    """
+    if not command or not command[0]:
+        raise WrongUse("no command given: expected `-- COMMAND [ARGUMENT...]`")
+    if own_root or "/" not in command[0]:
+        return Program(command)
+    path = Path(command[0])
+    if not path.is_file():
+        raise WrongUse(
+            f"{command[0]}: no such file here; for a program that is in the guest give its bare name"
+        )
+    if not os.access(path, os.X_OK):
+        raise WrongUse(f"{command[0]}: not executable")
+    place = f"halfwink/own/{path.name}"
+    files = {place: path.resolve()}
+    with path.open("rb") as opened:
+        if opened.read(4) == _ELF:
+            files |= _libraries(path)
+    return Program([f"/{place}", *command[1:]], files)
+
+
+def _libraries(path: Path) -> dict[str, Path]:
+    """The libraries and the loader of a dynamic program, by `ldd`."""
+    ldd = shutil.which("ldd")
+    if ldd is None:
+        raise WrongUse("ldd is missing: link the program statically")
+    done = subprocess.run([ldd, str(path)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return {}  # static
+    return parse_ldd(done.stdout)
+
+
+def parse_ldd(output: str) -> dict[str, Path]:
+    """Where the libraries that `ldd` lists go, and where they are."""
+    files: dict[str, Path] = {}
+    for line in output.splitlines():
+        if "not found" in line:
+            raise WrongUse(f"a library of the program is missing: {line.split()[0]}")
+        match = re.search(r"(/\S+) \(0x", line)
+        if match:
+            path = Path(match.group(1))
+            files[str(path).removeprefix("/")] = path.resolve()
+    return files

@@ -1,0 +1,152 @@
+"""The services and programs that can be captured by name."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Literal
+
+from .errors import WrongUse
+
+Kind = Literal["closed", "open", "program"]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Something to capture."""
+
+    name: str
+    description: str
+    kind: Kind
+    """`closed` and `open`: a server, and how its requests arrive; `program`: runs by itself."""
+    script: str
+    """Which file of `capture/guest/workloads` starts it."""
+    layers: tuple[str, ...] = ()
+    """Parts of the guest it needs beside the base."""
+    protocol: str = ""
+    """What the load generator speaks."""
+    connections: int = 0
+    rate_per_s: int | None = None
+    warmup: int = 0
+    """Requests, or runs of the program, before recording starts."""
+    instructions: int = 100_000_000
+    """Recorded unless told otherwise."""
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it answers requests."""
+        return self.kind != "program"
+
+    @property
+    def unit_of_work(self) -> str:
+        """What energy and time are divided by."""
+        return "request" if self.is_server else "instruction"
+
+    @property
+    def cpus(self) -> int:
+        """CPUs of the recorded machine: a server's clients have one of their own."""
+        return 2 if self.is_server else 1
+
+
+def _nginx_at(percent: int, rate: int, warmup: int) -> Workload:
+    return Workload(
+        name=f"nginx-{percent}pct",
+        description=f"nginx serving small files at about {percent} % utilisation: open load with"
+        f" exponential gaps, {rate} requests/s",
+        kind="open",
+        script="nginx",
+        protocol="http",
+        connections=16,
+        rate_per_s=rate,
+        warmup=warmup,
+    )
+
+
+_ALL = (
+    Workload(
+        name="nginx",
+        description="nginx serving small files over lasting connections, closed load",
+        kind="closed",
+        script="nginx",
+        protocol="http",
+        connections=16,
+        warmup=1000,
+    ),
+    Workload(
+        name="apache",
+        description="Apache prefork serving small files, one connection for each request,"
+        " closed load",
+        kind="closed",
+        script="apache",
+        protocol="http-close",
+        connections=8,
+        warmup=400,
+    ),
+    Workload(
+        name="memcached",
+        description="memcached, one worker, nine get to one set of values of 64 to 1023 bytes,"
+        " closed load",
+        kind="closed",
+        script="memcached",
+        protocol="memcached",
+        connections=16,
+        warmup=2000,
+    ),
+    Workload(
+        name="redis",
+        description="Redis, nine GET to one SET of values of 64 to 1023 bytes, closed load",
+        kind="closed",
+        script="redis",
+        protocol="redis",
+        connections=16,
+        warmup=2000,
+    ),
+    Workload(
+        name="postgresql",
+        description="PostgreSQL, nine SELECT to one UPDATE of a row by its primary key,"
+        " closed load",
+        kind="closed",
+        script="postgresql",
+        layers=("postgresql",),
+        protocol="postgres",
+        connections=4,
+        warmup=400,
+    ),
+    Workload(
+        name="sqlite",
+        description="sqlite3 filling, indexing and querying a table of 20000 rows",
+        kind="program",
+        script="sqlite",
+        warmup=1,
+    ),
+    Workload(
+        name="gcc",
+        description="gcc -O2 compiling a C file of about 300 lines",
+        kind="program",
+        script="gcc",
+        layers=("gcc",),
+        warmup=1,
+    ),
+    Workload(
+        name="gzip",
+        description="gzip -6 compressing program code",
+        kind="program",
+        script="gzip",
+        warmup=1,
+    ),
+    _nginx_at(1, 300, 100),
+    _nginx_at(10, 3000, 500),
+    _nginx_at(50, 15000, 1000),
+)
+
+WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}
+"""All of them, by name."""
+
+
+def find(name: str) -> Workload:
+    """The workload called `name`."""
+    if name in WORKLOADS:
+        return WORKLOADS[name]
+    near = difflib.get_close_matches(name, WORKLOADS, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(WORKLOADS)}"
+    raise WrongUse(f"unknown workload {name!r}: {hint}")
