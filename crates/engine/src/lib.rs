@@ -2,12 +2,14 @@
 //! move when a component is added, a ledger that must balance, histograms, and run control.
 
 mod histogram;
+mod input;
 mod ledger;
 mod queue;
 mod random;
 mod run;
 
 pub use histogram::{Bucket, Histogram};
+pub use input::{nearest, set_value, Input, InputError};
 pub use ledger::{Cause, Closed, ComponentId, Imbalance, Ledger, Meter, Mode, Row, RowKey, State};
 pub use queue::{Class, EventQueue};
 pub use random::{stream, Stream};

@@ -19,6 +19,7 @@ mod program;
 mod record;
 mod repeat;
 mod source;
+mod synthetic;
 
 pub use decode::{decode_block, mnemonic};
 pub use error::{Problem, TraceError};
@@ -32,3 +33,4 @@ pub use program::{Block, BlockId, Program, Site, Template, TemplateId, GROUPS};
 pub use record::{Branch, Instr, InstrFlags, Kind, RegSet};
 pub use repeat::RepeatFold;
 pub use source::{Address, Item, Source};
+pub use synthetic::{Duty, Kernel, Synthetic, SyntheticSource};

@@ -4,7 +4,7 @@ use alloc::vec;
 
 use halfwink_units::Time;
 
-use super::{Action, Event};
+use super::{Action, Event, Gating};
 use crate::{Policy, Snapshot};
 
 /// Never gates.
@@ -31,3 +31,5 @@ impl Policy for AlwaysOn {
         vec![]
     }
 }
+
+impl Gating for AlwaysOn {}

@@ -6,7 +6,7 @@ use alloc::vec;
 
 use halfwink_units::Time;
 
-use super::{Action, Event, Pending};
+use super::{Action, Event, Gating, Pending};
 use crate::{Policy, Snapshot};
 
 /// Gates halted cores, wakes them at the interrupt.
@@ -56,3 +56,5 @@ impl Policy for IdleGate {
         vec![("gated", self.gated.into())]
     }
 }
+
+impl Gating for IdleGate {}

@@ -9,7 +9,7 @@ use alloc::vec;
 
 use halfwink_units::Time;
 
-use super::{Action, Costs, Event, Pending};
+use super::{Action, Costs, Event, Gating, Pending};
 use crate::{Policy, Snapshot};
 
 /// Steps of the hardware's counters.
@@ -176,3 +176,5 @@ impl Policy for MapgCounter {
         vec![("delta_ps", self.delta * STEP.0 as i64), ("gated", self.gated.into())]
     }
 }
+
+impl Gating for MapgCounter {}

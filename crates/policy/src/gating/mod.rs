@@ -28,8 +28,17 @@ use halfwink_units::{LineAddr, Time};
 
 use crate::Policy;
 
+/// A policy that gates one core.
+pub trait Gating: Policy<Event = Event, Action = Action> + Send {
+    /// Whether it listens to [`Event::Token`] and, while the core runs, to [`Event::Response`]. A
+    /// world may spare itself telling others.
+    fn hears_tokens(&self) -> bool {
+        false
+    }
+}
+
 /// Any gating policy.
-pub type GatingPolicy = Box<dyn Policy<Event = Event, Action = Action> + Send>;
+pub type GatingPolicy = Box<dyn Gating>;
 
 /// What a core tells its gating policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

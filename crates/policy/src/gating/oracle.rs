@@ -8,7 +8,7 @@ use alloc::vec;
 
 use halfwink_units::Time;
 
-use super::{Action, Costs, Event, Pending};
+use super::{Action, Costs, Event, Gating, Pending};
 use crate::{Policy, Snapshot};
 
 /// Gates every stall and every halt that pays.
@@ -53,3 +53,5 @@ impl Policy for Oracle {
         vec![]
     }
 }
+
+impl Gating for Oracle {}

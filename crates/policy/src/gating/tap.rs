@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use halfwink_units::{LineAddr, Time};
 
-use super::{Action, Bound, Costs, Event, Pending, Token};
+use super::{Action, Bound, Costs, Event, Gating, Pending, Token};
 use crate::{Policy, Snapshot};
 
 /// One outstanding access: 1 valid + 64 address + 15 bound = 80 bits in hardware.
@@ -196,5 +196,11 @@ impl Policy for Tap {
             ("overflows", self.overflows),
             ("gated", i64::from(matches!(self.state, State::Gated | State::Idle))),
         ]
+    }
+}
+
+impl Gating for Tap {
+    fn hears_tokens(&self) -> bool {
+        true
     }
 }

@@ -1,0 +1,99 @@
+//! Why time passed: the cycles of a core by mode and reason (its CPI stack), and what its units did.
+
+use halfwink_units::Cycle;
+
+/// What kept a core from retiring work in a cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Reason {
+    /// Nothing: work retired.
+    Base,
+    /// Operands or units of the oldest operation.
+    Dependency,
+    /// Refilling after a mispredicted branch.
+    Branch,
+    /// Instructions from beyond the first level.
+    Fetch,
+    /// Data from the second level.
+    L2,
+    /// Data from the third level.
+    L3,
+    /// Data from memory.
+    Memory,
+    /// A full store queue.
+    Store,
+    /// Draining and refilling around kernel entries, exits and other serializing operations.
+    System,
+    /// No work: halted by the operating system.
+    Idle,
+    /// No work: nothing was given to the core, or it has finished.
+    Unused,
+}
+
+impl Reason {
+    /// Every reason, in the order of a stack.
+    pub const ALL: [Reason; 11] = [
+        Reason::Base,
+        Reason::Dependency,
+        Reason::Branch,
+        Reason::Fetch,
+        Reason::L2,
+        Reason::L3,
+        Reason::Memory,
+        Reason::Store,
+        Reason::System,
+        Reason::Idle,
+        Reason::Unused,
+    ];
+
+    /// Name in ledgers and plots.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::Base => "base",
+            Reason::Dependency => "dependency",
+            Reason::Branch => "branch",
+            Reason::Fetch => "fetch-stall",
+            Reason::L2 => "l2-stall",
+            Reason::L3 => "l3-stall",
+            Reason::Memory => "memory-stall",
+            Reason::Store => "store-stall",
+            Reason::System => "system",
+            Reason::Idle => "idle",
+            Reason::Unused => "unused",
+        }
+    }
+}
+
+/// Number of reasons.
+pub(crate) const REASONS: usize = Reason::ALL.len();
+
+/// Cycles with the pipeline's clock on and not stalled, by mode and reason.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ActiveCycles {
+    pub(crate) cycles: [[Cycle; REASONS]; 2],
+}
+
+impl ActiveCycles {
+    #[inline]
+    pub(crate) fn add(&mut self, kernel: bool, reason: Reason, cycles: Cycle) {
+        self.cycles[usize::from(kernel)][reason as usize] += cycles;
+    }
+
+    pub(crate) fn total(&self) -> Cycle {
+        self.cycles.iter().flatten().sum()
+    }
+}
+
+/// Operations executed, by privilege (user, kernel).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnitCounts {
+    /// In integer units.
+    pub alu: [u64; 2],
+    /// In multipliers and dividers.
+    pub multiply: [u64; 2],
+    /// In floating-point units.
+    pub fp: [u64; 2],
+    /// Loads and stores.
+    pub memory: [u64; 2],
+}

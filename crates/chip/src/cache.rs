@@ -1,0 +1,154 @@
+//! A set-associative cache with LRU replacement: tags only.
+
+use crate::machine::Geometry;
+
+/// State of a line.
+pub(crate) mod flag {
+    /// Holds a line at all.
+    pub(crate) const VALID: u64 = 1;
+    /// Differs from the level below.
+    pub(crate) const DIRTY: u64 = 1 << 1;
+    /// Brought in with kernel privilege.
+    pub(crate) const KERNEL: u64 = 1 << 2;
+    /// Its data is still on the way.
+    pub(crate) const PENDING: u64 = 1 << 3;
+    /// All of them.
+    pub(crate) const ALL: u64 = 0xf;
+}
+
+const TAG_SHIFT: u32 = 4;
+
+/// The tags of a cache, each set in the order of recency.
+#[derive(Clone, Debug)]
+pub(crate) struct Cache {
+    tags: Box<[u64]>,
+    set_mask: u64,
+    ways: usize,
+}
+
+/// A line that had to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Victim {
+    pub(crate) line: u64,
+    pub(crate) dirty: bool,
+}
+
+impl Cache {
+    pub(crate) fn new(geometry: Geometry) -> Cache {
+        Cache {
+            tags: vec![0; geometry.sets * geometry.ways].into_boxed_slice(),
+            set_mask: geometry.sets as u64 - 1,
+            ways: geometry.ways,
+        }
+    }
+
+    #[inline]
+    fn set_of(&mut self, line: u64) -> &mut [u64] {
+        let start = (line & self.set_mask) as usize * self.ways;
+        &mut self.tags[start..start + self.ways]
+    }
+
+    /// If the line is there: makes it the most recent, adds `flags`, returns its flags before.
+    #[inline]
+    pub(crate) fn touch(&mut self, line: u64, flags: u64) -> Option<u64> {
+        let key = line << TAG_SHIFT;
+        let set = self.set_of(line);
+        let first = set[0];
+        if first & !flag::ALL == key && first & flag::VALID != 0 {
+            set[0] = first | flags;
+            return Some(first & flag::ALL);
+        }
+        for way in 1..set.len() {
+            let word = set[way];
+            if word & !flag::ALL == key && word & flag::VALID != 0 {
+                set.copy_within(..way, 1);
+                set[0] = word | flags;
+                return Some(word & flag::ALL);
+            }
+        }
+        None
+    }
+
+    /// Puts a line that is not there into its set as the most recent; returns what had to leave.
+    #[inline]
+    pub(crate) fn insert(&mut self, line: u64, flags: u64) -> Option<Victim> {
+        let set = self.set_of(line);
+        let last = set[set.len() - 1];
+        set.copy_within(..set.len() - 1, 1);
+        set[0] = line << TAG_SHIFT | flags | flag::VALID;
+        (last & flag::VALID != 0)
+            .then_some(Victim { line: last >> TAG_SHIFT, dirty: last & flag::DIRTY != 0 })
+    }
+
+    /// The data of a line has arrived.
+    #[inline]
+    pub(crate) fn arrived(&mut self, line: u64) {
+        let key = line << TAG_SHIFT;
+        for word in self.set_of(line) {
+            if *word & !flag::ALL == key {
+                *word &= !flag::PENDING;
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn contains(&self, line: u64) -> bool {
+        let start = (line & self.set_mask) as usize * self.ways;
+        let key = line << TAG_SHIFT;
+        self.tags[start..start + self.ways]
+            .iter()
+            .any(|&word| word & !flag::ALL == key && word & flag::VALID != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn two_ways() -> Cache {
+        Cache::new(Geometry { sets: 2, ways: 2 })
+    }
+
+    #[test]
+    fn the_least_recent_line_of_the_set_leaves() {
+        let mut cache = two_ways();
+        assert_eq!(cache.insert(0, 0), None);
+        assert_eq!(cache.insert(2, flag::DIRTY), None);
+        assert_eq!(cache.insert(1, 0), None);
+        assert_eq!(cache.touch(0, 0), Some(flag::VALID));
+        assert_eq!(cache.insert(4, 0), Some(Victim { line: 2, dirty: true }));
+        assert!(cache.contains(0) && cache.contains(4) && !cache.contains(2));
+    }
+
+    #[test]
+    fn writing_makes_dirty() {
+        let mut cache = two_ways();
+        cache.insert(0, 0);
+        cache.touch(0, flag::DIRTY);
+        cache.insert(2, 0);
+        assert_eq!(cache.insert(4, 0), Some(Victim { line: 0, dirty: true }));
+    }
+
+    proptest! {
+        /// Against the definition: a set holds the last `ways` distinct lines used in it.
+        #[test]
+        fn hits_are_those_of_a_list_model(lines in prop::collection::vec(0u64..32, 0..400)) {
+            let geometry = Geometry { sets: 4, ways: 3 };
+            let mut cache = Cache::new(geometry);
+            let mut model = vec![Vec::<u64>::new(); geometry.sets];
+            for line in lines {
+                let set = &mut model[(line % 4) as usize];
+                let expected = set.contains(&line);
+                set.retain(|&l| l != line);
+                set.insert(0, line);
+                set.truncate(geometry.ways);
+                let hit = cache.touch(line, 0).is_some();
+                prop_assert_eq!(hit, expected);
+                if !hit {
+                    cache.insert(line, 0);
+                }
+            }
+        }
+    }
+}

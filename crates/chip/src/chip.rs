@@ -1,0 +1,300 @@
+//! Running a chip: cores go on independently until they must hear from what they share, and what
+//! they share serves them in the order of time.
+
+use std::sync::Arc;
+
+use halfwink_engine::{Closed, Histogram, Interrupted, RunControl};
+use halfwink_policy::gating::GatingPolicy;
+use halfwink_trace::{LoadKind, Program, Source, TraceError, WarmSet};
+use halfwink_units::Time;
+
+use crate::account::UnitCounts;
+use crate::books::{self, BooksError};
+use crate::branch::BranchCounts;
+use crate::core::{Core, CoreError, CoreInput};
+use crate::dram::DramCounts;
+use crate::feed::WorkCounts;
+use crate::gate::Residency;
+use crate::machine::Machine;
+use crate::private::CacheCounts;
+use crate::timeline::Timeline;
+use crate::uncore::{L3Counts, Uncore};
+use crate::uop::Code;
+
+/// Work for one core.
+pub struct Task {
+    /// Its instructions.
+    pub source: Box<dyn Source>,
+    /// Lines in its caches before it starts.
+    pub warm: Arc<WarmSet>,
+    /// How its requests arrive.
+    pub load: LoadKind,
+    /// Instructions to play at most.
+    pub limit: u64,
+}
+
+/// How to run a chip.
+pub struct Options<'a> {
+    /// Makes the gating policy of each core.
+    pub policy: &'a dyn Fn(usize) -> GatingPolicy,
+    /// Cores carry retention cells, which leak a little while they are on.
+    pub retention: bool,
+    /// Part of the run whose states are kept for a picture.
+    pub timeline: Option<(Time, Time)>,
+}
+
+/// A run ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum ChipError {
+    /// A trace is damaged.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// More work than cores.
+    #[error("{tasks} workloads for {cores} cores")]
+    TooManyTasks {
+        /// Pieces of work.
+        tasks: usize,
+        /// Cores of the machine.
+        cores: usize,
+    },
+    /// No instruction was given.
+    #[error("the workload holds no instructions")]
+    NoWork,
+    /// The outside asked for it.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// A policy or a pipeline did the impossible.
+    #[error(transparent)]
+    Core(#[from] CoreError),
+    /// The accounts do not balance.
+    #[error(transparent)]
+    Books(#[from] BooksError),
+}
+
+/// What one core did.
+#[derive(Clone, Debug)]
+pub struct CoreResult {
+    /// Instructions.
+    pub work: WorkCounts,
+    /// Caches.
+    pub caches: CacheCounts,
+    /// Branches.
+    pub branches: BranchCounts,
+    /// Functional units.
+    pub units: UnitCounts,
+    /// Requests completed, and how long they took.
+    pub requests: u64,
+    /// Latencies of requests.
+    pub latency: Histogram,
+    /// Lengths of all stalls on the shared levels.
+    pub stalls: Histogram,
+    /// Lengths of those that memory ended.
+    pub memory_stalls: Histogram,
+    /// Time in each power state, as [`halfwink_power::CoreState::ALL`].
+    pub residency: Residency,
+    /// Wake-ups from the gated state.
+    pub wakes: u64,
+    /// Wake-ups that were late, and by how much together.
+    pub late_wakes: u64,
+    /// Time by which responses waited for the core.
+    pub late: Time,
+    /// When its work was done.
+    pub finished: Time,
+    /// Its states, if they were asked for.
+    pub timeline: Option<Timeline>,
+}
+
+/// What the chip did.
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// Time and energy, balanced.
+    pub books: Closed,
+    /// Cores that had work, in order.
+    pub cores: Vec<CoreResult>,
+    /// The shared cache.
+    pub l3: L3Counts,
+    /// Memory.
+    pub memory: DramCounts,
+    /// Until the last core was done.
+    pub duration: Time,
+}
+
+/// Micro-operations of programs, shared by the cores that run the same.
+#[derive(Default)]
+pub struct CodeCache {
+    known: Vec<(Arc<Program>, Arc<Code>)>,
+}
+
+impl CodeCache {
+    /// Knows nothing yet.
+    #[must_use]
+    pub fn new() -> CodeCache {
+        CodeCache::default()
+    }
+
+    fn compile(&mut self, program: &Arc<Program>) -> Arc<Code> {
+        if let Some((_, code)) = self.known.iter().find(|(known, _)| Arc::ptr_eq(known, program)) {
+            return Arc::clone(code);
+        }
+        let code = Arc::new(Code::compile(program));
+        self.known.push((Arc::clone(program), Arc::clone(&code)));
+        code
+    }
+}
+
+/// Runs tasks on the first cores of a machine, one each, until all are done.
+///
+/// # Errors
+/// See [`ChipError`].
+pub fn run(
+    machine: &Machine,
+    tasks: Vec<Task>,
+    options: &Options<'_>,
+    codes: &mut CodeCache,
+    control: &RunControl,
+) -> Result<RunResult, ChipError> {
+    let mut chip = Chip::new(machine, tasks, options, codes)?;
+    chip.play(control)?;
+    chip.finish(machine, options.retention)
+}
+
+pub(crate) struct Chip {
+    pub(crate) cores: Vec<Core>,
+    uncore: Uncore,
+}
+
+/// Turns of the main loop between two reports.
+const REPORT_EVERY: u32 = 1 << 14;
+
+impl Chip {
+    pub(crate) fn new(
+        machine: &Machine,
+        tasks: Vec<Task>,
+        options: &Options<'_>,
+        codes: &mut CodeCache,
+    ) -> Result<Chip, ChipError> {
+        if tasks.len() > machine.cores {
+            return Err(ChipError::TooManyTasks { tasks: tasks.len(), cores: machine.cores });
+        }
+        let mut uncore = Uncore::new(machine);
+        let mut cores = Vec::with_capacity(tasks.len());
+        let mut warm = Vec::with_capacity(tasks.len());
+        for (n, task) in tasks.into_iter().enumerate() {
+            let code = codes.compile(task.source.program());
+            let input = CoreInput {
+                source: task.source,
+                code,
+                policy: (options.policy)(n),
+                load: task.load,
+                limit: task.limit,
+                timeline: options.timeline.map(|(from, until)| Timeline::new(from, until)),
+            };
+            cores.push(Core::new(machine, n, input));
+            warm.push(task.warm);
+        }
+        warm_up(&mut cores, &mut uncore, &warm);
+        Ok(Chip { cores, uncore })
+    }
+
+    fn play(&mut self, control: &RunControl) -> Result<(), ChipError> {
+        let mut turns = 0u32;
+        loop {
+            turns += 1;
+            if turns % REPORT_EVERY == 0 {
+                control.report(self.instructions())?;
+            }
+            // The core that is furthest behind, and the earliest time at which it could ask for
+            // something. Requests before that are final.
+            let (behind, earliest) = self
+                .cores
+                .iter()
+                .enumerate()
+                .map(|(n, core)| (n, core.next_request()))
+                .min_by_key(|&(_, at)| at)
+                .expect("a chip that runs has a core");
+            if self.uncore.next_time() < earliest {
+                self.serve(earliest);
+            } else if self.cores[behind].is_finished() {
+                return Ok(());
+            } else {
+                self.advance(behind)?;
+            }
+        }
+    }
+
+    /// Serves all requests before `earliest`.
+    fn serve(&mut self, earliest: Time) {
+        while self.uncore.next_time() < earliest {
+            if let Some(answer) = self.uncore.serve() {
+                self.cores[answer.core].hear(answer);
+            }
+        }
+    }
+
+    fn advance(&mut self, n: usize) -> Result<(), ChipError> {
+        // Far enough to be worth the turn, near enough that interrupts and progress do not wait.
+        const QUANTUM: Time = Time::ns(100_000);
+        let now = self.cores[n].next_request();
+        self.cores[n].advance(now.saturating_add(QUANTUM), &mut self.uncore)?;
+        match self.cores[n].fail_of_source() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn instructions(&self) -> u64 {
+        let of = |core: &Core| core.common().feed.work.instructions.iter().sum::<u64>();
+        self.cores.iter().map(of).sum()
+    }
+
+    fn finish(mut self, machine: &Machine, retention: bool) -> Result<RunResult, ChipError> {
+        let duration = self.cores.iter().filter_map(|c| c.finished).max().unwrap_or(Time::ZERO);
+        if self.instructions() == 0 {
+            return Err(ChipError::NoWork);
+        }
+        for core in &mut self.cores {
+            core.gate.close(duration);
+        }
+        let books = books::close(machine, &self.cores, &self.uncore, retention, duration)?;
+        Ok(RunResult {
+            books,
+            l3: self.uncore.counts,
+            memory: self.uncore.dram.counts,
+            duration,
+            cores: self.cores.into_iter().map(result).collect(),
+        })
+    }
+}
+
+fn result(core: Core) -> CoreResult {
+    let common = core.common();
+    CoreResult {
+        work: common.feed.work,
+        caches: common.private.counts,
+        branches: common.predictor.counts,
+        units: common.units,
+        requests: core.requests.completed,
+        latency: core.requests.latency,
+        stalls: core.stalls,
+        memory_stalls: core.memory_stalls,
+        residency: core.gate.residency,
+        wakes: core.gate.wakes,
+        late_wakes: core.late_wakes,
+        late: core.late,
+        finished: core.finished.unwrap_or(Time::ZERO),
+        timeline: core.gate.timeline,
+    }
+}
+
+/// Fills all caches as the programs left them, taking turns so that the shared cache is shared.
+fn warm_up(cores: &mut [Core], uncore: &mut Uncore, warm: &[Arc<WarmSet>]) {
+    let longest = warm.iter().map(|set| set.lines.len()).max().unwrap_or(0);
+    for back in (1..=longest).rev() {
+        for (core, set) in cores.iter_mut().zip(warm) {
+            let Some(n) = set.lines.len().checked_sub(back) else { continue };
+            let entry = set.lines[n];
+            core.warm(entry.line.0, entry.code, entry.dirty, entry.kernel);
+            uncore.warm(core.shared_line(entry.line.0), entry.dirty, entry.kernel);
+        }
+    }
+}

@@ -1,0 +1,636 @@
+//! An in-order core: issues in program order, waits when an operand is not there yet.
+//!
+//! Time moves from one reason to wait to the next; no cycle is visited in which nothing issues.
+//! Loads do not block: the core goes on until a result is needed (scoreboard), a miss register or
+//! the store queue is short, or an instruction line is missing.
+//!
+//! Assumptions: full bypassing; a group ends at a taken branch; no wrong-path fetch.
+
+use halfwink_trace::{Branch, Event};
+use halfwink_units::Cycle;
+
+use super::pipeline::{Common, Pause, Stall, StallOn};
+use crate::account::Reason;
+use crate::feed::Head;
+use crate::miss::UNKNOWN;
+use crate::private::Access;
+use crate::uncore::Level;
+use crate::uop::{Op, Uop, NO_REG, REGISTERS};
+
+#[derive(Clone, Copy, Debug)]
+struct Register {
+    /// When its value is there, or [`UNKNOWN`].
+    ready: Cycle,
+    /// Answers of the shared levels that its load still waits for.
+    answers: u8,
+    /// What a wait for it is charged to, while `ready` is known.
+    reason: Reason,
+    /// The miss register of its load, while `ready` is not known.
+    miss: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct QueuedStore {
+    lines: [u64; 2],
+    first_byte: u64,
+    last_byte: u64,
+    kernel: bool,
+    /// First cycle at which it may write the cache.
+    earliest: Cycle,
+    /// Its first line is written.
+    half: bool,
+}
+
+/// What an answer must bring before the pipeline moves again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blocked {
+    No,
+    /// Operands of the operation in front.
+    Operands,
+    /// All results in flight.
+    Drain,
+    /// The line of the instruction in front.
+    Fetch,
+    /// An instruction miss register.
+    FetchRegister,
+    /// Data miss registers.
+    DataRegister,
+    /// The end of all misses.
+    Quiet,
+}
+
+/// The pipeline.
+pub(crate) struct InOrder {
+    pub(crate) common: Common,
+    pub(crate) cycle: Cycle,
+    /// Operations issued in this cycle: all, and by unit.
+    issued: usize,
+    issued_in: [usize; 4],
+    registers: [Register; REGISTERS],
+    /// Results that the shared levels owe.
+    owed: usize,
+    /// When all other results are there.
+    last_known: Cycle,
+    divide_free: Cycle,
+    stores: Vec<QueuedStore>,
+    last_drain: Cycle,
+    store_blocked: bool,
+    front: Cycle,
+    front_reason: Reason,
+    fetching: bool,
+    halt: Option<(u64, u64)>,
+    ended: bool,
+    blocked: Blocked,
+}
+
+/// One way to go on.
+enum Step {
+    /// Time or state moved; look again.
+    Again,
+    /// Only an answer helps.
+    Wait(Blocked, StallOn),
+}
+
+impl InOrder {
+    pub(crate) fn new(common: Common) -> InOrder {
+        let register = Register { ready: 0, answers: 0, reason: Reason::Dependency, miss: 0 };
+        InOrder {
+            stores: Vec::with_capacity(common.spec.store_queue),
+            common,
+            cycle: 0,
+            issued: 0,
+            issued_in: [0; 4],
+            registers: [register; REGISTERS],
+            owed: 0,
+            last_known: 0,
+            divide_free: 0,
+            last_drain: 0,
+            store_blocked: false,
+            front: 0,
+            front_reason: Reason::Base,
+            fetching: false,
+            halt: None,
+            ended: false,
+            blocked: Blocked::No,
+        }
+    }
+
+    /// Runs the cycles before `until`; less if a request to the shared levels is made.
+    pub(crate) fn run(&mut self, until: Cycle) -> Pause {
+        self.blocked = Blocked::No;
+        while self.cycle < until && self.common.private.requests.is_empty() {
+            self.drain_stores(self.cycle);
+            match self.step(until) {
+                Step::Again => {}
+                Step::Wait(blocked, on) => {
+                    if let Some(pause) = self.wait(blocked, on, until) {
+                        return pause;
+                    }
+                }
+            }
+        }
+        Pause::Limit
+    }
+
+    /// The operation in front cannot go on without an answer; what else is there to do first?
+    fn wait(&mut self, blocked: Blocked, on: StallOn, until: Cycle) -> Option<Pause> {
+        if self.issued > 0 {
+            self.pass_to(self.cycle + 1, Reason::Base);
+            return None;
+        }
+        let drain = self.next_drain();
+        if drain != UNKNOWN {
+            self.wait_for(drain.max(self.cycle + 1).min(until), self.why(blocked));
+            return None;
+        }
+        if blocked == Blocked::Quiet && self.stores.is_empty() {
+            let private = &mut self.common.private;
+            if private.is_quiet(self.cycle) {
+                if let Some((from_ns, to_ns)) = self.halt.take() {
+                    self.common.feed.pass_event();
+                    return Some(Pause::Halted { at: self.cycle, from_ns, to_ns });
+                }
+                return Some(Pause::Finished(self.cycle));
+            }
+        }
+        let kernel = self.common.feed.is_kernel();
+        self.blocked = blocked;
+        Some(Pause::Stalled(Stall { since: self.cycle, kernel, on }))
+    }
+
+    /// Continues at `cycle` after a pause.
+    pub(crate) fn resume(&mut self, cycle: Cycle) {
+        self.cycle = self.cycle.max(cycle);
+        self.last_drain = self.last_drain.max(self.cycle.saturating_sub(1));
+    }
+
+    /// The shared levels deliver a line at cycle `at`; true if something can move now.
+    pub(crate) fn answer(&mut self, line: u64, level: Level, at: Cycle) -> bool {
+        let (data, instruction) = self.common.private.answer(line);
+        if let Some(miss) = data {
+            let reason = StallOn::Data.reason(level);
+            for (mode, cycles) in miss.waited.into_iter().enumerate() {
+                self.common.active.add(mode == 1, reason, cycles);
+            }
+            for n in 0..REGISTERS {
+                if miss.waiters >> n & 1 == 1 {
+                    self.deliver(n, at, reason);
+                }
+            }
+            if std::mem::take(&mut self.store_blocked) {
+                self.last_drain = self.last_drain.max(at.saturating_sub(1));
+            }
+        }
+        if let Some(miss) = instruction {
+            for (mode, cycles) in miss.waited.into_iter().enumerate() {
+                self.common.active.add(mode == 1, Reason::Fetch, cycles);
+            }
+            if std::mem::take(&mut self.fetching) {
+                self.front = self.front.max(at);
+                self.front_reason = Reason::Fetch;
+            }
+        }
+        self.can_move(at)
+    }
+
+    fn deliver(&mut self, n: usize, at: Cycle, reason: Reason) {
+        let register = &mut self.registers[n];
+        register.answers -= 1;
+        if register.answers > 0 {
+            if let Some(other) = self.common.private.data_misses.waited_by(n) {
+                register.miss = other as u8;
+            }
+            return;
+        }
+        register.ready = at;
+        register.reason = reason;
+        self.owed -= 1;
+        self.last_known = self.last_known.max(at);
+    }
+
+    fn can_move(&mut self, at: Cycle) -> bool {
+        if !self.stores.is_empty() && !self.store_blocked {
+            return true;
+        }
+        match self.blocked {
+            Blocked::No => true,
+            Blocked::Operands => {
+                let uop = self.common.feed.uop();
+                let needed = uop.sources.iter().chain(&uop.results);
+                needed.copied().all(|n| self.registers[usize::from(n)].ready != UNKNOWN)
+            }
+            Blocked::Drain => self.owed == 0,
+            Blocked::Fetch => !self.fetching,
+            Blocked::FetchRegister => self.common.private.instruction_misses.has_free(at),
+            Blocked::DataRegister => self.common.private.data_misses.has_two_free(at),
+            Blocked::Quiet => self.common.private.is_quiet(at),
+        }
+    }
+
+    /// What a wait is charged to while stores still drain.
+    fn why(&self, blocked: Blocked) -> Why {
+        match blocked {
+            Blocked::Operands => {
+                let uop = self.common.feed.uop();
+                let needed = uop.sources.iter().chain(&uop.results);
+                let owed = needed
+                    .map(|&n| &self.registers[usize::from(n)])
+                    .find(|register| register.ready == UNKNOWN);
+                owed.map_or(Why::Reason(Reason::Dependency), |r| Why::Outstanding(r.miss))
+            }
+            Blocked::Fetch | Blocked::FetchRegister => Why::Reason(Reason::Fetch),
+            Blocked::DataRegister => Why::Reason(Reason::Memory),
+            Blocked::Drain => Why::Reason(Reason::System),
+            Blocked::Quiet | Blocked::No => Why::Reason(Reason::Store),
+        }
+    }
+
+    /// Lets time pass until `to`, for a reason.
+    fn wait_for(&mut self, to: Cycle, why: Why) {
+        match why {
+            Why::Reason(reason) => self.pass_to(to, reason),
+            Why::Outstanding(n) => {
+                let kernel = self.common.feed.is_kernel();
+                let cycles = to - self.cycle;
+                let miss = self.common.private.data_misses.get(usize::from(n));
+                miss.waited[usize::from(kernel)] += cycles;
+                self.enter_cycle(to);
+            }
+        }
+    }
+
+    /// Lets time pass until `to`. The present cycle counts as work if something issued in it.
+    fn pass_to(&mut self, to: Cycle, reason: Reason) {
+        debug_assert!(to > self.cycle);
+        let kernel = self.common.feed.is_kernel();
+        let mut cycles = to - self.cycle;
+        if self.issued > 0 {
+            self.common.active.add(kernel, Reason::Base, 1);
+            cycles -= 1;
+        }
+        self.common.active.add(kernel, reason, cycles);
+        self.enter_cycle(to);
+    }
+
+    fn enter_cycle(&mut self, cycle: Cycle) {
+        self.cycle = cycle;
+        self.issued = 0;
+        self.issued_in = [0; 4];
+    }
+
+    /// Tries to issue the operation in front.
+    #[inline]
+    fn step(&mut self, until: Cycle) -> Step {
+        if self.front > self.cycle {
+            self.pass_to(self.front.min(until), self.front_reason);
+            return Step::Again;
+        }
+        if self.fetching {
+            return Step::Wait(Blocked::Fetch, StallOn::Fetch);
+        }
+        if !matches!(self.common.feed.head(), Head::Uop) {
+            return self.event(until);
+        }
+        let uop = *self.common.feed.uop();
+        if uop.new_line {
+            if let Some(step) = self.fetch(until) {
+                return step;
+            }
+        }
+        if let Some(step) = self.operands(&uop, until) {
+            return step;
+        }
+        if let Some(step) = self.room(&uop, until) {
+            return step;
+        }
+        match uop.op {
+            Op::Load => self.load(&uop, until),
+            Op::Store => self.store(&uop, until),
+            _ => {
+                let done = self.cycle + self.common.latency(uop.op);
+                if matches!(uop.op, Op::Divide | Op::FpDivide) {
+                    self.divide_free = done;
+                }
+                self.write(&uop, done, Reason::Dependency);
+                self.issue(&uop);
+                Step::Again
+            }
+        }
+    }
+
+    /// Brings in the line of the instruction in front; `None` if it is there.
+    #[inline]
+    fn fetch(&mut self, until: Cycle) -> Option<Step> {
+        let line = self.common.feed.fetch_line();
+        if line == self.common.fetch_line {
+            return None;
+        }
+        let kernel = self.common.feed.run().kernel;
+        match self.common.private.fetch(line, kernel, self.cycle) {
+            Access::Hit => {
+                self.common.fetch_line = line;
+                None
+            }
+            Access::At(cycle) => {
+                self.common.fetch_line = line;
+                self.front = cycle;
+                self.front_reason = Reason::Fetch;
+                Some(Step::Again)
+            }
+            Access::Outstanding(_) => {
+                self.common.fetch_line = line;
+                self.fetching = true;
+                Some(Step::Wait(Blocked::Fetch, StallOn::Fetch))
+            }
+            Access::NoRegister => {
+                let next = self.common.private.instruction_misses.next_fill(self.cycle);
+                if next == UNKNOWN {
+                    return Some(Step::Wait(Blocked::FetchRegister, StallOn::Fetch));
+                }
+                self.pass_to(next.min(until), Reason::Fetch);
+                Some(Step::Again)
+            }
+        }
+    }
+
+    /// Waits for sources, and for earlier writers of the results; `None` if all are there.
+    #[inline]
+    fn operands(&mut self, uop: &Uop, until: Cycle) -> Option<Step> {
+        let mut ready = 0;
+        let mut reason = Reason::Dependency;
+        let mut owed = false;
+        // Results appear in order: a writer may follow an earlier one at the distance of its latency.
+        let latency = self.common.latency(uop.op);
+        let sources = uop.sources.iter().map(|n| (n, 0));
+        for (&n, early) in sources.chain(uop.results.iter().map(|n| (n, latency))) {
+            let register = &self.registers[usize::from(n)];
+            if register.ready == UNKNOWN {
+                owed = true;
+            } else if register.ready.saturating_sub(early) > ready {
+                ready = register.ready - early;
+                reason = register.reason;
+            }
+        }
+        if uop.serializing {
+            if self.owed > 0 {
+                return Some(Step::Wait(Blocked::Drain, StallOn::Data));
+            }
+            if self.last_known > ready {
+                (ready, reason) = (self.last_known, Reason::System);
+            }
+        }
+        if ready > self.cycle {
+            self.pass_to(ready.min(until), reason);
+            return Some(Step::Again);
+        }
+        owed.then_some(Step::Wait(Blocked::Operands, StallOn::Data))
+    }
+
+    /// Waits for a place in this cycle and in the unit; `None` if there is one.
+    #[inline]
+    fn room(&mut self, uop: &Uop, until: Cycle) -> Option<Step> {
+        let units = &self.common.spec.units;
+        let limit = [units.alu, units.multiply, units.fp, units.memory];
+        let unit_full =
+            uop.op.unit().is_some_and(|u| self.issued_in[u as usize] >= limit[u as usize]);
+        if self.issued >= self.common.spec.width || unit_full {
+            self.pass_to(self.cycle + 1, Reason::Base);
+            return Some(Step::Again);
+        }
+        let divides = matches!(uop.op, Op::Divide | Op::FpDivide);
+        if divides && self.divide_free > self.cycle {
+            self.pass_to(self.divide_free.min(until), Reason::Dependency);
+            return Some(Step::Again);
+        }
+        None
+    }
+
+    #[inline]
+    fn load(&mut self, uop: &Uop, until: Cycle) -> Step {
+        let (first, last, byte) = self.common.feed.data_lines();
+        let end = byte + u64::from(uop.size) - 1;
+        let hit = self.cycle + self.common.private.l1d_latency();
+        let overlaps = |s: &QueuedStore| s.first_byte <= end && byte <= s.last_byte;
+        if self.stores.iter().any(overlaps) {
+            self.write(uop, hit, Reason::Dependency);
+            self.issue(uop);
+            return Step::Again;
+        }
+        if first != last && !self.common.private.data_misses.has_two_free(self.cycle) {
+            return self.wait_for_register(until);
+        }
+        let mut ready = hit;
+        let mut answers = 0;
+        let mut miss = 0;
+        let lines = [first, last];
+        let lines = if first == last { &lines[..1] } else { &lines[..] };
+        let kernel = self.common.feed.run().kernel;
+        for &line in lines {
+            match self.common.private.data(line, false, kernel, self.cycle) {
+                Access::Hit => {}
+                Access::At(cycle) => ready = ready.max(cycle),
+                Access::Outstanding(n) => {
+                    miss = n as u8;
+                    answers += self.wait_in(n, uop);
+                }
+                Access::NoRegister => return self.wait_for_register(until),
+            }
+        }
+        if answers > 0 {
+            self.owe(uop, answers, miss);
+        } else {
+            let reason = if ready > hit { Reason::L2 } else { Reason::Dependency };
+            self.write(uop, ready, reason);
+        }
+        self.issue(uop);
+        Step::Again
+    }
+
+    /// Registers the results of a load in a miss; the number of answers it now waits for.
+    fn wait_in(&mut self, n: usize, uop: &Uop) -> u8 {
+        let mut added = 0;
+        let miss = self.common.private.data_misses.get(n);
+        for &r in uop.results.iter().filter(|&&r| r != NO_REG) {
+            if miss.waiters >> r & 1 == 0 {
+                miss.waiters |= 1 << r;
+                added = 1;
+            }
+        }
+        added
+    }
+
+    fn owe(&mut self, uop: &Uop, answers: u8, miss: u8) {
+        for &r in uop.results.iter().filter(|&&r| r != NO_REG) {
+            self.registers[usize::from(r)] =
+                Register { ready: UNKNOWN, answers, reason: Reason::Memory, miss };
+            self.owed += 1;
+        }
+    }
+
+    fn wait_for_register(&mut self, until: Cycle) -> Step {
+        let next = self.common.private.data_misses.next_fill(self.cycle);
+        if next == UNKNOWN {
+            return Step::Wait(Blocked::DataRegister, StallOn::Data);
+        }
+        self.pass_to(next.min(until), Reason::L2);
+        Step::Again
+    }
+
+    #[inline]
+    fn store(&mut self, uop: &Uop, until: Cycle) -> Step {
+        if self.stores.len() == self.common.spec.store_queue {
+            let next = self.next_drain();
+            if next == UNKNOWN {
+                return Step::Wait(Blocked::DataRegister, StallOn::Store);
+            }
+            self.pass_to(next.max(self.cycle + 1).min(until), Reason::Store);
+            return Step::Again;
+        }
+        let (first, last, byte) = self.common.feed.data_lines();
+        self.stores.push(QueuedStore {
+            lines: [first, last],
+            first_byte: byte,
+            last_byte: byte + u64::from(uop.size) - 1,
+            kernel: self.common.feed.run().kernel,
+            earliest: self.cycle + 1,
+            half: false,
+        });
+        self.issue(uop);
+        Step::Again
+    }
+
+    /// Takes the operation in front out of the feed.
+    #[inline]
+    fn issue(&mut self, uop: &Uop) {
+        self.issued += 1;
+        if let Some(unit) = uop.op.unit() {
+            self.issued_in[unit as usize] += 1;
+        }
+        let kernel = self.common.feed.run().kernel;
+        self.common.count(uop.op, kernel);
+        if uop.branch != Branch::None {
+            let (right, taken) = self.common.branch(uop);
+            if !right {
+                let resolved = self.cycle + self.common.latency(uop.op);
+                self.redirect(resolved + self.common.spec.refill, Reason::Branch);
+            } else if taken {
+                self.redirect(self.cycle + 1, Reason::Base);
+            }
+        }
+        if uop.serializing {
+            let done = self.cycle + self.common.latency(uop.op);
+            self.redirect(done + self.common.spec.refill, Reason::System);
+        }
+        self.common.feed.pass_uop();
+    }
+
+    fn redirect(&mut self, at: Cycle, reason: Reason) {
+        if at > self.front {
+            self.front = at;
+            self.front_reason = reason;
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, uop: &Uop, ready: Cycle, reason: Reason) {
+        for &r in uop.results.iter().filter(|&&r| r != NO_REG) {
+            self.registers[usize::from(r)] = Register { ready, answers: 0, reason, miss: 0 };
+        }
+        self.last_known = self.last_known.max(ready);
+    }
+
+    /// Deals with what lies between instructions.
+    #[cold]
+    fn event(&mut self, until: Cycle) -> Step {
+        match self.common.feed.head() {
+            Head::Uop => Step::Again,
+            Head::End => {
+                self.ended = true;
+                self.until_quiet(until)
+            }
+            Head::Event(Event::Idle { from_ns, to_ns }) => {
+                self.halt = Some((from_ns, to_ns));
+                self.until_quiet(until)
+            }
+            Head::Event(Event::Interrupt { .. } | Event::Exception { .. }) => {
+                if self.owed > 0 {
+                    return Step::Wait(Blocked::Drain, StallOn::Data);
+                }
+                if self.last_known > self.cycle {
+                    self.pass_to(self.last_known.min(until), Reason::System);
+                    return Step::Again;
+                }
+                self.redirect(self.cycle + self.common.spec.syscall, Reason::System);
+                self.common.feed.pass_event();
+                Step::Again
+            }
+            Head::Event(event) => {
+                self.common.mark(&event, self.cycle);
+                self.common.feed.pass_event();
+                Step::Again
+            }
+        }
+    }
+
+    /// Waits for everything in flight.
+    fn until_quiet(&mut self, until: Cycle) -> Step {
+        let private = &self.common.private;
+        let fill = private
+            .data_misses
+            .next_fill(self.cycle)
+            .min(private.instruction_misses.next_fill(self.cycle));
+        let known = if self.last_known > self.cycle { self.last_known } else { UNKNOWN };
+        let next = fill.min(known);
+        if next != UNKNOWN {
+            self.pass_to(next.min(until), Reason::Store);
+            return Step::Again;
+        }
+        Step::Wait(Blocked::Quiet, StallOn::Store)
+    }
+
+    /// When the store in front may write the cache, or [`UNKNOWN`].
+    #[inline]
+    fn next_drain(&self) -> Cycle {
+        match self.stores.first() {
+            Some(store) if !self.store_blocked => store.earliest.max(self.last_drain + 1),
+            _ => UNKNOWN,
+        }
+    }
+
+    /// Lets stores write the cache, one a cycle, up to cycle `now`.
+    #[inline]
+    fn drain_stores(&mut self, now: Cycle) {
+        while self.next_drain() <= now {
+            let at = self.next_drain();
+            let mut store = self.stores[0];
+            let [first, last] = store.lines;
+            let private = &mut self.common.private;
+            let mut stuck = false;
+            if !store.half {
+                stuck = private.data(first, true, store.kernel, at) == Access::NoRegister;
+            }
+            if !stuck && last != first {
+                store.half = true;
+                stuck = private.data(last, true, store.kernel, at) == Access::NoRegister;
+            }
+            if stuck {
+                self.stores[0] = store;
+                match self.common.private.data_misses.next_fill(at) {
+                    UNKNOWN => self.store_blocked = true,
+                    fill => self.last_drain = fill - 1,
+                }
+            } else {
+                self.last_drain = at;
+                self.stores.remove(0);
+            }
+        }
+    }
+}
+
+/// Why time passes.
+#[derive(Clone, Copy, Debug)]
+enum Why {
+    Reason(Reason),
+    /// Waiting for data in this miss register; the reason shows when it is answered.
+    Outstanding(u8),
+}

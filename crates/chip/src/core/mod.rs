@@ -1,0 +1,544 @@
+//! A core: a pipeline, its power state, and the clock that joins them.
+
+mod in_order;
+mod out_of_order;
+mod pipeline;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use halfwink_engine::{Class, EventQueue, Histogram};
+use halfwink_policy::gating::{Bound, Event, GatingPolicy, Token};
+use halfwink_power::CoreState;
+use halfwink_trace::{LoadKind, Source, TraceError};
+use halfwink_units::{Clock, Cycle, LineAddr, Time};
+
+use crate::account::{Reason, REASONS};
+use crate::gate::{Gate, PolicyError, Residency, Stepped};
+use crate::machine::{CoreKind, Machine, TokenSpec};
+use crate::private::Notice;
+use crate::timeline::Timeline;
+use crate::uncore::{Answer, Level, Uncore};
+use crate::uop::Code;
+use in_order::InOrder;
+use out_of_order::OutOfOrder;
+use pipeline::{Common, Pause, Stall};
+
+/// Either kind of pipeline.
+enum Pipeline {
+    InOrder(Box<InOrder>),
+    OutOfOrder(Box<OutOfOrder>),
+}
+
+macro_rules! each_kind {
+    ($self:expr, $pipeline:ident => $body:expr) => {
+        match $self {
+            Pipeline::InOrder($pipeline) => $body,
+            Pipeline::OutOfOrder($pipeline) => $body,
+        }
+    };
+}
+
+impl Pipeline {
+    fn run(&mut self, until: Cycle) -> Pause {
+        each_kind!(self, p => p.run(until))
+    }
+
+    fn resume(&mut self, cycle: Cycle) {
+        each_kind!(self, p => p.resume(cycle));
+    }
+
+    fn answer(&mut self, line: u64, level: Level, at: Cycle) -> bool {
+        each_kind!(self, p => p.answer(line, level, at))
+    }
+
+    fn cycle(&self) -> Cycle {
+        each_kind!(self, p => p.cycle)
+    }
+
+    fn common(&self) -> &Common {
+        each_kind!(self, p => &p.common)
+    }
+
+    fn common_mut(&mut self) -> &mut Common {
+        each_kind!(self, p => &mut p.common)
+    }
+}
+
+/// What a core is doing, beyond its power state.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Running,
+    /// Waiting for the shared levels.
+    Stalled {
+        stall: Stall,
+        /// Set once the pipeline could move: when, and who answered.
+        movable: Option<(Time, Level)>,
+    },
+    /// Halted by the operating system until an interrupt.
+    Halted {
+        wake_at: Time,
+        woken: bool,
+    },
+    Finished,
+}
+
+/// The run cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CoreError {
+    /// The policy asked for the impossible.
+    #[error("core {0}: {1}")]
+    Policy(usize, PolicyError),
+    /// The policy gated the core, all answers came, and it never woke it.
+    #[error("core {core}: the gating policy left it {} at {at} with work to do", .state.name())]
+    LeftAsleep {
+        /// Which core.
+        core: usize,
+        /// When nothing more could happen.
+        at: Time,
+        /// In which state.
+        state: CoreState,
+    },
+    /// The model itself is wrong.
+    #[error("core {0}: the pipeline waits at {1} for something that nobody owes it")]
+    Deadlock(usize, Time),
+}
+
+/// Requests of the workload, by simulated time.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    /// Start of each request that is under way.
+    open: HashMap<u64, Time>,
+    pub(crate) completed: u64,
+    pub(crate) latency: Histogram,
+}
+
+/// How recorded time maps to simulated time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Origin {
+    /// Recorded and simulated time of the first event that carries a time.
+    pair: Option<(u64, Time)>,
+}
+
+impl Origin {
+    /// Simulated time of a recorded time, for arrivals that wait for nobody.
+    fn at(&mut self, recorded_ns: u64, now: Time) -> Time {
+        let (recorded, simulated) = *self.pair.get_or_insert((recorded_ns, now));
+        if recorded_ns >= recorded {
+            simulated + Time::ns(recorded_ns - recorded)
+        } else {
+            simulated.saturating_sub(Time::ns(recorded - recorded_ns))
+        }
+    }
+}
+
+/// One core of the chip.
+pub(crate) struct Core {
+    index: usize,
+    clock: Clock,
+    tokens: TokenSpec,
+    l2_span: Time,
+    l3_latency: Time,
+    pipeline: Pipeline,
+    pub(crate) gate: Gate,
+    answers: EventQueue<Answer>,
+    /// Arrivals of requests that the shared levels have not served.
+    unserved: VecDeque<Time>,
+    shortest_answer: Time,
+    shortest_request: Time,
+    phase: Phase,
+    local: Time,
+    load: LoadKind,
+    origin: Origin,
+    pub(crate) requests: Requests,
+    pub(crate) stalls: Histogram,
+    pub(crate) memory_stalls: Histogram,
+    /// Time in each power state, by mode and reason, of stalls; idle time is user-less.
+    pub(crate) waited: Waited,
+    /// Time by which wake-ups were too late for a response.
+    pub(crate) late: Time,
+    pub(crate) late_wakes: u64,
+    pub(crate) finished: Option<Time>,
+    running_from: Cycle,
+    /// Cycles in which the pipeline ran.
+    pub(crate) running_cycles: Cycle,
+}
+
+/// Times of waits by power state, mode and reason.
+#[derive(Clone, Debug)]
+pub(crate) struct Waited {
+    pub(crate) times: Box<[[[Time; REASONS]; 2]; CoreState::ALL.len()]>,
+    pub(crate) idle: Residency,
+    /// Wake-ups by mode and reason, and out of idleness.
+    pub(crate) wakes: [[u64; REASONS]; 2],
+    pub(crate) idle_wakes: u64,
+}
+
+impl Default for Waited {
+    fn default() -> Self {
+        Waited {
+            times: Box::new([[[Time::ZERO; REASONS]; 2]; CoreState::ALL.len()]),
+            idle: Residency::default(),
+            wakes: [[0; REASONS]; 2],
+            idle_wakes: 0,
+        }
+    }
+}
+
+impl Waited {
+    fn post(&mut self, (residency, wakes): (Residency, u64), kernel: bool, reason: Reason) {
+        self.wakes[usize::from(kernel)][reason as usize] += wakes;
+        for (state, time) in residency.into_iter().enumerate() {
+            self.times[state][usize::from(kernel)][reason as usize] += time;
+        }
+    }
+}
+
+/// What a core is built from, besides the machine.
+pub(crate) struct CoreInput {
+    pub(crate) source: Box<dyn Source>,
+    pub(crate) code: Arc<Code>,
+    pub(crate) policy: GatingPolicy,
+    pub(crate) load: LoadKind,
+    pub(crate) limit: u64,
+    pub(crate) timeline: Option<Timeline>,
+}
+
+impl Core {
+    pub(crate) fn new(machine: &Machine, index: usize, input: CoreInput) -> Core {
+        let gate = Gate::new(input.policy, machine.gating_costs(), input.timeline);
+        let common =
+            Common::new(machine, index, input.source, input.code, gate.hears_tokens, input.limit);
+        let shortest_request = machine.clock.time_of(common.private.shortest_request());
+        let pipeline = match machine.core.kind {
+            CoreKind::InOrder => Pipeline::InOrder(Box::new(InOrder::new(common))),
+            CoreKind::OutOfOrder(_) => Pipeline::OutOfOrder(Box::new(OutOfOrder::new(common))),
+        };
+        Core {
+            index,
+            clock: machine.clock,
+            tokens: machine.tokens,
+            l2_span: machine.clock.time_of(machine.l2.latency),
+            l3_latency: machine.l3.latency,
+            pipeline,
+            gate,
+            answers: EventQueue::new(),
+            unserved: VecDeque::new(),
+            shortest_answer: machine.l3.latency,
+            shortest_request,
+            phase: Phase::Running,
+            local: Time::ZERO,
+            load: input.load,
+            origin: Origin::default(),
+            requests: Requests::default(),
+            stalls: Histogram::default(),
+            memory_stalls: Histogram::default(),
+            waited: Waited::default(),
+            late: Time::ZERO,
+            late_wakes: 0,
+            finished: None,
+            running_from: 0,
+            running_cycles: 0,
+        }
+    }
+
+    pub(crate) fn common(&self) -> &Common {
+        self.pipeline.common()
+    }
+
+    /// Fills the caches with a line, as it was before the run.
+    pub(crate) fn warm(&mut self, line: u64, code: bool, dirty: bool, kernel: bool) {
+        let base = self.pipeline.common().feed.line_base();
+        self.pipeline.common_mut().private.warm(line | base, code, dirty, kernel);
+    }
+
+    /// A line of this core's memory, as the shared levels see it.
+    pub(crate) fn shared_line(&self, line: u64) -> u64 {
+        line | self.pipeline.common().feed.line_base()
+    }
+
+    pub(crate) fn fail_of_source(&mut self) -> Option<TraceError> {
+        self.pipeline.common_mut().feed.error.take()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn never_skip(&mut self) {
+        if let Pipeline::OutOfOrder(pipeline) = &mut self.pipeline {
+            pipeline.never_skip = true;
+        }
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Finished)
+    }
+
+    /// Nothing that this core does can reach the shared levels before this time.
+    pub(crate) fn next_request(&self) -> Time {
+        if self.is_finished() {
+            return Time::NEVER;
+        }
+        self.local.saturating_add(self.shortest_request)
+    }
+
+    /// Nothing that the core has not heard can happen before this time.
+    fn horizon(&self) -> Time {
+        self.unserved.front().map_or(Time::NEVER, |&at| at + self.shortest_answer)
+    }
+
+    /// The shared levels answer; also the end of the oldest request not served.
+    pub(crate) fn hear(&mut self, answer: Answer) {
+        self.unserved.pop_front();
+        if self.gate.hears_tokens && answer.level == Level::Memory {
+            let line = LineAddr(answer.line);
+            let unknown = Token { line, created: answer.unknown_at, bound: Bound::Unknown };
+            self.gate.tell_at(answer.unknown_at, Event::Token(unknown));
+            let bound = Bound::Eta(answer.not_before - answer.estimated);
+            let eta = Token { line, created: answer.estimated, bound };
+            self.gate.tell_at(answer.estimate_at, Event::Token(eta));
+        }
+        self.answers.push(answer.at, Class(0), answer);
+    }
+
+    /// Goes on until the core has to hear from the shared levels, or `limit`.
+    pub(crate) fn advance(&mut self, limit: Time, uncore: &mut Uncore) -> Result<(), CoreError> {
+        loop {
+            let limit = limit.min(self.horizon());
+            let goes_on = match self.phase {
+                Phase::Running => self.run(limit, uncore)?,
+                Phase::Stalled { stall, movable } => self.stalled(limit, stall, movable)?,
+                Phase::Halted { wake_at, woken } => self.halted(limit, wake_at, woken)?,
+                Phase::Finished => false,
+            };
+            if !goes_on {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Runs the pipeline; false if it has reached `limit`.
+    fn run(&mut self, limit: Time, uncore: &mut Uncore) -> Result<bool, CoreError> {
+        let answer_at = self.answers.next_time().unwrap_or(Time::NEVER);
+        let stop = limit.min(answer_at);
+        let until =
+            if stop == Time::NEVER { Cycle::MAX } else { self.clock.cycle_at_or_after(stop) };
+        let pause = self.pipeline.run(until);
+        self.collect(uncore);
+        let now = self.clock.time_of(self.pipeline.cycle());
+        self.local = self.local.max(now);
+        match pause {
+            Pause::Limit if self.pipeline.cycle() < until => return Ok(true),
+            Pause::Limit if answer_at <= limit && answer_at != Time::NEVER => {
+                let (at, answer) = self.answers.pop().expect("there is an answer");
+                self.pipeline.answer(answer.line, answer.level, until);
+                if self.gate.hears_tokens {
+                    self.gate.tell_at(at, Event::Response { line: LineAddr(answer.line) });
+                }
+            }
+            Pause::Limit => {
+                self.local = self.local.max(limit);
+                return Ok(false);
+            }
+            Pause::Stalled(stall) => {
+                self.running_cycles += stall.since - self.running_from;
+                self.phase = Phase::Stalled { stall, movable: None };
+                let since = self.clock.time_of(stall.since);
+                self.gate.wait_begins(since, false).map_err(|e| self.policy_error(e))?;
+            }
+            Pause::Halted { at, from_ns, to_ns } => self.halt(at, from_ns, to_ns)?,
+            Pause::Finished(cycle) => {
+                self.running_cycles += cycle - self.running_from;
+                let at = self.clock.time_of(cycle);
+                self.gate.finish(at);
+                self.finished = Some(at);
+                self.phase = Phase::Finished;
+                self.local = Time::NEVER;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Passes on what the pipeline produced.
+    fn collect(&mut self, uncore: &mut Uncore) {
+        let common = self.pipeline.common_mut();
+        for (arrival, request) in common.private.requests.drain(..) {
+            if !request.write_back {
+                self.unserved.push_back(arrival);
+            }
+            uncore.push(arrival, request);
+        }
+        if !common.marks.is_empty() {
+            self.count_requests();
+        }
+        if self.gate.hears_tokens {
+            self.pass_notices();
+        }
+    }
+
+    fn pass_notices(&mut self) {
+        let (clock, tokens) = (self.clock, self.tokens);
+        let common = self.pipeline.common_mut();
+        let Some(notices) = &mut common.private.notices else { return };
+        for notice in notices.drain(..) {
+            let (at, event) = match notice {
+                Notice::MissedL1 { line, at } => {
+                    let created = clock.time_of(at) + tokens.l1;
+                    let bound = Bound::NotBefore(self.l2_span);
+                    (created, Event::Token(Token { line: LineAddr(line), created, bound }))
+                }
+                Notice::MissedL2 { line, at } => {
+                    let created = clock.time_of(at) + tokens.l2;
+                    let bound = Bound::NotBefore(self.l3_latency);
+                    (created, Event::Token(Token { line: LineAddr(line), created, bound }))
+                }
+                Notice::L2Answer { line, at } => {
+                    (clock.time_of(at), Event::Response { line: LineAddr(line) })
+                }
+            };
+            self.gate.tell_at(at, event);
+        }
+        // A core that never stalls must not hoard news.
+        if self.gate.unheard() > 256 {
+            self.gate.tell_all(self.clock.time_of(self.pipeline.cycle()));
+        }
+    }
+
+    fn count_requests(&mut self) {
+        let marks = std::mem::take(&mut self.pipeline.common_mut().marks);
+        for mark in &marks {
+            let now = self.clock.time_of(mark.at);
+            let arrived = self.origin.at(mark.recorded_ns, now);
+            if mark.begins {
+                let start = if self.load == LoadKind::Open { arrived } else { now };
+                self.requests.open.insert(mark.id, start);
+            } else if let Some(start) = self.requests.open.remove(&mark.id) {
+                self.requests.completed += 1;
+                self.requests.latency.record(now.saturating_sub(start));
+            }
+        }
+    }
+
+    fn halt(&mut self, at: Cycle, from_ns: u64, to_ns: u64) -> Result<(), CoreError> {
+        self.running_cycles += at - self.running_from;
+        let now = self.clock.time_of(at);
+        let wake_at = match self.load {
+            LoadKind::Closed => now + Time::ns(to_ns - from_ns),
+            LoadKind::Open => {
+                self.origin.at(from_ns, now);
+                self.origin.at(to_ns, now).max(now)
+            }
+        };
+        self.phase = Phase::Halted { wake_at, woken: false };
+        self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))
+    }
+
+    fn policy_error(&self, error: PolicyError) -> CoreError {
+        CoreError::Policy(self.index, error)
+    }
+
+    /// Waits for an answer, or for the power to come back; false if `limit` is reached.
+    fn stalled(
+        &mut self,
+        limit: Time,
+        stall: Stall,
+        movable: Option<(Time, Level)>,
+    ) -> Result<bool, CoreError> {
+        let answer_at = self.answers.next_time().unwrap_or(Time::NEVER);
+        let gate_at = self.gate.next_time();
+        let at = answer_at.min(gate_at);
+        if at >= limit {
+            if at == Time::NEVER && self.horizon() == Time::NEVER {
+                return Err(self.stuck(movable.is_some()));
+            }
+            self.local = self.local.max(limit.min(at));
+            return Ok(false);
+        }
+        self.local = self.local.max(at);
+        if gate_at < answer_at || gate_at == answer_at && self.gate.is_in_transition(at) {
+            let stepped = self.gate.step(at).map_err(|e| self.policy_error(e))?;
+            if let (Stepped::Awake, Some((since, level))) = (stepped, movable) {
+                self.late += at - since;
+                self.late_wakes += 1;
+                self.end_stall(at, stall, level)?;
+            }
+            return Ok(true);
+        }
+        let (at, answer) = self.answers.pop().expect("there is an answer");
+        let cycle = self.clock.cycle_at_or_after(at);
+        let moves = self.pipeline.answer(answer.line, answer.level, cycle);
+        let line = LineAddr(answer.line);
+        if moves && movable.is_none() && self.gate.is_powered() {
+            self.end_stall(at, stall, answer.level)?;
+            self.gate.tell_at(at, Event::Response { line });
+            return Ok(true);
+        }
+        if moves && movable.is_none() {
+            self.phase = Phase::Stalled { stall, movable: Some((at, answer.level)) };
+        }
+        self.gate.tell(at, &Event::Response { line }).map_err(|e| self.policy_error(e))?;
+        Ok(true)
+    }
+
+    /// The pipeline goes on at the first clock edge from `at` on.
+    fn end_stall(&mut self, at: Time, stall: Stall, level: Level) -> Result<(), CoreError> {
+        self.gate.wait_ends(at, false).map_err(|e| self.policy_error(e))?;
+        let cycle = self.clock.cycle_at_or_after(at);
+        let edge = self.clock.time_of(cycle);
+        let span = edge - self.clock.time_of(stall.since);
+        self.stalls.record(span);
+        if level == Level::Memory {
+            self.memory_stalls.record(span);
+        }
+        let spent = self.gate.run(edge);
+        self.waited.post(spent, stall.kernel, stall.on.reason(level));
+        self.resume(cycle);
+        Ok(())
+    }
+
+    fn stuck(&self, has_work: bool) -> CoreError {
+        if has_work || !self.gate.is_powered() {
+            CoreError::LeftAsleep { core: self.index, at: self.local, state: self.gate.state() }
+        } else {
+            CoreError::Deadlock(self.index, self.local)
+        }
+    }
+
+    /// Waits for the interrupt, then for the power to come back; false if `limit` is reached.
+    fn halted(&mut self, limit: Time, wake_at: Time, woken: bool) -> Result<bool, CoreError> {
+        let wake = if woken { Time::NEVER } else { wake_at };
+        let gate_at = self.gate.next_time();
+        let at = wake.min(gate_at);
+        if at >= limit {
+            if at == Time::NEVER {
+                return Err(self.stuck(true));
+            }
+            self.local = self.local.max(limit.min(at));
+            return Ok(false);
+        }
+        self.local = self.local.max(at);
+        let mut awake = false;
+        if gate_at <= wake {
+            let stepped = self.gate.step(at).map_err(|e| self.policy_error(e))?;
+            awake = woken && stepped == Stepped::Awake;
+        } else {
+            self.phase = Phase::Halted { wake_at, woken: true };
+            self.gate.wait_ends(at, true).map_err(|e| self.policy_error(e))?;
+            awake |= self.gate.is_powered();
+        }
+        if awake {
+            let cycle = self.clock.cycle_at_or_after(at);
+            let (residency, wakes) = self.gate.run(self.clock.time_of(cycle));
+            for (sum, time) in self.waited.idle.iter_mut().zip(residency) {
+                *sum += time;
+            }
+            self.waited.idle_wakes += wakes;
+            self.resume(cycle);
+        }
+        Ok(true)
+    }
+
+    fn resume(&mut self, cycle: Cycle) {
+        self.pipeline.resume(cycle);
+        self.running_from = cycle;
+        self.phase = Phase::Running;
+    }
+}

@@ -1,0 +1,154 @@
+//! What both kinds of pipelines have in common.
+
+use std::sync::Arc;
+
+use halfwink_trace::{Event, Source};
+use halfwink_units::Cycle;
+
+use crate::account::{ActiveCycles, Reason, UnitCounts};
+use crate::branch::Predictor;
+use crate::feed::Feed;
+use crate::machine::{CoreSpec, Machine};
+use crate::private::Private;
+use crate::uncore::Level;
+use crate::uop::{Code, Op, Unit, Uop};
+
+/// Why a pipeline returns control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// It has reached the cycle that it was to run to.
+    Limit,
+    /// From this cycle on nothing moves until the shared levels answer.
+    Stalled(Stall),
+    /// At this cycle the operating system halts the core, with nothing in flight.
+    Halted { at: Cycle, from_ns: u64, to_ns: u64 },
+    /// At this cycle all work is done.
+    Finished(Cycle),
+}
+
+/// A wait for the shared levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stall {
+    pub(crate) since: Cycle,
+    pub(crate) kernel: bool,
+    pub(crate) on: StallOn,
+}
+
+/// What the oldest work waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StallOn {
+    Data,
+    Fetch,
+    Store,
+}
+
+impl StallOn {
+    /// The reason to post, once it is known who answered.
+    pub(crate) fn reason(self, level: Level) -> Reason {
+        match (self, level) {
+            (StallOn::Fetch, _) => Reason::Fetch,
+            (StallOn::Store, _) => Reason::Store,
+            (StallOn::Data, Level::L3) => Reason::L3,
+            (StallOn::Data, Level::Memory) => Reason::Memory,
+        }
+    }
+}
+
+/// A request of the workload passed by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pub(crate) at: Cycle,
+    pub(crate) id: u64,
+    /// Time in the recorded machine.
+    pub(crate) recorded_ns: u64,
+    pub(crate) begins: bool,
+}
+
+/// Front end, caches and books of a core.
+pub(crate) struct Common {
+    pub(crate) spec: CoreSpec,
+    pub(crate) feed: Feed,
+    pub(crate) private: Private,
+    pub(crate) predictor: Predictor,
+    pub(crate) active: ActiveCycles,
+    pub(crate) units: UnitCounts,
+    pub(crate) marks: Vec<Mark>,
+    /// Line that instructions are fetched from.
+    pub(crate) fetch_line: u64,
+}
+
+impl Common {
+    pub(crate) fn new(
+        machine: &Machine,
+        core: usize,
+        source: Box<dyn Source>,
+        code: Arc<Code>,
+        hears_tokens: bool,
+        limit: u64,
+    ) -> Common {
+        Common {
+            spec: machine.core,
+            feed: Feed::new(source, code, core, limit),
+            private: Private::new(machine, core, hears_tokens),
+            predictor: Predictor::new(machine.branch),
+            active: ActiveCycles::default(),
+            units: UnitCounts::default(),
+            marks: Vec::new(),
+            fetch_line: u64::MAX,
+        }
+    }
+
+    /// Cycles from issue to result.
+    #[inline]
+    pub(crate) fn latency(&self, op: Op) -> Cycle {
+        let latency = &self.spec.latency;
+        match op {
+            Op::Nop | Op::Alu | Op::Branch => latency.alu,
+            Op::Multiply => latency.multiply,
+            Op::Divide => latency.divide,
+            Op::Vector => latency.vector,
+            Op::FpAdd => latency.fp_add,
+            Op::FpMultiply => latency.fp_multiply,
+            Op::FpDivide => latency.fp_divide,
+            Op::Atomic => self.spec.atomic,
+            Op::System => self.spec.syscall,
+            Op::Load | Op::Store => 1,
+        }
+    }
+
+    /// Counts an operation that starts in its unit.
+    #[inline]
+    pub(crate) fn count(&mut self, op: Op, kernel: bool) {
+        let mode = usize::from(kernel);
+        match op.unit() {
+            Some(Unit::Alu) => self.units.alu[mode] += 1,
+            Some(Unit::Multiply) => self.units.multiply[mode] += 1,
+            Some(Unit::Fp) => self.units.fp[mode] += 1,
+            Some(Unit::Memory) => self.units.memory[mode] += 1,
+            None => {}
+        }
+    }
+
+    /// Whether the branch in front of the feed goes where the front end thinks, and whether it is
+    /// taken. A branch that an interrupt hides counts as right: where it goes is not in the trace.
+    #[inline]
+    pub(crate) fn branch(&mut self, uop: &Uop) -> (bool, bool) {
+        let Some(target) = self.feed.next_pc() else { return (true, true) };
+        let run = self.feed.run();
+        let (pc, fall_through, kernel) =
+            (run.pc + u64::from(uop.offset), run.fall_through, run.kernel);
+        let right = self.predictor.is_right(uop.branch, pc, fall_through, target, kernel);
+        (right, target != fall_through)
+    }
+
+    /// Notes a request that passes by; false for every other event.
+    pub(crate) fn mark(&mut self, event: &Event, at: Cycle) -> bool {
+        let (id, recorded_ns, begins) = match *event {
+            Event::RequestBegin { id, at_ns } => (id, at_ns, true),
+            Event::RequestEnd { id, at_ns } => (id, at_ns, false),
+            _ => return false,
+        };
+        self.marks.push(Mark { at, id, recorded_ns, begins });
+        true
+    }
+}

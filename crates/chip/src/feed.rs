@@ -1,0 +1,191 @@
+//! The stream of micro-operations of one core: the front end's view of a trace.
+
+use std::sync::Arc;
+
+use halfwink_trace::{Address, Event, Item, Source, TraceError};
+use halfwink_units::LINE_SHIFT;
+
+use crate::uop::{Code, Playable, Uop};
+
+/// Physical lines of different cores' programs must not coincide: each core's program lives in its
+/// own memory, told apart by these bits of the line number.
+const COPY_SHIFT: u32 = 42;
+
+/// What comes next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Head {
+    /// The micro-operation that [`Feed::uop`] shows.
+    Uop,
+    /// Something between instructions.
+    Event(Event),
+    /// Nothing.
+    End,
+}
+
+/// Instructions retired, by privilege (user, kernel).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkCounts {
+    /// Instructions; iterations of a repeated string instruction are one.
+    pub instructions: [u64; 2],
+    /// Micro-operations.
+    pub uops: [u64; 2],
+}
+
+/// Plays a source, one micro-operation after another, with one item of lookahead.
+pub(crate) struct Feed {
+    source: Box<dyn Source>,
+    code: Arc<Code>,
+    copy: u64,
+    run: Option<Playable>,
+    uop: usize,
+    end: usize,
+    addresses: Vec<Address>,
+    next: Item,
+    fold: Option<u64>,
+    pub(crate) work: WorkCounts,
+    /// A source that failed ends; this says why.
+    pub(crate) error: Option<TraceError>,
+    /// Instructions left to play, if the run is limited.
+    left: u64,
+}
+
+impl Feed {
+    /// Starts on `source`, compiled as `code`. `copy` tells its memory from that of other cores'.
+    pub(crate) fn new(source: Box<dyn Source>, code: Arc<Code>, copy: usize, limit: u64) -> Feed {
+        let mut feed = Feed {
+            source,
+            code,
+            copy: (copy as u64) << COPY_SHIFT,
+            run: None,
+            uop: 0,
+            end: 0,
+            addresses: Vec::new(),
+            next: Item::End,
+            fold: None,
+            work: WorkCounts::default(),
+            error: None,
+            left: limit,
+        };
+        feed.look_ahead();
+        feed
+    }
+
+    /// Physical line numbers of this core's memory start here.
+    pub(crate) fn line_base(&self) -> u64 {
+        self.copy
+    }
+
+    fn look_ahead(&mut self) {
+        self.next = match self.source.next_item() {
+            Ok(item) => item,
+            Err(error) => {
+                self.error.get_or_insert(error);
+                Item::End
+            }
+        };
+    }
+
+    /// What comes next; micro-operations of the next run become visible.
+    #[inline]
+    pub(crate) fn head(&mut self) -> Head {
+        if self.uop < self.end {
+            return Head::Uop;
+        }
+        self.next_run()
+    }
+
+    fn next_run(&mut self) -> Head {
+        loop {
+            match self.next {
+                Item::Run(_) if self.left == 0 => return Head::End,
+                Item::Run(template) => {
+                    let run = self.code.playable[template.0 as usize];
+                    self.addresses.clear();
+                    self.addresses.extend_from_slice(self.source.addresses());
+                    self.look_ahead();
+                    self.count(&run);
+                    self.uop = run.first_uop as usize;
+                    self.end = self.uop + run.uops as usize;
+                    self.run = Some(run);
+                    if self.uop < self.end {
+                        return Head::Uop;
+                    }
+                }
+                Item::Event(event) => return Head::Event(event),
+                Item::End => return Head::End,
+            }
+        }
+    }
+
+    fn count(&mut self, run: &Playable) {
+        let repeat = run.starts_repeat && self.fold == Some(run.pc);
+        self.fold = (run.ends_repeat != u64::MAX).then_some(run.ends_repeat);
+        let instrs = u64::from(run.instrs) - u64::from(repeat);
+        let mode = usize::from(run.kernel);
+        self.work.instructions[mode] += instrs;
+        self.work.uops[mode] += u64::from(run.uops);
+        self.left = self.left.saturating_sub(instrs);
+    }
+
+    /// Goes past the event that [`Feed::head`] showed.
+    pub(crate) fn pass_event(&mut self) {
+        self.look_ahead();
+    }
+
+    /// The micro-operation in front.
+    #[inline]
+    pub(crate) fn uop(&self) -> &Uop {
+        &self.code.uops[self.uop]
+    }
+
+    /// The run it belongs to.
+    #[inline]
+    pub(crate) fn run(&self) -> &Playable {
+        self.run.as_ref().expect("a micro-operation belongs to a run")
+    }
+
+    /// Privilege of what was played last.
+    #[inline]
+    pub(crate) fn is_kernel(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.kernel)
+    }
+
+    /// Goes past the micro-operation in front.
+    #[inline]
+    pub(crate) fn pass_uop(&mut self) {
+        self.uop += 1;
+    }
+
+    /// Address of the next run's first instruction, if nothing comes between.
+    #[inline]
+    pub(crate) fn next_pc(&self) -> Option<u64> {
+        match self.next {
+            Item::Run(template) => Some(self.code.playable[template.0 as usize].pc),
+            _ => None,
+        }
+    }
+
+    /// Line of the instruction in front.
+    #[inline]
+    pub(crate) fn fetch_line(&self) -> u64 {
+        const PAGE: u64 = 1 << halfwink_units::PAGE_SHIFT;
+        let run = self.run();
+        let offset = u64::from(self.uop().offset);
+        let in_page = run.pc % PAGE + offset;
+        let phys = if in_page < PAGE {
+            run.phys + offset
+        } else {
+            (run.phys_next_page & !(PAGE - 1)) + (in_page - PAGE)
+        };
+        phys >> LINE_SHIFT | self.copy
+    }
+
+    /// First and last line that the load or store in front touches, and its first byte.
+    #[inline]
+    pub(crate) fn data_lines(&self) -> (u64, u64, u64) {
+        let uop = self.uop();
+        let phys = self.addresses[usize::from(uop.access)].phys.0;
+        let last = phys + u64::from(uop.size) - 1;
+        (phys >> LINE_SHIFT | self.copy, last >> LINE_SHIFT | self.copy, phys)
+    }
+}

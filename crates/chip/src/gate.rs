@@ -1,0 +1,267 @@
+//! The power state of a core, and the policy that decides on it.
+
+use halfwink_engine::{Class, EventQueue};
+use halfwink_policy::gating::{Action, Costs, Event, GatingPolicy};
+use halfwink_power::CoreState;
+use halfwink_units::Time;
+
+use crate::timeline::Timeline;
+
+/// Times by power state.
+pub(crate) type Residency = [Time; CoreState::ALL.len()];
+
+/// Follows a core through its power states and keeps its meter of time.
+pub(crate) struct Gate {
+    policy: GatingPolicy,
+    pub(crate) hears_tokens: bool,
+    costs: Costs,
+    state: CoreState,
+    since: Time,
+    /// End of a state that lasts a fixed time.
+    transition: Time,
+    /// The order to wake came before the supply was off.
+    wake_pending: bool,
+    /// Whole run.
+    pub(crate) residency: Residency,
+    /// Since the present stall or halt began.
+    segment: Residency,
+    segment_wakes: u64,
+    waiting_since: Time,
+    pub(crate) wakes: u64,
+    /// What the policy still has to hear, in order.
+    unheard: EventQueue<Event>,
+    pub(crate) timeline: Option<Timeline>,
+}
+
+/// A policy asked for something that its core cannot do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the gating policy asked for {action:?} at {at} while the core was {}", .state.name())]
+pub struct PolicyError {
+    /// What it asked for.
+    pub action: Action,
+    /// When.
+    pub at: Time,
+    /// What the core was doing.
+    pub state: CoreState,
+}
+
+/// What [`Gate::step`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stepped {
+    /// The core is powered and restored.
+    Awake,
+    /// Something else.
+    Other,
+}
+
+impl Gate {
+    pub(crate) fn new(policy: GatingPolicy, costs: Costs, timeline: Option<Timeline>) -> Gate {
+        Gate {
+            hears_tokens: policy.hears_tokens(),
+            policy,
+            costs,
+            state: CoreState::Active,
+            since: Time::ZERO,
+            transition: Time::NEVER,
+            wake_pending: false,
+            residency: Residency::default(),
+            segment: Residency::default(),
+            segment_wakes: 0,
+            waiting_since: Time::ZERO,
+            wakes: 0,
+            unheard: EventQueue::new(),
+            timeline,
+        }
+    }
+
+    pub(crate) fn state(&self) -> CoreState {
+        self.state
+    }
+
+    /// True if the core can go on as soon as it has something to do.
+    pub(crate) fn is_powered(&self) -> bool {
+        matches!(self.state, CoreState::Active | CoreState::Stalled | CoreState::Idle)
+    }
+
+    fn enter(&mut self, state: CoreState, now: Time) {
+        let span = now - self.since;
+        self.residency[self.state as usize] += span;
+        self.segment[self.state as usize] += span;
+        if let Some(timeline) = &mut self.timeline {
+            timeline.push(self.state, self.since, now);
+        }
+        self.state = state;
+        self.since = now;
+    }
+
+    /// The policy will hear of this when its time has come.
+    pub(crate) fn tell_at(&mut self, at: Time, event: Event) {
+        self.unheard.push(at, Class(0), event);
+    }
+
+    /// Tells the policy all that lies before or at `now`. Only while the core runs.
+    pub(crate) fn tell_all(&mut self, now: Time) {
+        while self.unheard.next_time().is_some_and(|at| at <= now) {
+            let (at, event) = self.unheard.pop().expect("there is a next event");
+            self.policy.on_event(at, &event);
+        }
+    }
+
+    /// Number of events that the policy still has to hear.
+    pub(crate) fn unheard(&self) -> usize {
+        self.unheard.len()
+    }
+
+    /// The pipeline stalls, or the operating system halts the core.
+    pub(crate) fn wait_begins(&mut self, now: Time, halted: bool) -> Result<(), PolicyError> {
+        self.tell_all(now);
+        let (state, event) = if halted {
+            (CoreState::Idle, Event::IdleBegin)
+        } else {
+            (CoreState::Stalled, Event::StallBegin)
+        };
+        self.enter(state, now);
+        self.segment = Residency::default();
+        self.segment_wakes = 0;
+        self.waiting_since = now;
+        self.tell(now, &event)
+    }
+
+    /// Tells the policy at `now` that the wait is over; the core must be powered.
+    pub(crate) fn wait_ends(&mut self, now: Time, halted: bool) -> Result<(), PolicyError> {
+        let began = self.waiting_since;
+        let event = if halted { Event::IdleEnd { began } } else { Event::StallEnd { began } };
+        self.tell(now, &event)
+    }
+
+    /// The pipeline runs again from `now` on: the time since the wait began, by state, and how often
+    /// the core was woken.
+    pub(crate) fn run(&mut self, now: Time) -> (Residency, u64) {
+        self.enter(CoreState::Active, now);
+        (std::mem::take(&mut self.segment), std::mem::take(&mut self.segment_wakes))
+    }
+
+    /// Nothing is left to do from `now` on.
+    pub(crate) fn finish(&mut self, now: Time) {
+        self.tell_all(now);
+        self.enter(CoreState::Unused, now);
+    }
+
+    /// Closes the books at the end of the run.
+    pub(crate) fn close(&mut self, now: Time) {
+        self.enter(self.state, now);
+    }
+
+    /// Tells the policy an event and does what it asks for.
+    pub(crate) fn tell(&mut self, now: Time, event: &Event) -> Result<(), PolicyError> {
+        self.policy.on_event(now, event);
+        self.obey(now)
+    }
+
+    fn obey(&mut self, now: Time) -> Result<(), PolicyError> {
+        while let Some(action) = self.policy.poll_action() {
+            let possible = match (action, self.state) {
+                (Action::Gate, CoreState::Stalled | CoreState::Idle) => {
+                    self.enter(CoreState::Gating, now);
+                    self.transition = now + self.costs.entry;
+                    true
+                }
+                (Action::Wake, CoreState::Gated) => {
+                    self.charge(now);
+                    true
+                }
+                (Action::Wake, CoreState::Gating) => {
+                    self.wake_pending = true;
+                    true
+                }
+                (Action::Wake, CoreState::Charging | CoreState::Restoring) => true,
+                (Action::Hindsight { gate, wake }, CoreState::Stalled | CoreState::Idle) => {
+                    self.rewrite(gate, wake, now)
+                }
+                _ => false,
+            };
+            if !possible {
+                return Err(PolicyError { action, at: now, state: self.state });
+            }
+        }
+        Ok(())
+    }
+
+    fn charge(&mut self, now: Time) {
+        self.wake_pending = false;
+        self.wakes += 1;
+        self.segment_wakes += 1;
+        self.enter(CoreState::Charging, now);
+        self.transition = now + self.costs.wake_up;
+    }
+
+    /// Accounts the wait so far as if the core had been gated in it; false if that is impossible.
+    fn rewrite(&mut self, gate: Time, wake: Time, now: Time) -> bool {
+        let gated_from = gate + self.costs.entry;
+        let charged = wake + self.costs.wake_up;
+        let restored = charged + self.costs.restore;
+        if gate < self.since || gated_from > wake || restored > now {
+            return false;
+        }
+        let waiting = self.state;
+        self.enter(CoreState::Gating, gate);
+        self.enter(CoreState::Gated, gated_from);
+        self.enter(CoreState::Charging, wake);
+        self.enter(CoreState::Restoring, charged);
+        self.enter(waiting, restored);
+        self.wakes += 1;
+        self.segment_wakes += 1;
+        true
+    }
+
+    /// When [`Gate::step`] has something to do while the core waits.
+    pub(crate) fn next_time(&self) -> Time {
+        let told = self.unheard.next_time().unwrap_or(Time::NEVER);
+        let timer = self.policy.next_timer().unwrap_or(Time::NEVER);
+        self.transition.min(told).min(timer)
+    }
+
+    /// True if a state of fixed length ends at `now`.
+    pub(crate) fn is_in_transition(&self, now: Time) -> bool {
+        self.transition <= now
+    }
+
+    /// Lets the first thing happen that is due at `now`: transitions before news before timers.
+    pub(crate) fn step(&mut self, now: Time) -> Result<Stepped, PolicyError> {
+        if self.transition <= now {
+            return self.end_of_transition(now);
+        }
+        if self.unheard.next_time().is_some_and(|at| at <= now) {
+            let (at, event) = self.unheard.pop().expect("there is a next event");
+            self.policy.on_event(at, &event);
+        } else {
+            self.policy.on_timer(now);
+        }
+        self.obey(now).map(|()| Stepped::Other)
+    }
+
+    fn end_of_transition(&mut self, now: Time) -> Result<Stepped, PolicyError> {
+        self.transition = Time::NEVER;
+        match self.state {
+            CoreState::Gating => {
+                self.enter(CoreState::Gated, now);
+                if self.wake_pending {
+                    self.charge(now);
+                }
+            }
+            CoreState::Charging => {
+                self.enter(CoreState::Restoring, now);
+                self.transition = now + self.costs.restore;
+            }
+            _ => {
+                self.enter(CoreState::Stalled, now);
+                self.tell(now, &Event::Awake)?;
+                // A policy may gate again at once.
+                if self.is_powered() {
+                    return Ok(Stepped::Awake);
+                }
+            }
+        }
+        Ok(Stepped::Other)
+    }
+}

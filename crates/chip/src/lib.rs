@@ -1,0 +1,48 @@
+//! World: a chip of cores with caches and memory, playing instruction traces, whose cores sleep
+//! between memory accesses as a gating policy decides.
+//!
+//! ```text
+//!  Source ─▶ feed ─▶ pipeline ─▶ private caches ─▶ shared cache ─▶ memory
+//!                       │  ▲                           │
+//!                stalls │  │ gated, woken       tokens │
+//!                       ▼  │                           │
+//!                      gate ◀──────────────────────────┘
+//!                       │  ▲
+//!                events ▼  │ actions
+//!                      policy
+//! ```
+//!
+//! Everything is exact in time: skipping cycles in which nothing moves, and letting cores run ahead
+//! of one another, change how long a simulation takes and nothing else.
+
+mod account;
+mod books;
+mod branch;
+mod cache;
+mod chip;
+mod core;
+mod dram;
+mod feed;
+mod gate;
+mod machine;
+mod miss;
+mod private;
+mod timeline;
+mod uncore;
+mod uop;
+
+pub use account::{Reason, UnitCounts};
+pub use books::BooksError;
+pub use branch::BranchCounts;
+pub use chip::{run, ChipError, CodeCache, CoreResult, Options, RunResult, Task};
+pub use core::CoreError;
+pub use dram::DramCounts;
+pub use feed::WorkCounts;
+pub use gate::PolicyError;
+pub use machine::{
+    BranchSpec, CoreKind, CoreSpec, Geometry, L1Spec, L2Spec, L3Spec, Latencies, Machine,
+    MemorySpec, PowerSpec, PredictorKind, TokenSpec, Units, Window, MAX_CORES, MAX_WINDOW,
+};
+pub use private::CacheCounts;
+pub use timeline::Timeline;
+pub use uncore::L3Counts;

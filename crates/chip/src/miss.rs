@@ -1,0 +1,169 @@
+//! Miss registers (MSHRs): the outstanding misses of a first-level cache.
+
+use halfwink_units::Cycle;
+
+/// Not known yet: the shared levels have not answered.
+pub(crate) const UNKNOWN: Cycle = Cycle::MAX;
+
+/// One outstanding miss.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Miss {
+    pub(crate) line: u64,
+    /// Cycle at which the data is there, or [`UNKNOWN`].
+    pub(crate) fill: Cycle,
+    /// Who waits: window slots of an out-of-order core, registers of an in-order one.
+    pub(crate) waiters: u128,
+    /// Cycles that the core spent waiting for it so far, by mode, while something else went on.
+    pub(crate) waited: [u64; 2],
+}
+
+/// The miss registers of one cache.
+#[derive(Clone, Debug)]
+pub(crate) struct MissFile {
+    entries: Vec<Miss>,
+    /// One bit per register in use.
+    used: u64,
+    all: u64,
+}
+
+impl MissFile {
+    pub(crate) fn new(registers: usize) -> MissFile {
+        let blank = Miss { line: 0, fill: 0, waiters: 0, waited: [0; 2] };
+        let all = u64::MAX >> (64 - registers as u32);
+        MissFile { entries: vec![blank; registers], used: 0, all }
+    }
+
+    /// The miss of this line, if it is outstanding at `now`.
+    #[inline]
+    pub(crate) fn find(&mut self, line: u64, now: Cycle) -> Option<usize> {
+        let mut rest = self.used;
+        while rest != 0 {
+            let n = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            let miss = &self.entries[n];
+            if miss.fill <= now {
+                self.used &= !(1 << n);
+            } else if miss.line == line {
+                return Some(n);
+            }
+        }
+        None
+    }
+
+    /// Takes a register, if one is free at `now`.
+    #[inline]
+    pub(crate) fn allocate(&mut self, line: u64, fill: Cycle, now: Cycle) -> Option<usize> {
+        if self.used == self.all {
+            self.release(now);
+        }
+        let free = !self.used & self.all;
+        if free == 0 {
+            return None;
+        }
+        let n = free.trailing_zeros() as usize;
+        self.used |= 1 << n;
+        self.entries[n] = Miss { line, fill, waiters: 0, waited: [0; 2] };
+        Some(n)
+    }
+
+    /// True if a register is free at `now`.
+    #[inline]
+    pub(crate) fn has_free(&mut self, now: Cycle) -> bool {
+        if self.used == self.all {
+            self.release(now);
+        }
+        self.used != self.all
+    }
+
+    /// True if two registers are free at `now`.
+    pub(crate) fn has_two_free(&mut self, now: Cycle) -> bool {
+        self.release(now);
+        (!self.used & self.all).count_ones() >= 2
+    }
+
+    /// A miss that `waiter` waits for and that was not answered.
+    pub(crate) fn waited_by(&self, waiter: usize) -> Option<usize> {
+        (0..self.entries.len()).find(|&n| {
+            let miss = &self.entries[n];
+            self.used >> n & 1 == 1 && miss.fill == UNKNOWN && miss.waiters >> waiter & 1 == 1
+        })
+    }
+
+    /// True if nothing is outstanding at `now`.
+    pub(crate) fn is_empty(&mut self, now: Cycle) -> bool {
+        self.release(now);
+        self.used == 0
+    }
+
+    fn release(&mut self, now: Cycle) {
+        let mut rest = self.used;
+        while rest != 0 {
+            let n = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            if self.entries[n].fill <= now {
+                self.used &= !(1 << n);
+            }
+        }
+    }
+
+    /// The earliest known fill after `now`, or [`UNKNOWN`].
+    pub(crate) fn next_fill(&self, now: Cycle) -> Cycle {
+        let mut next = UNKNOWN;
+        let mut rest = self.used;
+        while rest != 0 {
+            let n = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            let fill = self.entries[n].fill;
+            if fill > now {
+                next = next.min(fill);
+            }
+        }
+        next
+    }
+
+    /// The shared levels answer: takes the miss of this line out, if there is one.
+    pub(crate) fn answer(&mut self, line: u64) -> Option<Miss> {
+        let mut rest = self.used;
+        while rest != 0 {
+            let n = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            let miss = self.entries[n];
+            if miss.line == line && miss.fill == UNKNOWN {
+                self.used &= !(1 << n);
+                return Some(miss);
+            }
+        }
+        None
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self, n: usize) -> &mut Miss {
+        &mut self.entries[n]
+    }
+
+    /// Number of registers in use at `now`.
+    pub(crate) fn in_use(&mut self, now: Cycle) -> u32 {
+        self.release(now);
+        self.used.count_ones()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_register_is_busy_until_its_fill() {
+        let mut file = MissFile::new(2);
+        assert_eq!(file.allocate(10, 100, 0), Some(0));
+        assert_eq!(file.allocate(11, UNKNOWN, 0), Some(1));
+        assert_eq!(file.allocate(12, 100, 99), None);
+        assert_eq!(file.find(10, 99), Some(0));
+        assert_eq!(file.next_fill(0), 100);
+        assert_eq!(file.find(10, 100), None);
+        assert_eq!(file.allocate(12, 120, 100), Some(0));
+        assert!(file.answer(12).is_none(), "its fill is known already");
+        assert_eq!(file.answer(11).unwrap().line, 11);
+        assert!(file.has_free(100) && !file.is_empty(119) && file.is_empty(120));
+    }
+}

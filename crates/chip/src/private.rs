@@ -1,0 +1,293 @@
+//! The private caches of a core: first-level instruction and data caches, and a second level behind
+//! both. All write back and allocate on writes; none includes another.
+
+use halfwink_units::{Clock, Cycle, Time};
+
+use crate::cache::{flag, Cache};
+use crate::machine::Machine;
+use crate::miss::{Miss, MissFile, UNKNOWN};
+use crate::uncore::Request;
+
+/// What the private caches did, by privilege of the access (user, kernel).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCounts {
+    /// Lines fetched for instructions.
+    pub l1i_accesses: [u64; 2],
+    /// Of these, missed.
+    pub l1i_misses: [u64; 2],
+    /// Lines accessed for loads and stores.
+    pub l1d_accesses: [u64; 2],
+    /// Of these, missed.
+    pub l1d_misses: [u64; 2],
+    /// Reads, fills and write-backs of the second level.
+    pub l2_accesses: [u64; 2],
+    /// Reads that missed there.
+    pub l2_misses: [u64; 2],
+    /// Most misses outstanding at once.
+    pub most_outstanding: u32,
+}
+
+/// How an access goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// In the first level.
+    Hit,
+    /// Data at this cycle, from the second level.
+    At(Cycle),
+    /// In this miss register, until the shared levels answer.
+    Outstanding(usize),
+    /// No miss register is free; nothing happened.
+    NoRegister,
+}
+
+/// An event that a token-hearing policy learns of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Notice {
+    /// An access left the first level for the second.
+    MissedL1 { line: u64, at: Cycle },
+    /// An access left the second level for the third.
+    MissedL2 { line: u64, at: Cycle },
+    /// The second level answers.
+    L2Answer { line: u64, at: Cycle },
+}
+
+/// The caches of one core.
+#[derive(Debug)]
+pub(crate) struct Private {
+    core: usize,
+    clock: Clock,
+    l1i: Cache,
+    l1d: Cache,
+    l2: Cache,
+    pub(crate) instruction_misses: MissFile,
+    pub(crate) data_misses: MissFile,
+    l1i_latency: Cycle,
+    l1d_latency: Cycle,
+    l2_latency: Cycle,
+    pub(crate) counts: CacheCounts,
+    /// Requests to the shared levels, with their arrival.
+    pub(crate) requests: Vec<(Time, Request)>,
+    /// Filled only if somebody hears them.
+    pub(crate) notices: Option<Vec<Notice>>,
+}
+
+impl Private {
+    pub(crate) fn new(machine: &Machine, core: usize, hears_tokens: bool) -> Private {
+        Private {
+            core,
+            clock: machine.clock,
+            l1i: Cache::new(machine.l1i.geometry),
+            l1d: Cache::new(machine.l1d.geometry),
+            l2: Cache::new(machine.l2.geometry),
+            instruction_misses: MissFile::new(machine.l1i.mshrs),
+            data_misses: MissFile::new(machine.l1d.mshrs),
+            l1i_latency: machine.l1i.latency,
+            l1d_latency: machine.l1d.latency,
+            l2_latency: machine.l2.latency,
+            counts: CacheCounts::default(),
+            requests: Vec::new(),
+            notices: hears_tokens.then(Vec::new),
+        }
+    }
+
+    /// Shortest time from an access to its arrival at the shared levels.
+    pub(crate) fn shortest_request(&self) -> Cycle {
+        self.l1i_latency.min(self.l1d_latency) + self.l2_latency
+    }
+
+    /// Cycles from a hit in the data cache to its data.
+    #[inline]
+    pub(crate) fn l1d_latency(&self) -> Cycle {
+        self.l1d_latency
+    }
+
+    /// Reads the line of an instruction at cycle `now`.
+    #[inline]
+    pub(crate) fn fetch(&mut self, line: u64, kernel: bool, now: Cycle) -> Access {
+        let mode = usize::from(kernel);
+        match self.l1i.touch(line, 0) {
+            Some(flags) => {
+                self.counts.l1i_accesses[mode] += 1;
+                if flags & flag::PENDING == 0 {
+                    return Access::Hit;
+                }
+                match self.instruction_misses.find(line, now) {
+                    Some(n) => outstanding(n, self.instruction_misses.get(n)),
+                    None => {
+                        self.l1i.arrived(line);
+                        Access::Hit
+                    }
+                }
+            }
+            None => self.fetch_miss(line, kernel, now),
+        }
+    }
+
+    #[cold]
+    fn fetch_miss(&mut self, line: u64, kernel: bool, now: Cycle) -> Access {
+        if let Some(n) = self.instruction_misses.find(line, now) {
+            // It left the cache again before its data came.
+            self.counts.l1i_accesses[usize::from(kernel)] += 1;
+            self.l1i.insert(line, flag::PENDING);
+            return outstanding(n, self.instruction_misses.get(n));
+        }
+        if !self.instruction_misses.has_free(now) {
+            return Access::NoRegister;
+        }
+        self.counts.l1i_accesses[usize::from(kernel)] += 1;
+        self.counts.l1i_misses[usize::from(kernel)] += 1;
+        self.l1i.insert(line, flag::PENDING);
+        let fill = self.second_level(line, kernel, now, self.l1i_latency);
+        let n = self.instruction_misses.allocate(line, fill, now).expect("a register is free");
+        self.count_outstanding(now);
+        outstanding(n, self.instruction_misses.get(n))
+    }
+
+    /// Reads or writes a line of data at cycle `now`.
+    #[inline]
+    pub(crate) fn data(&mut self, line: u64, write: bool, kernel: bool, now: Cycle) -> Access {
+        let mode = usize::from(kernel);
+        let dirty = if write { flag::DIRTY } else { 0 };
+        match self.l1d.touch(line, dirty) {
+            Some(flags) => {
+                self.counts.l1d_accesses[mode] += 1;
+                if flags & flag::PENDING == 0 {
+                    return Access::Hit;
+                }
+                match self.data_misses.find(line, now) {
+                    Some(n) => outstanding(n, self.data_misses.get(n)),
+                    None => {
+                        self.l1d.arrived(line);
+                        Access::Hit
+                    }
+                }
+            }
+            None => self.data_miss(line, dirty, kernel, now),
+        }
+    }
+
+    #[cold]
+    fn data_miss(&mut self, line: u64, dirty: u64, kernel: bool, now: Cycle) -> Access {
+        if let Some(n) = self.data_misses.find(line, now) {
+            self.counts.l1d_accesses[usize::from(kernel)] += 1;
+            self.allocate_l1d(line, dirty, kernel, now);
+            return outstanding(n, self.data_misses.get(n));
+        }
+        if !self.data_misses.has_free(now) {
+            return Access::NoRegister;
+        }
+        self.counts.l1d_accesses[usize::from(kernel)] += 1;
+        self.counts.l1d_misses[usize::from(kernel)] += 1;
+        self.allocate_l1d(line, dirty, kernel, now);
+        let fill = self.second_level(line, kernel, now, self.l1d_latency);
+        let n = self.data_misses.allocate(line, fill, now).expect("a register is free");
+        self.count_outstanding(now);
+        outstanding(n, self.data_misses.get(n))
+    }
+
+    fn count_outstanding(&mut self, now: Cycle) {
+        let now_outstanding = self.instruction_misses.in_use(now) + self.data_misses.in_use(now);
+        self.counts.most_outstanding = self.counts.most_outstanding.max(now_outstanding);
+    }
+
+    fn allocate_l1d(&mut self, line: u64, dirty: u64, kernel: bool, now: Cycle) {
+        let victim = self.l1d.insert(line, flag::PENDING | dirty);
+        if let Some(victim) = victim.filter(|v| v.dirty) {
+            self.counts.l2_accesses[usize::from(kernel)] += 1;
+            if self.l2.touch(victim.line, flag::DIRTY).is_none() {
+                self.allocate_l2(victim.line, flag::DIRTY, kernel, now);
+            }
+        }
+    }
+
+    fn allocate_l2(&mut self, line: u64, flags: u64, kernel: bool, now: Cycle) {
+        let owner = if kernel { flag::KERNEL } else { 0 };
+        if let Some(victim) = self.l2.insert(line, flags | owner).filter(|v| v.dirty) {
+            self.request(victim.line, true, kernel, now, self.l1d_latency);
+        }
+    }
+
+    /// A miss of the first level at cycle `now`: the cycle at which its data is there, or
+    /// [`UNKNOWN`].
+    fn second_level(&mut self, line: u64, kernel: bool, now: Cycle, l1_latency: Cycle) -> Cycle {
+        let mode = usize::from(kernel);
+        self.counts.l2_accesses[mode] += 1;
+        self.notice(Notice::MissedL1 { line, at: now });
+        let answered = now + l1_latency + self.l2_latency;
+        match self.l2.touch(line, 0) {
+            Some(flags) if flags & flag::PENDING == 0 => {
+                self.notice(Notice::L2Answer { line, at: answered });
+                answered
+            }
+            Some(_) => {
+                // The other first-level cache has asked for it: both get the one answer.
+                self.notice(Notice::MissedL2 { line, at: now });
+                UNKNOWN
+            }
+            None => {
+                self.counts.l2_misses[mode] += 1;
+                self.notice(Notice::MissedL2 { line, at: now });
+                self.allocate_l2(line, flag::PENDING, kernel, now);
+                self.request(line, false, kernel, now, l1_latency);
+                UNKNOWN
+            }
+        }
+    }
+
+    fn request(&mut self, line: u64, write_back: bool, kernel: bool, now: Cycle, l1: Cycle) {
+        let arrival = self.clock.time_of(now + l1 + self.l2_latency);
+        let issued = self.clock.time_of(now);
+        let request = Request { core: self.core, line, write_back, kernel, issued };
+        self.requests.push((arrival, request));
+    }
+
+    #[inline]
+    fn notice(&mut self, notice: Notice) {
+        if let Some(notices) = &mut self.notices {
+            notices.push(notice);
+        }
+    }
+
+    /// The shared levels answered: the data misses and instruction misses of this line.
+    pub(crate) fn answer(&mut self, line: u64) -> (Option<Miss>, Option<Miss>) {
+        self.l2.arrived(line);
+        let data = self.data_misses.answer(line);
+        let instruction = self.instruction_misses.answer(line);
+        if data.is_some() {
+            self.l1d.arrived(line);
+        }
+        if instruction.is_some() {
+            self.l1i.arrived(line);
+        }
+        (data, instruction)
+    }
+
+    /// True if no miss is outstanding at `now`.
+    pub(crate) fn is_quiet(&mut self, now: Cycle) -> bool {
+        self.data_misses.is_empty(now) && self.instruction_misses.is_empty(now)
+    }
+
+    /// Fills the caches as if the line had been used, without time or counts.
+    pub(crate) fn warm(&mut self, line: u64, code: bool, dirty: bool, kernel: bool) {
+        let owner = if kernel { flag::KERNEL } else { 0 };
+        let dirty = if dirty { flag::DIRTY } else { 0 };
+        let (l1, l1_flags) = if code { (&mut self.l1i, 0) } else { (&mut self.l1d, dirty) };
+        if l1.touch(line, l1_flags).is_none() {
+            if let Some(victim) = l1.insert(line, l1_flags).filter(|v| v.dirty) {
+                self.l2.touch(victim.line, flag::DIRTY);
+            }
+        }
+        if self.l2.touch(line, owner).is_none() {
+            self.l2.insert(line, owner);
+        }
+    }
+}
+
+#[inline]
+fn outstanding(n: usize, miss: &Miss) -> Access {
+    if miss.fill == UNKNOWN {
+        Access::Outstanding(n)
+    } else {
+        Access::At(miss.fill)
+    }
+}

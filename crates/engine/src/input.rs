@@ -1,0 +1,176 @@
+//! Reading descriptions that people write: TOML, with errors that name the file, the line and what
+//! was expected.
+
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+
+/// A description as it was written, with the name to use in errors.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// File name, or another name for where the text comes from.
+    pub name: String,
+    /// TOML.
+    pub text: String,
+}
+
+/// Something in a description is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}{}: {message}", .line.map(|n| format!(":{n}")).unwrap_or_default())]
+pub struct InputError {
+    /// The file.
+    pub name: String,
+    /// The line, from 1, where one can be named.
+    pub line: Option<usize>,
+    /// What was found and what was expected, in one line.
+    pub message: String,
+}
+
+impl Input {
+    /// A description from memory.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Input {
+        Input { name: name.into(), text: text.into() }
+    }
+
+    /// Parses the text. Unknown keys are refused if `T` refuses them.
+    ///
+    /// # Errors
+    /// What is wrong, where, and for a misspelt key the nearest that exists.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, InputError> {
+        toml::from_str(&self.text).map_err(|e| {
+            let message = with_suggestion(e.message());
+            match e.span() {
+                Some(span) => self.error_at(&span, message),
+                None => InputError { name: self.name.clone(), line: None, message },
+            }
+        })
+    }
+
+    /// An error at a span of bytes of the text.
+    #[must_use]
+    pub fn error_at(&self, span: &Range<usize>, message: impl Into<String>) -> InputError {
+        let before = self.text.get(..span.start).unwrap_or(&self.text);
+        let line = before.bytes().filter(|&b| b == b'\n').count() + 1;
+        InputError { name: self.name.clone(), line: Some(line), message: message.into() }
+    }
+}
+
+/// The text with the value at `path` (`gating.wake_up_ns`) replaced; lines stay where they were.
+///
+/// # Errors
+/// If there is no such key yet (with the nearest that exists), or `value` is not TOML.
+pub fn set_value(input: &Input, path: &str, value: &str) -> Result<Input, InputError> {
+    let fail = |message: String| InputError { name: input.name.clone(), line: None, message };
+    let mut document: toml_edit::DocumentMut =
+        input.text.parse().map_err(|e: toml_edit::TomlError| fail(one_line(e.message())))?;
+    // What is not a number, a list or a quoted string is a string without its quotes.
+    let parsed: toml_edit::Value = match value.parse() {
+        Ok(parsed) => parsed,
+        Err(_) => value.into(),
+    };
+    let keys: Vec<&str> = path.split('.').collect();
+    let (last, parents) = keys.split_last().expect("split yields at least one part");
+    let mut table = document.as_table_mut();
+    for (depth, key) in parents.iter().enumerate() {
+        let unknown = unknown_key(table, key, &keys[..depth]);
+        table =
+            table.get_mut(key).and_then(|item| item.as_table_mut()).ok_or_else(|| fail(unknown))?;
+    }
+    let unknown = unknown_key(table, last, parents);
+    let slot = table.get_mut(last).and_then(|item| item.as_value_mut());
+    let slot = slot.ok_or_else(|| fail(unknown))?;
+    let decor = slot.decor().clone();
+    *slot = parsed;
+    *slot.decor_mut() = decor;
+    Ok(Input::new(format!("{} with {path}={value}", input.name), document.to_string()))
+}
+
+fn unknown_key(table: &toml_edit::Table, key: &str, parents: &[&str]) -> String {
+    let known: Vec<&str> = table.iter().map(|(name, _)| name).collect();
+    let place =
+        if parents.is_empty() { String::new() } else { format!(" in {}", parents.join(".")) };
+    let hint = nearest(key, known).map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
+    format!("unknown key `{key}`{place}{hint}")
+}
+
+/// The name most like `wanted`, unless none is like it at all: few letters wrong or exchanged, or
+/// cut short.
+pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let allowed = (wanted.chars().count() / 3).max(1);
+    known
+        .into_iter()
+        .filter_map(|name| {
+            let distance = strsim::damerau_levenshtein(wanted, name);
+            let cut_short = wanted.len() >= 2 && name.starts_with(wanted);
+            (distance <= allowed || cut_short).then_some((distance, name))
+        })
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Adds the nearest name to serde's "unknown field" and "unknown variant".
+fn with_suggestion(message: &str) -> String {
+    let message = one_line(message);
+    if !message.starts_with("unknown ") {
+        return message;
+    }
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let Some(wanted) = quoted.next() else { return message };
+    match nearest(wanted, quoted) {
+        Some(name) => format!("{message}; did you mean `{name}`?"),
+        None => message,
+    }
+}
+
+fn one_line(message: &str) -> String {
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(deny_unknown_fields)]
+    struct Cache {
+        size: String,
+        ways: u32,
+    }
+
+    #[test]
+    fn a_misspelt_key_is_named_with_its_line_and_neighbour() {
+        let input = Input::new("m.toml", "# comment\nsize = \"32KB\"\nwasy = 8\n");
+        let error = input.parse::<Cache>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "m.toml:3: unknown field `wasy`, expected `size` or `ways`; did you mean `ways`?"
+        );
+    }
+
+    #[test]
+    fn a_wrong_type_is_one_line() {
+        let error = Input::new("m.toml", "size = 3\nways = 8\n").parse::<Cache>().unwrap_err();
+        assert_eq!(error.line, Some(1));
+        assert!(!error.to_string().contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn values_are_replaced_in_place() {
+        let input = Input::new("m.toml", "[l1]\nsize = \"32KB\" # kept\nways = 8\n");
+        let changed = set_value(&input, "l1.ways", "4").unwrap();
+        assert_eq!(changed.text, "[l1]\nsize = \"32KB\" # kept\nways = 4\n");
+        let changed = set_value(&input, "l1.size", "64KB").unwrap();
+        assert!(changed.text.contains("size = \"64KB\" # kept"), "{}", changed.text);
+        let error = set_value(&input, "l1.way", "4").unwrap_err();
+        assert_eq!(error.to_string(), "m.toml: unknown key `way` in l1; did you mean `ways`?");
+        assert!(set_value(&input, "l2.ways", "4").is_err());
+    }
+
+    #[test]
+    fn far_names_are_not_suggested() {
+        assert_eq!(nearest("tpa", ["tap", "oracle"]), Some("tap"));
+        assert_eq!(nearest("memc", ["memcached", "redis"]), Some("memcached"));
+        assert_eq!(nearest("xyzzy", ["tap", "oracle"]), None);
+    }
+}

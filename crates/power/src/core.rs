@@ -1,0 +1,118 @@
+use halfwink_units::{Energy, Power};
+use serde::{Deserialize, Serialize};
+
+use crate::Gating;
+
+/// What the supply and the clock of a core are doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CoreState {
+    /// Clock on, pipeline moving.
+    Active,
+    /// Clock on, pipeline waiting for memory.
+    Stalled,
+    /// Halted by the operating system, clock off, supply on.
+    Idle,
+    /// Stopping the clock, saving state.
+    Gating,
+    /// Supply off.
+    Gated,
+    /// Header switches closing, internal rail rising.
+    Charging,
+    /// Reset, state restored, pipeline refilling.
+    Restoring,
+    /// No work was given to this core in this run: gated from the start.
+    Unused,
+}
+
+impl CoreState {
+    /// Every state, in the order of a ledger.
+    pub const ALL: [CoreState; 8] = [
+        CoreState::Active,
+        CoreState::Stalled,
+        CoreState::Idle,
+        CoreState::Gating,
+        CoreState::Gated,
+        CoreState::Charging,
+        CoreState::Restoring,
+        CoreState::Unused,
+    ];
+
+    /// Name in ledgers and timelines.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            CoreState::Active => "active",
+            CoreState::Stalled => "stalled",
+            CoreState::Idle => "idle",
+            CoreState::Gating => "gating",
+            CoreState::Gated => "gated",
+            CoreState::Charging => "charging",
+            CoreState::Restoring => "restoring",
+            CoreState::Unused => "unused",
+        }
+    }
+}
+
+/// Static and clock power of a core with its private caches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CorePower {
+    /// Leakage with the supply on, in watts.
+    pub leakage_w: f64,
+    /// Clock tree and latches while the pipeline moves, in watts.
+    pub clock_w: f64,
+    /// The same while it waits for memory with its clock on, in watts.
+    pub stalled_clock_w: f64,
+    /// Energy of each event.
+    pub event_pj: CoreEvents,
+}
+
+/// Dynamic energy of a core's events, in picojoules each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreEvents {
+    /// Fetching, decoding, renaming, scheduling and retiring a micro-operation.
+    pub uop: f64,
+    /// An integer operation in its unit.
+    pub alu: f64,
+    /// An integer multiplication or division.
+    pub multiply: f64,
+    /// A floating-point or vector operation.
+    pub fp: f64,
+    /// A read of the instruction cache.
+    pub l1i_access: f64,
+    /// A read or write of the data cache.
+    pub l1d_access: f64,
+    /// A read, write or fill of the second-level cache.
+    pub l2_access: f64,
+    /// The wrong-path work that a mispredicted branch wastes.
+    pub mispredict: f64,
+}
+
+impl CorePower {
+    /// Power in a state. `gating` tells what is left of the leakage when gated; `has_retention` says
+    /// whether the core carries retention cells, which leak while it is on.
+    #[must_use]
+    pub fn in_state(&self, state: CoreState, gating: &Gating, has_retention: bool) -> Power {
+        let retention = if has_retention { 1.0 + gating.retention_overhead } else { 1.0 };
+        let leakage = self.leakage_w * retention;
+        Power::from_w(match state {
+            CoreState::Active => leakage + self.clock_w,
+            CoreState::Stalled => leakage + self.stalled_clock_w,
+            CoreState::Idle | CoreState::Gating | CoreState::Charging | CoreState::Restoring => {
+                leakage
+            }
+            CoreState::Gated | CoreState::Unused => {
+                self.leakage_w * (1.0 - gating.leakage_reduction)
+            }
+        })
+    }
+}
+
+impl CoreEvents {
+    /// Energy of an event given in picojoules.
+    #[must_use]
+    pub fn energy(picojoules: f64) -> Energy {
+        Energy::from_pj(picojoules)
+    }
+}
