@@ -40,8 +40,14 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Load(args) => load(&args),
         Command::Run { warmup, command } => run(warmup, &command),
-        Command::Mark(true) => Ok(marker::start()),
-        Command::Mark(false) => Ok(marker::stop()),
+        Command::Mark(start) => {
+            if start {
+                marker::start();
+            } else {
+                marker::stop();
+            }
+            Ok(())
+        }
         Command::SplitCpu(cpu) => split_cpu(cpu),
     };
     match result {

@@ -5,6 +5,9 @@ use std::collections::HashMap;
 
 use crate::block::{BlockInfo, Definition};
 
+/// No turn has this number.
+const NEVER: u64 = u64::MAX;
+
 /// Every block by its number.
 #[derive(Debug, Default)]
 pub struct Blocks {
@@ -12,6 +15,8 @@ pub struct Blocks {
     definitions: Vec<Definition>,
     /// The writer knows it.
     defined: Vec<bool>,
+    /// Where a translation was last seen to run: in which turn, and as which block.
+    seen: Vec<(u64, u32)>,
     by_pc: HashMap<u64, Vec<u32>>,
 }
 
@@ -28,7 +33,33 @@ impl Blocks {
         self.infos.push(BlockInfo::new(&definition));
         self.definitions.push(definition);
         self.defined.push(false);
+        self.seen.push((NEVER, number));
         number
+    }
+
+    /// The block that the translation of block `home` stands for in this `turn` (a stretch with
+    /// one address space), if that is known.
+    ///
+    /// QEMU translates a page of code once, wherever it is mapped: translations of a library's
+    /// code serve all processes, but tell the address that the first one has it at.
+    #[inline]
+    #[must_use]
+    pub fn placed(&self, home: u32, turn: u64) -> Option<u32> {
+        let (seen, block) = self.seen[home as usize];
+        (seen == turn).then_some(block)
+    }
+
+    /// The translation of block `home` runs at `pc` in this turn: as which block.
+    pub fn place(&mut self, home: u32, turn: u64, pc: u64) -> u32 {
+        let definition = &self.definitions[home as usize];
+        let block = if definition.pc == pc {
+            home
+        } else {
+            let moved = Definition { pc, ..definition.clone() };
+            self.intern(moved)
+        };
+        self.seen[home as usize] = (turn, block);
+        block
     }
 
     /// What is known of a block.
@@ -82,5 +113,19 @@ mod tests {
         assert_eq!(blocks.take_definition(a), Some(nops(64, 3)));
         assert_eq!(blocks.take_definition(a), None);
         assert_eq!(blocks.info(shorter).end, 66);
+    }
+
+    #[test]
+    fn shared_code_has_an_address_in_each_process() {
+        let mut blocks = Blocks::default();
+        let home = blocks.intern(nops(0x1040, 3));
+        assert_eq!(blocks.placed(home, 1), None);
+        assert_eq!(blocks.place(home, 1, 0x1040), home);
+        assert_eq!(blocks.placed(home, 1), Some(home));
+        assert_eq!(blocks.placed(home, 2), None, "another process");
+        let moved = blocks.place(home, 2, 0x7040);
+        assert_eq!(blocks.placed(home, 2), Some(moved));
+        assert_eq!((blocks.info(moved).pc, blocks.info(moved).end), (0x7040, 0x7043));
+        assert_eq!(blocks.place(home, 3, 0x7040), moved);
     }
 }

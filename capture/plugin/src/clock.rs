@@ -95,9 +95,19 @@ impl Clock {
         }
     }
 
-    /// Takes back instructions that were counted but did not retire.
+    /// Takes back instructions that were counted by [`Clock::run`] but did not retire.
     pub fn take_back(&mut self, count: u64) {
         self.executed -= count;
+    }
+
+    /// Takes back instructions that were counted by [`Clock::steal`] but did not retire.
+    pub fn give_back(&mut self, count: u64) {
+        self.executed -= count;
+        self.stolen -= count;
+        self.report.stolen_ns -= count;
+        if let Some((_, to)) = self.turns.back_mut() {
+            *to = (*to).min(self.executed);
+        }
     }
 
     /// Instructions so far, to be given to [`Clock::read`].
@@ -228,6 +238,11 @@ mod tests {
         assert_eq!(clock.ago(450), exact(950));
         assert_eq!(clock.read(1_400, clock.executed()), None);
         assert_eq!(clock.report().surprises, 0);
+        clock.steal(8);
+        clock.give_back(3);
+        assert_eq!(clock.now(), exact(1_100));
+        assert_eq!(clock.read(1_405, clock.executed()), None);
+        assert_eq!((clock.report().surprises, clock.report().stolen_ns), (0, 305));
     }
 
     #[test]

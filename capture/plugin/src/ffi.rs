@@ -235,7 +235,7 @@ pub fn access(info: MemInfo, virt: u64) -> (u8, bool, u64) {
 /// The registers that the recorder reads, in the order of [`Reg`].
 const NAMES: [&CStr; Reg::COUNT] = [
     c"rax", c"rcx", c"rdx", c"rbx", c"rsp", c"rbp", c"rsi", c"rdi", c"r8", c"r9", c"r10", c"r11",
-    c"r12", c"r13", c"r14", c"r15", c"cr3", c"efer",
+    c"r12", c"r13", c"r14", c"r15", c"cr3", c"efer", c"rip",
 ];
 
 /// A register. General-purpose registers have their encoding's number.
@@ -244,7 +244,7 @@ pub struct Reg(pub u8);
 
 impl Reg {
     /// How many there are.
-    pub const COUNT: usize = 18;
+    pub const COUNT: usize = 19;
     /// Number and result of a system call; low half of the time.
     pub const RAX: Reg = Reg(0);
     /// High half of the time.
@@ -259,6 +259,8 @@ impl Reg {
     pub const CR3: Reg = Reg(16);
     /// Extended features.
     pub const EFER: Reg = Reg(17);
+    /// Program counter.
+    pub const RIP: Reg = Reg(18);
     /// Arguments of a system call, in order.
     pub const SYSCALL_ARGS: [Reg; 6] = [Reg::RDI, Reg::RSI, Reg::RDX, Reg(10), Reg(8), Reg(9)];
 }

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 
 use halfwink_trace::Event;
+use halfwink_units::VirtAddr;
 
 use crate::args::Args;
 use crate::batch::Timed;
@@ -14,7 +15,7 @@ use crate::blocks::Blocks;
 use crate::ffi::{self, Guest, MemInfo, Plugin, PluginId, Reg, Tb, TbHandle};
 use crate::idt::{parse_idt, Entry, FRAME_BYTES, IDT_BYTES, LINUX_IDT};
 use crate::marker::Marker;
-use crate::recorder::{asid_of, Arrival, Recorder};
+use crate::recorder::{Arrival, Recorder};
 use crate::report;
 use crate::sink::Sink;
 use crate::translate::{define, RamBase};
@@ -182,6 +183,8 @@ extern "C" fn translate_recording(_id: PluginId, tb: *mut Tb) {
         || state.after_time.contains(&pc);
     if reads {
         tb.on_execute(on_block_reading, ffi::CB_R_REGS, block as usize);
+    } else if !VirtAddr(pc).is_kernel_half() {
+        tb.on_execute(on_user_block, ffi::CB_R_REGS, block as usize);
     } else {
         tb.on_execute(on_block, ffi::CB_NO_REGS, block as usize);
     }
@@ -192,16 +195,39 @@ fn pack(block: u32, instr: u16) -> usize {
 }
 
 extern "C" fn on_block(cpu: c_uint, data: *mut c_void) {
-    begin_block(state(), cpu as usize, data as usize as u32, Arrival::default());
+    let block = data as usize as u32;
+    begin_block(state(), cpu as usize, block, block, Arrival::default());
+}
+
+/// As [`on_block`], for user code, which may be at different addresses in different processes.
+extern "C" fn on_user_block(cpu: c_uint, data: *mut c_void) {
+    let state = state();
+    let (cpu, home) = (cpu as usize, data as usize as u32);
+    let block = place(state, cpu, home);
+    begin_block(state, cpu, block, home, Arrival::default());
+}
+
+/// The block that a translation stands for, where it runs now.
+#[inline]
+fn place(state: &mut State, cpu: usize, home: u32) -> u32 {
+    if !state.recorder.records(cpu) {
+        return home;
+    }
+    let turn = state.recorder.turn();
+    match (state.blocks.placed(home, turn), &state.guest) {
+        (Some(block), _) => block,
+        (None, Some(guest)) => state.blocks.place(home, turn, guest.register(Reg::RIP)),
+        (None, None) => home,
+    }
 }
 
 /// As [`on_block`], where there is something to read from registers first.
 extern "C" fn on_block_reading(cpu: c_uint, data: *mut c_void) {
     let state = state();
-    let (cpu, block) = (cpu as usize, data as usize as u32);
+    let (cpu, home) = (cpu as usize, data as usize as u32);
     let mut arrival = Arrival::default();
     if let Some(guest) = &state.guest {
-        let pc = state.blocks.info(block).pc;
+        let pc = state.blocks.info(home).pc;
         if let Some(&vector) = state.handlers.get(&pc) {
             check_cpu(guest, &state.args, cpu);
             let mut frame = [0; FRAME_BYTES];
@@ -217,7 +243,9 @@ extern "C" fn on_block_reading(cpu: c_uint, data: *mut c_void) {
             state.recorder.start(guest.register(Reg::CR3));
         }
     }
-    begin_block(state, cpu, block, arrival);
+    let kernel = VirtAddr(state.blocks.info(home).pc).is_kernel_half();
+    let block = if kernel { home } else { place(state, cpu, home) };
+    begin_block(state, cpu, block, home, arrival);
 }
 
 /// With several CPUs: the number that QEMU gave must be that of the CPU that executes.
@@ -229,8 +257,8 @@ fn check_cpu(guest: &Guest, args: &Args, cpu: usize) {
 }
 
 #[inline]
-fn begin_block(state: &mut State, cpu: usize, block: u32, arrival: Arrival) {
-    state.recorder.block(&mut state.blocks, cpu, block, arrival);
+fn begin_block(state: &mut State, cpu: usize, block: u32, home: u32, arrival: Arrival) {
+    state.recorder.block(&mut state.blocks, cpu, block, home, arrival);
     if let Some(batch) = state.recorder.take_batch() {
         if let Some(sink) = &state.sink {
             sink.send(batch);
@@ -249,12 +277,10 @@ fn begin_block(state: &mut State, cpu: usize, block: u32, arrival: Arrival) {
 
 extern "C" fn on_access(cpu: c_uint, info: MemInfo, virt: u64, data: *mut c_void) {
     let state = state();
-    if !state.recorder.records(cpu as usize) {
-        return;
+    let (home, instr) = ((data as usize >> 16) as u32, data as usize as u16);
+    if let Some(instr) = state.recorder.access(&state.blocks, cpu as usize, home, instr) {
+        state.recorder.push_access(instr, virt, ffi::access(info, virt));
     }
-    let (block, instr) = ((data as usize >> 16) as u32, data as usize as u16);
-    let place = ffi::access(info, virt);
-    state.recorder.access(&state.blocks, block, instr, virt, place);
 }
 
 extern "C" fn on_syscall(cpu: c_uint, _data: *mut c_void) {
@@ -276,7 +302,7 @@ extern "C" fn on_address_space(cpu: c_uint, data: *mut c_void) {
     }
     if let Some(guest) = &state.guest {
         let value = guest.register(Reg(data as usize as u8));
-        state.recorder.event(Timed::Plain(Event::AddressSpace(asid_of(value))));
+        state.recorder.switch(value);
     }
 }
 

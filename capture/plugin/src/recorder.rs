@@ -26,11 +26,15 @@ const EXAMPLES: usize = 10;
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     block: u32,
+    /// The block as QEMU translated it: the same code, perhaps at another address.
+    home: u32,
     count: u16,
     /// Last instruction that was executed apart because it talked to a device.
     io: Option<u16>,
     /// It is already accounted for: it ended in `hlt`.
     done: bool,
+    /// Another CPU's, while the recorded one had work.
+    stolen: bool,
     /// If it ends by reading the time: the count at that moment.
     reads_time: Option<u64>,
 }
@@ -63,6 +67,8 @@ pub struct Recorder {
     after: Vec<Timed>,
     halted_at: Option<Stamp>,
     started: bool,
+    /// Counts the recorded CPU's switches of address space.
+    turn: u64,
     recorded: u64,
     report: RecorderReport,
     began: Option<std::time::Instant>,
@@ -81,6 +87,7 @@ impl Recorder {
             after: Vec::new(),
             halted_at: None,
             started: false,
+            turn: 0,
             recorded: 0,
             report: RecorderReport::default(),
             began: None,
@@ -109,6 +116,19 @@ impl Recorder {
         self.report.time_ns.0 = u64::MAX;
     }
 
+    /// The recorded CPU switches page tables, at the end of its block in flight.
+    pub fn switch(&mut self, cr3: u64) {
+        self.turn += 1;
+        self.event(Timed::Plain(Event::AddressSpace(asid_of(cr3))));
+    }
+
+    /// Changes with every switch of the recorded CPU's page tables.
+    #[inline]
+    #[must_use]
+    pub fn turn(&self) -> u64 {
+        self.turn
+    }
+
     /// True once [`Recorder::start`] was called.
     #[inline]
     #[must_use]
@@ -118,7 +138,14 @@ impl Recorder {
 
     /// A block begins on a CPU.
     #[inline]
-    pub fn block(&mut self, blocks: &mut Blocks, cpu: usize, block: u32, arrival: Arrival) {
+    pub fn block(
+        &mut self,
+        blocks: &mut Blocks,
+        cpu: usize,
+        block: u32,
+        home: u32,
+        arrival: Arrival,
+    ) {
         let info = blocks.info(block);
         let (pc, count, last) = (info.pc, info.count, info.last);
         if let Some(time) = arrival.time {
@@ -130,27 +157,24 @@ impl Recorder {
         if self.cpus[cpu].halted {
             self.wake(cpu);
         }
-        if self.records(cpu) {
+        let stolen = if self.records(cpu) {
             if let Some(entry) = arrival.entry {
                 self.batch.event(Timed::Plain(event_of(entry)));
             }
-            self.clock.run(count.into());
             self.accesses_before = self.batch.accesses.len();
+            false
         } else {
-            self.other(count.into());
+            self.report.other_instructions += u64::from(count);
+            self.started && !self.cpus[self.cpu].halted
+        };
+        if stolen {
+            self.clock.steal(count.into());
+        } else {
+            self.clock.run(count.into());
         }
         let reads_time = (last == Last::ReadsTime).then(|| self.clock.executed());
-        self.cpus[cpu].flight = Some(Flight { block, count, io: None, done: false, reads_time });
-    }
-
-    /// Instructions of a CPU that is not recorded.
-    fn other(&mut self, count: u64) {
-        self.report.other_instructions += count;
-        if self.started && !self.cpus[self.cpu].halted {
-            self.clock.steal(count);
-        } else {
-            self.clock.run(count);
-        }
+        let (io, done) = (None, false);
+        self.cpus[cpu].flight = Some(Flight { block, home, count, io, done, stolen, reads_time });
     }
 
     /// The block in flight ended, and `pc` (or the handler `entry`) came next.
@@ -182,7 +206,9 @@ impl Recorder {
     #[inline]
     fn settle(&mut self, blocks: &mut Blocks, cpu: usize, flight: Flight, executed: u16) {
         let missing = flight.count - executed;
-        if missing > 0 {
+        if missing > 0 && flight.stolen {
+            self.clock.give_back(missing.into());
+        } else if missing > 0 {
             self.clock.take_back(missing.into());
         }
         if !self.records(cpu) {
@@ -190,10 +216,7 @@ impl Recorder {
         }
         if missing > 0 {
             self.report.partial_runs += 1;
-            // What the instruction that did not retire had accessed already.
-            let kept = &self.batch.accesses[self.accesses_before..];
-            let keep = kept.iter().rposition(|a| a.instr < executed).map_or(0, |i| i + 1);
-            self.batch.accesses.truncate(self.accesses_before + keep);
+            self.keep_accesses(executed);
         }
         let accesses = self.batch.accesses.len() - self.accesses_before;
         if executed > 0 {
@@ -228,34 +251,41 @@ impl Recorder {
         }
     }
 
-    /// An access of an instruction of a block, which need not be the one in flight.
+    /// An instruction of a CPU's block in flight accesses memory. Returns whether it is to be
+    /// recorded, and as which instruction of that block.
     #[inline]
-    pub fn access(
-        &mut self,
-        blocks: &Blocks,
-        block: u32,
-        instr: u16,
-        virt: u64,
-        place: (u8, bool, u64),
-    ) {
-        let Some(flight) = &mut self.cpus[self.cpu].flight else { return };
+    pub fn access(&mut self, blocks: &Blocks, cpu: usize, home: u32, instr: u16) -> Option<u16> {
+        let flight = self.cpus[cpu].flight.as_mut()?;
         let mut instr = instr;
-        if flight.block != block {
+        if flight.home != home {
             // QEMU executes an instruction that talks to a device once more, alone, and reports
             // nothing but its accesses.
-            let pc = blocks.info(block).pc;
-            let Some(within) = blocks.info(flight.block).index_of(pc) else { return };
+            let alone = blocks.info(home).pc;
+            let within = blocks.info(flight.home).index_of(alone)?;
             if flight.io != Some(within) {
                 flight.io = Some(within);
-                let mine = &self.batch.accesses[self.accesses_before..];
-                let keep = mine.iter().rposition(|a| a.instr < within).map_or(0, |i| i + 1);
-                self.batch.accesses.truncate(self.accesses_before + keep);
+                if cpu == self.cpu {
+                    self.keep_accesses(within);
+                }
             }
             instr = within;
         }
+        (cpu == self.cpu).then_some(instr)
+    }
+
+    /// Records an access that [`Recorder::access`] wants.
+    #[inline]
+    pub fn push_access(&mut self, instr: u16, virt: u64, place: (u8, bool, u64)) {
         let (size, write, phys) = place;
         let address = Address { virt: VirtAddr(virt), phys: PhysAddr(phys) };
         self.batch.accesses.push(RawAccess { instr, size, write, address });
+    }
+
+    /// Drops what instructions from number `end` on have accessed: they did not retire then.
+    fn keep_accesses(&mut self, end: u16) {
+        let mine = &self.batch.accesses[self.accesses_before..];
+        let keep = mine.iter().rposition(|a| a.instr < end).map_or(0, |i| i + 1);
+        self.batch.accesses.truncate(self.accesses_before + keep);
     }
 
     /// A CPU executes `hlt`, the last instruction of its block in flight.

@@ -19,7 +19,7 @@ impl RamBase {
     pub fn learn(&mut self, virt: u64, host: u64) {
         if self.0.is_none() && host != 0 && KERNEL_TEXT.contains(&virt) {
             let base = host.wrapping_sub(virt - KERNEL_MAP);
-            self.0 = (base % PAGE == 0).then_some(base);
+            self.0 = base.is_multiple_of(PAGE).then_some(base);
         }
     }
 
