@@ -31,6 +31,8 @@ pub struct Task {
     pub load: LoadKind,
     /// Instructions to play at most.
     pub limit: u64,
+    /// When its core begins.
+    pub start: Time,
 }
 
 /// How to run a chip.
@@ -98,6 +100,8 @@ pub struct CoreResult {
     pub late_wakes: u64,
     /// Time by which responses waited for the core.
     pub late: Time,
+    /// When its work began.
+    pub started: Time,
     /// When its work was done.
     pub finished: Time,
     /// Its states, if they were asked for.
@@ -187,6 +191,7 @@ impl Chip {
                 policy: (options.policy)(n),
                 load: task.load,
                 limit: task.limit,
+                start: task.start,
                 timeline: options.timeline.map(|(from, until)| Timeline::new(from, until)),
             };
             cores.push(Core::new(machine, n, input));
@@ -281,6 +286,7 @@ fn result(core: Core) -> CoreResult {
         wakes: core.gate.wakes,
         late_wakes: core.late_wakes,
         late: core.late,
+        started: core.started,
         finished: core.finished.unwrap_or(Time::ZERO),
         timeline: core.gate.timeline,
     }

@@ -60,7 +60,7 @@ impl Gate {
             hears_tokens: policy.hears_tokens(),
             policy,
             costs,
-            state: CoreState::Active,
+            state: CoreState::Unused,
             since: Time::ZERO,
             transition: Time::NEVER,
             wake_pending: false,
@@ -92,6 +92,11 @@ impl Gate {
         }
         self.state = state;
         self.since = now;
+    }
+
+    /// Work begins at `now`.
+    pub(crate) fn begin(&mut self, now: Time) {
+        self.enter(CoreState::Active, now);
     }
 
     /// The policy will hear of this when its time has come.

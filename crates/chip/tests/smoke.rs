@@ -28,6 +28,7 @@ fn smoke() {
                     warm: Arc::default(),
                     load: LoadKind::Closed,
                     limit: u64::MAX,
+                    start: halfwink_units::Time::ZERO,
                 };
                 let t = std::time::Instant::now();
                 let r = run(

@@ -19,13 +19,16 @@ pub struct MissLevel {
 
 /// `E_save:LN`: the share of the core's energy that ideal gating of the given misses saves.
 ///
-/// `entry_s` and `restore_s` are added to the printed form's wake-up latency: time with the supply on
-/// that the printed form leaves out.
+/// `idle_w` is the power of the ungated core while it waits: the leakage, plus the clock if it is not
+/// gated then (the printed form has the leakage alone). `total_w` is its power while it does not
+/// wait. `overhead_s` is added to the wake-up latency: time with the supply on for saving and
+/// restoring state, which the printed form leaves out.
 #[must_use]
 pub fn closed_form_saving(
     levels: &[MissLevel],
     gating: &Gating,
     leakage_w: f64,
+    idle_w: f64,
     total_w: f64,
     overhead_s: f64,
 ) -> f64 {
@@ -33,20 +36,20 @@ pub fn closed_form_saving(
     let wake_up_s = gating.wake_up_ns * 1e-9 + overhead_s;
     let wake_up_j = gating.wake_up_energy_pj * 1e-12;
     let mut saved = 0.0;
-    let mut idle_w = 0.0;
+    let mut kappas = 0.0;
     let mut idle_share = 0.0;
     for level in levels {
         let share = level.misses_per_s * level.idle_s;
-        let kappa = share * leakage_w; // Eq 2.4
+        let kappa = share * idle_w; // Eq 2.4
         let spent =
             (level.idle_s - wake_up_s) * residual * leakage_w + wake_up_j + wake_up_s * leakage_w; // Eq 2.3
-        if level.idle_s > wake_up_s && spent < level.idle_s * leakage_w {
+        if level.idle_s > wake_up_s && spent < level.idle_s * idle_w {
             saved += kappa - spent * level.misses_per_s;
         }
-        idle_w += kappa;
+        kappas += kappa;
         idle_share += share;
     }
-    saved / (idle_w + (1.0 - idle_share) * total_w) // Eq 2.5
+    saved / (kappas + (1.0 - idle_share) * total_w) // Eq 2.5
 }
 
 #[cfg(test)]
@@ -69,19 +72,19 @@ mod tests {
 
     #[test]
     fn no_misses_save_nothing() {
-        assert_eq!(closed_form_saving(&memory(0.0, 60e-9), &IN_ORDER, 0.486, 1.0, 0.0), 0.0);
+        assert_eq!(closed_form_saving(&memory(0.0, 60e-9), &IN_ORDER, 0.486, 0.486, 1.0, 0.0), 0.0);
     }
 
     #[test]
     fn a_stall_shorter_than_break_even_is_left_alone() {
-        assert_eq!(closed_form_saving(&memory(1e7, 16e-9), &IN_ORDER, 0.486, 1.0, 0.0), 0.0);
+        assert_eq!(closed_form_saving(&memory(1e7, 16e-9), &IN_ORDER, 0.486, 0.486, 1.0, 0.0), 0.0);
     }
 
     #[test]
     fn a_core_that_only_waits_saves_the_hand_computed_share() {
         // One 100 ns wait after another: per wait 48.6 nJ of leakage without gating; with it,
         // 91.94 ns at 2.26 % (1.00983 nJ) + 4.02 nJ + 8.06 ns on (3.91716 nJ).
-        let saving = closed_form_saving(&memory(1e7, 100e-9), &IN_ORDER, 0.486, 1.0, 0.0);
+        let saving = closed_form_saving(&memory(1e7, 100e-9), &IN_ORDER, 0.486, 0.486, 1.0, 0.0);
         let expected = (48.6 - 1.009_832 - 4.02 - 3.917_16) / 48.6;
         assert!((saving - expected).abs() < 1e-6, "{saving} {expected}");
     }

@@ -158,6 +158,7 @@ pub(crate) struct Core {
     /// Time by which wake-ups were too late for a response.
     pub(crate) late: Time,
     pub(crate) late_wakes: u64,
+    pub(crate) started: Time,
     pub(crate) finished: Option<Time>,
     running_from: Cycle,
     /// Cycles in which the pipeline ran.
@@ -201,19 +202,24 @@ pub(crate) struct CoreInput {
     pub(crate) policy: GatingPolicy,
     pub(crate) load: LoadKind,
     pub(crate) limit: u64,
+    pub(crate) start: Time,
     pub(crate) timeline: Option<Timeline>,
 }
 
 impl Core {
     pub(crate) fn new(machine: &Machine, index: usize, input: CoreInput) -> Core {
-        let gate = Gate::new(input.policy, machine.gating_costs(), input.timeline);
+        let mut gate = Gate::new(input.policy, machine.gating_costs(), input.timeline);
         let common =
             Common::new(machine, index, input.source, input.code, gate.hears_tokens, input.limit);
         let shortest_request = machine.clock.time_of(common.private.shortest_request());
-        let pipeline = match machine.core.kind {
+        let mut pipeline = match machine.core.kind {
             CoreKind::InOrder => Pipeline::InOrder(Box::new(InOrder::new(common))),
             CoreKind::OutOfOrder(_) => Pipeline::OutOfOrder(Box::new(OutOfOrder::new(common))),
         };
+        let first = machine.clock.cycle_at_or_after(input.start);
+        let started = machine.clock.time_of(first);
+        pipeline.resume(first);
+        gate.begin(started);
         Core {
             index,
             clock: machine.clock,
@@ -227,7 +233,7 @@ impl Core {
             shortest_answer: machine.l3.latency,
             shortest_request,
             phase: Phase::Running,
-            local: Time::ZERO,
+            local: started,
             load: input.load,
             origin: Origin::default(),
             requests: Requests::default(),
@@ -236,8 +242,9 @@ impl Core {
             waited: Waited::default(),
             late: Time::ZERO,
             late_wakes: 0,
+            started,
             finished: None,
-            running_from: 0,
+            running_from: first,
             running_cycles: 0,
         }
     }

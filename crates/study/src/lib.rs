@@ -1,0 +1,26 @@
+//! What can be asked of halfwink: techniques, machines, workloads, studies and targets by name, and
+//! the running of one technique on one workload on one machine.
+//!
+//! Everything above (Python, the command line, sweeps) only arranges [`Job`]s and the tables that
+//! they return.
+
+mod closed_form;
+mod error;
+mod job;
+mod library;
+mod registry;
+mod study;
+mod table;
+mod target;
+mod workload;
+
+pub use closed_form::closed_form;
+pub use error::StudyError;
+pub use halfwink_engine::RunControl;
+pub use job::{Job, Output, Prepared};
+pub use library::{Library, MachineInfo, WorkloadInfo};
+pub use registry::{technique, Technique, TECHNIQUES};
+pub use study::{Plot, Study};
+pub use table::{Column, Table, Value};
+pub use target::{Class, Compute, Target, Tolerance, Verdict, Work};
+pub use workload::{Part, Workload};

@@ -1,0 +1,207 @@
+//! Where machines and workloads are found.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use halfwink_chip::{Machine, MAX_CORES};
+use halfwink_engine::{set_value, Input};
+use halfwink_trace::{Header, Kernel, Totals, TraceFile};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::StudyError;
+use crate::workload::{Part, Workload, WorkloadKind};
+
+/// The folders that come with halfwink.
+#[derive(Clone, Debug)]
+pub struct Library {
+    root: PathBuf,
+}
+
+/// A machine description, read.
+#[derive(Clone, Debug)]
+pub struct MachineInfo {
+    /// Name it was asked for by.
+    pub name: String,
+    /// The machine.
+    pub machine: Machine,
+    /// Its description as text, with the values that were set.
+    pub text: String,
+}
+
+/// A workload in the list.
+#[derive(Clone, Debug)]
+pub struct WorkloadInfo {
+    /// Name on the command line.
+    pub name: String,
+    /// What it is, in one line.
+    pub description: String,
+    /// `trace` or `synthetic`.
+    pub kind: &'static str,
+    /// Provenance and counts of a trace.
+    pub trace: Option<(Header, Totals, u64)>,
+}
+
+impl Library {
+    /// The library in this folder: it holds `machines`, `workloads`, `studies`, `targets`.
+    pub fn new(root: impl Into<PathBuf>) -> Library {
+        Library { root: root.into() }
+    }
+
+    /// A folder of the library.
+    #[must_use]
+    pub fn folder(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// Names of the files with this extension in a folder of the library, sorted.
+    #[must_use]
+    pub fn names(&self, folder: &str, extension: &str) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.folder(folder)) else { return Vec::new() };
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|e| e == extension))
+            .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Reads a machine: `ev6` as it is written, `ev6-16` with 16 cores, or a file ending in `.toml`;
+    /// then sets `values` (path, value).
+    ///
+    /// # Errors
+    /// If there is no such machine, or it is impossible.
+    pub fn machine(
+        &self,
+        name: &str,
+        values: &[(String, String)],
+    ) -> Result<MachineInfo, StudyError> {
+        let (path, cores) = self.find_machine(name)?;
+        let text = read(&path)?;
+        let mut input = Input::new(path.display().to_string(), text);
+        for (path, value) in values {
+            input = set_value(&input, path, value)?;
+        }
+        let mut machine = Machine::parse(&input)?;
+        if let Some(cores) = cores {
+            machine = machine.with_cores(cores);
+        }
+        let text = match cores {
+            Some(cores) => format!("# as {name}: {cores} cores\n{}", input.text),
+            None => input.text,
+        };
+        Ok(MachineInfo { name: name.to_owned(), machine, text })
+    }
+
+    fn find_machine(&self, name: &str) -> Result<(PathBuf, Option<usize>), StudyError> {
+        if Path::new(name).extension().is_some_and(|e| e == "toml") {
+            return Ok((PathBuf::from(name), None));
+        }
+        let known = self.names("machines", "toml");
+        let file = |name: &str| self.folder("machines").join(format!("{name}.toml"));
+        if known.iter().any(|k| k == name) {
+            return Ok((file(name), None));
+        }
+        if let Some((kind, count)) = name.rsplit_once('-') {
+            if let (true, Ok(cores)) = (known.iter().any(|k| k == kind), count.parse()) {
+                if (1..=MAX_CORES).contains(&cores) {
+                    return Ok((file(kind), Some(cores)));
+                }
+                let message = format!("machine `{name}`: {cores} cores, expected 1 to {MAX_CORES}");
+                return Err(StudyError::Usage(message));
+            }
+        }
+        let examples: Vec<String> = known
+            .iter()
+            .flat_map(|k| [k.clone(), format!("{k}-1"), format!("{k}-4"), format!("{k}-16")])
+            .collect();
+        Err(StudyError::unknown("machine", name, examples.iter().map(String::as_str)))
+    }
+
+    /// Finds a workload: `nginx`, `chase:mb=64`, `trace.hwt`, `nginx*4`, or several with `+`.
+    ///
+    /// # Errors
+    /// If there is none of that name, or its trace cannot be opened.
+    pub fn workload(&self, name: &str) -> Result<Workload, StudyError> {
+        let mut parts: Vec<Part> = Vec::new();
+        for piece in name.split('+') {
+            let (base, copies) = match piece.rsplit_once('*') {
+                Some((base, count)) => match count.parse() {
+                    Ok(n @ 1..=MAX_CORES) => (base, n),
+                    _ => {
+                        let message =
+                            format!("workload `{piece}`: expected 1 to {MAX_CORES} copies");
+                        return Err(StudyError::Usage(message));
+                    }
+                },
+                None => (piece, 1),
+            };
+            parts.push(Part { kind: self.part(base)?, name: base.to_owned(), copies });
+        }
+        Ok(Workload { name: name.to_owned(), parts })
+    }
+
+    fn part(&self, name: &str) -> Result<WorkloadKind, StudyError> {
+        let stem = name.split(':').next().unwrap_or(name);
+        if let Some(&(_, kernel, footprint)) = Kernel::ALL.iter().find(|(n, ..)| *n == stem) {
+            let settings = name.strip_prefix(stem).unwrap_or("").trim_start_matches(':');
+            return WorkloadKind::synthetic(kernel, footprint, settings);
+        }
+        let path = if Path::new(name).extension().is_some_and(|e| e == "hwt") {
+            PathBuf::from(name)
+        } else {
+            let path = self.folder("workloads").join(format!("{name}.hwt"));
+            if !path.exists() {
+                let mut known = self.names("workloads", "hwt");
+                known.extend(Kernel::ALL.iter().map(|(n, ..)| (*n).to_owned()));
+                return Err(StudyError::unknown(
+                    "workload",
+                    name,
+                    known.iter().map(String::as_str),
+                ));
+            }
+            path
+        };
+        let file = TraceFile::open(&path)?;
+        let bytes = fs::read(&path).map_err(|error| io(&path, error))?;
+        Ok(WorkloadKind::Trace { file: Arc::new(file), digest: xxh3_64(&bytes) })
+    }
+
+    /// All workloads that can be named.
+    ///
+    /// # Errors
+    /// If a shipped trace is damaged.
+    pub fn workloads(&self) -> Result<Vec<WorkloadInfo>, StudyError> {
+        let mut list = Vec::new();
+        for name in self.names("workloads", "hwt") {
+            let file = TraceFile::open(&self.folder("workloads").join(format!("{name}.hwt")))?;
+            let (header, footer) = (file.header().clone(), file.footer().clone());
+            list.push(WorkloadInfo {
+                name,
+                description: header.description.clone(),
+                kind: "trace",
+                trace: Some((header, footer.totals, file.bytes())),
+            });
+        }
+        for (name, kernel, footprint) in Kernel::ALL {
+            let description = match kernel {
+                Kernel::Alu => "a loop of integer operations".to_owned(),
+                Kernel::Mixed => "loads, stores, arithmetic and branches".to_owned(),
+                Kernel::Chase => format!("dependent loads over {} MB", footprint >> 20),
+                Kernel::Stream => format!("the STREAM kernels over {} MB", footprint >> 20),
+            };
+            let name = name.to_owned();
+            list.push(WorkloadInfo { name, description, kind: "synthetic", trace: None });
+        }
+        Ok(list)
+    }
+}
+
+pub(crate) fn read(path: &Path) -> Result<String, StudyError> {
+    fs::read_to_string(path).map_err(|error| io(path, error))
+}
+
+fn io(path: &Path, error: std::io::Error) -> StudyError {
+    StudyError::Io { path: path.display().to_string(), error }
+}

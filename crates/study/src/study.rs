@@ -1,0 +1,234 @@
+//! Studies: which workloads, machines and techniques to run, what to vary, and what to draw. TOML.
+
+use std::path::Path;
+
+use halfwink_engine::{Input, InputError};
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use crate::error::StudyError;
+use crate::job::Job;
+use crate::library::{read, Library};
+use crate::registry::technique;
+
+/// A study, read and checked.
+#[derive(Clone, Debug, Serialize)]
+pub struct Study {
+    /// Name: its file's, without the ending.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// Workloads by name.
+    pub workloads: Vec<String>,
+    /// Machines by name.
+    pub machines: Vec<String>,
+    /// Techniques by name.
+    pub techniques: Vec<String>,
+    /// The technique that others are compared with.
+    pub baseline: String,
+    /// Instructions of each core, at most.
+    pub instructions: Option<u64>,
+    /// Values of the machine to vary: path, and the values in order.
+    pub sweep: Vec<(String, Vec<String>)>,
+    /// What to draw.
+    pub plots: Vec<Plot>,
+    /// The file as it was read.
+    pub text: String,
+}
+
+/// A plot of a study's results table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plot {
+    /// Heading.
+    pub title: String,
+    /// `point`, `line` or `bar`.
+    pub mark: String,
+    /// Columns of the results.
+    pub x: String,
+    /// Likewise.
+    pub y: String,
+    /// Column that is told apart by colour.
+    pub color: Option<String>,
+    /// Column of which each value gets its own panel.
+    pub panel: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StudyFile {
+    schema: Spanned<u32>,
+    title: String,
+    workloads: Spanned<Vec<String>>,
+    machines: Spanned<Vec<String>>,
+    techniques: Spanned<Vec<String>>,
+    baseline: Option<Spanned<String>>,
+    instructions: Option<Spanned<u64>>,
+    #[serde(default)]
+    sweep: toml::Table,
+    #[serde(default)]
+    plot: Vec<Plot>,
+}
+
+impl Study {
+    /// Reads a study by name from the library, or from a file ending in `.toml`.
+    ///
+    /// # Errors
+    /// If there is none, or it is wrong; with file and line.
+    pub fn open(library: &Library, name: &str) -> Result<Study, StudyError> {
+        let path = if Path::new(name).extension().is_some_and(|e| e == "toml") {
+            Path::new(name).to_owned()
+        } else {
+            let known = library.names("studies", "toml");
+            if !known.iter().any(|k| k == name) {
+                let known = known.iter().map(String::as_str);
+                return Err(StudyError::unknown("study", name, known));
+            }
+            library.folder("studies").join(format!("{name}.toml"))
+        };
+        let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or(name).to_owned();
+        Ok(Study::parse(&stem, &Input::new(path.display().to_string(), read(&path)?))?)
+    }
+
+    /// Reads a study from text.
+    ///
+    /// # Errors
+    /// As [`Study::open`].
+    pub fn parse(name: &str, input: &Input) -> Result<Study, InputError> {
+        let file: StudyFile = input.parse()?;
+        if *file.schema.get_ref() != 1 {
+            let message = "this halfwink reads study schema 1";
+            return Err(input.error_at(&file.schema.span(), message));
+        }
+        for list in [&file.workloads, &file.machines, &file.techniques] {
+            if list.get_ref().is_empty() {
+                return Err(input.error_at(&list.span(), "an empty list; expected at least one"));
+            }
+        }
+        for name in file.techniques.get_ref() {
+            technique(name).map_err(|e| input.error_at(&file.techniques.span(), e.to_string()))?;
+        }
+        let baseline = match &file.baseline {
+            Some(name) if !file.techniques.get_ref().contains(name.get_ref()) => {
+                let message = format!("baseline `{}` is not among the techniques", name.get_ref());
+                return Err(input.error_at(&name.span(), message));
+            }
+            Some(name) => name.get_ref().clone(),
+            None => file.techniques.get_ref()[0].clone(),
+        };
+        if let Some(n) = file.instructions.as_ref().filter(|n| *n.get_ref() == 0) {
+            return Err(input.error_at(&n.span(), "0 instructions; expected at least 1"));
+        }
+        let sweep = file
+            .sweep
+            .into_iter()
+            .map(|(path, values)| sweep_values(input, path, values))
+            .collect::<Result<_, _>>()?;
+        Ok(Study {
+            name: name.to_owned(),
+            title: file.title,
+            workloads: file.workloads.into_inner(),
+            machines: file.machines.into_inner(),
+            techniques: file.techniques.into_inner(),
+            baseline,
+            instructions: file.instructions.map(Spanned::into_inner),
+            sweep,
+            plots: file.plot,
+            text: input.text.clone(),
+        })
+    }
+
+    /// Every run of the study, in order: machines, then workloads, then the sweep, then techniques.
+    #[must_use]
+    pub fn jobs(&self) -> Vec<Job> {
+        let mut points: Vec<Vec<(String, String)>> = vec![Vec::new()];
+        for (path, values) in &self.sweep {
+            points = points
+                .iter()
+                .flat_map(|point| {
+                    values.iter().map(move |value| {
+                        let mut point = point.clone();
+                        point.push((path.clone(), value.clone()));
+                        point
+                    })
+                })
+                .collect();
+        }
+        let mut jobs = Vec::new();
+        for machine in &self.machines {
+            for workload in &self.workloads {
+                for set in &points {
+                    for technique in &self.techniques {
+                        jobs.push(Job {
+                            workload: workload.clone(),
+                            machine: machine.clone(),
+                            technique: technique.clone(),
+                            set: set.clone(),
+                            instructions: self.instructions,
+                            timeline_ns: None,
+                        });
+                    }
+                }
+            }
+        }
+        jobs
+    }
+}
+
+fn sweep_values(
+    input: &Input,
+    path: String,
+    values: toml::Value,
+) -> Result<(String, Vec<String>), InputError> {
+    match values {
+        toml::Value::Array(values) if !values.is_empty() => {
+            Ok((path, values.iter().map(ToString::to_string).collect()))
+        }
+        _ => {
+            let message = format!("sweep of `{path}`: expected a list of values");
+            Err(InputError { name: input.name.clone(), line: None, message })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+schema = 1
+title = "wake-up latency"
+workloads = ["chase", "alu"]
+machines = ["ev6-4"]
+techniques = ["always-on", "tap"]
+
+[sweep]
+"gating.wake_up_ns" = [2.0, 16.0]
+"#;
+
+    fn parse(text: &str) -> Result<Study, InputError> {
+        Study::parse("s", &Input::new("s.toml", text))
+    }
+
+    #[test]
+    fn a_study_is_the_product_of_its_lists() {
+        let jobs = parse(TEXT).unwrap().jobs();
+        assert_eq!(jobs.len(), 2 * 2 * 2);
+        assert_eq!(jobs[1].technique, "tap");
+        assert_eq!(jobs[2].set, [("gating.wake_up_ns".to_owned(), "16.0".to_owned())]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let cases = [
+            ("\"tap\"", "\"tpa\"", "s.toml:6: unknown technique `tpa`; did you mean `tap`?"),
+            ("[\"ev6-4\"]", "[]", "s.toml:5: an empty list; expected at least one"),
+            ("title", "titel", "did you mean `title`?"),
+            ("[2.0, 16.0]", "2.0", "expected a list of values"),
+        ];
+        for (from, to, expected) in cases {
+            let error = parse(&TEXT.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

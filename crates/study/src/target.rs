@@ -1,0 +1,341 @@
+//! Targets: published numbers, how ours are computed, and how close is close. TOML.
+
+use halfwink_engine::{Input, InputError};
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use crate::error::StudyError;
+use crate::library::{read, Library};
+
+/// One file of targets: some of what one work published.
+#[derive(Clone, Debug)]
+pub struct Work {
+    /// Short name (`strong`), the first part of every id.
+    pub work: String,
+    /// Full reference.
+    pub citation: String,
+    /// Its targets.
+    pub targets: Vec<Target>,
+}
+
+/// A published number.
+#[derive(Clone, Debug, Serialize)]
+pub struct Target {
+    /// `strong/PT-2.13/ev6`.
+    pub id: String,
+    /// Area (`gating`).
+    pub area: String,
+    /// `Strong 2013, Table 2.3`.
+    pub source: String,
+    /// What it is.
+    pub quantity: String,
+    /// Unit; `claim` for statements, whose value is true.
+    pub unit: String,
+    /// As published.
+    pub published: Published,
+    /// What kind of agreement can be expected.
+    pub class: Class,
+    /// May not be used to fit anything.
+    pub held_out: bool,
+    /// How close is close; class defaults otherwise.
+    pub tolerance: Option<Tolerance>,
+    /// Computed from printed numbers rather than printed.
+    pub derived: bool,
+    /// Why the published value is doubtful.
+    pub anomaly: String,
+    /// What a reproducer should know.
+    pub note: String,
+    /// How ours is computed, once it is.
+    pub compute: Option<Compute>,
+}
+
+/// A published value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Published {
+    /// A statement, which holds.
+    Claim(bool),
+    /// A number.
+    Number(f64),
+    /// Words.
+    Text(String),
+}
+
+/// What kind of agreement can be expected of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// Follows from stated numbers: must agree as printed.
+    Exact,
+    /// A number to meet within a tolerance.
+    Quantitative,
+    /// Sign, order, place of an optimum.
+    Shape,
+    /// Tied to hardware nobody has: a modern analogue is reported.
+    Hardware,
+}
+
+/// How close is close.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tolerance {
+    /// Share of the published value.
+    pub rel: Option<f64>,
+    /// In the target's unit.
+    pub abs: Option<f64>,
+    /// Least acceptable value.
+    pub min: Option<f64>,
+    /// Greatest acceptable value.
+    pub max: Option<f64>,
+}
+
+/// How our value of a target is computed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compute {
+    /// Study whose results hold it; none for values that follow from a machine description.
+    pub study: Option<String>,
+    /// SQL that yields one value, over the tables `runs` (with columns relative to the baseline) and
+    /// `ledger` of the study, and `facts` of all machines.
+    pub sql: String,
+    /// The models were fitted to this value.
+    #[serde(default)]
+    pub calibrated: bool,
+    /// Why ours is what it is.
+    #[serde(default)]
+    pub remark: String,
+}
+
+/// Ours beside theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Within the tolerance.
+    Match,
+    /// The shape is the published one.
+    Holds,
+    /// Within the tolerance, but fitted to it.
+    Calibrated,
+    /// A number outside the tolerance.
+    Miss,
+    /// A shape that is not there.
+    Fails,
+    /// A modern stand-in, not comparable in size.
+    Analogue,
+    /// Nothing was computed.
+    NotYet,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetFile {
+    schema: Spanned<u32>,
+    work: String,
+    citation: String,
+    short: String,
+    target: Vec<Spanned<TargetEntry>>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetEntry {
+    id: String,
+    area: String,
+    source: String,
+    quantity: String,
+    unit: String,
+    published: Published,
+    class: Class,
+    held_out: bool,
+    tolerance: Option<Tolerance>,
+    #[serde(default)]
+    derived: bool,
+    #[serde(default)]
+    anomaly: String,
+    #[serde(default)]
+    note: String,
+    compute: Option<Compute>,
+}
+
+/// Areas of the laboratory.
+pub const AREAS: [&str; 9] = [
+    "gating",
+    "switching",
+    "offload",
+    "segregation",
+    "preheat",
+    "router",
+    "hybrid",
+    "circuits",
+    "storage",
+];
+
+impl Library {
+    /// All targets of all works, in the order of their files.
+    ///
+    /// # Errors
+    /// If a file is wrong; with file and line.
+    pub fn targets(&self) -> Result<Vec<Target>, StudyError> {
+        let mut all: Vec<Target> = Vec::new();
+        for name in self.names("targets", "toml") {
+            let path = self.folder("targets").join(format!("{name}.toml"));
+            let input = Input::new(path.display().to_string(), read(&path)?);
+            all.extend(Work::parse(&input)?.targets);
+        }
+        Ok(all)
+    }
+}
+
+impl Work {
+    /// Reads a file of targets.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line.
+    pub fn parse(input: &Input) -> Result<Work, InputError> {
+        let file: TargetFile = input.parse()?;
+        if *file.schema.get_ref() != 1 {
+            let message = "this halfwink reads target schema 1";
+            return Err(input.error_at(&file.schema.span(), message));
+        }
+        let mut targets: Vec<Target> = Vec::with_capacity(file.target.len());
+        for entry in file.target {
+            let span = entry.span();
+            let entry = entry.into_inner();
+            let id = format!("{}/{}", file.work, entry.id);
+            if targets.iter().any(|t| t.id == id) {
+                return Err(input.error_at(&span, format!("target `{id}` is listed twice")));
+            }
+            if !AREAS.contains(&entry.area.as_str()) {
+                let message = format!("target `{id}`: unknown area `{}`", entry.area);
+                return Err(input.error_at(&span, message));
+            }
+            targets.push(Target {
+                id,
+                area: entry.area,
+                source: format!("{}, {}", file.short, entry.source),
+                quantity: entry.quantity,
+                unit: entry.unit,
+                published: entry.published,
+                class: entry.class,
+                held_out: entry.held_out,
+                tolerance: entry.tolerance,
+                derived: entry.derived,
+                anomaly: entry.anomaly,
+                note: entry.note,
+                compute: entry.compute,
+            });
+        }
+        Ok(Work { work: file.work, citation: file.citation, targets })
+    }
+}
+
+impl Target {
+    /// Judges our value: a number, or 1 and 0 for a claim that holds and one that does not.
+    #[must_use]
+    pub fn verdict(&self, ours: Option<f64>) -> Verdict {
+        let Some(ours) = ours.filter(|n| n.is_finite()) else { return Verdict::NotYet };
+        let within = self.is_within(ours);
+        match (self.class, within) {
+            (Class::Hardware, _) => Verdict::Analogue,
+            (_, true) if self.compute.as_ref().is_some_and(|c| c.calibrated) => Verdict::Calibrated,
+            (Class::Shape, true) => Verdict::Holds,
+            (Class::Shape, false) => Verdict::Fails,
+            (_, true) => Verdict::Match,
+            (_, false) => Verdict::Miss,
+        }
+    }
+
+    fn is_within(&self, ours: f64) -> bool {
+        let published = match self.published {
+            Published::Claim(holds) => return (ours >= 0.5) == holds,
+            Published::Number(n) => Some(n),
+            Published::Text(_) => None,
+        };
+        if let Some(Tolerance { rel, abs, min, max }) = self.tolerance {
+            let near = |distance: f64| published.is_none_or(|p| (ours - p).abs() <= distance);
+            return rel.is_none_or(|r| near(r * published.unwrap_or(0.0).abs()))
+                && abs.is_none_or(near)
+                && min.is_none_or(|m| ours >= m)
+                && max.is_none_or(|m| ours <= m);
+        }
+        let Some(published) = published else { return false };
+        let distance = match self.class {
+            // Half a unit of the last printed digit.
+            Class::Exact => half_of_last_digit(published),
+            Class::Quantitative => 0.10 * published.abs(),
+            // Sign and rough size: within a factor of two, or within one point of a percentage.
+            Class::Shape | Class::Hardware => {
+                let one_point = if self.unit == "%" { 1.0 } else { 0.0 };
+                (0.5 * published.abs()).max(one_point)
+            }
+        };
+        (ours - published).abs() <= distance * (1.0 + 1e-9)
+    }
+}
+
+/// Half a unit of the last digit that a number needs to be printed.
+fn half_of_last_digit(n: f64) -> f64 {
+    let text = format!("{n}");
+    let decimals = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    0.5 * 10f64.powi(-(decimals as i32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(class: Class, published: Published, tolerance: Option<Tolerance>) -> Target {
+        Target {
+            id: "strong/PT-0".into(),
+            area: "gating".into(),
+            source: String::new(),
+            quantity: String::new(),
+            unit: "%".into(),
+            published,
+            class,
+            held_out: false,
+            tolerance,
+            derived: false,
+            anomaly: String::new(),
+            note: String::new(),
+            compute: None,
+        }
+    }
+
+    #[test]
+    fn exact_means_as_printed() {
+        let target = target(Class::Exact, Published::Number(17.17), None);
+        assert_eq!(target.verdict(Some(17.1747)), Verdict::Match);
+        assert_eq!(target.verdict(Some(17.18)), Verdict::Miss);
+        assert_eq!(target.verdict(None), Verdict::NotYet);
+        assert_eq!(target.verdict(Some(f64::NAN)), Verdict::NotYet);
+    }
+
+    #[test]
+    fn shapes_hold_or_fail() {
+        let number = target(Class::Shape, Published::Number(3.1), None);
+        assert_eq!(number.verdict(Some(4.6)), Verdict::Holds);
+        assert_eq!(number.verdict(Some(-0.1)), Verdict::Fails);
+        let claim = target(Class::Shape, Published::Claim(true), None);
+        assert_eq!(claim.verdict(Some(1.0)), Verdict::Holds);
+        assert_eq!(claim.verdict(Some(0.0)), Verdict::Fails);
+    }
+
+    #[test]
+    fn tolerances_bound_from_all_sides() {
+        let t = Tolerance { rel: Some(0.1), max: Some(10.5), ..Tolerance::default() };
+        let target = target(Class::Quantitative, Published::Number(10.0), Some(t));
+        assert_eq!(target.verdict(Some(9.1)), Verdict::Match);
+        assert_eq!(target.verdict(Some(10.6)), Verdict::Miss);
+    }
+
+    #[test]
+    fn every_listed_target_can_be_read() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let targets = Library::new(root).targets().unwrap();
+        assert!(targets.len() > 2000, "{}", targets.len());
+        for work in ["strong", "niccolini", "mogul", "gottschlag", "nellans"] {
+            assert!(targets.iter().any(|t| t.id.starts_with(work)), "{work}");
+        }
+    }
+}
