@@ -11,16 +11,24 @@
 //! they were executed) and a stream of [`Item`]s (dynamic: which template, with which addresses,
 //! and the [`Event`]s between).
 
+mod champsim;
+mod check;
 mod decode;
 mod error;
 mod event;
 mod format;
+mod listing;
 mod program;
 mod record;
 mod repeat;
+mod slice;
 mod source;
 mod synthetic;
 
+pub use champsim::{
+    export_champsim, import_champsim, Compression, ExportOptions, ImportOptions, RECORD_BYTES,
+};
+pub use check::{check, CheckReport};
 pub use decode::{decode_block, mnemonic};
 pub use error::{Problem, TraceError};
 pub use event::Event;
@@ -29,8 +37,10 @@ pub use format::{
     RawAccess, ReadAt, SectionInfo, Stream, Summary, Totals, TraceFile, TraceWriter, WarmLine,
     WarmSet, CHUNK_INSTRS, MAGIC, VERSION,
 };
+pub use listing::listing;
 pub use program::{Block, BlockId, Program, Site, Template, TemplateId, GROUPS};
 pub use record::{Branch, Instr, InstrFlags, Kind, RegSet};
 pub use repeat::RepeatFold;
+pub use slice::{slice, Slice};
 pub use source::{Address, Item, Source};
 pub use synthetic::{Duty, Kernel, Synthetic, SyntheticSource};

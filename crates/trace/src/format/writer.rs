@@ -209,32 +209,28 @@ impl<W: Write> TraceWriter<W> {
         self.put(template)
     }
 
-    /// Records an execution of a template of this writer's own program.
+    /// Records a run whose sites are known: copied from another trace.
     ///
     /// # Errors
-    /// If the output cannot be written to.
-    pub fn run_template(&mut self, template: TemplateId, addresses: &[Address]) -> io::Result<()> {
+    /// If a site is impossible, or the output cannot be written to.
+    pub fn run_as(
+        &mut self,
+        block: BlockId,
+        executed: u16,
+        sites: &[Site],
+        addresses: &[Address],
+    ) -> io::Result<()> {
+        let head = self.program.block(block);
+        let outside = |site: &Site| site.instr >= head.instrs || usize::from(site.group) >= GROUPS;
+        if executed > head.instrs || sites.iter().any(outside) || sites.len() != addresses.len() {
+            return Err(io::Error::other("a run does not fit its block"));
+        }
+        self.sites.clear();
+        self.sites.extend_from_slice(sites);
         self.addresses.clear();
         self.addresses.extend_from_slice(addresses);
+        let template = self.template(block, executed);
         self.put(template)
-    }
-
-    /// Takes over all static tables of a finished program, so that its templates can be run by
-    /// number. Only for an empty writer of a trace with decoded code.
-    ///
-    /// # Errors
-    /// If something was written already, or the file keeps bytes.
-    pub fn adopt(&mut self, program: &Program) -> io::Result<()> {
-        if self.keep_bytes || !self.program.blocks.is_empty() {
-            return Err(io::Error::other("only an empty, decoded trace can adopt a program"));
-        }
-        self.program = program.clone();
-        self.templates_of = vec![Vec::new(); program.blocks.len()];
-        self.groups = program.instrs.iter().map(|i| MemoryGroups::guess(i.address)).collect();
-        for (n, template) in program.templates.iter().enumerate() {
-            self.templates_of[template.block.0 as usize].push(TemplateId(n as u32));
-        }
-        Ok(())
     }
 
     /// Records an event after the last run.
