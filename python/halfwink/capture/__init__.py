@@ -1,18 +1,18 @@
 """Recording full-system traces of Linux services: boots a real Debian guest in QEMU.
 
-    from halfwink.capture import capture
-    capture("nginx", None, Path("nginx.hwt"), instructions=None, seed=1, time_limit_s=600,
-            rootfs=None, progress=print)
+from halfwink.capture import capture
+capture("nginx", None, Path("nginx.hwt"), instructions=None, seed=1, time_limit_s=600,
+        rootfs=None, progress=print)
 """
 
 from .api import Result, available, capture, set_up
 from .errors import (
     CaptureError,
-    GuestFailed,
-    Interrupted,
-    MissingRequirement,
-    TimeLimit,
-    WrongUse,
+    GuestError,
+    CaptureInterruptedError,
+    MissingRequirementError,
+    TimeLimitError,
+    WrongUseError,
 )
 from .host import Requirement
 from .progress import Progress
@@ -21,15 +21,15 @@ from .workloads import WORKLOADS, Workload
 __all__ = [
     "WORKLOADS",
     "CaptureError",
-    "GuestFailed",
-    "Interrupted",
-    "MissingRequirement",
+    "GuestError",
+    "CaptureInterruptedError",
+    "MissingRequirementError",
     "Progress",
     "Requirement",
     "Result",
-    "TimeLimit",
+    "TimeLimitError",
     "Workload",
-    "WrongUse",
+    "WrongUseError",
     "available",
     "capture",
     "set_up",

@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from . import WORKLOADS, CaptureError, Progress, Result, WrongUse, available, capture, set_up
+from . import WORKLOADS, CaptureError, Progress, Result, WrongUseError, available, capture, set_up
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -87,7 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
     except CaptureError as error:
         print(f"halfwink capture: {error}", file=sys.stderr)
-        return 2 if isinstance(error, WrongUse) else 1
+        return 2 if isinstance(error, WrongUseError) else 1
     if options.json:
         print(json.dumps(dataclasses.asdict(result), default=str))
     else:

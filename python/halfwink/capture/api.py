@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from . import build, guest, host, image, machine, paths, program
-from .errors import CaptureError, Interrupted, WrongUse
+from .errors import CaptureError, CaptureInterruptedError, WrongUseError
 from .guest import Guest
 from .host import Requirement
 from .image import Plan
@@ -108,27 +109,25 @@ def capture(
     if limit is None and plan.program is None:
         limit = plan.workload.instructions
     if limit is not None and limit <= 0:
-        raise WrongUse(f"{limit} instructions: expected at least one")
+        raise WrongUseError(f"{limit} instructions: expected at least one")
     if not out.parent.is_dir():
-        raise WrongUse(f"{out}: there is no folder {out.parent}")
+        raise WrongUseError(f"{out}: there is no folder {out.parent}")
     try:
         return _capture(plan, out, limit, time_limit_s, progress)
     except KeyboardInterrupt as error:
-        raise Interrupted("interrupted; nothing was kept") from error
+        raise CaptureInterruptedError("interrupted; nothing was kept") from error
 
 
-def _plan(
-    workload: str | None, command: list[str] | None, seed: int, rootfs: Path | None
-) -> Plan:
+def _plan(workload: str | None, command: list[str] | None, seed: int, rootfs: Path | None) -> Plan:
     if not 0 <= seed <= _MAX_SEED:
-        raise WrongUse(f"seed {seed}: expected 0 to {_MAX_SEED}")
+        raise WrongUseError(f"seed {seed}: expected 0 to {_MAX_SEED}")
     if (workload is None) == (command is None):
-        raise WrongUse("expected either the name of a workload or `-- COMMAND`")
+        raise WrongUseError("expected either the name of a workload or `-- COMMAND`")
     if rootfs is not None and not rootfs.is_dir():
-        raise WrongUse(f"{rootfs}: not a folder with a root file system")
+        raise WrongUseError(f"{rootfs}: not a folder with a root file system")
     if command is None:
         if rootfs is not None:
-            raise WrongUse("a root file system of your own needs `-- COMMAND`")
+            raise WrongUseError("a root file system of your own needs `-- COMMAND`")
         return Plan(find(workload or ""), seed)
     own = program.locate(command, own_root=rootfs is not None)
     name = Path(command[0]).name
@@ -185,10 +184,7 @@ def _capture(
 def _move(source: Path, destination: Path) -> None:
     try:
         source.replace(destination)
-    except OSError:
-        # Another file system.
-        import shutil
-
+    except OSError:  # another file system
         shutil.copyfile(source, destination)
 
 
@@ -237,8 +233,7 @@ def _command(plan: Plan) -> list[str]:
     if plan.program is not None:
         first, *rest = plan.program.command
         return [Path(first).name if plan.program.files else first, *rest]
-    load = image.load_arguments(plan.workload, plan.seed) if plan.workload.is_server else []
-    return ["halfwink", "capture", plan.workload.name, *load]
+    return list(plan.workload.command)
 
 
 def _result(name: str, path: Path, report: dict[str, Any]) -> Result:

@@ -68,7 +68,7 @@ class CpioWriter:
         if stat.S_ISDIR(info.st_mode):
             self.directory(path, mode, info.st_uid, info.st_gid)
         elif stat.S_ISLNK(info.st_mode):
-            self.symlink(path, os.readlink(source))
+            self.symlink(path, str(source.readlink()))
         elif stat.S_ISREG(info.st_mode):
             self._parents(path)
             self._head(path, info.st_mode, info.st_size, info.st_uid, info.st_gid)
@@ -77,7 +77,7 @@ class CpioWriter:
             self._pad(info.st_size)
 
     def _parents(self, path: str) -> None:
-        parent = os.path.dirname(path)
+        parent = path.rpartition("/")[0]
         if parent and parent not in self._directories:
             self.directory(parent)
 

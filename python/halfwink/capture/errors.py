@@ -7,21 +7,21 @@ class CaptureError(Exception):
     """A capture could not be made. The message is one line: what, and what to do."""
 
 
-class WrongUse(CaptureError):
+class WrongUseError(CaptureError):
     """The request itself makes no sense: unknown workload, missing program, and the like."""
 
 
-class MissingRequirement(CaptureError):
+class MissingRequirementError(CaptureError):
     """The machine lacks something; the message ends with the line that adds it."""
 
 
-class GuestFailed(CaptureError):
+class GuestError(CaptureError):
     """The recorded machine, or a program in it, did not do its work."""
 
 
-class TimeLimit(CaptureError):
+class TimeLimitError(CaptureError):
     """The capture took longer than allowed."""
 
 
-class Interrupted(CaptureError):
+class CaptureInterruptedError(CaptureError):
     """The user pressed Ctrl-C."""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from . import host, paths
 from .cpio import CpioWriter
-from .errors import MissingRequirement
+from .errors import MissingRequirementError
 from .progress import Progress, Report
 
 SUITE = "bookworm"
@@ -127,7 +127,7 @@ def ensure(report: Report) -> Guest:
         destination.chmod(0o755)
     built = find(what)
     if built is None:
-        raise MissingRequirement("the guest was built but cannot be read back")
+        raise MissingRequirementError("the guest was built but cannot be read back")
     return built
 
 
@@ -182,7 +182,7 @@ def _kernel(site: str, work: Path, out: Path) -> tuple[str, str, str]:
     depends = host.run(["apt-cache", *options, "depends", "--important", KERNEL_PACKAGE])
     names = [line.split()[-1] for line in depends.splitlines() if "Depends: linux-image" in line]
     if not names:
-        raise MissingRequirement(f"{KERNEL_PACKAGE} names no kernel image")
+        raise MissingRequirementError(f"{KERNEL_PACKAGE} names no kernel image")
     package = names[0]
     folder = work / "kernel"
     folder.mkdir()

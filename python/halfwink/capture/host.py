@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import MissingRequirement
+from .errors import MissingRequirementError
 
 QEMU = "qemu-system-x86_64"
 QEMU_NEEDED = (10, 0)
@@ -44,13 +44,13 @@ def run(command: list[str], *, timeout_s: float = 1800, env: dict[str, str] | No
             check=False,
         )
     except FileNotFoundError as error:
-        raise MissingRequirement(f"the program {command[0]} is missing") from error
+        raise MissingRequirementError(f"the program {command[0]} is missing") from error
     except subprocess.TimeoutExpired as error:
-        raise MissingRequirement(f"{command[0]} took more than {timeout_s:.0f} s") from error
+        raise MissingRequirementError(f"{command[0]} took more than {timeout_s:.0f} s") from error
     if done.returncode != 0:
         said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
         last = said[-1].strip() if said else f"exit status {done.returncode}"
-        raise MissingRequirement(f"`{' '.join(command[:4])} ...` failed: {last}")
+        raise MissingRequirementError(f"`{' '.join(command[:4])} ...` failed: {last}")
     return done.stdout
 
 
@@ -79,10 +79,10 @@ def mirror() -> str:
     """Where this machine gets Debian 12 from, by its own package sources."""
     form = "$(CODENAME)|$(COMPONENT)|$(SITE)"
     for line in run(["apt-get", "indextargets", "--format", form]).splitlines():
-        codename, component, site = (line.split("|") + ["", ""])[:3]
+        codename, component, site = [*line.split("|"), "", ""][:3]
         if (codename, component) == ("bookworm", "main") and site.startswith(("http:", "https:")):
             return site
-    raise MissingRequirement(
+    raise MissingRequirementError(
         "no package source for Debian 12 (bookworm, main): capture runs on Debian 12"
     )
 
@@ -172,7 +172,7 @@ def ensure() -> None:
         if requirement.name == "qemu" and os.geteuid() == 0 and is_debian_12():
             install_qemu()
             continue
-        raise MissingRequirement(f"{requirement.detail}; run: {requirement.fix}")
+        raise MissingRequirementError(f"{requirement.detail}; run: {requirement.fix}")
 
 
 def ensure_for_guest() -> None:
@@ -183,6 +183,6 @@ def ensure_for_guest() -> None:
         if requirement.name == "debootstrap" and os.geteuid() == 0:
             install_debootstrap()
             continue
-        raise MissingRequirement(
+        raise MissingRequirementError(
             f"the guest is not built yet and needs {requirement.detail}; run: {requirement.fix}"
         )

@@ -1,4 +1,4 @@
-"""The initial file system of one capture: the guest's layers and what is special to this capture."""
+"""The initial file system of one capture: the guest's layers and what only this capture needs."""
 
 from __future__ import annotations
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .errors import CaptureError, GuestFailed, TimeLimit
+from .errors import CaptureError, GuestError, TimeLimitError
 from .host import QEMU
 from .progress import Progress, Report
 
 RAM_MIB = 1536
 """Below 3 GiB, so that physical addresses are one range."""
 
-# la57: five-level paging, which few machines have. erms, fsrm: with them the kernel copies bytewise by
-# `rep movsb`, of which TCG runs one byte at a time.
+# la57: five-level paging, which few machines have. erms, fsrm: with them the kernel copies bytewise
+# by `rep movsb`, of which TCG runs one byte at a time.
 _CPU_FLAGS = "la57=off,erms=off,fsrm=off"
 _KERNEL_ARGUMENTS = (
     "console=ttyS0 quiet nokaslr tsc=reliable idle=halt ipv6.disable=1 random.trust_cpu=on panic=-1"
@@ -122,9 +122,9 @@ class Dialogue:
         if self.error is not None:
             raise CaptureError(self.error)
         if self.guest_error is not None:
-            raise GuestFailed(f"in the guest: {self.guest_error}")
+            raise GuestError(f"in the guest: {self.guest_error}")
         if self.done is None:
-            raise GuestFailed(
+            raise GuestError(
                 f"the guest ended before anything was recorded (status {status})"
                 f"{self._last_words()}"
             )
@@ -188,7 +188,7 @@ def _converse(
         while selector.get_map():
             left = deadline - time.monotonic()
             if left <= 0:
-                raise TimeLimit(
+                raise TimeLimitError(
                     f"not finished after {time_limit_s:.0f} s: record fewer instructions, or allow"
                     " more time"
                 )

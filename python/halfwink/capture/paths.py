@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .errors import MissingRequirement
+from .errors import MissingRequirementError
 
 
 def cache() -> Path:
@@ -19,7 +19,7 @@ def sources() -> Path:
     named = os.environ.get("HALFWINK_CAPTURE_SOURCES")
     folder = Path(named) if named else Path(__file__).resolve().parents[3] / "capture"
     if not (folder / "Cargo.toml").is_file():
-        raise MissingRequirement(
+        raise MissingRequirementError(
             f"the recorder's sources are not at {folder}; run from a clone, or set"
             " HALFWINK_CAPTURE_SOURCES to its capture folder"
         )

@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .errors import WrongUse
+from .errors import WrongUseError
 
 _ELF = b"\x7fELF"
 
@@ -31,16 +31,16 @@ def locate(command: list[str], *, own_root: bool) -> Program:
     the guest. With a root file system of the user's own, everything is in the guest.
     """
     if not command or not command[0]:
-        raise WrongUse("no command given: expected `-- COMMAND [ARGUMENT...]`")
+        raise WrongUseError("no command given: expected `-- COMMAND [ARGUMENT...]`")
     if own_root or "/" not in command[0]:
         return Program(command)
     path = Path(command[0])
     if not path.is_file():
-        raise WrongUse(
-            f"{command[0]}: no such file here; for a program that is in the guest give its bare name"
+        raise WrongUseError(
+            f"{command[0]}: no such file here; for a program of the guest give its bare name"
         )
     if not os.access(path, os.X_OK):
-        raise WrongUse(f"{command[0]}: not executable")
+        raise WrongUseError(f"{command[0]}: not executable")
     place = f"halfwink/own/{path.name}"
     files = {place: path.resolve()}
     with path.open("rb") as opened:
@@ -53,7 +53,7 @@ def _libraries(path: Path) -> dict[str, Path]:
     """The libraries and the loader of a dynamic program, by `ldd`."""
     ldd = shutil.which("ldd")
     if ldd is None:
-        raise WrongUse("ldd is missing: link the program statically")
+        raise WrongUseError("ldd is missing: link the program statically")
     done = subprocess.run([ldd, str(path)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return {}  # static
@@ -65,7 +65,7 @@ def parse_ldd(output: str) -> dict[str, Path]:
     files: dict[str, Path] = {}
     for line in output.splitlines():
         if "not found" in line:
-            raise WrongUse(f"a library of the program is missing: {line.split()[0]}")
+            raise WrongUseError(f"a library of the program is missing: {line.split()[0]}")
         match = re.search(r"(/\S+) \(0x", line)
         if match:
             path = Path(match.group(1))

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from typing import Literal
 
-from .errors import WrongUse
+from .errors import WrongUseError
 
 Kind = Literal["closed", "open", "program"]
 
@@ -21,6 +21,8 @@ class Workload:
     """`closed` and `open`: a server, and how its requests arrive; `program`: runs by itself."""
     script: str
     """Which file of `capture/guest/workloads` starts it."""
+    command: tuple[str, ...] = ()
+    """The recorded program's own command line, for the trace's header."""
     layers: tuple[str, ...] = ()
     """Parts of the guest it needs beside the base."""
     protocol: str = ""
@@ -55,6 +57,7 @@ def _nginx_at(percent: int, rate: int, warmup: int) -> Workload:
         f" exponential gaps, {rate} requests/s",
         kind="open",
         script="nginx",
+        command=("nginx", "-c", "/run/nginx.conf"),
         protocol="http",
         connections=16,
         rate_per_s=rate,
@@ -68,6 +71,7 @@ _ALL = (
         description="nginx serving small files over lasting connections, closed load",
         kind="closed",
         script="nginx",
+        command=("nginx", "-c", "/run/nginx.conf"),
         protocol="http",
         connections=16,
         warmup=1000,
@@ -78,6 +82,7 @@ _ALL = (
         " closed load",
         kind="closed",
         script="apache",
+        command=("apache2", "-f", "/run/apache.conf", "-k", "start"),
         protocol="http-close",
         connections=8,
         warmup=400,
@@ -88,6 +93,7 @@ _ALL = (
         " closed load",
         kind="closed",
         script="memcached",
+        command=("memcached", "-d", "-u", "nobody", "-l", "192.0.2.1", "-t", "1", "-m", "64"),
         protocol="memcached",
         connections=16,
         warmup=2000,
@@ -97,6 +103,19 @@ _ALL = (
         description="Redis, nine GET to one SET of values of 64 to 1023 bytes, closed load",
         kind="closed",
         script="redis",
+        command=(
+            "redis-server",
+            "--bind",
+            "192.0.2.1",
+            "--protected-mode",
+            "no",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--daemonize",
+            "yes",
+        ),
         protocol="redis",
         connections=16,
         warmup=2000,
@@ -107,6 +126,7 @@ _ALL = (
         " closed load",
         kind="closed",
         script="postgresql",
+        command=("postgres", "-D", "/var/lib/postgresql/bench"),
         layers=("postgresql",),
         protocol="postgres",
         connections=4,
@@ -117,6 +137,7 @@ _ALL = (
         description="sqlite3 filling, indexing and querying a table of 20000 rows",
         kind="program",
         script="sqlite",
+        command=("sqlite3", "/tmp/orders.db", ".read /run/work.sql"),
         warmup=1,
     ),
     Workload(
@@ -124,6 +145,7 @@ _ALL = (
         description="gcc -O2 compiling a C file of about 300 lines",
         kind="program",
         script="gcc",
+        command=("gcc", "-O2", "-c", "-o", "/tmp/program.o", "/halfwink/program.c"),
         layers=("gcc",),
         warmup=1,
     ),
@@ -132,11 +154,12 @@ _ALL = (
         description="gzip -6 compressing program code",
         kind="program",
         script="gzip",
+        command=("gzip", "-6", "-c", "/tmp/data"),
         warmup=1,
     ),
-    _nginx_at(1, 300, 100),
-    _nginx_at(10, 3000, 500),
-    _nginx_at(50, 15000, 1000),
+    _nginx_at(1, 150, 100),
+    _nginx_at(10, 1650, 400),
+    _nginx_at(50, 7800, 1000),
 )
 
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}
@@ -149,4 +172,4 @@ def find(name: str) -> Workload:
         return WORKLOADS[name]
     near = difflib.get_close_matches(name, WORKLOADS, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(WORKLOADS)}"
-    raise WrongUse(f"unknown workload {name!r}: {hint}")
+    raise WrongUseError(f"unknown workload {name!r}: {hint}")
