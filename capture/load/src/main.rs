@@ -107,7 +107,9 @@ fn run(warmup: u64, command: &[String]) -> io::Result<()> {
         if n == warmup {
             marker::start();
         }
-        let status = child.status()?;
+        let status = child
+            .status()
+            .map_err(|error| io::Error::new(error.kind(), format!("`{}`: {error}", command[0])))?;
         if !status.success() {
             return Err(io::Error::other(format!("`{}` ended with {status}", command[0])));
         }

@@ -8,8 +8,8 @@ capture("nginx", None, Path("nginx.hwt"), instructions=None, seed=1, time_limit_
 from .api import Result, available, capture, set_up
 from .errors import (
     CaptureError,
-    GuestError,
     CaptureInterruptedError,
+    GuestError,
     MissingRequirementError,
     TimeLimitError,
     WrongUseError,
@@ -21,8 +21,8 @@ from .workloads import WORKLOADS, Workload
 __all__ = [
     "WORKLOADS",
     "CaptureError",
-    "GuestError",
     "CaptureInterruptedError",
+    "GuestError",
     "MissingRequirementError",
     "Progress",
     "Requirement",

@@ -10,7 +10,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from .errors import CaptureError, GuestError, TimeLimitError
 from .host import QEMU
@@ -137,7 +137,7 @@ class Dialogue:
 class _Lines:
     """Splits what comes through a pipe into lines."""
 
-    def __init__(self, pipe: BinaryIO) -> None:
+    def __init__(self, pipe: IO[bytes]) -> None:
         self.pipe = pipe
         self._rest = b""
 

@@ -1,0 +1,47 @@
+"""Programs of the user's own."""
+
+from pathlib import Path
+
+import pytest
+
+from halfwink.capture import WrongUseError
+from halfwink.capture.program import locate, parse_ldd
+
+LDD = """\
+\tlinux-vdso.so.1 (0x00007ffd54b6e000)
+\tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f1b9e0d1000)
+\t/lib64/ld-linux-x86-64.so.2 (0x00007f1b9e1d8000)
+"""
+
+
+def test_libraries_and_loader_are_found() -> None:
+    assert set(parse_ldd(LDD)) == {"lib/x86_64-linux-gnu/libm.so.6", "lib64/ld-linux-x86-64.so.2"}
+
+
+def test_missing_libraries_are_told() -> None:
+    with pytest.raises(WrongUseError, match=r"libfoo\.so"):
+        parse_ldd("\tlibfoo.so => not found\n")
+
+
+def test_programs_of_this_machine_are_copied(tmp_path: Path) -> None:
+    script = tmp_path / "work"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    program = locate([str(script), "-x"], own_root=False)
+    assert program.command == ["/halfwink/own/work", "-x"]
+    assert program.files == {"halfwink/own/work": script.resolve()}
+
+
+def test_programs_of_the_guest_are_not() -> None:
+    assert locate(["gzip", "-9"], own_root=False).files == {}
+    assert locate(["/bin/service"], own_root=True).files == {}
+
+
+def test_mistakes(tmp_path: Path) -> None:
+    with pytest.raises(WrongUseError, match="no command"):
+        locate([], own_root=False)
+    with pytest.raises(WrongUseError, match="no such file"):
+        locate([str(tmp_path / "none")], own_root=False)
+    (tmp_path / "data").touch(0o644)
+    with pytest.raises(WrongUseError, match="not executable"):
+        locate([str(tmp_path / "data")], own_root=False)
