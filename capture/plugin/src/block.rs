@@ -49,6 +49,20 @@ pub enum Exit {
     Anywhere,
 }
 
+impl Exit {
+    /// Whether `pc` may follow a block that ends at `end`.
+    #[inline]
+    #[must_use]
+    pub fn leads_to(self, end: u64, pc: u64) -> bool {
+        match self {
+            Exit::Next => pc == end,
+            Exit::To(target) => pc == target,
+            Exit::Either(target) => pc == target || pc == end,
+            Exit::Anywhere => true,
+        }
+    }
+}
+
 /// What the last instruction is, as far as the recorder cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Last {
@@ -58,8 +72,9 @@ pub enum Last {
     ReadsTime,
 }
 
-/// The parts of a block that the recorder needs at every execution.
+/// The parts of a block that the recorder needs at every execution, in one cache line.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub struct BlockInfo {
     /// Virtual address of the first instruction.
     pub pc: u64,
@@ -71,6 +86,8 @@ pub struct BlockInfo {
     pub exit: Exit,
     /// What the last instruction is.
     pub last: Last,
+    /// The trace's writer knows the block.
+    pub defined: bool,
     /// Offset of every instruction.
     offsets: Box<[u16]>,
 }
@@ -110,6 +127,7 @@ impl BlockInfo {
                 Mnemonic::Rdtsc | Mnemonic::Rdtscp => Last::ReadsTime,
                 _ => Last::Plain,
             },
+            defined: false,
             offsets,
         }
     }
@@ -125,12 +143,7 @@ impl BlockInfo {
     #[inline]
     #[must_use]
     pub fn leads_to(&self, pc: u64) -> bool {
-        match self.exit {
-            Exit::Next => pc == self.end,
-            Exit::To(target) => pc == target,
-            Exit::Either(target) => pc == target || pc == self.end,
-            Exit::Anywhere => true,
-        }
+        self.exit.leads_to(self.end, pc)
     }
 
     /// How far an execution came, given that the CPU then executed the block at `pc`. `io` is the
@@ -154,6 +167,16 @@ impl BlockInfo {
             // store into the code at hand.
             (_, Some(next)) => Retired { executed: next, explained: true },
             (_, None) => Retired { executed: self.count, explained: false },
+        }
+    }
+
+    /// As [`BlockInfo::before_block`], where it is not known whether the block talked to a device:
+    /// going on inside it then means that it did.
+    #[must_use]
+    pub fn before_block_elsewhere(&self, pc: u64) -> u16 {
+        match self.index_of(pc) {
+            Some(next) if next > 0 && self.exit == Exit::Anywhere => next,
+            _ => self.before_block(pc, None).executed,
         }
     }
 
@@ -288,6 +311,14 @@ mod tests {
         assert_eq!(b.before_block(0x1003, Some(0)), retired(1));
         assert_eq!(b.before_block(0x1006, Some(0)), retired(3));
         assert_eq!(b.before_entry(Entry { vector: TIMER, rip: 0x1003 }, Some(0)), retired(1));
+    }
+
+    #[test]
+    fn a_device_access_nobody_told_of() {
+        let returns = block(&[&[0x89, 0xb7, 0, 0xd0, 0x5f, 0xff], &[0xc3]]);
+        assert_eq!(returns.before_block_elsewhere(0x1006), 1);
+        assert_eq!(returns.before_block_elsewhere(0x2000), 2);
+        assert_eq!(looped().before_block_elsewhere(0x1000), 3);
     }
 
     #[test]

@@ -13,8 +13,6 @@ const NEVER: u64 = u64::MAX;
 pub struct Blocks {
     infos: Vec<BlockInfo>,
     definitions: Vec<Definition>,
-    /// The writer knows it.
-    defined: Vec<bool>,
     /// Where a translation was last seen to run: in which turn, and as which block.
     seen: Vec<(u64, u32)>,
     by_pc: HashMap<u64, Vec<u32>>,
@@ -32,7 +30,6 @@ impl Blocks {
         same_pc.push(number);
         self.infos.push(BlockInfo::new(&definition));
         self.definitions.push(definition);
-        self.defined.push(false);
         self.seen.push((NEVER, number));
         number
     }
@@ -70,13 +67,12 @@ impl Blocks {
     }
 
     /// The block's definition, the first time it is asked for.
-    #[inline]
     pub fn take_definition(&mut self, number: u32) -> Option<Definition> {
-        let defined = &mut self.defined[number as usize];
-        if *defined {
+        let info = &mut self.infos[number as usize];
+        if info.defined {
             return None;
         }
-        *defined = true;
+        info.defined = true;
         Some(self.definitions[number as usize].clone())
     }
 

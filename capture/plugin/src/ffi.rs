@@ -300,14 +300,19 @@ impl Guest {
 
     /// The value of a register. Only inside a callback that was registered with [`CB_R_REGS`].
     pub fn register(&self, reg: Reg) -> u64 {
+        self.try_register(reg).unwrap_or(0)
+    }
+
+    /// The value of a register, inside any callback of a CPU, if QEMU lets us.
+    pub fn try_register(&self, reg: Reg) -> Option<u64> {
         // SAFETY: the handle comes from QEMU, the array from GLib; QEMU appends `size` bytes.
         unsafe {
             g_byte_array_set_size(self.buf, 0);
             let size = qemu_plugin_read_register(self.handles[usize::from(reg.0)], self.buf);
+            let size = usize::try_from(size).ok().filter(|&size| size > 0)?.min(8);
             let mut bytes = [0; 8];
-            let size = usize::try_from(size).unwrap_or(0).min(8);
             bytes[..size].copy_from_slice(std::slice::from_raw_parts((*self.buf).data, size));
-            u64::from_le_bytes(bytes)
+            Some(u64::from_le_bytes(bytes))
         }
     }
 

@@ -12,7 +12,7 @@ use crate::args::Args;
 use crate::batch::Timed;
 use crate::block::{hook_of, Hook, Last};
 use crate::blocks::Blocks;
-use crate::ffi::{self, Guest, MemInfo, Plugin, PluginId, Reg, Tb, TbHandle};
+use crate::ffi::{self, Guest, InsnHandle, MemInfo, Plugin, PluginId, Reg, Tb, TbHandle};
 use crate::idt::{parse_idt, Entry, FRAME_BYTES, IDT_BYTES, LINUX_IDT};
 use crate::marker::Marker;
 use crate::recorder::{Arrival, Recorder};
@@ -146,6 +146,16 @@ extern "C" fn translate_waiting(_id: PluginId, tb: *mut Tb) {
     }
 }
 
+/// EFER.SVME, which the guest sets on the recorded CPU alone if it has several.
+const SVME: u64 = 1 << 12;
+
+/// Whether a block is being translated for a CPU that is not recorded, as far as we can tell.
+fn is_for_another_cpu(state: &State) -> bool {
+    // Between blocks QEMU keeps no register anywhere but where this reads it.
+    let efer = state.guest.as_ref().and_then(|guest| guest.try_register(Reg::EFER));
+    state.args.cpus > 1 && efer.is_some_and(|efer| efer & SVME == 0)
+}
+
 /// While recording: hook everything.
 extern "C" fn translate_recording(_id: PluginId, tb: *mut Tb) {
     // SAFETY: this is the translation callback.
@@ -156,37 +166,44 @@ extern "C" fn translate_recording(_id: PluginId, tb: *mut Tb) {
     if definition.lengths.is_empty() {
         return;
     }
-    let mut buf = [0; 16];
+    let other = is_for_another_cpu(state);
     let block = state.blocks.intern(definition);
     for (i, insn) in tb.instructions().enumerate() {
-        let length = insn.bytes(&mut buf);
-        let bytes = &buf[..length];
-        insn.on_access(on_access, pack(block, i as u16));
-        if let Some(marker) = Marker::parse(bytes) {
-            insn.on_execute(on_marker, ffi::CB_R_REGS, marker.code().into());
-        }
-        match hook_of(bytes) {
-            Hook::None => {}
-            Hook::Syscall => insn.on_execute(on_syscall, ffi::CB_R_REGS, 0),
-            Hook::Halt => insn.on_execute(on_halt, ffi::CB_NO_REGS, 0),
-            Hook::AddressSpace(reg) => {
-                insn.on_execute(on_address_space, ffi::CB_R_REGS, reg.into());
-            }
-        }
+        hook_instruction(insn, block, i as u16, other);
     }
     let info = state.blocks.info(block);
     if info.last == Last::ReadsTime {
         state.after_time.insert(info.end);
     }
-    let reads = !state.recorder.is_started()
-        || state.handlers.contains_key(&pc)
-        || state.after_time.contains(&pc);
-    if reads {
+    let starts = !other && !state.recorder.is_started();
+    if starts || state.handlers.contains_key(&pc) || state.after_time.contains(&pc) {
         tb.on_execute(on_block_reading, ffi::CB_R_REGS, block as usize);
-    } else if !VirtAddr(pc).is_kernel_half() {
-        tb.on_execute(on_user_block, ffi::CB_R_REGS, block as usize);
-    } else {
+    } else if other || VirtAddr(pc).is_kernel_half() {
         tb.on_execute(on_block, ffi::CB_NO_REGS, block as usize);
+    } else {
+        tb.on_execute(on_user_block, ffi::CB_R_REGS, block as usize);
+    }
+}
+
+/// Hooks an instruction of a block that is being translated, for the recorded CPU or for another,
+/// of which only the time matters and the markers.
+fn hook_instruction(insn: InsnHandle, block: u32, number: u16, other: bool) {
+    let mut buf = [0; 16];
+    let length = insn.bytes(&mut buf);
+    let bytes = &buf[..length];
+    if let Some(marker) = Marker::parse(bytes) {
+        insn.on_execute(on_marker, ffi::CB_R_REGS, marker.code().into());
+    }
+    match hook_of(bytes) {
+        Hook::Halt => insn.on_execute(on_halt, ffi::CB_NO_REGS, 0),
+        Hook::Syscall if !other => insn.on_execute(on_syscall, ffi::CB_R_REGS, 0),
+        Hook::AddressSpace(reg) if !other => {
+            insn.on_execute(on_address_space, ffi::CB_R_REGS, reg.into());
+        }
+        _ => {}
+    }
+    if !other {
+        insn.on_access(on_access, pack(block, number));
     }
 }
 
@@ -250,7 +267,6 @@ extern "C" fn on_block_reading(cpu: c_uint, data: *mut c_void) {
 
 /// With several CPUs: the number that QEMU gave must be that of the CPU that executes.
 fn check_cpu(guest: &Guest, args: &Args, cpu: usize) {
-    const SVME: u64 = 1 << 12;
     if args.cpus > 1 && (guest.register(Reg::EFER) & SVME != 0) != (cpu == args.cpu as usize) {
         fail("the CPUs share translations: instructions of one would be taken for the other's");
     }

@@ -9,7 +9,7 @@ use halfwink_trace::{Address, Event, RawAccess};
 use halfwink_units::{Asid, PhysAddr, VirtAddr};
 
 use crate::batch::{Batch, Item, Timed};
-use crate::block::{BlockInfo, Last};
+use crate::block::{BlockInfo, Exit, Last, Retired};
 use crate::blocks::Blocks;
 use crate::clock::{Clock, Stamp};
 use crate::idt::Entry;
@@ -29,6 +29,11 @@ struct Flight {
     /// The block as QEMU translated it: the same code, perhaps at another address.
     home: u32,
     count: u16,
+    /// The trace's writer knows the block.
+    defined: bool,
+    /// From the block: its end, and where it leads. To look it up again costs a cache miss.
+    end: u64,
+    exit: Exit,
     /// Last instruction that was executed apart because it talked to a device.
     io: Option<u16>,
     /// It is already accounted for: it ended in `hlt`.
@@ -66,6 +71,7 @@ pub struct Recorder {
     /// Events behind the recorded CPU's block in flight.
     after: Vec<Timed>,
     halted_at: Option<Stamp>,
+    started_at: Option<Stamp>,
     started: bool,
     /// Counts the recorded CPU's switches of address space.
     turn: u64,
@@ -86,6 +92,7 @@ impl Recorder {
             accesses_before: 0,
             after: Vec::new(),
             halted_at: None,
+            started_at: None,
             started: false,
             turn: 0,
             recorded: 0,
@@ -113,7 +120,7 @@ impl Recorder {
         self.began = Some(std::time::Instant::now());
         self.batch.event(Timed::Plain(Event::Cpu(self.cpu as u16)));
         self.batch.event(Timed::Plain(Event::AddressSpace(asid_of(cr3))));
-        self.report.time_ns.0 = u64::MAX;
+        self.started_at = Some(self.clock.now());
     }
 
     /// The recorded CPU switches page tables, at the end of its block in flight.
@@ -148,6 +155,7 @@ impl Recorder {
     ) {
         let info = blocks.info(block);
         let (pc, count, last) = (info.pc, info.count, info.last);
+        let (end, exit, defined) = (info.end, info.exit, info.defined);
         if let Some(time) = arrival.time {
             self.read_time(cpu, time);
         }
@@ -174,7 +182,8 @@ impl Recorder {
         }
         let reads_time = (last == Last::ReadsTime).then(|| self.clock.executed());
         let (io, done) = (None, false);
-        self.cpus[cpu].flight = Some(Flight { block, home, count, io, done, stolen, reads_time });
+        self.cpus[cpu].flight =
+            Some(Flight { block, home, count, defined, end, exit, io, done, stolen, reads_time });
     }
 
     /// The block in flight ended, and `pc` (or the handler `entry`) came next.
@@ -187,13 +196,22 @@ impl Recorder {
         pc: u64,
         entry: Option<Entry>,
     ) {
+        if entry.is_none() && flight.io.is_none() && !flight.done {
+            let surely = match flight.exit {
+                Exit::Anywhere => self.records(cpu),
+                exit => exit.leads_to(flight.end, pc),
+            };
+            if surely {
+                return self.settle(blocks, cpu, flight, flight.count);
+            }
+        }
         let info = blocks.info(flight.block);
         let retired = match entry {
             Some(entry) => info.before_entry(entry, flight.io),
-            None => info.before_block(pc, flight.io),
+            None if self.records(cpu) => info.before_block(pc, flight.io),
+            None => Retired { executed: info.before_block_elsewhere(pc), explained: true },
         };
-        let unexplained = !retired.explained;
-        if unexplained && self.records(cpu) {
+        if !retired.explained && self.records(cpu) {
             self.unexplained(info, pc, entry);
         }
         if flight.done {
@@ -220,9 +238,11 @@ impl Recorder {
         }
         let accesses = self.batch.accesses.len() - self.accesses_before;
         if executed > 0 {
-            if let Some(definition) = blocks.take_definition(flight.block) {
-                self.batch.items.push(Item::Define);
-                self.batch.definitions.push((flight.block, definition));
+            if !flight.defined {
+                if let Some(definition) = blocks.take_definition(flight.block) {
+                    self.batch.items.push(Item::Define);
+                    self.batch.definitions.push((flight.block, definition));
+                }
             }
             self.recorded += u64::from(executed);
             let (block, accesses) = (flight.block, accesses as u16);
@@ -329,16 +349,9 @@ impl Recorder {
         if let Some(stamp) = &mut self.halted_at {
             stamp.resolve(base);
         }
-        if self.report.time_ns.0 == u64::MAX {
-            // The recording starts at an open time: this is the first one known.
-            self.report.time_ns.0 = self.clock.now().value - self.recorded_in_flight();
+        if let Some(stamp) = &mut self.started_at {
+            stamp.resolve(base);
         }
-    }
-
-    /// Instructions since the start, for the time at the start.
-    fn recorded_in_flight(&self) -> u64 {
-        let flight = self.cpus[self.cpu].flight.filter(|f| !f.done);
-        self.recorded + flight.map_or(0, |f| f.count.into())
     }
 
     /// An event of a CPU's block in flight, to stand behind that block. Events of other CPUs
@@ -407,7 +420,8 @@ impl Recorder {
             self.report.guessed_times += 1;
             self.batch.resolve(self.clock.give_up());
         }
-        self.report.time_ns.1 = self.clock.now().value;
+        let started = self.started_at.map_or(0, |stamp| stamp.value);
+        self.report.time_ns = (started, self.clock.now().value);
         self.report.reason = reason;
         self.report.seconds = self.began.map_or(0.0, |t| t.elapsed().as_secs_f64());
         (std::mem::take(&mut self.batch), std::mem::take(&mut self.report), &self.clock)

@@ -205,7 +205,7 @@ impl Chip {
         let mut turns = 0u32;
         loop {
             turns += 1;
-            if turns % REPORT_EVERY == 0 {
+            if turns.is_multiple_of(REPORT_EVERY) {
                 control.report(self.instructions())?;
             }
             // The core that is furthest behind, and the earliest time at which it could ask for

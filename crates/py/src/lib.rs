@@ -1,0 +1,26 @@
+//! `halfwink._core`: the study and trace crates for Python. Conversion only, no logic.
+
+mod library;
+mod trace;
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+
+create_exception!(_core, HalfwinkError, PyException, "What the user asked for cannot be; one line.");
+create_exception!(_core, RunError, PyException, "The work itself failed; one line.");
+create_exception!(_core, Interrupted, PyException, "The run was stopped from outside.");
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("HalfwinkError", py.get_type::<HalfwinkError>())?;
+    module.add("RunError", py.get_type::<RunError>())?;
+    module.add("Interrupted", py.get_type::<Interrupted>())?;
+    module.add_class::<library::Library>()?;
+    module.add_class::<library::PreparedJob>()?;
+    module.add_class::<library::RunControl>()?;
+    module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
+    trace::register(module)
+}

@@ -1,0 +1,202 @@
+//! Trace files.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use halfwink_trace as trace;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::library::json;
+use crate::HalfwinkError;
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(trace_info, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_head, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_check, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_slice, module)?)?;
+    module.add_function(wrap_pyfunction!(import_champsim, module)?)?;
+    module.add_function(wrap_pyfunction!(export_champsim, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_decode, module)?)
+}
+
+fn failed(error: trace::TraceError) -> PyErr {
+    HalfwinkError::new_err(error.to_string())
+}
+
+fn open(path: &Path) -> PyResult<trace::TraceFile> {
+    trace::TraceFile::open(path).map_err(failed)
+}
+
+fn io(path: &Path, error: &std::io::Error) -> PyErr {
+    HalfwinkError::new_err(format!("{}: {error}", path.display()))
+}
+
+/// Writes a file beside `path` and moves it there once it is whole.
+fn write_whole<T>(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> Result<T, trace::TraceError>,
+) -> PyResult<T> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".part");
+    let partial = PathBuf::from(partial);
+    let file = File::create(&partial).map_err(|e| io(&partial, &e))?;
+    let mut out = BufWriter::new(file);
+    let written = write(&mut out).map_err(|e| HalfwinkError::new_err(e.to_string()));
+    let flushed = written.and_then(|t| out.flush().map(|()| t).map_err(|e| io(path, &e)));
+    match flushed {
+        Ok(t) => {
+            std::fs::rename(&partial, path).map_err(|e| io(path, &e))?;
+            Ok(t)
+        }
+        Err(error) => {
+            // The error that matters is the first one.
+            let _ = std::fs::remove_file(&partial);
+            Err(error)
+        }
+    }
+}
+
+/// Header, footer and size of a trace, as JSON.
+#[pyfunction]
+fn trace_info(path: PathBuf) -> PyResult<String> {
+    let file = open(&path)?;
+    let program = file.program();
+    let warm = file.warm().map_err(failed)?;
+    let info = serde_json::json!({
+        "bytes": file.bytes(),
+        "header": json(file.header())?,
+        "totals": json(&file.footer().totals)?,
+        "sections": json(&file.footer().sections)?,
+        "blocks": program.blocks.len(),
+        "templates": program.templates.len(),
+        "static_instructions": program.instrs.len(),
+        "warm_lines": warm.lines.len(),
+    });
+    Ok(info.to_string())
+}
+
+/// The first instructions, as text.
+#[pyfunction]
+fn trace_head(path: PathBuf, count: u64) -> PyResult<String> {
+    let file = open(&path)?;
+    trace::listing(&file, count).map_err(failed)
+}
+
+/// Reads everything; what was found, as a dict.
+#[pyfunction]
+fn trace_check(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+    let report = py
+        .detach(|| trace::TraceFile::open(&path).and_then(|file| trace::check(&file)))
+        .map_err(|e| failed(e.in_file(&path)))?;
+    let dict = PyDict::new(py);
+    for (name, value) in [
+        ("chunks", report.chunks),
+        ("user_instructions", report.instructions[0]),
+        ("kernel_instructions", report.instructions[1]),
+        ("runs", report.runs),
+        ("accesses", report.accesses),
+        ("unexplained_successions", report.unexplained),
+        ("direct_map_accesses", report.direct_map),
+        ("direct_map_wrong", report.direct_map_wrong),
+        ("stray_requests", report.stray_requests),
+    ] {
+        dict.set_item(name, value)?;
+    }
+    Ok(dict)
+}
+
+/// Decodes everything and does nothing with it: instructions, for benchmarks.
+#[pyfunction]
+fn trace_decode(py: Python<'_>, path: PathBuf) -> PyResult<u64> {
+    use trace::Source;
+    let file = open(&path)?;
+    py.detach(|| {
+        let mut stream = file.stream();
+        let program = std::sync::Arc::clone(stream.program());
+        let mut instructions = 0;
+        let mut sum = 0u64;
+        loop {
+            match stream.next_item()? {
+                trace::Item::Run(id) => {
+                    instructions += u64::from(program.template(id).executed);
+                    // Looks at every address, so that none is optimized away.
+                    sum = stream.addresses().iter().fold(sum, |s, a| s ^ a.phys.0);
+                }
+                trace::Item::Event(_) => {}
+                trace::Item::End => break,
+            }
+        }
+        std::hint::black_box(sum);
+        Ok(instructions)
+    })
+    .map_err(failed)
+}
+
+/// Cuts a slice out of a trace.
+#[pyfunction]
+#[pyo3(signature = (path, out, skip, keep, warm_lines, decoded, level))]
+fn trace_slice(
+    py: Python<'_>,
+    path: PathBuf,
+    out: PathBuf,
+    skip: u64,
+    keep: u64,
+    warm_lines: usize,
+    decoded: bool,
+    level: i32,
+) -> PyResult<String> {
+    let file = open(&path)?;
+    let what = trace::Slice { skip, keep, warm_lines, decoded, level };
+    py.detach(|| {
+        let summary = write_whole(&out, |w| {
+            trace::slice(&file, what, w).map(|(summary, _)| summary).map_err(|e| e.in_file(&path))
+        })?;
+        Ok(json(&summary.totals)?.to_string())
+    })
+}
+
+/// Reads ChampSim records into a trace; its totals, as JSON.
+#[pyfunction]
+#[pyo3(signature = (path, out, workload, limit=None))]
+fn import_champsim(
+    py: Python<'_>,
+    path: PathBuf,
+    out: PathBuf,
+    workload: String,
+    limit: Option<u64>,
+) -> PyResult<String> {
+    let input = File::open(&path).map_err(|e| io(&path, &e))?;
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let origin = format!("ChampSim trace {name}");
+    let options = trace::ImportOptions { workload, origin, limit, level: 9 };
+    py.detach(|| {
+        let summary = write_whole(&out, |w| {
+            trace::import_champsim(input, trace::Compression::of(&path), &options, w)
+                .map(|(summary, _)| summary)
+                .map_err(|e| e.in_file(&path))
+        })?;
+        Ok(json(&summary.totals)?.to_string())
+    })
+}
+
+/// Writes a trace as ChampSim records: how many, and accesses that found no room.
+#[pyfunction]
+#[pyo3(signature = (path, out, user, kernel, limit=None))]
+fn export_champsim(
+    py: Python<'_>,
+    path: PathBuf,
+    out: PathBuf,
+    user: bool,
+    kernel: bool,
+    limit: Option<u64>,
+) -> PyResult<(u64, u64)> {
+    let file = open(&path)?;
+    let options = trace::ExportOptions { user, kernel, limit };
+    py.detach(|| {
+        let compression = trace::Compression::of(&out);
+        let done = write_whole(&out, |w| trace::export_champsim(&file, options, w, compression))?;
+        Ok((done.records, done.accesses_left_out))
+    })
+}

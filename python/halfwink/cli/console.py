@@ -1,0 +1,78 @@
+"""What goes to the terminal: tables and JSON on standard output, the rest on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from halfwink import jobs
+
+#: Wide enough for any table of ours when the output is a file or a pipe.
+PIPE_WIDTH = 240
+
+out = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, soft_wrap=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def say(message: str, *, quiet: bool = False) -> None:
+    """A line for people, on standard error."""
+    if not quiet:
+        err.print(message, markup=False)
+
+
+def print_json(document: Any) -> None:
+    """The one JSON document on standard output."""
+    json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def print_table(
+    columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], *, ruled: Sequence[int] = ()
+) -> None:
+    """A table; columns are (heading, "left" or "right"); a line follows each row in ``ruled``."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading, side in columns:
+        table.add_column(heading, justify="right" if side == "right" else "left", no_wrap=True)
+    for number, row in enumerate(rows):
+        table.add_row(*row, end_section=number in ruled)
+    out.print(table)
+
+
+@contextmanager
+def progress_bar(title: str, *, quiet: bool = False) -> Generator[Callable[[jobs.Progress], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    if quiet or not err.is_terminal:
+        yield lambda _: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("runs"),
+        TextColumn("{task.fields[speed]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task(title, total=None, speed="")
+
+        def report(p: jobs.Progress) -> None:
+            elapsed = bar.tasks[0].elapsed or 0.0
+            speed = f"{p.instructions_done / elapsed / 1e6:.0f} M instr/s" if elapsed > 1 else ""
+            bar.update(task, total=p.jobs, completed=p.jobs_done, speed=speed)
+
+        yield report

@@ -1,0 +1,230 @@
+"""``halfwink trace``: looking at, checking and converting trace files."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from halfwink import _core
+from halfwink.cli.console import print_json, print_table, say
+from halfwink.errors import HalfwinkError, RunError
+
+app = App(name="trace", help="Look at, check and convert trace files.", help_on_error=False)
+
+Json = Annotated[bool, Parameter(name="--json", negative="")]
+Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]
+
+
+@app.command
+def info(file: Path, *, json: Json = False) -> int:
+    """Show where a trace comes from and what it holds.
+
+    Parameters
+    ----------
+    file
+        A trace (.hwt).
+    json
+        Print one JSON document.
+    """
+    facts = jsonlib.loads(_core.trace_info(str(file)))
+    if json:
+        print_json(facts)
+        return 0
+    header, totals = facts["header"], facts["totals"]
+    instructions = totals["instructions"]
+    rows = [
+        ["workload", header["workload"]],
+        ["description", header["description"]],
+        ["command", " ".join(header["command"])],
+        ["kernel", header.get("kernel", "")],
+        ["tools", ", ".join(f"{k} {v}" for k, v in header["tools"].items())],
+        [
+            "packages",
+            ", ".join(f"{p['name']} {p['version']}" for p in header.get("packages", [])[:8]),
+        ],
+        ["seed", str(header["seed"])],
+        [
+            "instructions",
+            f"{instructions:,} ({_share(totals['kernel_instructions'], instructions)} kernel)",
+        ],
+        ["memory accesses", f"{totals['accesses']:,}"],
+        ["events", ", ".join(f"{n:,} {name}" for name, n in sorted(totals["events"].items()))],
+        ["requests", f"{totals['requests']:,}"],
+        ["idle", f"{totals['idle_ns'] / 1e6:.3f} ms of the recorded machine's time"],
+        [
+            "code",
+            f"{header['code']}; {facts['blocks']:,} blocks, {facts['static_instructions']:,} instructions",
+        ],
+        ["warm cache lines", f"{facts['warm_lines']:,}"],
+        [
+            "size",
+            f"{facts['bytes']:,} bytes, {facts['bytes'] / max(instructions, 1):.3f} per instruction",
+        ],
+        ["history", "; ".join(header.get("history", []))],
+        ["notes", "; ".join(header.get("notes", []))],
+    ]
+    print_table([("trace", "left"), (str(file), "left")], [r for r in rows if r[1]])
+    return 0
+
+
+def _packages(header: dict[str, Any]) -> str:
+    listed = header.get("packages", [])
+    text = ", ".join(f"{p['name']} {p['version']}" for p in listed[:8])
+    return f"{text} and {len(listed) - 8} more" if len(listed) > 8 else text
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "-"
+
+
+@app.command
+def head(file: Path, *, count: Annotated[int, Parameter(name=["-n", "--count"])] = 20) -> int:
+    """Show the first instructions and the events between them.
+
+    Parameters
+    ----------
+    file
+        A trace (.hwt).
+    count
+        How many instructions.
+    """
+    if count < 0:
+        raise HalfwinkError(f"-n {count}: expected 0 or more")
+    sys.stdout.write(_core.trace_head(str(file), count))
+    return 0
+
+
+@app.command
+def check(file: Path, *, json: Json = False) -> int:
+    """Read a whole trace: checksums, counts, flow of control, direct map.
+
+    Parameters
+    ----------
+    file
+        A trace (.hwt).
+    json
+        Print one JSON document.
+    """
+    found = _core.trace_check(str(file))
+    if json:
+        print_json(found)
+    else:
+        rows = [[name.replace("_", " "), f"{n:,}"] for name, n in found.items()]
+        print_table([("checked", "left"), (str(file), "right")], rows)
+    if found["direct_map_wrong"]:
+        raise RunError(f"{file}: {found['direct_map_wrong']} physical addresses cannot be right")
+    return 0
+
+
+@app.command(name="import")
+def import_(
+    file: Path,
+    *,
+    out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
+    workload: str | None = None,
+    limit: int | None = None,
+    quiet: Quiet = False,
+) -> int:
+    """Make a trace from ChampSim records (raw, .xz, .gz, .bz2).
+
+    Parameters
+    ----------
+    file
+        ChampSim records.
+    out
+        Trace to write (default: the file's name with .hwt).
+    workload
+        Name of the workload (default: the file's name).
+    limit
+        Records to read, at most.
+    quiet
+        No messages.
+    """
+    name = workload or file.name.split(".")[0]
+    path = out or file.with_name(f"{name}.hwt")
+    totals = jsonlib.loads(_core.import_champsim(str(file), str(path), name, limit))
+    say(
+        f"{path}: {totals['instructions']:,} instructions, {path.stat().st_size:,} bytes",
+        quiet=quiet,
+    )
+    return 0
+
+
+@app.command
+def export(
+    file: Path,
+    *,
+    out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
+    mode: Literal["user", "kernel", "all"] = "all",
+    limit: int | None = None,
+    quiet: Quiet = False,
+) -> int:
+    """Write a trace as ChampSim records; the ending of the name says how to compress.
+
+    Parameters
+    ----------
+    file
+        A trace (.hwt).
+    out
+        File to write (default: the trace's name with .champsim.xz).
+    mode
+        Which instructions: user, kernel or all.
+    limit
+        Records to write, at most.
+    quiet
+        No messages.
+    """
+    path = out or file.with_suffix(".champsim.xz")
+    user, kernel = mode in ("user", "all"), mode in ("kernel", "all")
+    records, left_out = _core.export_champsim(str(file), str(path), user, kernel, limit)
+    note = f"; {left_out:,} accesses had no room in their records" if left_out else ""
+    say(f"{path}: {records:,} records ({mode} instructions){note}", quiet=quiet)
+    return 0
+
+
+@app.command(name="slice")
+def slice_(
+    file: Path,
+    *,
+    out: Annotated[Path, Parameter(name=["-o", "--out"])],
+    skip: int = 0,
+    keep: int = 5_000_000,
+    warm_mb: Annotated[float, Parameter(name="--warm-mb")] = 8.0,
+    bytes_: Annotated[bool, Parameter(name="--code-bytes", negative="")] = False,
+    quiet: Quiet = False,
+) -> int:
+    """Cut a short trace out of a long one, with the caches as the long one left them.
+
+    Parameters
+    ----------
+    file
+        A trace (.hwt).
+    out
+        Trace to write.
+    skip
+        Instructions to leave out at the start; they only warm the caches.
+    keep
+        Instructions to keep.
+    warm_mb
+        Size of the largest cache that must find its contents, in MB.
+    bytes_
+        Keep the recorded programs' code bytes, not only decoded records.
+    quiet
+        No messages.
+    """
+    if min(skip, keep - 1) < 0 or warm_mb < 0:
+        raise HalfwinkError("expected --skip 0 or more, --keep 1 or more, --warm-mb 0 or more")
+    lines = int(warm_mb * (1 << 20) / 64)
+    text = _core.trace_slice(str(file), str(out), skip, keep, lines, not bytes_, 19)
+    totals = jsonlib.loads(text)
+    size = out.stat().st_size
+    say(
+        f"{out}: {totals['instructions']:,} instructions, {totals['requests']:,} requests, "
+        f"{size:,} bytes ({size / max(totals['instructions'], 1):.3f} per instruction)",
+        quiet=quiet,
+    )
+    return 0

@@ -1,0 +1,91 @@
+"""What this machine can do, and the line that adds what it lacks."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from dataclasses import dataclass
+
+import polars as pl
+
+from halfwink import _core, capture
+from halfwink.errors import HalfwinkError
+from halfwink.library import build_id, library, root
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a feature needs.
+
+    Attributes:
+        what: the feature and the thing.
+        present: whether it is there.
+        detail: what was found.
+        fix: the line that adds it; empty if it is there.
+    """
+
+    what: str
+    present: bool
+    detail: str
+    fix: str = ""
+
+
+def findings() -> list[Finding]:
+    """Everything that was looked for, in the order of the features."""
+    return [*_core_findings(), *_library_findings(), *_capture_findings(), *_optional_findings()]
+
+
+def _core_findings() -> list[Finding]:
+    return [
+        Finding("halfwink", True, f"{_core.__version__}, build {build_id()}"),
+        Finding("python", True, f"{platform.python_version()}, polars {pl.__version__}"),
+        Finding("cores for runs", True, f"{os.cpu_count()} ({platform.machine()})"),
+        Finding(
+            "energy meter",
+            False,
+            "energy is modelled; nothing here reads a meter",
+            "not needed: every watt is labelled modelled",
+        ),
+    ]
+
+
+def _library_findings() -> list[Finding]:
+    try:
+        shipped = [w["name"] for w in library().workloads() if w["kind"] == "trace"]
+        detail = f"{len(shipped)} recorded workloads in {root()}"
+        fix = "" if shipped else "halfwink capture nginx -o workloads/nginx.hwt"
+        return [Finding("recorded workloads", bool(shipped), detail, fix)]
+    except HalfwinkError as error:
+        return [Finding("recorded workloads", False, str(error), "run from a clone of halfwink")]
+
+
+def _capture_findings() -> list[Finding]:
+    return [
+        Finding(f"capture: {r.name}", r.present, r.detail, "" if r.present else r.fix)
+        for r in capture.available()
+    ]
+
+
+def _optional_findings() -> list[Finding]:
+    def program(what: str, name: str, package: str) -> Finding:
+        path = shutil.which(name)
+        fix = "" if path else f"apt-get install -y {package}"
+        return Finding(what, path is not None, path or f"{name} is missing", fix)
+
+    return [
+        program("bench: cache peer", "valgrind", "valgrind"),
+        program("tests: browser", "chromium", "chromium"),
+        program("tests: compiler for small programs", "gcc", "gcc"),
+        Finding(
+            "fuzzing", _has_nightly(), "a nightly Rust toolchain", "rustup toolchain add nightly"
+        ),
+    ]
+
+
+def _has_nightly() -> bool:
+    home = os.environ.get("RUSTUP_HOME") or os.path.expanduser("~/.rustup")  # noqa: PTH111
+    try:
+        return any(name.startswith("nightly") for name in os.listdir(f"{home}/toolchains"))  # noqa: PTH208
+    except OSError:
+        return False

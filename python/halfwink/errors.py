@@ -1,0 +1,5 @@
+"""Errors that a user meets, each one line."""
+
+from halfwink._core import HalfwinkError, Interrupted, RunError
+
+__all__ = ["HalfwinkError", "Interrupted", "RunError"]

@@ -1,0 +1,45 @@
+"""Where the machines, workloads, studies and targets are."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import lru_cache
+from pathlib import Path
+
+from halfwink import _core
+from halfwink.errors import HalfwinkError
+
+FOLDERS = ("machines", "workloads", "studies", "targets")
+
+
+@lru_cache(maxsize=1)
+def root() -> Path:
+    """The folder that holds them: ``$HALFWINK_HOME``, or the repository of this package."""
+    named = os.environ.get("HALFWINK_HOME")
+    candidates = [Path(named)] if named else list(Path(__file__).resolve().parents)
+    for folder in candidates:
+        if all((folder / name).is_dir() for name in FOLDERS):
+            return folder
+    where = f"$HALFWINK_HOME ({named})" if named else f"any folder above {Path(__file__).parent}"
+    raise HalfwinkError(
+        f"no machines, workloads, studies and targets in {where}; set HALFWINK_HOME"
+    )
+
+
+@lru_cache(maxsize=1)
+def library() -> _core.Library:
+    """Everything that can be named."""
+    return _core.Library(str(root()))
+
+
+@lru_cache(maxsize=1)
+def build_id() -> str:
+    """Identifies the native module: results of another build are not reused."""
+    return hashlib.sha256(Path(_core.__file__).read_bytes()).hexdigest()[:16]
+
+
+def cache_dir() -> Path:
+    """Where results of ``reproduce`` and guests of ``capture`` are kept between calls."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "halfwink"

@@ -1,0 +1,143 @@
+"""Results as data frames, with everything relative to the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from halfwink.jobs import Job, Tables
+
+KEYS = ["workload", "machine", "set"]
+
+
+@dataclass(frozen=True)
+class Results:
+    """Runs of one or more techniques on one or more workloads.
+
+    Attributes:
+        runs: one row per run; units stand last in the names of columns; energies are modelled.
+        ledger: time and energy by run, component, state, mode and cause.
+        counters: caches, branches, memory by run, component and mode.
+        histograms: lengths of stalls and latencies of requests, as buckets, by run.
+        timeline: states of the cores over time, if they were asked for.
+        baseline: the technique that others are compared with.
+    """
+
+    runs: pl.DataFrame
+    ledger: pl.DataFrame
+    counters: pl.DataFrame
+    histograms: pl.DataFrame
+    timeline: pl.DataFrame
+    baseline: str
+
+    def table(self) -> pl.DataFrame:
+        """What each technique saves and costs, one row per workload, machine and technique."""
+        return self.runs.select(
+            *KEYS,
+            "technique",
+            "unit_of_work",
+            "energy_j_per_unit",
+            "energy_saving_pct",
+            "core_energy_saving_pct",
+            "slowdown_pct",
+            "latency_mean_us",
+            "latency_p99_us",
+            "gated_share",
+        )
+
+    def chart(self) -> alt.Chart | alt.LayerChart:
+        """Saving against slowdown, a point per technique and workload."""
+        from halfwink.report.charts import savings
+
+        return savings(self)
+
+    def write(self, folder: Path) -> None:
+        """Writes results.parquet and ledger.parquet; raises OSError."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.runs.write_parquet(folder / "results.parquet")
+        self.ledger.write_parquet(folder / "ledger.parquet")
+        self.counters.write_parquet(folder / "counters.parquet")
+        self.histograms.write_parquet(folder / "histograms.parquet")
+        if not self.timeline.is_empty():
+            self.timeline.write_parquet(folder / "timeline.parquet")
+
+    @staticmethod
+    def read(folder: Path, baseline: str) -> Results:
+        """Reads what ``write`` wrote."""
+
+        def part(name: str) -> pl.DataFrame:
+            path = folder / f"{name}.parquet"
+            return pl.read_parquet(path) if path.exists() else pl.DataFrame()
+
+        names = ("results", "ledger", "counters", "histograms", "timeline")
+        runs, ledger, counters, histograms, timeline = map(part, names)
+        return Results(runs, ledger, counters, histograms, timeline, baseline)
+
+
+def collect(jobs: Sequence[Job], tables: Sequence[Tables], baseline: str) -> Results:
+    """Joins the tables of runs, and relates each run to its baseline."""
+    runs = _frame([_named(t["run"], job) for t, job in zip(tables, jobs, strict=True)])
+    identity = [*KEYS, "technique"]
+
+    def detail(name: str) -> pl.DataFrame:
+        parts: list[pl.DataFrame] = []
+        for row, table in zip(runs.iter_rows(named=True), tables, strict=True):
+            if table[name] and len(next(iter(table[name].values()))) > 0:
+                who = [pl.lit(row[key]).alias(key) for key in identity]
+                parts.append(pl.DataFrame(table[name], strict=False).select(*who, pl.all()))
+        return pl.concat(parts, how="vertical_relaxed") if parts else pl.DataFrame()
+
+    return Results(
+        runs=relate(runs, baseline),
+        ledger=detail("ledger"),
+        counters=detail("counters"),
+        histograms=detail("histograms"),
+        timeline=detail("timeline"),
+        baseline=baseline,
+    )
+
+
+def _named(run: dict[str, list[Any]], job: Job) -> dict[str, list[Any]]:
+    # A file is known by the name that the user gave it.
+    return {**run, "workload": [job.workload], "machine": [job.machine]}
+
+
+def _frame(rows: Sequence[dict[str, list[Any]]]) -> pl.DataFrame:
+    columns: dict[str, list[Any]] = {name: [] for name in rows[0]}
+    for row in rows:
+        for name, values in row.items():
+            columns[name].extend(values)
+    frame = pl.DataFrame(columns, strict=False)
+    # A column of nothing but missing numbers has no type of its own.
+    return frame.with_columns(pl.col(pl.Null).cast(pl.Float64))
+
+
+def relate(runs: pl.DataFrame, baseline: str) -> pl.DataFrame:
+    """Adds savings and slowdown relative to the baseline of the same workload and machine.
+
+    The slowdown is that of the mean latency where requests arrive on their own schedule, and of
+    the run time otherwise.
+    """
+    base = runs.filter(pl.col("technique") == baseline).select(
+        *KEYS,
+        pl.col("energy_j").alias("_energy"),
+        pl.col("working_core_energy_j").alias("_core"),
+        pl.col("run_s").alias("_run"),
+        pl.col("latency_mean_us").alias("_latency"),
+    )
+    joined = runs.join(base.unique(KEYS), on=KEYS, how="left", nulls_equal=True)
+    latency = 100 * (pl.col("latency_mean_us") / pl.col("_latency") - 1)
+    run = 100 * (pl.col("run_s") / pl.col("_run") - 1)
+    open_load = (pl.col("load") == "open") & pl.col("_latency").is_not_null()
+    return joined.with_columns(
+        (100 * (1 - pl.col("energy_j") / pl.col("_energy"))).alias("energy_saving_pct"),
+        (100 * (1 - pl.col("working_core_energy_j") / pl.col("_core"))).alias(
+            "core_energy_saving_pct"
+        ),
+        pl.when(open_load).then(latency).otherwise(run).alias("slowdown_pct"),
+    ).drop("_energy", "_core", "_run", "_latency")
