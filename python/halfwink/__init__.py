@@ -1,18 +1,40 @@
 """halfwink: a laboratory for low-latency energy saving in servers.
 
 import halfwink as hw
+
 res = hw.compare("nginx", techniques=["tap", "mapg-counter"], machine="ev6-16")
-res.table()          # polars DataFrame
-res.chart()          # altair chart
+res.table()  # polars DataFrame
+res.chart()  # altair chart
 hw.run("studies/gating-ev6.toml")
 """
 
-from halfwink._core import __version__, techniques
-from halfwink.comparison import compare
-from halfwink.errors import HalfwinkError, Interrupted, RunError
-from halfwink.results import Results
-from halfwink.studies import StudyRun, run
-from halfwink.targets import reproduce
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from halfwink._core import __version__, techniques
+    from halfwink.comparison import compare
+    from halfwink.errors import HalfwinkError, Interrupted, RunError
+    from halfwink.results import Results
+    from halfwink.studies import StudyRun, run
+    from halfwink.targets import reproduce
+
+#: Where each public name lives. They are imported when they are asked for, so that `capture` and
+#: `list` do not wait for data frames and charts.
+_HOMES = {
+    "HalfwinkError": "errors",
+    "Interrupted": "errors",
+    "Results": "results",
+    "RunError": "errors",
+    "StudyRun": "studies",
+    "__version__": "_core",
+    "compare": "comparison",
+    "reproduce": "targets",
+    "run": "studies",
+    "techniques": "_core",
+}
 
 __all__ = [
     "HalfwinkError",
@@ -26,3 +48,14 @@ __all__ = [
     "run",
     "techniques",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'halfwink' has no attribute '{name}'")
+    return getattr(import_module(f"halfwink.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

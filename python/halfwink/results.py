@@ -50,7 +50,7 @@ class Results:
             "gated_share",
         )
 
-    def chart(self) -> alt.Chart | alt.LayerChart:
+    def chart(self) -> alt.LayerChart | alt.FacetChart:
         """Saving against slowdown, a point per technique and workload."""
         from halfwink.report.charts import savings
 

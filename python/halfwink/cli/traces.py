@@ -36,28 +36,24 @@ def info(file: Path, *, json: Json = False) -> int:
         return 0
     header, totals = facts["header"], facts["totals"]
     instructions = totals["instructions"]
+    kernel = _share(totals["kernel_instructions"], instructions)
     rows = [
         ["workload", header["workload"]],
         ["description", header["description"]],
         ["command", " ".join(header["command"])],
         ["kernel", header.get("kernel", "")],
         ["tools", ", ".join(f"{k} {v}" for k, v in header["tools"].items())],
-        [
-            "packages",
-            ", ".join(f"{p['name']} {p['version']}" for p in header.get("packages", [])[:8]),
-        ],
+        ["packages", _packages(header)],
         ["seed", str(header["seed"])],
-        [
-            "instructions",
-            f"{instructions:,} ({_share(totals['kernel_instructions'], instructions)} kernel)",
-        ],
+        ["instructions", f"{instructions:,} ({kernel} kernel)"],
         ["memory accesses", f"{totals['accesses']:,}"],
         ["events", ", ".join(f"{n:,} {name}" for name, n in sorted(totals["events"].items()))],
         ["requests", f"{totals['requests']:,}"],
         ["idle", f"{totals['idle_ns'] / 1e6:.3f} ms of the recorded machine's time"],
         [
             "code",
-            f"{header['code']}; {facts['blocks']:,} blocks, {facts['static_instructions']:,} instructions",
+            f"{header['code']}; {facts['blocks']:,} blocks, "
+            f"{facts['static_instructions']:,} instructions",
         ],
         ["warm cache lines", f"{facts['warm_lines']:,}"],
         [

@@ -69,7 +69,7 @@ def _scale(colours: dict[str, str], present: pl.Series) -> alt.Scale:
     return alt.Scale(domain=names, range=[colours[name] for name in names])
 
 
-def savings(results: Results) -> alt.LayerChart:
+def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
     """Saving against slowdown: a point per technique and workload."""
     runs = results.runs.filter(pl.col("technique") != results.baseline)
     columns = [

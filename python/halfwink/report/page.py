@@ -36,7 +36,7 @@ class Section:
 @lru_cache(maxsize=1)
 def _vega_bundle() -> str:
     """Vega, Vega-Lite and vega-embed as one script, from the package: no network."""
-    return vlc.javascript_bundle(None)
+    return vlc.javascript_bundle()  # pyright: ignore[reportCallIssue]
 
 
 def write_report(
