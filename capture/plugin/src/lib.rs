@@ -19,6 +19,7 @@ pub mod batch;
 pub mod block;
 pub mod blocks;
 pub mod clock;
+pub mod events;
 mod ffi;
 pub mod idt;
 pub mod marker;

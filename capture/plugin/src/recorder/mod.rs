@@ -6,14 +6,22 @@
 //! one. So each CPU has one block in flight, and what belongs behind it waits in `after`.
 
 use halfwink_trace::{Address, Event, RawAccess};
-use halfwink_units::{Asid, PhysAddr, VirtAddr};
+use halfwink_units::{PhysAddr, VirtAddr};
 
 use crate::batch::{Batch, Item, Timed};
-use crate::block::{BlockInfo, Exit, Last, Retired};
+use crate::block::{BlockInfo, Last, Retired};
 use crate::blocks::Blocks;
 use crate::clock::{Clock, Stamp};
+use crate::events::{asid_of, event_of};
 use crate::idt::Entry;
 use crate::report::RecorderReport;
+
+mod flight;
+#[cfg(test)]
+mod tests;
+
+pub use flight::Arrival;
+use flight::{Cpu, Flight};
 
 /// A batch is handed over when it holds so many items.
 const BATCH_ITEMS: usize = 1 << 16;
@@ -21,44 +29,6 @@ const BATCH_ITEMS: usize = 1 << 16;
 const OPEN_ITEMS: usize = 1 << 20;
 /// Kept examples of unexplained continuations.
 const EXAMPLES: usize = 10;
-
-/// A block that began to execute.
-#[derive(Clone, Copy, Debug)]
-struct Flight {
-    block: u32,
-    /// The block as QEMU translated it: the same code, perhaps at another address.
-    home: u32,
-    count: u16,
-    /// The trace's writer knows the block.
-    defined: bool,
-    /// From the block: its end, and where it leads. To look it up again costs a cache miss.
-    end: u64,
-    exit: Exit,
-    /// Last instruction that was executed apart because it talked to a device.
-    io: Option<u16>,
-    /// It is already accounted for: it ended in `hlt`.
-    done: bool,
-    /// Another CPU's, while the recorded one had work.
-    stolen: bool,
-    /// If it ends by reading the time: the count at that moment.
-    reads_time: Option<u64>,
-}
-
-/// What the recorder knows of a CPU.
-#[derive(Clone, Copy, Debug, Default)]
-struct Cpu {
-    flight: Option<Flight>,
-    halted: bool,
-}
-
-/// What a callback found out by reading registers, at the start of a block.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Arrival {
-    /// The block is the handler of an interrupt or exception.
-    pub entry: Option<Entry>,
-    /// The instruction before read the time, and this is it.
-    pub time: Option<u64>,
-}
 
 /// Builds the trace.
 pub struct Recorder {
@@ -155,7 +125,7 @@ impl Recorder {
     ) {
         let info = blocks.info(block);
         let (pc, count, last) = (info.pc, info.count, info.last);
-        let (end, exit, defined) = (info.end, info.exit, info.defined);
+        let mut next = Flight::new(block, home, info);
         if let Some(time) = arrival.time {
             self.read_time(cpu, time);
         }
@@ -180,10 +150,9 @@ impl Recorder {
         } else {
             self.clock.run(count.into());
         }
-        let reads_time = (last == Last::ReadsTime).then(|| self.clock.executed());
-        let (io, done) = (None, false);
-        self.cpus[cpu].flight =
-            Some(Flight { block, home, count, defined, end, exit, io, done, stolen, reads_time });
+        next.stolen = stolen;
+        next.reads_time = (last == Last::ReadsTime).then(|| self.clock.executed());
+        self.cpus[cpu].flight = Some(next);
     }
 
     /// The block in flight ended, and `pc` (or the handler `entry`) came next.
@@ -196,14 +165,8 @@ impl Recorder {
         pc: u64,
         entry: Option<Entry>,
     ) {
-        if entry.is_none() && flight.io.is_none() && !flight.done {
-            let surely = match flight.exit {
-                Exit::Anywhere => self.records(cpu),
-                exit => exit.leads_to(flight.end, pc),
-            };
-            if surely {
-                return self.settle(blocks, cpu, flight, flight.count);
-            }
+        if entry.is_none() && flight.surely_leads_to(pc, self.records(cpu)) {
+            return self.settle(blocks, cpu, flight, flight.count);
         }
         let info = blocks.info(flight.block);
         let retired = match entry {
@@ -310,12 +273,13 @@ impl Recorder {
 
     /// A CPU executes `hlt`, the last instruction of its block in flight.
     pub fn halt(&mut self, blocks: &mut Blocks, cpu: usize) {
-        let Some(flight) = self.cpus[cpu].flight else { return };
+        let Some(mut flight) = self.cpus[cpu].flight else { return };
         if flight.done {
             return;
         }
         self.settle(blocks, cpu, flight, flight.count);
-        self.cpus[cpu].flight = Some(Flight { done: true, ..flight });
+        flight.done = true;
+        self.cpus[cpu].flight = Some(flight);
         self.cpus[cpu].halted = true;
         if self.records(cpu) {
             self.halted_at = Some(self.clock.now());
@@ -426,20 +390,4 @@ impl Recorder {
         self.report.seconds = self.began.map_or(0.0, |t| t.elapsed().as_secs_f64());
         (std::mem::take(&mut self.batch), std::mem::take(&mut self.report), &self.clock)
     }
-}
-
-/// What the trace says of an entry.
-fn event_of(entry: Entry) -> Event {
-    let vector = entry.vector;
-    if entry.is_interrupt() {
-        Event::Interrupt { vector }
-    } else {
-        Event::Exception { vector }
-    }
-}
-
-/// The page number of the top page table, without the flags of CR3.
-#[must_use]
-pub fn asid_of(cr3: u64) -> Asid {
-    Asid(cr3 >> 12 & ((1 << 40) - 1))
 }
