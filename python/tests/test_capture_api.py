@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from halfwink.capture import CaptureInterruptedError, Result, WrongUseError, api, capture, host
+from halfwink.capture import (
+    CaptureError,
+    CaptureInterruptedError,
+    Result,
+    WrongUseError,
+    api,
+    capture,
+    host,
+)
 from halfwink.capture.api import make_header
 from halfwink.capture.guest import Guest
 from halfwink.capture.image import Plan
@@ -58,6 +66,15 @@ def test_ctrl_c_becomes_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(CaptureInterruptedError):
         ask(tmp_path, "nginx")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> None:
+        raise OSError(28, "No space left on device", "/somewhere/initrd")
+
+    monkeypatch.setattr(host, "ensure", full)
+    with pytest.raises(CaptureError, match="/somewhere/initrd: No space left on device"):
+        ask(tmp_path, "nginx")
 
 
 def test_a_servers_header(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,21 @@ def test_missing_requirements_say_what_to_run(monkeypatch: pytest.MonkeyPatch) -
         host.ensure_for_guest()
 
 
+def test_root_works_for_the_user_who_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert f"XDG_CACHE_HOME={tmp_path} " in host.set_up_line()
+    monkeypatch.setenv("SUDO_UID", "1234")
+    monkeypatch.setenv("SUDO_GID", "1234")
+    owners: list[tuple[str, int]] = []
+    monkeypatch.setattr(paths.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(
+        paths.os, "chown", lambda path, uid, _, **__: owners.append((path.name, uid))
+    )
+    paths.make_cache()
+    assert ("capture", 1234) in owners
+    assert ("halfwink", 1234) in owners
+
+
 def test_failing_commands_give_their_last_line() -> None:
     with pytest.raises(MissingRequirementError, match="failed: second"):
         host.run(["sh", "-c", "echo first >&2; echo second >&2; exit 3"])

@@ -81,10 +81,8 @@ def available() -> list[Requirement]:
 
 
 def set_up(progress: Callable[[Progress], None]) -> Guest:
-    """Installs and builds everything, without capturing."""
-    host.ensure()
-    progress(Progress("build", "building the recorder"))
-    build.tools()
+    """Installs QEMU and builds the guest: all that may need root, and no capture."""
+    host.ensure_qemu()
     return guest.ensure(progress)
 
 
@@ -116,6 +114,9 @@ def capture(
         return _capture(plan, out, limit, time_limit_s, progress)
     except KeyboardInterrupt as error:
         raise CaptureInterruptedError("interrupted; nothing was kept") from error
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        raise CaptureError(f"{place}{error.strerror or error}") from error
 
 
 def _plan(workload: str | None, command: list[str] | None, seed: int, rootfs: Path | None) -> Plan:

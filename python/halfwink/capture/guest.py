@@ -115,7 +115,7 @@ def ensure(report: Report) -> Guest:
     if found is not None:
         return found
     host.ensure_for_guest()
-    paths.cache().mkdir(parents=True, exist_ok=True)
+    paths.make_cache()
     with tempfile.TemporaryDirectory(dir=paths.cache(), prefix="building-") as name:
         work = Path(name)
         finished = work / "guest"
@@ -125,6 +125,7 @@ def ensure(report: Report) -> Guest:
         shutil.rmtree(destination, ignore_errors=True)
         finished.rename(destination)
         destination.chmod(0o755)
+        paths.give_to_user(destination)
     built = find(what)
     if built is None:
         raise MissingRequirementError("the guest was built but cannot be read back")

@@ -6,9 +6,11 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import paths
 from .errors import MissingRequirementError
 
 QEMU = "qemu-system-x86_64"
@@ -28,6 +30,13 @@ class Requirement:
     """What was found, or what is missing."""
     fix: str
     """The one line that adds it."""
+
+
+def set_up_line() -> str:
+    """What a user without root types to have QEMU installed and the guest built."""
+    modules = Path(__file__).resolve().parents[2]
+    settings = f"XDG_CACHE_HOME={paths.cache().parents[1]} PYTHONPATH={modules}"
+    return f"sudo {settings} {sys.executable} -m halfwink.capture --set-up"
 
 
 def run(command: list[str], *, timeout_s: float = 1800, env: dict[str, str] | None = None) -> str:
@@ -93,7 +102,7 @@ def _qemu_requirement() -> Requirement:
     fix = (
         f"sudo apt-get install -t {_BACKPORTS} qemu-system-x86"
         if _backports_known()
-        else "sudo python3 -m halfwink.capture --set-up"
+        else set_up_line()
     )
     if found is None:
         return Requirement("qemu", False, f"{needed}: not installed", fix)
@@ -129,8 +138,7 @@ def guest_requirements() -> list[Requirement]:
             "root",
             os.geteuid() == 0,
             "root, to unpack the guest's packages (once; captures themselves need no root)",
-            "sudo XDG_CACHE_HOME=${XDG_CACHE_HOME:-$HOME/.cache}"
-            " python3 -m halfwink.capture --set-up",
+            set_up_line(),
         ),
         _program_requirement(
             "debootstrap", "unpacks the guest", "sudo apt-get install debootstrap"
@@ -164,13 +172,22 @@ def install_debootstrap() -> None:
     run(["apt-get", "install", "-y", "--no-install-recommends", "debootstrap"])
 
 
+def ensure_qemu() -> None:
+    """Gets QEMU, or tells that it is missing."""
+    requirement = _qemu_requirement()
+    if requirement.present:
+        return
+    if os.geteuid() == 0 and is_debian_12():
+        install_qemu()
+        return
+    raise MissingRequirementError(f"{requirement.detail}; run: {requirement.fix}")
+
+
 def ensure() -> None:
     """Gets everything that a capture needs, or tells what is missing."""
+    ensure_qemu()
     for requirement in requirements():
         if requirement.present:
-            continue
-        if requirement.name == "qemu" and os.geteuid() == 0 and is_debian_12():
-            install_qemu()
             continue
         raise MissingRequirementError(f"{requirement.detail}; run: {requirement.fix}")
 

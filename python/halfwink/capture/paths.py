@@ -14,6 +14,23 @@ def cache() -> Path:
     return Path(base) / "halfwink" / "capture"
 
 
+def make_cache() -> None:
+    """Creates the cache folder, for the user who asked even if root works for them."""
+    folder = cache()
+    if not folder.is_dir():
+        folder.mkdir(parents=True)
+        give_to_user(folder.parent)
+        give_to_user(folder)
+
+
+def give_to_user(folder: Path) -> None:
+    """Under `sudo`: hands a folder in the cache to the user who typed it."""
+    user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+    if os.geteuid() == 0 and user is not None and group is not None:
+        for path in (folder, *folder.iterdir()):
+            os.chown(path, int(user), int(group), follow_symlinks=False)
+
+
 def sources() -> Path:
     """The `capture/` folder of the source tree: recorder, load generator, guest scripts."""
     named = os.environ.get("HALFWINK_CAPTURE_SOURCES")
