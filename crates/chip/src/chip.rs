@@ -165,6 +165,9 @@ pub fn run(
 pub(crate) struct Chip {
     pub(crate) cores: Vec<Core>,
     uncore: Uncore,
+    /// How far a core may run ahead in one turn: far enough to be worth the turn, near enough that
+    /// progress and interruption do not wait. Results do not depend on it.
+    pub(crate) quantum: Time,
 }
 
 /// Turns of the main loop between two reports.
@@ -198,10 +201,10 @@ impl Chip {
             warm.push(task.warm);
         }
         warm_up(&mut cores, &mut uncore, &warm);
-        Ok(Chip { cores, uncore })
+        Ok(Chip { cores, uncore, quantum: Time::ns(100_000) })
     }
 
-    fn play(&mut self, control: &RunControl) -> Result<(), ChipError> {
+    pub(crate) fn play(&mut self, control: &RunControl) -> Result<(), ChipError> {
         let mut turns = 0u32;
         loop {
             turns += 1;
@@ -237,10 +240,8 @@ impl Chip {
     }
 
     fn advance(&mut self, n: usize) -> Result<(), ChipError> {
-        // Far enough to be worth the turn, near enough that interrupts and progress do not wait.
-        const QUANTUM: Time = Time::ns(100_000);
         let now = self.cores[n].next_request();
-        self.cores[n].advance(now.saturating_add(QUANTUM), &mut self.uncore)?;
+        self.cores[n].advance(now.saturating_add(self.quantum), &mut self.uncore)?;
         match self.cores[n].fail_of_source() {
             Some(error) => Err(error.into()),
             None => Ok(()),
@@ -252,7 +253,11 @@ impl Chip {
         self.cores.iter().map(of).sum()
     }
 
-    fn finish(mut self, machine: &Machine, retention: bool) -> Result<RunResult, ChipError> {
+    pub(crate) fn finish(
+        mut self,
+        machine: &Machine,
+        retention: bool,
+    ) -> Result<RunResult, ChipError> {
         let duration = self.cores.iter().filter_map(|c| c.finished).max().unwrap_or(Time::ZERO);
         if self.instructions() == 0 {
             return Err(ChipError::NoWork);

@@ -27,6 +27,8 @@ mod gate;
 mod machine;
 mod miss;
 mod private;
+#[cfg(test)]
+mod tests;
 mod timeline;
 mod uncore;
 mod uop;

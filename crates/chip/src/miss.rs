@@ -75,10 +75,10 @@ impl MissFile {
         self.used != self.all
     }
 
-    /// True if two registers are free at `now`.
-    pub(crate) fn has_two_free(&mut self, now: Cycle) -> bool {
+    /// Number of registers free at `now`.
+    pub(crate) fn free(&mut self, now: Cycle) -> u32 {
         self.release(now);
-        (!self.used & self.all).count_ones() >= 2
+        (!self.used & self.all).count_ones()
     }
 
     /// A miss that `waiter` waits for and that was not answered.

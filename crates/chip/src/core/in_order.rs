@@ -53,8 +53,8 @@ enum Blocked {
     Fetch,
     /// An instruction miss register.
     FetchRegister,
-    /// Data miss registers.
-    DataRegister,
+    /// This many data miss registers.
+    DataRegisters(u32),
     /// The end of all misses.
     Quiet,
 }
@@ -120,6 +120,10 @@ impl InOrder {
         self.blocked = Blocked::No;
         while self.cycle < until && self.common.private.requests.is_empty() {
             self.drain_stores(self.cycle);
+            if !self.common.private.requests.is_empty() {
+                // Its answer may come before the next step would end.
+                break;
+            }
             match self.step(until) {
                 Step::Again => {}
                 Step::Wait(blocked, on) => {
@@ -129,6 +133,9 @@ impl InOrder {
                 }
             }
         }
+        // Stores that write before the cycle reached must not be left for later: others rely on
+        // hearing of their misses in time.
+        self.drain_stores(self.cycle.min(until.saturating_sub(1)));
         Pause::Limit
     }
 
@@ -222,7 +229,7 @@ impl InOrder {
             Blocked::Drain => self.owed == 0,
             Blocked::Fetch => !self.fetching,
             Blocked::FetchRegister => self.common.private.instruction_misses.has_free(at),
-            Blocked::DataRegister => self.common.private.data_misses.has_two_free(at),
+            Blocked::DataRegisters(n) => self.common.private.data_misses.free(at) >= n,
             Blocked::Quiet => self.common.private.is_quiet(at),
         }
     }
@@ -239,7 +246,7 @@ impl InOrder {
                 owed.map_or(Why::Reason(Reason::Dependency), |r| Why::Outstanding(r.miss))
             }
             Blocked::Fetch | Blocked::FetchRegister => Why::Reason(Reason::Fetch),
-            Blocked::DataRegister => Why::Reason(Reason::Memory),
+            Blocked::DataRegisters(_) => Why::Reason(Reason::Memory),
             Blocked::Drain => Why::Reason(Reason::System),
             Blocked::Quiet | Blocked::No => Why::Reason(Reason::Store),
         }
@@ -416,8 +423,8 @@ impl InOrder {
             self.issue(uop);
             return Step::Again;
         }
-        if first != last && !self.common.private.data_misses.has_two_free(self.cycle) {
-            return self.wait_for_register(until);
+        if first != last && self.common.private.data_misses.free(self.cycle) < 2 {
+            return self.wait_for_registers(2, until);
         }
         let mut ready = hit;
         let mut answers = 0;
@@ -433,7 +440,7 @@ impl InOrder {
                     miss = n as u8;
                     answers += self.wait_in(n, uop);
                 }
-                Access::NoRegister => return self.wait_for_register(until),
+                Access::NoRegister => return self.wait_for_registers(1, until),
             }
         }
         if answers > 0 {
@@ -467,10 +474,10 @@ impl InOrder {
         }
     }
 
-    fn wait_for_register(&mut self, until: Cycle) -> Step {
+    fn wait_for_registers(&mut self, count: u32, until: Cycle) -> Step {
         let next = self.common.private.data_misses.next_fill(self.cycle);
         if next == UNKNOWN {
-            return Step::Wait(Blocked::DataRegister, StallOn::Data);
+            return Step::Wait(Blocked::DataRegisters(count), StallOn::Data);
         }
         self.pass_to(next.min(until), Reason::L2);
         Step::Again
@@ -481,7 +488,7 @@ impl InOrder {
         if self.stores.len() == self.common.spec.store_queue {
             let next = self.next_drain();
             if next == UNKNOWN {
-                return Step::Wait(Blocked::DataRegister, StallOn::Store);
+                return Step::Wait(Blocked::DataRegisters(1), StallOn::Store);
             }
             self.pass_to(next.max(self.cycle + 1).min(until), Reason::Store);
             return Step::Again;
@@ -565,7 +572,8 @@ impl InOrder {
                 Step::Again
             }
             Head::Event(event) => {
-                self.common.mark(&event, self.cycle);
+                // Behind what issued in this cycle.
+                self.common.mark(&event, self.cycle + u64::from(self.issued > 0));
                 self.common.feed.pass_event();
                 Step::Again
             }

@@ -12,6 +12,8 @@
 //! Assumptions: no wrong-path fetch (a mispredicted branch stops dispatch until it is resolved);
 //! loads wait only for stores that they overlap; the front end tracks the stack pointer.
 
+use std::collections::VecDeque;
+
 use halfwink_trace::{Branch, Event};
 use halfwink_units::Cycle;
 
@@ -188,6 +190,8 @@ pub(crate) struct OutOfOrder {
     forwards: Box<[Forward]>,
     front: Front,
     front_reason: Reason,
+    /// Ends of requests, and the number of the operation behind the last of each.
+    request_ends: VecDeque<(u64, Event)>,
     halt: Option<(u64, u64)>,
     ended: bool,
     /// For tests: visit every cycle, whether or not anything can move.
@@ -226,6 +230,7 @@ impl OutOfOrder {
             forwards: vec![no_forward; FORWARD_ENTRIES].into_boxed_slice(),
             front: Front::Running,
             front_reason: Reason::Base,
+            request_ends: VecDeque::new(),
             halt: None,
             ended: false,
             never_skip: false,
@@ -244,6 +249,9 @@ impl OutOfOrder {
                 self.ready[Unit::Memory as usize] |= std::mem::take(&mut self.blocked);
             }
             let committed = self.commit();
+            if committed && !self.request_ends.is_empty() {
+                self.end_requests(now);
+            }
             // What holds the oldest operation is judged before this cycle's work moves it.
             let why = if committed { Why::Reason(Reason::Base) } else { self.why() };
             let kernel = self.kernel();
@@ -255,17 +263,22 @@ impl OutOfOrder {
             }
             let next = self.next_cycle(now);
             if next == UNKNOWN {
-                return self.pause(now, why, kernel);
+                return self.pause(now);
             }
+            self.charge(why, kernel, 1);
             let next = next.min(until);
-            self.charge(why, kernel, next - now);
+            if next > now + 1 {
+                // From the next cycle on, the reason is what this one left.
+                let (why, kernel) = (self.why(), self.kernel());
+                self.charge(why, kernel, next - now - 1);
+            }
             self.cycle = next;
         }
         Pause::Limit
     }
 
     /// Nothing moves any more at `now`.
-    fn pause(&mut self, now: Cycle, why: Why, kernel: bool) -> Pause {
+    fn pause(&mut self, now: Cycle) -> Pause {
         let empty = self.head == self.tail && self.store_head == self.store_tail;
         if empty && self.common.private.is_quiet(now) {
             if let Some((from_ns, to_ns)) = self.halt.take() {
@@ -276,7 +289,8 @@ impl OutOfOrder {
                 return Pause::Finished(now);
             }
         }
-        let on = match why {
+        let kernel = self.kernel();
+        let on = match self.why() {
             _ if self.head == self.tail && self.front == Front::Fetch => StallOn::Fetch,
             Why::Reason(Reason::Fetch) => StallOn::Fetch,
             _ if self.head == self.tail => StallOn::Store,
@@ -471,6 +485,18 @@ impl OutOfOrder {
         self.head > before
     }
 
+    /// Requests whose last operation has retired are complete.
+    #[cold]
+    fn end_requests(&mut self, now: Cycle) {
+        while let Some(&(behind, event)) = self.request_ends.front() {
+            if behind > self.head {
+                return;
+            }
+            self.common.mark(&event, now);
+            self.request_ends.pop_front();
+        }
+    }
+
     /// The oldest committed store writes the data cache.
     #[inline]
     fn drain_store(&mut self, now: Cycle) -> bool {
@@ -562,7 +588,7 @@ impl OutOfOrder {
             return;
         }
         // A load from two lines starts only if both can miss.
-        let blocked = first != last && !self.common.private.data_misses.has_two_free(now);
+        let blocked = first != last && self.common.private.data_misses.free(now) < 2;
         let mut ready = now + self.common.private.l1d_latency();
         if blocked || !self.read_line(n, first, kernel, now, &mut ready) {
             self.slots[n].waits = Waits::Register;
@@ -652,6 +678,9 @@ impl OutOfOrder {
                     }
                     self.front = Front::Until(now + self.common.spec.syscall);
                     self.front_reason = Reason::System;
+                }
+                Head::Event(event @ Event::RequestEnd { .. }) if !empty => {
+                    self.request_ends.push_back((self.tail, event));
                 }
                 Head::Event(event) => {
                     self.common.mark(&event, now);

@@ -1,0 +1,149 @@
+//! What must not change a result: skipping, running ahead, the order in which cores are simulated.
+
+use super::*;
+use halfwink_trace::{Event, Kernel, Synthetic};
+use proptest::prelude::*;
+
+/// Everything about a result that is not how long the host took.
+fn fingerprint(result: &RunResult) -> String {
+    let mut text = format!("{:?} {:?} {:?}\n", result.duration, result.l3, result.memory);
+    for core in &result.cores {
+        let branches = core.branches;
+        text += &format!(
+            "{:?} {:?} {branches:?} {:?} {:?} {} {} {:?} {:?}\n",
+            core.work,
+            core.caches,
+            core.residency,
+            core.stalls.total(),
+            core.wakes,
+            core.late_wakes,
+            core.late,
+            core.finished
+        );
+    }
+    for (component, state, cause, row) in result.books.named_rows() {
+        text += &format!("{component} {state:?} {cause:?} {row:?}\n");
+    }
+    text
+}
+
+/// A random little program: what each step is, in a form that shrinks well.
+type Recipe = Vec<(u8, u8, u8, u16)>;
+
+fn script(recipe: &Recipe, seed: u64) -> (Script, Vec<u64>) {
+    let mut writer = Writer::new();
+    let mut plan: Vec<(TemplateId, Vec<Address>)> = Vec::new();
+    for chunk in recipe.chunks(5) {
+        let mut addresses = Vec::new();
+        let mut steps: Vec<Step> = chunk
+            .iter()
+            .map(|&(what, to, from, place)| {
+                let (to, from) = (u32::from(to % 8), u32::from(from % 8));
+                // Few lines in few sets, some of them cold, a few across two lines.
+                let byte = DATA + u64::from(place % 97) * 64 * 17 + seed * 64 + u64::from(place) % 61;
+                match what % 10 {
+                    0..=2 => alu(to, &[from]),
+                    3 => op(Kind::IntMul, to, &[from]),
+                    4 => op(Kind::IntDiv, to, &[from]),
+                    5 => op(Kind::FpAdd, 20 + to, &[20 + from]),
+                    6..=8 => {
+                        addresses.push(at(byte));
+                        load(to, from)
+                    }
+                    _ => {
+                        addresses.push(at(byte));
+                        store(to, from)
+                    }
+                }
+            })
+            .collect();
+        steps.push(jump_if(0));
+        // Leave a gap now and then, so that the branch is taken.
+        let gap = if chunk[0].3 % 3 == 0 { 64 } else { 0 };
+        let pc = writer.pc + gap;
+        plan.push((writer.block_at(pc, chunk[0].3 % 7 == 0, &steps), addresses));
+    }
+    let (mut script, lines) = writer.script();
+    for round in 0..3u64 {
+        for (n, (template, addresses)) in plan.iter().enumerate() {
+            if n as u64 % 11 == round {
+                script.event(Event::Interrupt { vector: 32 });
+            }
+            if n as u64 % 17 == 5 + round {
+                let from_ns = 1_000_000 * round;
+                script.event(Event::Idle { from_ns, to_ns: from_ns + 300 });
+            }
+            script.run(*template, addresses.clone());
+        }
+    }
+    (script, lines)
+}
+
+fn any_recipe() -> impl Strategy<Value = Recipe> {
+    prop::collection::vec(any::<(u8, u8, u8, u16)>(), 1..120)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn skipping_cycles_changes_nothing(recipe in any_recipe(), technique in 0..5usize) {
+        let machine = simple("out-of-order");
+        let go = |never_skip| {
+            let (script, lines) = script(&recipe, 0);
+            let tasks = vec![task(script, warm(&lines, &[]))];
+            let how = How { never_skip, quantum: None };
+            fingerprint(&try_run(&machine, TECHNIQUES[technique], tasks, how).unwrap())
+        };
+        prop_assert_eq!(go(false), go(true));
+    }
+
+    #[test]
+    fn running_ahead_changes_nothing(
+        recipes in prop::collection::vec(any_recipe(), 1..4),
+        technique in 0..5usize,
+        kind in 0..2usize,
+        quantum in 1u64..300,
+    ) {
+        let machine = simple(KINDS[kind]);
+        let go = |quantum| {
+            let tasks = recipes.iter().enumerate().map(|(n, recipe)| {
+                let (script, lines) = script(recipe, n as u64);
+                let mut task = task(script, warm(&lines, &[]));
+                task.start = Time::ns(7 * n as u64);
+                task
+            });
+            let how = How { never_skip: false, quantum };
+            fingerprint(&try_run(&machine, TECHNIQUES[technique], tasks.collect(), how).unwrap())
+        };
+        prop_assert_eq!(go(None), go(Some(Time::ns(quantum))));
+    }
+
+    #[test]
+    fn what_never_delays_never_delays(recipe in any_recipe(), kind in 0..2usize) {
+        let machine = simple(KINDS[kind]);
+        let end = |technique| {
+            let (script, lines) = script(&recipe, 0);
+            let result = run(&machine, technique, vec![task(script, warm(&lines, &[]))]);
+            (result.duration, result.cores[0].work, result.cores[0].caches, result.memory)
+        };
+        prop_assert_eq!(end("always-on"), end("oracle"));
+    }
+}
+
+#[test]
+fn the_same_run_twice_is_the_same_to_the_bit() {
+    let machine = simple("out-of-order");
+    let go = || {
+        let spec = |seed| Synthetic {
+            kernel: Kernel::Mixed,
+            footprint: 1 << 18,
+            instructions: 20_000,
+            seed,
+            duty: None,
+        };
+        let tasks = (1..4).map(|seed| task(spec(seed).source(), Arc::default())).collect();
+        fingerprint(&run(&machine, "tap", tasks))
+    };
+    assert_eq!(go(), go());
+}
