@@ -159,7 +159,7 @@ _ALL = (
     ),
     _nginx_at(1, 150, 100),
     _nginx_at(10, 1650, 400),
-    _nginx_at(50, 7800, 1000),
+    _nginx_at(50, 8100, 1000),
 )
 
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}
