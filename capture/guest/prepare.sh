@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 # Runs once inside the unpacked guest, as root.
 
 # Files whose names tell their sizes, for the web servers.

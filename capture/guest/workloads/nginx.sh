@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 PORT=80
 start_server() {
     $box mkdir -p /var/log/nginx /var/lib/nginx /run/nginx

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 PORT=5432
 start_server() {
     on_server_cpu $box su postgres -s /bin/sh -c \

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
 prepare() {
     cat >/run/work.sql <<'SQL'
 CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER, amount REAL, note TEXT);
