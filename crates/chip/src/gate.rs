@@ -1,7 +1,7 @@
 //! The power state of a core, and the policy that decides on it.
 
 use halfwink_engine::{Class, EventQueue};
-use halfwink_policy::gating::{Action, Costs, Event, GatingPolicy};
+use halfwink_policy::gating::{Action, Bound, Costs, Event, GatingPolicy, Token};
 use halfwink_power::CoreState;
 use halfwink_units::Time;
 
@@ -101,7 +101,15 @@ impl Gate {
 
     /// The policy will hear of this when its time has come.
     pub(crate) fn tell_at(&mut self, at: Time, event: Event) {
-        self.unheard.push(at, Class(0), event);
+        // News of the same time is heard in an order of its own, whoever was simulated first:
+        // answers, then tokens from the nearest level to the farthest.
+        let class = match event {
+            Event::Token(Token { bound: Bound::NotBefore(_), .. }) => 1,
+            Event::Token(Token { bound: Bound::Unknown, .. }) => 2,
+            Event::Token(Token { bound: Bound::Eta(_), .. }) => 3,
+            _ => 0,
+        };
+        self.unheard.push(at, Class(class), event);
     }
 
     /// Tells the policy all that lies before or at `now`. Only while the core runs.

@@ -7,7 +7,12 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
-create_exception!(_core, HalfwinkError, PyException, "What the user asked for cannot be; one line.");
+create_exception!(
+    _core,
+    HalfwinkError,
+    PyException,
+    "What the user asked for cannot be; one line."
+);
 create_exception!(_core, RunError, PyException, "The work itself failed; one line.");
 create_exception!(_core, Interrupted, PyException, "The run was stopped from outside.");
 

@@ -216,8 +216,7 @@ fn a_broken_policy_is_an_error_and_not_a_hang() {
         let (mut script, lines) = writer.script();
         script.run(block, vec![at(COLD)]);
         let machine = simple("in-order");
-        let make =
-            |_| -> GatingPolicy { Box::new(Broken { wakes_while_running, pending: None }) };
+        let make = |_| -> GatingPolicy { Box::new(Broken { wakes_while_running, pending: None }) };
         let options = Options { policy: &make, retention: true, timeline: None };
         let tasks = vec![task(script, warm(&lines, &[]))];
         let control = RunControl::new();

@@ -61,7 +61,8 @@ fn contention_lengthens_stalls_and_changes_no_work() {
 fn cores_have_memories_of_their_own() {
     // The same addresses on two cores: nothing is shared, so both miss alike.
     let machine = simple("in-order");
-    let tasks = vec![task(chase(1).source(), Arc::default()), task(chase(1).source(), Arc::default())];
+    let tasks =
+        vec![task(chase(1).source(), Arc::default()), task(chase(1).source(), Arc::default())];
     let result = run(&machine, "always-on", tasks);
     assert_eq!(result.cores[0].caches.l2_misses, result.cores[1].caches.l2_misses);
     let alone = run(&machine, "always-on", vec![task(chase(1).source(), Arc::default())]);
