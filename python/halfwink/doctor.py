@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
@@ -84,8 +85,6 @@ def _optional_findings() -> list[Finding]:
 
 
 def _has_nightly() -> bool:
-    home = os.environ.get("RUSTUP_HOME") or os.path.expanduser("~/.rustup")  # noqa: PTH111
-    try:
-        return any(name.startswith("nightly") for name in os.listdir(f"{home}/toolchains"))  # noqa: PTH208
-    except OSError:
-        return False
+    named = os.environ.get("RUSTUP_HOME")
+    toolchains = (Path(named) if named else Path.home() / ".rustup") / "toolchains"
+    return any(toolchains.glob("nightly*"))

@@ -1,4 +1,5 @@
-//! Why time passed: the cycles of a core by mode and reason (its CPI stack), and what its units did.
+//! Why time passed: the cycles of a core by mode and reason (its CPI stack), and what its units
+//! did.
 
 use halfwink_units::Cycle;
 

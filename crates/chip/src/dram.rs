@@ -1,7 +1,7 @@
 //! Memory: channels of ranks of banks with open rows, first come first served in each bank.
 //!
-//! An access is scheduled when it reaches the controller: its bank and then its channel are reserved
-//! for it, so its time is known at once. Refresh is not modelled.
+//! An access is scheduled when it reaches the controller: its bank and then its channel are
+//! reserved for it, so its time is known at once. Refresh is not modelled.
 
 use halfwink_units::Time;
 
@@ -176,7 +176,9 @@ mod tests {
     proptest! {
         /// The bank's promise is a lower bound, and the channel carries one line at a time.
         #[test]
-        fn estimates_are_lower_bounds(accesses in prop::collection::vec((0u64..4096, any::<bool>(), 0u64..50), 1..200)) {
+        fn estimates_are_lower_bounds(
+            accesses in prop::collection::vec((0u64..4096, any::<bool>(), 0u64..50), 1..200),
+        ) {
             let mut dram = Dram::new(spec());
             let mut now = Time::ZERO;
             let mut ends = Vec::new();

@@ -147,8 +147,8 @@ impl Gate {
         self.tell(now, &event)
     }
 
-    /// The pipeline runs again from `now` on: the time since the wait began, by state, and how often
-    /// the core was woken.
+    /// The pipeline runs again from `now` on: the time since the wait began, by state, and how
+    /// often the core was woken.
     pub(crate) fn run(&mut self, now: Time) -> (Residency, u64) {
         self.enter(CoreState::Active, now);
         (std::mem::take(&mut self.segment), std::mem::take(&mut self.segment_wakes))

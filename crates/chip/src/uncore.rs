@@ -1,5 +1,5 @@
-//! What the cores share: the third-level cache and memory. Requests are served in the total order of
-//! their arrival, whichever core was simulated first.
+//! What the cores share: the third-level cache and memory. Requests are served in the total order
+//! of their arrival, whichever core was simulated first.
 
 use halfwink_engine::{Class, EventQueue};
 use halfwink_units::Time;

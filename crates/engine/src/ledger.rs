@@ -2,8 +2,8 @@
 //!
 //! Each component of a world has a [`Meter`], which the component itself runs as its power state
 //! changes and its events happen, and rows in the [`Ledger`], which say why. The two are counted by
-//! different code; [`Ledger::close`] fails a run in which they do not agree to the picosecond and the
-//! attojoule.
+//! different code; [`Ledger::close`] fails a run in which they do not agree to the picosecond and
+//! the attojoule.
 
 use std::collections::BTreeMap;
 

@@ -11,8 +11,8 @@
 //! nothing after construction. So the same object runs in a simulation and in a live program, and a
 //! recorded event log, replayed, gives the same actions.
 //!
-//! To add one: a file beside its family, a line in the registry of `halfwink-study`, a snapshot test
-//! of its decisions, a docs page.
+//! To add one: a file beside its family, a line in the registry of `halfwink-study`, a snapshot
+//! test of its decisions, a docs page.
 #![no_std]
 
 extern crate alloc;

@@ -214,7 +214,10 @@ fn a_halted_core_is_gated_by_all_but_always_on() {
     ");
     assert_eq!(decisions(&mut Tap::new(EV6, 20), events()), gate_and_wake);
     assert_eq!(decisions(&mut MapgCounter::new(EV6, MAPG), events()), gate_and_wake);
-    insta::assert_snapshot!(decisions(&mut Oracle::new(EV6), events()), @" 9000.00 Hindsight { gate: 100 ns, wake: 8.98677 us }");
+    insta::assert_snapshot!(
+        decisions(&mut Oracle::new(EV6), events()),
+        @" 9000.00 Hindsight { gate: 100 ns, wake: 8.98677 us }"
+    );
 }
 
 #[test]

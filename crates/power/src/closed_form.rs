@@ -13,15 +13,16 @@ use crate::Gating;
 pub struct MissLevel {
     /// `M_Li`: misses per second of run time.
     pub misses_per_s: f64,
-    /// `L_dmiss:Li`: idle time of one miss, from the token of this level to the response, in seconds.
+    /// `L_dmiss:Li`: idle time of one miss, from the token of this level to the response, in
+    /// seconds.
     pub idle_s: f64,
 }
 
 /// `E_save:LN`: the share of the core's energy that ideal gating of the given misses saves.
 ///
-/// `idle_w` is the power of the ungated core while it waits: the leakage, plus the clock if it is not
-/// gated then (the printed form has the leakage alone). `total_w` is its power while it does not
-/// wait. `overhead_s` is added to the wake-up latency: time with the supply on for saving and
+/// `idle_w` is the power of the ungated core while it waits: the leakage, plus the clock if it is
+/// not gated then (the printed form has the leakage alone). `total_w` is its power while it does
+/// not wait. `overhead_s` is added to the wake-up latency: time with the supply on for saving and
 /// restoring state, which the printed form leaves out.
 #[must_use]
 pub fn closed_form_saving(
@@ -41,8 +42,9 @@ pub fn closed_form_saving(
     for level in levels {
         let share = level.misses_per_s * level.idle_s;
         let kappa = share * idle_w; // Eq 2.4
+                                    // Eq 2.3
         let spent =
-            (level.idle_s - wake_up_s) * residual * leakage_w + wake_up_j + wake_up_s * leakage_w; // Eq 2.3
+            (level.idle_s - wake_up_s) * residual * leakage_w + wake_up_j + wake_up_s * leakage_w;
         if level.idle_s > wake_up_s && spent < level.idle_s * idle_w {
             saved += kappa - spent * level.misses_per_s;
         }

@@ -90,8 +90,8 @@ pub struct CoreEvents {
 }
 
 impl CorePower {
-    /// Power in a state. `gating` tells what is left of the leakage when gated; `has_retention` says
-    /// whether the core carries retention cells, which leak while it is on.
+    /// Power in a state. `gating` tells what is left of the leakage when gated; `has_retention`
+    /// says whether the core carries retention cells, which leak while it is on.
     #[must_use]
     pub fn in_state(&self, state: CoreState, gating: &Gating, has_retention: bool) -> Power {
         let retention = if has_retention { 1.0 + gating.retention_overhead } else { 1.0 };

@@ -1,5 +1,5 @@
-//! The closed form of in-order gating (Strong 2013, Eq 2.2-2.5), fed with the miss rate and the power
-//! of a run, and with the latencies of the machine description.
+//! The closed form of in-order gating (Strong 2013, Eq 2.2-2.5), fed with the miss rate and the
+//! power of a run, and with the latencies of the machine description.
 
 use halfwink_chip::{CoreKind, Machine, RunResult};
 use halfwink_power::{closed_form_saving, MissLevel};

@@ -67,8 +67,8 @@ impl Library {
         names
     }
 
-    /// Reads a machine: `ev6` as it is written, `ev6-16` with 16 cores, or a file ending in `.toml`;
-    /// then sets `values` (path, value).
+    /// Reads a machine: `ev6` as it is written, `ev6-16` with 16 cores, or a file ending in
+    /// `.toml`; then sets `values` (path, value).
     ///
     /// # Errors
     /// If there is no such machine, or it is impossible.

@@ -22,18 +22,47 @@ pub struct Technique {
 }
 
 /// Every technique, baseline first.
-#[rustfmt::skip]
 pub static TECHNIQUES: &[Technique] = &[
-    Technique { name: "always-on", family: "gating", title: "never gated: the baseline", source: "-", retention: false,
-        build: |_| Box::new(AlwaysOn) },
-    Technique { name: "idle-gate", family: "gating", title: "gates while the OS has halted the core, as a deep C-state does", source: "-", retention: true,
-        build: |_| Box::new(IdleGate::new()) },
-    Technique { name: "mapg-counter", family: "gating", title: "gates long memory stalls, guesses their end from past ones", source: "Strong 2013, Sec 2.3.3", retention: true,
-        build: |m| Box::new(MapgCounter::new(m.gating_costs(), m.mapg)) },
-    Technique { name: "tap", family: "gating", title: "gates for as long as tokens from caches and memory promise", source: "Strong 2013, Sec 2.3.4", retention: true,
-        build: |m| Box::new(Tap::new(m.gating_costs(), m.token_entries())) },
-    Technique { name: "oracle", family: "gating", title: "knows every stall's end: the most that gating can save", source: "Strong 2013, Sec 2.4", retention: true,
-        build: |m| Box::new(Oracle::new(m.gating_costs())) },
+    Technique {
+        name: "always-on",
+        family: "gating",
+        title: "never gated: the baseline",
+        source: "-",
+        retention: false,
+        build: |_| Box::new(AlwaysOn),
+    },
+    Technique {
+        name: "idle-gate",
+        family: "gating",
+        title: "gates while the OS has halted the core, as a deep C-state does",
+        source: "-",
+        retention: true,
+        build: |_| Box::new(IdleGate::new()),
+    },
+    Technique {
+        name: "mapg-counter",
+        family: "gating",
+        title: "gates long memory stalls, guesses their end from past ones",
+        source: "Strong 2013, Sec 2.3.3",
+        retention: true,
+        build: |m| Box::new(MapgCounter::new(m.gating_costs(), m.mapg)),
+    },
+    Technique {
+        name: "tap",
+        family: "gating",
+        title: "gates for as long as tokens from caches and memory promise",
+        source: "Strong 2013, Sec 2.3.4",
+        retention: true,
+        build: |m| Box::new(Tap::new(m.gating_costs(), m.token_entries())),
+    },
+    Technique {
+        name: "oracle",
+        family: "gating",
+        title: "knows every stall's end: the most that gating can save",
+        source: "Strong 2013, Sec 2.4",
+        retention: true,
+        build: |m| Box::new(Oracle::new(m.gating_costs())),
+    },
 ];
 
 /// The technique with this name.

@@ -95,8 +95,8 @@ pub struct Tolerance {
 pub struct Compute {
     /// Study whose results hold it; none for values that follow from a machine description.
     pub study: Option<String>,
-    /// SQL that yields one value, over the tables `runs` (with columns relative to the baseline) and
-    /// `ledger` of the study, and `facts` of all machines.
+    /// SQL that yields one value, over the tables `runs` (with columns relative to the baseline)
+    /// and `ledger` of the study, and `facts` of all machines.
     pub sql: String,
     /// The models were fitted to this value.
     #[serde(default)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// A trace file cannot be read (or written) further.
 #[derive(Debug, thiserror::Error)]
-#[error("{}offset {offset}: {problem}", .path.as_ref().map(|p| format!("{}: ", p.display())).unwrap_or_default())]
+#[error("{}offset {offset}: {problem}", prefix(.path))]
 pub struct TraceError {
     /// The file, where it is known.
     pub path: Option<PathBuf>,
@@ -66,4 +66,8 @@ impl TraceError {
 
 pub(crate) fn corrupt(offset: u64, what: &'static str, why: impl Into<String>) -> TraceError {
     TraceError::at(offset, Problem::Corrupt(what, why.into()))
+}
+
+fn prefix(path: &Option<PathBuf>) -> String {
+    path.as_ref().map(|p| format!("{}: ", p.display())).unwrap_or_default()
 }

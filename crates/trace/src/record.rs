@@ -135,7 +135,8 @@ macro_rules! byte_enum {
 
 byte_enum! {
     /// What an instruction computes, by the functional unit it needs. Memory operands are apart: an
-    /// `IntAlu` with a load is an `add reg, [mem]`. The numbers are part of the trace format: append only.
+    /// `IntAlu` with a load is an `add reg, [mem]`. The numbers are part of the trace format:
+    /// append only.
     Kind {
         /// Nothing.
         Nop = "nop",

@@ -1,11 +1,11 @@
-//! Synthetic instruction streams whose behaviour is known beforehand: for tests, for benchmarks, and
-//! for questions that no recorded program isolates.
+//! Synthetic instruction streams whose behaviour is known beforehand: for tests, for benchmarks,
+//! and for questions that no recorded program isolates.
 //!
 //! | name | what it does | bound by |
 //! |---|---|---|
 //! | `alu` | a loop of dependent and independent integer operations | the pipeline |
-//! | `mixed` | loads, stores, arithmetic, and branches of which one in eight is random | a bit of all |
-//! | `chase` | follows pointers through a random cycle, four instructions to each load | memory latency |
+//! | `mixed` | loads, stores, arithmetic, and branches, some of them random | a bit of all |
+//! | `chase` | follows pointers through a random cycle, a load in four | memory latency |
 //! | `stream` | the STREAM kernels copy, scale, add, triad over large arrays | memory bandwidth |
 
 use std::sync::Arc;

@@ -58,7 +58,8 @@ def info(file: Path, *, json: Json = False) -> int:
         ["warm cache lines", f"{facts['warm_lines']:,}"],
         [
             "size",
-            f"{facts['bytes']:,} bytes, {facts['bytes'] / max(instructions, 1):.3f} per instruction",
+            f"{facts['bytes']:,} bytes, "
+            f"{facts['bytes'] / max(instructions, 1):.3f} per instruction",
         ],
         ["history", "; ".join(header.get("history", []))],
         ["notes", "; ".join(header.get("notes", []))],

@@ -81,11 +81,12 @@ fn the_energy_of_a_gated_stall_adds_up_by_hand() {
     let core = |r: &RunResult| r.books.energy_where(|name| name == "core0");
     let always_on = core(&one_miss("in-order", "always-on"));
     let tap = core(&one_miss("in-order", "tap"));
-    // Stalled 43 ns at 1.1 W, against 14 ns at 1.1, 1 + 4 + 3 at 1.0, 21 at 0.0225, and the wake-up.
+    // Stalled 43 ns at 1.1 W, against 14 ns at 1.1, 1 + 4 + 3 at 1.0, 21 at 0.0225, and the
+    // wake-up.
     let saved = nj(43.0 * 1.1) - nj(14.0 * 1.1 + 8.0 + 21.0 * 0.0225 + 1.955);
     assert_eq!(always_on - tap, saved);
-    // The baseline: 2 cycles at 1.5 W, 43 stalled; two uops, one alu operation, one line fetched, one
-    // data access, and the second level read once.
+    // The baseline: 2 cycles at 1.5 W, 43 stalled; two uops, one alu operation, one line fetched,
+    // one data access, and the second level read once.
     let expected = nj(2.0 * 1.5 + 43.0 * 1.1 + 2.0 * 0.1 + 0.02 + 0.03 + 0.04 + 0.1);
     assert_eq!(always_on, expected);
 }

@@ -105,7 +105,8 @@ fn a_third_miss_waits_for_a_register() {
     // Two miss registers: the third load starts when the first is answered.
     let steps = [load(1, 2), load(3, 4), load(5, 6), alu(7, &[5])];
     let addresses = vec![at(COLD), at(COLD + 64), at(COLD + 128)];
-    // First answer in 44. The third load starts in 44: at the bank in 44 + 5 + 10 + 3 = 62, row hit:
+    // First answer in 44. The third load starts in 44: at the bank in 44 + 5 + 10 + 3 = 62, row
+    // hit:
     // + 10 + 4 + 2 = 78.
     assert_eq!(once("in-order", &steps, addresses.clone(), &[]), 79);
     // Everything a cycle later, and two cycles to commit.
@@ -134,7 +135,8 @@ fn a_mispredicted_branch_costs_its_resolution_and_the_refill() {
         ("in-order", true, 6),
         // Branch and alu dispatched in 0, issue in 1, commit in 2.
         ("out-of-order", false, 3),
-        // Branch dispatched in 0, issued in 1, resolved in 2, dispatch again in 6; issue 7, commit 8.
+        // Branch dispatched in 0, issued in 1, resolved in 2, dispatch again in 6; issue 7, commit
+        // 8.
         ("out-of-order", true, 9),
     ] {
         let mut writer = Writer::new();
@@ -199,7 +201,8 @@ fn the_window_limits_what_a_miss_lets_pass() {
     steps.extend((0..30).map(|n| alu(3 + n % 2, &[3 + n % 2])));
     let addresses = vec![at(COLD)];
     // Load issues in 1, answered in 45, committed in 45 with one more; 15 operations wait behind,
-    // two commit a cycle while two more enter: the k-th of the 15 late ones enters in 45 + (k-1)/2..
+    // two commit a cycle while two more enter: the k-th of the 15 late ones enters in 45 +
+    // (k-1)/2..
     let expected = once("out-of-order", &steps, addresses, &[]);
     // Entered before the answer: 16, of which 15 are done in 45. In 45: commit 2, dispatch 2; each
     // cycle likewise. 29 operations are left after cycle 45, two a cycle: the last two enter in 52,

@@ -21,8 +21,8 @@ use crate::{ChipError, CodeCache, Machine, Options, RunResult, Task};
 
 /// A machine whose times are easy to add up: 1 GHz, so that a cycle is a nanosecond.
 ///
-/// first level 1, second level +4, third level +10; a miss there +3, then a closed bank 10 + 10 + 4,
-/// then +2: 5, 15 and 44 ns from load to use.
+/// first level 1, second level +4, third level +10; a miss there +3, then a closed bank 10 + 10 +
+/// 4, then +2: 5, 15 and 44 ns from load to use.
 const SIMPLE: &str = r#"
 schema = 1
 description = "test"

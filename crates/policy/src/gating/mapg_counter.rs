@@ -1,9 +1,9 @@
 //! MAPG-Counter: guesses the end of a long stall from past ones (Strong 2013, Sec 2.3.3).
 //!
-//! It sees the pipeline-stall signal and a clock, nothing else. A stall that outlasts the last-level
-//! cache must have gone to memory; its end is expected one memory latency later, plus a learnt
-//! excess `delta`. 30 bits of state per core: `delta` and the stall counter, 15 bits each in steps of
-//! 100 ps.
+//! It sees the pipeline-stall signal and a clock, nothing else. A stall that outlasts the
+//! last-level cache must have gone to memory; its end is expected one memory latency later, plus a
+//! learnt excess `delta`. 30 bits of state per core: `delta` and the stall counter, 15 bits each in
+//! steps of 100 ps.
 
 use alloc::vec;
 

@@ -5,9 +5,10 @@
 //! system halts the core; it may gate the core and must wake it again.
 //!
 //! ```text
-//!  ACTIVE ──stall──▶ STALLED ──Gate──▶ GATING ──▶ GATED ──Wake──▶ CHARGING ──▶ RESTORING ──▶ ACTIVE
-//!     ▲                 │                                                                  or STALLED
-//!     └────response─────┘
+//!  ACTIVE ──stall──▶ STALLED ──Gate──▶ GATING ──▶ GATED ──Wake──▶ CHARGING ──▶ RESTORING
+//!     ▲                 │                                                          │
+//!     ├────response─────┘◀──────────── no response yet ────────────────────────────┤
+//!     └──────────────────────────────── response is there ─────────────────────────┘
 //! ```
 
 mod always_on;

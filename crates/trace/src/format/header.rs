@@ -31,7 +31,8 @@ pub struct Header {
     /// How requests arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
-    /// CPUs of the recorded machine; which of them the trace holds is in its [`crate::Event::Cpu`]s.
+    /// CPUs of the recorded machine; which of them the trace holds is in its
+    /// [`crate::Event::Cpu`]s.
     pub cpus: u16,
     /// Virtual picoseconds per instruction of the recorded machine; 0 if time was not virtual.
     #[serde(default)]

@@ -42,7 +42,8 @@ pub const VERSION: (u16, u16) = (1, 0);
 pub const CHUNK_INSTRS: u32 = 4 << 20;
 /// Upper bound of one decompressed column. Larger claims are refused before memory is reserved.
 pub(crate) const MAX_COLUMN: usize = 64 << 20;
-/// A chunk ends with the run that reaches any of these: so the work that a few bytes can ask for is bounded.
+/// A chunk ends with the run that reaches any of these: so the work that a few bytes can ask for is
+/// bounded.
 pub(crate) const MAX_CHUNK_RUNS: u32 = 4 << 20;
 pub(crate) const CHUNK_ACCESSES: u32 = 8 << 20;
 /// Upper bound of instructions, accesses and events in a chunk.

@@ -1,30 +1,33 @@
 //! An out-of-order core, cycle by cycle, skipping cycles in which nothing can move.
 //!
 //! ```text
-//!  feed ─▶ fetch line ─▶ dispatch ─▶ window ─▶ issue ─▶ units / data cache ─▶ complete ─▶ commit
-//!              ▲                                              │                  store queue ─▶ cache
-//!              └────────── mispredicted branch resolved ──────┘
+//!  feed ─▶ fetch ─▶ dispatch ─▶ window ─▶ issue ─▶ units, data cache ─▶ complete ─▶ commit
+//!            ▲                                          │              store queue ─▶ cache
+//!            └───────── mispredicted branch resolved ───┘
 //! ```
 //!
-//! Sets of window slots are bit masks: the oldest ready operation is found by a rotation and a count
-//! of zeros, and waking dependents is a walk over the set bits.
+//! Sets of window slots are bit masks: the oldest ready operation is found by a rotation and a
+//! count of zeros, and waking dependents is a walk over the set bits.
 //!
 //! Assumptions: no wrong-path fetch (a mispredicted branch stops dispatch until it is resolved);
 //! loads wait only for stores that they overlap; the front end tracks the stack pointer.
 
+mod calendar;
+mod front;
+mod memory;
+
 use std::collections::VecDeque;
 
-use halfwink_trace::{Branch, Event};
+use halfwink_trace::Event;
 use halfwink_units::Cycle;
 
+use self::calendar::Calendar;
 use super::pipeline::{Common, Pause, Stall, StallOn};
 use crate::account::Reason;
-use crate::feed::Head;
 use crate::machine::{CoreKind, Window, MAX_WINDOW};
 use crate::miss::UNKNOWN;
-use crate::private::Access;
 use crate::uncore::Level;
-use crate::uop::{Op, Unit, Uop, NO_REG, REGISTERS};
+use crate::uop::{Op, Unit, NO_REG, REGISTERS};
 
 /// Slots of the window; a power of two, at least [`MAX_WINDOW`].
 const SLOTS: usize = 128;
@@ -109,54 +112,6 @@ struct Forward {
 }
 
 const FORWARD_ENTRIES: usize = 1024;
-
-/// Completions by cycle, for latencies shorter than the ring.
-#[derive(Debug)]
-struct Calendar {
-    slots: Box<[u128; RING]>,
-    occupied: [u64; RING / 64],
-}
-
-const RING: usize = 256;
-
-impl Calendar {
-    fn new() -> Calendar {
-        Calendar { slots: Box::new([0; RING]), occupied: [0; RING / 64] }
-    }
-
-    #[inline]
-    fn add(&mut self, cycle: Cycle, slots: u128) {
-        let n = cycle as usize % RING;
-        self.slots[n] |= slots;
-        self.occupied[n / 64] |= 1 << (n % 64);
-    }
-
-    #[inline]
-    fn take(&mut self, cycle: Cycle) -> u128 {
-        let n = cycle as usize % RING;
-        self.occupied[n / 64] &= !(1 << (n % 64));
-        std::mem::take(&mut self.slots[n])
-    }
-
-    /// The first cycle after `now` at which something completes, or [`UNKNOWN`].
-    fn next(&self, now: Cycle) -> Cycle {
-        let start = (now as usize + 1) % RING;
-        let first = self.occupied[start / 64] >> (start % 64);
-        if first != 0 {
-            return now + 1 + Cycle::from(first.trailing_zeros());
-        }
-        let to_word_end = 64 - start % 64;
-        for step in 0..RING / 64 {
-            let word = (start / 64 + 1 + step) % (RING / 64);
-            if self.occupied[word] != 0 {
-                let distance = to_word_end + 64 * step;
-                let found = self.occupied[word].trailing_zeros() as usize;
-                return now + 1 + (distance + found) as Cycle;
-            }
-        }
-        UNKNOWN
-    }
-}
 
 /// The pipeline.
 pub(crate) struct OutOfOrder {
@@ -497,32 +452,6 @@ impl OutOfOrder {
         }
     }
 
-    /// The oldest committed store writes the data cache.
-    #[inline]
-    fn drain_store(&mut self, now: Cycle) -> bool {
-        self.store_blocked = false;
-        if self.store_head == self.store_committed {
-            return false;
-        }
-        let store = self.stores[self.store_head as usize % SLOTS];
-        let [first, last] = store.lines;
-        let private = &mut self.common.private;
-        if !self.store_half && private.data(first, true, store.kernel, now) == Access::NoRegister {
-            self.store_blocked = true;
-            return false;
-        }
-        if last != first {
-            self.store_half = true;
-            if private.data(last, true, store.kernel, now) == Access::NoRegister {
-                self.store_blocked = true;
-                return false;
-            }
-        }
-        self.store_half = false;
-        self.store_head += 1;
-        true
-    }
-
     /// Starts the oldest ready operations, as many as there are units.
     #[inline]
     fn issue(&mut self, now: Cycle) -> bool {
@@ -577,276 +506,6 @@ impl OutOfOrder {
             _ => self.waiting_integer -= 1,
         }
         done
-    }
-
-    /// Starts a load or a store; a load without a miss register is put aside.
-    #[inline]
-    fn issue_memory(&mut self, n: usize, now: Cycle) {
-        let Slot { op, forwarded, lines: [first, last], kernel, .. } = self.slots[n];
-        if op == Op::Store || forwarded {
-            self.start(n, now);
-            return;
-        }
-        // A load from two lines starts only if both can miss.
-        let blocked = first != last && self.common.private.data_misses.free(now) < 2;
-        let mut ready = now + self.common.private.l1d_latency();
-        if blocked || !self.read_line(n, first, kernel, now, &mut ready) {
-            self.slots[n].waits = Waits::Register;
-            self.blocked |= 1 << n;
-            return;
-        }
-        if last != first {
-            self.read_line(n, last, kernel, now, &mut ready);
-        }
-        self.common.count(Op::Load, kernel);
-        self.waiting_integer -= 1;
-        let hit = now + self.common.private.l1d_latency();
-        let slot = &mut self.slots[n];
-        if slot.answers == 0 {
-            slot.waits = if ready > hit { Waits::L2 } else { Waits::Unit };
-            self.calendar.add(ready, 1 << n);
-        }
-    }
-
-    /// Reads one line for slot `n`; false if no miss register was free.
-    #[inline]
-    fn read_line(
-        &mut self,
-        n: usize,
-        line: u64,
-        kernel: bool,
-        now: Cycle,
-        ready: &mut Cycle,
-    ) -> bool {
-        match self.common.private.data(line, false, kernel, now) {
-            Access::Hit => {}
-            Access::At(cycle) => *ready = (*ready).max(cycle),
-            Access::Outstanding(register) => {
-                let miss = self.common.private.data_misses.get(register);
-                if miss.waiters & 1 << n == 0 {
-                    miss.waiters |= 1 << n;
-                    self.slots[n].answers += 1;
-                }
-                self.slots[n].waits = Waits::Outstanding(register as u8);
-            }
-            Access::NoRegister => return false,
-        }
-        true
-    }
-
-    /// Takes operations from the feed into the window.
-    #[inline]
-    fn dispatch(&mut self, now: Cycle) -> bool {
-        let before = self.tail;
-        for _ in 0..self.common.spec.width {
-            match self.front {
-                Front::Running => {}
-                Front::Until(cycle) if cycle <= now => self.front = Front::Running,
-                Front::FetchRegister if self.common.private.instruction_misses.has_free(now) => {
-                    self.front = Front::Running;
-                }
-                _ => break,
-            }
-            if !matches!(self.common.feed.head(), Head::Uop) && !self.events(now) {
-                break;
-            }
-            if !self.dispatch_one(now) {
-                break;
-            }
-        }
-        self.tail > before
-    }
-
-    /// Deals with what lies between instructions; true if an operation comes next.
-    #[cold]
-    fn events(&mut self, now: Cycle) -> bool {
-        loop {
-            let empty = self.head == self.tail;
-            match self.common.feed.head() {
-                Head::Uop => return self.front == Front::Running,
-                Head::End => {
-                    self.ended = true;
-                    return false;
-                }
-                Head::Event(Event::Idle { from_ns, to_ns }) => {
-                    self.halt = Some((from_ns, to_ns));
-                    return false;
-                }
-                Head::Event(Event::Interrupt { .. } | Event::Exception { .. }) => {
-                    if !empty {
-                        return false;
-                    }
-                    self.front = Front::Until(now + self.common.spec.syscall);
-                    self.front_reason = Reason::System;
-                }
-                Head::Event(event @ Event::RequestEnd { .. }) if !empty => {
-                    self.request_ends.push_back((self.tail, event));
-                }
-                Head::Event(event) => {
-                    self.common.mark(&event, now);
-                }
-            }
-            self.common.feed.pass_event();
-        }
-    }
-
-    /// Dispatches the operation in front; false if it has to wait, or ends the group.
-    #[inline]
-    fn dispatch_one(&mut self, now: Cycle) -> bool {
-        let uop = *self.common.feed.uop();
-        if uop.new_line && !self.fetch(now) {
-            return false;
-        }
-        if uop.serializing && self.head < self.tail {
-            self.front_reason = Reason::System;
-            return false;
-        }
-        if !self.has_room(&uop) {
-            return false;
-        }
-        let n = self.tail as usize % SLOTS;
-        self.enter(&uop, n);
-        let mut goes_on = true;
-        if uop.branch != Branch::None {
-            let (right, taken) = self.common.branch(&uop);
-            if !right {
-                self.slots[n].mispredicted = true;
-                self.front = Front::Branch;
-                self.front_reason = Reason::Branch;
-            }
-            goes_on = right && !taken;
-        }
-        if uop.serializing {
-            self.front = Front::Serial;
-            self.front_reason = Reason::System;
-            goes_on = false;
-        }
-        self.tail += 1;
-        self.common.feed.pass_uop();
-        goes_on
-    }
-
-    /// Makes sure that the instruction in front is there; false if its line is not.
-    #[inline]
-    fn fetch(&mut self, now: Cycle) -> bool {
-        let line = self.common.feed.fetch_line();
-        if line == self.common.fetch_line {
-            return true;
-        }
-        let kernel = self.common.feed.run().kernel;
-        self.front = match self.common.private.fetch(line, kernel, now) {
-            Access::Hit => Front::Running,
-            Access::At(cycle) => Front::Until(cycle),
-            Access::Outstanding(_) => Front::Fetch,
-            Access::NoRegister => {
-                self.front = Front::FetchRegister;
-                return false;
-            }
-        };
-        self.common.fetch_line = line;
-        if self.front == Front::Running {
-            return true;
-        }
-        self.front_reason = Reason::Fetch;
-        false
-    }
-
-    #[inline]
-    fn has_room(&self, uop: &Uop) -> bool {
-        if self.tail - self.head >= self.window.reorder as u64 {
-            return false;
-        }
-        match uop.op {
-            Op::Nop => true,
-            Op::Vector | Op::FpAdd | Op::FpMultiply | Op::FpDivide => {
-                self.waiting_fp < self.window.fp
-            }
-            Op::Load => {
-                self.loads < self.window.loads && self.waiting_integer < self.window.integer
-            }
-            Op::Store => {
-                self.store_tail - self.store_head < self.common.spec.store_queue as u64
-                    && self.waiting_integer < self.window.integer
-            }
-            _ => self.waiting_integer < self.window.integer,
-        }
-    }
-
-    /// Puts the operation into slot `n`.
-    #[inline]
-    fn enter(&mut self, uop: &Uop, n: usize) {
-        let bit = 1u128 << n;
-        let mut slot = Slot {
-            op: uop.op,
-            results: uop.results,
-            kernel: self.common.feed.run().kernel,
-            serializing: uop.serializing,
-            ..EMPTY
-        };
-        for source in uop.sources {
-            let producer = self.producer[usize::from(source)];
-            if producer != NO_SLOT {
-                let dependents = &mut self.slots[usize::from(producer)].dependents;
-                slot.pending += u8::from(*dependents & bit == 0);
-                *dependents |= bit;
-            }
-        }
-        match uop.op {
-            Op::Load => {
-                self.loads += 1;
-                self.waiting_integer += 1;
-                let (first, last, byte) = self.common.feed.data_lines();
-                slot.lines = [first, last];
-                self.forward(byte, bit, &mut slot);
-            }
-            Op::Store => {
-                self.waiting_integer += 1;
-                self.enter_store(uop, slot.kernel);
-            }
-            Op::Vector | Op::FpAdd | Op::FpMultiply | Op::FpDivide => self.waiting_fp += 1,
-            Op::Nop => {}
-            _ => self.waiting_integer += 1,
-        }
-        for register in uop.results {
-            if register != NO_REG {
-                self.producer[usize::from(register)] = n as u8;
-            }
-        }
-        let pending = slot.pending;
-        self.slots[n] = slot;
-        if pending == 0 {
-            self.make_ready(uop.op, n);
-        }
-    }
-
-    fn enter_store(&mut self, uop: &Uop, kernel: bool) {
-        let (first, last, byte) = self.common.feed.data_lines();
-        self.stores[self.store_tail as usize % SLOTS] =
-            QueuedStore { lines: [first, last], kernel };
-        let end = byte + u64::from(uop.size) - 1;
-        for granule in (byte >> 3)..=(end >> 3) {
-            self.forwards[granule as usize % FORWARD_ENTRIES] =
-                Forward { granule, store: self.store_tail, sequence: self.tail };
-        }
-        self.store_tail += 1;
-    }
-
-    /// If a queued store writes what this load reads, the load takes it from there.
-    #[inline]
-    fn forward(&mut self, byte: u64, bit: u128, slot: &mut Slot) {
-        let granule = byte >> 3;
-        let entry = self.forwards[granule as usize % FORWARD_ENTRIES];
-        if entry.granule != granule || entry.store < self.store_head {
-            return;
-        }
-        slot.forwarded = true;
-        let in_window = entry.sequence >= self.head;
-        let store_bit = self.bit(entry.sequence);
-        if in_window && self.done & store_bit == 0 {
-            let dependents = &mut self.slots[entry.sequence as usize % SLOTS].dependents;
-            slot.pending += u8::from(*dependents & bit == 0);
-            *dependents |= bit;
-        }
     }
 }
 

@@ -6,6 +6,8 @@
 //!
 //! Assumptions: full bypassing; a group ends at a taken branch; no wrong-path fetch.
 
+mod memory;
+
 use halfwink_trace::{Branch, Event};
 use halfwink_units::Cycle;
 
@@ -366,7 +368,8 @@ impl InOrder {
         let mut ready = 0;
         let mut reason = Reason::Dependency;
         let mut owed = false;
-        // Results appear in order: a writer may follow an earlier one at the distance of its latency.
+        // Results appear in order: a writer may follow an earlier one at the distance of its
+        // latency.
         let latency = self.common.latency(uop.op);
         let sources = uop.sources.iter().map(|n| (n, 0));
         for (&n, early) in sources.chain(uop.results.iter().map(|n| (n, latency))) {
@@ -410,100 +413,6 @@ impl InOrder {
             return Some(Step::Again);
         }
         None
-    }
-
-    #[inline]
-    fn load(&mut self, uop: &Uop, until: Cycle) -> Step {
-        let (first, last, byte) = self.common.feed.data_lines();
-        let end = byte + u64::from(uop.size) - 1;
-        let hit = self.cycle + self.common.private.l1d_latency();
-        let overlaps = |s: &QueuedStore| s.first_byte <= end && byte <= s.last_byte;
-        if self.stores.iter().any(overlaps) {
-            self.write(uop, hit, Reason::Dependency);
-            self.issue(uop);
-            return Step::Again;
-        }
-        if first != last && self.common.private.data_misses.free(self.cycle) < 2 {
-            return self.wait_for_registers(2, until);
-        }
-        let mut ready = hit;
-        let mut answers = 0;
-        let mut miss = 0;
-        let lines = [first, last];
-        let lines = if first == last { &lines[..1] } else { &lines[..] };
-        let kernel = self.common.feed.run().kernel;
-        for &line in lines {
-            match self.common.private.data(line, false, kernel, self.cycle) {
-                Access::Hit => {}
-                Access::At(cycle) => ready = ready.max(cycle),
-                Access::Outstanding(n) => {
-                    miss = n as u8;
-                    answers += self.wait_in(n, uop);
-                }
-                Access::NoRegister => return self.wait_for_registers(1, until),
-            }
-        }
-        if answers > 0 {
-            self.owe(uop, answers, miss);
-        } else {
-            let reason = if ready > hit { Reason::L2 } else { Reason::Dependency };
-            self.write(uop, ready, reason);
-        }
-        self.issue(uop);
-        Step::Again
-    }
-
-    /// Registers the results of a load in a miss; the number of answers it now waits for.
-    fn wait_in(&mut self, n: usize, uop: &Uop) -> u8 {
-        let mut added = 0;
-        let miss = self.common.private.data_misses.get(n);
-        for &r in uop.results.iter().filter(|&&r| r != NO_REG) {
-            if miss.waiters >> r & 1 == 0 {
-                miss.waiters |= 1 << r;
-                added = 1;
-            }
-        }
-        added
-    }
-
-    fn owe(&mut self, uop: &Uop, answers: u8, miss: u8) {
-        for &r in uop.results.iter().filter(|&&r| r != NO_REG) {
-            self.registers[usize::from(r)] =
-                Register { ready: UNKNOWN, answers, reason: Reason::Memory, miss };
-            self.owed += 1;
-        }
-    }
-
-    fn wait_for_registers(&mut self, count: u32, until: Cycle) -> Step {
-        let next = self.common.private.data_misses.next_fill(self.cycle);
-        if next == UNKNOWN {
-            return Step::Wait(Blocked::DataRegisters(count), StallOn::Data);
-        }
-        self.pass_to(next.min(until), Reason::L2);
-        Step::Again
-    }
-
-    #[inline]
-    fn store(&mut self, uop: &Uop, until: Cycle) -> Step {
-        if self.stores.len() == self.common.spec.store_queue {
-            let next = self.next_drain();
-            if next == UNKNOWN {
-                return Step::Wait(Blocked::DataRegisters(1), StallOn::Store);
-            }
-            self.pass_to(next.max(self.cycle + 1).min(until), Reason::Store);
-            return Step::Again;
-        }
-        let (first, last, byte) = self.common.feed.data_lines();
-        self.stores.push(QueuedStore {
-            lines: [first, last],
-            first_byte: byte,
-            last_byte: byte + u64::from(uop.size) - 1,
-            kernel: self.common.feed.run().kernel,
-            earliest: self.cycle + 1,
-            half: false,
-        });
-        self.issue(uop);
-        Step::Again
     }
 
     /// Takes the operation in front out of the feed.
@@ -594,44 +503,6 @@ impl InOrder {
             return Step::Again;
         }
         Step::Wait(Blocked::Quiet, StallOn::Store)
-    }
-
-    /// When the store in front may write the cache, or [`UNKNOWN`].
-    #[inline]
-    fn next_drain(&self) -> Cycle {
-        match self.stores.first() {
-            Some(store) if !self.store_blocked => store.earliest.max(self.last_drain + 1),
-            _ => UNKNOWN,
-        }
-    }
-
-    /// Lets stores write the cache, one a cycle, up to cycle `now`.
-    #[inline]
-    fn drain_stores(&mut self, now: Cycle) {
-        while self.next_drain() <= now {
-            let at = self.next_drain();
-            let mut store = self.stores[0];
-            let [first, last] = store.lines;
-            let private = &mut self.common.private;
-            let mut stuck = false;
-            if !store.half {
-                stuck = private.data(first, true, store.kernel, at) == Access::NoRegister;
-            }
-            if !stuck && last != first {
-                store.half = true;
-                stuck = private.data(last, true, store.kernel, at) == Access::NoRegister;
-            }
-            if stuck {
-                self.stores[0] = store;
-                match self.common.private.data_misses.next_fill(at) {
-                    UNKNOWN => self.store_blocked = true,
-                    fill => self.last_drain = fill - 1,
-                }
-            } else {
-                self.last_drain = at;
-                self.stores.remove(0);
-            }
-        }
     }
 }
 

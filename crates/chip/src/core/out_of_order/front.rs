@@ -1,0 +1,197 @@
+//! The front end: from the feed into the window.
+
+use halfwink_trace::{Branch, Event};
+use halfwink_units::Cycle;
+
+use super::{Front, OutOfOrder, Slot, EMPTY, NO_SLOT, SLOTS};
+use crate::account::Reason;
+use crate::feed::Head;
+use crate::private::Access;
+use crate::uop::{Op, Uop, NO_REG};
+
+impl OutOfOrder {
+    /// Takes operations from the feed into the window.
+    #[inline]
+    pub(super) fn dispatch(&mut self, now: Cycle) -> bool {
+        let before = self.tail;
+        for _ in 0..self.common.spec.width {
+            match self.front {
+                Front::Running => {}
+                Front::Until(cycle) if cycle <= now => self.front = Front::Running,
+                Front::FetchRegister if self.common.private.instruction_misses.has_free(now) => {
+                    self.front = Front::Running;
+                }
+                _ => break,
+            }
+            if !matches!(self.common.feed.head(), Head::Uop) && !self.events(now) {
+                break;
+            }
+            if !self.dispatch_one(now) {
+                break;
+            }
+        }
+        self.tail > before
+    }
+
+    /// Deals with what lies between instructions; true if an operation comes next.
+    #[cold]
+    fn events(&mut self, now: Cycle) -> bool {
+        loop {
+            let empty = self.head == self.tail;
+            match self.common.feed.head() {
+                Head::Uop => return self.front == Front::Running,
+                Head::End => {
+                    self.ended = true;
+                    return false;
+                }
+                Head::Event(Event::Idle { from_ns, to_ns }) => {
+                    self.halt = Some((from_ns, to_ns));
+                    return false;
+                }
+                Head::Event(Event::Interrupt { .. } | Event::Exception { .. }) => {
+                    if !empty {
+                        return false;
+                    }
+                    self.front = Front::Until(now + self.common.spec.syscall);
+                    self.front_reason = Reason::System;
+                }
+                Head::Event(event @ Event::RequestEnd { .. }) if !empty => {
+                    self.request_ends.push_back((self.tail, event));
+                }
+                Head::Event(event) => {
+                    self.common.mark(&event, now);
+                }
+            }
+            self.common.feed.pass_event();
+        }
+    }
+
+    /// Dispatches the operation in front; false if it has to wait, or ends the group.
+    #[inline]
+    fn dispatch_one(&mut self, now: Cycle) -> bool {
+        let uop = *self.common.feed.uop();
+        if uop.new_line && !self.fetch(now) {
+            return false;
+        }
+        if uop.serializing && self.head < self.tail {
+            self.front_reason = Reason::System;
+            return false;
+        }
+        if !self.has_room(&uop) {
+            return false;
+        }
+        let n = self.tail as usize % SLOTS;
+        self.enter(&uop, n);
+        let mut goes_on = true;
+        if uop.branch != Branch::None {
+            let (right, taken) = self.common.branch(&uop);
+            if !right {
+                self.slots[n].mispredicted = true;
+                self.front = Front::Branch;
+                self.front_reason = Reason::Branch;
+            }
+            goes_on = right && !taken;
+        }
+        if uop.serializing {
+            self.front = Front::Serial;
+            self.front_reason = Reason::System;
+            goes_on = false;
+        }
+        self.tail += 1;
+        self.common.feed.pass_uop();
+        goes_on
+    }
+
+    /// Makes sure that the instruction in front is there; false if its line is not.
+    #[inline]
+    fn fetch(&mut self, now: Cycle) -> bool {
+        let line = self.common.feed.fetch_line();
+        if line == self.common.fetch_line {
+            return true;
+        }
+        let kernel = self.common.feed.run().kernel;
+        self.front = match self.common.private.fetch(line, kernel, now) {
+            Access::Hit => Front::Running,
+            Access::At(cycle) => Front::Until(cycle),
+            Access::Outstanding(_) => Front::Fetch,
+            Access::NoRegister => {
+                self.front = Front::FetchRegister;
+                return false;
+            }
+        };
+        self.common.fetch_line = line;
+        if self.front == Front::Running {
+            return true;
+        }
+        self.front_reason = Reason::Fetch;
+        false
+    }
+
+    #[inline]
+    fn has_room(&self, uop: &Uop) -> bool {
+        if self.tail - self.head >= self.window.reorder as u64 {
+            return false;
+        }
+        match uop.op {
+            Op::Nop => true,
+            Op::Vector | Op::FpAdd | Op::FpMultiply | Op::FpDivide => {
+                self.waiting_fp < self.window.fp
+            }
+            Op::Load => {
+                self.loads < self.window.loads && self.waiting_integer < self.window.integer
+            }
+            Op::Store => {
+                self.store_tail - self.store_head < self.common.spec.store_queue as u64
+                    && self.waiting_integer < self.window.integer
+            }
+            _ => self.waiting_integer < self.window.integer,
+        }
+    }
+
+    /// Puts the operation into slot `n`.
+    #[inline]
+    fn enter(&mut self, uop: &Uop, n: usize) {
+        let bit = 1u128 << n;
+        let mut slot = Slot {
+            op: uop.op,
+            results: uop.results,
+            kernel: self.common.feed.run().kernel,
+            serializing: uop.serializing,
+            ..EMPTY
+        };
+        for source in uop.sources {
+            let producer = self.producer[usize::from(source)];
+            if producer != NO_SLOT {
+                let dependents = &mut self.slots[usize::from(producer)].dependents;
+                slot.pending += u8::from(*dependents & bit == 0);
+                *dependents |= bit;
+            }
+        }
+        match uop.op {
+            Op::Load => {
+                self.loads += 1;
+                self.waiting_integer += 1;
+                let (first, last, byte) = self.common.feed.data_lines();
+                slot.lines = [first, last];
+                self.forward(byte, bit, &mut slot);
+            }
+            Op::Store => {
+                self.waiting_integer += 1;
+                self.enter_store(uop, slot.kernel);
+            }
+            Op::Vector | Op::FpAdd | Op::FpMultiply | Op::FpDivide => self.waiting_fp += 1,
+            Op::Nop => {}
+            _ => self.waiting_integer += 1,
+        }
+        for register in uop.results {
+            if register != NO_REG {
+                self.producer[usize::from(register)] = n as u8;
+            }
+        }
+        let pending = slot.pending;
+        self.slots[n] = slot;
+        if pending == 0 {
+            self.make_ready(uop.op, n);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Loads, stores, and values that pass from one to the other.
+
+use halfwink_units::Cycle;
+
+use super::{Forward, OutOfOrder, QueuedStore, Slot, Waits, FORWARD_ENTRIES, SLOTS};
+use crate::private::Access;
+use crate::uop::{Op, Uop};
+
+impl OutOfOrder {
+    /// The oldest committed store writes the data cache.
+    #[inline]
+    pub(super) fn drain_store(&mut self, now: Cycle) -> bool {
+        self.store_blocked = false;
+        if self.store_head == self.store_committed {
+            return false;
+        }
+        let store = self.stores[self.store_head as usize % SLOTS];
+        let [first, last] = store.lines;
+        let private = &mut self.common.private;
+        if !self.store_half && private.data(first, true, store.kernel, now) == Access::NoRegister {
+            self.store_blocked = true;
+            return false;
+        }
+        if last != first {
+            self.store_half = true;
+            if private.data(last, true, store.kernel, now) == Access::NoRegister {
+                self.store_blocked = true;
+                return false;
+            }
+        }
+        self.store_half = false;
+        self.store_head += 1;
+        true
+    }
+
+    /// Starts a load or a store; a load without a miss register is put aside.
+    #[inline]
+    pub(super) fn issue_memory(&mut self, n: usize, now: Cycle) {
+        let Slot { op, forwarded, lines: [first, last], kernel, .. } = self.slots[n];
+        if op == Op::Store || forwarded {
+            self.start(n, now);
+            return;
+        }
+        // A load from two lines starts only if both can miss.
+        let blocked = first != last && self.common.private.data_misses.free(now) < 2;
+        let mut ready = now + self.common.private.l1d_latency();
+        if blocked || !self.read_line(n, first, kernel, now, &mut ready) {
+            self.slots[n].waits = Waits::Register;
+            self.blocked |= 1 << n;
+            return;
+        }
+        if last != first {
+            self.read_line(n, last, kernel, now, &mut ready);
+        }
+        self.common.count(Op::Load, kernel);
+        self.waiting_integer -= 1;
+        let hit = now + self.common.private.l1d_latency();
+        let slot = &mut self.slots[n];
+        if slot.answers == 0 {
+            slot.waits = if ready > hit { Waits::L2 } else { Waits::Unit };
+            self.calendar.add(ready, 1 << n);
+        }
+    }
+
+    /// Reads one line for slot `n`; false if no miss register was free.
+    #[inline]
+    fn read_line(
+        &mut self,
+        n: usize,
+        line: u64,
+        kernel: bool,
+        now: Cycle,
+        ready: &mut Cycle,
+    ) -> bool {
+        match self.common.private.data(line, false, kernel, now) {
+            Access::Hit => {}
+            Access::At(cycle) => *ready = (*ready).max(cycle),
+            Access::Outstanding(register) => {
+                let miss = self.common.private.data_misses.get(register);
+                if miss.waiters & 1 << n == 0 {
+                    miss.waiters |= 1 << n;
+                    self.slots[n].answers += 1;
+                }
+                self.slots[n].waits = Waits::Outstanding(register as u8);
+            }
+            Access::NoRegister => return false,
+        }
+        true
+    }
+
+    pub(super) fn enter_store(&mut self, uop: &Uop, kernel: bool) {
+        let (first, last, byte) = self.common.feed.data_lines();
+        self.stores[self.store_tail as usize % SLOTS] =
+            QueuedStore { lines: [first, last], kernel };
+        let end = byte + u64::from(uop.size) - 1;
+        for granule in (byte >> 3)..=(end >> 3) {
+            self.forwards[granule as usize % FORWARD_ENTRIES] =
+                Forward { granule, store: self.store_tail, sequence: self.tail };
+        }
+        self.store_tail += 1;
+    }
+
+    /// If a queued store writes what this load reads, the load takes it from there.
+    #[inline]
+    pub(super) fn forward(&mut self, byte: u64, bit: u128, slot: &mut Slot) {
+        let granule = byte >> 3;
+        let entry = self.forwards[granule as usize % FORWARD_ENTRIES];
+        if entry.granule != granule || entry.store < self.store_head {
+            return;
+        }
+        slot.forwarded = true;
+        let in_window = entry.sequence >= self.head;
+        let store_bit = self.bit(entry.sequence);
+        if in_window && self.done & store_bit == 0 {
+            let dependents = &mut self.slots[entry.sequence as usize % SLOTS].dependents;
+            slot.pending += u8::from(*dependents & bit == 0);
+            *dependents |= bit;
+        }
+    }
+}

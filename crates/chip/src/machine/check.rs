@@ -1,0 +1,319 @@
+//! From what is written to what is possible.
+
+use halfwink_engine::{Input, InputError};
+use halfwink_policy::gating::{Expectation, MapgParameters};
+use halfwink_power::Gating;
+use halfwink_units::{Clock, Cycle, Time, LINE_BYTES};
+use toml::Spanned;
+
+use super::file::{
+    CoreSection, ExpectationName, KindName, L1Section, MachineFile, MemorySection, PowerSection,
+};
+use super::{
+    BranchSpec, CoreKind, CoreSpec, Geometry, L1Spec, L2Spec, L3Spec, Latencies, Machine,
+    MemorySpec, PowerSpec, TokenSpec, Window, MAX_CORES, MAX_WINDOW,
+};
+
+pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputError> {
+    let check = Check { input };
+    if *file.schema.get_ref() != 1 {
+        return Err(check.fail(&file.schema, "this halfwink reads machine schema 1"));
+    }
+    let hz = check.positive(&file.chip.clock_ghz, "a clock")? * 1e9;
+    let clock = Clock::from_hz(hz.round() as u64)
+        .ok_or_else(|| check.fail(&file.chip.clock_ghz, "expected a clock below 1000 GHz"))?;
+    let memory = check.memory(&file.memory)?;
+    let machine = Machine {
+        description: file.description,
+        cores: check.within(&file.chip.cores, 1, MAX_CORES, "cores")?,
+        clock,
+        core: check.core(&file.core)?,
+        branch: BranchSpec {
+            predictor: file.branch.predictor,
+            indirect_entries: check.power_of_two(&file.branch.indirect_entries, "entries")?,
+            return_entries: check.within(&file.branch.return_entries, 1, 256, "entries")?,
+        },
+        l1i: check.l1(&file.l1i, 1)?,
+        // A load from two lines needs two at once.
+        l1d: check.l1(&file.l1d, 2)?,
+        l2: L2Spec {
+            geometry: check.geometry(&file.l2.size, &file.l2.ways)?,
+            latency: check.l2_latency(&file.l2.latency_ns, clock)?,
+        },
+        l3: L3Spec {
+            geometry: check.geometry(&file.l3.size, &file.l3.ways)?,
+            latency: check.time(&file.l3.latency_ns)?,
+            banks: check.power_of_two(&file.l3.banks, "banks")?,
+            occupancy: check.time(&file.l3.occupancy_ns)?,
+        },
+        memory,
+        tokens: TokenSpec {
+            l1: check.time(&file.tokens.l1_ns)?,
+            l2: check.time(&file.tokens.l2_ns)?,
+            l3: check.time(&file.tokens.l3_ns)?,
+            eta: check.time(&file.tokens.eta_ns)?,
+        },
+        mapg: MapgParameters {
+            t_llc: check.time(&file.mapg.t_llc_ns)?,
+            t_mem: check.time(&file.mapg.t_mem_ns)?,
+            expectation: match file.mapg.expectation {
+                ExpectationName::Memory => Expectation::Memory,
+                ExpectationName::MemoryAndDelta => Expectation::MemoryAndDelta,
+            },
+        },
+        gating: check.gating(&file.gating)?,
+        power: check.power(&file.power)?,
+    };
+    if machine.l3.latency == Time::ZERO {
+        return Err(check.fail(&file.l3.latency_ns, "a shared cache takes time; expected > 0 ns"));
+    }
+    if machine.tokens.eta > machine.memory.response {
+        let expected = "an estimate must not arrive after the data: expected at most response_ns";
+        return Err(check.fail(&file.tokens.eta_ns, expected));
+    }
+    Ok(machine)
+}
+
+/// Turns written values into possible ones.
+struct Check<'a> {
+    input: &'a Input,
+}
+
+impl Check<'_> {
+    fn fail<T>(&self, at: &Spanned<T>, message: impl Into<String>) -> InputError {
+        self.input.error_at(&at.span(), message)
+    }
+
+    fn within(
+        &self,
+        value: &Spanned<usize>,
+        min: usize,
+        max: usize,
+        what: &str,
+    ) -> Result<usize, InputError> {
+        let n = *value.get_ref();
+        if (min..=max).contains(&n) {
+            Ok(n)
+        } else {
+            Err(self.fail(value, format!("{n} {what}, expected {min} to {max}")))
+        }
+    }
+
+    fn power_of_two(&self, value: &Spanned<usize>, what: &str) -> Result<usize, InputError> {
+        let n = *value.get_ref();
+        if n.is_power_of_two() && n <= 1 << 20 {
+            Ok(n)
+        } else {
+            Err(self.fail(value, format!("{n} {what}, expected a power of two")))
+        }
+    }
+
+    fn positive(&self, value: &Spanned<f64>, what: &str) -> Result<f64, InputError> {
+        let n = *value.get_ref();
+        if n.is_finite() && n > 0.0 {
+            Ok(n)
+        } else {
+            Err(self.fail(value, format!("{what} of {n}, expected more than 0")))
+        }
+    }
+
+    /// A latency from nanoseconds; up to a second, so that no sum of them overflows.
+    fn time(&self, value: &Spanned<f64>) -> Result<Time, InputError> {
+        let ns = *value.get_ref();
+        if (0.0..=1e9).contains(&ns) {
+            Ok(Time::from_ns(ns))
+        } else {
+            Err(self.fail(value, format!("a time of {ns} ns, expected 0 to 1e9")))
+        }
+    }
+
+    fn geometry(
+        &self,
+        size: &Spanned<String>,
+        ways: &Spanned<usize>,
+    ) -> Result<Geometry, InputError> {
+        let text = size.get_ref();
+        let Some(bytes) = parse_size(text) else {
+            let expected = "expected a size such as \"32KB\" or \"8MB\"";
+            return Err(self.fail(size, format!("\"{text}\" is no size; {expected}")));
+        };
+        let ways_count = self.within(ways, 1, 64, "ways")?;
+        let way_bytes = bytes / ways_count as u64;
+        let sets = way_bytes / LINE_BYTES;
+        let whole = sets * LINE_BYTES * ways_count as u64 == bytes;
+        if !whole || !sets.is_power_of_two() || sets > 1 << 24 {
+            return Err(self.fail(
+                size,
+                format!(
+                    "an impossible cache: {text} in {ways_count} ways of {LINE_BYTES}-byte lines \
+                     is {:.4} sets, expected a power of two",
+                    bytes as f64 / (LINE_BYTES as f64 * ways_count as f64)
+                ),
+            ));
+        }
+        Ok(Geometry { sets: sets as usize, ways: ways_count })
+    }
+
+    fn l1(&self, section: &L1Section, least_mshrs: usize) -> Result<L1Spec, InputError> {
+        let latency = *section.latency_cycles.get_ref();
+        if !(1..=64).contains(&latency) {
+            let message = format!("a latency of {latency} cycles, expected 1 to 64");
+            return Err(self.fail(&section.latency_cycles, message));
+        }
+        Ok(L1Spec {
+            geometry: self.geometry(&section.size, &section.ways)?,
+            latency,
+            mshrs: self.within(&section.mshrs, least_mshrs, 64, "miss registers")?,
+        })
+    }
+
+    fn l2_latency(&self, value: &Spanned<f64>, clock: Clock) -> Result<Cycle, InputError> {
+        let cycles = clock.cycles_covering(self.time(value)?);
+        if (1..=100).contains(&cycles) {
+            Ok(cycles)
+        } else {
+            Err(self.fail(value, format!("{cycles} cycles, expected 1 to 100")))
+        }
+    }
+
+    fn core(&self, section: &CoreSection) -> Result<CoreSpec, InputError> {
+        let queues = [
+            (&section.window, "window", MAX_WINDOW),
+            (&section.integer_queue, "integer_queue", MAX_WINDOW),
+            (&section.fp_queue, "fp_queue", MAX_WINDOW),
+            (&section.load_queue, "load_queue", MAX_WINDOW),
+        ];
+        let kind = match section.kind.get_ref() {
+            KindName::InOrder => {
+                for (value, name, _) in queues {
+                    if let Some(value) = value {
+                        let message = format!("`{name}` is for out-of-order cores only");
+                        return Err(self.fail(value, message));
+                    }
+                }
+                CoreKind::InOrder
+            }
+            KindName::OutOfOrder => {
+                let mut sizes = [0; 4];
+                for (size, (value, name, max)) in sizes.iter_mut().zip(queues) {
+                    let Some(value) = value else {
+                        let message = format!("an out-of-order core needs `{name}`");
+                        return Err(self.fail(&section.kind, message));
+                    };
+                    *size = self.within(value, 1, max, "entries")?;
+                }
+                let [reorder, integer, fp, loads] = sizes;
+                CoreKind::OutOfOrder(Window { reorder, integer, fp, loads })
+            }
+        };
+        let units = *section.units.get_ref();
+        if [units.alu, units.multiply, units.fp, units.memory].contains(&0) {
+            return Err(self.fail(&section.units, "every unit must start at least 1 a cycle"));
+        }
+        let latency = *section.latency_cycles.get_ref();
+        let Latencies { alu, multiply, divide, vector, fp_add, fp_multiply, fp_divide } = latency;
+        let all = [alu, multiply, divide, vector, fp_add, fp_multiply, fp_divide];
+        let all = all.into_iter().chain([section.atomic_cycles, section.syscall_cycles]);
+        if all.chain([section.refill_cycles]).any(|n| !(1..=200).contains(&n)) {
+            return Err(self.fail(&section.latency_cycles, "latencies must be 1 to 200 cycles"));
+        }
+        Ok(CoreSpec {
+            kind,
+            width: self.within(&section.width, 1, 16, "micro-operations a cycle")?,
+            store_queue: self.within(&section.store_queue, 1, MAX_WINDOW, "entries")?,
+            refill: section.refill_cycles,
+            syscall: section.syscall_cycles,
+            atomic: section.atomic_cycles,
+            units,
+            latency,
+        })
+    }
+
+    fn memory(&self, section: &MemorySection) -> Result<MemorySpec, InputError> {
+        let row = *section.row_bytes.get_ref();
+        if !row.is_power_of_two() || row < LINE_BYTES {
+            let message = format!("a row of {row} bytes, expected a power of two from 64");
+            return Err(self.fail(&section.row_bytes, message));
+        }
+        Ok(MemorySpec {
+            channels: self.power_of_two(&section.channels, "channels")?,
+            ranks: self.power_of_two(&section.ranks, "ranks")?,
+            banks: self.power_of_two(&section.banks, "banks")?,
+            row_lines: row / LINE_BYTES,
+            t_rcd: self.time(&section.t_rcd_ns)?,
+            t_rp: self.time(&section.t_rp_ns)?,
+            t_cl: self.time(&section.t_cl_ns)?,
+            t_ras: self.time(&section.t_ras_ns)?,
+            t_wr: self.time(&section.t_wr_ns)?,
+            t_rtp: self.time(&section.t_rtp_ns)?,
+            burst: self.time(&section.burst_ns)?,
+            request: self.time(&section.request_ns)?,
+            response: self.time(&section.response_ns)?,
+        })
+    }
+
+    fn gating(&self, section: &Spanned<Gating>) -> Result<Gating, InputError> {
+        let gating = section.get_ref();
+        let shares = [gating.leakage_reduction, gating.retention_overhead];
+        if shares.iter().any(|share| !(0.0..=1.0).contains(share)) || shares[0] == 0.0 {
+            return Err(self.fail(section, "gating shares must be 0 to 1, the reduction above 0"));
+        }
+        let ranges = [gating.wake_up_ns, gating.wake_up_energy_pj];
+        if ranges.iter().any(|n| !(0.0..=1e12).contains(n)) {
+            return Err(self.fail(section, "gating times and energies must not be negative"));
+        }
+        if gating.entry_cycles + gating.control_cycles + gating.refill_cycles > 100_000 {
+            return Err(self.fail(section, "gating sequences must stay below 100000 cycles"));
+        }
+        Ok(gating.clone())
+    }
+
+    fn power(&self, section: &PowerSection) -> Result<PowerSpec, InputError> {
+        let core = section.core.get_ref();
+        let event = &core.event_pj;
+        let numbers = [
+            core.leakage_w,
+            core.clock_w,
+            core.stalled_clock_w,
+            event.uop,
+            event.alu,
+            event.multiply,
+            event.fp,
+            event.l1i_access,
+            event.l1d_access,
+            event.l2_access,
+            event.mispredict,
+        ];
+        let bad = |n: &f64| !(0.0..=1e9).contains(n);
+        if numbers.iter().any(bad) || core.leakage_w == 0.0 {
+            let message = "core power and energies must be 0 to 1e9, the leakage above 0";
+            return Err(self.fail(&section.core, message));
+        }
+        let l3 = section.l3.get_ref();
+        if [l3.leakage_w, l3.access_pj].iter().any(bad) {
+            return Err(self.fail(&section.l3, "power and energies must be 0 to 1e9"));
+        }
+        let dram = section.memory.get_ref();
+        let dram_numbers =
+            [dram.background_w_per_rank, dram.activate_pj, dram.read_pj, dram.write_pj];
+        if dram_numbers.iter().any(bad) {
+            return Err(self.fail(&section.memory, "power and energies must be 0 to 1e9"));
+        }
+        Ok(PowerSpec { core: core.clone(), l3: l3.clone(), memory: dram.clone() })
+    }
+}
+
+/// Bytes of a size such as `32KB`; K, M and G are powers of 1024.
+fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let factor = match text[digits..].trim() {
+        "B" => 1,
+        "KB" | "KiB" => 1 << 10,
+        "MB" | "MiB" => 1 << 20,
+        "GB" | "GiB" => 1 << 30,
+        _ => return None,
+    };
+    number.checked_mul(factor).filter(|&n| n > 0)
+}

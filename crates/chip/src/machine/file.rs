@@ -1,0 +1,143 @@
+//! A machine description as it is written.
+
+use halfwink_power::{CachePower, CorePower, DramPower, Gating};
+use halfwink_units::Cycle;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{Latencies, PredictorKind, Units};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MachineFile {
+    pub(super) schema: Spanned<u32>,
+    pub(super) description: String,
+    pub(super) chip: ChipSection,
+    pub(super) core: CoreSection,
+    pub(super) branch: BranchSection,
+    pub(super) l1i: L1Section,
+    pub(super) l1d: L1Section,
+    pub(super) l2: L2Section,
+    pub(super) l3: L3Section,
+    pub(super) memory: MemorySection,
+    pub(super) tokens: TokenSection,
+    pub(super) gating: Spanned<Gating>,
+    pub(super) mapg: MapgSection,
+    pub(super) power: PowerSection,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ChipSection {
+    pub(super) cores: Spanned<usize>,
+    pub(super) clock_ghz: Spanned<f64>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum KindName {
+    InOrder,
+    OutOfOrder,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CoreSection {
+    pub(super) kind: Spanned<KindName>,
+    pub(super) width: Spanned<usize>,
+    pub(super) window: Option<Spanned<usize>>,
+    pub(super) integer_queue: Option<Spanned<usize>>,
+    pub(super) fp_queue: Option<Spanned<usize>>,
+    pub(super) load_queue: Option<Spanned<usize>>,
+    pub(super) store_queue: Spanned<usize>,
+    pub(super) refill_cycles: Cycle,
+    pub(super) syscall_cycles: Cycle,
+    pub(super) atomic_cycles: Cycle,
+    pub(super) units: Spanned<Units>,
+    pub(super) latency_cycles: Spanned<Latencies>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BranchSection {
+    pub(super) predictor: PredictorKind,
+    pub(super) indirect_entries: Spanned<usize>,
+    pub(super) return_entries: Spanned<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct L1Section {
+    pub(super) size: Spanned<String>,
+    pub(super) ways: Spanned<usize>,
+    pub(super) latency_cycles: Spanned<Cycle>,
+    pub(super) mshrs: Spanned<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct L2Section {
+    pub(super) size: Spanned<String>,
+    pub(super) ways: Spanned<usize>,
+    pub(super) latency_ns: Spanned<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct L3Section {
+    pub(super) size: Spanned<String>,
+    pub(super) ways: Spanned<usize>,
+    pub(super) latency_ns: Spanned<f64>,
+    pub(super) banks: Spanned<usize>,
+    pub(super) occupancy_ns: Spanned<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MemorySection {
+    pub(super) channels: Spanned<usize>,
+    pub(super) ranks: Spanned<usize>,
+    pub(super) banks: Spanned<usize>,
+    pub(super) row_bytes: Spanned<u64>,
+    pub(super) t_rcd_ns: Spanned<f64>,
+    pub(super) t_rp_ns: Spanned<f64>,
+    pub(super) t_cl_ns: Spanned<f64>,
+    pub(super) t_ras_ns: Spanned<f64>,
+    pub(super) t_wr_ns: Spanned<f64>,
+    pub(super) t_rtp_ns: Spanned<f64>,
+    pub(super) burst_ns: Spanned<f64>,
+    pub(super) request_ns: Spanned<f64>,
+    pub(super) response_ns: Spanned<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TokenSection {
+    pub(super) l1_ns: Spanned<f64>,
+    pub(super) l2_ns: Spanned<f64>,
+    pub(super) l3_ns: Spanned<f64>,
+    pub(super) eta_ns: Spanned<f64>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ExpectationName {
+    Memory,
+    MemoryAndDelta,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MapgSection {
+    pub(super) t_llc_ns: Spanned<f64>,
+    pub(super) t_mem_ns: Spanned<f64>,
+    pub(super) expectation: ExpectationName,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PowerSection {
+    pub(super) core: Spanned<CorePower>,
+    pub(super) l3: Spanned<CachePower>,
+    pub(super) memory: Spanned<DramPower>,
+}

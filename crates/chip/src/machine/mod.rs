@@ -1,0 +1,320 @@
+//! Machine descriptions: what a chip is made of.
+//!
+//! [`Machine::parse`] turns a TOML file into values that are known to be possible; everything
+//! behind it can rely on them.
+
+mod check;
+mod file;
+#[cfg(test)]
+mod tests;
+
+use halfwink_engine::{Input, InputError};
+use halfwink_policy::gating::{Costs, MapgParameters};
+use halfwink_power::{CachePower, CorePower, DramPower, Gating};
+use halfwink_units::{Clock, Cycle, Time, LINE_BYTES};
+use serde::Deserialize;
+
+/// A chip that can be simulated.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// What it is, in one line.
+    pub description: String,
+    /// Number of cores, all alike (1..=64).
+    pub cores: usize,
+    /// Clock of the cores.
+    pub clock: Clock,
+    /// The cores' pipelines.
+    pub core: CoreSpec,
+    /// Branch prediction.
+    pub branch: BranchSpec,
+    /// Instruction cache of each core.
+    pub l1i: L1Spec,
+    /// Data cache of each core.
+    pub l1d: L1Spec,
+    /// Private second-level cache of each core.
+    pub l2: L2Spec,
+    /// Cache shared by all cores.
+    pub l3: L3Spec,
+    /// Memory behind it.
+    pub memory: MemorySpec,
+    /// Delays of tokens on their way to the core.
+    pub tokens: TokenSpec,
+    /// What gating a core takes.
+    pub gating: Gating,
+    /// Parameters of the counter-based gating controller.
+    pub mapg: MapgParameters,
+    /// Power of all parts.
+    pub power: PowerSpec,
+}
+
+/// How a core executes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoreSpec {
+    /// In program order, or as operands become ready.
+    pub kind: CoreKind,
+    /// Micro-operations fetched, dispatched, issued, committed per cycle.
+    pub width: usize,
+    /// Stores that have not written the data cache.
+    pub store_queue: usize,
+    /// Cycles from the resolution of a mispredicted branch to the first new dispatch.
+    pub refill: Cycle,
+    /// Cycles of a kernel entry or exit beyond drain and refill.
+    pub syscall: Cycle,
+    /// Cycles of an atomic operation.
+    pub atomic: Cycle,
+    /// Units by number of starts per cycle.
+    pub units: Units,
+    /// Cycles by kind of operation.
+    pub latency: Latencies,
+}
+
+/// The two kinds of pipelines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CoreKind {
+    /// Issues in program order, waits when an operand is not there.
+    InOrder,
+    /// Issues from a window.
+    OutOfOrder(Window),
+}
+
+/// Sizes of an out-of-order core's queues, in micro-operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Reorder buffer (at most [`MAX_WINDOW`]).
+    pub reorder: usize,
+    /// Waiting integer, memory and branch operations.
+    pub integer: usize,
+    /// Waiting floating-point operations.
+    pub fp: usize,
+    /// Loads in flight.
+    pub loads: usize,
+}
+
+/// Largest reorder buffer.
+pub const MAX_WINDOW: usize = 128;
+/// Most cores of a chip.
+pub const MAX_CORES: usize = 64;
+
+/// Micro-operations that may start in a cycle, by unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Units {
+    /// Integer and branch.
+    pub alu: usize,
+    /// Multiplication and division.
+    pub multiply: usize,
+    /// Floating point and vectors.
+    pub fp: usize,
+    /// Data cache ports.
+    pub memory: usize,
+}
+
+/// Cycles from issue to result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Latencies {
+    /// Integer.
+    pub alu: Cycle,
+    /// Integer multiplication.
+    pub multiply: Cycle,
+    /// Integer division; occupies its unit.
+    pub divide: Cycle,
+    /// Vector integer.
+    pub vector: Cycle,
+    /// Floating-point addition.
+    pub fp_add: Cycle,
+    /// Floating-point multiplication.
+    pub fp_multiply: Cycle,
+    /// Floating-point division; occupies its unit.
+    pub fp_divide: Cycle,
+}
+
+/// Branch prediction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BranchSpec {
+    /// Direction predictor.
+    pub predictor: PredictorKind,
+    /// Entries of the indirect target table (a power of two).
+    pub indirect_entries: usize,
+    /// Depth of the return address stack.
+    pub return_entries: usize,
+}
+
+/// Direction predictors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PredictorKind {
+    /// Never wrong, for studies that exclude branches.
+    Perfect,
+    /// 2048 two-bit counters.
+    Bimodal,
+    /// The Alpha 21264's local and global predictors with a chooser.
+    Tournament,
+}
+
+/// Shape of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Sets (a power of two).
+    pub sets: usize,
+    /// Lines per set.
+    pub ways: usize,
+}
+
+impl Geometry {
+    /// Capacity in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        (self.sets * self.ways) as u64 * LINE_BYTES
+    }
+}
+
+/// A first-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct L1Spec {
+    /// Its shape.
+    pub geometry: Geometry,
+    /// Cycles from access to data.
+    pub latency: Cycle,
+    /// Outstanding misses.
+    pub mshrs: usize,
+}
+
+/// A private second-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct L2Spec {
+    /// Its shape.
+    pub geometry: Geometry,
+    /// Cycles it adds to an access.
+    pub latency: Cycle,
+}
+
+/// The shared third-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct L3Spec {
+    /// Its shape.
+    pub geometry: Geometry,
+    /// Time it adds to an access.
+    pub latency: Time,
+    /// Independent banks (a power of two).
+    pub banks: usize,
+    /// A bank starts an access this often.
+    pub occupancy: Time,
+}
+
+/// Memory: channels of ranks of banks with row buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemorySpec {
+    /// Channels (a power of two).
+    pub channels: usize,
+    /// Ranks per channel (a power of two).
+    pub ranks: usize,
+    /// Banks per rank (a power of two).
+    pub banks: usize,
+    /// Lines per row (a power of two).
+    pub row_lines: u64,
+    /// Row to column delay.
+    pub t_rcd: Time,
+    /// Precharge.
+    pub t_rp: Time,
+    /// Column command to data.
+    pub t_cl: Time,
+    /// Activate to precharge.
+    pub t_ras: Time,
+    /// End of write data to precharge.
+    pub t_wr: Time,
+    /// Read command to precharge.
+    pub t_rtp: Time,
+    /// A line on the channel.
+    pub burst: Time,
+    /// Miss in the shared cache to the controller.
+    pub request: Time,
+    /// Data at the controller to the core.
+    pub response: Time,
+}
+
+/// Delays from an access to the arrival of tokens at the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenSpec {
+    /// Missed in the first level.
+    pub l1: Time,
+    /// Missed in the second level.
+    pub l2: Time,
+    /// Missed in the third level.
+    pub l3: Time,
+    /// From the memory controller, from the time it schedules the access.
+    pub eta: Time,
+}
+
+/// Power of all parts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PowerSpec {
+    /// A core with its private caches.
+    pub core: CorePower,
+    /// The shared cache.
+    pub l3: CachePower,
+    /// A memory channel.
+    pub memory: DramPower,
+}
+
+impl Machine {
+    /// Reads a machine description.
+    ///
+    /// # Errors
+    /// The first thing that is unknown, missing or impossible, with file and line.
+    pub fn parse(input: &Input) -> Result<Machine, InputError> {
+        check::build(input, input.parse()?)
+    }
+
+    /// The same machine with another number of cores (1..=[`MAX_CORES`]).
+    #[must_use]
+    pub fn with_cores(mut self, cores: usize) -> Machine {
+        self.cores = cores.clamp(1, MAX_CORES);
+        self
+    }
+
+    /// From the order to wake until the pipeline is refilled, after the supply is stable.
+    #[must_use]
+    pub fn restore(&self) -> Time {
+        self.clock.time_of(self.gating.control_cycles + self.gating.refill_cycles)
+    }
+
+    /// What a round trip to the gated state costs one of its cores.
+    #[must_use]
+    pub fn gating_costs(&self) -> Costs {
+        Costs {
+            entry: self.clock.time_of(self.gating.entry_cycles),
+            break_even: self.gating.break_even(self.power.core.leakage_w),
+            wake_up: Time::from_ns(self.gating.wake_up_ns),
+            restore: self.restore(),
+        }
+    }
+
+    /// Outstanding accesses that a core can have: its miss registers together.
+    #[must_use]
+    pub fn token_entries(&self) -> usize {
+        self.l1i.mshrs + self.l1d.mshrs
+    }
+
+    /// Named quantities that follow from the description, for targets in closed form.
+    #[must_use]
+    pub fn facts(&self) -> Vec<(&'static str, f64)> {
+        let costs = self.gating_costs();
+        vec![
+            ("gating.break_even_ns", costs.break_even.as_ns()),
+            ("gating.wake_up_ns", costs.wake_up.as_ns()),
+            ("gating.restore_ns", costs.restore.as_ns()),
+            (
+                "gating.restore_cycles",
+                (self.gating.control_cycles + self.gating.refill_cycles) as f64,
+            ),
+            ("tap.entries", self.token_entries() as f64),
+            // One valid bit, the physical address, and the bound in steps of 100 ps (Sec 2.3.4).
+            ("tap.entry_bits", f64::from(1 + 64 + COUNTER_BITS)),
+            ("mapg.bits", f64::from(2 * COUNTER_BITS)),
+        ]
+    }
+}
+
+/// Width of the delay registers: 100 ps steps up to 3.28 us (Strong 2013, Sec 2.3.3).
+const COUNTER_BITS: u32 = 15;

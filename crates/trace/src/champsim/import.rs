@@ -1,0 +1,233 @@
+//! From ChampSim records to a trace.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+
+use halfwink_units::{PhysAddr, VirtAddr};
+
+use super::{Compression, Record, FLAGS, INSTRUCTION_POINTER, RECORD_BYTES, STACK_POINTER};
+use crate::error::{Problem, TraceError};
+use crate::format::{BlockDef, Code, CodeForm, Header, RawAccess, Summary, TraceWriter};
+use crate::program::BlockId;
+use crate::record::{Branch, Instr, Kind, RegSet};
+use crate::source::Address;
+
+/// Longest block made on import.
+const MAX_BLOCK: usize = 64;
+
+/// What to do with the records.
+#[derive(Clone, Debug)]
+pub struct ImportOptions {
+    /// Name of the workload.
+    pub workload: String,
+    /// What to say of where it comes from.
+    pub origin: String,
+    /// Records to read at most.
+    pub limit: Option<u64>,
+    /// zstd level.
+    pub level: i32,
+}
+
+/// Reads ChampSim records from `input` and writes a halfwink trace to `out`.
+///
+/// # Errors
+/// If the records end in the middle of one, cannot be decompressed, or if there are none.
+pub fn import_champsim<W: Write>(
+    input: impl Read,
+    compression: Compression,
+    options: &ImportOptions,
+    out: W,
+) -> Result<(Summary, W), TraceError> {
+    let mut header = Header::new(&options.workload, &options.origin, CodeForm::Decoded);
+    header.notes.push(
+        "imported from ChampSim records: user instructions only, physical addresses are the \
+         virtual ones, all accesses are 8 bytes, functional units are guessed"
+            .to_owned(),
+    );
+    let io = |e| TraceError::at(0, Problem::Io(e));
+    let mut importer = Importer {
+        writer: TraceWriter::create(out, &header, options.level).map_err(io)?,
+        registers: Registers::default(),
+        blocks: HashMap::new(),
+        pending: Vec::new(),
+    };
+    let mut records = Records { input: compression.reader(input), at: 0 };
+    let limit = options.limit.unwrap_or(u64::MAX);
+    let mut current = records.next()?;
+    while let Some(record) = current.filter(|_| records.count() <= limit) {
+        let next = records.next()?;
+        importer.push(record, next.map(|r| r.ip)).map_err(io)?;
+        current = next;
+    }
+    importer.end_block(None).map_err(io)?;
+    if importer.writer.totals().instructions == 0 {
+        return Err(TraceError::at(0, Problem::NoInstructions));
+    }
+    importer.writer.finish().map_err(io)
+}
+
+struct Records<'a> {
+    input: Box<dyn Read + 'a>,
+    at: u64,
+}
+
+impl Records<'_> {
+    fn count(&self) -> u64 {
+        self.at / RECORD_BYTES as u64
+    }
+
+    fn next(&mut self) -> Result<Option<Record>, TraceError> {
+        let mut bytes = [0; RECORD_BYTES];
+        let mut filled = 0;
+        while filled < RECORD_BYTES {
+            match self.input.read(&mut bytes[filled..]) {
+                Ok(0) if filled == 0 => return Ok(None),
+                Ok(0) => {
+                    let why = format!(
+                        "the records end in the middle of one: {filled} of {RECORD_BYTES} bytes; \
+                         is this a ChampSim trace?"
+                    );
+                    return Err(TraceError::at(self.at, Problem::Import(why)));
+                }
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    let why = format!("the records do not decompress ({e})");
+                    return Err(TraceError::at(self.at, Problem::Import(why)));
+                }
+            }
+        }
+        self.at += RECORD_BYTES as u64;
+        Ok(Some(Record::parse(&bytes)))
+    }
+}
+
+/// Gives ChampSim's register numbers, which mean nothing in particular, a place in a [`RegSet`].
+#[derive(Default)]
+struct Registers {
+    known: HashMap<u8, u32>,
+}
+
+impl Registers {
+    fn set(&mut self, numbers: &[u8]) -> RegSet {
+        let bit = |n: u8| self.bit(n);
+        RegSet(numbers.iter().filter(|&&n| n != 0).copied().map(bit).fold(0, |set, b| set | b))
+    }
+
+    fn bit(&mut self, number: u8) -> u64 {
+        match number {
+            STACK_POINTER => RegSet::STACK_POINTER.0,
+            FLAGS => RegSet::FLAGS.0,
+            INSTRUCTION_POINTER => 0,
+            _ => {
+                // General registers first, without the stack pointer; then vectors; then the rest
+                // share one.
+                let next = self.known.len() as u32;
+                let n = *self.known.entry(number).or_insert(match next {
+                    0..=3 => next,
+                    4..=14 => next + 1,
+                    15..=46 => next + 2,
+                    _ => 57,
+                });
+                1 << n
+            }
+        }
+    }
+}
+
+struct Importer<W: Write> {
+    writer: TraceWriter<W>,
+    registers: Registers,
+    blocks: HashMap<Vec<u8>, BlockId>,
+    pending: Vec<(Record, u8)>,
+}
+
+impl<W: Write> Importer<W> {
+    fn push(&mut self, record: Record, next_ip: Option<u64>) -> io::Result<()> {
+        let distance = next_ip.map_or(0, |next| next.wrapping_sub(record.ip));
+        let sequential = (1..=15).contains(&distance);
+        let len = if sequential { distance as u8 } else { 4 };
+        self.pending.push((record, len));
+        if record.is_branch || !sequential || self.pending.len() == MAX_BLOCK {
+            self.end_block(next_ip)?;
+        }
+        Ok(())
+    }
+
+    fn end_block(&mut self, _next_ip: Option<u64>) -> io::Result<()> {
+        let Some(&(first, _)) = self.pending.first() else { return Ok(()) };
+        let mut key = Vec::with_capacity(self.pending.len() * 16);
+        for (record, len) in &self.pending {
+            let bytes = record.bytes();
+            key.extend_from_slice(&bytes[..9]);
+            key.extend_from_slice(&bytes[10..16]);
+            key.push(*len);
+            // Kinds depend on whether there are loads and stores.
+            key.push(u8::from(record.loads != [0; 4]) | u8::from(record.stores != [0; 2]) << 1);
+        }
+        let block = match self.blocks.get(&key) {
+            Some(&block) => block,
+            None => {
+                let instrs = self.instrs();
+                let block = self.writer.define_block(&BlockDef {
+                    pc: VirtAddr(first.ip),
+                    phys: PhysAddr(first.ip),
+                    phys_next_page: PhysAddr((first.ip | 0xfff).wrapping_add(1)),
+                    kernel: false,
+                    code: Code::Decoded(&instrs),
+                })?;
+                self.blocks.insert(key, block);
+                block
+            }
+        };
+        let mut accesses = Vec::new();
+        for (n, (record, _)) in self.pending.iter().enumerate() {
+            let loads = record.loads.iter().map(|&a| (a, false));
+            let stores = record.stores.iter().map(|&a| (a, true));
+            for (at, write) in loads.chain(stores).filter(|&(a, _)| a != 0) {
+                let address = Address { virt: VirtAddr(at), phys: PhysAddr(at) };
+                accesses.push(RawAccess { instr: n as u16, size: 8, write, address });
+            }
+        }
+        let executed = self.pending.len() as u16;
+        self.pending.clear();
+        self.writer.run(block, executed, &accesses)
+    }
+
+    fn instrs(&mut self) -> Vec<Instr> {
+        let mut offset = 0u16;
+        let mut instrs = Vec::with_capacity(self.pending.len());
+        for (record, len) in &self.pending {
+            let reads = self.registers.set(&record.sources);
+            let writes = self.registers.set(&record.results);
+            let loads = record.loads != [0; 4];
+            let stores = record.stores != [0; 2];
+            let kind = match record.branch() {
+                Branch::None if loads != stores => Kind::Move,
+                Branch::None => Kind::IntAlu,
+                _ => Kind::Branch,
+            };
+            // Which sources form the address is not told: the first ones of a load, all but the
+            // last of a store.
+            let address = if loads {
+                reads.without(RegSet::FLAGS)
+            } else if stores {
+                let last = record.sources.iter().rev().find(|&&r| r != 0).copied();
+                let value = self.registers.set(&last.into_iter().collect::<Vec<_>>());
+                reads.without(RegSet::FLAGS).without(value)
+            } else {
+                RegSet::EMPTY
+            };
+            instrs.push(Instr {
+                reads,
+                writes,
+                address,
+                kind,
+                branch: record.branch(),
+                ..Instr::nop(offset, *len)
+            });
+            offset = offset.saturating_add(u16::from(*len));
+        }
+        instrs
+    }
+}

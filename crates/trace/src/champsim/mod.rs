@@ -1,0 +1,235 @@
+//! ChampSim traces: 64-byte records, raw or compressed, in and out.
+//!
+//! ```text
+//! ip u64 | is_branch u8 | taken u8 | results u8 x 2 | sources u8 x 4 | stores u64 x 2
+//! | loads u64 x 4
+//! ```
+//!
+//! They hold one address space and no privilege, sizes, kinds or physical addresses. On import,
+//! sizes are 8 bytes and physical addresses are the virtual ones; on export, what does not fit is
+//! left out and the user is told how much.
+
+mod export;
+mod import;
+
+pub use export::{export_champsim, ExportOptions};
+pub use import::{import_champsim, ImportOptions};
+
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use crate::record::Branch;
+
+/// Size of a record.
+pub const RECORD_BYTES: usize = 64;
+/// Registers with a meaning in ChampSim's rules for branches.
+const STACK_POINTER: u8 = 6;
+const FLAGS: u8 = 25;
+const INSTRUCTION_POINTER: u8 = 26;
+/// How a file of records is compressed, by the end of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    Raw,
+    /// `.xz`
+    Xz,
+    /// `.gz`
+    Gzip,
+    /// `.bz2`
+    Bzip2,
+}
+
+impl Compression {
+    /// From the end of a file name.
+    #[must_use]
+    pub fn of(path: &Path) -> Compression {
+        match path.extension().and_then(|e| e.to_str()) {
+            Some("xz") => Compression::Xz,
+            Some("gz") => Compression::Gzip,
+            Some("bz2") => Compression::Bzip2,
+            _ => Compression::Raw,
+        }
+    }
+
+    fn reader<'a>(self, file: impl Read + 'a) -> Box<dyn Read + 'a> {
+        match self {
+            Compression::Raw => Box::new(BufReader::new(file)),
+            Compression::Xz => Box::new(liblzma::read::XzDecoder::new(file)),
+            Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(file)),
+            Compression::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(file)),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) ip: u64,
+    pub(super) is_branch: bool,
+    pub(super) taken: bool,
+    pub(super) results: [u8; 2],
+    pub(super) sources: [u8; 4],
+    pub(super) stores: [u64; 2],
+    pub(super) loads: [u64; 4],
+}
+
+impl Record {
+    pub(super) fn parse(bytes: &[u8; RECORD_BYTES]) -> Record {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        Record {
+            ip: word(0),
+            is_branch: bytes[8] != 0,
+            taken: bytes[9] != 0,
+            results: [bytes[10], bytes[11]],
+            sources: [bytes[12], bytes[13], bytes[14], bytes[15]],
+            stores: [word(16), word(24)],
+            loads: [word(32), word(40), word(48), word(56)],
+        }
+    }
+
+    pub(super) fn bytes(&self) -> [u8; RECORD_BYTES] {
+        let mut out = [0; RECORD_BYTES];
+        out[..8].copy_from_slice(&self.ip.to_le_bytes());
+        out[8] = self.is_branch.into();
+        out[9] = self.taken.into();
+        out[10..12].copy_from_slice(&self.results);
+        out[12..16].copy_from_slice(&self.sources);
+        let words = self.stores.iter().chain(&self.loads);
+        for (place, word) in out[16..].chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        out
+    }
+
+    /// ChampSim's own rules, which look at the special registers only.
+    pub(super) fn branch(&self) -> Branch {
+        if !self.is_branch {
+            return Branch::None;
+        }
+        let reads = |r| self.sources.contains(&r);
+        let special = [0, STACK_POINTER, FLAGS, INSTRUCTION_POINTER];
+        let reads_other = self.sources.iter().any(|r| !special.contains(r));
+        let writes_sp = self.results.contains(&STACK_POINTER);
+        match (reads(STACK_POINTER) && writes_sp, reads(FLAGS), reads_other) {
+            (true, _, true) => Branch::IndirectCall,
+            (true, _, false) if reads(INSTRUCTION_POINTER) => Branch::Call,
+            (true, _, false) => Branch::Return,
+            (false, true, _) => Branch::Conditional,
+            (false, false, true) => Branch::IndirectJump,
+            (false, false, false) => Branch::Jump,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::TraceError;
+    use crate::format::{BlockDef, Code, CodeForm, Header, TraceFile, TraceWriter};
+    use crate::program::BlockId;
+    use crate::source::{Item, Source};
+    use crate::synthetic::{Kernel, Synthetic};
+
+    fn import(bytes: &[u8], compression: Compression) -> Result<TraceFile, TraceError> {
+        let options = ImportOptions {
+            workload: "test".into(),
+            origin: "a test".into(),
+            limit: None,
+            level: 3,
+        };
+        let (_, out) = import_champsim(bytes, compression, &options, Vec::new())?;
+        TraceFile::from_bytes(out)
+    }
+
+    /// A trace of a synthetic loop.
+    fn recorded() -> TraceFile {
+        let header = Header::new("mixed", "a test", CodeForm::Decoded);
+        let mut writer = TraceWriter::create(Vec::new(), &header, 1).unwrap();
+        let spec = Synthetic {
+            kernel: Kernel::Mixed,
+            footprint: 1 << 16,
+            instructions: 20_000,
+            seed: 3,
+            duty: None,
+        };
+        let mut source = spec.source();
+        let program = std::sync::Arc::clone(source.program());
+        let blocks: Vec<BlockId> = program
+            .blocks
+            .iter()
+            .map(|b| {
+                let code = Code::Decoded(program.instrs_of(b));
+                let (pc, phys, phys_next_page) = (b.pc, b.phys, b.phys_next_page);
+                let def = BlockDef { pc, phys, phys_next_page, kernel: false, code };
+                writer.define_block(&def).unwrap()
+            })
+            .collect();
+        while let Item::Run(id) = source.next_item().unwrap() {
+            let template = program.template(id);
+            let block = blocks[template.block.0 as usize];
+            let sites = program.sites_of(template);
+            writer.run_as(block, template.executed, sites, source.addresses()).unwrap();
+        }
+        TraceFile::from_bytes(writer.finish().unwrap().1).unwrap()
+    }
+
+    fn everything(file: &TraceFile) -> Vec<(u64, Branch, Vec<u64>)> {
+        let mut stream = file.stream();
+        let program = std::sync::Arc::clone(stream.program());
+        let mut out = Vec::new();
+        loop {
+            match stream.next_item().unwrap() {
+                Item::End => return out,
+                Item::Event(_) => {}
+                Item::Run(id) => {
+                    let template = program.template(id);
+                    let block = program.block(template.block);
+                    let sites = program.sites_of(template);
+                    for (n, instr) in program.instrs_of(block).iter().enumerate() {
+                        let own = sites.iter().zip(stream.addresses());
+                        let own = own.filter(|(s, _)| usize::from(s.instr) == n);
+                        let at = own.map(|(_, a)| a.virt.0).collect();
+                        out.push((block.pc.0 + u64::from(instr.offset), instr.branch, at));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn export_and_import_keep_instructions_branches_and_addresses() {
+        let file = recorded();
+        let all = ExportOptions { user: true, kernel: true, limit: None };
+        for compression in
+            [Compression::Raw, Compression::Xz, Compression::Gzip, Compression::Bzip2]
+        {
+            let mut bytes = Vec::new();
+            let done = export_champsim(&file, all, &mut bytes, compression).unwrap();
+            assert_eq!(done.records, file.footer().totals.instructions);
+            assert_eq!(done.accesses_left_out, 0);
+            let again = import(&bytes, compression).unwrap();
+            assert_eq!(everything(&again), everything(&file));
+        }
+    }
+
+    #[test]
+    fn limits_count_records() {
+        let file = recorded();
+        let some = ExportOptions { user: true, kernel: true, limit: Some(1001) };
+        let mut bytes = Vec::new();
+        export_champsim(&file, some, &mut bytes, Compression::Raw).unwrap();
+        assert_eq!(bytes.len(), 1001 * RECORD_BYTES);
+    }
+
+    #[test]
+    fn broken_records_are_one_line_with_the_offset() {
+        let error = import(&[0; 100], Compression::Raw).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "offset 64: the records end in the middle of one: 36 of 64 bytes; is this a ChampSim \
+             trace?"
+        );
+        assert!(import(&[], Compression::Raw).unwrap_err().to_string().contains("no instructions"));
+        let error = import(b"this is not gzip", Compression::Gzip).unwrap_err().to_string();
+        assert!(error.contains("do not decompress"), "{error}");
+    }
+}

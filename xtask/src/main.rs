@@ -1,0 +1,27 @@
+//! `cargo xtask CHECK`: the checks that are not tests of any one crate. They also run as tests.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let name = std::env::args().nth(1).unwrap_or_default();
+    let checks = xtask::checks();
+    let chosen: Vec<_> = checks.iter().filter(|(n, _)| name == "all" || *n == name).collect();
+    if chosen.is_empty() {
+        let names: Vec<&str> = checks.iter().map(|(n, _)| *n).collect();
+        eprintln!("usage: cargo xtask all|{}", names.join("|"));
+        return ExitCode::from(2);
+    }
+    let mut failed = false;
+    for (name, check) in chosen {
+        match check(&xtask::root()) {
+            Ok(found) => eprintln!("{name}: {found}"),
+            Err(problems) => {
+                failed = true;
+                for problem in problems {
+                    eprintln!("{name}: {problem}");
+                }
+            }
+        }
+    }
+    ExitCode::from(u8::from(failed))
+}

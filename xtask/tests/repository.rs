@@ -1,0 +1,24 @@
+//! The checks of the repository, as tests.
+
+#[test]
+fn no_import_runs_upwards() {
+    run("floors");
+}
+
+#[test]
+fn policies_import_nothing() {
+    run("wasm");
+}
+
+#[test]
+fn the_tree_is_tidy() {
+    run("tidy");
+}
+
+fn run(name: &str) {
+    let (_, check) = xtask::checks().into_iter().find(|(n, _)| *n == name).expect("a known check");
+    match check(&xtask::root()) {
+        Ok(found) => eprintln!("{found}"),
+        Err(problems) => panic!("{}", problems.join("\n")),
+    }
+}
