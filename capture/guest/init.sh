@@ -96,7 +96,8 @@ program)
         set -- $box sh /halfwink/workload.sh run
     fi
     say "warming up: $WARMUP runs before the recorded one"
-    /halfwink/load run --warmup "$WARMUP" -- "$@" || fail "the program failed"
+    # shellcheck disable=SC2086 # none or one
+    /halfwink/load run --warmup "$WARMUP" $OWN_START -- "$@" || fail "the program failed"
     ;;
 esac
 say "finished"

@@ -28,8 +28,16 @@ def test_programs_of_this_machine_are_copied(tmp_path: Path) -> None:
     script.write_text("#!/bin/sh\n")
     script.chmod(0o755)
     program = locate([str(script), "-x"], own_root=False)
+    assert not program.starts_itself
     assert program.command == ["/halfwink/own/work", "-x"]
     assert program.files == {"halfwink/own/work": script.resolve()}
+
+
+def test_programs_with_a_start_marker_start_the_recording(tmp_path: Path) -> None:
+    program = tmp_path / "work"
+    program.write_bytes(b"..\x0f\x1f\x80\x01HWT..")
+    program.chmod(0o755)
+    assert locate([str(program)], own_root=False).starts_itself
 
 
 def test_programs_of_the_guest_are_not() -> None:

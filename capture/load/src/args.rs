@@ -9,7 +9,7 @@ use crate::schedule::Gaps;
 pub const USAGE: &str = "\
 usage: halfwink-load PROTOCOL ADDRESS:PORT [--connections N] [--rate PER_SECOND [--constant]]
                      [--warmup N] [--requests N] [--seed N]
-       halfwink-load run [--warmup N] -- COMMAND [ARGUMENT...]
+       halfwink-load run [--warmup N] [--own-start] -- COMMAND [ARGUMENT...]
        halfwink-load mark start|stop
        halfwink-load split-cpu NUMBER
 PROTOCOL is http, http-close, memcached, redis or postgres";
@@ -59,6 +59,8 @@ pub enum Command {
     Run {
         /// Unrecorded runs.
         warmup: u64,
+        /// The program executes the start marker itself.
+        own_start: bool,
         /// Program and arguments.
         command: Vec<String>,
     },
@@ -129,15 +131,19 @@ fn parse_run(rest: &[String]) -> Result<Command, String> {
         Some(at) => (&rest[..at], &rest[at + 1..]),
         None => return Err("run: expected `--` and a command".to_owned()),
     };
-    let warmup = match options {
-        [] => 0,
-        [name, value] if name == "--warmup" => number_of(name, Some(value))?,
-        _ => return Err("run: expected --warmup N".to_owned()),
-    };
+    let (mut warmup, mut own_start) = (0, false);
+    let mut words = options.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--warmup" => warmup = number_of(word, words.next())?,
+            "--own-start" => own_start = true,
+            _ => return Err(format!("run: `{word}` is no option")),
+        }
+    }
     if command.is_empty() {
         return Err("run: expected a command".to_owned());
     }
-    Ok(Command::Run { warmup, command: command.to_vec() })
+    Ok(Command::Run { warmup, own_start, command: command.to_vec() })
 }
 
 fn number_of(name: &str, value: Option<&String>) -> Result<u64, String> {
@@ -169,7 +175,10 @@ mod tests {
     fn programs() {
         let run = parsed("run --warmup 2 -- gzip -k file");
         let command = ["gzip", "-k", "file"].map(str::to_owned).to_vec();
-        assert_eq!(run, Ok(Command::Run { warmup: 2, command }));
+        assert_eq!(run, Ok(Command::Run { warmup: 2, own_start: false, command }));
+        let run = parsed("run --own-start -- own");
+        let command = vec!["own".to_owned()];
+        assert_eq!(run, Ok(Command::Run { warmup: 0, own_start: true, command }));
         assert_eq!(parsed("mark stop"), Ok(Command::Mark(false)));
     }
 
@@ -183,6 +192,7 @@ mod tests {
             "http 192.0.2.1:80 --rate 0",
             "http 192.0.2.1:80 --rate",
             "run gzip",
+            "run --cold -- gzip",
             "run --",
             "mark",
         ] {

@@ -9,7 +9,7 @@ from pathlib import Path
 from . import host, paths
 
 _TARGET = "x86_64-unknown-linux-gnu"
-_COMMON = ["cargo", "build", "--quiet", "--release", "--locked"]
+_COMMON = ["cargo", "build", "--quiet", "--release"]
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ def _environment(plan: Plan) -> str:
     values |= plan.variables
     if plan.program is not None:
         values["COMMAND"] = shlex.join(plan.program.command)
+        values["OWN_START"] = "--own-start" if plan.program.starts_itself else ""
     return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from .errors import WrongUseError
 
 _ELF = b"\x7fELF"
+_START_MARKER = b"\x0f\x1f\x80\x01HWT"
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Program:
     """As it is started in the guest."""
     files: dict[str, Path] = field(default_factory=dict[str, Path])
     """Files to copy: where to, from where."""
+    starts_itself: bool = False
+    """It executes the start marker itself: recording must not begin before."""
 
 
 def locate(command: list[str], *, own_root: bool) -> Program:
@@ -43,10 +46,10 @@ def locate(command: list[str], *, own_root: bool) -> Program:
         raise WrongUseError(f"{command[0]}: not executable")
     place = f"halfwink/own/{path.name}"
     files = {place: path.resolve()}
-    with path.open("rb") as opened:
-        if opened.read(4) == _ELF:
-            files |= _libraries(path)
-    return Program([f"/{place}", *command[1:]], files)
+    content = path.read_bytes()
+    if content.startswith(_ELF):
+        files |= _libraries(path)
+    return Program([f"/{place}", *command[1:]], files, _START_MARKER in content)
 
 
 def _libraries(path: Path) -> dict[str, Path]:
