@@ -3,6 +3,8 @@
 
 use halfwink_units::Cycle;
 
+use crate::uop::{Unit, UNITS};
+
 /// What kept a core from retiring work in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -97,4 +99,15 @@ pub struct UnitCounts {
     pub fp: [u64; 2],
     /// Loads and stores.
     pub memory: [u64; 2],
+}
+
+impl UnitCounts {
+    /// Counts a run's micro-operations by unit.
+    #[inline]
+    pub(crate) fn add(&mut self, in_unit: &[u16; UNITS], mode: usize) {
+        self.alu[mode] += u64::from(in_unit[Unit::Alu as usize]);
+        self.multiply[mode] += u64::from(in_unit[Unit::Multiply as usize]);
+        self.fp[mode] += u64::from(in_unit[Unit::Fp as usize]);
+        self.memory[mode] += u64::from(in_unit[Unit::Memory as usize]);
+    }
 }

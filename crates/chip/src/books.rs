@@ -37,7 +37,7 @@ struct CoreEnergy {
 
 fn core_energies(core: &Core, event: &CoreEvents) -> Vec<CoreEnergy> {
     let common = core.common();
-    let (units, caches) = (&common.units, &common.private.counts);
+    let (units, caches) = (&common.feed.units, &common.private.counts);
     let entry = |name, counts, pj| CoreEnergy { name, counts, each: CoreEvents::energy(pj) };
     vec![
         entry("uops", common.feed.work.uops, event.uop),

@@ -282,7 +282,7 @@ fn result(core: Core) -> CoreResult {
         work: common.feed.work,
         caches: common.private.counts,
         branches: common.predictor.counts,
-        units: common.units,
+        units: common.feed.units,
         requests: core.requests.completed,
         latency: core.requests.latency,
         stalls: core.stalls,

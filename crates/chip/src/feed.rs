@@ -5,6 +5,7 @@ use std::sync::Arc;
 use halfwink_trace::{Address, Event, Item, Source, TraceError};
 use halfwink_units::LINE_SHIFT;
 
+use crate::account::UnitCounts;
 use crate::uop::{Code, Playable, Uop};
 
 /// Physical lines of different cores' programs must not coincide: each core's program lives in its
@@ -43,6 +44,7 @@ pub(crate) struct Feed {
     next: Item,
     fold: Option<u64>,
     pub(crate) work: WorkCounts,
+    pub(crate) units: UnitCounts,
     /// A source that failed ends; this says why.
     pub(crate) error: Option<TraceError>,
     /// Instructions left to play, if the run is limited.
@@ -63,6 +65,7 @@ impl Feed {
             next: Item::End,
             fold: None,
             work: WorkCounts::default(),
+            units: UnitCounts::default(),
             error: None,
             left: limit,
         };
@@ -124,6 +127,7 @@ impl Feed {
         let mode = usize::from(run.kernel);
         self.work.instructions[mode] += instrs;
         self.work.uops[mode] += u64::from(run.uops);
+        self.units.add(&run.in_unit, mode);
         self.left = self.left.saturating_sub(instrs);
     }
 

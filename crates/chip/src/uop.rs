@@ -37,6 +37,9 @@ pub(crate) enum Op {
     System,
 }
 
+/// Number of kinds of operations.
+pub(crate) const OPS: usize = Op::System as usize + 1;
+
 /// Kind of functional unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -45,18 +48,23 @@ pub(crate) enum Unit {
     Multiply,
     Fp,
     Memory,
+    /// Needs none.
+    Nothing,
 }
 
+/// Number of kinds of units, [`Unit::Nothing`] included.
+pub(crate) const UNITS: usize = Unit::Nothing as usize + 1;
+
 impl Op {
-    /// The unit that executes it; `None` if it needs none.
+    /// The unit that executes it.
     #[inline]
-    pub(crate) const fn unit(self) -> Option<Unit> {
+    pub(crate) const fn unit(self) -> Unit {
         match self {
-            Op::Nop => None,
-            Op::Alu | Op::Branch | Op::Atomic | Op::System => Some(Unit::Alu),
-            Op::Multiply | Op::Divide => Some(Unit::Multiply),
-            Op::Vector | Op::FpAdd | Op::FpMultiply | Op::FpDivide => Some(Unit::Fp),
-            Op::Load | Op::Store => Some(Unit::Memory),
+            Op::Nop => Unit::Nothing,
+            Op::Alu | Op::Branch | Op::Atomic | Op::System => Unit::Alu,
+            Op::Multiply | Op::Divide => Unit::Multiply,
+            Op::Vector | Op::FpAdd | Op::FpMultiply | Op::FpDivide => Unit::Fp,
+            Op::Load | Op::Store => Unit::Memory,
         }
     }
 }
@@ -98,6 +106,8 @@ pub(crate) struct Playable {
     pub(crate) phys_next_page: u64,
     /// Instructions that retire.
     pub(crate) instrs: u16,
+    /// Micro-operations by unit.
+    pub(crate) in_unit: [u16; UNITS],
     pub(crate) kernel: bool,
     /// Starts with a repeated string instruction.
     pub(crate) starts_repeat: bool,
@@ -147,7 +157,12 @@ impl Code {
         // A faulting instruction does not retire, but its accesses reached the caches.
         self.unexecuted_accesses(sites, template.executed);
         let last = executed.last();
+        let mut in_unit = [0; UNITS];
+        for uop in &self.uops[first_uop as usize..] {
+            in_unit[uop.op.unit() as usize] += 1;
+        }
         Playable {
+            in_unit,
             first_uop,
             uops: self.uops.len() as u32 - first_uop,
             pc: block.pc.0,

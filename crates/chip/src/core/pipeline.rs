@@ -5,13 +5,13 @@ use std::sync::Arc;
 use halfwink_trace::{Event, Source};
 use halfwink_units::Cycle;
 
-use crate::account::{ActiveCycles, Reason, UnitCounts};
+use crate::account::{ActiveCycles, Reason};
 use crate::branch::Predictor;
 use crate::feed::Feed;
 use crate::machine::{CoreSpec, Machine};
 use crate::private::Private;
 use crate::uncore::Level;
-use crate::uop::{Code, Op, Unit, Uop};
+use crate::uop::{Code, Op, Uop, OPS};
 
 /// Why a pipeline returns control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub(crate) struct Common {
     pub(crate) private: Private,
     pub(crate) predictor: Predictor,
     pub(crate) active: ActiveCycles,
-    pub(crate) units: UnitCounts,
+    latencies: [Cycle; OPS],
     pub(crate) marks: Vec<Mark>,
     /// Line that instructions are fetched from.
     pub(crate) fetch_line: u64,
@@ -92,7 +92,7 @@ impl Common {
             private: Private::new(machine, core, hears_tokens),
             predictor: Predictor::new(machine.branch),
             active: ActiveCycles::default(),
-            units: UnitCounts::default(),
+            latencies: latencies(&machine.core),
             marks: Vec::new(),
             fetch_line: u64::MAX,
         }
@@ -101,32 +101,7 @@ impl Common {
     /// Cycles from issue to result.
     #[inline]
     pub(crate) fn latency(&self, op: Op) -> Cycle {
-        let latency = &self.spec.latency;
-        match op {
-            Op::Nop | Op::Alu | Op::Branch => latency.alu,
-            Op::Multiply => latency.multiply,
-            Op::Divide => latency.divide,
-            Op::Vector => latency.vector,
-            Op::FpAdd => latency.fp_add,
-            Op::FpMultiply => latency.fp_multiply,
-            Op::FpDivide => latency.fp_divide,
-            Op::Atomic => self.spec.atomic,
-            Op::System => self.spec.syscall,
-            Op::Load | Op::Store => 1,
-        }
-    }
-
-    /// Counts an operation that starts in its unit.
-    #[inline]
-    pub(crate) fn count(&mut self, op: Op, kernel: bool) {
-        let mode = usize::from(kernel);
-        match op.unit() {
-            Some(Unit::Alu) => self.units.alu[mode] += 1,
-            Some(Unit::Multiply) => self.units.multiply[mode] += 1,
-            Some(Unit::Fp) => self.units.fp[mode] += 1,
-            Some(Unit::Memory) => self.units.memory[mode] += 1,
-            None => {}
-        }
+        self.latencies[op as usize]
     }
 
     /// Whether the branch in front of the feed goes where the front end thinks, and whether it is
@@ -151,4 +126,25 @@ impl Common {
         self.marks.push(Mark { at, id, recorded_ns, begins });
         true
     }
+}
+
+/// Cycles from issue to result, by [`Op`].
+fn latencies(spec: &CoreSpec) -> [Cycle; OPS] {
+    let latency = &spec.latency;
+    let mut table = [latency.alu; OPS];
+    for (op, cycles) in [
+        (Op::Multiply, latency.multiply),
+        (Op::Divide, latency.divide),
+        (Op::Vector, latency.vector),
+        (Op::FpAdd, latency.fp_add),
+        (Op::FpMultiply, latency.fp_multiply),
+        (Op::FpDivide, latency.fp_divide),
+        (Op::Atomic, spec.atomic),
+        (Op::System, spec.syscall),
+        (Op::Load, 1),
+        (Op::Store, 1),
+    ] {
+        table[op as usize] = cycles;
+    }
+    table
 }

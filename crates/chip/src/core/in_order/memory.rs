@@ -2,7 +2,7 @@
 
 use halfwink_units::Cycle;
 
-use super::{Blocked, InOrder, QueuedStore, Register, Step};
+use super::{Blocked, InOrder, Origin, QueuedStore, Step};
 use crate::account::Reason;
 use crate::core::pipeline::StallOn;
 use crate::miss::UNKNOWN;
@@ -66,8 +66,8 @@ impl InOrder {
 
     fn owe(&mut self, uop: &Uop, answers: u8, miss: u8) {
         for &r in uop.results.iter().filter(|&&r| r != NO_REG) {
-            self.registers[usize::from(r)] =
-                Register { ready: UNKNOWN, answers, reason: Reason::Memory, miss };
+            self.ready[usize::from(r)] = UNKNOWN;
+            self.origin[usize::from(r)] = Origin { answers, reason: Reason::Memory, miss };
             self.owed += 1;
         }
     }
@@ -84,7 +84,7 @@ impl InOrder {
     #[inline]
     pub(super) fn store(&mut self, uop: &Uop, until: Cycle) -> Step {
         if self.stores.len() == self.common.spec.store_queue {
-            let next = self.next_drain();
+            let next = self.next_drain;
             if next == UNKNOWN {
                 return Step::Wait(Blocked::DataRegisters(1), StallOn::Store);
             }
@@ -92,7 +92,7 @@ impl InOrder {
             return Step::Again;
         }
         let (first, last, byte) = self.common.feed.data_lines();
-        self.stores.push(QueuedStore {
+        self.stores.push_back(QueuedStore {
             lines: [first, last],
             first_byte: byte,
             last_byte: byte + u64::from(uop.size) - 1,
@@ -100,45 +100,52 @@ impl InOrder {
             earliest: self.cycle + 1,
             half: false,
         });
+        if self.stores.len() == 1 {
+            self.plan_drain();
+        }
         self.issue(uop);
         Step::Again
     }
 
-    /// When the store in front may write the cache, or [`UNKNOWN`].
+    /// Works out when the store in front may write the cache.
     #[inline]
-    pub(super) fn next_drain(&self) -> Cycle {
-        match self.stores.first() {
+    pub(super) fn plan_drain(&mut self) {
+        self.next_drain = match self.stores.front() {
             Some(store) if !self.store_blocked => store.earliest.max(self.last_drain + 1),
             _ => UNKNOWN,
-        }
+        };
     }
 
     /// Lets stores write the cache, one a cycle, up to cycle `now`.
     #[inline]
     pub(super) fn drain_stores(&mut self, now: Cycle) {
-        while self.next_drain() <= now {
-            let at = self.next_drain();
-            let mut store = self.stores[0];
-            let [first, last] = store.lines;
-            let private = &mut self.common.private;
-            let mut stuck = false;
-            if !store.half {
-                stuck = private.data(first, true, store.kernel, at) == Access::NoRegister;
-            }
-            if !stuck && last != first {
-                store.half = true;
-                stuck = private.data(last, true, store.kernel, at) == Access::NoRegister;
-            }
-            if stuck {
-                self.stores[0] = store;
-                match self.common.private.data_misses.next_fill(at) {
-                    UNKNOWN => self.store_blocked = true,
-                    fill => self.last_drain = fill - 1,
-                }
-            } else {
-                self.last_drain = at;
-                self.stores.remove(0);
-            }
+        while self.next_drain <= now {
+            self.drain_store(self.next_drain);
         }
+    }
+
+    fn drain_store(&mut self, at: Cycle) {
+        let mut store = self.stores[0];
+        let [first, last] = store.lines;
+        let private = &mut self.common.private;
+        let mut stuck = false;
+        if !store.half {
+            stuck = private.data(first, true, store.kernel, at) == Access::NoRegister;
+        }
+        if !stuck && last != first {
+            store.half = true;
+            stuck = private.data(last, true, store.kernel, at) == Access::NoRegister;
+        }
+        if stuck {
+            self.stores[0] = store;
+            match self.common.private.data_misses.next_fill(at) {
+                UNKNOWN => self.store_blocked = true,
+                fill => self.last_drain = fill - 1,
+            }
+        } else {
+            self.last_drain = at;
+            self.stores.pop_front();
+        }
+        self.plan_drain();
     }
 }

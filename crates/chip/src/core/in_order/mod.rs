@@ -8,6 +8,8 @@
 
 mod memory;
 
+use std::collections::VecDeque;
+
 use halfwink_trace::{Branch, Event};
 use halfwink_units::Cycle;
 
@@ -17,17 +19,16 @@ use crate::feed::Head;
 use crate::miss::UNKNOWN;
 use crate::private::Access;
 use crate::uncore::Level;
-use crate::uop::{Op, Uop, NO_REG, REGISTERS};
+use crate::uop::{Op, Uop, NO_REG, REGISTERS, UNITS};
 
+/// Where the value of a register comes from.
 #[derive(Clone, Copy, Debug)]
-struct Register {
-    /// When its value is there, or [`UNKNOWN`].
-    ready: Cycle,
+struct Origin {
     /// Answers of the shared levels that its load still waits for.
     answers: u8,
-    /// What a wait for it is charged to, while `ready` is known.
+    /// What a wait for it is charged to, once its time is known.
     reason: Reason,
-    /// The miss register of its load, while `ready` is not known.
+    /// The miss register of its load, until then.
     miss: u8,
 }
 
@@ -67,16 +68,21 @@ pub(crate) struct InOrder {
     pub(crate) cycle: Cycle,
     /// Operations issued in this cycle: all, and by unit.
     issued: usize,
-    issued_in: [usize; 4],
-    registers: [Register; REGISTERS],
+    issued_in: [usize; UNITS],
+    limits: [usize; UNITS],
+    /// When each register's value is there, or [`UNKNOWN`].
+    ready: [Cycle; REGISTERS],
+    origin: [Origin; REGISTERS],
     /// Results that the shared levels owe.
     owed: usize,
     /// When all other results are there.
     last_known: Cycle,
     divide_free: Cycle,
-    stores: Vec<QueuedStore>,
+    stores: VecDeque<QueuedStore>,
     last_drain: Cycle,
     store_blocked: bool,
+    /// When the store in front may write the cache, or [`UNKNOWN`].
+    next_drain: Cycle,
     front: Cycle,
     front_reason: Reason,
     fetching: bool,
@@ -95,19 +101,22 @@ enum Step {
 
 impl InOrder {
     pub(crate) fn new(common: Common) -> InOrder {
-        let register = Register { ready: 0, answers: 0, reason: Reason::Dependency, miss: 0 };
+        let units = common.spec.units;
         InOrder {
-            stores: Vec::with_capacity(common.spec.store_queue),
+            stores: VecDeque::with_capacity(common.spec.store_queue),
+            limits: [units.alu, units.multiply, units.fp, units.memory, usize::MAX],
             common,
             cycle: 0,
             issued: 0,
-            issued_in: [0; 4],
-            registers: [register; REGISTERS],
+            issued_in: [0; UNITS],
+            ready: [0; REGISTERS],
+            origin: [Origin { answers: 0, reason: Reason::Dependency, miss: 0 }; REGISTERS],
             owed: 0,
             last_known: 0,
             divide_free: 0,
             last_drain: 0,
             store_blocked: false,
+            next_drain: UNKNOWN,
             front: 0,
             front_reason: Reason::Base,
             fetching: false,
@@ -147,9 +156,9 @@ impl InOrder {
             self.pass_to(self.cycle + 1, Reason::Base);
             return None;
         }
-        let drain = self.next_drain();
-        if drain != UNKNOWN {
-            self.wait_for(drain.max(self.cycle + 1).min(until), self.why(blocked));
+        if self.next_drain != UNKNOWN {
+            let drain = self.next_drain.max(self.cycle + 1);
+            self.wait_for(drain.min(until), self.why(blocked));
             return None;
         }
         if blocked == Blocked::Quiet && self.stores.is_empty() {
@@ -171,6 +180,7 @@ impl InOrder {
     pub(crate) fn resume(&mut self, cycle: Cycle) {
         self.cycle = self.cycle.max(cycle);
         self.last_drain = self.last_drain.max(self.cycle.saturating_sub(1));
+        self.plan_drain();
     }
 
     /// The shared levels deliver a line at cycle `at`; true if something can move now.
@@ -188,6 +198,7 @@ impl InOrder {
             }
             if std::mem::take(&mut self.store_blocked) {
                 self.last_drain = self.last_drain.max(at.saturating_sub(1));
+                self.plan_drain();
             }
         }
         if let Some(miss) = instruction {
@@ -203,16 +214,16 @@ impl InOrder {
     }
 
     fn deliver(&mut self, n: usize, at: Cycle, reason: Reason) {
-        let register = &mut self.registers[n];
-        register.answers -= 1;
-        if register.answers > 0 {
+        let origin = &mut self.origin[n];
+        origin.answers -= 1;
+        if origin.answers > 0 {
             if let Some(other) = self.common.private.data_misses.waited_by(n) {
-                register.miss = other as u8;
+                origin.miss = other as u8;
             }
             return;
         }
-        register.ready = at;
-        register.reason = reason;
+        origin.reason = reason;
+        self.ready[n] = at;
         self.owed -= 1;
         self.last_known = self.last_known.max(at);
     }
@@ -226,7 +237,7 @@ impl InOrder {
             Blocked::Operands => {
                 let uop = self.common.feed.uop();
                 let needed = uop.sources.iter().chain(&uop.results);
-                needed.copied().all(|n| self.registers[usize::from(n)].ready != UNKNOWN)
+                needed.copied().all(|n| self.ready[usize::from(n)] != UNKNOWN)
             }
             Blocked::Drain => self.owed == 0,
             Blocked::Fetch => !self.fetching,
@@ -242,10 +253,10 @@ impl InOrder {
             Blocked::Operands => {
                 let uop = self.common.feed.uop();
                 let needed = uop.sources.iter().chain(&uop.results);
-                let owed = needed
-                    .map(|&n| &self.registers[usize::from(n)])
-                    .find(|register| register.ready == UNKNOWN);
-                owed.map_or(Why::Reason(Reason::Dependency), |r| Why::Outstanding(r.miss))
+                let owed = needed.map(|&n| usize::from(n)).find(|&n| self.ready[n] == UNKNOWN);
+                owed.map_or(Why::Reason(Reason::Dependency), |n| {
+                    Why::Outstanding(self.origin[n].miss)
+                })
             }
             Blocked::Fetch | Blocked::FetchRegister => Why::Reason(Reason::Fetch),
             Blocked::DataRegisters(_) => Why::Reason(Reason::Memory),
@@ -284,7 +295,7 @@ impl InOrder {
     fn enter_cycle(&mut self, cycle: Cycle) {
         self.cycle = cycle;
         self.issued = 0;
-        self.issued_in = [0; 4];
+        self.issued_in = [0; UNITS];
     }
 
     /// Tries to issue the operation in front.
@@ -365,20 +376,31 @@ impl InOrder {
     /// Waits for sources, and for earlier writers of the results; `None` if all are there.
     #[inline]
     fn operands(&mut self, uop: &Uop, until: Cycle) -> Option<Step> {
-        let mut ready = 0;
-        let mut reason = Reason::Dependency;
-        let mut owed = false;
+        let ready = |n: u8| self.ready[usize::from(n) % REGISTERS];
+        let [a, b, c, d] = uop.sources.map(ready);
+        let [x, y] = uop.results.map(ready);
         // Results appear in order: a writer may follow an earlier one at the distance of its
         // latency.
         let latency = self.common.latency(uop.op);
+        let all = a.max(b).max(c).max(d).max(x.max(y).saturating_sub(latency));
+        if all <= self.cycle && !uop.serializing {
+            return None;
+        }
+        self.wait_for_operands(uop, latency, until)
+    }
+
+    fn wait_for_operands(&mut self, uop: &Uop, latency: Cycle, until: Cycle) -> Option<Step> {
+        let mut ready = 0;
+        let mut reason = Reason::Dependency;
+        let mut owed = false;
         let sources = uop.sources.iter().map(|n| (n, 0));
         for (&n, early) in sources.chain(uop.results.iter().map(|n| (n, latency))) {
-            let register = &self.registers[usize::from(n)];
-            if register.ready == UNKNOWN {
+            let n = usize::from(n);
+            if self.ready[n] == UNKNOWN {
                 owed = true;
-            } else if register.ready.saturating_sub(early) > ready {
-                ready = register.ready - early;
-                reason = register.reason;
+            } else if self.ready[n].saturating_sub(early) > ready {
+                ready = self.ready[n] - early;
+                reason = self.origin[n].reason;
             }
         }
         if uop.serializing {
@@ -399,11 +421,8 @@ impl InOrder {
     /// Waits for a place in this cycle and in the unit; `None` if there is one.
     #[inline]
     fn room(&mut self, uop: &Uop, until: Cycle) -> Option<Step> {
-        let units = &self.common.spec.units;
-        let limit = [units.alu, units.multiply, units.fp, units.memory];
-        let unit_full =
-            uop.op.unit().is_some_and(|u| self.issued_in[u as usize] >= limit[u as usize]);
-        if self.issued >= self.common.spec.width || unit_full {
+        let unit = uop.op.unit() as usize;
+        if self.issued >= self.common.spec.width || self.issued_in[unit] >= self.limits[unit] {
             self.pass_to(self.cycle + 1, Reason::Base);
             return Some(Step::Again);
         }
@@ -419,11 +438,7 @@ impl InOrder {
     #[inline]
     fn issue(&mut self, uop: &Uop) {
         self.issued += 1;
-        if let Some(unit) = uop.op.unit() {
-            self.issued_in[unit as usize] += 1;
-        }
-        let kernel = self.common.feed.run().kernel;
-        self.common.count(uop.op, kernel);
+        self.issued_in[uop.op.unit() as usize] += 1;
         if uop.branch != Branch::None {
             let (right, taken) = self.common.branch(uop);
             if !right {
@@ -449,9 +464,11 @@ impl InOrder {
 
     #[inline]
     fn write(&mut self, uop: &Uop, ready: Cycle, reason: Reason) {
-        for &r in uop.results.iter().filter(|&&r| r != NO_REG) {
-            self.registers[usize::from(r)] = Register { ready, answers: 0, reason, miss: 0 };
+        for r in uop.results.map(usize::from) {
+            self.ready[r % REGISTERS] = ready;
+            self.origin[r % REGISTERS].reason = reason;
         }
+        self.ready[usize::from(NO_REG)] = 0;
         self.last_known = self.last_known.max(ready);
     }
 

@@ -52,7 +52,6 @@ impl OutOfOrder {
         if last != first {
             self.read_line(n, last, kernel, now, &mut ready);
         }
-        self.common.count(Op::Load, kernel);
         self.waiting_integer -= 1;
         let hit = now + self.common.private.l1d_latency();
         let slot = &mut self.slots[n];

@@ -411,9 +411,9 @@ impl OutOfOrder {
             Op::Divide => &mut self.ready_divide[0],
             Op::FpDivide => &mut self.ready_divide[1],
             _ => match op.unit() {
-                Some(unit) => &mut self.ready[unit as usize],
                 // Occupies its place only.
-                None => &mut self.done,
+                Unit::Nothing => &mut self.done,
+                unit => &mut self.ready[unit as usize],
             },
         };
         *mask |= 1 << n;
@@ -496,13 +496,11 @@ impl OutOfOrder {
     /// Starts an operation in its unit and returns when its result is there.
     #[inline]
     fn start(&mut self, n: usize, now: Cycle) -> Cycle {
-        let slot = &self.slots[n];
-        let (op, kernel) = (slot.op, slot.kernel);
+        let op = self.slots[n].op;
         let done = now + self.common.latency(op);
         self.calendar.add(done, 1 << n);
-        self.common.count(op, kernel);
         match op.unit() {
-            Some(Unit::Fp) => self.waiting_fp -= 1,
+            Unit::Fp => self.waiting_fp -= 1,
             _ => self.waiting_integer -= 1,
         }
         done
