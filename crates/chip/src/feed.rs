@@ -86,6 +86,12 @@ impl Feed {
                 Item::End
             }
         };
+        if let Item::Run(template) = self.next {
+            // A program's micro-operations are many and its blocks far apart: asking for the next
+            // block's now hides the host's own cache miss.
+            let run = &self.code.playable[template.0 as usize];
+            std::hint::black_box(self.code.uops.get(run.first_uop as usize).map(|u| u.op));
+        }
     }
 
     /// What comes next; micro-operations of the next run become visible.
@@ -140,6 +146,16 @@ impl Feed {
     #[inline]
     pub(crate) fn uop(&self) -> &Uop {
         &self.code.uops[self.uop]
+    }
+
+    /// The micro-operation in front, if the run has one left and it is an ordinary one.
+    #[inline]
+    pub(crate) fn ordinary_uop(&self) -> Option<Uop> {
+        if self.uop >= self.end {
+            return None;
+        }
+        let uop = self.uop();
+        uop.ordinary.then_some(*uop)
     }
 
     /// The run it belongs to.

@@ -87,8 +87,17 @@ pub(crate) struct Uop {
     pub(crate) new_line: bool,
     /// Waits for everything before it, holds back everything after it.
     pub(crate) serializing: bool,
+    /// Neither of these, and not for a unit that is busy for long: nearly all of them.
+    pub(crate) ordinary: bool,
     /// Bytes from the first byte of the block to its instruction.
     pub(crate) offset: u16,
+}
+
+impl Uop {
+    fn is_ordinary(&self) -> bool {
+        let special = matches!(self.op, Op::Divide | Op::FpDivide | Op::System);
+        !special && !self.new_line && !self.serializing
+    }
 }
 
 /// A template, ready to be played.
@@ -158,8 +167,9 @@ impl Code {
         self.unexecuted_accesses(sites, template.executed);
         let last = executed.last();
         let mut in_unit = [0; UNITS];
-        for uop in &self.uops[first_uop as usize..] {
+        for uop in &mut self.uops[first_uop as usize..] {
             in_unit[uop.op.unit() as usize] += 1;
+            uop.ordinary = uop.is_ordinary();
         }
         Playable {
             in_unit,
@@ -302,6 +312,7 @@ fn blank(instr: &Instr) -> Uop {
         size: 0,
         new_line: false,
         serializing: false,
+        ordinary: false,
         offset: instr.offset,
     }
 }

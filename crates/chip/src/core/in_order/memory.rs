@@ -2,7 +2,7 @@
 
 use halfwink_units::Cycle;
 
-use super::{Blocked, InOrder, Origin, QueuedStore, Step};
+use super::{Blocked, InOrder, Origin, QueuedStore, Ready, Step};
 use crate::account::Reason;
 use crate::core::pipeline::StallOn;
 use crate::miss::UNKNOWN;
@@ -66,8 +66,8 @@ impl InOrder {
 
     fn owe(&mut self, uop: &Uop, answers: u8, miss: u8) {
         for &r in uop.results.iter().filter(|&&r| r != NO_REG) {
-            self.ready[usize::from(r)] = UNKNOWN;
-            self.origin[usize::from(r)] = Origin { answers, reason: Reason::Memory, miss };
+            self.ready[usize::from(r)] = Ready::UNKNOWN;
+            self.origin[usize::from(r)] = Origin { answers, miss };
             self.owed += 1;
         }
     }

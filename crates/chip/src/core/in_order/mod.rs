@@ -14,22 +14,65 @@ use halfwink_trace::{Branch, Event};
 use halfwink_units::Cycle;
 
 use super::pipeline::{Common, Pause, Stall, StallOn};
-use crate::account::Reason;
+use crate::account::{Reason, REASONS};
 use crate::feed::Head;
 use crate::miss::UNKNOWN;
 use crate::private::Access;
 use crate::uncore::Level;
-use crate::uop::{Op, Uop, NO_REG, REGISTERS, UNITS};
+use crate::uop::{Op, Unit, Uop, NO_REG, REGISTERS, UNITS};
 
-/// Where the value of a register comes from.
+/// Where the value of a register comes from, while its time is not known.
 #[derive(Clone, Copy, Debug)]
 struct Origin {
     /// Answers of the shared levels that its load still waits for.
     answers: u8,
-    /// What a wait for it is charged to, once its time is known.
-    reason: Reason,
-    /// The miss register of its load, until then.
+    /// The miss register of its load.
     miss: u8,
+}
+
+/// A cycle, and the reason that a wait until then is charged to: in one word, so that the later of
+/// two brings its reason along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Ready(u64);
+
+impl Ready {
+    /// Not before the shared levels answer.
+    const UNKNOWN: Ready = Ready(u64::MAX);
+
+    #[inline]
+    fn at(cycle: Cycle, reason: Reason) -> Ready {
+        Ready(cycle << 8 | reason as u64)
+    }
+
+    #[inline]
+    fn cycle(self) -> Cycle {
+        self.0 >> 8
+    }
+
+    #[inline]
+    fn earlier(self, cycles: Cycle) -> Ready {
+        Ready(self.0.saturating_sub(cycles << 8))
+    }
+
+    fn reason(self) -> Reason {
+        Reason::ALL[(self.0 & 0xff) as usize % Reason::ALL.len()]
+    }
+}
+
+/// Small counts, one byte for each unit.
+#[derive(Clone, Copy, Debug)]
+struct ByUnit(u64);
+
+impl ByUnit {
+    #[inline]
+    fn of(self, unit: usize) -> u64 {
+        self.0 >> (8 * unit) & 0xff
+    }
+
+    #[inline]
+    fn count(&mut self, unit: usize) {
+        self.0 += 1 << (8 * unit);
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,11 +110,11 @@ pub(crate) struct InOrder {
     pub(crate) common: Common,
     pub(crate) cycle: Cycle,
     /// Operations issued in this cycle: all, and by unit.
-    issued: usize,
-    issued_in: [usize; UNITS],
-    limits: [usize; UNITS],
-    /// When each register's value is there, or [`UNKNOWN`].
-    ready: [Cycle; REGISTERS],
+    issued: u64,
+    issued_in: ByUnit,
+    limits: [u64; UNITS],
+    /// When each register's value is there, and why not before.
+    ready: [Ready; REGISTERS],
     origin: [Origin; REGISTERS],
     /// Results that the shared levels owe.
     owed: usize,
@@ -104,13 +147,19 @@ impl InOrder {
         let units = common.spec.units;
         InOrder {
             stores: VecDeque::with_capacity(common.spec.store_queue),
-            limits: [units.alu, units.multiply, units.fp, units.memory, usize::MAX],
+            limits: [
+                units.alu as u64,
+                units.multiply as u64,
+                units.fp as u64,
+                units.memory as u64,
+                u64::MAX,
+            ],
             common,
             cycle: 0,
             issued: 0,
-            issued_in: [0; UNITS],
-            ready: [0; REGISTERS],
-            origin: [Origin { answers: 0, reason: Reason::Dependency, miss: 0 }; REGISTERS],
+            issued_in: ByUnit(0),
+            ready: [Ready(0); REGISTERS],
+            origin: [Origin { answers: 0, miss: 0 }; REGISTERS],
             owed: 0,
             last_known: 0,
             divide_free: 0,
@@ -148,6 +197,61 @@ impl InOrder {
         // hearing of their misses in time.
         self.drain_stores(self.cycle.min(until.saturating_sub(1)));
         Pause::Limit
+    }
+
+    /// Issues ordinary operations as long as they come and nothing interrupts. Waiting for operands
+    /// and for a place is arithmetic here, not branching: the host could not guess the outcomes.
+    #[inline]
+    fn ordinary(&mut self, until: Cycle) -> Step {
+        let width = self.common.spec.width as u64;
+        let mode = usize::from(self.common.feed.is_kernel());
+        while self.front <= self.cycle && !self.fetching {
+            let Some(uop) = self.common.feed.ordinary_uop() else { break };
+            let latency = self.common.latency(uop.op);
+            let needed = self.needed(&uop, latency);
+            let cycle = needed.cycle().max(self.cycle);
+            if cycle >= until - 1 {
+                break;
+            }
+            let unit = uop.op.unit() as usize;
+            if unit == Unit::Memory as usize && self.next_drain <= cycle + 1 {
+                self.drain_stores(cycle);
+                if !self.common.private.requests.is_empty() {
+                    break;
+                }
+            }
+            // Waiting: the present cycle counts as work if something issued in it.
+            let waited = u64::from(cycle > self.cycle);
+            let worked = waited & u64::from(self.issued > 0);
+            let cycles = &mut self.common.active.cycles[mode];
+            cycles[Reason::Base as usize] += worked;
+            cycles[(needed.0 & 0xff) as usize % REASONS] += cycle - self.cycle - worked;
+            let keep = waited.wrapping_sub(1);
+            (self.issued, self.issued_in.0) = (self.issued & keep, self.issued_in.0 & keep);
+            // No place in this cycle: the next.
+            let full = self.issued >= width || self.issued_in.of(unit) >= self.limits[unit];
+            let keep = u64::from(full).wrapping_sub(1);
+            cycles[Reason::Base as usize] += u64::from(full);
+            (self.issued, self.issued_in.0) = (self.issued & keep, self.issued_in.0 & keep);
+            self.cycle = cycle + u64::from(full);
+            if unit == Unit::Memory as usize {
+                if self.next_drain <= self.cycle {
+                    break;
+                }
+                let step = if uop.op == Op::Load {
+                    self.load(&uop, until)
+                } else {
+                    self.store(&uop, until)
+                };
+                if !matches!(step, Step::Again) || !self.common.private.requests.is_empty() {
+                    return step;
+                }
+            } else {
+                self.write(&uop, self.cycle + latency, Reason::Dependency);
+                self.issue(&uop);
+            }
+        }
+        Step::Again
     }
 
     /// The operation in front cannot go on without an answer; what else is there to do first?
@@ -222,8 +326,7 @@ impl InOrder {
             }
             return;
         }
-        origin.reason = reason;
-        self.ready[n] = at;
+        self.ready[n] = Ready::at(at, reason);
         self.owed -= 1;
         self.last_known = self.last_known.max(at);
     }
@@ -237,7 +340,7 @@ impl InOrder {
             Blocked::Operands => {
                 let uop = self.common.feed.uop();
                 let needed = uop.sources.iter().chain(&uop.results);
-                needed.copied().all(|n| self.ready[usize::from(n)] != UNKNOWN)
+                needed.copied().all(|n| self.ready[usize::from(n)] != Ready::UNKNOWN)
             }
             Blocked::Drain => self.owed == 0,
             Blocked::Fetch => !self.fetching,
@@ -253,7 +356,8 @@ impl InOrder {
             Blocked::Operands => {
                 let uop = self.common.feed.uop();
                 let needed = uop.sources.iter().chain(&uop.results);
-                let owed = needed.map(|&n| usize::from(n)).find(|&n| self.ready[n] == UNKNOWN);
+                let mut needed = needed.map(|&n| usize::from(n));
+                let owed = needed.find(|&n| self.ready[n] == Ready::UNKNOWN);
                 owed.map_or(Why::Reason(Reason::Dependency), |n| {
                     Why::Outstanding(self.origin[n].miss)
                 })
@@ -295,7 +399,7 @@ impl InOrder {
     fn enter_cycle(&mut self, cycle: Cycle) {
         self.cycle = cycle;
         self.issued = 0;
-        self.issued_in = [0; UNITS];
+        self.issued_in = ByUnit(0);
     }
 
     /// Tries to issue the operation in front.
@@ -323,7 +427,7 @@ impl InOrder {
         if let Some(step) = self.room(&uop, until) {
             return step;
         }
-        match uop.op {
+        let step = match uop.op {
             Op::Load => self.load(&uop, until),
             Op::Store => self.store(&uop, until),
             _ => {
@@ -335,6 +439,10 @@ impl InOrder {
                 self.issue(&uop);
                 Step::Again
             }
+        };
+        match step {
+            Step::Again if self.common.private.requests.is_empty() => self.ordinary(until),
+            step => step,
         }
     }
 
@@ -376,43 +484,45 @@ impl InOrder {
     /// Waits for sources, and for earlier writers of the results; `None` if all are there.
     #[inline]
     fn operands(&mut self, uop: &Uop, until: Cycle) -> Option<Step> {
-        let ready = |n: u8| self.ready[usize::from(n) % REGISTERS];
-        let [a, b, c, d] = uop.sources.map(ready);
-        let [x, y] = uop.results.map(ready);
-        // Results appear in order: a writer may follow an earlier one at the distance of its
-        // latency.
         let latency = self.common.latency(uop.op);
-        let all = a.max(b).max(c).max(d).max(x.max(y).saturating_sub(latency));
-        if all <= self.cycle && !uop.serializing {
+        if self.needed(uop, latency).cycle() <= self.cycle && !uop.serializing {
             return None;
         }
         self.wait_for_operands(uop, latency, until)
     }
 
+    /// The latest of an operation's sources, and of earlier writers of its results: results appear
+    /// in order, so a writer may follow an earlier one at the distance of its latency.
+    #[inline]
+    fn needed(&self, uop: &Uop, latency: Cycle) -> Ready {
+        let ready = |n: u8| self.ready[usize::from(n) % REGISTERS];
+        let [a, b, c, d] = uop.sources.map(ready);
+        let [x, y] = uop.results.map(ready);
+        a.max(b).max(c.max(d)).max(x.max(y).earlier(latency))
+    }
+
     fn wait_for_operands(&mut self, uop: &Uop, latency: Cycle, until: Cycle) -> Option<Step> {
-        let mut ready = 0;
-        let mut reason = Reason::Dependency;
+        let mut ready = Ready(0);
         let mut owed = false;
         let sources = uop.sources.iter().map(|n| (n, 0));
         for (&n, early) in sources.chain(uop.results.iter().map(|n| (n, latency))) {
-            let n = usize::from(n);
-            if self.ready[n] == UNKNOWN {
+            let register = self.ready[usize::from(n)];
+            if register == Ready::UNKNOWN {
                 owed = true;
-            } else if self.ready[n].saturating_sub(early) > ready {
-                ready = self.ready[n] - early;
-                reason = self.origin[n].reason;
+            } else {
+                ready = ready.max(register.earlier(early));
             }
         }
         if uop.serializing {
             if self.owed > 0 {
                 return Some(Step::Wait(Blocked::Drain, StallOn::Data));
             }
-            if self.last_known > ready {
-                (ready, reason) = (self.last_known, Reason::System);
+            if self.last_known > ready.cycle() {
+                ready = Ready::at(self.last_known, Reason::System);
             }
         }
-        if ready > self.cycle {
-            self.pass_to(ready.min(until), reason);
+        if ready.cycle() > self.cycle {
+            self.pass_to(ready.cycle().min(until), ready.reason());
             return Some(Step::Again);
         }
         owed.then_some(Step::Wait(Blocked::Operands, StallOn::Data))
@@ -422,7 +532,8 @@ impl InOrder {
     #[inline]
     fn room(&mut self, uop: &Uop, until: Cycle) -> Option<Step> {
         let unit = uop.op.unit() as usize;
-        if self.issued >= self.common.spec.width || self.issued_in[unit] >= self.limits[unit] {
+        let width = self.common.spec.width as u64;
+        if self.issued >= width || self.issued_in.of(unit) >= self.limits[unit] {
             self.pass_to(self.cycle + 1, Reason::Base);
             return Some(Step::Again);
         }
@@ -438,7 +549,7 @@ impl InOrder {
     #[inline]
     fn issue(&mut self, uop: &Uop) {
         self.issued += 1;
-        self.issued_in[uop.op.unit() as usize] += 1;
+        self.issued_in.count(uop.op.unit() as usize);
         if uop.branch != Branch::None {
             let (right, taken) = self.common.branch(uop);
             if !right {
@@ -465,10 +576,9 @@ impl InOrder {
     #[inline]
     fn write(&mut self, uop: &Uop, ready: Cycle, reason: Reason) {
         for r in uop.results.map(usize::from) {
-            self.ready[r % REGISTERS] = ready;
-            self.origin[r % REGISTERS].reason = reason;
+            self.ready[r % REGISTERS] = Ready::at(ready, reason);
         }
-        self.ready[usize::from(NO_REG)] = 0;
+        self.ready[usize::from(NO_REG)] = Ready(0);
         self.last_known = self.last_known.max(ready);
     }
 
