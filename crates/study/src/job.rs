@@ -135,8 +135,13 @@ impl Prepared {
 
     fn run_table(&self, result: &RunResult, host_s: f64) -> Table {
         let sums = Sums::of(result);
-        let unit = self.workload.unit_of_work();
-        let units = if unit == "request" { sums.requests } else { sums.instructions };
+        // A run that was cut before its first request ended did some instructions all the same.
+        let by_request = self.workload.unit_of_work() == "request" && sums.requests > 0;
+        let (unit, units) = if by_request {
+            ("request", sums.requests)
+        } else {
+            ("instruction", sums.instructions)
+        };
         let total_j = result.books.energy_where(|_| true).as_j();
         let core_j = result.books.energy_where(|name| name.starts_with("core")).as_j();
         let working = result.cores.len();

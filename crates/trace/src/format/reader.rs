@@ -235,6 +235,9 @@ fn read_header(file: &dyn ReadAt) -> Result<Header, TraceError> {
     if major > VERSION.0 {
         return Err(TraceError::at(8, Problem::Newer(major, minor, VERSION.0)));
     }
+    if major < VERSION.0 {
+        return Err(corrupt(8, "the header", format!("there is no format {major}.{minor}")));
+    }
     let length = u32::from_le_bytes(head[12..16].try_into().expect("four bytes"));
     let checksum = u64::from_le_bytes(head[16..24].try_into().expect("eight bytes"));
     if 24 + u64::from(length) > size {
