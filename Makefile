@@ -1,0 +1,66 @@
+# halfwink: two commands do everything from a fresh clone.
+#
+#   make demo    build what is missing, run the main job, print the table, name the report
+#   make test    the whole test suite, as CI runs it
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+HALFWINK := $(BIN)/halfwink
+NATIVE := $(VENV)/.native
+RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
+
+DEMO := nginx memcached postgresql gcc gzip nginx-10pct nginx+memcached+postgresql+redis
+
+.PHONY: help setup demo test test-full bench check fmt clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+	@echo "make test-full  with the slow extras: fuzzing, full captures"
+	@echo "make bench      speed, as ratios to peers measured in the same run"
+	@echo "make check      formatting, lints, types, floors, purity"
+	@echo "make fmt        format everything"
+
+setup: $(NATIVE)
+
+# What must be there before anything else, each with the one line that adds it.
+$(VENV)/.tools: requirements.lock tools/require.sh
+	@tools/require.sh
+	@test -x $(BIN)/python || python3 -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+# Always in release mode: a run plays hundreds of millions of instructions.
+$(NATIVE): $(VENV)/.tools $(RUST) pyproject.toml
+	@echo "building the native module (a few minutes the first time)"
+	@$(BIN)/maturin develop --release --locked --quiet
+	@touch $@
+
+demo: $(NATIVE)
+	@$(HALFWINK) compare $(DEMO) --machine ev6-4 -o halfwink-out/demo
+
+test: $(NATIVE)
+	@tools/test.sh
+
+test-full: $(NATIVE)
+	@tools/test.sh --full
+
+bench: $(NATIVE)
+	@$(BIN)/python benches/run.py
+
+check: $(VENV)/.tools
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	cargo xtask all
+	$(BIN)/ruff format --check --quiet python benches
+	$(BIN)/ruff check --quiet python benches
+	$(BIN)/pyright
+
+fmt: $(VENV)/.tools
+	cargo fmt --all
+	cargo fmt --manifest-path capture/Cargo.toml --all
+	$(BIN)/ruff format --quiet python benches
+	$(BIN)/ruff check --quiet --fix python benches
+
+clean:
+	rm -rf target capture/target fuzz/target $(VENV) halfwink-out

@@ -1,0 +1,5 @@
+"""``python -m halfwink``."""
+
+from halfwink.cli import main
+
+main()

@@ -1,0 +1,88 @@
+"""The Python API: data frames, charts, executors."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import halfwink as hw
+from halfwink.jobs import Job, LocalExecutor, RunStore, run_jobs
+from halfwink.results import relate
+from halfwink.targets import select
+
+
+def test_compare_gives_frames_and_a_chart():
+    results = hw.compare("nginx", techniques=["tap"], machine="ev6-16", instructions=200_000)
+    table = results.table()
+    assert table["technique"].to_list() == ["always-on", "tap"]
+    assert table["energy_saving_pct"][0] == 0
+    assert results.ledger.filter(technique="tap")["energy_j"].sum() > 0
+    assert results.chart().to_dict()["layer"]
+
+
+def test_families_and_all_stand_for_many():
+    results = hw.compare("alu", techniques=["all-gating"], instructions=20_000)
+    assert results.runs.height == len(hw.techniques())
+    with pytest.raises(hw.HalfwinkError, match="unknown family `sleeping`"):
+        hw.compare("alu", techniques=["all-sleeping"])
+
+
+def test_equal_jobs_run_once_and_results_keep_the_order(tmp_path):
+    jobs = [Job("alu", "ev6-1", t, (), 10_000) for t in ("tap", "always-on", "tap")]
+    tables = run_jobs(jobs, store=RunStore(tmp_path), executor=LocalExecutor(2))
+    assert [t["run"]["technique"][0] for t in tables] == ["tap", "always-on", "tap"]
+    assert len(list(tmp_path.glob("*.json"))) == 2
+
+
+def test_a_damaged_stored_result_is_run_again(tmp_path):
+    job = Job("alu", "ev6-1", "tap", (), 10_000)
+    store = RunStore(tmp_path)
+    run_jobs([job], store=store)
+    (path,) = tmp_path.glob("*.json")
+    path.write_text('{"run": ')
+    again = run_jobs([job], store=store)
+    assert again[0]["run"]["instructions"][0] >= 10_000
+
+
+def test_savings_are_relative_to_the_baseline_of_the_same_work():
+    rows = {
+        "workload": ["a", "a", "b", "b"],
+        "machine": ["m"] * 4,
+        "set": [""] * 4,
+        "technique": ["always-on", "tap"] * 2,
+        "load": ["closed", "closed", "open", "open"],
+        "energy_j": [10.0, 9.0, 4.0, 3.0],
+        "working_core_energy_j": [5.0, 4.0, 2.0, 1.0],
+        "run_s": [1.0, 1.1, 1.0, 1.5],
+        "latency_mean_us": [None, None, 10.0, 12.0],
+    }
+    related = relate(pl.DataFrame(rows), "always-on")
+    assert related["energy_saving_pct"].to_list() == pytest.approx([0, 10, 0, 25])
+    assert related["core_energy_saving_pct"].to_list() == pytest.approx([0, 20, 0, 50])
+    # Run time for a closed load, mean latency for an open one.
+    assert related["slowdown_pct"].to_list() == pytest.approx([0, 10, 0, 20])
+
+
+def test_targets_are_chosen_by_area_work_and_prefix():
+    targets = [
+        {"id": "strong/PT-2.13/ev6", "area": "gating"},
+        {"id": "strong/PT-4.1", "area": "circuits"},
+        {"id": "mogul/T3.1", "area": "switching"},
+    ]
+    assert [t["id"] for t in select(targets, ["gating", "mogul"])] == [
+        "strong/PT-2.13/ev6",
+        "mogul/T3.1",
+    ]
+    assert len(select(targets, ["strong/PT-2"])) == 1
+    assert len(select(targets, [])) == 3
+
+
+def test_studies_that_ship_can_be_read_and_their_names_exist():
+    from halfwink.library import library
+    from halfwink.studies import study_jobs
+
+    names = library().names("studies", "toml")
+    assert names
+    for name in names:
+        for job in study_jobs(library().study(name)):
+            job.prepare()

@@ -1,0 +1,190 @@
+"""The main job through the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+SMALL = ("-i", "300000")
+STATES = {"active", "stalled", "idle", "gating", "gated", "charging", "restoring"}
+
+
+def test_a_comparison_prints_a_table_and_leaves_its_files(halfwink, tmp_path: Path):
+    done = halfwink("compare", "nginx", "gcc", *SMALL, "--timeline", "20", "-o", "out")
+    assert done.status == 0, done.err
+    assert "nginx" in done.out
+    assert "mapg-counter" in done.out
+    assert "modelled" in done.out
+    out = tmp_path / "out"
+    runs = pl.read_parquet(out / "results.parquet")
+    assert runs.height == 2 * 5
+    assert set(runs["technique"]) == {"always-on", "idle-gate", "mapg-counter", "tap", "oracle"}
+    ledger = pl.read_parquet(out / "ledger.parquet")
+    assert {"component", "state", "mode", "cause", "time_s", "energy_j"} <= set(ledger.columns)
+    assert "# commit: " in (out / "study.toml").read_text()
+    assert (out / "report.html").stat().st_size > 100_000
+    timeline = json.loads((out / "timeline.json").read_text())
+    spans = [e for e in timeline["traceEvents"] if e["ph"] == "X"]
+    assert {e["name"] for e in spans} <= STATES
+    assert all(e["dur"] > 0 and e["ts"] + e["dur"] <= 20.0001 for e in spans)
+
+
+def test_json_is_one_document_with_the_promised_keys(halfwink):
+    done = halfwink("compare", "nginx", *SMALL, "-t", "tap", "--machine", "ev6-16", "--json")
+    document = done.json()
+    assert document["workload"] == "nginx"
+    assert document["machine"] == "ev6-16"
+    assert document["unit_of_work"] == "request"
+    assert document["baseline"] == "always-on"
+    baseline, tap = document["results"]
+    assert (baseline["technique"], tap["technique"]) == ("always-on", "tap")
+    assert tap["energy_j_per_unit"] > 0
+    assert tap["slowdown_pct"] == pytest.approx(0, abs=0.05)
+    assert set(tap["latency_us"]) >= {"mean", "p50", "p99"}
+    assert tap["sim"]["instructions"] >= 300_000
+    assert "energy" in tap["modelled"]
+    row = tap["ledger"][0]
+    assert set(row) == {"component", "state", "mode", "cause", "time_s", "energy_j"}
+
+
+def test_the_ledger_sums_to_the_energy_and_the_time(halfwink, tmp_path: Path):
+    halfwink("compare", "memcached+redis", *SMALL, "-o", "out")
+    runs = pl.read_parquet(tmp_path / "out/results.parquet")
+    ledger = pl.read_parquet(tmp_path / "out/ledger.parquet")
+    for row in runs.iter_rows(named=True):
+        own = ledger.filter(technique=row["technique"])
+        assert own["energy_j"].sum() == pytest.approx(row["energy_j"], rel=1e-12)
+        times = own.group_by("component").agg(pl.col("time_s").sum())
+        # Four cores, the shared cache, memory: each fills the run.
+        assert times.height == 6
+        for time_s in times["time_s"]:
+            assert time_s == pytest.approx(row["duration_s"], rel=1e-12)
+
+
+def test_tap_and_oracle_cost_no_time_and_order_holds(halfwink, tmp_path: Path):
+    halfwink("compare", "chase", "stream", "mixed", "-i", "400000", "-o", "out")
+    runs = pl.read_parquet(tmp_path / "out/results.parquet")
+    for workload in ("chase", "stream", "mixed"):
+        own = {r["technique"]: r for r in runs.filter(workload=workload).iter_rows(named=True)}
+        assert own["tap"]["slowdown_pct"] == pytest.approx(0)
+        assert own["oracle"]["slowdown_pct"] == pytest.approx(0)
+        assert own["oracle"]["core_energy_saving_pct"] >= own["tap"]["core_energy_saving_pct"]
+        assert own["tap"]["core_energy_saving_pct"] > own["mapg-counter"]["core_energy_saving_pct"]
+        assert own["tap"]["late_wakes"] == 0
+
+
+def test_settings_change_one_value(halfwink):
+    def saving(*words: str) -> float:
+        done = halfwink("compare", "chase", "-i", "200000", "-t", "tap", "--json", *words)
+        return done.json()["results"][1]["core_energy_saving_pct"]
+
+    slow = saving("--set", "gating.wake_up_ns=16")
+    fast = saving("--set", "gating.wake_up_ns=2", "-o", "other")
+    assert fast > slow
+
+
+def test_the_same_command_goes_on_after_an_interrupt(tmp_path: Path):
+    command = [sys.executable, "-m", "halfwink", "compare", "mixed", "alu", "chase"]
+    command += ["-i", "2500000", "-o", "out"]
+
+    def start() -> subprocess.Popen[str]:
+        return subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+
+    runs = tmp_path / "out" / "runs"
+    process = start()
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and len(list(runs.glob("*.json"))) < 2:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    kept = {path.name: path.stat().st_mtime_ns for path in runs.glob("*.json")}
+    assert len(kept) >= 2
+    if process.returncode != 0:
+        assert process.returncode == 130
+        assert err.strip().splitlines()[-1].endswith("the same command goes on")
+    again = start()
+    again.communicate(timeout=300)
+    assert again.returncode == 0
+    assert len(list(runs.glob("*.json"))) == 15
+    # What was finished was not run again.
+    assert all((runs / name).stat().st_mtime_ns == time for name, time in kept.items())
+
+
+def test_a_full_disk_is_one_line_and_keeps_what_was_finished(halfwink, tmp_path: Path):
+    mount = tmp_path / "small"
+    mount.mkdir()
+    mounted = os.geteuid() == 0 and (
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(mount)], check=False
+        ).returncode
+        == 0
+    )
+    if not mounted:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        done = halfwink("compare", "nginx", "gcc", "gzip", "-i", "100000", "-o", str(mount / "out"))
+        assert done.status == 1
+        assert "No space left on device" in done.complaint
+        kept = list((mount / "out" / "runs").glob("*.json"))
+        assert all(json.loads(path.read_text())["run"] for path in kept)
+        assert not list((mount / "out" / "runs").glob(".*"))
+    finally:
+        subprocess.run(["umount", str(mount)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("compare", "ngnix"), "unknown workload `ngnix`; did you mean `nginx`?"),
+        (("compare", "nginx", "-t", "tpa"), "unknown technique `tpa`; did you mean `tap`?"),
+        (("compare", "nginx", "-m", "ev7-4"), "unknown machine `ev7-4`; did you mean `ev6-4`?"),
+        (("compare", "nginx", "-m", "ev6-65"), "machine `ev6-65`: 65 cores, expected 1 to 64"),
+        (("compare", "nginx*5"), "workload `nginx*5` needs 5 cores, machine `ev6-4` has 4"),
+        (("compare", "nginx", "--set", "gating.wakeup=3"), "unknown key `wakeup` in gating"),
+        (("compare", "nginx", "--set", "gating"), "--set gating: expected PATH=VALUE"),
+        (("compare", "nginx", "--timeline", "9:3"), "--timeline 9:3: expected FROM:UNTIL"),
+        (("compare", "nginx", "-i", "0"), "0 instructions to play; expected at least 1"),
+        (("compare", "chase:mbs=3"), "unknown workload setting `mbs`; did you mean `mb`?"),
+        (("compare",), "no workload was named"),
+        (("compare", "/no/such.hwt"), "/no/such.hwt: offset 0: No such file or directory"),
+        (("compar", "nginx"), "unknown command `compar`; did you mean `compare`?"),
+        (
+            ("compare", "nginx", "--machin", "x"),
+            "unknown option `--machin`; did you mean `--machine`?",
+        ),
+        (("report", "."), "no results.parquet"),
+        (("run", "no-such"), "unknown study `no-such`"),
+        (("reproduce", "gatin"), "no target, area or work `gatin`"),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_2(halfwink, words: tuple[str, ...], expected: str):
+    done = halfwink(*words)
+    assert done.status == 2
+    assert expected in done.complaint
+    assert done.out == ""
+
+
+def test_a_wrong_machine_file_is_named_with_its_line(halfwink, tmp_path: Path):
+    text = (Path(__file__).parents[2] / "machines/ev6.toml").read_text()
+    wrong = tmp_path / "mine.toml"
+    wrong.write_text(text.replace('size = "8MB"', 'size = "7MB"'))
+    line = 1 + text[: text.index('size = "8MB"')].count("\n")
+    done = halfwink("compare", "nginx", "-m", "mine.toml")
+    assert done.status == 2
+    assert done.complaint.startswith(f"mine.toml:{line}: an impossible cache: 7MB in 16 ways")
+    wrong.write_text(text.replace("[l3]", "[l4]"))
+    assert "did you mean `l3`?" in halfwink("compare", "nginx", "-m", "mine.toml").complaint
+
+
+def test_quiet_says_nothing_but_the_table(halfwink):
+    done = halfwink("compare", "alu", "-i", "100000", "-q")
+    assert done.err == ""
+    assert "alu" in done.out

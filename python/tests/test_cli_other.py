@@ -1,0 +1,181 @@
+"""list, trace, run, reproduce, report, doctor through the command line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+VERDICTS = {"match", "holds", "calibrated", "miss", "fails", "analogue", "not-yet"}
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("techniques", "tap"),
+        ("machines", "ev6"),
+        ("workloads", "nginx"),
+        ("studies", "gating-ev6"),
+        ("targets", "strong/PT-2.13/ev6"),
+    ],
+)
+def test_everything_is_listed_as_table_and_json(halfwink, what: str, expected: str):
+    assert expected in halfwink("list", what).out
+    names = [
+        entry.get("name", entry.get("id")) for entry in halfwink("list", what, "--json").json()
+    ]
+    assert expected in names
+
+
+def test_every_target_of_the_five_works_is_listed(halfwink):
+    targets = halfwink("list", "targets", "--json").json()
+    works = {t["id"].split("/")[0] for t in targets}
+    assert works == {"strong", "niccolini", "mogul", "gottschlag", "nellans"}
+    assert len(targets) > 2000
+    assert len({t["id"] for t in targets}) == len(targets)
+
+
+def test_a_trace_is_shown_listed_and_checked(halfwink):
+    nginx = str(ROOT / "workloads/nginx.hwt")
+    info = halfwink("trace", "info", nginx, "--json").json()
+    assert info["header"]["kernel"].startswith("Linux 6.1")
+    assert info["header"]["code"] == "decoded"
+    assert info["bytes"] / info["totals"]["instructions"] < 0.2
+    assert info["totals"]["requests"] > 50
+    assert info["warm_lines"] > 1000
+    head = halfwink("trace", "head", nginx, "-n", "5").out
+    assert sum(" k " in line or " u " in line for line in head.splitlines()) == 5
+    found = halfwink("trace", "check", nginx, "--json").json()
+    assert found["unexplained_successions"] == 0
+    assert found["direct_map_wrong"] == 0
+    assert found["direct_map_accesses"] > 100_000
+
+
+@pytest.mark.parametrize("ending", ["champsim", "champsim.xz", "champsim.gz", "champsim.bz2"])
+def test_champsim_records_go_out_and_come_in(halfwink, tmp_path: Path, ending: str):
+    gcc = str(ROOT / "workloads/gcc.hwt")
+    assert halfwink("trace", "export", gcc, "-o", f"gcc.{ending}", "--limit", "20000").status == 0
+    assert halfwink("trace", "import", f"gcc.{ending}", "-o", "again.hwt").status == 0
+    found = halfwink("trace", "check", "again.hwt", "--json").json()
+    assert found["user_instructions"] == 20_000
+    done = halfwink("compare", "again.hwt", "-t", "tap", "--json")
+    assert done.json()["results"][1]["sim"]["instructions"] == 20_000
+
+
+def test_user_instructions_alone_can_be_exported(halfwink, tmp_path: Path):
+    nginx = str(ROOT / "workloads/nginx.hwt")
+    halfwink("trace", "export", nginx, "-o", "u.gz", "--mode", "user", "--limit", "5000")
+    records = gzip.decompress((tmp_path / "u.gz").read_bytes())
+    assert len(records) == 5000 * 64
+    addresses = [int.from_bytes(records[n : n + 8], "little") for n in range(0, len(records), 64)]
+    assert all(address < 1 << 47 for address in addresses)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "offset 0: the file is empty; expected a halfwink trace"),
+        (b"hello", "offset 0: not a halfwink trace"),
+        (b"\x1f\x8b\x08\x00" + b"x" * 60, "it looks like gzip"),
+        (
+            b"\x89HWT\r\n\x1a\n\x02\x00\x00\x00" + b"x" * 40,
+            "format 2.0 is newer than this halfwink",
+        ),
+    ],
+)
+def test_a_file_that_is_no_trace_is_one_line(
+    halfwink, tmp_path: Path, content: bytes, expected: str
+):
+    (tmp_path / "x.hwt").write_bytes(content)
+    for command in (("trace", "info"), ("trace", "check"), ("compare",)):
+        done = halfwink(*command, "x.hwt")
+        assert done.status == 2
+        assert expected in done.complaint
+        assert done.complaint.startswith("x.hwt: offset ")
+
+
+def test_a_cut_or_damaged_trace_is_one_line_with_the_offset(halfwink, tmp_path: Path):
+    whole = (ROOT / "workloads/sqlite.hwt").read_bytes()
+    (tmp_path / "cut.hwt").write_bytes(whole[:50_000])
+    assert "cut.hwt: offset 50000: the file ends here" in halfwink("compare", "cut.hwt").complaint
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 0xFF
+    (tmp_path / "bad.hwt").write_bytes(damaged)
+    assert "corrupt" in halfwink("trace", "check", "bad.hwt").complaint
+    assert halfwink("trace", "import", "cut.hwt", "-o", "y.hwt").status == 2
+    assert not (tmp_path / "y.hwt").exists()
+
+
+def test_a_slice_keeps_what_it_should(halfwink):
+    nginx = str(ROOT / "workloads/nginx.hwt")
+    done = halfwink("trace", "slice", nginx, "-o", "s.hwt", "--skip", "2000000", "--keep", "500000")
+    assert done.status == 0
+    info = halfwink("trace", "info", "s.hwt", "--json").json()
+    assert 500_000 <= info["totals"]["instructions"] < 500_200
+    assert info["header"]["history"][-1].startswith("slice of 500000 instructions after 2000000")
+    beyond = halfwink("trace", "slice", nginx, "-o", "t.hwt", "--skip", "99000000")
+    assert beyond.status == 2
+
+
+def test_a_study_runs_resumes_and_draws(halfwink, tmp_path: Path):
+    (tmp_path / "s.toml").write_text(
+        """
+schema = 1
+title = "wake-up latency"
+workloads = ["chase"]
+machines = ["in-order-1"]
+techniques = ["always-on", "tap"]
+instructions = 50000
+[sweep]
+"gating.wake_up_ns" = [2.0, 16.0]
+[[plot]]
+title = "saving"
+mark = "line"
+x = "gating.wake_up_ns"
+y = "core_energy_saving_pct"
+color = "technique"
+"""
+    )
+    rows = halfwink("run", "s.toml", "-o", "out", "--json").json()
+    saving = {(r["technique"], r["set"]): r["core_energy_saving_pct"] for r in rows}
+    assert len(saving) == 4
+    fast, slow = (saving["tap", f"gating.wake_up_ns={ns}"] for ns in ("2.0", "16.0"))
+    assert fast > slow > 0
+    assert "saving" in (tmp_path / "out/report.html").read_text()
+    assert halfwink("report", "out").status == 0
+    bad = halfwink("run", "s.toml", "--executor", "cloud://x")
+    assert "unknown executor" in bad.complaint
+
+
+def test_reproduce_tells_published_beside_ours(halfwink):
+    entries = halfwink("reproduce", "strong/PT-2.13", "strong/PT-2.15", "--json").json()
+    by_id = {e["id"]: e for e in entries}
+    assert by_id["strong/PT-2.13/ev6"]["verdict"] == "match"
+    assert by_id["strong/PT-2.13/ev6"]["published"] == 17.17
+    keys = {"id", "area", "source", "quantity", "unit", "published", "ours", "class"}
+    keys |= {"verdict", "held_out", "how", "note"}
+    assert all(set(e) == keys for e in entries)
+    assert {e["verdict"] for e in entries} <= VERDICTS
+
+
+def test_what_nothing_computes_yet_says_so(halfwink):
+    entries = halfwink("reproduce", "niccolini", "--json").json()
+    assert len(entries) > 100
+    assert {e["verdict"] for e in entries} == {"not-yet"}
+    assert all(e["ours"] is None for e in entries)
+
+
+def test_doctor_names_what_is_missing_and_how_to_add_it(halfwink):
+    findings = halfwink("doctor", "--json").json()
+    names = {f["what"] for f in findings}
+    assert {"halfwink", "python", "recorded workloads", "energy meter"} <= names
+    assert all(f["fix"] for f in findings if not f["present"])
+
+
+def test_help_and_version(halfwink):
+    assert "compare" in halfwink("--help").out
+    assert halfwink("--version").out.strip() == "0.1.0"
+    assert json.dumps(halfwink("compare", "--help").status) == "0"

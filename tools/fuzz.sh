@@ -1,0 +1,15 @@
+#!/bin/sh
+# Runs every fuzz target for a while (seconds, default 60).
+set -eu
+cd "$(dirname "$0")/../fuzz"
+seconds=${1:-60}
+rustup toolchain list | grep -q nightly || {
+    echo "fuzzing needs a nightly Rust toolchain; run: rustup toolchain add nightly" >&2
+    exit 1
+}
+command -v cargo-fuzz >/dev/null || cargo install --quiet --locked cargo-fuzz
+for target in trace_bytes trace_sections champsim descriptions gating; do
+    echo "-- $target"
+    cargo +nightly fuzz run --fuzz-dir . "$target" -- -max_total_time="$seconds" -timeout=20 \
+        -rss_limit_mb=4096 -print_final_stats=1 2>&1 | tail -n 8
+done

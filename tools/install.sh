@@ -1,0 +1,25 @@
+#!/bin/sh
+# Adds what features and tests need beyond the build: as root on Debian 12, else prints the lines.
+set -eu
+
+need=""
+add() { command -v "$1" >/dev/null || need="$need $2"; }
+add gcc gcc
+add valgrind valgrind
+add chromium chromium
+add git git
+
+if [ -n "$need" ]; then
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "run as root: apt-get install -y$need" >&2
+        exit 1
+    fi
+    apt-get update -q
+    # shellcheck disable=SC2086
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $need
+fi
+
+if command -v rustup >/dev/null; then
+    rustup target list --installed | grep -q wasm32-unknown-unknown ||
+        rustup target add wasm32-unknown-unknown
+fi
