@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import altair as alt
 import polars as pl
 
 from halfwink.jobs import Job, Tables
+
+if TYPE_CHECKING:
+    import altair as alt
 
 KEYS = ["workload", "machine", "set"]
 
@@ -141,3 +144,18 @@ def relate(runs: pl.DataFrame, baseline: str) -> pl.DataFrame:
         ),
         pl.when(open_load).then(latency).otherwise(run).alias("slowdown_pct"),
     ).drop("_energy", "_core", "_run", "_latency")
+
+
+def sweep_columns(runs: pl.DataFrame) -> pl.DataFrame:
+    """Makes the values that a sweep set into columns of their own."""
+    paths: dict[str, None] = {}
+    for text in runs["set"].unique(maintain_order=True):
+        paths.update(dict.fromkeys(item.partition("=")[0] for item in text.split()))
+    for path in paths:
+        pattern = rf"(?:^| ){re.escape(path)}=(\S+)"
+        value = pl.col("set").str.extract(pattern)
+        number = value.cast(pl.Float64, strict=False)
+        column = runs.select(number.alias("n"), value.alias("v"))
+        kept = column["n"] if column["n"].null_count() == column["v"].null_count() else column["v"]
+        runs = runs.with_columns(kept.alias(path))
+    return runs

@@ -11,8 +11,7 @@ import polars as pl
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.jobs import Executor, Progress, RunStore
 from halfwink.library import cache_dir, library
-from halfwink.report.charts import sweep_columns
-from halfwink.results import Results
+from halfwink.results import Results, sweep_columns
 from halfwink.studies import run
 
 AREAS = (

@@ -6,7 +6,7 @@ import math
 import re
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -18,10 +18,11 @@ from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, print_table, progress_bar, say
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.jobs import write_whole
-from halfwink.report import Section, write_report
-from halfwink.report.charts import study_plot
 from halfwink.results import Results
 from halfwink.timeline import write_timeline
+
+if TYPE_CHECKING:
+    from halfwink.report import Section
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]
@@ -140,6 +141,9 @@ def run(
             fresh=fresh,
             progress=progress,
         )
+    from halfwink.report import Section
+    from halfwink.report.charts import study_plot
+
     plots = [
         Section(plot["title"], "From the study.", study_plot(done.results, plot))
         for plot in done.study["plots"]
@@ -274,6 +278,8 @@ def report(folder: Path, *, quiet: Quiet = False) -> int:
     results = Results.read(folder, comparing.BASELINE)
     names = results.runs["workload"].unique(maintain_order=True)
     machines = results.runs["machine"].unique(maintain_order=True)
+    from halfwink.report import write_report
+
     write_report(folder / "report.html", f"{', '.join(names)} on {', '.join(machines)}", results)
     say(f"report: {folder / 'report.html'}", quiet=quiet)
     return 0
@@ -346,6 +352,9 @@ def _keep(
     as_run: str,
     plots: list[Section] | None = None,
 ) -> None:
+    # Drawing costs a second of imports, which most commands need not wait for.
+    from halfwink.report import write_report
+
     results.write(folder)
     write_whole(folder / "study.toml", as_run)
     if not results.timeline.is_empty():

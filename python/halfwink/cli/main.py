@@ -29,6 +29,7 @@ def build() -> App:
         help="Low-latency energy saving in servers: compare, reproduce, run.",
         version=__version__,
         help_on_error=False,
+        suppress_keyboard_interrupt=False,
     )
     app.command(commands.compare)
     app.command(commands.run)

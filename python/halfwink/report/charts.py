@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import altair as alt
 import polars as pl
 
-if TYPE_CHECKING:
-    from halfwink.results import Results
+from halfwink.results import Results, sweep_columns
 
 #: Techniques in a fixed order of colours, so that a technique looks the same in every report.
 TECHNIQUE_COLOURS = {
@@ -279,21 +277,6 @@ def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt
         panel = alt.Facet(channel(plot["panel"]), title=None)
         return encoded.properties(width=190, height=160).facet(facet=panel, columns=4)
     return encoded.properties(width=560, height=300)
-
-
-def sweep_columns(runs: pl.DataFrame) -> pl.DataFrame:
-    """Makes the values that a sweep set into columns of their own."""
-    paths: dict[str, None] = {}
-    for text in runs["set"].unique(maintain_order=True):
-        paths.update(dict.fromkeys(item.partition("=")[0] for item in text.split()))
-    for path in paths:
-        pattern = rf"(?:^| ){re.escape(path)}=(\S+)"
-        value = pl.col("set").str.extract(pattern)
-        number = value.cast(pl.Float64, strict=False)
-        column = runs.select(number.alias("n"), value.alias("v"))
-        kept = column["n"] if column["n"].null_count() == column["v"].null_count() else column["v"]
-        runs = runs.with_columns(kept.alias(path))
-    return runs
 
 
 def _order(results: Results) -> list[str]:
