@@ -5,7 +5,7 @@ import halfwink as hw
 res = hw.compare("nginx", techniques=["tap", "mapg-counter"], machine="ev6-16")
 res.table()  # polars DataFrame
 res.chart()  # altair chart
-hw.run("studies/gating-ev6.toml")
+hw.run("studies/gating.toml")
 """
 
 from __future__ import annotations

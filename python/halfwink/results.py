@@ -134,15 +134,22 @@ def relate(runs: pl.DataFrame, baseline: str) -> pl.DataFrame:
         pl.col("latency_mean_us").alias("_latency"),
     )
     joined = runs.join(base.unique(KEYS), on=KEYS, how="left", nulls_equal=True)
-    latency = 100 * (pl.col("latency_mean_us") / pl.col("_latency") - 1)
-    run = 100 * (pl.col("run_s") / pl.col("_run") - 1)
+
+    # Differences first: the baseline itself gets exactly 0.
+    def above(ours: str, base: str) -> pl.Expr:
+        return 100 * (pl.col(ours) - pl.col(base)) / pl.col(base)
+
+    def below(ours: str, base: str) -> pl.Expr:
+        return 100 * (pl.col(base) - pl.col(ours)) / pl.col(base)
+
     open_load = (pl.col("load") == "open") & pl.col("_latency").is_not_null()
     return joined.with_columns(
-        (100 * (1 - pl.col("energy_j") / pl.col("_energy"))).alias("energy_saving_pct"),
-        (100 * (1 - pl.col("working_core_energy_j") / pl.col("_core"))).alias(
-            "core_energy_saving_pct"
-        ),
-        pl.when(open_load).then(latency).otherwise(run).alias("slowdown_pct"),
+        below("energy_j", "_energy").alias("energy_saving_pct"),
+        below("working_core_energy_j", "_core").alias("core_energy_saving_pct"),
+        pl.when(open_load)
+        .then(above("latency_mean_us", "_latency"))
+        .otherwise(above("run_s", "_run"))
+        .alias("slowdown_pct"),
     ).drop("_energy", "_core", "_run", "_latency")
 
 

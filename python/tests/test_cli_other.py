@@ -18,7 +18,7 @@ VERDICTS = {"match", "holds", "calibrated", "miss", "fails", "analogue", "not-ye
         ("techniques", "tap"),
         ("machines", "ev6"),
         ("workloads", "nginx"),
-        ("studies", "gating-ev6"),
+        ("studies", "gating-wake-up"),
         ("targets", "strong/PT-2.13/ev6"),
     ],
 )

@@ -263,13 +263,21 @@ impl Target {
             // Half a unit of the last printed digit.
             Class::Exact => half_of_last_digit(published),
             Class::Quantitative => 0.10 * published.abs(),
-            // Sign and rough size: within a factor of two, or within one point of a percentage.
-            Class::Shape | Class::Hardware => {
-                let one_point = if self.unit == "%" { 1.0 } else { 0.0 };
-                (0.5 * published.abs()).max(one_point)
-            }
+            Class::Shape | Class::Hardware => return self.has_shape(published, ours),
         };
         (ours - published).abs() <= distance * (1.0 + 1e-9)
+    }
+}
+
+impl Target {
+    /// Sign and rough size: within a factor of two; or, of a percentage, within half a point.
+    fn has_shape(&self, published: f64, ours: f64) -> bool {
+        if self.unit == "%" && published == 0.0 {
+            return ours.abs() <= 0.5;
+        }
+        let same_sign = published * ours > 0.0;
+        let near = self.unit == "%" && (ours - published).abs() <= 0.5;
+        same_sign && (near || (0.5..=2.0).contains(&(ours / published)))
     }
 }
 
@@ -316,6 +324,10 @@ mod tests {
         let number = target(Class::Shape, Published::Number(3.1), None);
         assert_eq!(number.verdict(Some(4.6)), Verdict::Holds);
         assert_eq!(number.verdict(Some(-0.1)), Verdict::Fails);
+        assert_eq!(number.verdict(Some(6.3)), Verdict::Fails);
+        let none = target(Class::Shape, Published::Number(0.0), None);
+        assert_eq!(none.verdict(Some(-0.01)), Verdict::Holds);
+        assert_eq!(none.verdict(Some(0.8)), Verdict::Fails);
         let claim = target(Class::Shape, Published::Claim(true), None);
         assert_eq!(claim.verdict(Some(1.0)), Verdict::Holds);
         assert_eq!(claim.verdict(Some(0.0)), Verdict::Fails);

@@ -170,8 +170,9 @@ impl Body {
 
     fn step(&mut self, out: &mut Vec<Address>) -> TemplateId {
         let mut touch = |offset: u64| {
-            let at = DATA + offset;
-            out.push(Address { virt: VirtAddr(at), phys: PhysAddr(at) });
+            let address =
+                Address { virt: VirtAddr(DATA + offset), phys: PhysAddr(DATA + scattered(offset)) };
+            out.push(address);
         };
         match self {
             Body::Alu => TemplateId(0),
@@ -222,6 +223,22 @@ impl Body {
             }
         }
     }
+}
+
+/// Where the operating system put a byte: pages lie in frames of no particular order, as on a
+/// machine that has run for a while. Without it, arrays as large as a power of two would fight for
+/// the same banks of memory all along.
+fn scattered(offset: u64) -> u64 {
+    const PAGE_BITS: u32 = 12;
+    const SPAN: u64 = (1 << 28) - 1;
+    let page = offset >> PAGE_BITS;
+    // Within each 2^28 pages a bijection: odd multipliers and shifts that can be undone.
+    let mut frame = page & SPAN;
+    for _ in 0..2 {
+        frame = frame.wrapping_mul(0x9e3_779b1) & SPAN;
+        frame ^= frame >> 14;
+    }
+    ((page & !SPAN | frame) << PAGE_BITS) | (offset & ((1 << PAGE_BITS) - 1))
 }
 
 fn xorshift(mut x: u64) -> u64 {
