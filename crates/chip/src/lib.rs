@@ -26,6 +26,7 @@ mod feed;
 mod gate;
 mod machine;
 mod miss;
+mod misses;
 mod private;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,7 @@ pub use machine::{
     BranchSpec, CoreKind, CoreSpec, Geometry, L1Spec, L2Spec, L3Spec, Latencies, Machine,
     MemorySpec, PowerSpec, PredictorKind, TokenSpec, Units, Window, MAX_CORES, MAX_WINDOW,
 };
+pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use private::CacheCounts;
 pub use timeline::Timeline;
 pub use uncore::L3Counts;

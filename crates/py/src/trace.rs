@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use halfwink_chip::{count_misses, Geometry, MissSetup};
 use halfwink_trace as trace;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -18,6 +19,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_slice, module)?)?;
     module.add_function(wrap_pyfunction!(import_champsim, module)?)?;
     module.add_function(wrap_pyfunction!(export_champsim, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_caches, module)?)?;
     module.add_function(wrap_pyfunction!(trace_decode, module)?)
 }
 
@@ -107,6 +109,37 @@ fn trace_check(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
     Ok(dict)
 }
 
+/// Kind, privilege, accesses, first-level misses, last-level misses.
+type MissRow = (&'static str, &'static str, u64, u64, u64);
+
+/// Accesses and misses of a trace in a hierarchy of caches: for each kind and privilege, the
+/// accesses, the first-level and the last-level misses.
+#[pyfunction]
+fn trace_caches(
+    py: Python<'_>,
+    path: PathBuf,
+    shapes: [String; 3],
+    user_only: bool,
+    virtual_addresses: bool,
+) -> PyResult<Vec<MissRow>> {
+    let [i1, d1, ll] = shapes.map(|text| Geometry::parse(&text).map_err(HalfwinkError::new_err));
+    let setup = MissSetup { i1: i1?, d1: d1?, ll: ll?, user_only, virtual_addresses };
+    let file = open(&path)?;
+    let counts = py
+        .detach(|| count_misses(&mut file.stream(), setup))
+        .map_err(|e| failed(e.in_file(&path)))?;
+    let kinds = [("fetch", counts.fetches), ("load", counts.loads), ("store", counts.stores)];
+    Ok(kinds
+        .into_iter()
+        .flat_map(|(kind, modes)| {
+            ["user", "kernel"]
+                .into_iter()
+                .zip(modes)
+                .map(move |(mode, n)| (kind, mode, n.accesses, n.l1_misses, n.ll_misses))
+        })
+        .collect())
+}
+
 /// Decodes everything and does nothing with it: instructions, for benchmarks.
 #[pyfunction]
 fn trace_decode(py: Python<'_>, path: PathBuf) -> PyResult<u64> {
@@ -134,20 +167,19 @@ fn trace_decode(py: Python<'_>, path: PathBuf) -> PyResult<u64> {
     .map_err(failed)
 }
 
-/// Cuts a slice out of a trace.
+/// Cuts a slice, of so many instructions after so many, out of a trace.
 #[pyfunction]
-#[pyo3(signature = (path, out, skip, keep, warm_lines, decoded, level))]
 fn trace_slice(
     py: Python<'_>,
     path: PathBuf,
     out: PathBuf,
-    skip: u64,
-    keep: u64,
+    part: (u64, u64),
     warm_lines: usize,
     decoded: bool,
     level: i32,
 ) -> PyResult<String> {
     let file = open(&path)?;
+    let (skip, keep) = part;
     let what = trace::Slice { skip, keep, warm_lines, decoded, level };
     py.detach(|| {
         let summary = write_whole(&out, |w| {

@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_records_import_or_fail_in_one_line(bytes in prop::collection::vec(any::<u8>(), 0..1000)) {
+    fn arbitrary_records_import_or_fail(bytes in prop::collection::vec(any::<u8>(), 0..1000)) {
         let options = ImportOptions {
             workload: "x".into(),
             origin: "x".into(),

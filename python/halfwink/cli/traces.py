@@ -183,6 +183,51 @@ def export(
     return 0
 
 
+@app.command
+def caches(
+    file: Path,
+    *,
+    i1: str = "32KB:8",
+    d1: str = "32KB:8",
+    ll: str = "8MB:16",
+    user: Annotated[bool, Parameter(negative="")] = False,
+    virtual: Annotated[bool, Parameter(negative="")] = False,
+    json: Json = False,
+) -> int:
+    """Count the misses of a trace in caches of any shape, by Cachegrind's rules, without time.
+
+    Parameters
+    ----------
+    file
+        A trace (.hwt).
+    i1
+        First-level instruction cache: capacity and ways.
+    d1
+        First-level data cache.
+    ll
+        Last-level cache, for both.
+    user
+        Leave kernel instructions out, as if they left no trace in the caches.
+    virtual
+        Caches see virtual addresses, as Cachegrind's do, not physical ones.
+    json
+        Print one JSON document.
+    """
+    counts = _core.trace_caches(str(file), [i1, d1, ll], user, virtual)
+    shown = [row for row in counts if row[2]]
+    columns = ["kind", "mode", "accesses", "l1_misses", "ll_misses"]
+    if json:
+        print_json([dict(zip(columns, row, strict=True)) for row in shown])
+        return 0
+    rows = [
+        [kind, mode, f"{n:,}", f"{l1:,}", _share(l1, n), f"{last:,}", _share(last, n)]
+        for kind, mode, n, l1, last in shown
+    ]
+    heads = ["accesses", "L1 misses", "", "LL misses", ""]
+    print_table([("kind", "left"), ("mode", "left"), *((h, "right") for h in heads)], rows)
+    return 0
+
+
 @app.command(name="slice")
 def slice_(
     file: Path,
@@ -216,7 +261,7 @@ def slice_(
     if min(skip, keep - 1) < 0 or warm_mb < 0:
         raise HalfwinkError("expected --skip 0 or more, --keep 1 or more, --warm-mb 0 or more")
     lines = int(warm_mb * (1 << 20) / 64)
-    text = _core.trace_slice(str(file), str(out), skip, keep, lines, not bytes_, 19)
+    text = _core.trace_slice(str(file), str(out), (skip, keep), lines, not bytes_, 19)
     totals = jsonlib.loads(text)
     size = out.stat().st_size
     say(

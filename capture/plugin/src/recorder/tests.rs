@@ -152,7 +152,7 @@ fn the_other_cpus_marks_wait_for_the_block_in_flight() {
     assert_eq!(report.other_instructions, 3);
 }
 
-/// `hlt` at 1000 ns, both CPUs halted until 5000 ns; the client's and then the server's clock show it.
+/// `hlt` at 1000 ns, both CPUs halted until 5000 ns; the client's, then the server's clock show it.
 #[test]
 fn idle_is_from_the_halt_to_the_wake_up() {
     let mut m = Machine::new();

@@ -304,7 +304,7 @@ impl Check<'_> {
 }
 
 /// Bytes of a size such as `32KB`; K, M and G are powers of 1024.
-fn parse_size(text: &str) -> Option<u64> {
+pub(super) fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().ok()?;

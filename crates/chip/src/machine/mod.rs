@@ -167,6 +167,28 @@ impl Geometry {
     pub fn bytes(&self) -> u64 {
         (self.sets * self.ways) as u64 * LINE_BYTES
     }
+
+    /// Reads a shape such as `32KB:8`: the capacity and the ways.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn parse(text: &str) -> Result<Geometry, String> {
+        let expected = || format!("cache {text:?}: expected SIZE:WAYS, such as 32KB:8");
+        let (size, ways) = text.split_once(':').ok_or_else(expected)?;
+        let bytes = check::parse_size(size).ok_or_else(expected)?;
+        let ways: u64 = ways.trim().parse().map_err(|_| expected())?;
+        let lines = bytes / LINE_BYTES;
+        if ways == 0 || bytes % LINE_BYTES != 0 || !lines.is_multiple_of(ways) || lines == 0 {
+            return Err(format!("cache {text:?}: expected whole sets of {LINE_BYTES}-byte lines"));
+        }
+        let sets = lines / ways;
+        if !sets.is_power_of_two() || lines > 1 << 24 {
+            return Err(format!(
+                "cache {text:?}: {sets} sets; expected a power of two and at most 1 GB"
+            ));
+        }
+        Ok(Geometry { sets: sets as usize, ways: ways as usize })
+    }
 }
 
 /// A first-level cache.

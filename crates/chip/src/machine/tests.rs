@@ -61,3 +61,18 @@ fn what_cannot_be_is_refused() {
         assert!(!error.contains('\n'), "{error}");
     }
 }
+
+#[test]
+fn a_shape_is_a_capacity_and_ways() {
+    assert_eq!(Geometry::parse("32KB:8"), Ok(Geometry { sets: 64, ways: 8 }));
+    for (text, why) in [
+        ("32KB", "SIZE:WAYS"),
+        ("32:8", "SIZE:WAYS"),
+        ("32KB:0", "whole sets"),
+        ("100B:1", "whole sets"),
+        ("48KB:8", "power of two"),
+        ("2GB:1", "at most 1 GB"),
+    ] {
+        assert!(Geometry::parse(text).unwrap_err().contains(why), "{text}");
+    }
+}

@@ -7,12 +7,14 @@
 //! Assumptions: full bypassing; a group ends at a taken branch; no wrong-path fetch.
 
 mod memory;
+mod word;
 
 use std::collections::VecDeque;
 
 use halfwink_trace::{Branch, Event};
 use halfwink_units::Cycle;
 
+use self::word::{ByUnit, Ready};
 use super::pipeline::{Common, Pause, Stall, StallOn};
 use crate::account::{Reason, REASONS};
 use crate::feed::Head;
@@ -28,51 +30,6 @@ struct Origin {
     answers: u8,
     /// The miss register of its load.
     miss: u8,
-}
-
-/// A cycle, and the reason that a wait until then is charged to: in one word, so that the later of
-/// two brings its reason along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Ready(u64);
-
-impl Ready {
-    /// Not before the shared levels answer.
-    const UNKNOWN: Ready = Ready(u64::MAX);
-
-    #[inline]
-    fn at(cycle: Cycle, reason: Reason) -> Ready {
-        Ready(cycle << 8 | reason as u64)
-    }
-
-    #[inline]
-    fn cycle(self) -> Cycle {
-        self.0 >> 8
-    }
-
-    #[inline]
-    fn earlier(self, cycles: Cycle) -> Ready {
-        Ready(self.0.saturating_sub(cycles << 8))
-    }
-
-    fn reason(self) -> Reason {
-        Reason::ALL[(self.0 & 0xff) as usize % Reason::ALL.len()]
-    }
-}
-
-/// Small counts, one byte for each unit.
-#[derive(Clone, Copy, Debug)]
-struct ByUnit(u64);
-
-impl ByUnit {
-    #[inline]
-    fn of(self, unit: usize) -> u64 {
-        self.0 >> (8 * unit) & 0xff
-    }
-
-    #[inline]
-    fn count(&mut self, unit: usize) {
-        self.0 += 1 << (8 * unit);
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
