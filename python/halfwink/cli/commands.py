@@ -218,9 +218,10 @@ def reproduce(
 
 def capture(
     workload: str | None = None,
-    *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    *,
+    command: Annotated[tuple[str, ...], Parameter(parse=False)] = (),
     out: Out = None,
-    instructions: Annotated[int | None, Parameter(name=["-i", "--instructions"])] = None,
+    instructions: Annotated[int | None, Parameter(name=["-n", "--instructions"])] = None,
     seed: int = 1,
     time_limit: Annotated[float, Parameter(name="--time-limit")] = 1800.0,
     rootfs: Path | None = None,
@@ -229,10 +230,14 @@ def capture(
 ) -> int:
     """Boot a real Linux in QEMU and record a full-system trace.
 
+    A program of your own comes last: `halfwink capture -- ./program --its-option`.
+
     Parameters
     ----------
     workload
-        Name of a workload; or -- and a command of your own.
+        Name of a workload.
+    command
+        A program of your own and its arguments, instead of a workload.
     out
         File to write (default: WORKLOAD.hwt).
     instructions

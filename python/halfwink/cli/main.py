@@ -50,7 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(words: list[str]) -> int:
     app = build()
     try:
-        status = app(words, print_error=False, exit_on_error=False, result_action="return_value")
+        words, own = _before_and_after_dashes(words)
+        function, bound, _ = app.parse_args(words, print_error=False, exit_on_error=False)
+        if own is not None:
+            if function is not commands.capture:
+                raise HalfwinkError("`--` and a command: expected `halfwink capture -- COMMAND`")
+            bound.arguments["command"] = own
+        status = function(*bound.args, **bound.kwargs)
         return status if isinstance(status, int) else 0
     except CycloptsError as error:
         _complain(_usage(app, error))
@@ -72,6 +78,14 @@ def _run(words: list[str]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         _complain(f"{where}{error.strerror or error}")
         return EXIT_FAILED
+
+
+def _before_and_after_dashes(words: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
+    """What follows `--` is somebody else's command line: none of it is parsed."""
+    if "--" not in words:
+        return words, None
+    at = words.index("--")
+    return words[:at], tuple(words[at + 1 :])
 
 
 def _complain(message: str) -> None:

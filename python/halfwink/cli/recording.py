@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 
 from halfwink import capture as recorder
@@ -24,10 +23,8 @@ def record(
     quiet: bool,
 ) -> int:
     """Records a trace, shows how far it is, prints what it holds."""
-    # `halfwink capture -- CMD`: what follows the dashes is a command, not a workload.
-    if "--" in sys.argv and sys.argv.index("--") <= sys.argv.index("capture") + 1:
-        command = [*([workload] if workload else []), *command]
-        workload = None
+    if workload is not None and command:
+        raise HalfwinkError(f"a workload ({workload}) and a command: expected one of them")
     if workload is None and not command:
         names = ", ".join(recorder.WORKLOADS)
         raise HalfwinkError(f"no workload was named; there are: {names}; or -- and a command")
