@@ -55,6 +55,8 @@ struct Counter {
     d1: Cache,
     ll: Cache,
     counts: MissCounts,
+    /// Line of the last fetch: fetching it again can neither miss nor change the order of recency.
+    fetched: u64,
 }
 
 /// The lines of `size` bytes from `first`.
@@ -103,6 +105,7 @@ pub fn count_misses(source: &mut dyn Source, setup: MissSetup) -> Result<MissCou
         d1: Cache::new(setup.d1),
         ll: Cache::new(setup.ll),
         counts: MissCounts::default(),
+        fetched: u64::MAX,
     };
     loop {
         match source.next_item()? {
@@ -142,8 +145,14 @@ impl Counter {
                 } else {
                     Program::instr_phys(block, instr).0
                 };
+                let span = Span::new(pc, instr.len);
                 let fetch = &mut self.counts.fetches[mode];
-                access(&mut self.i1, &mut self.ll, Span::new(pc, instr.len), fetch);
+                if span.first == self.fetched && span.last == self.fetched {
+                    fetch.accesses += 1;
+                } else {
+                    access(&mut self.i1, &mut self.ll, span, fetch);
+                    self.fetched = span.last;
+                }
             }
             let mut read: Option<(u64, u8)> = None;
             while let Some(site) = sites.get(next).filter(|s| usize::from(s.instr) == index) {

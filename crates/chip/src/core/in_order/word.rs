@@ -28,6 +28,7 @@ impl Ready {
         Ready(self.0.saturating_sub(cycles << 8))
     }
 
+    #[inline]
     pub(super) fn reason(self) -> Reason {
         Reason::ALL[(self.0 & 0xff) as usize % Reason::ALL.len()]
     }

@@ -1,0 +1,228 @@
+"""``make bench``: how fast and how accurate, as ratios to peers and limits measured in one run.
+
+Speeds are medians of repeated runs in user CPU time, so that other work on the machine disturbs
+them little; absolute numbers still differ from machine to machine, the ratios much less.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import peers
+from halfwink import _core
+from halfwink.jobs import Job
+from halfwink.library import root
+
+REPEATS = 3
+OUT = Path("halfwink-out") / "bench.json"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a measured number and what it is compared with."""
+
+    what: str
+    measured: float
+    unit: str
+    against: str
+    reference: float
+    #: How much better than the reference: above 1 is good.
+    ratio: float
+
+
+def timed(work: Callable[[], float]) -> tuple[float, float]:
+    """What the work returns, and the median user CPU time that this process spent on it."""
+    times: list[float] = []
+    value = 0.0
+    for _ in range(REPEATS):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+        value = work()
+        times.append(resource.getrusage(resource.RUSAGE_SELF).ru_utime - before)
+    return value, statistics.median(times)
+
+
+def speed_of(work: Callable[[], float]) -> float:
+    """Millions per second of what the work counts."""
+    count, seconds = timed(work)
+    return count / seconds / 1e6
+
+
+def faster(what: str, speed: float, against: str, reference: float) -> Row:
+    return Row(what, speed, "M instructions/s", against, reference, speed / reference)
+
+
+def decode() -> list[Row]:
+    """Reading traces, next to reading them and doing nothing else."""
+    rows: list[Row] = []
+    for name in ("nginx", "gcc", "gzip"):
+        path = str(root() / "workloads" / f"{name}.hwt")
+        speed = speed_of(partial(_core.trace_decode, path))
+        rows.append(faster(f"decode {name}", speed, "goal", 60))
+    return rows
+
+
+def fact(job: _core.PreparedJob, column: str) -> float:
+    """Runs a job; one number of the result."""
+    return job.run(_core.RunControl())["run"][column][0]
+
+
+def chip_speed(workload: str, machine: str, instructions: int | None = None) -> float:
+    """Millions of simulated instructions per second on one core."""
+    job = Job(workload, machine, "tap", instructions=instructions).prepare()
+    return speed_of(partial(fact, job, "instructions"))
+
+
+#: Machine, workload, instructions, the goal and ChampSim's published speed on such a trace.
+CHIPS: list[tuple[str, str, int | None, float]] = [
+    ("in-order-1", "alu", 20_000_000, 20),
+    ("in-order-1", "nginx", None, 20),
+    ("in-order-1", "gcc", None, 20),
+    ("ev6-1", "alu", 20_000_000, 5),
+    ("ev6-1", "nginx", None, 5),
+    ("ev6-1", "gcc", None, 5),
+    ("ev6-1", "chase:mb=256", 2_000_000, 2),
+]
+
+#: What ChampSim (2025-05, its default configuration) reached on a machine of this kind: an ALU
+#: loop, a mixed and a memory-bound trace, in millions of instructions per second.
+CHAMPSIM_ONCE = {"alu": 0.147, "nginx": 0.036, "chase:mb=256": 0.0015}
+
+
+def chips(folder: Path) -> list[Row]:
+    """Simulation speed against the goals and ChampSim."""
+    rows: list[Row] = []
+    measured = champsim_speeds(folder)
+    for machine, workload, instructions, goal in CHIPS:
+        speed = chip_speed(workload, machine, instructions)
+        what = f"{machine} {workload.split(':')[0]}"
+        rows.append(faster(what, speed, "goal", goal))
+        if machine == "ev6-1" and workload in measured:
+            rows.append(faster(what, speed, "ChampSim, this run", measured[workload]))
+        elif machine == "ev6-1" and workload in CHAMPSIM_ONCE:
+            rows.append(faster(what, speed, "ChampSim, once measured", CHAMPSIM_ONCE[workload]))
+    return rows
+
+
+def champsim_speeds(folder: Path) -> dict[str, float]:
+    """ChampSim's speeds on the same traces, if $CHAMPSIM names its binary."""
+    binary = peers.champsim_program()
+    if binary is None:
+        return {}
+    alu, chase, nginx = folder / "alu.trace", folder / "chase.trace", folder / "nginx.champsim.xz"
+    peers.write_alu_records(alu, 1_000_000)
+    peers.write_chase_records(chase, 20_000)
+    trace = root() / "workloads" / "nginx.hwt"
+    _core.export_champsim(str(trace), str(nginx), True, True, 600_000)
+    return {
+        "alu": peers.champsim(binary, alu, 900_000),
+        "nginx": peers.champsim(binary, nginx, 500_000),
+        "chase:mb=256": peers.champsim(binary, chase, 15_000),
+    }
+
+
+def utilisation() -> list[Row]:
+    """Host time per simulated time must follow what happens, not how long it takes."""
+    nginx = {
+        "closed load": "nginx",
+        "50 %": "nginx-50pct",
+        "10 %": "nginx-10pct",
+        "1 %": "nginx-1pct",
+    }
+    mixed = {f"{n} %": f"mixed:instructions=2000000,utilisation={n}" for n in (100, 30, 10, 1)}
+    rows: list[Row] = []
+    for name, workloads in (("nginx", nginx), ("mixed", mixed)):
+        full = 0.0
+        first = next(iter(workloads))
+        for label, workload in workloads.items():
+            simulated, host = timed(partial(fact, Job(workload, "ev6-1", "tap").prepare(), SPAN))
+            slow = host / simulated
+            full = full or slow
+            what = f"ev6-1 {name}, {label}"
+            rows.append(Row(what, slow, "host s / simulated s", first, full, full / slow))
+    return rows
+
+
+SPAN = "duration_s"
+
+MEMORY = """
+import resource
+from halfwink import _core
+from halfwink.jobs import Job
+names = ["nginx", "memcached", "postgresql", "gcc", "gzip", "redis", "apache", "sqlite"]
+job = Job("+".join(names * 2), "ev6-16", "tap", instructions=500_000).prepare()
+job.run(_core.RunControl())
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def memory() -> list[Row]:
+    """The whole process, with the interpreter, playing eight programs on sixteen cores."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True
+    )
+    megabytes = int(done.stdout) / 1024
+    return [Row("16 cores, 8 programs twice", megabytes, "MB", "limit", 300, 300 / megabytes)]
+
+
+def count_misses(path: str) -> float:
+    """Instructions whose misses were counted."""
+    table = _core.trace_caches(path, peers.SHAPES, False, False)
+    return sum(row[2] for row in table if row[0] == "fetch")
+
+
+def caches(folder: Path) -> list[Row]:
+    """Counting misses, next to Cachegrind on the same command; it must run the program to count."""
+    sample = folder / "code"
+    sample.write_bytes(Path(_core.__file__).read_bytes()[: 1 << 20])
+    peer = peers.cachegrind("gzip", "-6", "-k", sample)
+    if peer is None:
+        print("Cachegrind is missing; run: apt-get install -y valgrind", file=sys.stderr)
+        return []
+    reference = peer.fetches[0] / peer.user_s / 1e6
+    path = str(root() / "workloads" / "gzip.hwt")
+    speed = speed_of(partial(count_misses, path))
+    return [faster("count misses, gzip -6", speed, "Cachegrind, this run", reference)]
+
+
+def show(title: str, rows: list[Row]) -> None:
+    print(f"\n{title}")
+    for row in rows:
+        print(
+            f"  {row.what:<28} {row.measured:>10.3g} {row.unit:<21}"
+            f" {row.ratio:>9.3g} x  {row.against} ({row.reference:.3g})"
+        )
+
+
+def main() -> None:
+    """Runs everything, prints the table, writes it as JSON."""
+    started = time.monotonic()
+    sections: dict[str, list[Row]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for title, work in (
+            ("Reading traces", decode),
+            ("Simulating one core (user CPU time)", lambda: chips(folder)),
+            ("Host time follows activity", utilisation),
+            ("Counting cache misses", lambda: caches(folder)),
+            ("Memory", memory),
+        ):
+            sections[title] = work()
+            show(title, sections[title])
+    OUT.parent.mkdir(exist_ok=True)
+    document = {title: [asdict(row) for row in rows] for title, rows in sections.items()}
+    OUT.write_text(json.dumps(document, indent=1) + "\n")
+    print(f"\n{time.monotonic() - started:.0f} s; {OUT}")
+
+
+if __name__ == "__main__":
+    main()
