@@ -53,9 +53,18 @@ STATES = {
 }
 
 
+#: Most slowdowns are hundredths of a per cent, some are whole ones: linear about zero, then not.
+SLOWDOWN = alt.Scale(type="symlog", constant=0.02, nice=False)
+AXIS = alt.Axis(tickCount=6)
+
+
 def technique_scale(results: Results) -> alt.Scale:
     """The colour of each technique."""
-    names = results.runs["technique"].unique(maintain_order=True).to_list()
+    return _technique_scale(results.runs)
+
+
+def _technique_scale(runs: pl.DataFrame) -> alt.Scale:
+    names = runs["technique"].unique(maintain_order=True).to_list()
     spare = iter(SPARE_COLOURS * len(names))
     return alt.Scale(
         domain=names, range=[TECHNIQUE_COLOURS.get(name) or next(spare) for name in names]
@@ -81,17 +90,24 @@ def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
         "latency_p99_us",
     ]
     base = alt.Chart(runs.select(columns)).encode(
-        x=alt.X("slowdown_pct:Q", title="slowdown (%), modelled", scale=alt.Scale(nice=True)),
+        x=alt.X("slowdown_pct:Q", title="slowdown (%), modelled", scale=SLOWDOWN, axis=AXIS),
         y=alt.Y("core_energy_saving_pct:Q", title="core energy saved (%), modelled"),
-        color=alt.Color("technique:N", scale=technique_scale(results), title="technique"),
+        color=alt.Color("technique:N", scale=_technique_scale(runs), title="technique"),
         tooltip=columns,
     )
     workloads = runs["workload"].n_unique()
     points = base.mark_point(size=90, filled=True, opacity=0.85)
-    if workloads > 1:
-        points = points.encode(shape=alt.Shape("workload:N", title="workload"))
     zero = alt.Chart(pl.DataFrame({"zero": [0.0]})).mark_rule(color="#bbb").encode(y="zero:Q")
-    return alt.layer(zero, points).properties(width=560, height=340)
+    layers: list[alt.Chart] = [zero, points]
+    if workloads > 1:
+        shape = alt.Shape("workload:N", title="workload", legend=alt.Legend(labelLimit=260))
+        layers[1] = points.encode(shape=shape)
+        # What belongs to one workload, from the least slowdown to the most.
+        path = base.mark_line(color="#c9ccd1", strokeWidth=1).encode(
+            color=alt.value("#c9ccd1"), detail="workload:N", order="slowdown_pct:Q"
+        )
+        layers.insert(1, path)
+    return alt.layer(*layers).properties(width=560, height=340)
 
 
 def energy_stack(results: Results) -> alt.FacetChart:
