@@ -22,7 +22,7 @@ from rich.table import Table
 from halfwink import jobs
 
 #: Wide enough for any table of ours when the output is a file or a pipe.
-PIPE_WIDTH = 240
+PIPE_WIDTH = 10_000
 
 out = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, soft_wrap=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -146,7 +146,7 @@ impl Check<'_> {
                 size,
                 format!(
                     "an impossible cache: {text} in {ways_count} ways of {LINE_BYTES}-byte lines \
-                     is {:.4} sets, expected a power of two",
+                     is {} sets, expected a power of two",
                     bytes as f64 / (LINE_BYTES as f64 * ways_count as f64)
                 ),
             ));
