@@ -4,8 +4,8 @@
 
 use arbitrary::Arbitrary;
 use halfwink_policy::gating::{
-    Action, AlwaysOn, Bound, Costs, Event, Expectation, GatingPolicy, IdleGate, MapgCounter,
-    MapgParameters, Oracle, Tap, Token,
+    Action, AlwaysOn, Bound, Costs, Event, Expectation, Fupg, FupgParameters, GatingPolicy, IdleGate,
+    MapgCounter, MapgParameters, Oracle, Slots, Switching, SwitchingParameters, Tap, Token, WakeFor,
 };
 use halfwink_policy::Policy;
 use halfwink_units::{LineAddr, Time};
@@ -42,6 +42,7 @@ const COSTS: Costs = Costs {
     break_even: Time(17_170),
     wake_up: Time(10_200),
     restore: Time(3_030),
+    slots: Slots::ANY,
 };
 
 impl World {
@@ -174,12 +175,24 @@ fuzz_target!(|operations: Vec<Operation>| {
         t_mem: Time::ns(45),
         expectation: Expectation::Memory,
     };
-    let build: [&dyn Fn() -> GatingPolicy; 5] = [
+    let fupg = FupgParameters {
+        idle: Time::ns(5),
+        window: Time::ns(1_000),
+        budget: Time::ns(20),
+    };
+    let switching = SwitchingParameters { window: Time::ns(500), round: 4 };
+    let build: [&dyn Fn() -> GatingPolicy; 8] = [
         &|| Box::new(AlwaysOn),
         &|| Box::new(IdleGate::new()),
         &|| Box::new(MapgCounter::new(COSTS, mapg)),
         &|| Box::new(Tap::new(COSTS, 4)),
         &|| Box::new(Oracle::new(COSTS)),
+        &|| Box::new(Tap::new(COSTS, 4).waking_for(WakeFor::LastResponse)),
+        &|| Box::new(Fupg::new(COSTS, fupg)),
+        &|| {
+            let (tap, mapg) = (Tap::new(COSTS, 4), MapgCounter::new(COSTS, mapg));
+            Box::new(Switching::new(COSTS, switching, tap, mapg))
+        },
     ];
     for make in build {
         assert_eq!(play(make(), &operations), play(make(), &operations));

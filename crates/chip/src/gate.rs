@@ -180,7 +180,7 @@ impl Gate {
                     true
                 }
                 (Action::Wake, CoreState::Gated) => {
-                    self.charge(now);
+                    self.charge_in_slot(now);
                     true
                 }
                 (Action::Wake, CoreState::Gating) => {
@@ -198,6 +198,16 @@ impl Gate {
             }
         }
         Ok(())
+    }
+
+    /// Charges at the core's next slot; until then it stays gated.
+    fn charge_in_slot(&mut self, now: Time) {
+        let slot = self.costs.slots.next(now);
+        if slot == now {
+            self.charge(now);
+        } else {
+            self.transition = slot;
+        }
     }
 
     fn charge(&mut self, now: Time) {
@@ -259,9 +269,10 @@ impl Gate {
             CoreState::Gating => {
                 self.enter(CoreState::Gated, now);
                 if self.wake_pending {
-                    self.charge(now);
+                    self.charge_in_slot(now);
                 }
             }
+            CoreState::Gated => self.charge(now),
             CoreState::Charging => {
                 self.enter(CoreState::Restoring, now);
                 self.transition = now + self.costs.restore;

@@ -43,8 +43,9 @@ pub use dram::DramCounts;
 pub use feed::WorkCounts;
 pub use gate::PolicyError;
 pub use machine::{
-    BranchSpec, CoreKind, CoreSpec, Geometry, L1Spec, L2Spec, L3Spec, Latencies, Machine,
-    MemorySpec, PowerSpec, PredictorKind, TokenSpec, Units, Window, MAX_CORES, MAX_WINDOW,
+    BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
+    Latencies, Machine, MemorySpec, PowerSpec, PredictorKind, TokenSpec, Units, WakeUpKind,
+    WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use private::CacheCounts;

@@ -2,8 +2,9 @@
 //! here as a changed line.
 
 use halfwink_policy::gating::{
-    Action, AlwaysOn, Bound, Costs, Event, Expectation, GatingPolicy, IdleGate, MapgCounter,
-    MapgParameters, Oracle, Tap, Token,
+    Action, AlwaysOn, Bound, Costs, Event, Expectation, Fupg, FupgParameters, GatingPolicy,
+    IdleGate, MapgCounter, MapgParameters, Oracle, Slots, Switching, SwitchingParameters, Tap,
+    Token, WakeFor,
 };
 use halfwink_policy::{drive, Logged, Policy};
 use halfwink_units::{LineAddr, Time};
@@ -14,6 +15,7 @@ const IN_ORDER: Costs = Costs {
     break_even: Time(8_530),
     wake_up: Time(8_060),
     restore: Time(3_500),
+    slots: Slots::ANY,
 };
 
 /// EV6 core (Strong 2013, Table 2.3 and Sec 2.3.6).
@@ -22,6 +24,7 @@ const EV6: Costs = Costs {
     break_even: Time(17_170),
     wake_up: Time(10_200),
     restore: Time(3_030),
+    slots: Slots::ANY,
 };
 
 const MAPG: MapgParameters =
@@ -250,4 +253,138 @@ fn a_recorded_log_replays_to_the_same_actions() {
         assert_eq!(again, first);
         assert!(!first.is_empty());
     }
+}
+
+const FUPG: FupgParameters =
+    FupgParameters { idle: Time(5_000), window: Time::ns(10_000), budget: Time::ns(200) };
+const UNITS: Costs = Costs {
+    entry: Time::ZERO,
+    break_even: Time(17_000),
+    wake_up: Time(6_400),
+    restore: Time::ZERO,
+    slots: Slots::ANY,
+};
+
+/// A stall of `length` in a world whose units wake in 6.4 ns: late by that if they were gated.
+fn unit_stall(start: f64, length: f64) -> Vec<(Time, Event)> {
+    let answer = start + length;
+    let mut events =
+        vec![(ns(start), Event::StallBegin), (ns(answer), Event::Response { line: A })];
+    let late = if length > 5.0 { 6.4 } else { 0.0 };
+    if late > 0.0 {
+        events.push((ns(answer + late), Event::Awake));
+    }
+    events.push((ns(answer + late), Event::StallEnd { began: ns(start) }));
+    events
+}
+
+#[test]
+fn fupg_gates_after_5_ns_and_wakes_on_use() {
+    let events = [unit_stall(100.0, 4.9), unit_stall(200.0, 60.0)].concat();
+    // Awake and the end of the stall fall together: the timer of the one is undone by the other.
+    insta::assert_snapshot!(decisions(&mut Fupg::new(UNITS, FUPG), events), @r"
+      205.00 Gate
+      260.00 Wake
+    ");
+}
+
+#[test]
+fn fupg_stops_when_the_window_has_lost_2_per_cent() {
+    // 6.4 ns each: the 32nd stall crosses 200 ns; nothing is gated until the window ends at 10 us.
+    let stalls = (0..60u32).map(|n| unit_stall(f64::from(n) * 200.0 + 50.0, 60.0));
+    let mut policy = Fupg::new(UNITS, FUPG);
+    let text = decisions(&mut policy, stalls.flatten().collect());
+    let gates: Vec<f64> = text
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(" Gate"))
+        .map(|at| at.trim().parse().unwrap())
+        .collect();
+    assert_eq!(gates.iter().filter(|&&at| at < 10_000.0).count(), 32);
+    assert_eq!(gates[31], 31.0 * 200.0 + 55.0);
+    assert_eq!(gates[32], 50.0 * 200.0 + 55.0);
+    assert_eq!(gates.len(), 32 + 10);
+}
+
+#[test]
+fn tap_may_wake_for_the_last_response() {
+    // Two accesses, answered at 81 and 181.
+    let mut events = full_miss(A, 0.0, 81.0);
+    events.extend(full_miss(B, 1.0, 181.0));
+    events.push((ns(5.0), Event::StallBegin));
+    events.push((ns(81.0), Event::Response { line: A }));
+    events.push((ns(181.0), Event::Response { line: B }));
+    events.push((ns(181.0), Event::StallEnd { began: ns(5.0) }));
+    let events = sorted(events);
+    insta::assert_snapshot!(decisions(&mut Tap::new(EV6, 20), events.clone()), @r"
+       18.50 Gate
+       67.77 Wake
+    ");
+    let last = &mut Tap::new(EV6, 20).waking_for(WakeFor::LastResponse);
+    insta::assert_snapshot!(decisions(last, events), @r"
+       17.50 Gate
+      167.77 Wake
+    ");
+}
+
+#[test]
+fn slots_move_a_wake_up_to_the_last_that_is_early_enough() {
+    let slots = Slots::of(1, 0, 5, Time(900));
+    let costs = Costs { slots, ..EV6 };
+    let mut events = full_miss(A, 0.0, 81.0);
+    events.push((ns(5.0), Event::StallBegin));
+    events.push((ns(81.0), Event::Response { line: A }));
+    events.push((ns(81.0), Event::StallEnd { began: ns(5.0) }));
+    // Needed: 67.77; its slots are 0.9 + 4.5 k, so 63.9.
+    insta::assert_snapshot!(decisions(&mut Tap::new(costs, 20), sorted(events)), @r"
+       17.50 Gate
+       63.90 Wake
+    ");
+}
+
+#[test]
+fn switching_keeps_to_the_controller_that_gains_more() {
+    let parameters = SwitchingParameters { window: Time::ns(1_000), round: 5 };
+    let build = || {
+        let (tap, mapg) = (Tap::new(EV6, 20), MapgCounter::new(EV6, MAPG));
+        Switching::new(EV6, parameters, tap, mapg)
+    };
+    // Without tokens TAP never gates, so MAPG-Counter has the windows 1, 3, 4 ... of the first
+    // round, and all but the first of later ones.
+    let stalls = (0..10u32).flat_map(|n| {
+        let start = f64::from(n) * 1_000.0 + 10.0;
+        [
+            (ns(start), Event::StallBegin),
+            (ns(start + 95.0), Event::Response { line: A }),
+            (ns(start + 95.0), Event::StallEnd { began: ns(start) }),
+        ]
+    });
+    let text = decisions(&mut build(), stalls.collect());
+    let gated: Vec<u32> = text
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(" Gate"))
+        .map(|at| (at.trim().parse::<f64>().unwrap() / 1_000.0) as u32)
+        .collect();
+    assert_eq!(gated, [1, 2, 3, 4, 6, 7, 8, 9]);
+    // With tokens TAP gates longer: window 1 tries MAPG-Counter, which has learnt 3.4 ns from the
+    // first stall; the rest is TAP's.
+    let stalls = (0..5u32).flat_map(|n| {
+        let start = f64::from(n) * 1_000.0 + 10.0;
+        let mut events = full_miss(A, start, start + 81.0);
+        events.push((ns(start + 0.1), Event::StallBegin));
+        events.push((ns(start + 81.0), Event::Response { line: A }));
+        events.push((ns(start + 81.0), Event::StallEnd { began: ns(start + 0.1) }));
+        sorted(events)
+    });
+    insta::assert_snapshot!(decisions(&mut build(), stalls.collect()), @r"
+       27.50 Gate
+       77.77 Wake
+     1032.10 Gate
+     1067.27 Wake
+     2027.50 Gate
+     2077.77 Wake
+     3027.50 Gate
+     3077.77 Wake
+     4027.50 Gate
+     4077.77 Wake
+    ");
 }

@@ -109,6 +109,31 @@ impl CorePower {
     }
 }
 
+impl CorePower {
+    /// The same core at a share of its voltage and frequency: dynamic energy and leakage fall with
+    /// the square of the voltage, clock power also with the frequency (Strong 2013, Sec 2.4).
+    #[must_use]
+    pub fn at_voltage(&self, voltage: f64, frequency: f64) -> CorePower {
+        let square = voltage * voltage;
+        let event = &self.event_pj;
+        CorePower {
+            leakage_w: self.leakage_w * square,
+            clock_w: self.clock_w * square * frequency,
+            stalled_clock_w: self.stalled_clock_w * square * frequency,
+            event_pj: CoreEvents {
+                uop: event.uop * square,
+                alu: event.alu * square,
+                multiply: event.multiply * square,
+                fp: event.fp * square,
+                l1i_access: event.l1i_access * square,
+                l1d_access: event.l1d_access * square,
+                l2_access: event.l2_access * square,
+                mispredict: event.mispredict * square,
+            },
+        }
+    }
+}
+
 impl CoreEvents {
     /// Energy of an event given in picojoules.
     #[must_use]

@@ -32,7 +32,7 @@ pub fn closed_form(machine: &Machine, result: &RunResult) -> Option<f64> {
     };
     let mean_w = result.books.energy_where(working).as_j() / run_s;
     let total_w = (mean_w - share * idle_w) / (1.0 - share);
-    let costs = machine.gating_costs();
+    let costs = machine.gating_costs(0);
     let overhead_s = (costs.entry + costs.restore).as_s();
     Some(closed_form_saving(&[level], &machine.gating, leakage_w, idle_w, total_w, overhead_s))
 }

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::closed_form::closed_form;
 use crate::error::StudyError;
 use crate::library::{Library, MachineInfo};
-use crate::registry::{technique, Technique};
+use crate::registry::{technique, Plan, Technique};
 use crate::table::{Table, Value};
 use crate::workload::Workload;
 
@@ -112,20 +112,12 @@ impl Prepared {
     /// # Errors
     /// If a trace is damaged, the run is stopped, or the model fails.
     pub fn run(&self, control: &RunControl) -> Result<Output, StudyError> {
-        let machine = &self.machine.machine;
-        let tasks = self.workload.tasks(self.job.instructions)?;
-        let policy = |_core: usize| (self.technique.build)(machine);
-        let window = self.job.timeline_ns;
-        let options = Options {
-            policy: &policy,
-            retention: self.technique.retention,
-            timeline: window.map(|(from, until)| (Time::ns(from), Time::ns(until))),
-        };
+        let machine = (self.technique.adapt)(self.machine.machine.clone());
         let begun = Instant::now();
-        let result = run(machine, tasks, &options, &mut CodeCache::new(), control)?;
+        let (frequency, machine, result) = self.chosen(&machine, control)?;
         let host_s = begun.elapsed().as_secs_f64();
         Ok(Output {
-            run: self.run_table(&result, host_s),
+            run: self.run_table(&machine, frequency, &result, host_s),
             ledger: ledger_table(&result),
             counters: counter_table(&result),
             histograms: histogram_table(&result),
@@ -133,7 +125,72 @@ impl Prepared {
         })
     }
 
-    fn run_table(&self, result: &RunResult, host_s: f64) -> Table {
+    /// The run that counts: at which share of the frequency, on which machine.
+    fn chosen(
+        &self,
+        machine: &Machine,
+        control: &RunControl,
+    ) -> Result<(f64, Machine, RunResult), StudyError> {
+        let full = self.play(machine, control)?;
+        let points = &machine.dvfs.frequencies;
+        match self.technique.plan {
+            Plan::Once => Ok((1.0, machine.clone(), full)),
+            Plan::LeastEnergyDelay => {
+                let mut best = (1.0, machine.clone(), full);
+                for &share in &points[1..] {
+                    let slower = machine.clone().at_frequency(share);
+                    let result = self.play(&slower, control)?;
+                    if self.energy_delay(&result) < self.energy_delay(&best.2) {
+                        best = (share, slower, result);
+                    }
+                }
+                Ok(best)
+            }
+            Plan::BoundedSlowdown => {
+                let residency = Sums::of(&full).residency;
+                let running = residency[CoreState::Active as usize].as_s();
+                let stalled = residency[CoreState::Stalled as usize].as_s();
+                let bound = running / (running + stalled);
+                let allowed = |share: f64| bound * (1.0 / share - 1.0) <= machine.dvfs.max_slowdown;
+                match points.iter().rfind(|&&share| share < 1.0 && allowed(share)) {
+                    Some(&share) => {
+                        let slower = machine.clone().at_frequency(share);
+                        let result = self.play(&slower, control)?;
+                        Ok((share, slower, result))
+                    }
+                    None => Ok((1.0, machine.clone(), full)),
+                }
+            }
+        }
+    }
+
+    /// Energy of the cores with work, times what a user waits for.
+    fn energy_delay(&self, result: &RunResult) -> f64 {
+        let sums = Sums::of(result);
+        let energy = working_energy(result);
+        let delay = sums.latency.mean().filter(|_| self.workload.is_open());
+        energy * delay.map_or(sums.run.as_s(), Time::as_s)
+    }
+
+    fn play(&self, machine: &Machine, control: &RunControl) -> Result<RunResult, StudyError> {
+        let tasks = self.workload.tasks(self.job.instructions)?;
+        let policy = |core: usize| (self.technique.build)(machine, core);
+        let window = self.job.timeline_ns;
+        let options = Options {
+            policy: &policy,
+            retention: self.technique.retention,
+            timeline: window.map(|(from, until)| (Time::ns(from), Time::ns(until))),
+        };
+        Ok(run(machine, tasks, &options, &mut CodeCache::new(), control)?)
+    }
+
+    fn run_table(
+        &self,
+        machine: &Machine,
+        frequency: f64,
+        result: &RunResult,
+        host_s: f64,
+    ) -> Table {
         let sums = Sums::of(result);
         // A run that was cut before its first request ended did some instructions all the same.
         let by_request = self.workload.unit_of_work() == "request" && sums.requests > 0;
@@ -145,12 +202,7 @@ impl Prepared {
         let total_j = result.books.energy_where(|_| true).as_j();
         let core_j = result.books.energy_where(|name| name.starts_with("core")).as_j();
         let working = result.cores.len();
-        let is_working = |name: &str| {
-            name.strip_prefix("core")
-                .and_then(|n| n.parse().ok())
-                .is_some_and(|n: usize| n < working)
-        };
-        let working_j = result.books.energy_where(is_working).as_j();
+        let working_j = working_energy(result);
         let latency = |q: f64| Value::from(sums.latency.quantile(q).map(us));
         let set: Vec<String> = self.job.set.iter().map(|(k, v)| format!("{k}={v}")).collect();
         let run_s = sums.run.as_s();
@@ -160,8 +212,9 @@ impl Prepared {
             ("machine", self.machine.name.as_str().into()),
             ("technique", self.technique.name.into()),
             ("set", set.join(" ").into()),
-            ("cores", self.machine.machine.cores.into()),
+            ("cores", machine.cores.into()),
             ("working_cores", working.into()),
+            ("frequency", frequency.into()),
             ("load", if self.workload.is_open() { "open" } else { "closed" }.into()),
             ("instructions", sums.instructions.into()),
             ("kernel_instructions", sums.kernel_instructions.into()),
@@ -171,7 +224,7 @@ impl Prepared {
             ("units", units.into()),
             ("duration_s", result.duration.as_s().into()),
             ("run_s", run_s.into()),
-            ("ipc", (sums.instructions as f64 / (run_s * self.machine.machine.clock.hz())).into()),
+            ("ipc", (sums.instructions as f64 / (run_s * machine.clock.hz())).into()),
             ("energy_j", total_j.into()),
             ("core_energy_j", core_j.into()),
             ("working_core_energy_j", working_j.into()),
@@ -197,7 +250,7 @@ impl Prepared {
             ("late_wakes", sums.late_wakes.into()),
             ("late_share", (sums.late.as_s() / run_s).into()),
             ("most_outstanding", sums.most_outstanding.into()),
-            ("closed_form_saving", closed_form(&self.machine.machine, result).into()),
+            ("closed_form_saving", closed_form(machine, result).into()),
             ("host_s", host_s.into()),
             ("mips", (sums.instructions as f64 / host_s / 1e6).into()),
         ])
@@ -266,6 +319,15 @@ impl Sums {
         let outstanding = u64::from(core.caches.most_outstanding);
         self.most_outstanding = self.most_outstanding.max(outstanding);
     }
+}
+
+/// Energy of the cores that had work, in joules.
+fn working_energy(result: &RunResult) -> f64 {
+    let working = result.cores.len();
+    let is_working = |name: &str| {
+        name.strip_prefix("core").and_then(|n| n.parse().ok()).is_some_and(|n: usize| n < working)
+    };
+    result.books.energy_where(is_working).as_j()
 }
 
 fn ledger_table(result: &RunResult) -> Table {

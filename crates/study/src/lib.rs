@@ -19,7 +19,7 @@ pub use error::StudyError;
 pub use halfwink_engine::RunControl;
 pub use job::{Job, Output, Prepared};
 pub use library::{Library, MachineInfo, WorkloadInfo};
-pub use registry::{technique, Technique, TECHNIQUES};
+pub use registry::{technique, Plan, Technique, TECHNIQUES};
 pub use study::{Plot, Study};
 pub use table::{Column, Table, Value};
 pub use target::{Class, Compute, Target, Tolerance, Verdict, Work};

@@ -1,7 +1,11 @@
 //! Techniques by name: one line each.
 
 use halfwink_chip::Machine;
-use halfwink_policy::gating::{AlwaysOn, GatingPolicy, IdleGate, MapgCounter, Oracle, Tap};
+use halfwink_policy::gating::{
+    AlwaysOn, Fupg, GatingPolicy, IdleGate, MapgCounter, Oracle, Switching, SwitchingParameters,
+    Tap, WakeFor,
+};
+use halfwink_units::Time;
 
 use crate::error::StudyError;
 
@@ -17,9 +21,30 @@ pub struct Technique {
     pub source: &'static str,
     /// Needs cells that keep the state of a gated core, which leak while it is on.
     pub retention: bool,
+    /// What it changes of the machine.
+    pub adapt: fn(Machine) -> Machine,
+    /// How it is run.
+    pub plan: Plan,
     /// Makes its policy for a core of a machine.
-    pub build: fn(&Machine) -> GatingPolicy,
+    pub build: fn(&Machine, usize) -> GatingPolicy,
 }
+
+/// How a technique is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Once.
+    Once,
+    /// At every frequency of the machine; the one with the least product of energy and delay counts.
+    LeastEnergyDelay,
+    /// At full frequency to measure how much of the time the cores run, then at the least frequency
+    /// that is predicted to slow the work down no more than the machine allows.
+    BoundedSlowdown,
+}
+
+const AS_IT_IS: fn(Machine) -> Machine = |machine| machine;
+
+/// Trials of 20 us each, every millisecond.
+const SWITCHING: SwitchingParameters = SwitchingParameters { window: Time::ns(20_000), round: 50 };
 
 /// Every technique, baseline first.
 pub static TECHNIQUES: &[Technique] = &[
@@ -29,7 +54,9 @@ pub static TECHNIQUES: &[Technique] = &[
         title: "never gated: the baseline",
         source: "-",
         retention: false,
-        build: |_| Box::new(AlwaysOn),
+        adapt: AS_IT_IS,
+        plan: Plan::Once,
+        build: |_, _| Box::new(AlwaysOn),
     },
     Technique {
         name: "idle-gate",
@@ -37,7 +64,9 @@ pub static TECHNIQUES: &[Technique] = &[
         title: "gates while the OS has halted the core, as a deep C-state does",
         source: "-",
         retention: true,
-        build: |_| Box::new(IdleGate::new()),
+        adapt: AS_IT_IS,
+        plan: Plan::Once,
+        build: |_, _| Box::new(IdleGate::new()),
     },
     Technique {
         name: "mapg-counter",
@@ -45,7 +74,9 @@ pub static TECHNIQUES: &[Technique] = &[
         title: "gates long memory stalls, guesses their end from past ones",
         source: "Strong 2013, Sec 2.3.3",
         retention: true,
-        build: |m| Box::new(MapgCounter::new(m.gating_costs(), m.mapg)),
+        adapt: AS_IT_IS,
+        plan: Plan::Once,
+        build: |m, core| Box::new(MapgCounter::new(m.gating_costs(core), m.mapg)),
     },
     Technique {
         name: "tap",
@@ -53,7 +84,67 @@ pub static TECHNIQUES: &[Technique] = &[
         title: "gates for as long as tokens from caches and memory promise",
         source: "Strong 2013, Sec 2.3.4",
         retention: true,
-        build: |m| Box::new(Tap::new(m.gating_costs(), m.token_entries())),
+        adapt: AS_IT_IS,
+        plan: Plan::Once,
+        build: |m, core| Box::new(Tap::new(m.gating_costs(core), m.token_entries())),
+    },
+    Technique {
+        name: "tap-last",
+        family: "gating",
+        title: "as tap, but awake for the last outstanding response",
+        source: "Strong 2013, ch. 5",
+        retention: true,
+        adapt: AS_IT_IS,
+        plan: Plan::Once,
+        build: |m, core| {
+            let tap = Tap::new(m.gating_costs(core), m.token_entries());
+            Box::new(tap.waking_for(WakeFor::LastResponse))
+        },
+    },
+    Technique {
+        name: "tap-or-mapg",
+        family: "gating",
+        title: "tap or mapg-counter, whichever gains more on this workload",
+        source: "Strong 2013, ch. 5",
+        retention: true,
+        adapt: AS_IT_IS,
+        plan: Plan::Once,
+        build: |m, core| {
+            let costs = m.gating_costs(core);
+            let tap = Tap::new(costs, m.token_entries());
+            let mapg = MapgCounter::new(costs, m.mapg);
+            Box::new(Switching::new(costs, SWITCHING, tap, mapg))
+        },
+    },
+    Technique {
+        name: "fupg",
+        family: "gating",
+        title: "gates the execution units after an idle time, harm bounded",
+        source: "Strong 2013, Sec 2.4",
+        retention: false,
+        adapt: Machine::with_gated_units,
+        plan: Plan::Once,
+        build: |m, core| Box::new(Fupg::new(m.gating_costs(core), m.fupg.parameters)),
+    },
+    Technique {
+        name: "dvfs-oracle",
+        family: "dvfs",
+        title: "the frequency and voltage with the least product of energy and delay",
+        source: "Strong 2013, Sec 2.4",
+        retention: false,
+        adapt: AS_IT_IS,
+        plan: Plan::LeastEnergyDelay,
+        build: |_, _| Box::new(AlwaysOn),
+    },
+    Technique {
+        name: "dvfs-mean",
+        family: "dvfs",
+        title: "the least frequency that is predicted to cost at most 5 %",
+        source: "Strong 2013, Sec 2.4; Dhiman and Rosing 2007",
+        retention: false,
+        adapt: AS_IT_IS,
+        plan: Plan::BoundedSlowdown,
+        build: |_, _| Box::new(AlwaysOn),
     },
     Technique {
         name: "oracle",
@@ -61,7 +152,9 @@ pub static TECHNIQUES: &[Technique] = &[
         title: "knows every stall's end: the most that gating can save",
         source: "Strong 2013, Sec 2.4",
         retention: true,
-        build: |m| Box::new(Oracle::new(m.gating_costs())),
+        adapt: AS_IT_IS,
+        plan: Plan::Once,
+        build: |m, core| Box::new(Oracle::new(m.gating_costs(core))),
     },
 ];
 

@@ -208,7 +208,7 @@ pub(crate) struct CoreInput {
 
 impl Core {
     pub(crate) fn new(machine: &Machine, index: usize, input: CoreInput) -> Core {
-        let mut gate = Gate::new(input.policy, machine.gating_costs(), input.timeline);
+        let mut gate = Gate::new(input.policy, machine.gating_costs(index), input.timeline);
         let common =
             Common::new(machine, index, input.source, input.code, gate.hears_tokens, input.limit);
         let shortest_request = machine.clock.time_of(common.private.shortest_request());

@@ -1,17 +1,19 @@
 //! From what is written to what is possible.
 
 use halfwink_engine::{Input, InputError};
-use halfwink_policy::gating::{Expectation, MapgParameters};
+use halfwink_policy::gating::{Expectation, FupgParameters, MapgParameters};
 use halfwink_power::Gating;
 use halfwink_units::{Clock, Cycle, Time, LINE_BYTES};
 use toml::Spanned;
 
 use super::file::{
-    CoreSection, ExpectationName, KindName, L1Section, MachineFile, MemorySection, PowerSection,
+    CoreSection, ExpectationName, FupgSection, KindName, L1Section, MachineFile, MemorySection,
+    PowerSection, WakeUpSection,
 };
 use super::{
-    BranchSpec, CoreKind, CoreSpec, Geometry, L1Spec, L2Spec, L3Spec, Latencies, Machine,
-    MemorySpec, PowerSpec, TokenSpec, Window, MAX_CORES, MAX_WINDOW,
+    BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
+    Latencies, Machine, MemorySpec, PowerSpec, TokenSpec, WakeUpSpec, Window, MAX_CORES,
+    MAX_WINDOW,
 };
 
 pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputError> {
@@ -53,6 +55,9 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
             l3: check.time(&file.tokens.l3_ns)?,
             eta: check.time(&file.tokens.eta_ns)?,
         },
+        fupg: check.fupg(&file.fupg)?,
+        dvfs: check.dvfs(&file.dvfs)?,
+        wake_up: check.wake_up(&file.wake_up)?,
         mapg: MapgParameters {
             t_llc: check.time(&file.mapg.t_llc_ns)?,
             t_mem: check.time(&file.mapg.t_mem_ns)?,
@@ -266,6 +271,56 @@ impl Check<'_> {
             return Err(self.fail(section, "gating sequences must stay below 100000 cycles"));
         }
         Ok(gating.clone())
+    }
+
+    fn fupg(&self, section: &Spanned<FupgSection>) -> Result<FupgSpec, InputError> {
+        let file = section.get_ref();
+        let shares = [file.budget, file.core_share];
+        let sizes = [file.idle_ns, file.window_ns, file.wake_up_ns, file.wake_up_energy_pj];
+        if shares.iter().any(|n| !(0.0..=1.0).contains(n))
+            || sizes.iter().any(|n| !(0.0..=1e9).contains(n))
+            || file.window_ns < 1.0
+            || file.core_share == 0.0
+        {
+            let message = "fupg shares must be 0 to 1, times and energies 0 to 1e9, the core's \
+                           share above 0, the window 1 ns or more";
+            return Err(self.fail(section, message));
+        }
+        Ok(FupgSpec {
+            parameters: FupgParameters {
+                idle: Time::from_ns(file.idle_ns),
+                window: Time::from_ns(file.window_ns),
+                budget: Time::from_ns(file.window_ns * file.budget),
+            },
+            core_share: file.core_share,
+            wake_up_ns: file.wake_up_ns,
+            wake_up_energy_pj: file.wake_up_energy_pj,
+        })
+    }
+
+    fn dvfs(&self, section: &Spanned<DvfsSpec>) -> Result<DvfsSpec, InputError> {
+        let dvfs = section.get_ref();
+        let voltages = dvfs.frequencies.iter().map(|&f| dvfs.voltage(f));
+        let sound = dvfs.frequencies.first() == Some(&1.0)
+            && dvfs.frequencies.windows(2).all(|pair| pair[1] < pair[0])
+            && dvfs.frequencies.iter().all(|&f| f >= 0.01)
+            && voltages.into_iter().all(|v| v > 0.0 && v <= 1.0)
+            && (0.0..=1.0).contains(&dvfs.max_slowdown);
+        if !sound {
+            let message = "dvfs needs frequencies that fall from 1, voltages between 0 and 1 at \
+                           each, and a largest slowdown of 0 to 1";
+            return Err(self.fail(section, message));
+        }
+        Ok(dvfs.clone())
+    }
+
+    fn wake_up(&self, section: &Spanned<WakeUpSection>) -> Result<WakeUpSpec, InputError> {
+        let file = section.get_ref();
+        if !(1..=64).contains(&file.slots) || !(0.001..=1e3).contains(&file.stagger_ns) {
+            return Err(self.fail(section, "wake_up needs 1 to 64 slots of 0.001 to 1000 ns"));
+        }
+        let stagger = Time::from_ns(file.stagger_ns);
+        Ok(WakeUpSpec { controller: file.controller, slots: file.slots, stagger })
     }
 
     fn power(&self, section: &PowerSection) -> Result<PowerSpec, InputError> {

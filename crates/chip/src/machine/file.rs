@@ -5,7 +5,7 @@ use halfwink_units::Cycle;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Latencies, PredictorKind, Units};
+use super::{DvfsSpec, Latencies, PredictorKind, Units, WakeUpKind};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +23,9 @@ pub(super) struct MachineFile {
     pub(super) tokens: TokenSection,
     pub(super) gating: Spanned<Gating>,
     pub(super) mapg: MapgSection,
+    pub(super) fupg: Spanned<FupgSection>,
+    pub(super) dvfs: Spanned<DvfsSpec>,
+    pub(super) wake_up: Spanned<WakeUpSection>,
     pub(super) power: PowerSection,
 }
 
@@ -124,6 +127,25 @@ pub(super) struct TokenSection {
 pub(super) enum ExpectationName {
     Memory,
     MemoryAndDelta,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FupgSection {
+    pub(super) idle_ns: f64,
+    pub(super) window_ns: f64,
+    pub(super) budget: f64,
+    pub(super) core_share: f64,
+    pub(super) wake_up_ns: f64,
+    pub(super) wake_up_energy_pj: f64,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WakeUpSection {
+    pub(super) controller: WakeUpKind,
+    pub(super) slots: usize,
+    pub(super) stagger_ns: f64,
 }
 
 #[derive(Deserialize)]

@@ -9,7 +9,7 @@ mod file;
 mod tests;
 
 use halfwink_engine::{Input, InputError};
-use halfwink_policy::gating::{Costs, MapgParameters};
+use halfwink_policy::gating::{Costs, FupgParameters, MapgParameters, Slots};
 use halfwink_power::{CachePower, CorePower, DramPower, Gating};
 use halfwink_units::{Clock, Cycle, Time, LINE_BYTES};
 use serde::Deserialize;
@@ -43,6 +43,12 @@ pub struct Machine {
     pub gating: Gating,
     /// Parameters of the counter-based gating controller.
     pub mapg: MapgParameters,
+    /// Gating of the execution units alone.
+    pub fupg: FupgSpec,
+    /// Points of voltage and frequency.
+    pub dvfs: DvfsSpec,
+    /// What decides when and how fast cores may wake.
+    pub wake_up: WakeUpSpec,
     /// Power of all parts.
     pub power: PowerSpec,
 }
@@ -268,6 +274,66 @@ pub struct TokenSpec {
     pub eta: Time,
 }
 
+/// Gating of the execution units (Strong 2013, Sec 2.4).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FupgSpec {
+    /// Constants of its controller.
+    pub parameters: FupgParameters,
+    /// The units' share of the core's leakage (0..=1).
+    pub core_share: f64,
+    /// From closing the units' switches until they work, in nanoseconds.
+    pub wake_up_ns: f64,
+    /// Energy to charge them, in picojoules.
+    pub wake_up_energy_pj: f64,
+}
+
+/// Dynamic voltage and frequency scaling (Strong 2013, Sec 2.4).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DvfsSpec {
+    /// Points, as shares of the full frequency, from 1 downwards.
+    pub frequencies: Vec<f64>,
+    /// By what share the voltage falls when the frequency falls to nothing.
+    pub voltage_slope: f64,
+    /// Slowdown that a governor may cause (0..=1).
+    pub max_slowdown: f64,
+}
+
+impl DvfsSpec {
+    /// Share of the full voltage at a share of the full frequency.
+    #[must_use]
+    pub fn voltage(&self, frequency: f64) -> f64 {
+        1.0 - self.voltage_slope * (1.0 - frequency)
+    }
+}
+
+/// What decides when and how fast a core may wake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WakeUpKind {
+    /// Any time, always as fast as `gating.wake_up_ns`.
+    Fixed,
+    /// In slots that recur, assigned by place (Strong 2013, Sec 2.3.2).
+    Distributed,
+}
+
+/// How cores' wake-ups are kept from disturbing one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WakeUpSpec {
+    /// What decides.
+    pub controller: WakeUpKind,
+    /// Distinct slots, for distributed control.
+    pub slots: usize,
+    /// Time between neighbouring slots.
+    pub stagger: Time,
+}
+
+/// Columns of the most nearly square grid of `cores`.
+fn grid_columns(cores: usize) -> usize {
+    let rows = (1..=cores).take_while(|rows| rows * rows <= cores);
+    rows.filter(|rows| cores.is_multiple_of(*rows)).max().map_or(1, |rows| cores / rows)
+}
+
 /// Power of all parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerSpec {
@@ -295,20 +361,67 @@ impl Machine {
         self
     }
 
+    /// The same machine whose execution units alone can be gated (Strong 2013, Sec 2.4): they carry
+    /// a share of the core's leakage, keep no state, and wake by themselves.
+    #[must_use]
+    pub fn with_gated_units(mut self) -> Machine {
+        let share = self.fupg.core_share;
+        // While the units are off, the clock of what stays on still runs.
+        let clock = self.power.core.stalled_clock_w * (1.0 - share) / self.power.core.leakage_w;
+        self.gating = Gating {
+            entry_cycles: 0,
+            wake_up_ns: self.fupg.wake_up_ns,
+            control_cycles: 0,
+            refill_cycles: 0,
+            wake_up_energy_pj: self.fupg.wake_up_energy_pj,
+            leakage_reduction: (share * self.gating.leakage_reduction - clock).max(0.0),
+            retention_overhead: 0.0,
+        };
+        self.wake_up.controller = WakeUpKind::Fixed;
+        self
+    }
+
+    /// The same machine with its cores at a share of their frequency and the voltage that goes with
+    /// it: dynamic energy and leakage fall with the square of the voltage (Strong 2013, Sec 2.4).
+    /// What is not in the cores' clock domain stays as it is.
+    #[must_use]
+    pub fn at_frequency(mut self, share: f64) -> Machine {
+        let voltage = self.dvfs.voltage(share);
+        // A share of a clock that was checked; at worst a hertz.
+        let hz = ((self.clock.hz() * share) as u64).max(1);
+        self.clock = Clock::from_hz(hz).unwrap_or(self.clock);
+        self.power.core = self.power.core.at_voltage(voltage, share);
+        self
+    }
+
+    /// Slots in which a core may begin to wake.
+    #[must_use]
+    pub fn slots_of(&self, core: usize) -> Slots {
+        match self.wake_up.controller {
+            WakeUpKind::Fixed => Slots::ANY,
+            WakeUpKind::Distributed => {
+                let columns = grid_columns(self.cores);
+                let (column, row) = (core % columns, core / columns);
+                Slots::of(column, row, self.wake_up.slots, self.wake_up.stagger)
+            }
+        }
+    }
+
     /// From the order to wake until the pipeline is refilled, after the supply is stable.
     #[must_use]
     pub fn restore(&self) -> Time {
         self.clock.time_of(self.gating.control_cycles + self.gating.refill_cycles)
     }
 
-    /// What a round trip to the gated state costs one of its cores.
+    /// What a round trip to the gated state costs a core.
     #[must_use]
-    pub fn gating_costs(&self) -> Costs {
+    pub fn gating_costs(&self, core: usize) -> Costs {
         Costs {
             entry: self.clock.time_of(self.gating.entry_cycles),
             break_even: self.gating.break_even(self.power.core.leakage_w),
             wake_up: Time::from_ns(self.gating.wake_up_ns),
             restore: self.restore(),
+            slots: self.slots_of(core),
         }
     }
 
@@ -321,7 +434,7 @@ impl Machine {
     /// Named quantities that follow from the description, for targets in closed form.
     #[must_use]
     pub fn facts(&self) -> Vec<(&'static str, f64)> {
-        let costs = self.gating_costs();
+        let costs = self.gating_costs(0);
         vec![
             ("gating.break_even_ns", costs.break_even.as_ns()),
             ("gating.wake_up_ns", costs.wake_up.as_ns()),

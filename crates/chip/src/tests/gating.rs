@@ -108,6 +108,76 @@ fn an_l3_hit_is_never_gated() {
     }
 }
 
+#[test]
+fn the_execution_units_wait_5_ns_and_wake_late() {
+    let machine = simple("in-order").with_gated_units();
+    let mut writer = Writer::new();
+    let block = writer.block(&[load(1, 2), alu(3, &[1])]);
+    let (mut script, lines) = writer.script();
+    script.run(block, vec![at(COLD)]);
+    let result = run(&machine, "fupg", vec![task(script, warm(&lines, &[]))]);
+    // Nothing is saved or restored: off at once, 6 ns to wake when the response has come.
+    assert_eq!(
+        spans(&result),
+        [
+            ("active", 0, 1),
+            ("stalled", 1, 6),
+            ("gated", 6, 44),
+            ("charging", 44, 50),
+            ("active", 50, 51),
+        ]
+    );
+    // Half of the core's leakage, 97.75 % of it, less the clock of the other half while stalled.
+    assert!((machine.gating.leakage_reduction - (0.5 * 0.9775 - 0.05)).abs() < 1e-12);
+}
+
+#[test]
+fn a_core_wakes_in_its_slot() {
+    let mut machine = simple("in-order");
+    machine.wake_up.controller = crate::WakeUpKind::Distributed;
+    let mut writer = Writer::new();
+    let block = writer.block(&[load(1, 2), alu(3, &[1])]);
+    let (mut script, lines) = writer.script();
+    script.run(block, vec![at(COLD)]);
+    let result = run(&machine, "tap", vec![task(script, warm(&lines, &[]))]);
+    // Needed at 37; its slots are 0, 5, 10 ...: 35. Two nanoseconds of gating are lost.
+    assert_eq!(
+        spans(&result)[2..],
+        [
+            ("gating", 15, 16),
+            ("gated", 16, 35),
+            ("charging", 35, 39),
+            ("restoring", 39, 42),
+            ("stalled", 42, 44),
+            ("active", 44, 45),
+        ]
+    );
+}
+
+#[test]
+fn slots_are_kept_by_every_core_and_technique() {
+    let mut machine = simple("out-of-order");
+    machine.wake_up.controller = crate::WakeUpKind::Distributed;
+    for technique in ["tap", "tap-last", "tap-or-mapg", "mapg-counter", "idle-gate"] {
+        let tasks = (0..4)
+            .map(|n| {
+                let chase = Synthetic { seed: n, ..busy(Kernel::Chase, 1 << 22) };
+                task(chase.source(), Arc::default())
+            })
+            .collect();
+        // Policies of this test have the slots of core 0, the gate those of its own core.
+        let result = run(&machine, technique, tasks);
+        for (n, core) in result.cores.iter().enumerate() {
+            let slots = machine.slots_of(n);
+            for &(state, from, _) in &core.timeline.as_ref().unwrap().spans {
+                if state == CoreState::Charging {
+                    assert_eq!(slots.next(from), from, "{technique}, core {n}");
+                }
+            }
+        }
+    }
+}
+
 fn busy(kernel: Kernel, footprint: u64) -> Synthetic {
     Synthetic { kernel, footprint, instructions: 30_000, seed: 5, duty: None }
 }
@@ -136,6 +206,11 @@ fn limits_hold_on_every_kernel_and_core() {
             assert_eq!(results[3].cores[0].late_wakes, 0, "{what}");
             assert!(oracle <= tap && oracle <= mapg && tap <= always, "{what}");
             assert_eq!(idle, always, "{what}: nothing is halted");
+            // Sleeping past the first response may cost time.
+            let last = go("tap-last");
+            assert!(last.duration >= results[0].duration, "{what}");
+            let either = go("tap-or-mapg").books.energy_where(|name| name == "core0");
+            assert!(oracle <= either, "{what}");
             // No less than the residual leakage over the whole run, no more than all at once.
             let floor = machine.gating.gated_power(1.0) * results[4].duration;
             assert!(oracle > floor, "{what}");

@@ -9,7 +9,10 @@ mod shared;
 use std::sync::Arc;
 
 use halfwink_engine::{Input, RunControl};
-use halfwink_policy::gating::{AlwaysOn, GatingPolicy, IdleGate, MapgCounter, Oracle, Tap};
+use halfwink_policy::gating::{
+    AlwaysOn, Fupg, GatingPolicy, IdleGate, MapgCounter, Oracle, Switching, SwitchingParameters,
+    Tap, WakeFor,
+};
 use halfwink_trace::{
     Address, Block, BlockId, Branch, Instr, Kind, LoadKind, Program, RegSet, Script, Site, Source,
     TemplateId, WarmLine, WarmSet,
@@ -100,6 +103,21 @@ refill_cycles = 2
 wake_up_energy_pj = 1955
 leakage_reduction = 0.9775
 retention_overhead = 0.0
+[fupg]
+idle_ns = 5.0
+window_ns = 10000
+budget = 0.02
+core_share = 0.5
+wake_up_ns = 6.0
+wake_up_energy_pj = 1000
+[dvfs]
+frequencies = [1.0, 0.5]
+voltage_slope = 0.4
+max_slowdown = 0.05
+[wake_up]
+controller = "fixed"
+slots = 5
+stagger_ns = 1.0
 [mapg]
 t_llc_ns = 15.0
 t_mem_ns = 20.0
@@ -267,13 +285,24 @@ fn task(source: impl Source + 'static, warm: Arc<WarmSet>) -> Task {
 const TECHNIQUES: [&str; 5] = ["always-on", "idle-gate", "mapg-counter", "tap", "oracle"];
 
 fn policy(machine: &Machine, technique: &str) -> GatingPolicy {
-    let costs = machine.gating_costs();
+    let costs = machine.gating_costs(0);
     match technique {
         "always-on" => Box::new(AlwaysOn),
         "idle-gate" => Box::new(IdleGate::new()),
         "mapg-counter" => Box::new(MapgCounter::new(costs, machine.mapg)),
         "tap" => Box::new(Tap::new(costs, machine.token_entries())),
         "oracle" => Box::new(Oracle::new(costs)),
+        "tap-last" => {
+            let tap = Tap::new(costs, machine.token_entries());
+            Box::new(tap.waking_for(WakeFor::LastResponse))
+        }
+        "tap-or-mapg" => {
+            let parameters = SwitchingParameters { window: Time::ns(1_000), round: 5 };
+            let tap = Tap::new(costs, machine.token_entries());
+            let mapg = MapgCounter::new(costs, machine.mapg);
+            Box::new(Switching::new(costs, parameters, tap, mapg))
+        }
+        "fupg" => Box::new(Fupg::new(costs, machine.fupg.parameters)),
         other => panic!("no technique {other}"),
     }
 }

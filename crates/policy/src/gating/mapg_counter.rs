@@ -52,9 +52,15 @@ pub struct MapgCounter {
     found_gated: Option<Time>,
     timer: Option<Time>,
     pending: Pending,
+    enabled: bool,
 }
 
 impl MapgCounter {
+    /// Whether it gates in stalls; it learns from them in any case.
+    pub(super) fn enable(&mut self, enabled: bool) {
+        self.enabled = enabled;
+    }
+
     /// A controller with `delta` zero.
     #[must_use]
     pub fn new(costs: Costs, parameters: MapgParameters) -> MapgCounter {
@@ -68,6 +74,7 @@ impl MapgCounter {
             found_gated: None,
             timer: None,
             pending: None,
+            enabled: true,
         }
     }
 
@@ -78,10 +85,10 @@ impl MapgCounter {
     fn decide(&mut self, now: Time, began: Time) {
         self.long = true;
         let end = began + self.parameters.t_llc + self.parameters.t_mem + self.delta_time();
-        if self.costs.pays(end.saturating_sub(now)) {
+        if self.enabled && self.costs.pays(now, end) {
             self.gated = true;
             self.pending = Some(Action::Gate);
-            self.timer = Some(end - self.costs.lead());
+            self.timer = Some(self.costs.wake_start(end));
         }
     }
 

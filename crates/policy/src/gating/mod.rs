@@ -12,18 +12,22 @@
 //! ```
 
 mod always_on;
+mod fupg;
 mod idle_gate;
 mod mapg_counter;
 mod oracle;
+mod switching;
 mod tap;
 
 use alloc::boxed::Box;
 
 pub use always_on::AlwaysOn;
+pub use fupg::{Fupg, FupgParameters};
 pub use idle_gate::IdleGate;
 pub use mapg_counter::{Expectation, MapgCounter, MapgParameters};
 pub use oracle::Oracle;
-pub use tap::Tap;
+pub use switching::{Switching, SwitchingParameters};
+pub use tap::{Tap, WakeFor};
 
 use halfwink_units::{LineAddr, Time};
 
@@ -120,6 +124,63 @@ pub struct Costs {
     pub wake_up: Time,
     /// From there until the pipeline is refilled.
     pub restore: Time,
+    /// When waking may begin.
+    pub slots: Slots,
+}
+
+/// Recurring times at which a core may begin to wake, so that neighbours' inrush currents do not
+/// add up without anybody telling them (Strong 2013, Sec 2.3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slots {
+    /// From one of the core's slots to its next; zero if it may begin at any time.
+    pub period: Time,
+    /// Its first slot.
+    pub offset: Time,
+}
+
+impl Slots {
+    /// Any time will do.
+    pub const ANY: Slots = Slots { period: Time::ZERO, offset: Time::ZERO };
+
+    /// The slot of a core at (`column`, `row`) among `slots` that follow one another by `stagger`:
+    /// neighbours differ as far as so few slots allow. With five, a core and its four orthogonal
+    /// neighbours all differ.
+    #[must_use]
+    pub fn of(column: usize, row: usize, slots: usize, stagger: Time) -> Slots {
+        let stride = if slots > 3 { 2 } else { 1 };
+        let index = (column + stride * row) % slots.max(1);
+        Slots { period: stagger * slots as u64, offset: stagger * index as u64 }
+    }
+
+    /// The last slot at or before `at`; before the first one, time zero.
+    #[must_use]
+    pub fn last(&self, at: Time) -> Time {
+        if self.period == Time::ZERO {
+            return at;
+        }
+        let since = at.saturating_sub(self.offset);
+        if at < self.offset {
+            return Time::ZERO;
+        }
+        at - Time(since.0 % self.period.0)
+    }
+
+    /// The first slot at or after `at`.
+    #[must_use]
+    pub fn next(&self, at: Time) -> Time {
+        if self.period == Time::ZERO {
+            return at;
+        }
+        if at <= self.offset {
+            return self.offset;
+        }
+        let past = (at - self.offset).0 % self.period.0;
+        if past == 0 {
+            at
+        } else {
+            at + Time(self.period.0 - past)
+        }
+    }
 }
 
 impl Costs {
@@ -129,11 +190,17 @@ impl Costs {
         self.wake_up + self.restore
     }
 
-    /// The break-even rule: a wait of `span` is worth gating (Strong 2013, Sec 2.3.3; entry and
-    /// restore counted as overheads, Sec 2.5).
+    /// When to begin to wake a core that must run at `at`: the last slot that is early enough.
     #[must_use]
-    pub fn pays(&self, span: Time) -> bool {
-        span > self.entry + self.break_even + self.lead()
+    pub fn wake_start(&self, at: Time) -> Time {
+        self.slots.last(at.saturating_sub(self.lead()))
+    }
+
+    /// The break-even rule: waiting from `now` until `until` is worth gating (Strong 2013, Sec
+    /// 2.3.3; entry and restore counted as overheads, Sec 2.5).
+    #[must_use]
+    pub fn pays(&self, now: Time, until: Time) -> bool {
+        self.wake_start(until) > now + self.entry + self.break_even
     }
 }
 
@@ -152,10 +219,50 @@ mod tests {
             break_even: Time(17_170),
             wake_up: Time(10_200),
             restore: Time(3_030),
+            slots: Slots::ANY,
         };
-        assert!(!ev6.pays(Time::ns(13)));
-        assert!(!ev6.pays(Time(30_400)));
-        assert!(ev6.pays(Time(30_401)));
-        assert!(ev6.pays(Time::ns(50)));
+        let now = Time::ns(7);
+        assert!(!ev6.pays(now, now + Time::ns(13)));
+        assert!(!ev6.pays(now, now + Time(30_400)));
+        assert!(ev6.pays(now, now + Time(30_401)));
+        assert!(ev6.pays(now, now + Time::ns(50)));
+        // Four slots of 1 ns, its own at 2, 6, 10 ...: up to 4 ns of the wait are lost.
+        let slotted = Costs { slots: Slots::of(2, 0, 4, Time::ns(1)), ..ev6 };
+        assert_eq!(slotted.wake_start(Time(30_230)), Time::ns(14));
+        assert!(!slotted.pays(now, Time(37_400)));
+        assert!(slotted.pays(now, Time(39_230)));
+    }
+
+    #[test]
+    fn a_slot_is_never_late() {
+        let slots = Slots::of(1, 1, 5, Time(900));
+        assert_eq!(slots, Slots { period: Time(4_500), offset: Time(2_700) });
+        for at in (3_000..20_000).map(Time) {
+            let (last, next) = (slots.last(at), slots.next(at));
+            assert!(last <= at && at - last < slots.period);
+            assert!(next >= at && next - at < slots.period);
+            assert_eq!((last == at, slots.next(last), slots.last(next)), (next == at, last, next));
+        }
+    }
+
+    #[test]
+    fn five_slots_tell_a_core_from_its_neighbours() {
+        for (column, row) in [(1, 1), (2, 5), (7, 3)] {
+            let around = [(0, 0), (1, 0), (0, 1), (2, 1), (1, 2)];
+            let mut offsets: alloc::vec::Vec<Time> = around
+                .iter()
+                .map(|&(dx, dy)| match (dx, dy) {
+                    (0, 0) => Slots::of(column, row, 5, Time::ns(1)),
+                    (1, 0) => Slots::of(column, row - 1, 5, Time::ns(1)),
+                    (0, 1) => Slots::of(column - 1, row, 5, Time::ns(1)),
+                    (2, 1) => Slots::of(column + 1, row, 5, Time::ns(1)),
+                    _ => Slots::of(column, row + 1, 5, Time::ns(1)),
+                })
+                .map(|slots| slots.offset)
+                .collect();
+            offsets.sort_unstable();
+            offsets.dedup();
+            assert_eq!(offsets.len(), 5);
+        }
     }
 }

@@ -32,8 +32,8 @@ impl Policy for Oracle {
 
     fn on_event(&mut self, now: Time, event: &Event) {
         if let Event::StallEnd { began } | Event::IdleEnd { began } = *event {
-            if self.costs.pays(now - began) {
-                let wake = now - self.costs.lead();
+            if self.costs.pays(began, now) {
+                let wake = self.costs.wake_start(now);
                 self.pending = Some(Action::Hindsight { gate: began, wake });
             }
         }

@@ -33,6 +33,16 @@ enum State {
     Idle,
 }
 
+/// Which of several outstanding responses the core must be awake for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakeFor {
+    /// The first, as published: never late.
+    FirstResponse,
+    /// The last (Strong 2013, ch. 5, future work): sleeps longer, and waits where the first response
+    /// would have let the pipeline go on.
+    LastResponse,
+}
+
 /// The token-based controller of one core.
 #[derive(Clone, Debug)]
 pub struct Tap {
@@ -50,6 +60,8 @@ pub struct Tap {
     /// Tokens that found the table full.
     overflows: i64,
     most_entries: usize,
+    wake_for: WakeFor,
+    enabled: bool,
 }
 
 impl Tap {
@@ -67,7 +79,21 @@ impl Tap {
             pending: None,
             overflows: 0,
             most_entries: 0,
+            wake_for: WakeFor::FirstResponse,
+            enabled: true,
         }
+    }
+
+    /// The same, awake for another response.
+    #[must_use]
+    pub fn waking_for(mut self, wake_for: WakeFor) -> Tap {
+        self.wake_for = wake_for;
+        self
+    }
+
+    /// Whether it gates in stalls; it keeps its table in any case.
+    pub(super) fn enable(&mut self, enabled: bool) {
+        self.enabled = enabled;
     }
 
     fn token(&mut self, now: Time, token: &Token) {
@@ -87,37 +113,44 @@ impl Tap {
         }
     }
 
-    fn earliest_known(&self) -> Option<Time> {
-        self.table.iter().filter_map(|e| e.earliest).min()
+    fn has_unknown(&self) -> bool {
+        self.table.iter().any(|e| e.earliest.is_none())
+    }
+
+    /// When to be awake, as far as is known.
+    fn deadline(&self) -> Option<Time> {
+        let known = self.table.iter().filter_map(|e| e.earliest);
+        match self.wake_for {
+            WakeFor::FirstResponse => known.min(),
+            WakeFor::LastResponse if self.has_unknown() => None,
+            WakeFor::LastResponse => known.max(),
+        }
     }
 
     fn reevaluate(&mut self, now: Time) {
-        let known = self.earliest_known();
+        let known = self.deadline();
         match self.state {
-            State::Stalled => {
-                let unknown = self.table.iter().any(|e| e.earliest.is_none());
+            State::Stalled if self.enabled => {
                 let pays = match known {
-                    Some(at) => {
-                        self.costs.pays(at.saturating_sub(now)) && at >= self.no_gate_before
-                    }
-                    None => unknown,
+                    Some(at) => self.costs.pays(now, at) && at >= self.no_gate_before,
+                    None => self.has_unknown(),
                 };
                 if pays {
                     self.state = State::Gated;
                     self.pending = Some(Action::Gate);
-                    self.timer = known.map(|at| at - self.costs.lead());
+                    self.timer = known.map(|at| self.costs.wake_start(at));
                 }
             }
             State::Gated => self.sleep_until(now, known),
-            State::Running | State::Waking | State::Idle => {}
+            State::Stalled | State::Running | State::Waking | State::Idle => {}
         }
     }
 
     /// The earliest response decides when to wake; a new bound may be earlier or later.
     fn sleep_until(&mut self, now: Time, known: Option<Time>) {
         match known {
-            Some(at) if at.saturating_sub(self.costs.lead()) <= now => self.wake(now),
-            Some(at) => self.timer = Some(at - self.costs.lead()),
+            Some(at) if self.costs.wake_start(at) <= now => self.wake(now),
+            Some(at) => self.timer = Some(self.costs.wake_start(at)),
             None => self.timer = None,
         }
     }
@@ -142,9 +175,10 @@ impl Policy for Tap {
             }
             Event::Response { line } => {
                 self.table.retain(|e| e.line != line);
+                let wanted = self.wake_for == WakeFor::FirstResponse || self.table.is_empty();
                 match self.state {
-                    // Never by design: every response has announced itself.
-                    State::Gated => self.wake(now),
+                    // Never by design for the first response: each has announced itself.
+                    State::Gated if wanted => self.wake(now),
                     _ => self.reevaluate(now),
                 }
             }
