@@ -11,6 +11,7 @@ NATIVE := $(VENV)/.native
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
 DEMO := nginx memcached postgresql gcc gzip nginx-10pct nginx+memcached+postgresql+redis
+DEMO_TECHNIQUES := idle-gate,mapg-counter,tap,oracle
 
 .PHONY: help setup demo test test-full bench check fmt clean
 
@@ -38,7 +39,7 @@ $(NATIVE): $(VENV)/.tools $(RUST) pyproject.toml
 	@touch $@
 
 demo: $(NATIVE)
-	@$(HALFWINK) compare $(DEMO) --machine ev6-4 -o halfwink-out/demo
+	@$(HALFWINK) compare $(DEMO) --technique $(DEMO_TECHNIQUES) --machine ev6-4 -o halfwink-out/demo
 
 test: $(NATIVE)
 	@tools/test.sh

@@ -141,7 +141,7 @@ impl Counter {
         for (index, instr) in instrs.iter().enumerate() {
             if !(repeat && index == 0) {
                 let pc = if setup.virtual_addresses {
-                    block.pc.0 + u64::from(instr.offset)
+                    block.pc_of(instr)
                 } else {
                     Program::instr_phys(block, instr).0
                 };

@@ -151,9 +151,8 @@ impl Code {
         for (n, instr) in executed.iter().enumerate() {
             let at = self.uops.len();
             self.crack_instr(instr, n, sites);
-            let its_line = (block.pc.0 + u64::from(instr.offset)) >> LINE_SHIFT;
-            let end_line =
-                (block.pc.0 + u64::from(instr.offset) + u64::from(instr.len) - 1) >> LINE_SHIFT;
+            let its_line = block.pc_of(instr) >> LINE_SHIFT;
+            let end_line = block.end_of(instr).wrapping_sub(1) >> LINE_SHIFT;
             let first = &mut self.uops[at];
             first.new_line = line != Some(its_line);
             line = Some(its_line);
@@ -176,8 +175,7 @@ impl Code {
             first_uop,
             uops: self.uops.len() as u32 - first_uop,
             pc: block.pc.0,
-            fall_through: last
-                .map_or(block.pc.0, |i| block.pc.0 + u64::from(i.offset) + u64::from(i.len)),
+            fall_through: last.map_or(block.pc.0, |i| block.end_of(i)),
             phys: block.phys.0,
             phys_next_page: block.phys_next_page.0,
             instrs: template.executed,
@@ -185,7 +183,7 @@ impl Code {
             starts_repeat: executed.first().is_some_and(|i| i.flags.has(InstrFlags::REP)),
             ends_repeat: last
                 .filter(|i| i.flags.has(InstrFlags::REP))
-                .map_or(u64::MAX, |i| block.pc.0 + u64::from(i.offset)),
+                .map_or(u64::MAX, |i| block.pc_of(i)),
         }
     }
 

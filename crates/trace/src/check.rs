@@ -147,8 +147,9 @@ impl Flow {
             self.repeating = None;
             return;
         };
-        let at = block.pc.0 + u64::from(last.offset);
+        // A foreign trace may hold any address.
+        let at = block.pc_of(last);
         self.repeating = last.flags.has(InstrFlags::REP).then_some(at);
-        self.expected = (last.branch == Branch::None).then(|| at + u64::from(last.len));
+        self.expected = (last.branch == Branch::None).then(|| block.end_of(last));
     }
 }

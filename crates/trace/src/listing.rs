@@ -61,7 +61,7 @@ fn line(
 ) {
     let block = program.block(template.block);
     let privilege = if block.kernel { 'k' } else { 'u' };
-    let pc = block.pc.0 + u64::from(instr.offset);
+    let pc = block.pc_of(instr);
     let name = match file.code().get(template.block.0 as usize) {
         Some(bytes) => {
             let start = usize::from(instr.offset).min(bytes.len());

@@ -30,6 +30,22 @@ pub struct Block {
     pub instrs: u16,
 }
 
+impl Block {
+    /// Virtual address of one of its instructions. Foreign traces may hold any address, so it wraps.
+    #[must_use]
+    #[inline]
+    pub fn pc_of(&self, instr: &Instr) -> u64 {
+        self.pc.0.wrapping_add(u64::from(instr.offset))
+    }
+
+    /// Virtual address behind one of its instructions.
+    #[must_use]
+    #[inline]
+    pub fn end_of(&self, instr: &Instr) -> u64 {
+        self.pc_of(instr).wrapping_add(u64::from(instr.len))
+    }
+}
+
 /// One memory access that an execution of a block makes: everything but the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Site {
@@ -121,9 +137,9 @@ impl Program {
         const PAGE: u64 = 1 << halfwink_units::PAGE_SHIFT;
         let in_page = block.pc.0 % PAGE + u64::from(instr.offset);
         if in_page < PAGE {
-            PhysAddr(block.phys.0 + u64::from(instr.offset))
+            PhysAddr(block.phys.0.wrapping_add(u64::from(instr.offset)))
         } else {
-            PhysAddr((block.phys_next_page.0 & !(PAGE - 1)) + (in_page - PAGE))
+            PhysAddr((block.phys_next_page.0 & !(PAGE - 1)).wrapping_add(in_page - PAGE))
         }
     }
 }

@@ -24,8 +24,8 @@ impl RepeatFold {
         let repeat =
             shape.executed > 0 && first.flags.has(InstrFlags::REP) && self.pc == Some(block.pc.0);
         let last = &instrs[usize::from(shape.executed.max(1)) - 1];
-        self.pc = (shape.executed > 0 && last.flags.has(InstrFlags::REP))
-            .then(|| block.pc.0 + u64::from(last.offset));
+        self.pc =
+            (shape.executed > 0 && last.flags.has(InstrFlags::REP)).then(|| block.pc_of(last));
         repeat
     }
 }

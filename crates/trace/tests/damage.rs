@@ -186,6 +186,19 @@ fn any_section() -> impl Strategy<Value = (u8, Vec<u8>)> {
     )
 }
 
+/// Found by fuzzing: an instruction at the very end of the address space.
+#[test]
+fn an_instruction_may_lie_at_the_last_address() {
+    let mut record = [0u8; 64];
+    record[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+    let options = ImportOptions { workload: "x".into(), origin: "x".into(), limit: None, level: 1 };
+    let bytes = [record, record].concat();
+    let (_, out) = import_champsim(&bytes[..], Compression::Raw, &options, Vec::new()).unwrap();
+    let file = TraceFile::from_bytes(out).unwrap();
+    assert_eq!(halfwink_trace::check(&file).unwrap().instructions, [2, 0]);
+    assert!(!halfwink_trace::listing(&file, 2).unwrap().is_empty());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 2000,

@@ -106,7 +106,7 @@ fn export(
         }
         let instrs = program.instrs_of(block);
         let instr = &instrs[usize::from(template.executed) - 1];
-        let fall_through = block.pc.0 + u64::from(instr.offset) + u64::from(instr.len);
+        let fall_through = block.end_of(instr);
         held = (done.records < limit).then_some((*last, fall_through));
     }
     if let Some((record, _)) = held.filter(|_| done.records < limit) {
@@ -123,8 +123,7 @@ fn records_of(
 ) -> Vec<Record> {
     let block = program.block(template.block);
     let executed = &program.instrs_of(block)[..usize::from(template.executed)];
-    let mut records: Vec<Record> =
-        executed.iter().map(|i| record_of(block.pc.0 + u64::from(i.offset), i)).collect();
+    let mut records: Vec<Record> = executed.iter().map(|i| record_of(block.pc_of(i), i)).collect();
     for (site, address) in program.sites_of(template).iter().zip(addresses) {
         let Some(record) = records.get_mut(usize::from(site.instr)) else { continue };
         let places: &mut [u64] = if site.write { &mut record.stores } else { &mut record.loads };

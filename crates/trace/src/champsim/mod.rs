@@ -188,7 +188,7 @@ mod tests {
                         let own = sites.iter().zip(stream.addresses());
                         let own = own.filter(|(s, _)| usize::from(s.instr) == n);
                         let at = own.map(|(_, a)| a.virt.0).collect();
-                        out.push((block.pc.0 + u64::from(instr.offset), instr.branch, at));
+                        out.push((block.pc_of(instr), instr.branch, at));
                     }
                 }
             }
