@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use halfwink_engine::{Closed, Histogram, Interrupted, RunControl};
 use halfwink_policy::gating::GatingPolicy;
+use halfwink_policy::wake_up::Event;
 use halfwink_trace::{LoadKind, Program, Source, TraceError, WarmSet};
 use halfwink_units::Time;
 
@@ -20,6 +21,7 @@ use crate::private::CacheCounts;
 use crate::timeline::Timeline;
 use crate::uncore::{L3Counts, Uncore};
 use crate::uop::Code;
+use crate::wake_up::WakeUpController;
 
 /// Work for one core.
 pub struct Task {
@@ -165,6 +167,7 @@ pub fn run(
 pub(crate) struct Chip {
     pub(crate) cores: Vec<Core>,
     uncore: Uncore,
+    wake_up: Option<WakeUpController>,
     /// How far a core may run ahead in one turn: far enough to be worth the turn, near enough that
     /// progress and interruption do not wait. Results do not depend on it.
     pub(crate) quantum: Time,
@@ -201,7 +204,9 @@ impl Chip {
             warm.push(task.warm);
         }
         warm_up(&mut cores, &mut uncore, &warm);
-        Ok(Chip { cores, uncore, quantum: Time::ns(100_000) })
+        let wake_up = machine.central_wake_up(cores.len());
+        let wake_up = wake_up.map(|c| WakeUpController::new(c, machine.wake_up.delay));
+        Ok(Chip { cores, uncore, wake_up, quantum: Time::ns(100_000) })
     }
 
     pub(crate) fn play(&mut self, control: &RunControl) -> Result<(), ChipError> {
@@ -220,7 +225,7 @@ impl Chip {
                 .map(|(n, core)| (n, core.next_request()))
                 .min_by_key(|&(_, at)| at)
                 .expect("a chip that runs has a core");
-            if self.uncore.next_time() < earliest {
+            if self.next_message() < earliest {
                 self.serve(earliest);
             } else if self.cores[behind].is_finished() {
                 return Ok(());
@@ -230,8 +235,21 @@ impl Chip {
         }
     }
 
-    /// Serves all requests before `earliest`.
+    /// When the next request or message reaches what the cores share.
+    fn next_message(&self) -> Time {
+        let wake_up = self.wake_up.as_ref().map_or(Time::NEVER, WakeUpController::next_time);
+        self.uncore.next_time().min(wake_up)
+    }
+
+    /// Serves all requests and messages before `earliest`.
     fn serve(&mut self, earliest: Time) {
+        if let Some(controller) = &mut self.wake_up {
+            while controller.next_time() < earliest {
+                if let Some(grant) = controller.serve() {
+                    self.cores[grant.core].gate.hear_grant(grant.at, grant.wake_up);
+                }
+            }
+        }
         while self.uncore.next_time() < earliest {
             if let Some(answer) = self.uncore.serve() {
                 self.cores[answer.core].hear(answer);
@@ -242,6 +260,13 @@ impl Chip {
     fn advance(&mut self, n: usize) -> Result<(), ChipError> {
         let now = self.cores[n].next_request();
         self.cores[n].advance(now.saturating_add(self.quantum), &mut self.uncore)?;
+        if let (Some(controller), Some(report)) =
+            (&mut self.wake_up, &mut self.cores[n].gate.report)
+        {
+            for (at, gated) in report.unsent.drain(..) {
+                controller.tell(at, if gated { Event::Gated(n) } else { Event::Awake(n) });
+            }
+        }
         match self.cores[n].fail_of_source() {
             Some(error) => Err(error.into()),
             None => Ok(()),

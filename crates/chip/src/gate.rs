@@ -1,5 +1,7 @@
 //! The power state of a core, and the policy that decides on it.
 
+use std::collections::VecDeque;
+
 use halfwink_engine::{Class, EventQueue};
 use halfwink_policy::gating::{Action, Bound, Costs, Event, GatingPolicy, Token};
 use halfwink_power::CoreState;
@@ -28,9 +30,33 @@ pub(crate) struct Gate {
     segment_wakes: u64,
     waiting_since: Time,
     pub(crate) wakes: u64,
+    /// How long waking takes this time.
+    wake_up: Time,
+    halted: bool,
+    /// Where a central controller grants faster wake-ups: what it must be told.
+    pub(crate) report: Option<Report>,
     /// What the policy still has to hear, in order.
     unheard: EventQueue<Event>,
     pub(crate) timeline: Option<Timeline>,
+}
+
+/// What goes to and from a central wake-up controller.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Report {
+    /// What it has still to be told: when the core was gated (true) and awake (false).
+    pub(crate) unsent: Vec<(Time, bool)>,
+    /// When the answers to what it was told come.
+    pub(crate) awaited: VecDeque<Time>,
+    /// The answer that is for the present gating.
+    expected: Time,
+    /// From here to there and back.
+    round_trip: Time,
+}
+
+impl Report {
+    pub(crate) fn new(round_trip: Time) -> Report {
+        Report { round_trip, ..Report::default() }
+    }
 }
 
 /// A policy asked for something that its core cannot do.
@@ -69,6 +95,9 @@ impl Gate {
             segment_wakes: 0,
             waiting_since: Time::ZERO,
             wakes: 0,
+            wake_up: costs.wake_up,
+            halted: false,
+            report: None,
             unheard: EventQueue::new(),
             timeline,
         }
@@ -116,8 +145,19 @@ impl Gate {
     pub(crate) fn tell_all(&mut self, now: Time) {
         while self.unheard.next_time().is_some_and(|at| at <= now) {
             let (at, event) = self.unheard.pop().expect("there is a next event");
-            self.policy.on_event(at, &event);
+            self.pass_on(at, &event);
         }
+    }
+
+    fn pass_on(&mut self, at: Time, event: &Event) {
+        if let Event::Granted { wake_up } = *event {
+            // Too late: the core wakes already.
+            if self.state != CoreState::Gated {
+                return;
+            }
+            self.wake_up = wake_up;
+        }
+        self.policy.on_event(at, event);
     }
 
     /// Number of events that the policy still has to hear.
@@ -128,6 +168,7 @@ impl Gate {
     /// The pipeline stalls, or the operating system halts the core.
     pub(crate) fn wait_begins(&mut self, now: Time, halted: bool) -> Result<(), PolicyError> {
         self.tell_all(now);
+        self.halted = halted;
         let (state, event) = if halted {
             (CoreState::Idle, Event::IdleBegin)
         } else {
@@ -215,7 +256,44 @@ impl Gate {
         self.wakes += 1;
         self.segment_wakes += 1;
         self.enter(CoreState::Charging, now);
-        self.transition = now + self.costs.wake_up;
+        self.transition = now + self.wake_up;
+    }
+
+    /// The supply is off. A core that waits for memory asks for a fast wake-up; one that is halted
+    /// has time.
+    fn gated(&mut self, now: Time) {
+        self.enter(CoreState::Gated, now);
+        if let Some(report) = self.report.as_mut().filter(|_| !self.halted) {
+            report.unsent.push((now, true));
+            report.expected = now + report.round_trip;
+            report.awaited.push_back(report.expected);
+        }
+    }
+
+    /// The supply is stable.
+    fn charged(&mut self, now: Time) {
+        self.enter(CoreState::Restoring, now);
+        self.transition = now + self.costs.restore;
+        self.wake_up = self.costs.wake_up;
+        if let Some(report) = self.report.as_mut().filter(|_| !self.halted) {
+            report.unsent.push((now, false));
+        }
+    }
+
+    /// The controller's answer; it counts if the core still sleeps when it comes.
+    pub(crate) fn hear_grant(&mut self, at: Time, wake_up: Time) {
+        if let Some(report) = &mut self.report {
+            report.awaited.pop_front();
+            if report.expected == at {
+                self.tell_at(at, Event::Granted { wake_up });
+            }
+        }
+    }
+
+    /// When the next answer of the controller comes.
+    pub(crate) fn next_answer(&self) -> Time {
+        let awaited = self.report.as_ref().and_then(|report| report.awaited.front());
+        awaited.copied().unwrap_or(Time::NEVER)
     }
 
     /// Accounts the wait so far as if the core had been gated in it; false if that is impossible.
@@ -256,7 +334,7 @@ impl Gate {
         }
         if self.unheard.next_time().is_some_and(|at| at <= now) {
             let (at, event) = self.unheard.pop().expect("there is a next event");
-            self.policy.on_event(at, &event);
+            self.pass_on(at, &event);
         } else {
             self.policy.on_timer(now);
         }
@@ -267,15 +345,14 @@ impl Gate {
         self.transition = Time::NEVER;
         match self.state {
             CoreState::Gating => {
-                self.enter(CoreState::Gated, now);
+                self.gated(now);
                 if self.wake_pending {
                     self.charge_in_slot(now);
                 }
             }
             CoreState::Gated => self.charge(now),
             CoreState::Charging => {
-                self.enter(CoreState::Restoring, now);
-                self.transition = now + self.costs.restore;
+                self.charged(now);
             }
             _ => {
                 self.enter(CoreState::Stalled, now);

@@ -33,6 +33,7 @@ mod tests;
 mod timeline;
 mod uncore;
 mod uop;
+mod wake_up;
 
 pub use account::{Reason, UnitCounts};
 pub use books::BooksError;
@@ -44,8 +45,8 @@ pub use feed::WorkCounts;
 pub use gate::PolicyError;
 pub use machine::{
     BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
-    Latencies, Machine, MemorySpec, PowerSpec, PredictorKind, TokenSpec, Units, WakeUpKind,
-    WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
+    Latencies, Machine, MemorySpec, PowerSpec, PredictorKind, SafeWakeUp, TokenSpec, Units,
+    WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use private::CacheCounts;

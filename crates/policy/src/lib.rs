@@ -16,9 +16,12 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod gating;
 mod log;
+pub mod wake_up;
 
 pub use log::{drive, Decision, Entry, Logged};
 

@@ -14,8 +14,8 @@ use halfwink_trace::{LoadKind, Source, TraceError};
 use halfwink_units::{Clock, Cycle, LineAddr, Time};
 
 use crate::account::{Reason, REASONS};
-use crate::gate::{Gate, PolicyError, Residency, Stepped};
-use crate::machine::{CoreKind, Machine, TokenSpec};
+use crate::gate::{Gate, PolicyError, Report, Residency, Stepped};
+use crate::machine::{CoreKind, Machine, TokenSpec, WakeUpKind};
 use crate::private::Notice;
 use crate::timeline::Timeline;
 use crate::uncore::{Answer, Level, Uncore};
@@ -145,7 +145,8 @@ pub(crate) struct Core {
     /// Arrivals of requests that the shared levels have not served.
     unserved: VecDeque<Time>,
     shortest_answer: Time,
-    shortest_request: Time,
+    /// From anything that the core does until another part of the chip can notice.
+    shortest_message: Time,
     phase: Phase,
     local: Time,
     load: LoadKind,
@@ -212,6 +213,11 @@ impl Core {
         let common =
             Common::new(machine, index, input.source, input.code, gate.hears_tokens, input.limit);
         let shortest_request = machine.clock.time_of(common.private.shortest_request());
+        let is_central = machine.wake_up.controller == WakeUpKind::Central;
+        let delay = machine.wake_up.delay;
+        gate.report = is_central.then(|| Report::new(delay + delay));
+        let shortest_message =
+            if is_central { shortest_request.min(delay) } else { shortest_request };
         let mut pipeline = match machine.core.kind {
             CoreKind::InOrder => Pipeline::InOrder(Box::new(InOrder::new(common))),
             CoreKind::OutOfOrder(_) => Pipeline::OutOfOrder(Box::new(OutOfOrder::new(common))),
@@ -231,7 +237,7 @@ impl Core {
             answers: EventQueue::new(),
             unserved: VecDeque::new(),
             shortest_answer: machine.l3.latency,
-            shortest_request,
+            shortest_message,
             phase: Phase::Running,
             local: started,
             load: input.load,
@@ -284,12 +290,13 @@ impl Core {
         if self.is_finished() {
             return Time::NEVER;
         }
-        self.local.saturating_add(self.shortest_request)
+        self.local.saturating_add(self.shortest_message)
     }
 
     /// Nothing that the core has not heard can happen before this time.
     fn horizon(&self) -> Time {
-        self.unserved.front().map_or(Time::NEVER, |&at| at + self.shortest_answer)
+        let served = self.unserved.front().map_or(Time::NEVER, |&at| at + self.shortest_answer);
+        served.min(self.gate.next_answer())
     }
 
     /// The shared levels answer; also the end of the oldest request not served.

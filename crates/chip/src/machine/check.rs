@@ -12,8 +12,8 @@ use super::file::{
 };
 use super::{
     BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
-    Latencies, Machine, MemorySpec, PowerSpec, TokenSpec, WakeUpSpec, Window, MAX_CORES,
-    MAX_WINDOW,
+    Latencies, Machine, MemorySpec, PowerSpec, SafeWakeUp, TokenSpec, WakeUpSpec, Window,
+    MAX_CORES, MAX_WINDOW,
 };
 
 pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputError> {
@@ -319,8 +319,37 @@ impl Check<'_> {
         if !(1..=64).contains(&file.slots) || !(0.001..=1e3).contains(&file.stagger_ns) {
             return Err(self.fail(section, "wake_up needs 1 to 64 slots of 0.001 to 1000 ns"));
         }
-        let stagger = Time::from_ns(file.stagger_ns);
-        Ok(WakeUpSpec { controller: file.controller, slots: file.slots, stagger })
+        let [delay, fastest, slowest] = [file.delay_ns, file.fastest_ns, file.slowest_ns];
+        let times = [delay, fastest, slowest];
+        if times.iter().any(|t| !(0.1..=1e3).contains(t)) || fastest >= slowest {
+            let message = "wake_up times must be 0.1 to 1000 ns, the fastest below the slowest";
+            return Err(self.fail(section, message));
+        }
+        if !(2..=4096).contains(&file.modes) {
+            return Err(self.fail(section, "wake_up needs 2 to 4096 modes"));
+        }
+        let sound = |e: &SafeWakeUp| {
+            let weights = [e.beta, e.gamma, e.delta];
+            (0.1..=1e3).contains(&e.t0_ns)
+                && (0.05..=2.0).contains(&e.alpha)
+                && weights.iter().all(|w| (0.0..=2.0).contains(w))
+        };
+        let rising = file.equation.windows(2).all(|pair| pair[0].cores < pair[1].cores);
+        if file.equation.is_empty() || !rising || !file.equation.iter().all(sound) {
+            let message = "wake_up needs equations by rising numbers of cores, with t0_ns 0.1 to \
+                           1000, alpha 0.05 to 2, weights 0 to 2";
+            return Err(self.fail(section, message));
+        }
+        Ok(WakeUpSpec {
+            controller: file.controller,
+            slots: file.slots,
+            stagger: Time::from_ns(file.stagger_ns),
+            delay: Time::from_ns(delay),
+            fastest: Time::from_ns(fastest),
+            slowest: Time::from_ns(slowest),
+            modes: file.modes,
+            equations: file.equation.clone(),
+        })
     }
 
     fn power(&self, section: &PowerSection) -> Result<PowerSpec, InputError> {

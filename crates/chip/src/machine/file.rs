@@ -5,7 +5,7 @@ use halfwink_units::Cycle;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{DvfsSpec, Latencies, PredictorKind, Units, WakeUpKind};
+use super::{DvfsSpec, Latencies, PredictorKind, SafeWakeUp, Units, WakeUpKind};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -146,6 +146,11 @@ pub(super) struct WakeUpSection {
     pub(super) controller: WakeUpKind,
     pub(super) slots: usize,
     pub(super) stagger_ns: f64,
+    pub(super) delay_ns: f64,
+    pub(super) fastest_ns: f64,
+    pub(super) slowest_ns: f64,
+    pub(super) modes: usize,
+    pub(super) equation: Vec<SafeWakeUp>,
 }
 
 #[derive(Deserialize)]

@@ -3,6 +3,7 @@
 //! [`Machine::parse`] turns a TOML file into values that are known to be possible; everything
 //! behind it can rely on them.
 
+mod central;
 mod check;
 mod file;
 #[cfg(test)]
@@ -315,10 +316,13 @@ pub enum WakeUpKind {
     Fixed,
     /// In slots that recur, assigned by place (Strong 2013, Sec 2.3.2).
     Distributed,
+    /// As fast as a central controller grants, which knows what all cores do (Strong 2013, Sec
+    /// 2.3.1).
+    Central,
 }
 
 /// How cores' wake-ups are kept from disturbing one another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct WakeUpSpec {
     /// What decides.
     pub controller: WakeUpKind,
@@ -326,6 +330,36 @@ pub struct WakeUpSpec {
     pub slots: usize,
     /// Time between neighbouring slots.
     pub stagger: Time,
+    /// From a core to the central controller, or back.
+    pub delay: Time,
+    /// Fastest and slowest mode of the switches, and how many there are, evenly spaced.
+    pub fastest: Time,
+    /// Likewise; slower ones are added for chips on which it is too fast.
+    pub slowest: Time,
+    /// Likewise (at least 2).
+    pub modes: usize,
+    /// Safe wake-up times by number of cores, increasing.
+    pub equations: Vec<SafeWakeUp>,
+}
+
+/// Coefficients of the shortest safe wake-up on a chip (Strong 2013, Eq 2.1, Table 2.2):
+/// `T = T0 (w + beta x + gamma y + delta z)^alpha`, with `w` direct, `x` diagonal and `y` other
+/// waking cores, and `z` cores on the edge among the running one and its waking neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SafeWakeUp {
+    /// Cores of the chip it was fitted to.
+    pub cores: usize,
+    /// Time for one direct neighbour, in nanoseconds.
+    pub t0_ns: f64,
+    /// Exponent.
+    pub alpha: f64,
+    /// Weight of a diagonal neighbour.
+    pub beta: f64,
+    /// Weight of a waking core farther off.
+    pub gamma: f64,
+    /// Weight of an edge position.
+    pub delta: f64,
 }
 
 /// Columns of the most nearly square grid of `cores`.
@@ -398,7 +432,7 @@ impl Machine {
     #[must_use]
     pub fn slots_of(&self, core: usize) -> Slots {
         match self.wake_up.controller {
-            WakeUpKind::Fixed => Slots::ANY,
+            WakeUpKind::Fixed | WakeUpKind::Central => Slots::ANY,
             WakeUpKind::Distributed => {
                 let columns = grid_columns(self.cores);
                 let (column, row) = (core % columns, core / columns);
@@ -419,7 +453,7 @@ impl Machine {
         Costs {
             entry: self.clock.time_of(self.gating.entry_cycles),
             break_even: self.gating.break_even(self.power.core.leakage_w),
-            wake_up: Time::from_ns(self.gating.wake_up_ns),
+            wake_up: self.usual_wake_up(),
             restore: self.restore(),
             slots: self.slots_of(core),
         }

@@ -8,6 +8,10 @@ fn parse(text: &str) -> Result<Machine, InputError> {
     Machine::parse(&Input::new("ev6.toml", text))
 }
 
+pub(super) fn ev6() -> Machine {
+    parse(EV6).unwrap()
+}
+
 fn refused(from: &str, to: &str) -> String {
     assert!(EV6.contains(from), "{from}");
     parse(&EV6.replacen(from, to, 1)).unwrap_err().to_string()
@@ -75,4 +79,18 @@ fn a_shape_is_a_capacity_and_ways() {
     ] {
         assert!(Geometry::parse(text).unwrap_err().contains(why), "{text}");
     }
+}
+
+#[test]
+fn wake_up_control_is_checked() {
+    let why = refused("fastest_ns = 4.5", "fastest_ns = 45");
+    assert!(why.contains("the fastest below the slowest"), "{why}");
+    let why = refused("modes = 10", "modes = 1");
+    assert!(why.contains("2 to 4096 modes"), "{why}");
+    let why = refused("{ cores = 6", "{ cores = 3");
+    assert!(why.contains("by rising numbers of cores"), "{why}");
+    let why = refused("frequencies = [1.0, 0.95", "frequencies = [1.0, 1.95");
+    assert!(why.contains("fall from 1"), "{why}");
+    let why = refused("core_share = 0.61", "core_share = 6.1");
+    assert!(why.contains("shares must be 0 to 1"), "{why}");
 }

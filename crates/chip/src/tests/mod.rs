@@ -118,6 +118,11 @@ max_slowdown = 0.05
 controller = "fixed"
 slots = 5
 stagger_ns = 1.0
+delay_ns = 3.0
+fastest_ns = 2.0
+slowest_ns = 8.0
+modes = 4
+equation = [{ cores = 1, t0_ns = 2.0, alpha = 0.5, beta = 0.5, gamma = 0.0, delta = 0.0 }]
 [mapg]
 t_llc_ns = 15.0
 t_mem_ns = 20.0

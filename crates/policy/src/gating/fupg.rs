@@ -104,7 +104,7 @@ impl Policy for Fupg {
                 self.wanted = Some(now);
                 self.wake();
             }
-            Event::Response { .. } | Event::Token(_) => {}
+            Event::Response { .. } | Event::Token(_) | Event::Granted { .. } => {}
             Event::StallEnd { .. } => {
                 self.roll(now);
                 if let Some(wanted) = self.wanted.take() {

@@ -138,6 +138,13 @@ impl Policy for MapgCounter {
                 self.found_gated = Some(now);
                 self.wake();
             }
+            Event::Granted { wake_up } => {
+                // The later start that the faster wake-up allows.
+                if let (true, Some(timer)) = (self.gated, self.timer) {
+                    let sooner = self.costs.wake_up.saturating_sub(wake_up);
+                    self.timer = Some(timer + sooner);
+                }
+            }
             Event::Response { .. } | Event::Token(_) | Event::Awake => {}
             Event::StallEnd { began } => {
                 if self.long {

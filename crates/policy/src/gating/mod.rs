@@ -71,6 +71,11 @@ pub enum Event {
     },
     /// The core is restored and runs, or waits with its clock on.
     Awake,
+    /// The wake-up controller grants a faster wake-up, once.
+    Granted {
+        /// From closing the first header switch until the supply is stable.
+        wake_up: Time,
+    },
 }
 
 /// What is known of an outstanding access (Strong 2013, Sec 2.3.4).

@@ -62,6 +62,8 @@ pub struct Tap {
     most_entries: usize,
     wake_for: WakeFor,
     enabled: bool,
+    /// A faster wake-up than usual, for this time.
+    granted: Option<Time>,
 }
 
 impl Tap {
@@ -81,7 +83,13 @@ impl Tap {
             most_entries: 0,
             wake_for: WakeFor::FirstResponse,
             enabled: true,
+            granted: None,
         }
+    }
+
+    /// Costs of waking this time.
+    fn costs_now(&self) -> Costs {
+        Costs { wake_up: self.granted.unwrap_or(self.costs.wake_up), ..self.costs }
     }
 
     /// The same, awake for another response.
@@ -149,8 +157,8 @@ impl Tap {
     /// The earliest response decides when to wake; a new bound may be earlier or later.
     fn sleep_until(&mut self, now: Time, known: Option<Time>) {
         match known {
-            Some(at) if self.costs.wake_start(at) <= now => self.wake(now),
-            Some(at) => self.timer = Some(self.costs.wake_start(at)),
+            Some(at) if self.costs_now().wake_start(at) <= now => self.wake(now),
+            Some(at) => self.timer = Some(self.costs_now().wake_start(at)),
             None => self.timer = None,
         }
     }
@@ -159,7 +167,7 @@ impl Tap {
         self.state = State::Waking;
         self.timer = None;
         self.pending = Some(Action::Wake);
-        self.no_gate_before = now + self.costs.lead();
+        self.no_gate_before = now + self.costs_now().lead();
     }
 }
 
@@ -200,7 +208,12 @@ impl Policy for Tap {
                 self.state = State::Waking;
                 self.pending = Some(Action::Wake);
             }
+            Event::Granted { wake_up } => {
+                self.granted = Some(wake_up);
+                self.reevaluate(now);
+            }
             Event::Awake => {
+                self.granted = None;
                 self.state = if self.stalled { State::Stalled } else { State::Running };
             }
         }

@@ -1,0 +1,8 @@
+//! How fast cores may wake, so that inrush currents do not disturb the cores that run (Strong 2013,
+//! Sec 2.3.1).
+//!
+//! The distributed alternative needs no controller: see [`crate::gating::Slots`].
+
+mod central;
+
+pub use central::{Action, Central, Event, Mode, Neighbourhood, UnsafeError};
