@@ -4,8 +4,9 @@
 
 use arbitrary::Arbitrary;
 use halfwink_policy::gating::{
-    Action, AlwaysOn, Bound, Costs, Event, Expectation, Fupg, FupgParameters, GatingPolicy, IdleGate,
-    MapgCounter, MapgParameters, Oracle, Slots, Switching, SwitchingParameters, Tap, Token, WakeFor,
+    Action, AlwaysOn, Bound, Costs, Event, Expectation, Fupg, FupgParameters, GatingPolicy,
+    IdleGate, MapgCounter, MapgParameters, Oracle, Slots, Switching, SwitchingParameters, Tap,
+    Token, WakeFor,
 };
 use halfwink_policy::Policy;
 use halfwink_units::{LineAddr, Time};

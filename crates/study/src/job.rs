@@ -184,6 +184,16 @@ impl Prepared {
         Ok(run(machine, tasks, &options, &mut CodeCache::new(), control)?)
     }
 
+    /// Unit of work, and how many were done. A run that was cut before its first request ended did
+    /// some instructions all the same.
+    fn work_of(&self, sums: &Sums) -> (&'static str, u64) {
+        if self.workload.unit_of_work() == "request" && sums.requests > 0 {
+            ("request", sums.requests)
+        } else {
+            ("instruction", sums.instructions)
+        }
+    }
+
     fn run_table(
         &self,
         machine: &Machine,
@@ -192,13 +202,7 @@ impl Prepared {
         host_s: f64,
     ) -> Table {
         let sums = Sums::of(result);
-        // A run that was cut before its first request ended did some instructions all the same.
-        let by_request = self.workload.unit_of_work() == "request" && sums.requests > 0;
-        let (unit, units) = if by_request {
-            ("request", sums.requests)
-        } else {
-            ("instruction", sums.instructions)
-        };
+        let (unit, units) = self.work_of(&sums);
         let total_j = result.books.energy_where(|_| true).as_j();
         let core_j = result.books.energy_where(|name| name.starts_with("core")).as_j();
         let working = result.cores.len();

@@ -34,7 +34,7 @@ pub struct Technique {
 pub enum Plan {
     /// Once.
     Once,
-    /// At every frequency of the machine; the one with the least product of energy and delay counts.
+    /// At every frequency of the machine; that with the least product of energy and delay counts.
     LeastEnergyDelay,
     /// At full frequency to measure how much of the time the cores run, then at the least frequency
     /// that is predicted to slow the work down no more than the machine allows.

@@ -31,7 +31,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Virtual address of one of its instructions. Foreign traces may hold any address, so it wraps.
+    /// Virtual address of one of its instructions. Foreign traces may hold any address: it wraps.
     #[must_use]
     #[inline]
     pub fn pc_of(&self, instr: &Instr) -> u64 {

@@ -15,6 +15,7 @@ pub extern "C" fn probe(ps: u64) -> u64 {
         break_even: Time(ps),
         wake_up: Time(ps),
         restore: Time(ps),
+        slots: halfwink_policy::gating::Slots::ANY,
     };
     let mapg =
         MapgParameters { t_llc: Time(ps), t_mem: Time(ps), expectation: Expectation::Memory };

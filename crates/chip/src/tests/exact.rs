@@ -1,6 +1,7 @@
 //! What must not change a result: skipping, running ahead, the order in which cores are simulated.
 
 use super::*;
+use crate::WakeUpKind;
 use halfwink_trace::{Event, Kernel, Synthetic};
 use proptest::prelude::*;
 
@@ -97,7 +98,7 @@ proptest! {
     })]
 
     #[test]
-    fn skipping_cycles_changes_nothing(recipe in any_recipe(), technique in 0..5usize) {
+    fn skipping_cycles_changes_nothing(recipe in any_recipe(), technique in 0..TECHNIQUES.len()) {
         let machine = simple("out-of-order");
         let go = |never_skip| {
             let (script, lines) = script(&recipe, 0);
@@ -111,11 +112,14 @@ proptest! {
     #[test]
     fn running_ahead_changes_nothing(
         recipes in prop::collection::vec(any_recipe(), 1..4),
-        technique in 0..5usize,
+        technique in 0..TECHNIQUES.len(),
         kind in 0..2usize,
+        control in 0..3usize,
         quantum in 1u64..300,
     ) {
-        let machine = simple(KINDS[kind]);
+        let mut machine = simple(KINDS[kind]);
+        let controllers = [WakeUpKind::Fixed, WakeUpKind::Distributed, WakeUpKind::Central];
+        machine.wake_up.controller = controllers[control];
         let go = |quantum| {
             let tasks = recipes.iter().enumerate().map(|(n, recipe)| {
                 let (script, lines) = script(recipe, n as u64);

@@ -93,7 +93,8 @@ fn the_energy_of_a_gated_stall_adds_up_by_hand() {
 
 #[test]
 fn an_l3_hit_is_never_gated() {
-    for technique in TECHNIQUES {
+    // Functional-unit gating knows nothing of levels.
+    for technique in TECHNIQUES.into_iter().filter(|t| *t != "fupg") {
         let mut writer = Writer::new();
         let block = writer.block(&[load(1, 2), alu(3, &[1])]);
         let (mut script, lines) = writer.script();

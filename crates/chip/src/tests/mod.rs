@@ -287,7 +287,8 @@ fn task(source: impl Source + 'static, warm: Arc<WarmSet>) -> Task {
     }
 }
 
-const TECHNIQUES: [&str; 5] = ["always-on", "idle-gate", "mapg-counter", "tap", "oracle"];
+const TECHNIQUES: [&str; 8] =
+    ["always-on", "idle-gate", "mapg-counter", "tap", "oracle", "tap-last", "tap-or-mapg", "fupg"];
 
 fn policy(machine: &Machine, technique: &str) -> GatingPolicy {
     let costs = machine.gating_costs(0);

@@ -38,8 +38,8 @@ enum State {
 pub enum WakeFor {
     /// The first, as published: never late.
     FirstResponse,
-    /// The last (Strong 2013, ch. 5, future work): sleeps longer, and waits where the first response
-    /// would have let the pipeline go on.
+    /// The last (Strong 2013, ch. 5, future work): sleeps longer, and waits where the first
+    /// response would have let the pipeline go on.
     LastResponse,
 }
 

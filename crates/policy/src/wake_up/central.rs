@@ -188,8 +188,8 @@ impl Policy for Central {
 mod tests {
     use super::*;
 
-    /// Two by two cores, all on the edge: Table 2.2's coefficients for four cores, doubled latencies
-    /// from 8 to 16 ns, `T0` 8 ns, `alpha` 0.5: noise 1, 0.64, 0.44, 0.33, 0.25.
+    /// Two by two cores, all on the edge: Table 2.2's coefficients for four cores, latencies from 8
+    /// to 16 ns, `T0` 8 ns, `alpha` 0.5: noise 1, 0.64, 0.44, 0.33, 0.25.
     fn four() -> Central {
         let (edge, diagonal) = (1_150_000, 350_000);
         #[rustfmt::skip]
@@ -245,7 +245,9 @@ mod tests {
         /// Whatever comes in whatever order, nobody is disturbed beyond the limit, and whoever asks
         /// is answered.
         #[test]
-        fn no_schedule_is_unsafe(steps in proptest::collection::vec((0usize..4, proptest::bool::ANY), 0..200)) {
+        fn no_schedule_is_unsafe(
+            steps in proptest::collection::vec((0usize..4, proptest::bool::ANY), 0..200)
+        ) {
             let mut central = four();
             for (core, gated) in steps {
                 if gated {
