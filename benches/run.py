@@ -154,6 +154,27 @@ def utilisation() -> list[Row]:
 
 SPAN = "duration_s"
 
+
+def gating() -> list[Row]:
+    """What gating adds to the time of a simulation: the same run always on and under TAP."""
+    rows: list[Row] = []
+    for machine, workload in (("in-order-1", "nginx"), ("ev6-1", "nginx"), ("ev6-1", "gcc")):
+        plain = Job(workload, machine, "always-on").prepare()
+        gated = Job(workload, machine, "tap").prepare()
+        # Pairs, so that the machine's moods fall on both.
+        ratios = [timed_once(gated) / timed_once(plain) for _ in range(2 * REPEATS + 1)]
+        ratio = statistics.median(ratios)
+        what = f"{machine} {workload}, tap"
+        rows.append(Row(what, ratio, "of always-on's time", "limit", 1.10, 1.10 / ratio))
+    return rows
+
+
+def timed_once(job: _core.PreparedJob) -> float:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    job.run(_core.RunControl())
+    return resource.getrusage(resource.RUSAGE_SELF).ru_utime - before
+
+
 MEMORY = """
 import resource
 from halfwink import _core
@@ -213,6 +234,7 @@ def main() -> None:
             ("Reading traces", decode),
             ("Simulating one core (user CPU time)", lambda: chips(folder)),
             ("Host time follows activity", utilisation),
+            ("What gating adds", gating),
             ("Counting cache misses", lambda: caches(folder)),
             ("Memory", memory),
         ):

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use halfwink_engine::{Class, EventQueue};
 use halfwink_policy::gating::{Action, Bound, Costs, Event, GatingPolicy, Token};
 use halfwink_power::CoreState;
 use halfwink_units::Time;
@@ -36,7 +35,7 @@ pub(crate) struct Gate {
     /// Where a central controller grants faster wake-ups: what it must be told.
     pub(crate) report: Option<Report>,
     /// What the policy still has to hear, in order.
-    unheard: EventQueue<Event>,
+    unheard: VecDeque<(Time, u8, Event)>,
     pub(crate) timeline: Option<Timeline>,
 }
 
@@ -98,7 +97,7 @@ impl Gate {
             wake_up: costs.wake_up,
             halted: false,
             report: None,
-            unheard: EventQueue::new(),
+            unheard: VecDeque::new(),
             timeline,
         }
     }
@@ -138,13 +137,18 @@ impl Gate {
             Event::Token(Token { bound: Bound::Eta(_), .. }) => 3,
             _ => 0,
         };
-        self.unheard.push(at, Class(class), event);
+        // News comes nearly in the order of its time: it is put in from the back.
+        let mut place = self.unheard.len();
+        while place > 0 && (self.unheard[place - 1].0, self.unheard[place - 1].1) > (at, class) {
+            place -= 1;
+        }
+        self.unheard.insert(place, (at, class, event));
     }
 
     /// Tells the policy all that lies before or at `now`. Only while the core runs.
     pub(crate) fn tell_all(&mut self, now: Time) {
-        while self.unheard.next_time().is_some_and(|at| at <= now) {
-            let (at, event) = self.unheard.pop().expect("there is a next event");
+        while let Some(&(at, _, event)) = self.unheard.front().filter(|news| news.0 <= now) {
+            self.unheard.pop_front();
             self.pass_on(at, &event);
         }
     }
@@ -317,7 +321,7 @@ impl Gate {
 
     /// When [`Gate::step`] has something to do while the core waits.
     pub(crate) fn next_time(&self) -> Time {
-        let told = self.unheard.next_time().unwrap_or(Time::NEVER);
+        let told = self.unheard.front().map_or(Time::NEVER, |news| news.0);
         let timer = self.policy.next_timer().unwrap_or(Time::NEVER);
         self.transition.min(told).min(timer)
     }
@@ -332,8 +336,8 @@ impl Gate {
         if self.transition <= now {
             return self.end_of_transition(now);
         }
-        if self.unheard.next_time().is_some_and(|at| at <= now) {
-            let (at, event) = self.unheard.pop().expect("there is a next event");
+        if let Some(&(at, _, event)) = self.unheard.front().filter(|news| news.0 <= now) {
+            self.unheard.pop_front();
             self.pass_on(at, &event);
         } else {
             self.policy.on_timer(now);
