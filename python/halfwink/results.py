@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from halfwink.jobs import Job, Tables
+from halfwink.jobs import Job, Tables, write_whole
 
 if TYPE_CHECKING:
     import altair as alt
@@ -62,12 +63,19 @@ class Results:
     def write(self, folder: Path) -> None:
         """Writes results.parquet and ledger.parquet; raises OSError."""
         folder.mkdir(parents=True, exist_ok=True)
-        self.runs.write_parquet(folder / "results.parquet")
-        self.ledger.write_parquet(folder / "ledger.parquet")
-        self.counters.write_parquet(folder / "counters.parquet")
-        self.histograms.write_parquet(folder / "histograms.parquet")
+        frames = {
+            "results": self.runs,
+            "ledger": self.ledger,
+            "counters": self.counters,
+            "histograms": self.histograms,
+        }
         if not self.timeline.is_empty():
-            self.timeline.write_parquet(folder / "timeline.parquet")
+            frames["timeline"] = self.timeline
+        for name, frame in frames.items():
+            # Through memory, since the library's own complaint about a full disk is unreadable.
+            content = BytesIO()
+            frame.write_parquet(content)
+            write_whole(folder / f"{name}.parquet", content.getvalue())
 
     @staticmethod
     def read(folder: Path, baseline: str) -> Results:

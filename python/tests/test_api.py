@@ -22,7 +22,10 @@ def test_compare_gives_frames_and_a_chart():
 
 def test_families_and_all_stand_for_many():
     results = hw.compare("alu", techniques=["all-gating"], instructions=20_000)
-    assert results.runs.height == len(hw.techniques())
+    gating = [t["name"] for t in hw.techniques() if t["family"] == "gating"]
+    assert results.runs["technique"].to_list() == gating
+    both = hw.compare("alu", techniques=["all"], instructions=20_000)
+    assert both.runs["technique"].to_list() == [t["name"] for t in hw.techniques()]
     with pytest.raises(hw.HalfwinkError, match="unknown family `sleeping`"):
         hw.compare("alu", techniques=["all-sleeping"])
 

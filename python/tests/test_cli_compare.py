@@ -13,12 +13,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-SMALL = ("-i", "300000")
+SMALL = ("-n", "300000")
+PUBLISHED = ("-t", "idle-gate,mapg-counter,tap,oracle")
 STATES = {"active", "stalled", "idle", "gating", "gated", "charging", "restoring"}
 
 
 def test_a_comparison_prints_a_table_and_leaves_its_files(halfwink, tmp_path: Path):
-    done = halfwink("compare", "nginx", "gcc", *SMALL, "--timeline", "20", "-o", "out")
+    words = ("compare", "nginx", "gcc", *SMALL, *PUBLISHED, "--timeline", "20", "-o", "out")
+    done = halfwink(*words)
     assert done.status == 0, done.err
     assert "nginx" in done.out
     assert "mapg-counter" in done.out
@@ -72,7 +74,7 @@ def test_the_ledger_sums_to_the_energy_and_the_time(halfwink, tmp_path: Path):
 
 
 def test_tap_and_oracle_cost_no_time_and_order_holds(halfwink, tmp_path: Path):
-    halfwink("compare", "chase", "stream", "mixed", "-i", "400000", "-o", "out")
+    halfwink("compare", "chase", "stream", "mixed", "-i", "400000", *PUBLISHED, "-o", "out")
     runs = pl.read_parquet(tmp_path / "out/results.parquet")
     for workload in ("chase", "stream", "mixed"):
         own = {r["technique"]: r for r in runs.filter(workload=workload).iter_rows(named=True)}
@@ -95,7 +97,7 @@ def test_settings_change_one_value(halfwink):
 
 def test_the_same_command_goes_on_after_an_interrupt(tmp_path: Path):
     command = [sys.executable, "-m", "halfwink", "compare", "mixed", "alu", "chase"]
-    command += ["-i", "2500000", "-o", "out"]
+    command += ["-n", "2500000", "-o", "out", *PUBLISHED]
 
     def start() -> subprocess.Popen[str]:
         return subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)

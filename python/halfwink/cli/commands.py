@@ -39,7 +39,7 @@ def compare(
     technique: Annotated[str | None, Parameter(name=["-t", "--technique"])] = None,
     machine: Annotated[str, Parameter(name=["-m", "--machine"])] = comparing.DEFAULT_MACHINE,
     setting: Setting = None,
-    instructions: Annotated[int | None, Parameter(name=["-i", "--instructions"])] = None,
+    instructions: Annotated[int | None, Parameter(name=["-n", "-i", "--instructions"])] = None,
     timeline: Annotated[str | None, Parameter()] = None,
     out: Out = None,
     fresh: Fresh = False,
