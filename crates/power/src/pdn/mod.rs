@@ -1,0 +1,41 @@
+//! The power-delivery network of a chip: how fast cores may wake without starving their neighbours
+//! (Strong 2013, Sec 2.2.2-2.2.4).
+//!
+//! ```text
+//! regulator -- L, R --+-- R_shared -- package nodes of the cores beside it
+//!                     |
+//!                   R_PDN
+//!                     |
+//!                     +-- rail (Vdd_core) -- header switches -- logic
+//!                     |
+//!                   C_decap
+//! ```
+//!
+//! A waking core draws a known current, a triangle that carries its charge, so the network is
+//! linear and droop adds up: [`Responses`] holds the answer of every rail to a ramp at every core,
+//! [`Search`] looks for shortest safe wake-ups. [`transient`]
+//! solves the same circuit another way.
+
+mod case;
+mod circuit;
+mod dense;
+mod grid;
+mod nodal;
+mod response;
+mod search;
+mod spec;
+#[cfg(test)]
+mod tests;
+mod wave;
+
+pub use case::Case;
+pub use circuit::CoreSheet;
+pub use grid::{Cores, Grid, Surroundings};
+pub use nodal::{transient, Transient};
+pub use response::Responses;
+pub use search::{Limit, Search, Wake, MAX_SEARCHED_CORES};
+pub use spec::{
+    CoreCircuit, GridSpec, Limits, Network, NetworkSpec, Package, PdnError, Slots, WakeUp,
+    MAX_CORES,
+};
+pub use wave::Triangle;
