@@ -49,7 +49,10 @@ impl Case {
         let starts: Vec<(usize, f64)> =
             of('w').enumerate().map(|(n, core)| (core, n as f64 * stagger_ns)).collect();
         if starts.is_empty() {
-            return Err(PdnError::at("case", format!("`{drawing}`, expected a core `w` that wakes")));
+            return Err(PdnError::at(
+                "case",
+                format!("`{drawing}`, expected a core `w` that wakes"),
+            ));
         }
         Ok(Case { active, starts, wake_ns })
     }

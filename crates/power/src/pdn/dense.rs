@@ -135,18 +135,20 @@ impl BandCholesky {
     pub(crate) fn solve(&self, side: &mut [f64]) {
         let width = self.band + 1;
         for row in 0..self.size {
-            let mut sum = side[row];
-            for column in row.saturating_sub(self.band)..row {
-                sum -= self.lower[row * width + column + self.band - row] * side[column];
-            }
-            side[row] = sum / self.lower[row * width + self.band];
+            let first = row.saturating_sub(self.band);
+            let factors = &self.lower[row * width + self.band - (row - first)..];
+            let known = side[first..row].iter().zip(factors);
+            let sum: f64 = known.map(|(value, factor)| value * factor).sum();
+            side[row] = (side[row] - sum) / self.lower[row * width + self.band];
         }
         for row in (0..self.size).rev() {
-            let mut sum = side[row];
-            for below in row + 1..(row + self.band + 1).min(self.size) {
-                sum -= self.lower[below * width + row + self.band - below] * side[below];
+            let value = side[row] / self.lower[row * width + self.band];
+            side[row] = value;
+            let first = row.saturating_sub(self.band);
+            let factors = &self.lower[row * width + self.band - (row - first)..];
+            for (above, factor) in side[first..row].iter_mut().zip(factors) {
+                *above -= value * factor;
             }
-            side[row] = sum / self.lower[row * width + self.band];
         }
     }
 }

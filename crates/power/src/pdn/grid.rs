@@ -117,6 +117,33 @@ impl Grid {
         found
     }
 
+    /// Starts of waking cores `stagger_ns` apart, those nearest to `critical` first: what weighs
+    /// most lies closest together in time.
+    #[must_use]
+    pub fn nearest_first(
+        self,
+        critical: usize,
+        waking: Cores,
+        stagger_ns: f64,
+    ) -> Vec<(usize, f64)> {
+        let distance = |core: usize| {
+            let (rows, columns) = self.apart(critical, core);
+            rows * rows + columns * columns
+        };
+        let mut order: Vec<usize> = waking.iter().collect();
+        order.sort_by_key(|&core| distance(core));
+        order.iter().enumerate().map(|(n, &core)| (core, n as f64 * stagger_ns)).collect()
+    }
+
+    /// The slot in which a core may start to wake (Strong 2013, Sec 2.3.2). The thesis's maps are
+    /// lost; these give a core and its neighbours as many different slots as there are.
+    #[must_use]
+    pub const fn slot(self, core: usize, slots: usize) -> usize {
+        let (row, column) = self.place(core);
+        let diagonal = if slots <= 3 { 1 } else { 2 };
+        (column + diagonal * row) % slots
+    }
+
     /// Turns and mirrorings that leave the grid and `fixed` as they are; each maps core `n` to
     /// `[n]`. The first changes nothing.
     #[must_use]

@@ -80,8 +80,8 @@ impl Responses {
             let slope = step.rows - sources.len() + number;
             state[slope] = 1.0;
             for sample in 0..samples {
-                for rail in 0..cores {
-                    self.ramps[(rail * cores + source) * samples + sample] = -state[rail];
+                for (rail, volts) in state[..cores].iter().enumerate() {
+                    self.ramps[(rail * cores + source) * samples + sample] = -volts;
                 }
                 step.apply(&state, &mut next);
                 std::mem::swap(&mut state, &mut next);

@@ -1,5 +1,6 @@
 //! The shortest safe wake-up: of one critical core, of a case, of every set of cores.
 
+use super::case::Case;
 use super::grid::{Cores, Grid, Surroundings};
 use super::response::Responses;
 use super::spec::{Network, PdnError};
@@ -93,8 +94,31 @@ impl Search {
     ) -> Result<f64, PdnError> {
         let mut scratch = self.scratch();
         self.gather(rail, starts, &mut scratch);
-        let found = self.descend(&mut scratch, limit, floor_ns, last_start_s(starts));
+        let from_ns = self.network.spec().wake_up.longest_ns;
+        let found = self.descend(&mut scratch, limit, (from_ns, floor_ns), last_start_s(starts));
         found.map_err(|droop_v| self.unreachable(rail, starts, limit, droop_v))
+    }
+
+    /// Shortest wake-up that is safe for every active and every sleeping core of a case.
+    ///
+    /// # Errors
+    /// If a limit cannot be kept.
+    pub fn case_ns(&self, case: &Case) -> Result<f64, PdnError> {
+        let floor_ns = self.network.spec().wake_up.fastest_ns;
+        let mut longest = floor_ns;
+        for core in (0..self.grid().cores()).filter(|&core| !case.waking().has(core)) {
+            let active = case.active.has(core);
+            let limit = if active { self.active_limit() } else { self.standby_limit() };
+            longest = longest.max(self.shortest_ns(core, &case.starts, &limit, floor_ns)?);
+        }
+        Ok(longest)
+    }
+
+    /// How long a wake-up has to be watched, in nanoseconds: until the rails have settled.
+    #[must_use]
+    pub fn span_ns(&self, starts: &[(usize, f64)], wake_ns: f64) -> f64 {
+        let settled_s = last_start_s(starts) + self.responses.settle_s;
+        (settled_s * 1e9 + wake_ns).ceil()
     }
 
     /// The limit on active cores.
@@ -113,9 +137,11 @@ impl Search {
     /// know the shortest safe wake-up of any active, waking and sleeping sets, which is the longest
     /// of [`Wake::active_ns`] over the active and [`Wake::standby_ns`] over the sleeping cores.
     ///
+    /// The waking cores start `stagger_ns` apart, those nearest to the critical core first.
+    ///
     /// # Errors
     /// If the grid has too many cores to search, or a limit cannot be kept.
-    pub fn all(&self) -> Result<Vec<Wake>, PdnError> {
+    pub fn all(&self, stagger_ns: f64) -> Result<Vec<Wake>, PdnError> {
         let grid = self.grid();
         if grid.cores() > MAX_SEARCHED_CORES {
             let message = format!(
@@ -128,20 +154,28 @@ impl Search {
         let mut wakes = Vec::new();
         let mut scratch = self.scratch();
         for (waking, copies) in grid.sets_up_to(&symmetries) {
-            let starts: Vec<(usize, f64)> = waking.iter().map(|core| (core, 0.0)).collect();
             for critical in (0..grid.cores()).filter(|&core| !waking.has(core)) {
+                let starts = grid.nearest_first(critical, waking, stagger_ns);
+                let last_s = last_start_s(&starts);
                 self.gather(critical, &starts, &mut scratch);
-                let floor_ns = self.network.spec().wake_up.fastest_ns;
-                let mut shortest = |limit: &Limit| {
-                    let found = self.descend(&mut scratch, limit, floor_ns, 0.0);
+                let wake = &self.network.spec().wake_up;
+                let mut shortest = |limit: &Limit, from_ns: f64| {
+                    let range = (from_ns, wake.fastest_ns);
+                    let found = self.descend(&mut scratch, limit, range, last_s);
                     found.map_err(|droop_v| self.unreachable(critical, &starts, limit, droop_v))
                 };
+                let (active, standby) = (self.active_limit(), self.standby_limit());
+                let active_ns = shortest(&active, wake.longest_ns)?;
+                // What is safe for the tighter limit is safe for the looser one.
+                let looser = standby.share >= active.share;
+                let from_ns = if looser { active_ns } else { wake.longest_ns };
+                let standby_ns = shortest(&standby, from_ns)?;
                 wakes.push(Wake {
                     waking,
                     critical,
                     surroundings: grid.surroundings(critical, waking),
-                    active_ns: shortest(&self.active_limit())?,
-                    standby_ns: shortest(&self.standby_limit())?,
+                    active_ns,
+                    standby_ns,
                     copies,
                 });
             }
@@ -201,17 +235,17 @@ impl Search {
         crest(&scratch.droop[..count])
     }
 
-    /// From the longest wake-up down to the first that is not safe, then halves in between. `Err`
-    /// holds the droop of the longest.
+    /// From the longest wake-up of the range down to the first that is not safe, then halves in
+    /// between. `Err` holds the droop of the longest.
     fn descend(
         &self,
         scratch: &mut Scratch,
         limit: &Limit,
-        floor_ns: f64,
+        (from_ns, floor_ns): (f64, f64),
         last_start_s: f64,
     ) -> Result<f64, f64> {
         let limit_v = limit.share * self.network.spec().core.supply_v;
-        let mut safe = self.network.spec().wake_up.longest_ns;
+        let mut safe = from_ns;
         let slowest_v = self.peak(scratch, safe, last_start_s);
         if slowest_v > limit_v {
             return Err(slowest_v);
