@@ -70,6 +70,12 @@ impl Network {
         self.answer(py, |network| network.case(drawing, wake_up_ns, stagger_ns))
     }
 
+    /// Largest droop of each core in a drawn case, as a share of the supply.
+    #[pyo3(signature = (drawing, wake_up_ns, stagger_ns=0.0))]
+    fn droop(&self, drawing: &str, wake_up_ns: f64, stagger_ns: f64) -> PyResult<Vec<f64>> {
+        self.0.droop(drawing, wake_up_ns, stagger_ns).map_err(py_error)
+    }
+
     /// The SPICE deck of a drawn case.
     #[pyo3(signature = (drawing, wake_up_ns=None, stagger_ns=0.0))]
     fn deck(&self, drawing: &str, wake_up_ns: Option<f64>, stagger_ns: f64) -> PyResult<String> {

@@ -1,6 +1,7 @@
 //! Delivery networks by name, and answers about them as data.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use halfwink_engine::{set_value, Input};
 use halfwink_power::pdn;
@@ -14,7 +15,9 @@ const FOLDER: &str = "machines/pdn";
 /// What the knobs of `ev6` were fitted to: Strong 2013, Table 2.2, 16 cores.
 const SIXTEEN_CORES: pdn::Equation =
     pdn::Equation { t0_ns: 7.9, alpha: 0.5, beta: 0.2, gamma: 0.1, delta: 0.1 };
-/// Step and longest span of exported decks, in nanoseconds.
+/// Shortest wake-up that can be played, in nanoseconds.
+const SHORTEST_NS: f64 = 0.5;
+/// Step of exported decks, in nanoseconds.
 const DECK_STEP_NS: f64 = 0.02;
 
 /// A delivery network, read.
@@ -25,6 +28,8 @@ pub struct NetworkInfo {
     /// The network.
     pub network: pdn::Network,
     input: Input,
+    /// Solved when a case is first asked for, then kept.
+    search: OnceLock<Result<pdn::Search, pdn::PdnError>>,
 }
 
 /// One set of waking cores as one active core sees it.
@@ -127,7 +132,7 @@ impl Library {
         if let Some((rows, columns)) = grid {
             network = network.with_grid(rows, columns).map_err(at)?;
         }
-        Ok(NetworkInfo { name: name.to_owned(), network, input })
+        Ok(NetworkInfo { name: name.to_owned(), network, input, search: OnceLock::new() })
     }
 
     /// Names of the delivery networks.
@@ -162,10 +167,6 @@ impl Library {
 impl NetworkInfo {
     fn at(&self, error: pdn::PdnError) -> StudyError {
         self.input.error_at_key(&error.element, &error.message).into()
-    }
-
-    fn case_error(error: pdn::PdnError) -> StudyError {
-        StudyError::Usage(error.to_string())
     }
 
     /// All sets of cores up to symmetry.
@@ -270,13 +271,24 @@ impl NetworkInfo {
         wake_up_ns: Option<f64>,
         stagger_ns: f64,
     ) -> Result<CaseAnswer, StudyError> {
-        let (search, case, shortest_ns) = self.prepare(drawing, wake_up_ns, stagger_ns)?;
-        let supply_v = self.network.spec().core.supply_v;
-        let droop = (0..self.network.grid().cores())
-            .map(|core| search.droop_v(core, &case.starts, case.wake_ns) / supply_v)
-            .collect();
-        let wake_up_ns = case.wake_ns;
+        let case = self.drawn(drawing, wake_up_ns, stagger_ns)?;
+        let shortest_ns = self.search()?.case_ns(&case).map_err(|e| self.at(e))?;
+        let wake_up_ns = wake_up_ns.unwrap_or(shortest_ns);
+        let droop = self.droop_of(&pdn::Case { wake_ns: wake_up_ns, ..case })?;
         Ok(CaseAnswer { case: drawing.to_owned(), shortest_ns, wake_up_ns, droop })
+    }
+
+    /// Largest droop of each core in a drawn case, as a share of the supply.
+    ///
+    /// # Errors
+    /// If the drawing does not fit.
+    pub fn droop(
+        &self,
+        drawing: &str,
+        wake_up_ns: f64,
+        stagger_ns: f64,
+    ) -> Result<Vec<f64>, StudyError> {
+        self.droop_of(&self.drawn(drawing, Some(wake_up_ns), stagger_ns)?)
     }
 
     /// The SPICE deck of a drawn case at `wake_up_ns`, or at its shortest safe wake-up.
@@ -289,36 +301,48 @@ impl NetworkInfo {
         wake_up_ns: Option<f64>,
         stagger_ns: f64,
     ) -> Result<String, StudyError> {
-        let (search, case, _) = self.prepare(drawing, wake_up_ns, stagger_ns)?;
+        let mut case = self.drawn(drawing, wake_up_ns, stagger_ns)?;
+        let search = self.search()?;
+        if wake_up_ns.is_none() {
+            case.wake_ns = search.case_ns(&case).map_err(|e| self.at(e))?;
+        }
         let span_ns = search.span_ns(&case.starts, case.wake_ns);
         Ok(pdn::deck(&self.network, &case, DECK_STEP_NS, span_ns))
     }
 
-    fn prepare(
+    fn search(&self) -> Result<&pdn::Search, StudyError> {
+        let search = self.search.get_or_init(|| pdn::Search::new(&self.network));
+        search.as_ref().map_err(|e| self.at(e.clone()))
+    }
+
+    fn droop_of(&self, case: &pdn::Case) -> Result<Vec<f64>, StudyError> {
+        let search = self.search()?;
+        let supply_v = self.network.spec().core.supply_v;
+        let cores = 0..self.network.grid().cores();
+        Ok(cores.map(|n| search.droop_v(n, &case.starts, case.wake_ns) / supply_v).collect())
+    }
+
+    /// Reads a drawing; its wake-up is the longest if none is given.
+    fn drawn(
         &self,
         drawing: &str,
         wake_up_ns: Option<f64>,
         stagger_ns: f64,
-    ) -> Result<(pdn::Search, pdn::Case, f64), StudyError> {
-        let most_ns = self.network.spec().slots.stagger_ns;
+    ) -> Result<pdn::Case, StudyError> {
+        let spec = self.network.spec();
+        let (most_ns, longest_ns) = (spec.slots.stagger_ns, spec.wake_up.longest_ns);
         if !(0.0..=most_ns).contains(&stagger_ns) {
             let message = format!("stagger: {stagger_ns} ns, expected 0 to {most_ns} (slots)");
             return Err(StudyError::Usage(message));
         }
-        let grid = self.network.grid();
-        let mut case =
-            pdn::Case::parse(drawing, grid, 1.0, stagger_ns).map_err(Self::case_error)?;
-        let search = pdn::Search::new(&self.network).map_err(|e| self.at(e))?;
-        let shortest_ns = search.case_ns(&case).map_err(|e| self.at(e))?;
-        let wake = &self.network.spec().wake_up;
-        case.wake_ns = wake_up_ns.unwrap_or(shortest_ns);
-        if !(case.wake_ns >= 0.5 && case.wake_ns <= wake.longest_ns) {
+        let wake_ns = wake_up_ns.unwrap_or(longest_ns);
+        if !(SHORTEST_NS..=longest_ns).contains(&wake_ns) {
             let message = format!(
-                "wake-up: {} ns, expected 0.5 to {} (wake_up.longest_ns)",
-                case.wake_ns, wake.longest_ns
+                "wake-up: {wake_ns} ns, expected {SHORTEST_NS} to {longest_ns} (wake_up.longest_ns)"
             );
             return Err(StudyError::Usage(message));
         }
-        Ok((search, case, shortest_ns))
+        let case = pdn::Case::parse(drawing, self.network.grid(), wake_ns, stagger_ns);
+        case.map_err(|e| StudyError::Usage(e.to_string()))
     }
 }

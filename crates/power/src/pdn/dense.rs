@@ -64,10 +64,23 @@ impl Matrix {
         product
     }
 
-    /// `into = self * vector`.
-    pub(crate) fn apply(&self, vector: &[f64], into: &mut [f64]) {
-        for (row, sum) in into.iter_mut().enumerate() {
-            *sum = self.row(row).iter().zip(vector).map(|(a, b)| a * b).sum();
+    pub(crate) fn transposed(&self) -> Matrix {
+        let mut turned = Matrix::zero(self.columns, self.rows);
+        for row in 0..self.rows {
+            for column in 0..self.columns {
+                turned[(column, row)] = self[(row, column)];
+            }
+        }
+        turned
+    }
+
+    /// `into = self^T * vector`: by rows of this matrix, so that the additions are independent.
+    pub(crate) fn apply_transposed(&self, vector: &[f64], into: &mut [f64]) {
+        into.fill(0.0);
+        for (row, &value) in vector.iter().enumerate() {
+            for (sum, factor) in into.iter_mut().zip(self.row(row)) {
+                *sum += factor * value;
+            }
         }
     }
 
@@ -179,7 +192,7 @@ mod tests {
         }
         let expected = [1.0, -2.0, 3.0, 0.5, 7.0];
         let mut side = vec![0.0; 5];
-        matrix.apply(&expected, &mut side);
+        matrix.apply_transposed(&expected, &mut side);
         BandCholesky::new(&matrix, 2).unwrap().solve(&mut side);
         for (ours, theirs) in side.iter().zip(expected) {
             assert!((ours - theirs).abs() < 1e-12);

@@ -72,7 +72,7 @@ impl Responses {
             .map(|core| symmetries.iter().min_by_key(|s| s[core]).expect("identity is one"))
             .collect();
         let sources: Vec<usize> = (0..cores).filter(|&core| first[core][core] == core).collect();
-        let step = stepper(network, &sources, self.step_s);
+        let step = stepper(network, &sources, self.step_s).transposed();
         for (number, &source) in sources.iter().enumerate() {
             let mut state = vec![0.0; step.rows];
             let mut next = state.clone();
@@ -83,7 +83,7 @@ impl Responses {
                 for (rail, volts) in state[..cores].iter().enumerate() {
                     self.ramps[(rail * cores + source) * samples + sample] = -volts;
                 }
-                step.apply(&state, &mut next);
+                step.apply_transposed(&state, &mut next);
                 std::mem::swap(&mut state, &mut next);
             }
         }
