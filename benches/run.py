@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 import peers
-from halfwink import _core
+from halfwink import _core, pdn
 from halfwink.jobs import Job
 from halfwink.library import root
 
@@ -177,7 +178,7 @@ def timed_once(job: _core.PreparedJob) -> float:
 
 MEMORY = """
 import resource
-from halfwink import _core
+from halfwink import _core, pdn
 from halfwink.jobs import Job
 names = ["nginx", "memcached", "postgresql", "gcc", "gzip", "redis", "apache", "sqlite"]
 job = Job("+".join(names * 2), "ev6-16", "tap", instructions=500_000).prepare()
@@ -215,6 +216,51 @@ def caches(folder: Path) -> list[Row]:
     return [faster("count misses, gzip -6", speed, "Cachegrind, this run", reference)]
 
 
+#: Core drawings of the delivery network's benchmark: sets of a 16-core chip, many and few waking.
+DRAWINGS = [
+    "awa./..../..../....",
+    "aaaa/awwa/aaaa/aaaa",
+    "aaaa/wwww/aaaa/aaaa",
+    "wawa/awaw/wawa/awaw",
+    "wwww/waww/wwww/wwww",
+]
+WAKE_UPS_NS = [5.0, 6.5, 8.0, 9.5, 11.0, 13.0, 15.0, 18.0]
+
+
+def delivery() -> list[Row]:
+    """The delivery network: cases next to ngspice, and the search of all sets of 16 cores."""
+    rows: list[Row] = []
+    cases = [(drawing, ns) for drawing in DRAWINGS for ns in WAKE_UPS_NS]
+
+    def droops() -> float:
+        # Solved anew each time: once for all cases, as a search would.
+        network = pdn.network("ev6")
+        return sum(max(network.droop(drawing, ns)) for drawing, ns in cases)
+
+    _, ours = timed(lambda: sum(droops() for _ in range(20)))
+    network = pdn.network("ev6")
+    decks = [network.deck(drawing, ns) for drawing, ns in cases]
+    if shutil.which("ngspice") is None:
+        print(f"ngspice is missing; run: {pdn.NGSPICE_FIX}", file=sys.stderr)
+    else:
+        theirs = statistics.median(timed_children(decks) for _ in range(REPEATS))
+        ours_us, theirs_us = ours / 20 / len(cases) * 1e6, theirs / len(cases) * 1e6
+        name = "ngspice, this run"
+        rows.append(Row("16 cores, one case", ours_us, "us", name, theirs_us, theirs_us / ours_us))
+    _, seconds = timed(lambda: len(network.fit()))
+    what = "all sets, twice, and fits"
+    rows.append(Row(what, seconds, "s", "goal", 60, 60 / seconds))
+    return rows
+
+
+def timed_children(decks: list[str]) -> float:
+    """User CPU time of ngspice on these decks."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    for deck in decks:
+        pdn.ngspice(deck)
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
 def show(title: str, rows: list[Row]) -> None:
     print(f"\n{title}")
     for row in rows:
@@ -236,6 +282,7 @@ def main() -> None:
             ("Host time follows activity", utilisation),
             ("What gating adds", gating),
             ("Counting cache misses", lambda: caches(folder)),
+            ("Power delivery (user CPU time)", delivery),
             ("Memory", memory),
         ):
             sections[title] = work()

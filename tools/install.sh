@@ -7,6 +7,7 @@ add() { command -v "$1" >/dev/null || need="$need $2"; }
 add gcc gcc
 add valgrind valgrind
 add chromium chromium
+add ngspice ngspice
 add git git
 
 if [ -n "$need" ]; then

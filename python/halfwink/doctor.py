@@ -76,6 +76,7 @@ def _optional_findings() -> list[Finding]:
 
     return [
         program("bench: cache peer", "valgrind", "valgrind"),
+        program("pdn: circuit referee", "ngspice", "ngspice"),
         program("tests: browser", "chromium", "chromium"),
         program("tests: compiler for small programs", "gcc", "gcc"),
         Finding(

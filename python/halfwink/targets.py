@@ -69,15 +69,15 @@ def reproduce(
     """
     targets = select(library().targets(), wanted)
     store = RunStore(cache_dir() / "runs")
-    tables: dict[str | None, pl.SQLContext[pl.DataFrame]] = {}
+    tables: dict[tuple[str | None, str | None], pl.SQLContext[pl.DataFrame]] = {}
     ours: list[float | None] = []
     for target in targets:
         compute = target["compute"]
         if compute is None:
             ours.append(None)
             continue
-        name = compute["study"]
-        if name not in tables:
+        name, network = compute["study"], compute["network"]
+        if (name, network) not in tables:
 
             def report(p: Progress, name: str | None = name) -> None:
                 if progress is not None:
@@ -88,8 +88,8 @@ def reproduce(
                 if name
                 else None
             )
-            tables[name] = _context(results)
-        ours.append(_value(tables[name], target))
+            tables[name, network] = _context(results, network)
+        ours.append(_value(tables[name, network], target))
     verdicts = library().verdicts(
         [(t["id"], value) for t, value in zip(targets, ours, strict=True)]
     )
@@ -99,14 +99,25 @@ def reproduce(
     ]
 
 
-def _context(results: Results | None) -> pl.SQLContext[pl.DataFrame]:
+def _context(results: Results | None, network: str | None) -> pl.SQLContext[pl.DataFrame]:
     """The tables that a target's SQL may ask."""
     facts = [
         {"machine": name, "fact": fact, "value": value}
         for name in library().names("machines", "toml")
         for fact, value in library().machine(name, [])["facts"].items()
     ]
-    frames: dict[str, pl.DataFrame] = {"facts": pl.DataFrame(facts)}
+    numbers = [
+        {"id": target["id"], "value": float(target["published"])}
+        for target in library().targets()
+        if isinstance(target["published"], int | float)
+    ]
+    frames: dict[str, pl.DataFrame] = {
+        "facts": pl.DataFrame(facts),
+        "published": pl.DataFrame(numbers),
+    }
+    if network is not None:
+        schema = {"fact": pl.String, "value": pl.Float64}
+        frames["network"] = pl.DataFrame(library().network(network, []).facts(), schema=schema)
     if results is not None:
         runs = sweep_columns(results.runs)
         safe = {name: name.replace(".", "_") for name in runs.columns}
@@ -138,8 +149,9 @@ def _entry(target: dict[str, Any], ours: float | None, verdict: str) -> dict[str
     claim = target["unit"] == "claim"
     how = ""
     if target["compute"] is not None:
-        study = compute["study"]
-        how = f"study {study}: {compute['sql']}" if study else f"closed form: {compute['sql']}"
+        study, network = compute["study"], compute["network"]
+        where = f"study {study}" if study else f"network {network}" if network else "closed form"
+        how = f"{where}: {compute['sql']}"
     return {
         "id": target["id"],
         "area": target["area"],

@@ -55,6 +55,26 @@ impl Input {
     }
 }
 
+impl Input {
+    /// An error at the value of a key (`package.r_mohm`), naming it; at the nearest part of its
+    /// path that is there.
+    #[must_use]
+    pub fn error_at_key(&self, path: &str, message: &str) -> InputError {
+        let message = format!("{path}: {message}");
+        let document = toml_edit::Document::parse(self.text.as_str()).ok();
+        let mut span = None;
+        let mut item = document.as_ref().map(|d| d.as_item());
+        for key in path.split('.') {
+            item = item.and_then(|i| i.get(key));
+            span = item.and_then(toml_edit::Item::span).or(span);
+        }
+        match span {
+            Some(span) => self.error_at(&span, message),
+            None => InputError { name: self.name.clone(), line: None, message },
+        }
+    }
+}
+
 /// The text with the value at `path` (`gating.wake_up_ns`) replaced; lines stay where they were.
 ///
 /// # Errors
@@ -165,6 +185,15 @@ mod tests {
         let error = Input::new("m.toml", "size = 3\nways = 8\n").parse::<Cache>().unwrap_err();
         assert_eq!(error.line, Some(1));
         assert!(!error.to_string().contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn an_error_at_a_key_has_its_line() {
+        let input = Input::new("m.toml", "[l1]\nsize = \"32KB\"\nways = 8\n");
+        let line = |path| input.error_at_key(path, "wrong").to_string();
+        assert_eq!(line("l1.ways"), "m.toml:3: l1.ways: wrong");
+        assert_eq!(line("l1.sets"), "m.toml:1: l1.sets: wrong");
+        assert_eq!(line("l2.ways"), "m.toml: l2.ways: wrong");
     }
 
     #[test]

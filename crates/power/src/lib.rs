@@ -7,6 +7,7 @@ mod closed_form;
 mod core;
 mod gating;
 mod memory;
+pub mod pdn;
 
 pub use closed_form::{closed_form_saving, MissLevel};
 pub use core::{CoreEvents, CorePower, CoreState};

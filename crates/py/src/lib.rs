@@ -1,6 +1,7 @@
 //! `halfwink._core`: the study and trace crates for Python. Conversion only, no logic.
 
 mod library;
+mod pdn;
 mod trace;
 
 use pyo3::create_exception;
@@ -26,6 +27,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<library::Library>()?;
     module.add_class::<library::PreparedJob>()?;
     module.add_class::<library::RunControl>()?;
+    module.add_class::<pdn::Network>()?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     trace::register(module)
 }

@@ -6,6 +6,7 @@ use halfwink_study as study;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::pdn::Network;
 use crate::{HalfwinkError, Interrupted, RunError};
 
 pub(crate) fn py_error(error: study::StudyError) -> PyErr {
@@ -18,7 +19,10 @@ pub(crate) fn py_error(error: study::StudyError) -> PyErr {
 }
 
 /// A value that serializes, as Python's own types.
-fn from_json<'py>(py: Python<'py>, value: &serde_json::Value) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn from_json<'py>(
+    py: Python<'py>,
+    value: &serde_json::Value,
+) -> PyResult<Bound<'py, PyAny>> {
     py.import("json")?.call_method1("loads", (value.to_string(),))
 }
 
@@ -153,6 +157,16 @@ impl Library {
         }
         dict.set_item("facts", facts)?;
         Ok(dict)
+    }
+
+    /// A delivery network by name or file, with values set.
+    fn network(&self, name: &str, set: Vec<(String, String)>) -> PyResult<Network> {
+        self.0.network(name, &set).map(Network).map_err(py_error)
+    }
+
+    /// Names of the delivery networks.
+    fn networks(&self) -> Vec<String> {
+        self.0.networks()
     }
 
     /// All workloads.

@@ -95,8 +95,11 @@ pub struct Tolerance {
 pub struct Compute {
     /// Study whose results hold it; none for values that follow from a machine description.
     pub study: Option<String>,
+    /// Delivery network whose values hold it, in the table `network` (`fact`, `value`).
+    pub network: Option<String>,
     /// SQL that yields one value, over the tables `runs` (with columns relative to the baseline)
-    /// and `ledger` of the study, and `facts` of all machines.
+    /// and `ledger` of the study, `facts` of all machines, and `published` numbers (`id`, `value`)
+    /// for arithmetic among them.
     pub sql: String,
     /// The models were fitted to this value.
     #[serde(default)]

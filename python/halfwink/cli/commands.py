@@ -81,7 +81,7 @@ def compare(
             workloads,
             techniques=technique.split(",") if technique else None,
             machine=machine,
-            set=_settings(setting),
+            set=settings(setting),
             instructions=instructions,
             timeline_ns=window,
             out=folder,
@@ -392,7 +392,7 @@ def _compare_study(results: Results) -> str:
     return studies.as_run({"text": "\n".join(lines) + "\n"})
 
 
-def _settings(given: list[str] | None) -> list[tuple[str, str]]:
+def settings(given: list[str] | None) -> list[tuple[str, str]]:
     pairs: list[tuple[str, str]] = []
     for item in given or []:
         path, equals, value = item.partition("=")

@@ -10,7 +10,7 @@ from halfwink import _core
 from halfwink.cli.console import print_json, print_table
 from halfwink.library import library
 
-What = Literal["techniques", "machines", "workloads", "studies", "targets"]
+What = Literal["techniques", "machines", "networks", "workloads", "studies", "targets"]
 
 
 def list_(
@@ -21,7 +21,7 @@ def list_(
     Parameters
     ----------
     what
-        techniques, machines, workloads, studies or targets.
+        techniques, machines, networks, workloads, studies or targets.
     json
         Print one JSON document.
     """
@@ -65,6 +65,22 @@ def _machines() -> Listing:
     return entries, ["name", "cores", "clock_ghz", "description", "also"]
 
 
+def _networks() -> Listing:
+    entries: list[dict[str, Any]] = []
+    for name in library().networks():
+        spec = library().network(name, []).spec()
+        entries.append(
+            {
+                "name": name,
+                "cores": spec["grid"]["rows"] * spec["grid"]["columns"],
+                "calibrated": ", ".join(spec["calibrated"]),
+                "description": spec["description"],
+                "also": f"{name}-2x4",
+            }
+        )
+    return entries, ["name", "cores", "calibrated", "description", "also"]
+
+
 def _workloads() -> Listing:
     entries: list[dict[str, Any]] = []
     for info in library().workloads():
@@ -105,6 +121,7 @@ def _targets() -> Listing:
 _TABLES = {
     "techniques": _techniques,
     "machines": _machines,
+    "networks": _networks,
     "workloads": _workloads,
     "studies": _studies,
     "targets": _targets,

@@ -1,0 +1,57 @@
+"""Power-delivery networks: how fast cores may wake without starving their neighbours.
+
+from halfwink import pdn
+
+network = pdn.network("ev6-4x4")
+network.fit()  # Eq 2.1 of Strong 2013, with errors
+network.case("aw../..../..../....")  # shortest safe wake-up (ns), droop (shares of the supply)
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from halfwink import _core
+from halfwink.errors import HalfwinkError, RunError
+from halfwink.library import library
+
+#: The line that adds the referee.
+NGSPICE_FIX = "apt-get install -y ngspice"
+
+
+def network(name: str = "ev6", *, set: Mapping[str, Any] | None = None) -> _core.Network:
+    """A delivery network: ``ev6``, ``ev6-2x4`` (rows x columns), or a TOML file.
+
+    Args:
+        name: which.
+        set: elements to change, as ``{"package.l_ph": 80}``.
+
+    Raises:
+        HalfwinkError: there is none of that name, or an element is impossible.
+    """
+    return library().network(name, [(path, str(value)) for path, value in (set or {}).items()])
+
+
+def ngspice(deck: str) -> list[float]:
+    """Largest droop of each core, in volts, as ngspice computes it from a deck of ours.
+
+    Raises:
+        HalfwinkError: ngspice is missing.
+        RunError: it did not understand the deck.
+    """
+    program = shutil.which("ngspice")
+    if program is None:
+        raise HalfwinkError(f"ngspice is missing; run: {NGSPICE_FIX}")
+    done = subprocess.run(
+        [program, "-b", "/dev/stdin"], input=deck, capture_output=True, text=True, check=False
+    )
+    droop = [
+        float(line.split("=")[1]) for line in done.stdout.splitlines() if line.startswith("droop")
+    ]
+    if not droop:
+        words = " ".join(done.stderr.split())[:200]
+        raise RunError(f"ngspice printed no droop: {words}")
+    return droop

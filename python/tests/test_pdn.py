@@ -1,0 +1,130 @@
+"""The power-delivery network: the command, and ngspice as the referee."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import Halfwink, need
+
+from halfwink import pdn
+
+#: Network, case, wake-up (ns; none: the shortest safe), nanoseconds between starts.
+CASES = [
+    ("ev6", "awa./..../..../....", None, 0.0),
+    ("ev6", "wwww/waww/wwww/wwww", None, 0.0),
+    ("ev6", "wawa/awww/..a./waaw", 9.3, 0.9),
+    ("ev6", "...w/.a../..../w...", 5.0, 0.3),
+    ("ev6-2x2", "aw/ww", 13.37, 0.0),
+    ("ev6-2x3", "waw/aaa", 7.0, 0.6),
+    ("ev6-2x4", "awaw/waaa", None, 0.9),
+    ("in-order-22-lop", "wa/a.", None, 0.0),
+]
+
+
+@pytest.mark.parametrize(("name", "case", "wake_up", "apart"), CASES)
+def test_ngspice_agrees(name: str, case: str, wake_up: float | None, apart: float) -> None:
+    need("ngspice", pdn.NGSPICE_FIX)
+    network = pdn.network(name)
+    ours = network.case(case, wake_up, apart)
+    supply_v = network.spec()["core"]["supply_v"]
+    theirs = [v / supply_v for v in pdn.ngspice(network.deck(case, wake_up, apart))]
+    assert len(theirs) == len(ours["droop"])
+    for a, b in zip(ours["droop"], theirs, strict=True):
+        assert a == pytest.approx(b, rel=0.01)
+
+
+def test_the_shortest_safe_wake_up_uses_up_the_limit() -> None:
+    answer = pdn.network("ev6").case("awa./..../..../....")
+    active = [d for d, mark in zip(answer["droop"], "awa.", strict=False) if mark == "a"]
+    assert max(active) == pytest.approx(0.05, rel=1e-3)
+
+
+def test_the_knobs_of_ev6_are_the_calibrated_ones() -> None:
+    network = pdn.network("ev6")
+    package = network.spec()["package"]
+    l_ph, r_shared_mohm = network.calibrate()
+    assert package["l_ph"] == pytest.approx(l_ph, rel=2e-3)
+    assert package["r_shared_mohm"] == pytest.approx(r_shared_mohm, rel=2e-3)
+    assert network.spec()["calibrated"] == ["package.l_ph", "package.r_shared_mohm"]
+
+
+def test_the_printed_package_alone_hardly_droops() -> None:
+    # Strong 2013, Table 2.1, 32 nm HP, against the limit of 5 %.
+    printed = {"package.l_ph": 0.769, "package.r_mohm": 0.0154, "package.r_shared_mohm": 10}
+    answer = pdn.network("in-order-32-hp", set=printed).case("aw/ww", 10.0)
+    assert answer["droop"][0] < 0.05 / 100
+
+
+def test_a_fit_and_a_table(halfwink: Halfwink) -> None:
+    rows = halfwink("pdn", "ev6-2x2", "--json").json()
+    assert [row["fit"] for row in rows] == ["staged", "staggered"]
+    assert rows[0]["gamma"] is None
+    table = halfwink("pdn", "ev6-2x2", "--table", "--json").json()
+    # Each set of waking cores up to symmetry, as each other core sees it.
+    assert sum(row["sets"] for row in table if row["w"] + row["x"] == 3) == 4
+    assert "t0 ns" in halfwink("pdn", "ev6-2x2").out
+
+
+def test_stagger_and_sensitivity(halfwink: Halfwink) -> None:
+    stagger = halfwink("pdn", "ev6-2x2", "--stagger", "--json").json()
+    assert [row["waking"] for row in stagger] == [1, 2, 3]
+    assert all(row["staggered_ns"] <= row["at_once_ns"] for row in stagger)
+    rows = halfwink("pdn", "ev6-2x2", "--sensitivity", "--json").json()
+    supply = [row["t0_ns"] for row in rows if row["element"] == "core.supply_v"]
+    # In a linear network charge and limit grow with the supply alike.
+    assert supply == pytest.approx([supply[0]] * len(supply), rel=1e-6)
+
+
+def test_a_deck_is_written(halfwink: Halfwink, tmp_path: Path) -> None:
+    deck = tmp_path / "x.cir"
+    done = halfwink("pdn", "ev6-2x2", "--deck", "aw/..", "-o", str(deck))
+    assert done.status == 0
+    assert deck.read_text() == halfwink("pdn", "ev6-2x2", "--deck", "aw/..").out
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("package.r_mohm=-1", "package.r_mohm: -1, expected 0 to"),
+        ("core.c_decap_nf=nan", "core.c_decap_nf: NaN, expected"),
+        ("grid.rows=0", "grid.rows: 0, expected 1 to 64"),
+        ("limits.active_droop=0.0001", "cannot be kept: with a core waking"),
+    ],
+)
+def test_bad_elements_are_named_with_their_line(
+    halfwink: Halfwink, setting: str, says: str
+) -> None:
+    done = halfwink("pdn", "ev6-2x2", "--set", setting)
+    assert done.status == 2
+    assert "ev6.toml" in done.complaint
+    assert says in done.complaint
+    assert done.complaint.split(": ")[0].rsplit(":", 1)[1].isdigit()
+
+
+def test_a_chip_without_supply_is_refused(halfwink: Halfwink, tmp_path: Path) -> None:
+    shipped = Path(__file__).parents[2] / "machines" / "pdn" / "in-order-32-hp.toml"
+    text = shipped.read_text().replace("[core]", 'supply = ["..", ".."]\n\n[core]')
+    mine = tmp_path / "mine.toml"
+    mine.write_text(text)
+    complaint = halfwink("pdn", str(mine)).complaint
+    line = 1 + text[: text.index("supply = ")].count("\n")
+    assert complaint == f"{mine}:{line}: grid.supply: no core has a path to the regulator"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["ev7"], "unknown network `ev7`; did you mean `ev6`?"),
+        (["--case", "aw"], "expected 4 rows of 4 cores"),
+        (["--case", "aaaa/aaaa/aaaa/aaaa"], "expected a core `w` that wakes"),
+        (["--fit", "--table"], "expected one of --table, --fit"),
+        (["ev6-5x5", "--table"], "too many sets to search"),
+        (["--case", "aw../..../..../....", "--wake-up", "0"], "wake-up: 0 ns, expected 0.5 to 40"),
+        (["--case", "aw../..../..../....", "--apart", "-1"], "stagger: -1 ns, expected 0 to 0.9"),
+    ],
+)
+def test_mistakes_are_one_line(halfwink: Halfwink, words: list[str], says: str) -> None:
+    done = halfwink("pdn", *words)
+    assert done.status == 2
+    assert says in done.complaint
