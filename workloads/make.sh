@@ -23,6 +23,7 @@ plan() {
     nginx-*pct) echo "100 60 10" ;;
     sqlite) echo "100 60 10" ;;
     gcc) echo "300 150 5" ;;
+    bzip2 | routino) echo "100 90 4" ;;
     *)
         case " $programs " in
         *" $1 "*) echo "100 90 5" ;;
