@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 . /halfwink/later.sh
 prepare() {
-    /usr/bin/perl /halfwink/formula.pl 400000 3.9 >/tmp/formula.cnf
+    /usr/bin/perl /halfwink/formula.pl 150000 3.9 >/tmp/formula.cnf
     record_later
 }
 if [ "$1" = run ]; then

@@ -214,10 +214,10 @@ _PROGRAMS = (
     ),
     _program(
         "minisat",
-        "MiniSat on a random formula of 400,000 variables and 1,560,000 clauses",
+        "MiniSat on a random formula of 150,000 variables and 585,000 clauses",
         *("minisat", "-no-pre", "/tmp/formula.cnf"),
         layers=("perl",),
-        record_after_s=15,
+        record_after_s=7,
     ),
     _program(
         "xz",
