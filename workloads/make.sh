@@ -24,6 +24,7 @@ plan() {
     sqlite) echo "100 60 10" ;;
     gcc) echo "300 150 5" ;;
     bzip2 | routino) echo "100 90 4" ;;
+    minisat) echo "100 90 2" ;;
     *)
         case " $programs " in
         *" $1 "*) echo "100 90 5" ;;

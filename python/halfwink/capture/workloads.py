@@ -176,7 +176,7 @@ _PROGRAMS = (
         "Meep solving Maxwell's equations on a grid of a million cells round a dielectric ball",
         *("meep", "/halfwink/cavity.ctl"),
         layers=("meep", "python"),
-        record_after_s=15,
+        record_after_s=40,
     ),
     _program(
         "glpk",
