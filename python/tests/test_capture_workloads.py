@@ -1,11 +1,13 @@
 """What can be captured by name, and that the guest has what it takes."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from halfwink.capture import WORKLOADS, WrongUseError, guest, paths
-from halfwink.capture.image import load_arguments
+from halfwink.capture.guest import Guest
+from halfwink.capture.image import Plan, load_arguments, write
 from halfwink.capture.workloads import find
 
 
@@ -19,7 +21,7 @@ def test_names_are_found_and_near_misses_helped() -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=lambda w: w.name)
 def test_workloads_are_consistent(workload) -> None:
-    recipe = guest.recipe()
+    recipe = guest.recipe(workload.guest)
     assert (paths.sources() / "guest/workloads" / f"{workload.script}.sh").is_file()
     assert set(workload.layers) <= set(recipe.layers)
     assert (workload.kind == "open") == (workload.rate_per_s is not None)
@@ -27,7 +29,45 @@ def test_workloads_are_consistent(workload) -> None:
     assert workload.unit_of_work == ("request" if workload.is_server else "instruction")
     assert workload.cpus == (2 if workload.is_server else 1)
     assert workload.command
-    assert workload.warmup > 0
+    assert (workload.warmup > 0) == (workload.record_after_s is None)
+
+
+def test_programs_are_recorded_in_their_main_phase() -> None:
+    late = [w for w in WORKLOADS.values() if w.record_after_s is not None]
+    assert len(late) >= 16
+    for workload in late:
+        script = paths.sources() / "guest/workloads" / f"{workload.script}.sh"
+        assert ". /halfwink/later.sh\n" in script.read_text(encoding="utf-8")
+        assert "    record_later\n}\n" in script.read_text(encoding="utf-8")
+        assert workload.guest == guest.PROGRAMS
+
+
+def test_a_late_start_is_told_to_the_guest(tmp_path: Path) -> None:
+    for layer in ("base", "perl", "busybox"):
+        (tmp_path / f"{layer}.cpio").touch()
+    (tmp_path / "busybox").touch()
+    (tmp_path / "load").touch()
+    built = Guest(tmp_path, "6.1", {})
+
+    def image(name: str) -> bytes:
+        out = tmp_path / f"{name}.out"
+        write(Plan(find(name), 1), built, tmp_path / "load", out)
+        return out.read_bytes()
+
+    late = image("lemon")
+    for part in (b"OWN_START=--own-start\n", b"WARMUP=0\n", b"RECORD_AFTER=4\n", b"network.pl"):
+        assert part in late
+    assert b"record_later()" in late
+    assert b"RECORD_AFTER" not in image("gzip")
+
+
+def test_every_guest_has_a_recipe() -> None:
+    servers, programs = guest.recipe(), guest.recipe(guest.PROGRAMS)
+    assert servers.key != programs.key
+    assert {"perl", "liblemon-utils", "gromacs"} <= set(programs.packages)
+    assert programs.layer_of("usr/bin/dimacs-solver") == "base"
+    assert programs.layer_of("usr/share/perl/5.36.0/strict.pm") == "perl"
+    assert programs.layer_of("usr/lib/gcc/x86_64-linux-gnu/12/cc1") is None
 
 
 def test_load_arguments() -> None:
@@ -37,7 +77,7 @@ def test_load_arguments() -> None:
 
 def test_guest_scripts_are_valid_shell() -> None:
     folder = paths.sources() / "guest"
-    for script in [folder / "init.sh", folder / "prepare.sh", *folder.glob("workloads/*.sh")]:
+    for script in [*folder.glob("*.sh"), *folder.glob("*/*.sh")]:
         done = subprocess.run(
             ["sh", "-n", str(script)], capture_output=True, text=True, check=False
         )

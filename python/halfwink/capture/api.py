@@ -150,7 +150,7 @@ def _capture(
     progress: Callable[[Progress], None],
 ) -> Result:
     host.ensure()
-    built = guest.ensure(progress)
+    built = guest.ensure(progress, plan.workload.guest)
     progress(Progress("build", "building the recorder"))
     tools = build.tools()
     partial = out.with_name(f".{out.name}.{os.getpid()}.part")

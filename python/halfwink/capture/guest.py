@@ -26,6 +26,11 @@ KERNEL_PACKAGE = "linux-image-cloud-amd64"
 MODULES = ("veth.ko", "msr.ko")
 """Drivers: what joins the server's and the clients' network, and what sets a CPU's registers."""
 
+SERVERS = "servers"
+"""The guest with the servers, where programs of the user's own run too."""
+PROGRAMS = "programs"
+"""The guest with the computing programs."""
+
 
 @dataclass(frozen=True)
 class Guest:
@@ -89,9 +94,11 @@ def _lines(path: Path) -> tuple[str, ...]:
     return tuple(line for line in lines if line)
 
 
-def recipe() -> Recipe:
-    """Reads the recipe from `capture/guest`."""
+def recipe(name: str = SERVERS) -> Recipe:
+    """Reads a guest's recipe: the servers' from `capture/guest`, others from a folder in it."""
     folder = paths.sources() / "guest"
+    if name != SERVERS:
+        folder /= name
     layers = {file.stem: _lines(file) for file in sorted((folder / "layers").glob("*.txt"))}
     leave_out = layers.pop("none", ())
     prepare = (folder / "prepare.sh").read_text(encoding="utf-8")
@@ -108,9 +115,9 @@ def find(what: Recipe) -> Guest | None:
     return Guest(folder, str(facts["kernel_release"]), dict(facts["packages"]))
 
 
-def ensure(report: Report) -> Guest:
-    """The guest, from the cache or built now."""
-    what = recipe()
+def ensure(report: Report, name: str = SERVERS) -> Guest:
+    """A guest, from the cache or built now."""
+    what = recipe(name)
     found = find(what)
     if found is not None:
         return found

@@ -45,6 +45,13 @@ def _environment(plan: Plan) -> str:
         "WARMUP": str(workload.warmup),
         "LOAD_ARGUMENTS": " ".join(load_arguments(workload, plan.seed)),
     }
+    if workload.record_after_s is not None:
+        # The program runs unrecorded at first: `record_later` in `later.sh` starts the recording.
+        values |= {
+            "WARMUP": "0",
+            "OWN_START": "--own-start",
+            "RECORD_AFTER": f"{workload.record_after_s:g}",
+        }
     values |= plan.variables
     if plan.program is not None:
         values["COMMAND"] = shlex.join(plan.program.command)
@@ -78,6 +85,8 @@ def _write_own(plan: Plan, guest: Guest, load: Path, cpio: CpioWriter) -> None:
     cpio.file("halfwink/load", load.read_bytes(), 0o755)
     cpio.file("halfwink/environment", _environment(plan).encode())
     if plan.workload.script:
+        if plan.workload.record_after_s is not None:
+            cpio.file("halfwink/later.sh", (scripts / "later.sh").read_bytes())
         script = scripts / "workloads" / f"{plan.workload.script}.sh"
         cpio.file("halfwink/workload.sh", script.read_bytes())
         for extra in sorted((scripts / "workloads" / plan.workload.script).glob("*")):
