@@ -481,9 +481,17 @@ impl Machine {
             // One valid bit, the physical address, and the bound in steps of 100 ps (Sec 2.3.4).
             ("tap.entry_bits", f64::from(1 + 64 + COUNTER_BITS)),
             ("mapg.bits", f64::from(2 * COUNTER_BITS)),
+            // For each bank the open row (32768 of them in a 2 Gb device) and until when it is busy.
+            (
+                "memory.estimate_bits_per_rank",
+                self.memory.banks as f64 * f64::from(ROW_BITS + COUNTER_BITS),
+            ),
+            ("fupg.core_share", self.fupg.core_share),
+            ("wake_up.modes", self.wake_up.modes as f64),
         ]
     }
 }
 
 /// Width of the delay registers: 100 ps steps up to 3.28 us (Strong 2013, Sec 2.3.3).
+const ROW_BITS: u32 = 15;
 const COUNTER_BITS: u32 = 15;
