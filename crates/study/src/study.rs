@@ -182,7 +182,11 @@ fn sweep_values(
 ) -> Result<(String, Vec<String>), InputError> {
     match values {
         toml::Value::Array(values) if !values.is_empty() => {
-            Ok((path, values.iter().map(ToString::to_string).collect()))
+            let as_set = |value: &toml::Value| match value {
+                toml::Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            Ok((path, values.iter().map(as_set).collect()))
         }
         _ => {
             let message = format!("sweep of `{path}`: expected a list of values");
@@ -208,6 +212,12 @@ techniques = ["always-on", "tap"]
 
     fn parse(text: &str) -> Result<Study, InputError> {
         Study::parse("s", &Input::new("s.toml", text))
+    }
+
+    #[test]
+    fn words_are_swept_without_their_quotes() {
+        let text = TEXT.replace("[2.0, 16.0]", "[\"fixed\", 2, 0.5]");
+        assert_eq!(parse(&text).unwrap().sweep[0].1, ["fixed", "2", "0.5"]);
     }
 
     #[test]
