@@ -125,6 +125,8 @@ pub enum Verdict {
     Fails,
     /// A modern stand-in, not comparable in size.
     Analogue,
+    /// Computed, but nothing in the model determines it.
+    Undetermined,
     /// Nothing was computed.
     NotYet,
 }
@@ -236,7 +238,9 @@ impl Target {
     /// Judges our value: a number, or 1 and 0 for a claim that holds and one that does not.
     #[must_use]
     pub fn verdict(&self, ours: Option<f64>) -> Verdict {
-        let Some(ours) = ours.filter(|n| n.is_finite()) else { return Verdict::NotYet };
+        let Some(ours) = ours.filter(|n| n.is_finite()) else {
+            return if self.compute.is_some() { Verdict::Undetermined } else { Verdict::NotYet };
+        };
         let within = self.is_within(ours);
         match (self.class, within) {
             (Class::Hardware, _) => Verdict::Analogue,
@@ -320,6 +324,15 @@ mod tests {
         assert_eq!(target.verdict(Some(17.18)), Verdict::Miss);
         assert_eq!(target.verdict(None), Verdict::NotYet);
         assert_eq!(target.verdict(Some(f64::NAN)), Verdict::NotYet);
+        let sql = Compute {
+            study: None,
+            network: None,
+            sql: String::new(),
+            calibrated: false,
+            remark: String::new(),
+        };
+        let asked = Target { compute: Some(sql), ..target };
+        assert_eq!(asked.verdict(None), Verdict::Undetermined);
     }
 
     #[test]

@@ -450,7 +450,8 @@ def _shorten(text: str, width: int) -> str:
 
 
 def _tally(entries: list[dict[str, Any]]) -> list[str]:
-    order = ["match", "holds", "calibrated", "analogue", "miss", "fails", "not-yet"]
+    order = ["match", "holds", "calibrated", "analogue", "miss", "fails"]
+    order += ["undetermined", "not-yet"]
     counts = {v: sum(e["verdict"] == v for e in entries) for v in order}
     parts = [f"{n} {verdict}" for verdict, n in counts.items() if n]
     return [f"{len(entries)} targets: {', '.join(parts)}"]

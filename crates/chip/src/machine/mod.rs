@@ -472,6 +472,7 @@ impl Machine {
         vec![
             ("gating.break_even_ns", costs.break_even.as_ns()),
             ("gating.wake_up_ns", costs.wake_up.as_ns()),
+            ("gating.wake_up_energy_pj", self.gating.wake_up_energy_pj),
             ("gating.restore_ns", costs.restore.as_ns()),
             (
                 "gating.restore_cycles",
