@@ -482,7 +482,7 @@ impl Machine {
             // One valid bit, the physical address, and the bound in steps of 100 ps (Sec 2.3.4).
             ("tap.entry_bits", f64::from(1 + 64 + COUNTER_BITS)),
             ("mapg.bits", f64::from(2 * COUNTER_BITS)),
-            // For each bank the open row (32768 of them in a 2 Gb device) and until when it is busy.
+            // For each bank the open row (of 32768 in a 2 Gb device) and until when it is busy.
             (
                 "memory.estimate_bits_per_rank",
                 self.memory.banks as f64 * f64::from(ROW_BITS + COUNTER_BITS),
