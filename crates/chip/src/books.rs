@@ -81,6 +81,9 @@ pub(crate) fn close(
 }
 
 fn state_power(machine: &Machine, state: CoreState, retention: bool) -> Power {
+    if state == CoreState::Unused {
+        return machine.unused;
+    }
     machine.power.core.in_state(state, &machine.gating, retention)
 }
 

@@ -25,6 +25,7 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
     let clock = Clock::from_hz(hz.round() as u64)
         .ok_or_else(|| check.fail(&file.chip.clock_ghz, "expected a clock below 1000 GHz"))?;
     let memory = check.memory(&file.memory)?;
+    let (gating, power) = (check.gating(&file.gating)?, check.power(&file.power)?);
     let machine = Machine {
         description: file.description,
         cores: check.within(&file.chip.cores, 1, MAX_CORES, "cores")?,
@@ -66,8 +67,9 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
                 ExpectationName::MemoryAndDelta => Expectation::MemoryAndDelta,
             },
         },
-        gating: check.gating(&file.gating)?,
-        power: check.power(&file.power)?,
+        unused: gating.gated_power(power.core.leakage_w),
+        gating,
+        power,
     };
     if machine.l3.latency == Time::ZERO {
         return Err(check.fail(&file.l3.latency_ns, "a shared cache takes time; expected > 0 ns"));

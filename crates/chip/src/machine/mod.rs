@@ -12,7 +12,7 @@ mod tests;
 use halfwink_engine::{Input, InputError};
 use halfwink_policy::gating::{Costs, FupgParameters, MapgParameters, Slots};
 use halfwink_power::{CachePower, CorePower, DramPower, Gating};
-use halfwink_units::{Clock, Cycle, Time, LINE_BYTES};
+use halfwink_units::{Clock, Cycle, Power, Time, LINE_BYTES};
 use serde::Deserialize;
 
 /// A chip that can be simulated.
@@ -42,6 +42,8 @@ pub struct Machine {
     pub tokens: TokenSpec,
     /// What gating a core takes.
     pub gating: Gating,
+    /// Power of a core that has no work: gated whole, whatever is done to the others.
+    pub unused: Power,
     /// Parameters of the counter-based gating controller.
     pub mapg: MapgParameters,
     /// Gating of the execution units alone.

@@ -128,6 +128,12 @@ fn the_execution_units_wait_5_ns_and_wake_late() {
             ("active", 50, 51),
         ]
     );
+    // Cores without work stay gated whole.
+    let unused = |r: &RunResult| r.books.energy_where(|name| name == "core3");
+    let plain = run(&simple("in-order"), "always-on", vec![task(chase(), Arc::default())]);
+    let units = run(&machine, "fupg", vec![task(chase(), Arc::default())]);
+    let per_ns = |r: &RunResult| unused(r).as_j() / r.duration.as_s();
+    assert!((per_ns(&plain) - per_ns(&units)).abs() < 1e-9);
     // Half of the core's leakage, 97.75 % of it, less the clock of the other half while stalled.
     assert!((machine.gating.leakage_reduction - (0.5 * 0.9775 - 0.05)).abs() < 1e-12);
 }
@@ -245,6 +251,10 @@ fn slots_are_kept_by_every_core_and_technique() {
             }
         }
     }
+}
+
+fn chase() -> halfwink_trace::SyntheticSource {
+    busy(Kernel::Chase, 1 << 20).source()
 }
 
 fn busy(kernel: Kernel, footprint: u64) -> Synthetic {
