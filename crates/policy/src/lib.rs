@@ -21,6 +21,7 @@ extern crate std;
 
 pub mod gating;
 mod log;
+pub mod offload;
 pub mod wake_up;
 
 pub use log::{drive, Decision, Entry, Logged};

@@ -200,6 +200,12 @@ impl Library {
         Ok(dict)
     }
 
+    /// How well the run-length predictor foresees the kernel entries of a workload.
+    fn foresight<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let foresight = py.detach(|| self.0.foresight(name)).map_err(py_error)?;
+        from_json(py, &json(&foresight)?)
+    }
+
     /// A study by name or file.
     fn study<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let study = study::Study::open(&self.0, name).map_err(py_error)?;

@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 from halfwink import _core
 from halfwink.cli.console import print_json, print_table, say
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.library import library
 
 app = App(name="trace", help="Look at, check and convert trace files.", help_on_error=False)
 
@@ -225,6 +226,45 @@ def caches(
     ]
     heads = ["accesses", "L1 misses", "", "LL misses", ""]
     print_table([("kind", "left"), ("mode", "left"), *((h, "right") for h in heads)], rows)
+    return 0
+
+
+@app.command
+def predict(workload: str, *, json: Json = False) -> int:
+    """Show how well a hardware predictor foresees the length of each kernel entry of a trace.
+
+    Parameters
+    ----------
+    workload
+        A recorded workload by name, or a trace (.hwt).
+    json
+        Print one JSON document.
+    """
+    found = library().foresight(workload)
+    if json:
+        print_json(found)
+        return 0
+    user, kernel = found["instructions"]
+    said = ("system_calls", "interrupts", "exceptions", "unexplained", "halted", "nested")
+    counts = ", ".join(f"{found[name]:,} {name.replace('_', ' ')}" for name in said)
+    say(
+        f"{workload}: {user + kernel:,} instructions ({_share(kernel, user + kernel)} kernel); "
+        f"{counts}; {found['mean_instructions']:,.0f} instructions on average"
+    )
+    thresholds = [d["threshold"] for d in found["rows"][0]["decisions"]]
+    heads = ["predicted", "exact", "within 5 %", *(f"right at N {n:,}" for n in thresholds)]
+    rows = [
+        [
+            row["entries"],
+            row["table"],
+            f"{row['predictions']:,}",
+            f"{row['exact_percent']:.1f} %",
+            f"{row['within_5_percent']:.1f} %",
+            *(f"{d['right_percent']:.1f} %" for d in row["decisions"]),
+        ]
+        for row in found["rows"]
+    ]
+    print_table([("entries", "left"), ("table", "left"), *((h, "right") for h in heads)], rows)
     return 0
 
 

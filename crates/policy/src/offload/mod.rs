@@ -1,0 +1,146 @@
+//! Which kernel entries move to another core: the decisions of operating-system offload (Nellans
+//! 2014, ch. 4; Mogul 2007).
+//!
+//! One policy object decides for one user core. The world tells it each change from user to kernel
+//! mode with what a processor sees at that moment, and each return with the number of instructions
+//! in between; it answers every entry with one [`Action`]. Nested interrupts lengthen the
+//! invocation that they arrive in (Nellans 2014, Sec 4.6.2), so the world does not tell of them.
+//!
+//! ```text
+//!            Enter                            Exit { instructions }
+//!  USER ─────────────▶ decide ─▶ kernel runs ─────────────────────▶ USER
+//!                        │            │                learns
+//!                        ▼            ▼
+//!              Action { place,    here, or on the OS core; moving there
+//!              decision_cycles }  and back is the world's to charge
+//! ```
+
+mod astate;
+mod fixed;
+mod per_call;
+mod predicted;
+mod predictor;
+mod table;
+mod threshold;
+
+use alloc::boxed::Box;
+
+pub use astate::Registers;
+pub use fixed::Fixed;
+pub use per_call::{CallProfile, CallRule, PerCall, Work, ENOUGH_WORK_BYTES};
+pub use predicted::{Predicted, PredictedParameters};
+pub use predictor::{Parameters, Prediction, Predictor, Source};
+pub use table::Organisation;
+pub use threshold::{
+    Counts, Feedback, FeedbackParameters, Margin, Sample, Threshold, GRID_INSTRUCTIONS,
+};
+
+use crate::Policy;
+
+/// A policy that decides where kernel entries of one core run.
+pub trait Offload: Policy<Event = Event, Action = Action> + Send {}
+
+/// Any offload policy.
+pub type OffloadPolicy = Box<dyn Offload>;
+
+/// Why a core entered the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A system-call instruction.
+    SystemCall {
+        /// Its number.
+        number: u32,
+    },
+    /// A device, a timer or another core.
+    Interrupt {
+        /// Its vector.
+        vector: u8,
+    },
+    /// An instruction that could not complete.
+    Exception {
+        /// Its vector.
+        vector: u8,
+    },
+}
+
+impl Cause {
+    /// A number that no other cause has: kind in bits 32 and up, number or vector below.
+    #[must_use]
+    pub const fn code(self) -> u64 {
+        match self {
+            Cause::SystemCall { number } => 1 << 32 | number as u64,
+            Cause::Interrupt { vector } => 2 << 32 | vector as u64,
+            Cause::Exception { vector } => 3 << 32 | vector as u64,
+        }
+    }
+}
+
+/// What is known when a core enters the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelEntry {
+    /// Why.
+    pub cause: Cause,
+    /// The arguments of a system call, in the order of the kernel's ABI; zero for others.
+    pub args: [u64; 6],
+    /// Bytes that the call asks for, if they stand in memory rather than in an argument (`readv`)
+    /// and the world has looked.
+    pub bytes_in_memory: Option<u64>,
+    /// The registers that a predictor hashes.
+    pub registers: Registers,
+}
+
+/// What a core tells its offload policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// From user to kernel mode.
+    Enter(KernelEntry),
+    /// Back to user mode.
+    Exit {
+        /// Instructions retired in kernel mode since the entry, those of nested interrupts too.
+        instructions: u64,
+    },
+    /// What the counters say since the last sample, for policies that adjust themselves.
+    Sample(Sample),
+}
+
+/// Where a kernel invocation runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On the core that entered the kernel.
+    Here,
+    /// On the core that is set aside for the kernel.
+    OsCore,
+}
+
+/// The answer to a kernel entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Action {
+    /// Where the invocation runs.
+    pub place: Place,
+    /// What deciding costs the core that entered, in its cycles; charged wherever it then runs.
+    pub decision_cycles: u32,
+}
+
+/// Cycles of a decision in hardware: one lookup (Nellans 2014, Sec 4.6.2).
+pub const HARDWARE_CYCLES: u32 = 1;
+/// Cycles of a static check: the instructions that the check adds to `getpid` (Nellans 2014, Sec
+/// 4.6.1: from 17 to 33). assumption: a cycle per instruction.
+pub const STATIC_CHECK_CYCLES: u32 = 16;
+/// Cycles of a decision by software at every entry (Nellans 2014, Sec 4.4: tens to hundreds).
+/// assumption: the middle of that.
+pub const SOFTWARE_CYCLES: u32 = 100;
+
+/// A slot for the one action that an offload policy can have pending.
+type Pending = Option<Action>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_differ() {
+        assert_eq!(Cause::SystemCall { number: 14 }.code(), 0x1_0000_000e);
+        assert_eq!(Cause::Interrupt { vector: 14 }.code(), 0x2_0000_000e);
+        assert_eq!(Cause::Exception { vector: 14 }.code(), 0x3_0000_000e);
+    }
+}
