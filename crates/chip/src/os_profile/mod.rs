@@ -2,8 +2,8 @@
 //! to the caches (Nellans 2014, Sec 4.1 to 4.3 and Ch. 5 introduction).
 //!
 //! A **kernel invocation** is a longest sequence of instructions retired with kernel privilege.
-//! Interrupts and exceptions that arrive inside lengthen it (Sec 4.6.2), and so do the idle loop and
-//! other programs' kernel code after a switch. Between two invocations lies a **user run**. The
+//! Interrupts and exceptions that arrive inside lengthen it (Sec 4.6.2), and so do the idle loop
+//! and other programs' kernel code after a switch. Between two invocations lies a **user run**. The
 //! runs of each CPU of the recorded machine are followed apart; their caches are those of one core.
 //!
 //! A miss belongs to the privilege of the instruction that missed, a line to the privilege of the
