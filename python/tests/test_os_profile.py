@@ -92,6 +92,26 @@ def test_misses_are_near_cachegrinds_rules() -> None:
             assert before - 512 <= row["misses"] <= before * 1.02 + 16
 
 
+def test_misses_are_those_of_the_simulated_chip() -> None:
+    """An in-order core accesses data in the order of the program: not one miss of L1D differs.
+
+    Its fetches follow the pipeline, and dirty lines are written to its L2: the other levels come
+    near.
+    """
+    counters = hw.compare("nginx", techniques=["always-on"], machine="in-order-1").counters
+    chip = {
+        counter: {"user": user, "kernel": kernel}
+        for counter, user, kernel in counters.filter(pl.col("component") == "core0")
+        .select("counter", "user", "kernel")
+        .iter_rows()
+    }
+    profile = hw.os_profile("nginx", caches="in-order")
+    tolerance = {"L1I": 0.005, "L1D": 0.0, "L2": 0.03}
+    for row in profile.levels.filter(pl.col("level") != "L3").to_dicts():
+        theirs = chip[f"{row['level'].lower()}.misses"][row["mode"]]
+        assert row["misses"] == pytest.approx(theirs, rel=tolerance[row["level"]], abs=0), row
+
+
 def test_a_larger_cache_misses_less_and_the_caches_change_nothing_else() -> None:
     small = hw.os_profile("gzip", caches="16KB:4 16KB:4")
     large = hw.os_profile("gzip", set={"l1d.size": "64KB"})
