@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from halfwink._core import __version__, techniques
     from halfwink.comparison import compare
     from halfwink.errors import HalfwinkError, Interrupted, RunError
+    from halfwink.profiles import OsProfile, os_profile, os_profiles
     from halfwink.results import Results
     from halfwink.studies import StudyRun, run
     from halfwink.targets import reproduce
@@ -26,11 +27,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "HalfwinkError": "errors",
     "Interrupted": "errors",
+    "OsProfile": "profiles",
     "Results": "results",
     "RunError": "errors",
     "StudyRun": "studies",
     "__version__": "_core",
     "compare": "comparison",
+    "os_profile": "profiles",
+    "os_profiles": "profiles",
     "reproduce": "targets",
     "run": "studies",
     "techniques": "_core",
@@ -39,11 +43,14 @@ _HOMES = {
 __all__ = [
     "HalfwinkError",
     "Interrupted",
+    "OsProfile",
     "Results",
     "RunError",
     "StudyRun",
     "__version__",
     "compare",
+    "os_profile",
+    "os_profiles",
     "reproduce",
     "run",
     "techniques",

@@ -11,6 +11,7 @@ import polars as pl
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.jobs import Executor, Progress, RunStore
 from halfwink.library import cache_dir, library
+from halfwink.profiles import os_profiles
 from halfwink.results import Results, sweep_columns
 from halfwink.studies import run
 
@@ -69,15 +70,15 @@ def reproduce(
     """
     targets = select(library().targets(), wanted)
     store = RunStore(cache_dir() / "runs")
-    tables: dict[tuple[str | None, str | None], pl.SQLContext[pl.DataFrame]] = {}
+    tables: dict[tuple[str | None, ...], pl.SQLContext[pl.DataFrame]] = {}
     ours: list[float | None] = []
     for target in targets:
         compute = target["compute"]
         if compute is None:
             ours.append(None)
             continue
-        name, network = compute["study"], compute["network"]
-        if (name, network) not in tables:
+        name, network, caches = key = _sources(compute)
+        if key not in tables:
 
             def report(p: Progress, name: str | None = name) -> None:
                 if progress is not None:
@@ -88,8 +89,8 @@ def reproduce(
                 if name
                 else None
             )
-            tables[name, network] = _context(results, network)
-        ours.append(_value(tables[name, network], target))
+            tables[key] = _context(results, network, caches)
+        ours.append(_value(tables[key], target))
     verdicts = library().verdicts(
         [(t["id"], value) for t, value in zip(targets, ours, strict=True)]
     )
@@ -99,7 +100,14 @@ def reproduce(
     ]
 
 
-def _context(results: Results | None, network: str | None) -> pl.SQLContext[pl.DataFrame]:
+def _sources(compute: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
+    """Study, delivery network, and caches of kernel profiles that hold a target's value."""
+    return compute["study"], compute["network"], compute["os_profile"]
+
+
+def _context(
+    results: Results | None, network: str | None, caches: str | None
+) -> pl.SQLContext[pl.DataFrame]:
     """The tables that a target's SQL may ask."""
     facts = [
         {"machine": name, "fact": fact, "value": value}
@@ -118,6 +126,9 @@ def _context(results: Results | None, network: str | None) -> pl.SQLContext[pl.D
     if network is not None:
         schema = {"fact": pl.String, "value": pl.Float64}
         frames["network"] = pl.DataFrame(library().network(network, []).facts(), schema=schema)
+    if caches is not None:
+        profiles = os_profiles(caches=caches)
+        frames |= {f"os_{name}": frame for name, frame in profiles.frames().items()}
     if results is not None:
         runs = sweep_columns(results.runs)
         safe = {name: name.replace(".", "_") for name in runs.columns}
@@ -149,8 +160,8 @@ def _entry(target: dict[str, Any], ours: float | None, verdict: str) -> dict[str
     claim = target["unit"] == "claim"
     how = ""
     if target["compute"] is not None:
-        study, network = compute["study"], compute["network"]
-        where = f"study {study}" if study else f"network {network}" if network else "closed form"
+        named = zip(("study", "network", "os_profile"), _sources(compute), strict=True)
+        where = ", ".join(f"{kind} {name}" for kind, name in named if name) or "closed form"
         how = f"{where}: {compute['sql']}"
     return {
         "id": target["id"],

@@ -31,6 +31,8 @@ pub(crate) struct Cache {
 pub(crate) struct Victim {
     pub(crate) line: u64,
     pub(crate) dirty: bool,
+    /// Brought in with kernel privilege.
+    pub(crate) kernel: bool,
 }
 
 impl Cache {
@@ -76,8 +78,11 @@ impl Cache {
         let last = set[set.len() - 1];
         set.copy_within(..set.len() - 1, 1);
         set[0] = line << TAG_SHIFT | flags | flag::VALID;
-        (last & flag::VALID != 0)
-            .then_some(Victim { line: last >> TAG_SHIFT, dirty: last & flag::DIRTY != 0 })
+        (last & flag::VALID != 0).then_some(Victim {
+            line: last >> TAG_SHIFT,
+            dirty: last & flag::DIRTY != 0,
+            kernel: last & flag::KERNEL != 0,
+        })
     }
 
     /// The data of a line has arrived.
@@ -117,7 +122,7 @@ mod tests {
         assert_eq!(cache.insert(2, flag::DIRTY), None);
         assert_eq!(cache.insert(1, 0), None);
         assert_eq!(cache.touch(0, 0), Some(flag::VALID));
-        assert_eq!(cache.insert(4, 0), Some(Victim { line: 2, dirty: true }));
+        assert_eq!(cache.insert(4, 0), Some(Victim { line: 2, dirty: true, kernel: false }));
         assert!(cache.contains(0) && cache.contains(4) && !cache.contains(2));
     }
 
@@ -127,7 +132,7 @@ mod tests {
         cache.insert(0, 0);
         cache.touch(0, flag::DIRTY);
         cache.insert(2, 0);
-        assert_eq!(cache.insert(4, 0), Some(Victim { line: 0, dirty: true }));
+        assert_eq!(cache.insert(4, 0), Some(Victim { line: 0, dirty: true, kernel: false }));
     }
 
     proptest! {

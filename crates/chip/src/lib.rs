@@ -27,6 +27,7 @@ mod gate;
 mod machine;
 mod miss;
 mod misses;
+mod os_profile;
 mod private;
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,10 @@ pub use machine::{
     WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
+pub use os_profile::{
+    os_profile, Entry, EntryProfile, Footprint, Lengths, LevelCounts, LevelProfile, OsProfile,
+    ProfileCaches, LENGTH_CLASSES,
+};
 pub use private::CacheCounts;
 pub use timeline::Timeline;
 pub use uncore::L3Counts;

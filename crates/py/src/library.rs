@@ -212,6 +212,22 @@ impl Library {
         from_json(py, &json(&study)?)
     }
 
+    /// The kernel's part in a workload: tables by name, each a dict of lists.
+    fn os_profile<'py>(
+        &self,
+        py: Python<'py>,
+        workload: &str,
+        caches: &str,
+        set: Vec<(String, String)>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let found = py.detach(|| self.0.os_profile(workload, caches, &set)).map_err(py_error)?;
+        let tables = PyDict::new(py);
+        for (name, content) in &found {
+            tables.set_item(name, table(py, content)?)?;
+        }
+        Ok(tables)
+    }
+
     /// All targets; `compute` is null for those that nothing computes yet.
     fn targets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let targets = self.0.targets().map_err(py_error)?;

@@ -97,6 +97,10 @@ pub struct Compute {
     pub study: Option<String>,
     /// Delivery network whose values hold it, in the table `network` (`fact`, `value`).
     pub network: Option<String>,
+    /// Machine or cache shapes in which the kernel's part in every shipped workload is profiled:
+    /// tables `os_totals`, `os_entries`, `os_lengths`, `os_thresholds`, `os_levels`,
+    /// `os_evictions`, `os_footprint`, each with a column `workload`.
+    pub os_profile: Option<String>,
     /// SQL that yields one value, over the tables `runs` (with columns relative to the baseline)
     /// and `ledger` of the study, `facts` of all machines, and `published` numbers (`id`, `value`)
     /// for arithmetic among them.
@@ -327,6 +331,7 @@ mod tests {
         let sql = Compute {
             study: None,
             network: None,
+            os_profile: None,
             sql: String::new(),
             calibrated: false,
             remark: String::new(),

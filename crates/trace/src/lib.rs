@@ -17,6 +17,7 @@ mod decode;
 mod error;
 mod event;
 mod format;
+mod kernel_abi;
 mod kernel_run;
 mod listing;
 mod program;
@@ -39,6 +40,7 @@ pub use format::{
     RawAccess, ReadAt, SectionInfo, Stream, Summary, Totals, TraceFile, TraceWriter, WarmLine,
     WarmSet, CHUNK_INSTRS, MAGIC, VERSION,
 };
+pub use kernel_abi::{exception_name, interrupt_name, syscall_name};
 pub use kernel_run::{KernelRun, KernelRuns};
 pub use listing::listing;
 pub use program::{Block, BlockId, Program, Site, Template, TemplateId, GROUPS};

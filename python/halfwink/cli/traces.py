@@ -17,6 +17,7 @@ from halfwink.library import library
 app = App(name="trace", help="Look at, check and convert trace files.", help_on_error=False)
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
+Setting = Annotated[list[str] | None, Parameter(name="--set", negative="", consume_multiple=False)]
 Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]
 
 
@@ -266,6 +267,43 @@ def predict(workload: str, *, json: Json = False) -> int:
     ]
     print_table([("entries", "left"), ("table", "left"), *((h, "right") for h in heads)], rows)
     return 0
+
+
+@app.command
+def kernel(
+    workload: str,
+    *,
+    machine: str = "ev6",
+    setting: Setting = None,
+    caches: str | None = None,
+    limit: Annotated[int, Parameter(name=["-n", "--limit"])] = 20,
+    json: Json = False,
+) -> int:
+    """Show how often and why the kernel runs, for how long, and what it does to the caches.
+
+    Parameters
+    ----------
+    workload
+        A trace (.hwt), or a workload by name.
+    machine
+        Machine whose caches are looked at.
+    setting
+        Values of the machine to change (--set l2.size=512KB).
+    caches
+        Shapes of L1I, L1D and up to two further levels in place of a machine's
+        ("32KB:2 32KB:2 1MB:16").
+    limit
+        Causes of kernel entries to list, those with most instructions first; --json has all.
+    json
+        Print one JSON document.
+    """
+    # Data frames and all that: not for those who only look at a file.
+    from halfwink.cli.commands import settings
+    from halfwink.cli.kernel import show
+
+    if limit < 0:
+        raise HalfwinkError(f"-n {limit}: expected 0 or more")
+    return show(workload, caches or machine, settings(setting), limit, json=json)
 
 
 @app.command(name="slice")

@@ -1,0 +1,112 @@
+"""What the kernel does in a workload: how often, why, how long, and what it does to the caches.
+
+from halfwink.profiles import os_profile, os_profiles
+
+os_profile("nginx").entries  # one row per system call, interrupt, exception
+os_profiles(["nginx", "redis"], caches="32KB:2 32KB:2 1MB:16").levels  # with a column `workload`
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from halfwink.library import library
+
+#: Columns that may hold nothing, or only nothing: their type cannot be read off the values.
+TYPES = {
+    "number": pl.Int64,
+    "at_most_instructions": pl.Int64,
+    "median_instructions": pl.Int64,
+    "p90_instructions": pl.Int64,
+    "longest_instructions": pl.Int64,
+    "value": pl.Float64,
+    "kernel_share": pl.Float64,
+    "mean_instructions": pl.Float64,
+    "user_instructions_before": pl.Float64,
+    "longer_invocation_share": pl.Float64,
+    "longer_instruction_share": pl.Float64,
+    "miss_share": pl.Float64,
+}
+
+
+@dataclass(frozen=True)
+class OsProfile:
+    """The kernel's part in one or more workloads. Lengths are in retired instructions.
+
+    Attributes:
+        totals: facts and values; shares are of 1.
+        entries: a row per cause of kernel entries: invocations, their lengths, user instructions
+            before them, interrupts and halts inside.
+        lengths: how many runs of each length, by cause and mode: exact.
+        thresholds: invocations and their instructions up to a length, and beyond it.
+        levels: accesses, misses and evicted lines by cache and privilege; an evicted line is the
+            user's or the kernel's by who brought it in.
+        evictions: evictions by the kernel, by length of the invocation that caused them.
+        footprint: distinct 64-byte lines touched by user code alone, the kernel alone, both.
+    """
+
+    totals: pl.DataFrame
+    entries: pl.DataFrame
+    lengths: pl.DataFrame
+    thresholds: pl.DataFrame
+    levels: pl.DataFrame
+    evictions: pl.DataFrame
+    footprint: pl.DataFrame
+
+    def frames(self) -> dict[str, pl.DataFrame]:
+        """All tables by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def json(self) -> dict[str, list[dict[str, Any]]]:
+        """All tables as rows."""
+        return {name: frame.to_dicts() for name, frame in self.frames().items()}
+
+
+def os_profile(
+    workload: str, *, caches: str = "ev6", set: Mapping[str, Any] | None = None
+) -> OsProfile:
+    """Profiles the kernel in a workload on one core, without time.
+
+    Args:
+        workload: a name, or a trace (.hwt).
+        caches: a machine, or shapes of L1I, L1D and further levels (``32KB:8 32KB:8 256KB:8``).
+        set: values of the machine to change, as ``{"l2.size": "512KB"}``.
+
+    Raises:
+        HalfwinkError: nothing is named so, or the workload needs more than one core.
+        RunError: the trace is damaged.
+    """
+    values = [(path, str(value)) for path, value in (set or {}).items()]
+    tables = library().os_profile(workload, caches, values)
+    return OsProfile(**{name: _frame(columns) for name, columns in tables.items()})
+
+
+def os_profiles(workloads: Sequence[str] | None = None, *, caches: str = "ev6") -> OsProfile:
+    """Profiles several workloads, all recorded ones if none are named.
+
+    Every table has a column ``workload``. Arguments and errors are those of `os_profile`.
+    """
+    names = list(library().names("workloads", "hwt") if workloads is None else workloads)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        found = list(pool.map(partial(os_profile, caches=caches), names))
+    return OsProfile(
+        **{
+            field.name: pl.concat(
+                profile.frames()[field.name].select(pl.lit(name).alias("workload"), pl.all())
+                for name, profile in zip(names, found, strict=True)
+            )
+            for field in fields(OsProfile)
+        }
+    )
+
+
+def _frame(columns: dict[str, list[Any]]) -> pl.DataFrame:
+    series = [pl.Series(name, values, dtype=TYPES.get(name)) for name, values in columns.items()]
+    return pl.DataFrame(series)
