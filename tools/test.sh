@@ -12,11 +12,11 @@ say "formatting, lints, types, floors, purity"
 make --no-print-directory check
 
 say "Rust"
-cargo test --workspace --locked --quiet
+tools/cargo.sh cargo test --workspace --locked --quiet
 
 if [ -d capture ]; then
     say "capture: recorder and load generator"
-    cargo test --manifest-path capture/Cargo.toml --quiet
+    tools/cargo.sh cargo test --manifest-path capture/Cargo.toml --quiet
 fi
 
 say "Python and end to end"
