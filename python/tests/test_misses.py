@@ -1,12 +1,14 @@
 """Counting misses without time: by hand, and against Cachegrind."""
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
 from conftest import Halfwink, need
 
 import peers
-from halfwink import _core
+from halfwink import _core, jobs
 from halfwink.capture import capture
 from halfwink.library import root
 
@@ -66,6 +68,19 @@ def test_the_command_shows_what_there_is(halfwink: Halfwink) -> None:
     small = halfwink("trace", "caches", trace, "--d1", "4KB:1", "--user", "--json").json()
     assert {row["mode"] for row in small} == {"user"}
     assert small[1]["l1_misses"] > rows[2]["l1_misses"]
+
+
+def test_a_device_is_written_to_and_not_replaced(halfwink: Halfwink, tmp_path: Path) -> None:
+    device = tmp_path / "device"
+    if os.geteuid() != 0:
+        pytest.skip("making a device needs root")
+    os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    trace = str(root() / "workloads" / "gzip.hwt")
+    words = ("-o", str(device), "--limit", "100")
+    assert halfwink("trace", "export", trace, *words).status == 0
+    assert device.is_char_device()
+    jobs.write_whole(device, "text")
+    assert device.is_char_device()
 
 
 @pytest.mark.parametrize("shape", ["32KB", "48KB:8", "0KB:1", "32KB:x"])

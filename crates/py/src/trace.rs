@@ -40,6 +40,13 @@ fn write_whole<T>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<T, trace::TraceError>,
 ) -> PyResult<T> {
+    // A device or a pipe is written to, not replaced.
+    if std::fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+        let file = File::options().write(true).open(path).map_err(|e| io(path, &e))?;
+        let mut out = BufWriter::new(file);
+        let t = write(&mut out).map_err(|e| HalfwinkError::new_err(e.to_string()))?;
+        return out.flush().map(|()| t).map_err(|e| io(path, &e));
+    }
     let mut partial = path.as_os_str().to_owned();
     partial.push(".part");
     let partial = PathBuf::from(partial);
