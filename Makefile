@@ -34,7 +34,7 @@ $(VENV)/.tools: requirements.lock tools/require.sh
 # Always in release mode: a run plays hundreds of millions of instructions.
 $(NATIVE): $(VENV)/.tools $(RUST) pyproject.toml
 	@echo "building the native module (a few minutes the first time)"
-	@tools/cargo.sh $(BIN)/maturin develop --release --locked --quiet >$(VENV)/build.log 2>&1 || \
+	@$(BIN)/maturin develop --release --locked --quiet >$(VENV)/build.log 2>&1 || \
 	  { cat $(VENV)/build.log >&2; exit 1; }
 	@touch $@
 
@@ -52,7 +52,7 @@ bench: $(NATIVE)
 
 check: $(VENV)/.tools
 	cargo fmt --all --check
-	tools/cargo.sh cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	cargo xtask all
 	$(BIN)/ruff format --check --quiet python benches
 	$(BIN)/ruff check --quiet python benches

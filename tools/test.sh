@@ -12,11 +12,11 @@ say "formatting, lints, types, floors, purity"
 make --no-print-directory check
 
 say "Rust"
-tools/cargo.sh cargo test --workspace --locked --quiet
+cargo test --workspace --locked --quiet
 
 if [ -d capture ]; then
     say "capture: recorder and load generator"
-    tools/cargo.sh cargo test --manifest-path capture/Cargo.toml --quiet
+    cargo test --manifest-path capture/Cargo.toml --quiet
 fi
 
 say "Python and end to end"
