@@ -45,9 +45,7 @@ pub(crate) struct Report {
     /// What it has still to be told: when the core was gated (true) and awake (false).
     pub(crate) unsent: Vec<(Time, bool)>,
     /// When the answers to what it was told come.
-    pub(crate) awaited: VecDeque<Time>,
-    /// The answer that is for the present gating.
-    expected: Time,
+    awaited: VecDeque<Time>,
     /// From here to there and back.
     round_trip: Time,
 }
@@ -269,8 +267,7 @@ impl Gate {
         self.enter(CoreState::Gated, now);
         if let Some(report) = self.report.as_mut().filter(|_| !self.halted) {
             report.unsent.push((now, true));
-            report.expected = now + report.round_trip;
-            report.awaited.push_back(report.expected);
+            report.awaited.push_back(now + report.round_trip);
         }
     }
 
@@ -284,11 +281,12 @@ impl Gate {
         }
     }
 
-    /// The controller's answer; it counts if the core still sleeps when it comes.
+    /// The controller's answer; it counts if it is for the present gating, which is the last that
+    /// the controller was told of, and if the core still sleeps when it comes.
     pub(crate) fn hear_grant(&mut self, at: Time, wake_up: Time) {
         if let Some(report) = &mut self.report {
             report.awaited.pop_front();
-            if report.expected == at {
+            if report.awaited.is_empty() {
                 self.tell_at(at, Event::Granted { wake_up });
             }
         }

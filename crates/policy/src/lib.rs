@@ -43,10 +43,13 @@ pub trait Policy {
     fn on_event(&mut self, now: Time, event: &Self::Event);
 
     /// The time that [`Policy::next_timer`] named has come.
-    fn on_timer(&mut self, now: Time);
+    fn on_timer(&mut self, _now: Time) {}
 
-    /// When to call [`Policy::on_timer`]; `None` for not at all. Asked again after every call.
-    fn next_timer(&self) -> Option<Time>;
+    /// When to call [`Policy::on_timer`]; `None` for not at all, as of a policy without timers.
+    /// Asked again after every call.
+    fn next_timer(&self) -> Option<Time> {
+        None
+    }
 
     /// The next action that the policy asks for.
     fn poll_action(&mut self) -> Option<Self::Action>;

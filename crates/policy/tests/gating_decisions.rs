@@ -328,7 +328,7 @@ fn tap_may_wake_for_the_last_response() {
 
 #[test]
 fn slots_move_a_wake_up_to_the_last_that_is_early_enough() {
-    let slots = Slots::of(1, 0, 5, Time(900));
+    let slots = Slots::nth(1, 5, Time(900));
     let costs = Costs { slots, ..EV6 };
     let mut events = full_miss(A, 0.0, 81.0);
     events.push((ns(5.0), Event::StallBegin));

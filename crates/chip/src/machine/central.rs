@@ -3,7 +3,7 @@
 use halfwink_policy::wake_up::{Central, Mode, Neighbourhood};
 use halfwink_units::Time;
 
-use super::{grid_columns, Machine, SafeWakeUp, WakeUpKind};
+use super::{Machine, SafeWakeUp, WakeUpKind};
 
 /// Disturbances and shares are in millionths.
 const PPM: f64 = 1e6;
@@ -41,19 +41,12 @@ impl Machine {
     /// Eq 2.1's weights for the first `cores` cores, row after row of running cores.
     fn neighbourhood(&self, cores: usize) -> Neighbourhood {
         let equation = self.safe_wake_up();
-        let columns = grid_columns(self.cores);
-        let rows = self.cores.div_ceil(columns);
-        let place = |core: usize| (core % columns, core / columns);
-        let is_edge = |core: usize| {
-            let (x, y) = place(core);
-            x == 0 || y == 0 || x + 1 == columns || y + 1 == rows
-        };
+        let grid = self.grid();
         let mut weights = Vec::with_capacity(cores * cores);
         for a in 0..cores {
             for c in 0..cores {
-                let ((ax, ay), (cx, cy)) = (place(a), place(c));
-                let edge = if is_edge(c) { equation.delta } else { 0.0 };
-                let weight = match (ax.abs_diff(cx), ay.abs_diff(cy)) {
+                let edge = if grid.is_edge(c) { equation.delta } else { 0.0 };
+                let weight = match grid.apart(a, c) {
                     (0, 0) => 0.0,
                     (0, 1) | (1, 0) => 1.0 + edge,
                     (1, 1) => equation.beta,
@@ -62,7 +55,7 @@ impl Machine {
                 weights.push((weight * PPM).ceil() as u64);
             }
         }
-        let own = |core| if is_edge(core) { (equation.delta * PPM).ceil() as u64 } else { 0 };
+        let own = |core| if grid.is_edge(core) { (equation.delta * PPM).ceil() as u64 } else { 0 };
         Neighbourhood { cores, weights, places: (0..cores).map(own).collect() }
     }
 
@@ -102,6 +95,20 @@ mod tests {
         let slowest = machine.slowest_mode().as_ns();
         assert!((18.4..19.5).contains(&slowest), "{slowest}");
         assert!(machine.central_wake_up(16).is_some());
+    }
+
+    #[test]
+    fn five_slots_tell_a_core_from_its_neighbours() {
+        let mut machine = ev6().with_cores(64);
+        machine.wake_up.controller = WakeUpKind::Distributed;
+        for core in [9, 42, 30] {
+            let mut offsets: Vec<Time> = [core, core - 8, core - 1, core + 1, core + 8]
+                .map(|n| machine.slots_of(n).offset)
+                .to_vec();
+            offsets.sort_unstable();
+            offsets.dedup();
+            assert_eq!(offsets.len(), 5);
+        }
     }
 
     #[test]

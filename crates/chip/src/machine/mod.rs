@@ -11,6 +11,7 @@ mod tests;
 
 use halfwink_engine::{Input, InputError};
 use halfwink_policy::gating::{Costs, FupgParameters, MapgParameters, Slots};
+use halfwink_power::pdn::Grid;
 use halfwink_power::{CachePower, CorePower, DramPower, Gating};
 use halfwink_units::{Clock, Cycle, Power, Time, LINE_BYTES};
 use serde::Deserialize;
@@ -364,12 +365,6 @@ pub struct SafeWakeUp {
     pub delta: f64,
 }
 
-/// Columns of the most nearly square grid of `cores`.
-fn grid_columns(cores: usize) -> usize {
-    let rows = (1..=cores).take_while(|rows| rows * rows <= cores);
-    rows.filter(|rows| cores.is_multiple_of(*rows)).max().map_or(1, |rows| cores / rows)
-}
-
 /// Power of all parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerSpec {
@@ -430,15 +425,22 @@ impl Machine {
         self
     }
 
+    /// Where its cores lie: the most nearly square grid of so many.
+    #[must_use]
+    pub fn grid(&self) -> Grid {
+        let rows = (1..=self.cores).take_while(|rows| rows * rows <= self.cores);
+        let rows = rows.filter(|rows| self.cores.is_multiple_of(*rows)).max().unwrap_or(1);
+        Grid { rows, columns: self.cores / rows }
+    }
+
     /// Slots in which a core may begin to wake.
     #[must_use]
     pub fn slots_of(&self, core: usize) -> Slots {
         match self.wake_up.controller {
             WakeUpKind::Fixed | WakeUpKind::Central => Slots::ANY,
             WakeUpKind::Distributed => {
-                let columns = grid_columns(self.cores);
-                let (column, row) = (core % columns, core / columns);
-                Slots::of(column, row, self.wake_up.slots, self.wake_up.stagger)
+                let slots = self.wake_up.slots;
+                Slots::nth(self.grid().slot(core, slots), slots, self.wake_up.stagger)
             }
         }
     }

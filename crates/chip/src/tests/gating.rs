@@ -345,12 +345,6 @@ impl halfwink_policy::Policy for Broken {
         }
     }
 
-    fn on_timer(&mut self, _: Time) {}
-
-    fn next_timer(&self) -> Option<Time> {
-        None
-    }
-
     fn poll_action(&mut self) -> Option<Self::Action> {
         self.pending.take()
     }

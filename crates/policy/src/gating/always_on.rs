@@ -17,12 +17,6 @@ impl Policy for AlwaysOn {
 
     fn on_event(&mut self, _now: Time, _event: &Event) {}
 
-    fn on_timer(&mut self, _now: Time) {}
-
-    fn next_timer(&self) -> Option<Time> {
-        None
-    }
-
     fn poll_action(&mut self) -> Option<Action> {
         None
     }

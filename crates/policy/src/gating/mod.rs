@@ -147,13 +147,9 @@ impl Slots {
     /// Any time will do.
     pub const ANY: Slots = Slots { period: Time::ZERO, offset: Time::ZERO };
 
-    /// The slot of a core at (`column`, `row`) among `slots` that follow one another by `stagger`:
-    /// neighbours differ as far as so few slots allow. With five, a core and its four orthogonal
-    /// neighbours all differ.
+    /// The one of this index among `slots` that follow one another by `stagger`.
     #[must_use]
-    pub fn of(column: usize, row: usize, slots: usize, stagger: Time) -> Slots {
-        let stride = if slots > 3 { 2 } else { 1 };
-        let index = (column + stride * row) % slots.max(1);
+    pub fn nth(index: usize, slots: usize, stagger: Time) -> Slots {
         Slots { period: stagger * slots as u64, offset: stagger * index as u64 }
     }
 
@@ -163,11 +159,10 @@ impl Slots {
         if self.period == Time::ZERO {
             return at;
         }
-        let since = at.saturating_sub(self.offset);
         if at < self.offset {
             return Time::ZERO;
         }
-        at - Time(since.0 % self.period.0)
+        at - Time((at - self.offset).0 % self.period.0)
     }
 
     /// The first slot at or after `at`.
@@ -232,7 +227,7 @@ mod tests {
         assert!(ev6.pays(now, now + Time(30_401)));
         assert!(ev6.pays(now, now + Time::ns(50)));
         // Four slots of 1 ns, its own at 2, 6, 10 ...: up to 4 ns of the wait are lost.
-        let slotted = Costs { slots: Slots::of(2, 0, 4, Time::ns(1)), ..ev6 };
+        let slotted = Costs { slots: Slots::nth(2, 4, Time::ns(1)), ..ev6 };
         assert_eq!(slotted.wake_start(Time(30_230)), Time::ns(14));
         assert!(!slotted.pays(now, Time(37_400)));
         assert!(slotted.pays(now, Time(39_230)));
@@ -240,34 +235,13 @@ mod tests {
 
     #[test]
     fn a_slot_is_never_late() {
-        let slots = Slots::of(1, 1, 5, Time(900));
+        let slots = Slots::nth(3, 5, Time(900));
         assert_eq!(slots, Slots { period: Time(4_500), offset: Time(2_700) });
         for at in (3_000..20_000).map(Time) {
             let (last, next) = (slots.last(at), slots.next(at));
             assert!(last <= at && at - last < slots.period);
             assert!(next >= at && next - at < slots.period);
             assert_eq!((last == at, slots.next(last), slots.last(next)), (next == at, last, next));
-        }
-    }
-
-    #[test]
-    fn five_slots_tell_a_core_from_its_neighbours() {
-        for (column, row) in [(1, 1), (2, 5), (7, 3)] {
-            let around = [(0, 0), (1, 0), (0, 1), (2, 1), (1, 2)];
-            let mut offsets: alloc::vec::Vec<Time> = around
-                .iter()
-                .map(|&(dx, dy)| match (dx, dy) {
-                    (0, 0) => Slots::of(column, row, 5, Time::ns(1)),
-                    (1, 0) => Slots::of(column, row - 1, 5, Time::ns(1)),
-                    (0, 1) => Slots::of(column - 1, row, 5, Time::ns(1)),
-                    (2, 1) => Slots::of(column + 1, row, 5, Time::ns(1)),
-                    _ => Slots::of(column, row + 1, 5, Time::ns(1)),
-                })
-                .map(|slots| slots.offset)
-                .collect();
-            offsets.sort_unstable();
-            offsets.dedup();
-            assert_eq!(offsets.len(), 5);
         }
     }
 }

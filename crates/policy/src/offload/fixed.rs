@@ -38,12 +38,6 @@ impl Policy for Fixed {
         }
     }
 
-    fn on_timer(&mut self, _now: Time) {}
-
-    fn next_timer(&self) -> Option<Time> {
-        None
-    }
-
     fn poll_action(&mut self) -> Option<Action> {
         self.pending.take()
     }

@@ -168,12 +168,6 @@ impl Policy for Central {
         }
     }
 
-    fn on_timer(&mut self, _now: Time) {}
-
-    fn next_timer(&self) -> Option<Time> {
-        None
-    }
-
     fn poll_action(&mut self) -> Option<Action> {
         self.pending.take()
     }
