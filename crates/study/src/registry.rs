@@ -41,90 +41,74 @@ pub enum Plan {
     BoundedSlowdown,
 }
 
-const AS_IT_IS: fn(Machine) -> Machine = |machine| machine;
+/// What most techniques are: gating of the machine as it is, run once.
+const GATING: Technique = Technique {
+    name: "",
+    family: "gating",
+    title: "",
+    source: "-",
+    retention: true,
+    adapt: |machine| machine,
+    plan: Plan::Once,
+    build: |_, _| Box::new(AlwaysOn),
+};
 
 /// Trials of 20 us each, every millisecond.
 const SWITCHING: SwitchingParameters = SwitchingParameters { window: Time::ns(20_000), round: 50 };
 
 /// Every technique, baseline first.
 pub static TECHNIQUES: &[Technique] = &[
-    Technique {
-        name: "always-on",
-        family: "gating",
-        title: "never gated: the baseline",
-        source: "-",
-        retention: false,
-        adapt: AS_IT_IS,
-        plan: Plan::Once,
-        build: |_, _| Box::new(AlwaysOn),
-    },
+    Technique { name: "always-on", title: "never gated: the baseline", retention: false, ..GATING },
     Technique {
         name: "idle-gate",
-        family: "gating",
         title: "gates while the OS has halted the core, as a deep C-state does",
-        source: "-",
-        retention: true,
-        adapt: AS_IT_IS,
-        plan: Plan::Once,
         build: |_, _| Box::new(IdleGate::new()),
+        ..GATING
     },
     Technique {
         name: "mapg-counter",
-        family: "gating",
         title: "gates long memory stalls, guesses their end from past ones",
         source: "Strong 2013, Sec 2.3.3",
-        retention: true,
-        adapt: AS_IT_IS,
-        plan: Plan::Once,
         build: |m, core| Box::new(MapgCounter::new(m.gating_costs(core), m.mapg)),
+        ..GATING
     },
     Technique {
         name: "tap",
-        family: "gating",
         title: "gates for as long as tokens from caches and memory promise",
         source: "Strong 2013, Sec 2.3.4",
-        retention: true,
-        adapt: AS_IT_IS,
-        plan: Plan::Once,
         build: |m, core| Box::new(Tap::new(m.gating_costs(core), m.token_entries())),
+        ..GATING
     },
     Technique {
         name: "tap-last",
-        family: "gating",
         title: "as tap, but awake for the last outstanding response",
         source: "Strong 2013, ch. 5",
-        retention: true,
-        adapt: AS_IT_IS,
-        plan: Plan::Once,
         build: |m, core| {
             let tap = Tap::new(m.gating_costs(core), m.token_entries());
             Box::new(tap.waking_for(WakeFor::LastResponse))
         },
+        ..GATING
     },
     Technique {
         name: "tap-or-mapg",
-        family: "gating",
         title: "tap or mapg-counter, whichever gains more on this workload",
         source: "Strong 2013, ch. 5",
-        retention: true,
-        adapt: AS_IT_IS,
-        plan: Plan::Once,
         build: |m, core| {
             let costs = m.gating_costs(core);
             let tap = Tap::new(costs, m.token_entries());
             let mapg = MapgCounter::new(costs, m.mapg);
             Box::new(Switching::new(costs, SWITCHING, tap, mapg))
         },
+        ..GATING
     },
     Technique {
         name: "fupg",
-        family: "gating",
         title: "gates the execution units after an idle time, harm bounded",
         source: "Strong 2013, Sec 2.4",
         retention: false,
         adapt: Machine::with_gated_units,
-        plan: Plan::Once,
         build: |m, core| Box::new(Fupg::new(m.gating_costs(core), m.fupg.parameters)),
+        ..GATING
     },
     Technique {
         name: "dvfs-oracle",
@@ -132,9 +116,8 @@ pub static TECHNIQUES: &[Technique] = &[
         title: "the frequency and voltage with the least product of energy and delay",
         source: "Strong 2013, Sec 2.4",
         retention: false,
-        adapt: AS_IT_IS,
         plan: Plan::LeastEnergyDelay,
-        build: |_, _| Box::new(AlwaysOn),
+        ..GATING
     },
     Technique {
         name: "dvfs-mean",
@@ -142,19 +125,15 @@ pub static TECHNIQUES: &[Technique] = &[
         title: "the least frequency that is predicted to cost at most 5 %",
         source: "Strong 2013, Sec 2.4; Dhiman and Rosing 2007",
         retention: false,
-        adapt: AS_IT_IS,
         plan: Plan::BoundedSlowdown,
-        build: |_, _| Box::new(AlwaysOn),
+        ..GATING
     },
     Technique {
         name: "oracle",
-        family: "gating",
         title: "knows every stall's end: the most that gating can save",
         source: "Strong 2013, Sec 2.4",
-        retention: true,
-        adapt: AS_IT_IS,
-        plan: Plan::Once,
         build: |m, core| Box::new(Oracle::new(m.gating_costs(core))),
+        ..GATING
     },
 ];
 
