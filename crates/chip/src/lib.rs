@@ -24,6 +24,7 @@ mod core;
 mod dram;
 mod feed;
 mod gate;
+mod lines;
 mod machine;
 mod miss;
 mod misses;

@@ -8,9 +8,9 @@
 //! written to the level below, and caches start as the trace's beginning left them.
 
 use halfwink_trace::{Item, Program, RepeatFold, Source, Template, TraceError};
-use halfwink_units::LINE_SHIFT;
 
 use crate::cache::Cache;
+use crate::lines::{touches, Span, Touch};
 use crate::machine::Geometry;
 
 /// What to count.
@@ -59,24 +59,10 @@ struct Counter {
     fetched: u64,
 }
 
-/// The lines of `size` bytes from `first`.
-#[derive(Clone, Copy)]
-struct Span {
-    first: u64,
-    last: u64,
-}
-
-impl Span {
-    fn new(address: u64, size: u8) -> Span {
-        let last = address.wrapping_add(u64::from(size.max(1)) - 1);
-        Span { first: address >> LINE_SHIFT, last: last >> LINE_SHIFT }
-    }
-}
-
 /// True if any line of the span was not there; all are there afterwards.
 fn misses(cache: &mut Cache, span: Span) -> bool {
     let mut missed = false;
-    for line in [span.first, span.last].into_iter().take(1 + usize::from(span.first != span.last)) {
+    for line in span.lines() {
         if cache.touch(line, 0).is_none() {
             cache.insert(line, 0);
             missed = true;
@@ -123,7 +109,6 @@ pub fn count_misses(source: &mut dyn Source, setup: MissSetup) -> Result<MissCou
 }
 
 impl Counter {
-    /// Fetches and accesses in the order of the program: an instruction before what it accesses.
     fn play(
         &mut self,
         program: &Program,
@@ -134,12 +119,13 @@ impl Counter {
     ) {
         let block = program.block(template.block);
         let mode = usize::from(block.kernel);
-        let instrs = &program.instrs_of(block)[..usize::from(template.executed)];
-        let sites = program.sites_of(template);
-        let addresses = source.addresses();
-        let mut next = 0;
-        for (index, instr) in instrs.iter().enumerate() {
-            if !(repeat && index == 0) {
+        let mut read: Option<(u64, u8)> = None;
+        touches(program, template, source.addresses(), |touch| match touch {
+            Touch::Fetch(index, instr) => {
+                read = None;
+                if repeat && index == 0 {
+                    return;
+                }
                 let pc = if setup.virtual_addresses {
                     block.pc_of(instr)
                 } else {
@@ -154,13 +140,12 @@ impl Counter {
                     self.fetched = span.last;
                 }
             }
-            let mut read: Option<(u64, u8)> = None;
-            while let Some(site) = sites.get(next).filter(|s| usize::from(s.instr) == index) {
-                let address = addresses[next];
-                next += 1;
+            // What faulted is tried again, and counts then.
+            Touch::Data(site, _) if site.instr >= template.executed => {}
+            Touch::Data(site, address) => {
                 let at = if setup.virtual_addresses { address.virt.0 } else { address.phys.0 };
                 if site.write && read == Some((at, site.size)) {
-                    continue;
+                    return;
                 }
                 let count = if site.write {
                     &mut self.counts.stores[mode]
@@ -170,7 +155,7 @@ impl Counter {
                 };
                 access(&mut self.d1, &mut self.ll, Span::new(at, site.size), count);
             }
-        }
+        });
     }
 }
 

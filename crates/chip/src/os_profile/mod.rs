@@ -21,12 +21,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use halfwink_trace::{Event, Item, Program, RepeatFold, Source, Template, TraceError, WarmSet};
-use halfwink_units::LINE_SHIFT;
 
 pub use footprint::Footprint;
 pub use levels::LevelCounts;
 pub use runs::{Entry, EntryProfile, Lengths};
 
+use crate::lines::{touches, Span, Touch};
 use crate::machine::{Geometry, Machine};
 use footprint::Touched;
 use levels::Hierarchy;
@@ -216,46 +216,29 @@ impl Profiler {
         self.touched.touch(line, mode);
     }
 
-    /// Fetches and accesses in the order of the program: an instruction before what it accesses.
     fn touch(&mut self, program: &Program, template: &Template, source: &dyn Source, repeat: bool) {
         let block = program.block(template.block);
         let mode = usize::from(block.kernel);
-        let instrs = &program.instrs_of(block)[..usize::from(template.executed)];
-        let sites = program.sites_of(template);
-        let mut accesses = sites.iter().zip(source.addresses()).peekable();
-        for (index, instr) in instrs.iter().enumerate() {
-            if !(repeat && index == 0) {
-                self.fetch(Program::instr_phys(block, instr).0, instr.len, mode);
+        touches(program, template, source.addresses(), |touch| match touch {
+            Touch::Fetch(0, _) if repeat => {}
+            Touch::Fetch(_, instr) => {
+                self.fetch(Span::new(Program::instr_phys(block, instr).0, instr.len), mode);
             }
-            while let Some((site, address)) =
-                accesses.next_if(|(site, _)| usize::from(site.instr) <= index)
-            {
-                self.data(address.phys.0, site.size, mode);
+            Touch::Data(site, address) => {
+                let span = Span::new(address.phys.0, site.size);
+                span.lines().for_each(|line| self.line(false, line, mode));
             }
-        }
-        // Those of an instruction that faulted.
-        for (site, address) in accesses {
-            self.data(address.phys.0, site.size, mode);
-        }
+        });
     }
 
-    fn fetch(&mut self, address: u64, size: u8, mode: usize) {
-        let [first, last] = ends(address, size);
-        if self.fetched != (first, mode) {
-            self.line(true, first, mode);
+    fn fetch(&mut self, span: Span, mode: usize) {
+        if self.fetched != (span.first, mode) {
+            self.line(true, span.first, mode);
         }
-        if last != first {
-            self.line(true, last, mode);
+        if span.last != span.first {
+            self.line(true, span.last, mode);
         }
-        self.fetched = (last, mode);
-    }
-
-    fn data(&mut self, address: u64, size: u8, mode: usize) {
-        let [first, last] = ends(address, size);
-        self.line(false, first, mode);
-        if last != first {
-            self.line(false, last, mode);
-        }
+        self.fetched = (span.last, mode);
     }
 
     fn finish(mut self) -> OsProfile {
@@ -275,10 +258,4 @@ impl Profiler {
             footprint: self.touched.footprint(),
         }
     }
-}
-
-/// Numbers of the first and the last line of `size` bytes.
-fn ends(address: u64, size: u8) -> [u64; 2] {
-    let last = address.wrapping_add(u64::from(size.max(1)) - 1);
-    [address >> LINE_SHIFT, last >> LINE_SHIFT]
 }

@@ -1,0 +1,59 @@
+//! Which lines an execution of a block touches, in the order of the program.
+
+use halfwink_trace::{Address, Instr, Program, Site, Template};
+use halfwink_units::LINE_SHIFT;
+
+/// The lines of some bytes: one, or two that follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+impl Span {
+    /// Of `size` bytes (at most a line's) from `address`.
+    #[inline]
+    pub(crate) fn new(address: u64, size: u8) -> Span {
+        let last = address.wrapping_add(u64::from(size.max(1)) - 1);
+        Span { first: address >> LINE_SHIFT, last: last >> LINE_SHIFT }
+    }
+
+    /// Each line once.
+    #[inline]
+    pub(crate) fn lines(self) -> impl Iterator<Item = u64> {
+        let second = (self.last != self.first).then_some(self.last);
+        std::iter::once(self.first).chain(second)
+    }
+}
+
+/// Something that an execution touches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Touch<'a> {
+    /// The instruction of this index in its block.
+    Fetch(usize, &'a Instr),
+    /// Data of the last fetched instruction, or of the one behind it, which faulted.
+    Data(&'a Site, Address),
+}
+
+/// Shows what an execution touches: each retired instruction before its data.
+#[inline]
+pub(crate) fn touches(
+    program: &Program,
+    template: &Template,
+    addresses: &[Address],
+    mut see: impl FnMut(Touch<'_>),
+) {
+    let instrs = program.instrs_of(program.block(template.block));
+    let mut data = program.sites_of(template).iter().zip(addresses).peekable();
+    for (index, instr) in instrs[..usize::from(template.executed)].iter().enumerate() {
+        see(Touch::Fetch(index, instr));
+        while let Some((site, &address)) =
+            data.next_if(|(site, _)| usize::from(site.instr) <= index)
+        {
+            see(Touch::Data(site, address));
+        }
+    }
+    for (site, &address) in data {
+        see(Touch::Data(site, address));
+    }
+}
