@@ -2,15 +2,22 @@
 
 use std::sync::Arc;
 
-use halfwink_trace::{Address, Event, Item, Source, TraceError};
-use halfwink_units::LINE_SHIFT;
+use halfwink_policy::offload::Sample;
+use halfwink_trace::{Address, Event, Item, Program, Script, Source, TraceError};
+use halfwink_units::{Time, LINE_SHIFT};
 
 use crate::account::UnitCounts;
+use crate::os_cores::{Crossed, OsThread};
 use crate::uop::{Code, Playable, Uop};
 
 /// Physical lines of different cores' programs must not coincide: each core's program lives in its
 /// own memory, told apart by these bits of the line number.
 const COPY_SHIFT: u32 = 42;
+
+/// The core that the program in whose memory a line lies began on.
+pub(crate) fn memory_of(line: u64) -> usize {
+    (line >> COPY_SHIFT) as usize
+}
 
 /// What comes next.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +26,8 @@ pub(crate) enum Head {
     Uop,
     /// Something between instructions.
     Event(Event),
+    /// A change to kernel mode, or back out of it, that [`Feed::os`] was not told of.
+    Crossing,
     /// Nothing.
     End,
 }
@@ -49,6 +58,8 @@ pub(crate) struct Feed {
     pub(crate) error: Option<TraceError>,
     /// Instructions left to play, if the run is limited.
     left: u64,
+    /// Decides where its kernel entries run, if that is not simply where they are.
+    pub(crate) os: Option<Box<OsThread>>,
 }
 
 impl Feed {
@@ -68,9 +79,23 @@ impl Feed {
             units: UnitCounts::default(),
             error: None,
             left: limit,
+            os: None,
         };
         feed.look_ahead();
         feed
+    }
+
+    /// Of a core without a thread.
+    pub(crate) fn empty() -> Feed {
+        let program = Arc::<Program>::default();
+        let code = Arc::new(Code::compile(&program));
+        Feed::new(Box::new(Script::new(program)), code, 0, 0)
+    }
+
+    /// Takes the counts that another feed has gathered: they are its core's, not its thread's.
+    pub(crate) fn take_counts(&mut self, other: &mut Feed) {
+        self.work = std::mem::take(&mut other.work);
+        self.units = std::mem::take(&mut other.units);
     }
 
     /// Physical line numbers of this core's memory start here.
@@ -109,6 +134,9 @@ impl Feed {
                 Item::Run(_) if self.left == 0 => return Head::End,
                 Item::Run(template) => {
                     let run = self.code.playable[template.0 as usize];
+                    if self.os.as_ref().is_some_and(|os| os.is_crossing(run.kernel)) {
+                        return Head::Crossing;
+                    }
                     self.addresses.clear();
                     self.addresses.extend_from_slice(self.source.addresses());
                     self.look_ahead();
@@ -134,12 +162,33 @@ impl Feed {
         self.work.instructions[mode] += instrs;
         self.work.uops[mode] += u64::from(run.uops);
         self.units.add(&run.in_unit, mode);
+        if let Some(os) = &mut self.os {
+            os.kernel_instructions += instrs * u64::from(run.kernel);
+        }
         self.left = self.left.saturating_sub(instrs);
     }
 
     /// Goes past the event that [`Feed::head`] showed.
     pub(crate) fn pass_event(&mut self) {
+        if let (Some(os), Item::Event(event)) = (&mut self.os, self.next) {
+            os.see(event);
+        }
         self.look_ahead();
+    }
+
+    /// Tells [`Feed::os`] of the crossing in front.
+    pub(crate) fn cross(&mut self, at: Time, core: usize, sample: Sample) -> Crossed {
+        let Item::Run(template) = self.next else { return Crossed::Stays(0) };
+        let kernel = self.code.playable[template.0 as usize].kernel;
+        match &mut self.os {
+            Some(os) => os.cross(kernel, at, core, sample),
+            None => Crossed::Stays(0),
+        }
+    }
+
+    /// True unless the thread is a guest on this core.
+    pub(crate) fn is_home(&self, core: usize) -> bool {
+        self.os.as_ref().is_none_or(|os| os.home == core)
     }
 
     /// The micro-operation in front.

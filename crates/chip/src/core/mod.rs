@@ -5,21 +5,21 @@ mod out_of_order;
 mod pipeline;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 
 use halfwink_engine::{Class, EventQueue, Histogram};
 use halfwink_policy::gating::{Bound, Event, GatingPolicy, Token};
 use halfwink_power::CoreState;
-use halfwink_trace::{LoadKind, Source, TraceError};
+use halfwink_trace::{LoadKind, TraceError};
 use halfwink_units::{Clock, Cycle, LineAddr, Time};
 
 use crate::account::{Reason, REASONS};
+use crate::feed::{memory_of, Feed};
 use crate::gate::{Gate, PolicyError, Report, Residency, Stepped};
+use crate::os_cores::Calls;
 use crate::machine::{CoreKind, Machine, TokenSpec, WakeUpKind};
-use crate::private::Notice;
+use crate::private::{Notice, Warm};
 use crate::timeline::Timeline;
-use crate::uncore::{Answer, Level, Uncore};
-use crate::uop::Code;
+use crate::uncore::{Answer, Held, Level, Uncore};
 use in_order::InOrder;
 use out_of_order::OutOfOrder;
 use pipeline::{Common, Pause, Stall};
@@ -44,12 +44,24 @@ impl Pipeline {
         each_kind!(self, p => p.run(until))
     }
 
+    fn begin(&mut self, cycle: Cycle) {
+        each_kind!(self, p => p.begin(cycle));
+    }
+
+    /// Lets kernel cycles pass in which the core is busy with something that is not in the feed.
+    fn spend(&mut self, cycles: Cycle, reason: Reason) {
+        each_kind!(self, p => {
+            p.common.active.add(true, reason, cycles);
+            p.cycle += cycles;
+        });
+    }
+
     fn resume(&mut self, cycle: Cycle) {
         each_kind!(self, p => p.resume(cycle));
     }
 
-    fn answer(&mut self, line: u64, level: Level, at: Cycle) -> bool {
-        each_kind!(self, p => p.answer(line, level, at))
+    fn answer(&mut self, answer: &Answer, at: Cycle) -> bool {
+        each_kind!(self, p => p.answer(answer, at))
     }
 
     fn cycle(&self) -> Cycle {
@@ -75,12 +87,41 @@ enum Phase {
         /// Set once the pipeline could move: when, and who answered.
         movable: Option<(Time, Level)>,
     },
-    /// Halted by the operating system until an interrupt.
+    /// Halted by the operating system until an interrupt, or without a thread until one arrives.
     Halted {
         wake_at: Time,
         woken: bool,
     },
+    /// No thread, and none on its way.
+    Vacant,
     Finished,
+}
+
+/// Why a core that shares its work with others lost its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Departure {
+    /// The thread goes to another core.
+    Crosses,
+    /// It is halted until this time.
+    Sleeps(Time),
+    /// It has nothing left to do.
+    Ends,
+}
+
+/// What a thread takes along when it changes cores, beside its instructions.
+#[derive(Debug)]
+pub(crate) struct Baggage {
+    load: LoadKind,
+    origin: Origin,
+    pub(crate) requests: Requests,
+}
+
+/// A thread between two cores.
+pub(crate) struct Thread {
+    pub(crate) feed: Feed,
+    pub(crate) baggage: Baggage,
+    /// When and why it left the last one.
+    pub(crate) left: (Time, Departure),
 }
 
 /// The run cannot go on.
@@ -149,9 +190,19 @@ pub(crate) struct Core {
     shortest_message: Time,
     phase: Phase,
     local: Time,
-    load: LoadKind,
-    origin: Origin,
-    pub(crate) requests: Requests,
+    pub(crate) baggage: Baggage,
+    /// Other cores may take its thread, and give it theirs.
+    shares: bool,
+    /// When and why it lost its thread.
+    pub(crate) departure: Option<(Time, Departure)>,
+    /// Time without work is due to a thread that is on another core.
+    away: bool,
+    /// Cycles that it costs to give a thread away, or to take one over.
+    switch: Cycle,
+    /// When and why the thread that it runs left its last core.
+    left: (Time, Departure),
+    /// Kernel invocations of the thread that began here.
+    pub(crate) calls: Calls,
     pub(crate) stalls: Histogram,
     pub(crate) memory_stalls: Histogram,
     /// Time in each power state, by mode and reason, of stalls; idle time is user-less.
@@ -170,19 +221,20 @@ pub(crate) struct Core {
 #[derive(Clone, Debug)]
 pub(crate) struct Waited {
     pub(crate) times: Box<[[[Time; REASONS]; 2]; CoreState::ALL.len()]>,
-    pub(crate) idle: Residency,
-    /// Wake-ups by mode and reason, and out of idleness.
+    /// Without work: halted, or because the thread was away.
+    pub(crate) idle: [Residency; 2],
+    /// Wake-ups by mode and reason, and out of both kinds of idleness.
     pub(crate) wakes: [[u64; REASONS]; 2],
-    pub(crate) idle_wakes: u64,
+    pub(crate) idle_wakes: [u64; 2],
 }
 
 impl Default for Waited {
     fn default() -> Self {
         Waited {
             times: Box::new([[[Time::ZERO; REASONS]; 2]; CoreState::ALL.len()]),
-            idle: Residency::default(),
+            idle: Default::default(),
             wakes: [[0; REASONS]; 2],
-            idle_wakes: 0,
+            idle_wakes: [0; 2],
         }
     }
 }
@@ -194,26 +246,63 @@ impl Waited {
             self.times[state][usize::from(kernel)][reason as usize] += time;
         }
     }
+
+    fn post_idle(&mut self, (residency, wakes): (Residency, u64), away: bool) {
+        let kind = usize::from(away);
+        self.idle_wakes[kind] += wakes;
+        for (sum, time) in self.idle[kind].iter_mut().zip(residency) {
+            *sum += time;
+        }
+    }
 }
 
 /// What a core is built from, besides the machine.
 pub(crate) struct CoreInput {
-    pub(crate) source: Box<dyn Source>,
-    pub(crate) code: Arc<Code>,
+    /// `None`: a core that waits for threads of others.
+    pub(crate) thread: Option<Thread>,
+    /// Its threads may go to other cores.
+    pub(crate) shares: bool,
     pub(crate) policy: GatingPolicy,
-    pub(crate) load: LoadKind,
-    pub(crate) limit: u64,
     pub(crate) start: Time,
     pub(crate) timeline: Option<Timeline>,
 }
 
+impl Baggage {
+    fn new(load: LoadKind) -> Baggage {
+        Baggage { load, origin: Origin::default(), requests: Requests::default() }
+    }
+}
+
+impl Thread {
+    /// Starts on `feed`.
+    pub(crate) fn new(feed: Feed, load: LoadKind) -> Thread {
+        let left = (Time::ZERO, Departure::Ends);
+        Thread { feed, baggage: Baggage::new(load), left }
+    }
+
+    /// The core that it began on; `core` if nobody lets it move.
+    pub(crate) fn home(&self, core: usize) -> usize {
+        self.feed.os.as_ref().map_or(core, |os| os.home)
+    }
+
+    fn none() -> Thread {
+        Thread::new(Feed::empty(), LoadKind::Closed)
+    }
+}
+
 impl Core {
-    pub(crate) fn new(machine: &Machine, index: usize, input: CoreInput) -> Core {
+    pub(crate) fn new(
+        machine: &Machine,
+        index: usize,
+        input: CoreInput,
+    ) -> Result<Core, CoreError> {
         let mut gate = Gate::new(input.policy, machine.gating_costs(index), input.timeline);
-        let common =
-            Common::new(machine, index, input.source, input.code, gate.hears_tokens, input.limit);
+        let vacant = input.thread.is_none();
+        let thread = input.thread.unwrap_or_else(Thread::none);
+        let mut common = Common::new(machine, index, thread.feed, gate.hears_tokens);
+        common.private.shares = input.shares;
         let shortest_request = machine.clock.time_of(common.private.shortest_request());
-        let is_central = machine.wake_up.controller == WakeUpKind::Central;
+        let is_central = machine.wake_up.controller == WakeUpKind::Central && !input.shares;
         let delay = machine.wake_up.delay;
         gate.report = is_central.then(|| Report::new(delay + delay));
         let shortest_message =
@@ -225,8 +314,12 @@ impl Core {
         let first = machine.clock.cycle_at_or_after(input.start);
         let started = machine.clock.time_of(first);
         pipeline.resume(first);
-        gate.begin(started);
-        Core {
+        if vacant {
+            gate.wait_begins(started, true).map_err(|error| CoreError::Policy(index, error))?;
+        } else {
+            gate.begin(started);
+        }
+        Ok(Core {
             index,
             clock: machine.clock,
             tokens: machine.tokens,
@@ -238,11 +331,15 @@ impl Core {
             unserved: VecDeque::new(),
             shortest_answer: machine.l3.latency,
             shortest_message,
-            phase: Phase::Running,
+            phase: if vacant { Phase::Vacant } else { Phase::Running },
             local: started,
-            load: input.load,
-            origin: Origin::default(),
-            requests: Requests::default(),
+            baggage: thread.baggage,
+            shares: input.shares,
+            departure: None,
+            away: false,
+            switch: machine.os.switch / 2,
+            left: (Time::ZERO, Departure::Ends),
+            calls: Calls::default(),
             stalls: Histogram::default(),
             memory_stalls: Histogram::default(),
             waited: Waited::default(),
@@ -252,17 +349,16 @@ impl Core {
             finished: None,
             running_from: first,
             running_cycles: 0,
-        }
+        })
     }
 
     pub(crate) fn common(&self) -> &Common {
         self.pipeline.common()
     }
 
-    /// Fills the caches with a line, as it was before the run.
-    pub(crate) fn warm(&mut self, line: u64, code: bool, dirty: bool, kernel: bool) {
-        let base = self.pipeline.common().feed.line_base();
-        self.pipeline.common_mut().private.warm(line | base, code, dirty, kernel);
+    /// Fills the caches with a line as the shared levels see it, as it was before the run.
+    pub(crate) fn warm(&mut self, line: u64, how: Warm) {
+        self.pipeline.common_mut().private.warm(line, how);
     }
 
     /// A line of this core's memory, as the shared levels see it.
@@ -293,6 +389,18 @@ impl Core {
         self.local.saturating_add(self.shortest_message)
     }
 
+    /// How far it has come, and the first time at which it could ask the shared levels for
+    /// something; a core without a thread does nothing by itself.
+    pub(crate) fn progress(&self) -> Option<(Time, Time)> {
+        let idle = matches!(self.phase, Phase::Vacant | Phase::Finished);
+        (!idle).then(|| (self.local, self.local.saturating_add(self.shortest_message)))
+    }
+
+    /// From anything that the core does until another part of the chip can notice.
+    pub(crate) fn shortest_message(&self) -> Time {
+        self.shortest_message
+    }
+
     /// Nothing that the core has not heard can happen before this time.
     fn horizon(&self) -> Time {
         let served = self.unserved.front().map_or(Time::NEVER, |&at| at + self.shortest_answer);
@@ -319,9 +427,16 @@ impl Core {
             let limit = limit.min(self.horizon());
             let goes_on = match self.phase {
                 Phase::Running => self.run(limit, uncore)?,
-                Phase::Stalled { stall, movable } => self.stalled(limit, stall, movable)?,
+                Phase::Stalled { stall, movable } => {
+                    let goes_on = self.stalled(limit, stall, movable)?;
+                    if self.shares {
+                        // An answer may have made a request.
+                        self.collect(uncore);
+                    }
+                    goes_on
+                }
                 Phase::Halted { wake_at, woken } => self.halted(limit, wake_at, woken)?,
-                Phase::Finished => false,
+                Phase::Vacant | Phase::Finished => false,
             };
             if !goes_on {
                 return Ok(());
@@ -343,7 +458,7 @@ impl Core {
             Pause::Limit if self.pipeline.cycle() < until => return Ok(true),
             Pause::Limit if answer_at <= limit && answer_at != Time::NEVER => {
                 let (at, answer) = self.answers.pop().expect("there is an answer");
-                self.pipeline.answer(answer.line, answer.level, until);
+                self.pipeline.answer(&answer, until);
                 if self.gate.hears_tokens {
                     self.gate.tell_at(at, Event::Response { line: LineAddr(answer.line) });
                 }
@@ -358,7 +473,9 @@ impl Core {
                 let since = self.clock.time_of(stall.since);
                 self.gate.wait_begins(since, false).map_err(|e| self.policy_error(e))?;
             }
-            Pause::Halted { at, from_ns, to_ns } => self.halt(at, from_ns, to_ns)?,
+            Pause::Halted { at, from_ns, to_ns } => return self.halt(at, from_ns, to_ns),
+            Pause::Left => return self.leave(Departure::Crosses),
+            Pause::Finished(_) if self.shares => return self.leave(Departure::Ends),
             Pause::Finished(cycle) => {
                 self.running_cycles += cycle - self.running_from;
                 let at = self.clock.time_of(cycle);
@@ -375,7 +492,7 @@ impl Core {
     fn collect(&mut self, uncore: &mut Uncore) {
         let common = self.pipeline.common_mut();
         for (arrival, request) in common.private.requests.drain(..) {
-            if !request.write_back {
+            if request.want.is_awaited() {
                 self.unserved.push_back(arrival);
             }
             uncore.push(arrival, request);
@@ -420,29 +537,105 @@ impl Core {
         let marks = std::mem::take(&mut self.pipeline.common_mut().marks);
         for mark in &marks {
             let now = self.clock.time_of(mark.at);
-            let arrived = self.origin.at(mark.recorded_ns, now);
+            let Baggage { load, origin, requests } = &mut self.baggage;
+            let arrived = origin.at(mark.recorded_ns, now);
             if mark.begins {
-                let start = if self.load == LoadKind::Open { arrived } else { now };
-                self.requests.open.insert(mark.id, start);
-            } else if let Some(start) = self.requests.open.remove(&mark.id) {
-                self.requests.completed += 1;
-                self.requests.latency.record(now.saturating_sub(start));
+                let start = if *load == LoadKind::Open { arrived } else { now };
+                requests.open.insert(mark.id, start);
+            } else if let Some(start) = requests.open.remove(&mark.id) {
+                requests.completed += 1;
+                requests.latency.record(now.saturating_sub(start));
             }
         }
     }
 
-    fn halt(&mut self, at: Cycle, from_ns: u64, to_ns: u64) -> Result<(), CoreError> {
-        self.running_cycles += at - self.running_from;
+    fn halt(&mut self, at: Cycle, from_ns: u64, to_ns: u64) -> Result<bool, CoreError> {
         let now = self.clock.time_of(at);
-        let wake_at = match self.load {
+        let origin = &mut self.baggage.origin;
+        let wake_at = match self.baggage.load {
             LoadKind::Closed => now + Time::ns(to_ns - from_ns),
             LoadKind::Open => {
-                self.origin.at(from_ns, now);
-                self.origin.at(to_ns, now).max(now)
+                origin.at(from_ns, now);
+                origin.at(to_ns, now).max(now)
             }
         };
+        if self.shares {
+            return self.leave(Departure::Sleeps(wake_at));
+        }
+        self.running_cycles += at - self.running_from;
         self.phase = Phase::Halted { wake_at, woken: false };
-        self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))
+        self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))?;
+        Ok(true)
+    }
+
+    /// The core loses its thread; always false: what comes next is up to others.
+    fn leave(&mut self, why: Departure) -> Result<bool, CoreError> {
+        if why == Departure::Crosses {
+            let common = self.pipeline.common_mut();
+            let decision = common.feed.os.as_mut().map_or(0, |os| std::mem::take(&mut os.owed));
+            self.pipeline.spend(decision, Reason::System);
+            self.pipeline.spend(self.switch, Reason::Switch);
+        }
+        let at = self.pipeline.cycle();
+        self.running_cycles += at - self.running_from;
+        let now = self.clock.time_of(at);
+        self.local = now;
+        self.away = why == Departure::Crosses && self.common().feed.is_home(self.index);
+        self.departure = Some((now, why));
+        self.phase = Phase::Vacant;
+        self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))?;
+        Ok(false)
+    }
+
+    /// Gives its thread away, after a [`Departure`].
+    pub(crate) fn give_up(&mut self) -> Thread {
+        let common = self.pipeline.common_mut();
+        let mut feed = std::mem::replace(&mut common.feed, Feed::empty());
+        common.feed.take_counts(&mut feed);
+        let nothing = Baggage::new(LoadKind::Closed);
+        let left = self.departure.take().expect("it has left");
+        Thread { feed, baggage: std::mem::replace(&mut self.baggage, nothing), left }
+    }
+
+    /// Takes a thread over at `at`.
+    pub(crate) fn take_over(&mut self, thread: Thread, at: Time) {
+        debug_assert!(matches!(self.phase, Phase::Vacant));
+        let Thread { mut feed, baggage, left } = thread;
+        let common = self.pipeline.common_mut();
+        feed.take_counts(&mut common.feed);
+        common.feed = feed;
+        self.baggage = baggage;
+        self.left = left;
+        self.local = at;
+        self.phase = Phase::Halted { wake_at: at, woken: false };
+    }
+
+    /// The thread that began here has nothing left to do, wherever it ended.
+    pub(crate) fn end(&mut self, ended: Thread) {
+        self.finished = Some(ended.left.0);
+        self.calls = ended.feed.os.map(|os| os.calls).unwrap_or_default();
+        self.baggage = ended.baggage;
+    }
+
+    /// Accounts the time of a core that has no thread until the end of the run.
+    pub(crate) fn close(&mut self, end: Time) -> Result<(), CoreError> {
+        if matches!(self.phase, Phase::Vacant) {
+            let spent = self.gate.settle(end).map_err(|e| self.policy_error(e))?;
+            self.waited.post_idle(spent, self.away);
+            self.phase = Phase::Finished;
+        }
+        self.gate.close(end);
+        Ok(())
+    }
+
+    /// True if the line is in the memory of the thread that began here.
+    pub(crate) fn owns(&self, line: u64) -> bool {
+        memory_of(line) == self.index
+    }
+
+    /// Another core asks for a line: see [`crate::private::Private::snoop`].
+    pub(crate) fn snoop(&mut self, line: u64, read: bool) -> Held {
+        self.pipeline.common_mut().private.snoop(line, read)
     }
 
     fn policy_error(&self, error: PolicyError) -> CoreError {
@@ -478,7 +671,7 @@ impl Core {
         }
         let (at, answer) = self.answers.pop().expect("there is an answer");
         let cycle = self.clock.cycle_at_or_after(at);
-        let moves = self.pipeline.answer(answer.line, answer.level, cycle);
+        let moves = self.pipeline.answer(&answer, cycle);
         let line = LineAddr(answer.line);
         if moves && movable.is_none() && self.gate.is_powered() {
             self.end_stall(at, stall, answer.level)?;
@@ -540,14 +733,31 @@ impl Core {
         }
         if awake {
             let cycle = self.clock.cycle_at_or_after(at);
-            let (residency, wakes) = self.gate.run(self.clock.time_of(cycle));
-            for (sum, time) in self.waited.idle.iter_mut().zip(residency) {
-                *sum += time;
-            }
-            self.waited.idle_wakes += wakes;
+            let edge = self.clock.time_of(cycle);
+            let spent = self.gate.run(edge);
+            self.waited.post_idle(spent, self.away);
             self.resume(cycle);
+            if self.shares {
+                self.begin(cycle);
+            }
         }
         Ok(true)
+    }
+
+    /// A thread that was taken over begins to run.
+    fn begin(&mut self, cycle: Cycle) {
+        self.pipeline.begin(cycle);
+        let (since, why) = self.left;
+        if why == Departure::Crosses {
+            self.pipeline.spend(self.switch, Reason::Switch);
+        }
+        let now = self.clock.time_of(self.pipeline.cycle());
+        let Some(os) = &mut self.pipeline.common_mut().feed.os else { return };
+        if why == Departure::Crosses {
+            os.arrives(now);
+        } else {
+            os.slept(now - since);
+        }
     }
 
     fn resume(&mut self, cycle: Cycle) {

@@ -3,6 +3,7 @@
 mod exact;
 mod gating;
 mod hand;
+mod os_cores;
 mod requests;
 mod shared;
 
@@ -123,6 +124,12 @@ fastest_ns = 2.0
 slowest_ns = 8.0
 modes = 4
 equation = [{ cores = 1, t0_ns = 2.0, alpha = 0.5, beta = 0.5, gamma = 0.0, delta = 0.0 }]
+[os]
+cores = 1
+switch_cycles = 200
+transfer_ns = 5.0
+threshold_instructions = 100
+enough_bytes = 4096
 [mapg]
 t_llc_ns = 15.0
 t_mem_ns = 20.0
@@ -331,7 +338,7 @@ fn try_run(
     let make = |_| policy(machine, technique);
     let retention = technique != "always-on";
     let timeline = Some((Time::ZERO, Time::ns(10_000)));
-    let options = Options { policy: &make, retention, timeline };
+    let options = Options { policy: &make, offload: None, retention, timeline };
     let mut chip = Chip::new(machine, tasks, &options, &mut CodeCache::new())?;
     if let Some(quantum) = how.quantum {
         chip.quantum = quantum;

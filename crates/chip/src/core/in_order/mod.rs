@@ -20,7 +20,8 @@ use crate::account::{Reason, REASONS};
 use crate::feed::Head;
 use crate::miss::UNKNOWN;
 use crate::private::Access;
-use crate::uncore::Level;
+use crate::os_cores::Crossed;
+use crate::uncore::Answer;
 use crate::uop::{Op, Unit, Uop, NO_REG, REGISTERS, UNITS};
 
 /// Where the value of a register comes from, while its time is not known.
@@ -87,6 +88,8 @@ pub(crate) struct InOrder {
     front_reason: Reason,
     fetching: bool,
     halt: Option<(u64, u64)>,
+    /// The thread goes to another core, as soon as nothing is in flight.
+    leaving: bool,
     ended: bool,
     blocked: Blocked,
 }
@@ -127,6 +130,7 @@ impl InOrder {
             front_reason: Reason::Base,
             fetching: false,
             halt: None,
+            leaving: false,
             ended: false,
             blocked: Blocked::No,
         }
@@ -229,6 +233,9 @@ impl InOrder {
                     self.common.feed.pass_event();
                     return Some(Pause::Halted { at: self.cycle, from_ns, to_ns });
                 }
+                if self.leaving {
+                    return Some(Pause::Left);
+                }
                 return Some(Pause::Finished(self.cycle));
             }
         }
@@ -244,9 +251,17 @@ impl InOrder {
         self.plan_drain();
     }
 
+    /// A thread begins, or goes on, at cycle `cycle`; nothing is in flight.
+    pub(crate) fn begin(&mut self, cycle: Cycle) {
+        (self.leaving, self.ended, self.halt) = (false, false, None);
+        self.common.fetch_line = u64::MAX;
+        self.resume(cycle);
+    }
+
     /// The shared levels deliver a line at cycle `at`; true if something can move now.
-    pub(crate) fn answer(&mut self, line: u64, level: Level, at: Cycle) -> bool {
-        let (data, instruction) = self.common.private.answer(line);
+    pub(crate) fn answer(&mut self, answer: &Answer, at: Cycle) -> bool {
+        let (line, level) = (answer.line, answer.level);
+        let (data, instruction) = self.common.private.answer(line, answer.shared, at);
         if let Some(miss) = data {
             let reason = StallOn::Data.reason(level);
             for (mode, cycles) in miss.waited.into_iter().enumerate() {
@@ -368,6 +383,9 @@ impl InOrder {
         }
         if self.fetching {
             return Step::Wait(Blocked::Fetch, StallOn::Fetch);
+        }
+        if self.leaving {
+            return self.until_quiet(until);
         }
         if !matches!(self.common.feed.head(), Head::Uop) {
             return self.event(until);
@@ -551,6 +569,14 @@ impl InOrder {
             Head::Event(Event::Idle { from_ns, to_ns }) => {
                 self.halt = Some((from_ns, to_ns));
                 self.until_quiet(until)
+            }
+            Head::Crossing => {
+                match self.common.cross(self.cycle) {
+                    Crossed::Stays(0) => {}
+                    Crossed::Stays(cycles) => self.redirect(self.cycle + cycles, Reason::System),
+                    Crossed::Leaves => self.leaving = true,
+                }
+                Step::Again
             }
             Head::Event(Event::Interrupt { .. } | Event::Exception { .. }) => {
                 if self.owed > 0 {

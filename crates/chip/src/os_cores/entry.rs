@@ -1,0 +1,32 @@
+//! What a recorded event tells of a kernel entry.
+
+use halfwink_policy::offload::{Cause, KernelEntry, Registers};
+use halfwink_trace::Event;
+
+/// The kernel entry that an event leads to; `None` for events that lead to none.
+///
+/// assumption: traces hold call numbers and arguments, but no register values. So `PSTATE` is
+/// constant for each kind of entry; the call number and the first two arguments have their roles; an
+/// interrupt or exception has its vector for a call number and zero arguments. What a call's
+/// arguments point to is not in a trace either.
+#[must_use]
+pub fn kernel_entry(event: &Event) -> Option<KernelEntry> {
+    const INTERRUPT: u64 = 1 << 62;
+    const EXCEPTION: u64 = 2 << 62;
+    let (cause, args, registers) = match *event {
+        Event::Syscall { number, args } => {
+            let registers = Registers::x86_64(0, u64::from(number), args[0], args[1]);
+            (Cause::SystemCall { number }, args, registers)
+        }
+        Event::Interrupt { vector } => {
+            let registers = Registers::x86_64(INTERRUPT, u64::from(vector), 0, 0);
+            (Cause::Interrupt { vector }, [0; 6], registers)
+        }
+        Event::Exception { vector } => {
+            let registers = Registers::x86_64(EXCEPTION, u64::from(vector), 0, 0);
+            (Cause::Exception { vector }, [0; 6], registers)
+        }
+        _ => return None,
+    };
+    Some(KernelEntry { cause, args, bytes_in_memory: None, registers })
+}

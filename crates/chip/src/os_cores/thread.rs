@@ -1,0 +1,182 @@
+//! A thread that an offload policy watches: it follows the changes between user and kernel mode,
+//! asks the policy at each entry, and counts what came of it.
+
+use std::collections::BTreeMap;
+
+use halfwink_policy::offload::{Cause, Event, OffloadPolicy, Place, Sample};
+use halfwink_units::{Cycle, Time};
+
+use super::entry::kernel_entry;
+
+/// What a core does at a change of privilege.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Crossed {
+    /// Goes on, after so many cycles of deciding.
+    Stays(Cycle),
+    /// Lets the thread go to another core.
+    Leaves,
+}
+
+/// Kernel invocations of one cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// What they began with; `None` if the trace does not tell.
+    pub cause: Option<Cause>,
+    /// Complete invocations, by place (here, on an OS core).
+    pub invocations: [u64; 2],
+    /// Instructions that they retired, by place.
+    pub instructions: [u64; 2],
+    /// Time in which they ran, halts left out, by place; moving is not part of it.
+    pub running: [Time; 2],
+    /// Time for which the thread went without its own core: entry to exit, halts left out, with the
+    /// move there and the wait for the OS core, by place.
+    pub taken: [Time; 2],
+}
+
+impl Call {
+    /// Adds another's counts.
+    pub fn add(&mut self, other: &Call) {
+        for place in 0..2 {
+            self.invocations[place] += other.invocations[place];
+            self.instructions[place] += other.instructions[place];
+            self.running[place] += other.running[place];
+            self.taken[place] += other.taken[place];
+        }
+    }
+}
+
+/// Invocations by [`Cause::code`]; those whose cause the trace does not tell have none, 0.
+pub type Calls = BTreeMap<u64, Call>;
+
+/// An invocation in progress.
+#[derive(Clone, Copy, Debug)]
+struct Invocation {
+    cause: Option<Cause>,
+    place: Place,
+    began: Time,
+    /// When it began to run where it runs.
+    running_from: Time,
+    /// Kernel instructions before it.
+    before: u64,
+    halted: Time,
+}
+
+/// What a thread knows of its kernel entries.
+pub(crate) struct OsThread {
+    policy: OffloadPolicy,
+    /// The core that runs its user code.
+    pub(crate) home: usize,
+    /// Privilege of what it ran last, once it has run.
+    kernel: Option<bool>,
+    /// First event since it ran user code.
+    cause: Option<halfwink_trace::Event>,
+    invocation: Option<Invocation>,
+    /// Retired so far.
+    pub(crate) kernel_instructions: u64,
+    /// Cycles of a decision that were not charged yet.
+    pub(crate) owed: Cycle,
+    pub(crate) calls: Calls,
+}
+
+impl OsThread {
+    pub(crate) fn new(policy: OffloadPolicy, home: usize) -> OsThread {
+        OsThread {
+            policy,
+            home,
+            kernel: None,
+            cause: None,
+            invocation: None,
+            kernel_instructions: 0,
+            owed: 0,
+            calls: Calls::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_crossing(&self, kernel: bool) -> bool {
+        self.kernel != Some(kernel)
+    }
+
+    /// An event passes by.
+    pub(crate) fn see(&mut self, event: halfwink_trace::Event) {
+        use halfwink_trace::Event::{Exception, Interrupt, Syscall};
+        if matches!(event, Syscall { .. } | Interrupt { .. } | Exception { .. }) {
+            self.cause.get_or_insert(event);
+        }
+    }
+
+    /// The thread changes to kernel mode or back at `at`, on `core`.
+    pub(crate) fn cross(&mut self, kernel: bool, at: Time, core: usize, sample: Sample) -> Crossed {
+        let before = self.kernel.replace(kernel);
+        if !kernel {
+            return self.exit(at, core, sample);
+        }
+        match (before, self.cause.take()) {
+            // It began in the kernel: nobody knows why or when.
+            (None, _) => Crossed::Stays(0),
+            (Some(_), cause) => self.enter(cause, at),
+        }
+    }
+
+    fn enter(&mut self, cause: Option<halfwink_trace::Event>, at: Time) -> Crossed {
+        let entry = cause.and_then(|event| kernel_entry(&event));
+        let action = entry.and_then(|entry| {
+            self.policy.on_event(at, &Event::Enter(entry));
+            self.policy.poll_action()
+        });
+        let place = action.map_or(Place::Here, |action| action.place);
+        self.invocation = Some(Invocation {
+            cause: entry.map(|entry| entry.cause),
+            place,
+            began: at,
+            running_from: at,
+            before: self.kernel_instructions,
+            halted: Time::ZERO,
+        });
+        let cycles = action.map_or(0, |action| Cycle::from(action.decision_cycles));
+        match place {
+            Place::Here => Crossed::Stays(cycles),
+            Place::OsCore => {
+                self.owed = cycles;
+                Crossed::Leaves
+            }
+        }
+    }
+
+    fn exit(&mut self, at: Time, core: usize, sample: Sample) -> Crossed {
+        self.cause = None;
+        if let Some(run) = self.invocation.take() {
+            let instructions = self.kernel_instructions - run.before;
+            let place = usize::from(run.place == Place::OsCore);
+            let counts = self.calls.entry(run.cause.map_or(0, Cause::code)).or_default();
+            counts.cause = run.cause;
+            counts.invocations[place] += 1;
+            counts.instructions[place] += instructions;
+            counts.running[place] += (at - run.running_from).saturating_sub(run.halted);
+            counts.taken[place] += (at - run.began).saturating_sub(run.halted);
+            if run.cause.is_some() {
+                self.policy.on_event(at, &Event::Exit { instructions });
+            }
+            self.policy.on_event(at, &Event::Sample(sample));
+        }
+        if core == self.home {
+            Crossed::Stays(0)
+        } else {
+            Crossed::Leaves
+        }
+    }
+
+    /// It runs on another core from `at` on.
+    pub(crate) fn arrives(&mut self, at: Time) {
+        if let Some(run) = &mut self.invocation {
+            run.running_from = at;
+        }
+    }
+
+    /// It was halted, or waited for its core after that, for so long.
+    pub(crate) fn slept(&mut self, time: Time) {
+        if let Some(run) = &mut self.invocation {
+            run.halted += time;
+        }
+    }
+}
