@@ -28,6 +28,7 @@ class Results:
         ledger: time and energy by run, component, state, mode and cause.
         counters: caches, branches, memory by run, component and mode.
         histograms: lengths of stalls and latencies of requests, as buckets, by run.
+        calls: kernel invocations by run, cause and place, of techniques that watch them.
         timeline: states of the cores over time, if they were asked for.
         baseline: the technique that others are compared with.
     """
@@ -36,6 +37,7 @@ class Results:
     ledger: pl.DataFrame
     counters: pl.DataFrame
     histograms: pl.DataFrame
+    calls: pl.DataFrame
     timeline: pl.DataFrame
     baseline: str
 
@@ -69,8 +71,9 @@ class Results:
             "counters": self.counters,
             "histograms": self.histograms,
         }
-        if not self.timeline.is_empty():
-            frames["timeline"] = self.timeline
+        for name, frame in (("calls", self.calls), ("timeline", self.timeline)):
+            if not frame.is_empty():
+                frames[name] = frame
         for name, frame in frames.items():
             # Through memory, since the library's own complaint about a full disk is unreadable.
             content = BytesIO()
@@ -85,9 +88,9 @@ class Results:
             path = folder / f"{name}.parquet"
             return pl.read_parquet(path) if path.exists() else pl.DataFrame()
 
-        names = ("results", "ledger", "counters", "histograms", "timeline")
-        runs, ledger, counters, histograms, timeline = map(part, names)
-        return Results(runs, ledger, counters, histograms, timeline, baseline)
+        names = ("results", "ledger", "counters", "histograms", "calls", "timeline")
+        runs, ledger, counters, histograms, calls, timeline = map(part, names)
+        return Results(runs, ledger, counters, histograms, calls, timeline, baseline)
 
 
 def collect(jobs: Sequence[Job], tables: Sequence[Tables], baseline: str) -> Results:
@@ -108,6 +111,7 @@ def collect(jobs: Sequence[Job], tables: Sequence[Tables], baseline: str) -> Res
         ledger=detail("ledger"),
         counters=detail("counters"),
         histograms=detail("histograms"),
+        calls=detail("calls"),
         timeline=detail("timeline"),
         baseline=baseline,
     )

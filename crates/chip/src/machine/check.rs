@@ -375,6 +375,7 @@ impl Check<'_> {
             transfer: Time::from_ns(file.transfer_ns),
             threshold: file.threshold_instructions,
             enough_bytes: file.enough_bytes,
+            power_down: file.power_down,
         })
     }
 

@@ -163,6 +163,7 @@ pub(super) struct OsSection {
     pub(super) transfer_ns: f64,
     pub(super) threshold_instructions: u64,
     pub(super) enough_bytes: u64,
+    pub(super) power_down: bool,
 }
 
 #[derive(Deserialize)]

@@ -384,6 +384,8 @@ pub struct OsSpec {
     pub threshold: u64,
     /// Bytes of a transfer from which on a system call is enough work to move (Mogul 2007, Sec 5.2).
     pub enough_bytes: u64,
+    /// A core without a thread is powered down.
+    pub power_down: bool,
 }
 
 /// Power of all parts.

@@ -130,6 +130,7 @@ switch_cycles = 200
 transfer_ns = 5.0
 threshold_instructions = 100
 enough_bytes = 4096
+power_down = true
 [mapg]
 t_llc_ns = 15.0
 t_mem_ns = 20.0

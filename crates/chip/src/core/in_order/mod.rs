@@ -19,8 +19,8 @@ use super::pipeline::{Common, Pause, Stall, StallOn};
 use crate::account::{Reason, REASONS};
 use crate::feed::Head;
 use crate::miss::UNKNOWN;
-use crate::private::Access;
 use crate::os_cores::Crossed;
+use crate::private::Access;
 use crate::uncore::Answer;
 use crate::uop::{Op, Unit, Uop, NO_REG, REGISTERS, UNITS};
 
