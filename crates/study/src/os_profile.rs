@@ -102,6 +102,7 @@ fn totals(profile: &OsProfile) -> Table {
         ("user_instructions_per_run", ratio(user, user_runs)),
         ("nested", Some(sum(|entry| entry.nested))),
         ("halts", Some(sum(|entry| entry.halts))),
+        ("address_space_switches", Some(profile.address_space_switches as f64)),
     ] {
         table.push(vec![fact.into(), value.into()]);
     }

@@ -6,6 +6,7 @@ mod hand;
 mod os_cores;
 mod requests;
 mod shared;
+mod ultrasparc;
 
 use std::sync::Arc;
 
