@@ -174,7 +174,7 @@ impl Study {
                 .collect();
         }
         let mut jobs = Vec::new();
-        for machine in &self.baseline_machine {
+        if let Some(machine) = &self.baseline_machine {
             jobs.extend(self.workloads.iter().map(|w| job(machine, w, &[], &self.baseline)));
         }
         for machine in &self.machines {
