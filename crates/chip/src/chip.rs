@@ -358,8 +358,8 @@ fn result(core: Core) -> CoreResult {
     }
 }
 
-/// Fills all caches as the programs left them, taking turns so that the shared cache is shared. What
-/// the kernel used is in the caches of its cores too, and in none of them to be written.
+/// Fills all caches as the programs left them, taking turns so that the shared cache is shared.
+/// What the kernel used is in the caches of its cores too, and in none of them to be written.
 fn warm_up(cores: &mut [Core], users: usize, uncore: &mut Uncore, warm: &[Arc<WarmSet>]) {
     let longest = warm.iter().map(|set| set.lines.len()).max().unwrap_or(0);
     let (cores, os_cores) = cores.split_at_mut(users);

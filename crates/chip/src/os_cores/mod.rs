@@ -8,12 +8,12 @@
 //!    └──── queue ◀──── drains, switches ──────────┘ returns to user mode
 //! ```
 //!
-//! A core without a thread is as one that the operating system has halted: a gating policy may power
-//! it down. A thread that is halted leaves its core to others until it wakes.
+//! A core without a thread is as one that the operating system has halted: a gating policy may
+//! power it down. A thread that is halted leaves its core to others until it wakes.
 //!
-//! Assumptions: half of a switch is work of the core that is left, half of the core that is entered,
-//! each at its own clock; queues are served in the order of arrival; a thread always goes to the
-//! same OS core, and always comes back to the core that it began on.
+//! Assumptions: half of a switch is work of the core that is left, half of the core that is
+//! entered, each at its own clock; queues are served in the order of arrival; a thread always goes
+//! to the same OS core, and always comes back to the core that it began on.
 
 mod entry;
 mod thread;
@@ -223,16 +223,10 @@ impl Chip {
 fn snoop(cores: &mut [Core], users: usize, request: &Request) -> Held {
     let read = request.want == Want::Read;
     let mut held = Held::No;
-    for n in 0..cores.len() {
-        let is_os_core = n >= users;
-        if n == request.core || !(is_os_core || cores[n].owns(request.line)) {
-            continue;
-        }
-        match cores[n].snoop(request.line, read) {
-            Held::No => {}
-            Held::Clean if held == Held::No => held = Held::Clean,
-            Held::Clean => {}
-            Held::Dirty => held = Held::Dirty,
+    for (n, core) in cores.iter_mut().enumerate() {
+        let may_hold = n >= users || core.owns(request.line);
+        if may_hold && n != request.core {
+            held = held.max(core.snoop(request.line, read));
         }
     }
     held
