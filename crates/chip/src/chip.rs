@@ -324,7 +324,9 @@ impl Chip {
         for (core, ended) in self.cores.iter_mut().zip(ended.into_iter().flatten()) {
             core.end(ended);
         }
-        let duration = self.cores.iter().filter_map(|c| c.finished).max().unwrap_or(Time::ZERO);
+        let ends =
+            self.cores.iter().map(|c| c.finished.unwrap_or(Time::ZERO).max(c.vacant_since()));
+        let duration = ends.max().unwrap_or(Time::ZERO);
         for core in &mut self.cores {
             core.close(duration)?;
         }

@@ -318,7 +318,8 @@ impl Core {
                 Phase::Halted { wake_at, woken } => self.halted(limit, wake_at, woken)?,
                 Phase::Vacant | Phase::Finished => false,
             };
-            if !goes_on {
+            let must_pause = &mut self.pipeline.common_mut().private.must_pause;
+            if std::mem::take(must_pause) || !goes_on {
                 return Ok(());
             }
         }

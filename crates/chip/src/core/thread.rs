@@ -132,6 +132,23 @@ impl Core {
         Ok(false)
     }
 
+    /// Since when it has no thread; the beginning of time if it has one.
+    pub(crate) fn vacant_since(&self) -> Time {
+        if matches!(self.phase, Phase::Vacant) {
+            self.local
+        } else {
+            Time::ZERO
+        }
+    }
+
+    /// An interrupt that its thread left to others, and when it began.
+    pub(crate) fn detached(&mut self) -> Option<(Time, Thread)> {
+        let (at, feed) = self.pipeline.common_mut().feed.detached.take()?;
+        let mut thread = Thread::new(*feed, LoadKind::Closed);
+        thread.left = (at, Departure::Sleeps(at));
+        Some((at, thread))
+    }
+
     /// Gives its thread away, after a [`Departure`].
     pub(crate) fn give_up(&mut self) -> Thread {
         let common = self.pipeline.common_mut();

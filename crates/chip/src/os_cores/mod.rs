@@ -62,6 +62,8 @@ pub(crate) struct Traffic {
     queues: Vec<VecDeque<Thread>>,
     is_free: Vec<bool>,
     ended: Vec<Option<Thread>>,
+    /// Interrupts that ran beside the thread of each core.
+    beside: Vec<Calls>,
 }
 
 impl Traffic {
@@ -74,6 +76,7 @@ impl Traffic {
             queues: (0..cores).map(|_| VecDeque::new()).collect(),
             is_free: (0..cores).map(|core| core >= users).collect(),
             ended: (0..users).map(|_| None).collect(),
+            beside: vec![Calls::new(); users],
         }
     }
 
@@ -95,13 +98,23 @@ impl Traffic {
                 self.send(at, Message::Arrives(home, Box::new(thread)));
             }
             Departure::Crosses => {
-                let os_core = self.users + os_core_of(home, self.os_cores);
+                let os_core = self.os_core_of(home);
                 self.send(at, Message::Arrives(os_core, Box::new(thread)));
             }
             Departure::Sleeps(until) => {
                 self.send(until, Message::Arrives(core, Box::new(thread)));
             }
-            Departure::Ends => self.ended[home] = Some(thread),
+            Departure::Ends => match thread.feed.os {
+                Some(mut os) if os.is_detached => {
+                    os.ends(at);
+                    for (code, call) in os.calls {
+                        let sum = self.beside[home].entry(code).or_default();
+                        sum.cause = call.cause;
+                        sum.add(&call);
+                    }
+                }
+                _ => self.ended[home] = Some(thread),
+            },
         }
     }
 
@@ -123,9 +136,22 @@ impl Traffic {
         }
     }
 
+    fn os_core_of(&self, home: usize) -> usize {
+        self.users + os_core_of(home, self.os_cores)
+    }
+
     /// The threads that ended, by the core that they began on.
     pub(crate) fn end(self) -> Vec<Thread> {
-        self.ended.into_iter().flatten().collect()
+        let mut ended: Vec<Thread> = self.ended.into_iter().flatten().collect();
+        for (thread, beside) in ended.iter_mut().zip(self.beside) {
+            let Some(os) = &mut thread.feed.os else { continue };
+            for (code, call) in beside {
+                let sum = os.calls.entry(code).or_default();
+                sum.cause = call.cause;
+                sum.add(&call);
+            }
+        }
+        ended
     }
 }
 
@@ -211,9 +237,14 @@ impl Chip {
         if let Some(error) = core.fail_of_source() {
             return Err(error.into());
         }
+        let traffic = self.traffic.as_mut().expect("there is traffic");
+        if let Some((at, thread)) = core.detached() {
+            let os_core = traffic.os_core_of(n);
+            traffic.send(at, Message::Arrives(os_core, Box::new(thread)));
+        }
         if core.departure.is_some() {
             let thread = core.give_up();
-            self.traffic.as_mut().expect("there is traffic").departs(n, thread);
+            traffic.departs(n, thread);
         }
         Ok(())
     }

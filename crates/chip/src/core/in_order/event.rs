@@ -29,6 +29,7 @@ impl InOrder {
                     Crossed::Stays(0) => {}
                     Crossed::Stays(cycles) => self.redirect(self.cycle + cycles, Reason::System),
                     Crossed::Leaves => self.leaving = true,
+                    Crossed::Detaches => self.common.private.must_pause = true,
                 }
                 Step::Again
             }

@@ -139,7 +139,7 @@ impl InOrder {
     /// Runs the cycles before `until`; less if a request to the shared levels is made.
     pub(crate) fn run(&mut self, until: Cycle) -> Pause {
         self.blocked = Blocked::No;
-        while self.cycle < until && self.common.private.requests.is_empty() {
+        while self.cycle < until && self.common.private.lets_run() {
             self.drain_stores(self.cycle);
             if !self.common.private.requests.is_empty() {
                 // Its answer may come before the next step would end.
