@@ -203,7 +203,7 @@ fn enough_work_is_judged_by_the_arguments() {
      6000.0 OsCore 16
      7000.0 OsCore 16
      8000.0 Here 0
-     9000.0 OsCore 0
+     9000.0 Beside 0
     ");
 }
 

@@ -110,9 +110,9 @@ pub enum Place {
     Here,
     /// On the core that is set aside for the kernel.
     OsCore,
-    /// There, while the thread that was running goes on where it is: for interrupts, which a machine
-    /// delivers to the core that they are bound to. One that leads to another process, or halts, is
-    /// not separable from the thread, and runs here.
+    /// There, while the thread that was running goes on where it is: for interrupts, which a
+    /// machine delivers to the core that they are bound to. One that leads to another process, or
+    /// halts, is not separable from the thread, and runs here.
     Beside,
 }
 
