@@ -5,8 +5,8 @@
 use arbitrary::Arbitrary;
 use halfwink_policy::gating::{
     Action, AdaptiveIdle, AlwaysOn, Bound, Costs, Event, Expectation, Fupg, FupgParameters,
-    GatingPolicy, IdleGate, MapgCounter, MapgParameters, Oracle, Slots, Switching, SwitchingParameters, Tap,
-    Token, WakeFor,
+    GatingPolicy, IdleGate, MapgCounter, MapgParameters, Oracle, Slots, Switching,
+    SwitchingParameters, Tap, Token, WakeFor,
 };
 use halfwink_policy::Policy;
 use halfwink_units::{LineAddr, Time};

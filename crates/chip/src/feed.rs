@@ -207,10 +207,17 @@ impl Feed {
         self.look_ahead();
     }
 
+    /// True if kernel code comes next.
+    pub(crate) fn enters_kernel(&self) -> bool {
+        match self.next {
+            Item::Run(template) => self.code.playable[template.0 as usize].kernel,
+            _ => false,
+        }
+    }
+
     /// Tells [`Feed::os`] of the crossing in front.
     pub(crate) fn cross(&mut self, at: Time, core: usize, sample: Sample) -> Crossed {
-        let Item::Run(template) = self.next else { return Crossed::Stays(0) };
-        let kernel = self.code.playable[template.0 as usize].kernel;
+        let kernel = self.enters_kernel();
         let Some(os) = &mut self.os else { return Crossed::Stays(0) };
         let crossed = os.cross(kernel, at, core, sample);
         if crossed == Crossed::Detaches && !self.detach(at) {

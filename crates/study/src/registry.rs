@@ -6,8 +6,8 @@ use halfwink_policy::gating::{
     SwitchingParameters, Tap, WakeFor,
 };
 use halfwink_policy::offload::{
-    CallProfile, Feedback, FeedbackParameters, Fixed, OffloadPolicy, Organisation, Parameters,
-    PerCall, Predicted, PredictedParameters, Threshold,
+    CallProfile, Feedback, FeedbackParameters, Fixed, LikeOs, LikeOsParameters, OffloadPolicy,
+    Organisation, Parameters, PerCall, Predicted, PredictedParameters, Threshold,
 };
 use halfwink_units::Time;
 
@@ -251,8 +251,19 @@ pub static TECHNIQUES: &[Technique] = &[
         offload: Some(|_, _| {
             let feedback = FeedbackParameters::published().shortened(EPOCHS_SHORTENED_BY);
             let parameters = Parameters::published(Organisation::PUBLISHED_ASSOCIATIVE);
-            let threshold = Threshold::Feedback(Feedback::new(feedback));
+            let threshold = Threshold::Feedback(Box::new(Feedback::new(feedback)));
             Box::new(Predicted::new(PredictedParameters::hardware(parameters, threshold)))
+        }),
+        ..OFFLOAD
+    },
+    Technique {
+        name: "os-like",
+        title: "runs threads whose user code is like the kernel's on OS cores, if they keep up",
+        source: "Mogul 2007, Sec 4.3",
+        offload: Some(|_, _| {
+            let mut parameters = LikeOsParameters::usual();
+            parameters.epoch = Time(parameters.epoch.0 / EPOCHS_SHORTENED_BY);
+            Box::new(LikeOs::new(parameters, Box::new(Fixed::never())))
         }),
         ..OFFLOAD
     },

@@ -119,11 +119,21 @@ impl OsThread {
         match (before, self.cause.take()) {
             // It began in the kernel: nobody knows why or when.
             (None, _) => Crossed::Stays(0),
-            (Some(_), cause) => self.enter(cause, at),
+            (Some(_), cause) => self.enter(cause, at, core),
         }
     }
 
-    fn enter(&mut self, cause: Option<halfwink_trace::Event>, at: Time) -> Crossed {
+    /// Where the thread goes on.
+    fn goes_to(&mut self, os_core: bool, cycles: Cycle, core: usize) -> Crossed {
+        let is_there = core != self.home;
+        if os_core == is_there {
+            return Crossed::Stays(cycles);
+        }
+        self.owed = cycles;
+        Crossed::Leaves
+    }
+
+    fn enter(&mut self, cause: Option<halfwink_trace::Event>, at: Time, core: usize) -> Crossed {
         let entry = cause.and_then(|event| kernel_entry(&event));
         let action = entry.and_then(|entry| {
             self.policy.on_event(at, &Event::Enter(entry));
@@ -142,10 +152,7 @@ impl OsThread {
         match place {
             Place::Here => Crossed::Stays(cycles),
             Place::Beside => Crossed::Detaches,
-            Place::OsCore => {
-                self.owed = cycles;
-                Crossed::Leaves
-            }
+            Place::OsCore => self.goes_to(true, cycles, core),
         }
     }
 
@@ -174,13 +181,13 @@ impl OsThread {
 
     /// An interrupt on its own ends at `at`.
     pub(crate) fn ends(&mut self, at: Time) {
-        self.count(at);
+        self.count(at, self.home);
     }
 
-    fn count(&mut self, at: Time) -> Option<(Option<Cause>, u64)> {
+    fn count(&mut self, at: Time, core: usize) -> Option<(Option<Cause>, u64)> {
         let run = self.invocation.take()?;
         let instructions = self.kernel_instructions - run.before;
-        let place = usize::from(run.place != Place::Here);
+        let place = usize::from(run.place != Place::Here || core != self.home);
         let call = self.calls.entry(run.cause.map_or(0, Cause::code)).or_default();
         call.cause = run.cause;
         call.invocations[place] += 1;
@@ -194,17 +201,16 @@ impl OsThread {
 
     fn exit(&mut self, at: Time, core: usize, sample: Sample) -> Crossed {
         self.cause = None;
-        if let Some((cause, instructions)) = self.count(at) {
+        if let Some((cause, instructions)) = self.count(at, core) {
             if cause.is_some() {
                 self.policy.on_event(at, &Event::Exit { instructions });
             }
             self.policy.on_event(at, &Event::Sample(sample));
         }
-        if core == self.home {
-            Crossed::Stays(0)
-        } else {
-            Crossed::Leaves
-        }
+        let action = self.policy.poll_action();
+        let stays_there = action.is_some_and(|action| action.place == Place::OsCore);
+        let cycles = action.map_or(0, |action| Cycle::from(action.decision_cycles));
+        self.goes_to(stays_there, cycles, core)
     }
 
     /// It runs on another core from `at` on.

@@ -1,7 +1,7 @@
 //! Threads that go to a core for the kernel and come back.
 
 use super::*;
-use halfwink_policy::offload::{Fixed, OffloadPolicy, PerCall, Place};
+use halfwink_policy::offload::{Fixed, LikeOs, LikeOsParameters, OffloadPolicy, PerCall, Place};
 use halfwink_trace::Event;
 
 const READ: Event = Event::Syscall { number: 0, args: [3, DATA, 4096, 0, 0, 0] };
@@ -184,6 +184,32 @@ fn interrupts_go_where_the_policy_says() {
     assert_eq!(result.os_cores[0].work.instructions[0], 0, "user code stays at home");
 }
 
+fn like_os() -> OffloadPolicy {
+    let parameters =
+        LikeOsParameters { epoch: Time::ns(2_000), patience: 1_000, ..LikeOsParameters::usual() };
+    Box::new(LikeOs::new(parameters, Box::new(Fixed::never())))
+}
+
+#[test]
+fn a_thread_that_keeps_up_is_hosted_and_one_that_does_not_comes_home() {
+    let machine = simple("in-order");
+    // Its loads and stores miss: as fast on an equal core.
+    let hosted = offload(&machine, like_os, vec![random_calls(5, 400)]);
+    let user =
+        |r: &RunResult| (r.cores[0].work.instructions[0], r.os_cores[0].work.instructions[0]);
+    let (home, there) = user(&hosted);
+    assert!(there > 3 * home, "{home} {there}");
+    // A core at a twentieth of the clock does not keep up: one epoch there, and back.
+    let slow = Machine {
+        clock: halfwink_units::Clock::from_hz(50_000_000).unwrap(),
+        ..simple("in-order")
+    };
+    let os = crate::OsSpec { kind: Some(Box::new(slow)), ..machine.os.clone() };
+    let rejected = offload(&Machine { os, ..machine }, like_os, vec![random_calls(5, 400)]);
+    let (home, there) = user(&rejected);
+    assert!(there > 0 && home > 3 * there, "{home} {there}");
+}
+
 fn beside() -> OffloadPolicy {
     Box::new(PerCall::new(Vec::new(), 16, Place::Beside))
 }
@@ -275,7 +301,7 @@ fn how_far_cores_run_ahead_changes_nothing() {
                         result.memory
                     })
                 };
-                for make in [always, beside] {
+                for make in [always, beside, like_os] {
                     let usual = play(make, USUAL);
                     for quantum in [Time::ns(1), Time::ns(37), Time::ns(1_000)] {
                         let how = How { quantum: Some(quantum), ..USUAL };
