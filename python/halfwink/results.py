@@ -51,6 +51,7 @@ class Results:
             "energy_saving_pct",
             "core_energy_saving_pct",
             "slowdown_pct",
+            "energy_delay_pct",
             "latency_mean_us",
             "latency_p99_us",
             "gated_share",
@@ -140,7 +141,7 @@ def relate(runs: pl.DataFrame, baseline: str, machine: str | None = None) -> pl.
     If a `machine` is named, everything is relative to the baseline there, with nothing set.
 
     The slowdown is that of the mean latency where requests arrive on their own schedule, and of
-    the run time otherwise.
+    the run time otherwise; ``energy_delay_pct`` is the change of core energy times that.
     """
     keys = KEYS if machine is None else ["workload"]
     base = runs.filter(pl.col("technique") == baseline)
@@ -163,14 +164,19 @@ def relate(runs: pl.DataFrame, baseline: str, machine: str | None = None) -> pl.
         return 100 * (pl.col(base) - pl.col(ours)) / pl.col(base)
 
     open_load = (pl.col("load") == "open") & pl.col("_latency").is_not_null()
-    return joined.with_columns(
+    joined = joined.with_columns(
         below("energy_j", "_energy").alias("energy_saving_pct"),
         below("working_core_energy_j", "_core").alias("core_energy_saving_pct"),
         pl.when(open_load)
         .then(above("latency_mean_us", "_latency"))
         .otherwise(above("run_s", "_run"))
         .alias("slowdown_pct"),
-    ).drop("_energy", "_core", "_run", "_latency")
+    )
+    energy = 1 - pl.col("core_energy_saving_pct") / 100
+    delay = 1 + pl.col("slowdown_pct") / 100
+    return joined.with_columns((100 * (energy * delay - 1)).alias("energy_delay_pct")).drop(
+        "_energy", "_core", "_run", "_latency"
+    )
 
 
 def sweep_columns(runs: pl.DataFrame) -> pl.DataFrame:

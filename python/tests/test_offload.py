@@ -1,127 +1,109 @@
-"""Offload studies and their targets, on slices so short that only the way is tested."""
+"""Kernel code on other cores, through the command line and the Python API."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
-import polars as pl
 import pytest
 
 import halfwink as hw
-from halfwink import targets
-from halfwink.library import library, root
-from halfwink.profiles import foresights
-from halfwink.studies import StudyRun, run, study_jobs
+from halfwink.placement import kernel_calls, placements
 
-SERVICES = ["apache", "memcached", "nginx", "postgresql", "redis"]
-#: Tens of kernel entries of each service.
-INSTRUCTIONS = 100_000
-
-
-def shortened(name: str, folder: Path, **lists: str) -> Path:
-    """A shipped study with few instructions, and other values in some of its lists."""
-    text = (root() / "studies" / f"{name}.toml").read_text()
-    text = re.sub(r"^instructions = .*$", f"instructions = {INSTRUCTIONS}", text, flags=re.M)
-    for key, values in lists.items():
-        text, found = re.subn(
-            rf'^("?{re.escape(key)}"?) = \[[^]]*\]', rf"\1 = {values}", text, flags=re.M
-        )
-        assert found == 1, key
-    path = folder / f"{name}.toml"
-    path.write_text(text)
-    return path
+MACHINE = "ev6-1"
+SMALL = 400_000
 
 
 @pytest.fixture(scope="module")
-def surface(tmp_path_factory: pytest.TempPathFactory) -> StudyRun:
-    """The surface of ``offload``, five thresholds by two costs."""
-    lists = {
-        "workloads": str(SERVICES).replace("'", '"'),
-        "os.threshold_instructions": "[0, 100, 1000, 5000, 10000, 20000]",
-        "os.switch_cycles": "[0, 10000]",
-    }
-    return run(str(shortened("offload", tmp_path_factory.mktemp("study"), **lists)))
+def results():
+    techniques = ["os-profile", "os-always", "os-offload", "os-static"]
+    return hw.compare("nginx", techniques=techniques, machine=MACHINE, instructions=SMALL)
 
 
-def test_every_run_is_beside_the_uniprocessor(surface: StudyRun) -> None:
-    runs = surface.results.runs
-    assert study_jobs(surface.study)[0].machine == "ultrasparc"
-    alone = runs.filter(machine="ultrasparc")
-    assert alone["workload"].sort().to_list() == SERVICES
-    assert alone["technique"].unique().to_list() == ["os-profile"]
-    assert alone["slowdown_pct"].to_list() == [0.0] * len(SERVICES)
-    pairs = runs.filter(machine="ultrasparc-os").join(alone, on="workload", suffix="_alone")
-    assert len(pairs) == len(SERVICES) * 6 * 2
-    slower = 100 * (pairs["run_s"] / pairs["run_s_alone"] - 1)
-    assert (slower - pairs["slowdown_pct"]).abs().max() == pytest.approx(0, abs=1e-9)
-    # What moves costs time, and a higher threshold moves less.
-    free = runs.filter(pl.col("set").str.contains("switch_cycles=0 "))
-    dear = runs.filter(pl.col("set").str.contains("switch_cycles=10000 "))
-    assert dear["run_s"].sum() > free["run_s"].sum()
-    moved = free.filter(workload="nginx").sort(
-        pl.col("set").str.extract(r"threshold_instructions=(\d+)").cast(pl.Int64)
-    )["moved_invocations"]
-    assert moved[0] > moved[-1] >= 0
-    assert moved.is_sorted(descending=True)
+def test_watching_changes_nothing(results):
+    rows = {row["technique"]: row for row in results.runs.to_dicts()}
+    for column in ("duration_s", "energy_j", "latency_mean_us", "instructions"):
+        assert rows["os-profile"][column] == rows["always-on"][column]
+    assert rows["always-on"]["kernel_invocations"] == 0
+    assert rows["os-profile"]["kernel_invocations"] > 50
 
 
-def test_the_sql_of_its_targets_yields_values(
-    surface: StudyRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def ran(name: str, **_: Any) -> StudyRun:
-        assert name == "offload"
-        return surface
-
-    monkeypatch.setattr(targets, "run", ran)
-    wanted = [
-        target["id"]
-        for target in library().targets()
-        if target["id"].startswith("nellans/T4")
-        and (target["compute"] or {}).get("study") == "offload"
-    ]
-    assert len(wanted) > 20
-    found = {entry["id"]: entry for entry in hw.reproduce(wanted)}
-    silent = {name for name, entry in found.items() if entry["ours"] is None}
-    # No epoch of 100 M instructions, no TLB.
-    assert silent >= {"nellans/T4.8", "nellans/T4.18"}
-    residency = [
-        found[f"nellans/T4.27/apache/threshold-{n}"]["ours"] for n in (0, 100, 1000, 5000, 10000)
-    ]
-    assert 100 >= residency[0] >= residency[-1] >= 0
-    assert found["nellans/T4.19"]["ours"] == found["nellans/T4.25"]["ours"] > 0
-    assert isinstance(found["nellans/T4.26"]["ours"], bool)
+def test_every_kernel_entry_is_counted_once_wherever_it_runs(results):
+    rows = {row["technique"]: row for row in results.runs.to_dicts()}
+    entries = {rows[t]["kernel_invocations"] for t in ("os-profile", "os-always", "os-offload")}
+    assert len(entries) == 1
+    assert rows["os-always"]["moved_invocations"] == rows["os-always"]["kernel_invocations"]
+    assert 0 < rows["os-static"]["moved_invocations"] < rows["os-static"]["kernel_invocations"]
+    instructions = results.calls.group_by("technique").agg(total="instructions").to_dicts()
+    sums = {row["technique"]: sum(row["total"]) for row in instructions}
+    assert sums["os-profile"] == sums["os-always"] == sums["os-offload"]
 
 
-def test_arithmetic_needs_no_study() -> None:
-    found = {
-        entry["id"].removeprefix("nellans/"): entry
-        for entry in hw.reproduce(["nellans/T2.12/switch-time", "nellans/T4.16", "nellans/T4.9"])
-    }
-    assert found["T2.12/switch-time"]["ours"] == pytest.approx(6)
-    assert found["T4.16/all"]["ours"] == 2050
-    assert found["T4.9/original"]["verdict"] == "calibrated"
-    assert {e["verdict"] for e in found.values()} == {"match", "calibrated"}
+def test_the_kernel_is_slower_on_a_small_core(results):
+    table = placements(results)
+    rows = {row["technique"]: row for row in table.to_dicts()}
+    assert rows["os-profile"]["os_core_ns"] is None
+    assert rows["os-always"]["own_core_ns"] is None
+    assert rows["os-always"]["os_core_ns"] > rows["os-profile"]["own_core_ns"]
+    # Away is longer than running there: the way there is part of it.
+    assert rows["os-always"]["away_pct"] > rows["os-always"]["os_core_time_pct"]
+    calls = kernel_calls(results)
+    assert {"writev", "openat"} <= set(calls["name"])
+    slowdown = calls.filter(name="openat")["slowdown"].item()
+    assert 1 < slowdown < 10
 
 
-def test_predictions_are_tables() -> None:
-    tables = foresights(["nginx", "gcc"])
-    said = library().foresight("nginx")["rows"][0]
-    row = tables["predictions"].row(0, named=True)
-    assert row.pop("workload") == "nginx"
-    decisions = said.pop("decisions")
-    assert row == said
-    ours = tables["decisions"].filter(workload="nginx", entries="all", table=said["table"])
-    assert ours.select(list(decisions[0])).to_dicts() == decisions
-    assert tables["predictions"]["workload"].unique().sort().to_list() == ["gcc", "nginx"]
+def test_moving_for_nothing_on_equal_cores_costs_only_the_caches():
+    settings = {"os.like": "ev6", "os.power_down": "false"}
+    runs = {}
+    for cycles in ("0", "4000"):
+        done = hw.compare(
+            "nginx",
+            techniques=["os-always"],
+            machine=MACHINE,
+            instructions=SMALL,
+            set=[*settings.items(), ("os.switch_cycles", cycles)],
+        )
+        runs[cycles] = done.runs.filter(technique="os-always").row(0, named=True)
+    switches = 2 * runs["4000"]["moved_invocations"]
+    longer = runs["4000"]["run_s"] - runs["0"]["run_s"]
+    # Two cores of 3.3 GHz share the 4000 cycles of each switch, one after the other.
+    assert longer == pytest.approx(switches * 4000 / 3.3e9, rel=0.05)
 
 
-def test_nothing_of_chapters_2_and_4_is_left_to_do() -> None:
-    chapters = ("nellans/T2", "nellans/T4", "nellans/X4")
-    left = [
-        target["id"]
-        for target in library().targets()
-        if target["id"].startswith(chapters) and target["compute"] is None
-    ]
-    assert left == []
+def test_the_command_line_shows_where_the_kernel_ran(halfwink, tmp_path: Path):
+    words = ("compare", "nginx", "-n", str(SMALL), "-m", MACHINE, "-t", "os-profile,os-always")
+    done = halfwink(*words, "-o", "out")
+    assert done.status == 0, done.err
+    assert "OS core ns/1000 instr" in done.out
+    assert "sendfile" in done.out
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "Where kernel code runs" in report
+    document = halfwink(*words, "--json").json()
+    always = document["results"][2]
+    assert always["technique"] == "os-always"
+    assert always["kernel"]["moved_invocations"] == always["kernel"]["invocations"]
+    assert {row["place"] for row in always["kernel"]["calls"]} == {"os-core"}
+    assert {row["component"] for row in always["ledger"]} == {"core0", "os0", "l3", "memory"}
+    assert "kernel" not in document["results"][0]
+
+
+def test_wrong_use_is_one_line(halfwink):
+    words = ("compare", "nginx", "-n", "1000", "-t", "os-always")
+    for setting, complaint in (
+        ("os.cores=0", "technique `os-always` needs OS cores"),
+        ("os.like=ev7", "unknown machine `ev7`; did you mean `ev6`?"),
+        ("os_core.l1d.size=3KB", "an impossible cache"),
+        ("os.switch_cycles=99999999", "a switch of 0 to 1000000 cycles"),
+    ):
+        done = halfwink(*words, "--set", setting)
+        assert done.status == 2
+        assert complaint in done.complaint
+
+
+def test_a_trace_tells_of_its_kernel(halfwink):
+    from halfwink.library import root
+
+    trace = root() / "workloads" / "nginx.hwt"
+    shown = halfwink("trace", "info", str(trace), "--kernel").out
+    assert "kernel invocations" in shown
+    assert "evictions in invocations of" in shown

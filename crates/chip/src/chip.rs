@@ -324,7 +324,9 @@ impl Chip {
         for (core, ended) in self.cores.iter_mut().zip(ended.into_iter().flatten()) {
             core.end(ended);
         }
-        let duration = self.cores.iter().filter_map(|c| c.finished).max().unwrap_or(Time::ZERO);
+        let ends =
+            self.cores.iter().map(|c| c.finished.unwrap_or(Time::ZERO).max(c.vacant_since()));
+        let duration = ends.max().unwrap_or(Time::ZERO);
         for core in &mut self.cores {
             core.close(duration)?;
         }
@@ -358,8 +360,8 @@ fn result(core: Core) -> CoreResult {
     }
 }
 
-/// Fills all caches as the programs left them, taking turns so that the shared cache is shared. What
-/// the kernel used is in the caches of its cores too, and in none of them to be written.
+/// Fills all caches as the programs left them, taking turns so that the shared cache is shared.
+/// What the kernel used is in the caches of its cores too, and in none of them to be written.
 fn warm_up(cores: &mut [Core], users: usize, uncore: &mut Uncore, warm: &[Arc<WarmSet>]) {
     let longest = warm.iter().map(|set| set.lines.len()).max().unwrap_or(0);
     let (cores, os_cores) = cores.split_at_mut(users);

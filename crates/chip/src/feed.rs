@@ -1,5 +1,6 @@
 //! The stream of micro-operations of one core: the front end's view of a trace.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use halfwink_policy::offload::Sample;
@@ -13,6 +14,14 @@ use crate::uop::{Code, Playable, Uop};
 /// Physical lines of different cores' programs must not coincide: each core's program lives in its
 /// own memory, told apart by these bits of the line number.
 const COPY_SHIFT: u32 = 42;
+
+/// Blocks of the longest interrupt that goes its own way.
+const LONGEST_INTERRUPT: usize = 1 << 16;
+
+/// True for what may happen within an interrupt that its thread does not depend on.
+fn is_of_interrupts(event: Event) -> bool {
+    matches!(event, Event::Interrupt { .. } | Event::Exception { .. })
+}
 
 /// The core that the program in whose memory a line lies began on.
 pub(crate) fn memory_of(line: u64) -> usize {
@@ -58,6 +67,12 @@ pub(crate) struct Feed {
     pub(crate) error: Option<TraceError>,
     /// Instructions left to play, if the run is limited.
     left: u64,
+    /// What was read ahead of `next`, with its addresses.
+    ahead: VecDeque<(Item, Vec<Address>)>,
+    /// Addresses of `next`, if it was read ahead.
+    held: Option<Vec<Address>>,
+    /// An interrupt that goes its own way, and when it began.
+    pub(crate) detached: Option<(Time, Box<Feed>)>,
     /// Decides where its kernel entries run, if that is not simply where they are.
     pub(crate) os: Option<Box<OsThread>>,
 }
@@ -79,6 +94,9 @@ impl Feed {
             units: UnitCounts::default(),
             error: None,
             left: limit,
+            ahead: VecDeque::new(),
+            held: None,
+            detached: None,
             os: None,
         };
         feed.look_ahead();
@@ -103,13 +121,24 @@ impl Feed {
         self.copy
     }
 
-    fn look_ahead(&mut self) {
-        self.next = match self.source.next_item() {
+    fn read(&mut self) -> Item {
+        match self.source.next_item() {
             Ok(item) => item,
             Err(error) => {
                 self.error.get_or_insert(error);
                 Item::End
             }
+        }
+    }
+
+    fn look_ahead(&mut self) {
+        self.held = None;
+        self.next = match self.ahead.pop_front() {
+            Some((item, addresses)) => {
+                self.held = Some(addresses);
+                item
+            }
+            None => self.read(),
         };
         if let Item::Run(template) = self.next {
             // A program's micro-operations are many and its blocks far apart: asking for the next
@@ -138,7 +167,9 @@ impl Feed {
                         return Head::Crossing;
                     }
                     self.addresses.clear();
-                    self.addresses.extend_from_slice(self.source.addresses());
+                    let addresses = self.held.as_deref();
+                    let addresses = addresses.unwrap_or_else(|| self.source.addresses());
+                    self.addresses.extend_from_slice(addresses);
                     self.look_ahead();
                     self.count(&run);
                     self.uop = run.first_uop as usize;
@@ -176,14 +207,78 @@ impl Feed {
         self.look_ahead();
     }
 
+    /// True if kernel code comes next.
+    pub(crate) fn enters_kernel(&self) -> bool {
+        match self.next {
+            Item::Run(template) => self.code.playable[template.0 as usize].kernel,
+            _ => false,
+        }
+    }
+
     /// Tells [`Feed::os`] of the crossing in front.
     pub(crate) fn cross(&mut self, at: Time, core: usize, sample: Sample) -> Crossed {
-        let Item::Run(template) = self.next else { return Crossed::Stays(0) };
-        let kernel = self.code.playable[template.0 as usize].kernel;
-        match &mut self.os {
-            Some(os) => os.cross(kernel, at, core, sample),
-            None => Crossed::Stays(0),
+        let kernel = self.enters_kernel();
+        let Some(os) = &mut self.os else { return Crossed::Stays(0) };
+        let crossed = os.cross(kernel, at, core, sample);
+        if crossed == Crossed::Detaches && !self.detach(at) {
+            return Crossed::Stays(0);
         }
+        crossed
+    }
+
+    /// Takes the interrupt in front out of the stream; false if its thread depends on it.
+    fn detach(&mut self, at: Time) -> bool {
+        let addresses =
+            |feed: &Feed| feed.held.clone().unwrap_or_else(|| feed.source.addresses().to_vec());
+        let mut taken = vec![(self.next, addresses(self))];
+        let separable = loop {
+            let item = match self.ahead.pop_front() {
+                Some(item) => item,
+                None => {
+                    let item = self.read();
+                    (item, self.source.addresses().to_vec())
+                }
+            };
+            let kernel = match item.0 {
+                Item::Run(template) => self.code.playable[template.0 as usize].kernel,
+                Item::Event(event) => is_of_interrupts(event),
+                Item::End => false,
+            };
+            let returns = matches!(item.0, Item::Run(_)) && !kernel;
+            taken.push(item);
+            if !kernel || taken.len() > LONGEST_INTERRUPT {
+                break returns;
+            }
+        };
+        let detached = self.os.as_mut().and_then(|os| os.detaches(separable));
+        if let Some(mut os) = detached {
+            let mut script = Script::new(Arc::clone(self.source.program()));
+            // The OS core is interrupted, and what the thread does next stays with it.
+            script.event(os.cause_of_detached());
+            let rest = taken.split_off(taken.len() - 1);
+            for (item, addresses) in taken {
+                match item {
+                    Item::Run(template) => {
+                        script.run(template, addresses);
+                    }
+                    Item::Event(event) => {
+                        script.event(event);
+                    }
+                    Item::End => {}
+                }
+            }
+            taken = rest;
+            let copy = memory_of(self.copy);
+            let mut feed = Feed::new(Box::new(script), Arc::clone(&self.code), copy, u64::MAX);
+            os.home = copy;
+            feed.os = Some(Box::new(os));
+            self.detached = Some((at, Box::new(feed)));
+        }
+        for item in taken.into_iter().rev() {
+            self.ahead.push_front(item);
+        }
+        self.look_ahead();
+        self.detached.is_some()
     }
 
     /// True unless the thread is a guest on this core.

@@ -84,6 +84,8 @@ pub(crate) struct Private {
     pub(crate) counts: CacheCounts,
     /// Requests to the shared levels, with their arrival.
     pub(crate) requests: Vec<(Time, Request)>,
+    /// The pipeline must return control: others have to hear of something.
+    pub(crate) must_pause: bool,
     /// Other cores may hold the same lines.
     pub(crate) shares: bool,
     /// Filled only if somebody hears them.
@@ -105,9 +107,16 @@ impl Private {
             l2_latency: machine.l2.latency,
             counts: CacheCounts::default(),
             requests: Vec::new(),
+            must_pause: false,
             shares: false,
             notices: hears_tokens.then(Vec::new),
         }
+    }
+
+    /// False if somebody has to hear of something first.
+    #[inline]
+    pub(crate) fn lets_run(&self) -> bool {
+        self.requests.is_empty() && !self.must_pause
     }
 
     /// Shortest time from an access to its arrival at the shared levels.

@@ -43,7 +43,7 @@ impl Want {
 
 /// How another core held a line that was asked for; it keeps a clean copy if the line was only to
 /// be read, and none otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Held {
     No,
     Clean,

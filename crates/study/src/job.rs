@@ -13,8 +13,8 @@ use crate::closed_form::closed_form;
 use crate::error::StudyError;
 use crate::library::{Library, MachineInfo};
 use crate::output::{
-    call_profile, calls_table, counter_table, histogram_table, is_core, ledger_table,
-    timeline_table, us, working_energy, Sums,
+    call_profile, calls_table, counter_table, histogram_table, is_core, kernel_columns,
+    ledger_table, timeline_table, us, working_energy, Sums,
 };
 use crate::registry::{technique, Plan, Technique};
 use crate::table::{Table, Value};
@@ -81,9 +81,10 @@ impl Job {
             )));
         }
         if technique.needs_os_cores() && machine.machine.os.cores == 0 {
+            let (technique, machine) = (technique.name, machine.name);
             return Err(StudyError::Usage(format!(
-                "technique `{}` needs OS cores, machine `{}` sets none aside; expected os.cores > 0",
-                technique.name, machine.name
+                "technique `{technique}` needs OS cores, machine `{machine}` sets none aside; \
+                 expected os.cores above 0"
             )));
         }
         if self.instructions == Some(0) {
@@ -236,9 +237,8 @@ impl Prepared {
         let latency = |q: f64| Value::from(sums.latency.quantile(q).map(us));
         let set: Vec<String> = self.job.set.iter().map(|(k, v)| format!("{k}={v}")).collect();
         let run_s = sums.run.as_s();
-        let kernel_s = (sums.kernel_running[0] + sums.kernel_running[1]).as_s();
         let share = |state: CoreState| Value::from(sums.residency[state as usize].as_s() / run_s);
-        Table::row(vec![
+        let mut columns = vec![
             ("workload", self.workload.name.as_str().into()),
             ("machine", self.machine.name.as_str().into()),
             ("technique", self.technique.name.into()),
@@ -282,15 +282,11 @@ impl Prepared {
             ("late_share", (sums.late.as_s() / run_s).into()),
             ("most_outstanding", sums.most_outstanding.into()),
             ("closed_form_saving", closed_form(machine, result).into()),
-            ("os_cores", result.os_cores.len().into()),
-            ("kernel_invocations", sums.invocations.iter().sum::<u64>().into()),
-            ("moved_invocations", sums.invocations[1].into()),
-            ("kernel_time_share", (kernel_s / run_s).into()),
-            ("os_core_time_share", (sums.kernel_running[1].as_s() / run_s).into()),
-            ("away_share", (sums.kernel_taken[1].as_s() / run_s).into()),
             ("host_s", host_s.into()),
             ("mips", (sums.instructions as f64 / host_s / 1e6).into()),
-        ])
+        ];
+        columns.extend(kernel_columns(result, &sums));
+        Table::row(columns)
     }
 }
 

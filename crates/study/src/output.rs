@@ -98,6 +98,19 @@ impl Sums {
     }
 }
 
+/// What a run says of the kernel, for techniques that watch it; shares of the run time.
+pub(crate) fn kernel_columns(result: &RunResult, sums: &Sums) -> Vec<(&'static str, Value)> {
+    let share = |time: Time| Value::from(time.as_s() / sums.run.as_s());
+    vec![
+        ("os_cores", result.os_cores.len().into()),
+        ("kernel_invocations", sums.invocations.iter().sum::<u64>().into()),
+        ("moved_invocations", sums.invocations[1].into()),
+        ("kernel_time_share", share(sums.kernel_running[0] + sums.kernel_running[1])),
+        ("os_core_time_share", share(sums.kernel_running[1])),
+        ("away_share", share(sums.kernel_taken[1])),
+    ]
+}
+
 /// True for the name of a core, of either kind.
 pub(crate) fn is_core(name: &str) -> bool {
     name.starts_with("core") || is_os_core(name)

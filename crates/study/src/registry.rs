@@ -2,12 +2,12 @@
 
 use halfwink_chip::Machine;
 use halfwink_policy::gating::{
-    AlwaysOn, Fupg, GatingPolicy, IdleGate, MapgCounter, Oracle, Switching, SwitchingParameters,
-    Tap, WakeFor,
+    AdaptiveIdle, AlwaysOn, Fupg, GatingPolicy, IdleGate, MapgCounter, Oracle, Switching,
+    SwitchingParameters, Tap, WakeFor,
 };
 use halfwink_policy::offload::{
-    CallProfile, Feedback, FeedbackParameters, Fixed, OffloadPolicy, Organisation, Parameters,
-    PerCall, Predicted, PredictedParameters, Threshold,
+    CallProfile, Feedback, FeedbackParameters, Fixed, LikeOs, LikeOsParameters, OffloadPolicy,
+    Organisation, Parameters, PerCall, Predicted, PredictedParameters, Threshold,
 };
 use halfwink_units::Time;
 
@@ -66,7 +66,13 @@ const GATING: Technique = Technique {
 /// What most techniques are that move kernel code to other cores.
 const OFFLOAD: Technique = Technique {
     family: "offload",
-    build: |m, _| if m.os.power_down { Box::new(IdleGate::new()) } else { Box::new(AlwaysOn) },
+    build: |m, core| {
+        if m.os.power_down {
+            Box::new(AdaptiveIdle::new(m.gating_costs(core)))
+        } else {
+            Box::new(AlwaysOn)
+        }
+    },
     offload: Some(|_, _| Box::new(Fixed::never())),
     ..GATING
 };
@@ -94,6 +100,13 @@ pub static TECHNIQUES: &[Technique] = &[
         name: "idle-gate",
         title: "gates while the OS has halted the core, as a deep C-state does",
         build: |_, _| Box::new(IdleGate::new()),
+        ..GATING
+    },
+    Technique {
+        name: "idle-adaptive",
+        title: "as idle-gate, but not for idle times expected to be too short",
+        source: "Mogul 2007, Sec 5.6",
+        build: |m, core| Box::new(AdaptiveIdle::new(m.gating_costs(core))),
         ..GATING
     },
     Technique {
@@ -238,8 +251,19 @@ pub static TECHNIQUES: &[Technique] = &[
         offload: Some(|_, _| {
             let feedback = FeedbackParameters::published().shortened(EPOCHS_SHORTENED_BY);
             let parameters = Parameters::published(Organisation::PUBLISHED_ASSOCIATIVE);
-            let threshold = Threshold::Feedback(Feedback::new(feedback));
+            let threshold = Threshold::Feedback(Box::new(Feedback::new(feedback)));
             Box::new(Predicted::new(PredictedParameters::hardware(parameters, threshold)))
+        }),
+        ..OFFLOAD
+    },
+    Technique {
+        name: "os-like",
+        title: "runs threads whose user code is like the kernel's on OS cores, if they keep up",
+        source: "Mogul 2007, Sec 4.3",
+        offload: Some(|_, _| {
+            let mut parameters = LikeOsParameters::usual();
+            parameters.epoch = Time(parameters.epoch.0 / EPOCHS_SHORTENED_BY);
+            Box::new(LikeOs::new(parameters, Box::new(Fixed::never())))
         }),
         ..OFFLOAD
     },

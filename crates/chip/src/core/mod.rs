@@ -3,8 +3,10 @@
 mod in_order;
 mod out_of_order;
 mod pipeline;
+mod thread;
+mod waited;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use halfwink_engine::{Class, EventQueue, Histogram};
 use halfwink_policy::gating::{Bound, Event, GatingPolicy, Token};
@@ -12,17 +14,19 @@ use halfwink_power::CoreState;
 use halfwink_trace::{LoadKind, TraceError};
 use halfwink_units::{Clock, Cycle, LineAddr, Time};
 
-use crate::account::{Reason, REASONS};
-use crate::feed::{memory_of, Feed};
-use crate::gate::{Gate, PolicyError, Report, Residency, Stepped};
+use crate::account::Reason;
+use crate::gate::{Gate, PolicyError, Report, Stepped};
 use crate::machine::{CoreKind, Machine, TokenSpec, WakeUpKind};
 use crate::os_cores::Calls;
 use crate::private::{Notice, Warm};
 use crate::timeline::Timeline;
-use crate::uncore::{Answer, Held, Level, Uncore};
+use crate::uncore::{Answer, Level, Uncore};
 use in_order::InOrder;
 use out_of_order::OutOfOrder;
 use pipeline::{Common, Pause, Stall};
+use thread::Baggage;
+pub(crate) use thread::{Departure, Thread};
+use waited::Waited;
 
 /// Either kind of pipeline.
 enum Pipeline {
@@ -97,33 +101,6 @@ enum Phase {
     Finished,
 }
 
-/// Why a core that shares its work with others lost its thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Departure {
-    /// The thread goes to another core.
-    Crosses,
-    /// It is halted until this time.
-    Sleeps(Time),
-    /// It has nothing left to do.
-    Ends,
-}
-
-/// What a thread takes along when it changes cores, beside its instructions.
-#[derive(Debug)]
-pub(crate) struct Baggage {
-    load: LoadKind,
-    origin: Origin,
-    pub(crate) requests: Requests,
-}
-
-/// A thread between two cores.
-pub(crate) struct Thread {
-    pub(crate) feed: Feed,
-    pub(crate) baggage: Baggage,
-    /// When and why it left the last one.
-    pub(crate) left: (Time, Departure),
-}
-
 /// The run cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum CoreError {
@@ -143,34 +120,6 @@ pub enum CoreError {
     /// The model itself is wrong.
     #[error("core {0}: the pipeline waits at {1} for something that nobody owes it")]
     Deadlock(usize, Time),
-}
-
-/// Requests of the workload, by simulated time.
-#[derive(Debug, Default)]
-pub(crate) struct Requests {
-    /// Start of each request that is under way.
-    open: HashMap<u64, Time>,
-    pub(crate) completed: u64,
-    pub(crate) latency: Histogram,
-}
-
-/// How recorded time maps to simulated time.
-#[derive(Clone, Copy, Debug, Default)]
-struct Origin {
-    /// Recorded and simulated time of the first event that carries a time.
-    pair: Option<(u64, Time)>,
-}
-
-impl Origin {
-    /// Simulated time of a recorded time, for arrivals that wait for nobody.
-    fn at(&mut self, recorded_ns: u64, now: Time) -> Time {
-        let (recorded, simulated) = *self.pair.get_or_insert((recorded_ns, now));
-        if recorded_ns >= recorded {
-            simulated + Time::ns(recorded_ns - recorded)
-        } else {
-            simulated.saturating_sub(Time::ns(recorded - recorded_ns))
-        }
-    }
 }
 
 /// One core of the chip.
@@ -217,45 +166,6 @@ pub(crate) struct Core {
     pub(crate) running_cycles: Cycle,
 }
 
-/// Times of waits by power state, mode and reason.
-#[derive(Clone, Debug)]
-pub(crate) struct Waited {
-    pub(crate) times: Box<[[[Time; REASONS]; 2]; CoreState::ALL.len()]>,
-    /// Without work: halted, or because the thread was away.
-    pub(crate) idle: [Residency; 2],
-    /// Wake-ups by mode and reason, and out of both kinds of idleness.
-    pub(crate) wakes: [[u64; REASONS]; 2],
-    pub(crate) idle_wakes: [u64; 2],
-}
-
-impl Default for Waited {
-    fn default() -> Self {
-        Waited {
-            times: Box::new([[[Time::ZERO; REASONS]; 2]; CoreState::ALL.len()]),
-            idle: Default::default(),
-            wakes: [[0; REASONS]; 2],
-            idle_wakes: [0; 2],
-        }
-    }
-}
-
-impl Waited {
-    fn post(&mut self, (residency, wakes): (Residency, u64), kernel: bool, reason: Reason) {
-        self.wakes[usize::from(kernel)][reason as usize] += wakes;
-        for (state, time) in residency.into_iter().enumerate() {
-            self.times[state][usize::from(kernel)][reason as usize] += time;
-        }
-    }
-
-    fn post_idle(&mut self, (residency, wakes): (Residency, u64), away: bool) {
-        let kind = usize::from(away);
-        self.idle_wakes[kind] += wakes;
-        for (sum, time) in self.idle[kind].iter_mut().zip(residency) {
-            *sum += time;
-        }
-    }
-}
-
 /// What a core is built from, besides the machine.
 pub(crate) struct CoreInput {
     /// `None`: a core that waits for threads of others.
@@ -265,29 +175,6 @@ pub(crate) struct CoreInput {
     pub(crate) policy: GatingPolicy,
     pub(crate) start: Time,
     pub(crate) timeline: Option<Timeline>,
-}
-
-impl Baggage {
-    fn new(load: LoadKind) -> Baggage {
-        Baggage { load, origin: Origin::default(), requests: Requests::default() }
-    }
-}
-
-impl Thread {
-    /// Starts on `feed`.
-    pub(crate) fn new(feed: Feed, load: LoadKind) -> Thread {
-        let left = (Time::ZERO, Departure::Ends);
-        Thread { feed, baggage: Baggage::new(load), left }
-    }
-
-    /// The core that it began on; `core` if nobody lets it move.
-    pub(crate) fn home(&self, core: usize) -> usize {
-        self.feed.os.as_ref().map_or(core, |os| os.home)
-    }
-
-    fn none() -> Thread {
-        Thread::new(Feed::empty(), LoadKind::Closed)
-    }
 }
 
 impl Core {
@@ -389,13 +276,6 @@ impl Core {
         self.local.saturating_add(self.shortest_message)
     }
 
-    /// How far it has come, and the first time at which it could ask the shared levels for
-    /// something; a core without a thread does nothing by itself.
-    pub(crate) fn progress(&self) -> Option<(Time, Time)> {
-        let idle = matches!(self.phase, Phase::Vacant | Phase::Finished);
-        (!idle).then(|| (self.local, self.local.saturating_add(self.shortest_message)))
-    }
-
     /// From anything that the core does until another part of the chip can notice.
     pub(crate) fn shortest_message(&self) -> Time {
         self.shortest_message
@@ -438,7 +318,8 @@ impl Core {
                 Phase::Halted { wake_at, woken } => self.halted(limit, wake_at, woken)?,
                 Phase::Vacant | Phase::Finished => false,
             };
-            if !goes_on {
+            let must_pause = &mut self.pipeline.common_mut().private.must_pause;
+            if std::mem::take(must_pause) || !goes_on {
                 return Ok(());
             }
         }
@@ -533,22 +414,6 @@ impl Core {
         }
     }
 
-    fn count_requests(&mut self) {
-        let marks = std::mem::take(&mut self.pipeline.common_mut().marks);
-        for mark in &marks {
-            let now = self.clock.time_of(mark.at);
-            let Baggage { load, origin, requests } = &mut self.baggage;
-            let arrived = origin.at(mark.recorded_ns, now);
-            if mark.begins {
-                let start = if *load == LoadKind::Open { arrived } else { now };
-                requests.open.insert(mark.id, start);
-            } else if let Some(start) = requests.open.remove(&mark.id) {
-                requests.completed += 1;
-                requests.latency.record(now.saturating_sub(start));
-            }
-        }
-    }
-
     fn halt(&mut self, at: Cycle, from_ns: u64, to_ns: u64) -> Result<bool, CoreError> {
         let now = self.clock.time_of(at);
         let origin = &mut self.baggage.origin;
@@ -566,76 +431,6 @@ impl Core {
         self.phase = Phase::Halted { wake_at, woken: false };
         self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))?;
         Ok(true)
-    }
-
-    /// The core loses its thread; always false: what comes next is up to others.
-    fn leave(&mut self, why: Departure) -> Result<bool, CoreError> {
-        if why == Departure::Crosses {
-            let common = self.pipeline.common_mut();
-            let decision = common.feed.os.as_mut().map_or(0, |os| std::mem::take(&mut os.owed));
-            self.pipeline.spend(decision, Reason::System);
-            self.pipeline.spend(self.switch, Reason::Switch);
-        }
-        let at = self.pipeline.cycle();
-        self.running_cycles += at - self.running_from;
-        let now = self.clock.time_of(at);
-        self.local = now;
-        self.away = why == Departure::Crosses && self.common().feed.is_home(self.index);
-        self.departure = Some((now, why));
-        self.phase = Phase::Vacant;
-        self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))?;
-        Ok(false)
-    }
-
-    /// Gives its thread away, after a [`Departure`].
-    pub(crate) fn give_up(&mut self) -> Thread {
-        let common = self.pipeline.common_mut();
-        let mut feed = std::mem::replace(&mut common.feed, Feed::empty());
-        common.feed.take_counts(&mut feed);
-        let nothing = Baggage::new(LoadKind::Closed);
-        let left = self.departure.take().expect("it has left");
-        Thread { feed, baggage: std::mem::replace(&mut self.baggage, nothing), left }
-    }
-
-    /// Takes a thread over at `at`.
-    pub(crate) fn take_over(&mut self, thread: Thread, at: Time) {
-        debug_assert!(matches!(self.phase, Phase::Vacant));
-        let Thread { mut feed, baggage, left } = thread;
-        let common = self.pipeline.common_mut();
-        feed.take_counts(&mut common.feed);
-        common.feed = feed;
-        self.baggage = baggage;
-        self.left = left;
-        self.local = at;
-        self.phase = Phase::Halted { wake_at: at, woken: false };
-    }
-
-    /// The thread that began here has nothing left to do, wherever it ended.
-    pub(crate) fn end(&mut self, ended: Thread) {
-        self.finished = Some(ended.left.0);
-        self.calls = ended.feed.os.map(|os| os.calls).unwrap_or_default();
-        self.baggage = ended.baggage;
-    }
-
-    /// Accounts the time of a core that has no thread until the end of the run.
-    pub(crate) fn close(&mut self, end: Time) -> Result<(), CoreError> {
-        if matches!(self.phase, Phase::Vacant) {
-            let spent = self.gate.settle(end).map_err(|e| self.policy_error(e))?;
-            self.waited.post_idle(spent, self.away);
-            self.phase = Phase::Finished;
-        }
-        self.gate.close(end);
-        Ok(())
-    }
-
-    /// True if the line is in the memory of the thread that began here.
-    pub(crate) fn owns(&self, line: u64) -> bool {
-        memory_of(line) == self.index
-    }
-
-    /// Another core asks for a line: see [`crate::private::Private::snoop`].
-    pub(crate) fn snoop(&mut self, line: u64, read: bool) -> Held {
-        self.pipeline.common_mut().private.snoop(line, read)
     }
 
     fn policy_error(&self, error: PolicyError) -> CoreError {
@@ -742,22 +537,6 @@ impl Core {
             }
         }
         Ok(true)
-    }
-
-    /// A thread that was taken over begins to run.
-    fn begin(&mut self, cycle: Cycle) {
-        self.pipeline.begin(cycle);
-        let (since, why) = self.left;
-        if why == Departure::Crosses {
-            self.pipeline.spend(self.switch, Reason::Switch);
-        }
-        let now = self.clock.time_of(self.pipeline.cycle());
-        let Some(os) = &mut self.pipeline.common_mut().feed.os else { return };
-        if why == Departure::Crosses {
-            os.arrives(now);
-        } else {
-            os.slept(now - since);
-        }
     }
 
     fn resume(&mut self, cycle: Cycle) {

@@ -1,6 +1,6 @@
 //! What both kinds of pipelines have in common.
 
-use halfwink_policy::offload::{Counts, Sample};
+use halfwink_policy::offload::{Counts, Sample, Traits};
 use halfwink_trace::Event;
 use halfwink_units::Cycle;
 
@@ -88,6 +88,7 @@ struct Sampled {
     instructions: [u64; 2],
     l2_accesses: u64,
     l2_misses: u64,
+    user: Traits,
 }
 
 impl Common {
@@ -109,7 +110,8 @@ impl Common {
     /// deciding.
     pub(crate) fn cross(&mut self, now: Cycle) -> Crossed {
         let at = self.private.time_of(now);
-        let sample = self.sample();
+        // What happened in user mode is told with what the kernel did after it.
+        let sample = if self.feed.enters_kernel() { Sample::default() } else { self.sample() };
         self.feed.cross(at, self.private.core, sample)
     }
 
@@ -120,6 +122,11 @@ impl Common {
             instructions: work.instructions,
             l2_accesses: caches.l2_accesses.iter().sum(),
             l2_misses: caches.l2_misses.iter().sum(),
+            user: Traits {
+                fp: self.feed.units.fp[0],
+                mispredicted: self.predictor.counts.mispredicted[0],
+                l1d_misses: caches.l1d_misses[0],
+            },
         };
         let old = std::mem::replace(&mut self.sampled, new);
         let accesses = new.l2_accesses - old.l2_accesses;
@@ -128,7 +135,12 @@ impl Common {
         let here = usize::from(!self.feed.is_home(self.private.core));
         let mut l2 = [Counts::default(); 2];
         l2[here] = counts;
-        Sample { instructions, l2 }
+        let user = Traits {
+            fp: new.user.fp - old.user.fp,
+            mispredicted: new.user.mispredicted - old.user.mispredicted,
+            l1d_misses: new.user.l1d_misses - old.user.l1d_misses,
+        };
+        Sample { instructions, l2, user }
     }
 
     /// Cycles from issue to result.

@@ -368,7 +368,8 @@ pub struct SafeWakeUp {
     pub delta: f64,
 }
 
-/// Cores for the kernel, and what it takes to go to them (Mogul 2007, Sec 3; Nellans 2014, Sec 4.4).
+/// Cores for the kernel, and what it takes to go to them (Mogul 2007, Sec 3; Nellans 2014, Sec
+/// 4.4).
 #[derive(Clone, Debug)]
 pub struct OsSpec {
     /// How many, beside the others (0..=[`MAX_CORES`]).
@@ -383,7 +384,8 @@ pub struct OsSpec {
     pub transfer: Time,
     /// N: instructions that a kernel invocation must be expected to exceed to move.
     pub threshold: u64,
-    /// Bytes of a transfer from which on a system call is enough work to move (Mogul 2007, Sec 5.2).
+    /// Bytes of a transfer from which on a system call is enough work to move (Mogul 2007, Sec
+    /// 5.2).
     pub enough_bytes: u64,
     /// A core without a thread is powered down.
     pub power_down: bool,

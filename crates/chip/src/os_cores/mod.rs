@@ -8,12 +8,12 @@
 //!    └──── queue ◀──── drains, switches ──────────┘ returns to user mode
 //! ```
 //!
-//! A core without a thread is as one that the operating system has halted: a gating policy may power
-//! it down. A thread that is halted leaves its core to others until it wakes.
+//! A core without a thread is as one that the operating system has halted: a gating policy may
+//! power it down. A thread that is halted leaves its core to others until it wakes.
 //!
-//! Assumptions: half of a switch is work of the core that is left, half of the core that is entered,
-//! each at its own clock; queues are served in the order of arrival; a thread always goes to the
-//! same OS core, and always comes back to the core that it began on.
+//! Assumptions: half of a switch is work of the core that is left, half of the core that is
+//! entered, each at its own clock; queues are served in the order of arrival; a thread always goes
+//! to the same OS core, and always comes back to the core that it began on.
 
 mod entry;
 mod thread;
@@ -62,6 +62,8 @@ pub(crate) struct Traffic {
     queues: Vec<VecDeque<Thread>>,
     is_free: Vec<bool>,
     ended: Vec<Option<Thread>>,
+    /// Interrupts that ran beside the thread of each core.
+    beside: Vec<Calls>,
 }
 
 impl Traffic {
@@ -74,6 +76,7 @@ impl Traffic {
             queues: (0..cores).map(|_| VecDeque::new()).collect(),
             is_free: (0..cores).map(|core| core >= users).collect(),
             ended: (0..users).map(|_| None).collect(),
+            beside: vec![Calls::new(); users],
         }
     }
 
@@ -95,13 +98,23 @@ impl Traffic {
                 self.send(at, Message::Arrives(home, Box::new(thread)));
             }
             Departure::Crosses => {
-                let os_core = self.users + os_core_of(home, self.os_cores);
+                let os_core = self.os_core_of(home);
                 self.send(at, Message::Arrives(os_core, Box::new(thread)));
             }
             Departure::Sleeps(until) => {
                 self.send(until, Message::Arrives(core, Box::new(thread)));
             }
-            Departure::Ends => self.ended[home] = Some(thread),
+            Departure::Ends => match thread.feed.os {
+                Some(mut os) if os.is_detached => {
+                    os.ends(at);
+                    for (code, call) in os.calls {
+                        let sum = self.beside[home].entry(code).or_default();
+                        sum.cause = call.cause;
+                        sum.add(&call);
+                    }
+                }
+                _ => self.ended[home] = Some(thread),
+            },
         }
     }
 
@@ -123,9 +136,22 @@ impl Traffic {
         }
     }
 
+    fn os_core_of(&self, home: usize) -> usize {
+        self.users + os_core_of(home, self.os_cores)
+    }
+
     /// The threads that ended, by the core that they began on.
     pub(crate) fn end(self) -> Vec<Thread> {
-        self.ended.into_iter().flatten().collect()
+        let mut ended: Vec<Thread> = self.ended.into_iter().flatten().collect();
+        for (thread, beside) in ended.iter_mut().zip(self.beside) {
+            let Some(os) = &mut thread.feed.os else { continue };
+            for (code, call) in beside {
+                let sum = os.calls.entry(code).or_default();
+                sum.cause = call.cause;
+                sum.add(&call);
+            }
+        }
+        ended
     }
 }
 
@@ -211,9 +237,14 @@ impl Chip {
         if let Some(error) = core.fail_of_source() {
             return Err(error.into());
         }
+        let traffic = self.traffic.as_mut().expect("there is traffic");
+        if let Some((at, thread)) = core.detached() {
+            let os_core = traffic.os_core_of(n);
+            traffic.send(at, Message::Arrives(os_core, Box::new(thread)));
+        }
         if core.departure.is_some() {
             let thread = core.give_up();
-            self.traffic.as_mut().expect("there is traffic").departs(n, thread);
+            traffic.departs(n, thread);
         }
         Ok(())
     }
@@ -223,16 +254,10 @@ impl Chip {
 fn snoop(cores: &mut [Core], users: usize, request: &Request) -> Held {
     let read = request.want == Want::Read;
     let mut held = Held::No;
-    for n in 0..cores.len() {
-        let is_os_core = n >= users;
-        if n == request.core || !(is_os_core || cores[n].owns(request.line)) {
-            continue;
-        }
-        match cores[n].snoop(request.line, read) {
-            Held::No => {}
-            Held::Clean if held == Held::No => held = Held::Clean,
-            Held::Clean => {}
-            Held::Dirty => held = Held::Dirty,
+    for (n, core) in cores.iter_mut().enumerate() {
+        let may_hold = n >= users || core.owns(request.line);
+        if may_hold && n != request.core {
+            held = held.max(core.snoop(request.line, read));
         }
     }
     held

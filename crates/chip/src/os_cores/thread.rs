@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use halfwink_policy::offload::{Cause, Event, OffloadPolicy, Place, Sample};
+use halfwink_policy::offload::{Cause, Event, Fixed, OffloadPolicy, Place, Sample};
 use halfwink_units::{Cycle, Time};
 
 use super::entry::kernel_entry;
@@ -15,6 +15,8 @@ pub(crate) enum Crossed {
     Stays(Cycle),
     /// Lets the thread go to another core.
     Leaves,
+    /// Goes on, and hands over what the interrupt brought ([`crate::feed::Feed::detached`]).
+    Detaches,
 }
 
 /// Kernel invocations of one cause.
@@ -29,7 +31,7 @@ pub struct Call {
     /// Time in which they ran, halts left out, by place; moving is not part of it.
     pub running: [Time; 2],
     /// Time for which the thread went without its own core: entry to exit, halts left out, with the
-    /// move there and the wait for the OS core, by place.
+    /// move there and the wait for the OS core, by place; nothing for an interrupt beside it.
     pub taken: [Time; 2],
 }
 
@@ -73,6 +75,8 @@ pub(crate) struct OsThread {
     invocation: Option<Invocation>,
     /// Retired so far.
     pub(crate) kernel_instructions: u64,
+    /// An interrupt on its own, bound to an OS core.
+    pub(crate) is_detached: bool,
     /// Cycles of a decision that were not charged yet.
     pub(crate) owed: Cycle,
     pub(crate) calls: Calls,
@@ -87,6 +91,7 @@ impl OsThread {
             cause: None,
             invocation: None,
             kernel_instructions: 0,
+            is_detached: false,
             owed: 0,
             calls: Calls::new(),
         }
@@ -114,11 +119,21 @@ impl OsThread {
         match (before, self.cause.take()) {
             // It began in the kernel: nobody knows why or when.
             (None, _) => Crossed::Stays(0),
-            (Some(_), cause) => self.enter(cause, at),
+            (Some(_), cause) => self.enter(cause, at, core),
         }
     }
 
-    fn enter(&mut self, cause: Option<halfwink_trace::Event>, at: Time) -> Crossed {
+    /// Where the thread goes on.
+    fn goes_to(&mut self, os_core: bool, cycles: Cycle, core: usize) -> Crossed {
+        let is_there = core != self.home;
+        if os_core == is_there {
+            return Crossed::Stays(cycles);
+        }
+        self.owed = cycles;
+        Crossed::Leaves
+    }
+
+    fn enter(&mut self, cause: Option<halfwink_trace::Event>, at: Time, core: usize) -> Crossed {
         let entry = cause.and_then(|event| kernel_entry(&event));
         let action = entry.and_then(|entry| {
             self.policy.on_event(at, &Event::Enter(entry));
@@ -136,34 +151,66 @@ impl OsThread {
         let cycles = action.map_or(0, |action| Cycle::from(action.decision_cycles));
         match place {
             Place::Here => Crossed::Stays(cycles),
-            Place::OsCore => {
-                self.owed = cycles;
-                Crossed::Leaves
-            }
+            Place::Beside => Crossed::Detaches,
+            Place::OsCore => self.goes_to(true, cycles, core),
         }
+    }
+
+    /// The interrupt that was entered last goes on its own, or cannot and stays.
+    pub(crate) fn detaches(&mut self, can: bool) -> Option<OsThread> {
+        let run = self.invocation.as_mut()?;
+        if !can {
+            run.place = Place::Here;
+            return None;
+        }
+        self.kernel = Some(false);
+        let mut detached = OsThread::new(Box::new(Fixed::never()), self.home);
+        detached.kernel = Some(true);
+        detached.is_detached = true;
+        detached.invocation = self.invocation.take().map(|run| Invocation { before: 0, ..run });
+        Some(detached)
+    }
+
+    /// The interrupt that this is.
+    pub(crate) fn cause_of_detached(&self) -> halfwink_trace::Event {
+        match self.invocation.and_then(|run| run.cause) {
+            Some(Cause::Interrupt { vector }) => halfwink_trace::Event::Interrupt { vector },
+            _ => halfwink_trace::Event::Cpu(0),
+        }
+    }
+
+    /// An interrupt on its own ends at `at`.
+    pub(crate) fn ends(&mut self, at: Time) {
+        self.count(at, self.home);
+    }
+
+    fn count(&mut self, at: Time, core: usize) -> Option<(Option<Cause>, u64)> {
+        let run = self.invocation.take()?;
+        let instructions = self.kernel_instructions - run.before;
+        let place = usize::from(run.place != Place::Here || core != self.home);
+        let call = self.calls.entry(run.cause.map_or(0, Cause::code)).or_default();
+        call.cause = run.cause;
+        call.invocations[place] += 1;
+        call.instructions[place] += instructions;
+        call.running[place] += (at - run.running_from).saturating_sub(run.halted);
+        if run.place != Place::Beside {
+            call.taken[place] += (at - run.began).saturating_sub(run.halted);
+        }
+        Some((run.cause, instructions))
     }
 
     fn exit(&mut self, at: Time, core: usize, sample: Sample) -> Crossed {
         self.cause = None;
-        if let Some(run) = self.invocation.take() {
-            let instructions = self.kernel_instructions - run.before;
-            let place = usize::from(run.place == Place::OsCore);
-            let counts = self.calls.entry(run.cause.map_or(0, Cause::code)).or_default();
-            counts.cause = run.cause;
-            counts.invocations[place] += 1;
-            counts.instructions[place] += instructions;
-            counts.running[place] += (at - run.running_from).saturating_sub(run.halted);
-            counts.taken[place] += (at - run.began).saturating_sub(run.halted);
-            if run.cause.is_some() {
+        if let Some((cause, instructions)) = self.count(at, core) {
+            if cause.is_some() {
                 self.policy.on_event(at, &Event::Exit { instructions });
             }
             self.policy.on_event(at, &Event::Sample(sample));
         }
-        if core == self.home {
-            Crossed::Stays(0)
-        } else {
-            Crossed::Leaves
-        }
+        let action = self.policy.poll_action();
+        let stays_there = action.is_some_and(|action| action.place == Place::OsCore);
+        let cycles = action.map_or(0, |action| Cycle::from(action.decision_cycles));
+        self.goes_to(stays_there, cycles, core)
     }
 
     /// It runs on another core from `at` on.

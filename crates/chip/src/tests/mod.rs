@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use halfwink_engine::{Input, RunControl};
 use halfwink_policy::gating::{
-    AlwaysOn, Fupg, GatingPolicy, IdleGate, MapgCounter, Oracle, Switching, SwitchingParameters,
-    Tap, WakeFor,
+    AdaptiveIdle, AlwaysOn, Fupg, GatingPolicy, IdleGate, MapgCounter, Oracle, Switching,
+    SwitchingParameters, Tap, WakeFor,
 };
 use halfwink_trace::{
     Address, Block, BlockId, Branch, Instr, Kind, LoadKind, Program, RegSet, Script, Site, Source,
@@ -296,14 +296,24 @@ fn task(source: impl Source + 'static, warm: Arc<WarmSet>) -> Task {
     }
 }
 
-const TECHNIQUES: [&str; 8] =
-    ["always-on", "idle-gate", "mapg-counter", "tap", "oracle", "tap-last", "tap-or-mapg", "fupg"];
+const TECHNIQUES: [&str; 9] = [
+    "always-on",
+    "idle-gate",
+    "mapg-counter",
+    "tap",
+    "oracle",
+    "tap-last",
+    "tap-or-mapg",
+    "fupg",
+    "idle-adaptive",
+];
 
 fn policy(machine: &Machine, technique: &str) -> GatingPolicy {
     let costs = machine.gating_costs(0);
     match technique {
         "always-on" => Box::new(AlwaysOn),
         "idle-gate" => Box::new(IdleGate::new()),
+        "idle-adaptive" => Box::new(AdaptiveIdle::new(costs)),
         "mapg-counter" => Box::new(MapgCounter::new(costs, machine.mapg)),
         "tap" => Box::new(Tap::new(costs, machine.token_entries())),
         "oracle" => Box::new(Oracle::new(costs)),

@@ -1,7 +1,7 @@
 //! Threads that go to a core for the kernel and come back.
 
 use super::*;
-use halfwink_policy::offload::{Fixed, OffloadPolicy, PerCall, Place};
+use halfwink_policy::offload::{Fixed, LikeOs, LikeOsParameters, OffloadPolicy, PerCall, Place};
 use halfwink_trace::Event;
 
 const READ: Event = Event::Syscall { number: 0, args: [3, DATA, 4096, 0, 0, 0] };
@@ -184,6 +184,72 @@ fn interrupts_go_where_the_policy_says() {
     assert_eq!(result.os_cores[0].work.instructions[0], 0, "user code stays at home");
 }
 
+fn like_os() -> OffloadPolicy {
+    let parameters =
+        LikeOsParameters { epoch: Time::ns(2_000), patience: 1_000, ..LikeOsParameters::usual() };
+    Box::new(LikeOs::new(parameters, Box::new(Fixed::never())))
+}
+
+#[test]
+fn a_thread_that_keeps_up_is_hosted_and_one_that_does_not_comes_home() {
+    let machine = simple("in-order");
+    // Its loads and stores miss: as fast on an equal core.
+    let hosted = offload(&machine, like_os, vec![random_calls(5, 400)]);
+    let user =
+        |r: &RunResult| (r.cores[0].work.instructions[0], r.os_cores[0].work.instructions[0]);
+    let (home, there) = user(&hosted);
+    assert!(there > 3 * home, "{home} {there}");
+    // A core at a twentieth of the clock does not keep up: one epoch there, and back.
+    let slow = Machine {
+        clock: halfwink_units::Clock::from_hz(50_000_000).unwrap(),
+        ..simple("in-order")
+    };
+    let os = crate::OsSpec { kind: Some(Box::new(slow)), ..machine.os.clone() };
+    let rejected = offload(&Machine { os, ..machine }, like_os, vec![random_calls(5, 400)]);
+    let (home, there) = user(&rejected);
+    assert!(there > 0 && home > 3 * there, "{home} {there}");
+}
+
+fn beside() -> OffloadPolicy {
+    Box::new(PerCall::new(Vec::new(), 16, Place::Beside))
+}
+
+#[test]
+fn a_bound_interrupt_costs_its_thread_nothing_but_the_caches() {
+    for kind in KINDS {
+        let machine = simple(kind);
+        let mut writer = Writer::new();
+        let user = writer.block(&additions());
+        let handler = writer.block_at(KERNEL, true, &additions());
+        let (mut script, lines) = writer.script();
+        script.run(user, vec![]).event(TICK);
+        for _ in 0..50 {
+            script.run(handler, vec![]);
+        }
+        script.run(user, vec![]);
+        let with = || task(script.clone(), warm(&lines, &[]));
+        let stay = offload(&machine, never, vec![with()]);
+        let bound = offload(&machine, beside, vec![with()]);
+        assert_eq!(bound.os_cores[0].work.instructions, [0, 400], "{kind}");
+        assert_eq!(bound.cores[0].work.instructions, [16, 0]);
+        // The thread does not wait for the 400 additions of the handler.
+        assert!(bound.cores[0].finished + Time::ns(390) < stay.cores[0].finished, "{kind}");
+        let call = &bound.cores[0].calls[&(2 << 32 | 236)];
+        assert_eq!((call.invocations, call.instructions), ([0, 1], [0, 400]));
+        assert_eq!(call.taken, [Time::ZERO; 2]);
+        assert!(call.running[1] >= Time::ns(395), "{kind}");
+    }
+}
+
+#[test]
+fn interrupts_that_halt_or_switch_processes_stay_with_their_thread() {
+    let machine = simple("in-order");
+    let result = offload(&machine, beside, vec![random_calls(3, 42)]);
+    let call = &result.cores[0].calls[&(2 << 32 | 236)];
+    // Every third entry is a tick; of those, every seventh entry halts: 6, 27 of 0, 3, 6, ... 39.
+    assert_eq!(call.invocations, [2, 12]);
+}
+
 /// Calls and interrupts over a few lines of data that user and kernel share, and some idle time.
 fn random_calls(seed: u64, calls: usize) -> Task {
     // A linear congruential generator (Knuth, TAOCP vol. 2, 3.3.4) is random enough.
@@ -228,20 +294,22 @@ fn how_far_cores_run_ahead_changes_nothing() {
             for switch in [0, 30] {
                 let machine =
                     Machine { os: crate::OsSpec { switch, ..os.clone() }, ..machine.clone() };
-                let play = |how| {
+                let play = |make: Make, how| {
                     let tasks = (0..3).map(|n| random_calls(n, 50)).collect();
-                    let result = try_offload(&machine, "idle-gate", always, tasks, how).unwrap();
+                    let result = try_offload(&machine, "idle-gate", make, tasks, how).unwrap();
                     format!("{:?} {:?} {:?} {:?}", result.cores, result.os_cores, result.l3, {
                         result.memory
                     })
                 };
-                let usual = play(USUAL);
-                for quantum in [Time::ns(1), Time::ns(37), Time::ns(1_000)] {
-                    let how = How { quantum: Some(quantum), ..USUAL };
-                    assert_eq!(play(how), usual, "{kind} {os_cores} {switch} {quantum:?}");
+                for make in [always, beside, like_os] {
+                    let usual = play(make, USUAL);
+                    for quantum in [Time::ns(1), Time::ns(37), Time::ns(1_000)] {
+                        let how = How { quantum: Some(quantum), ..USUAL };
+                        assert!(play(make, how) == usual, "{kind} {os_cores} {switch} {quantum:?}");
+                    }
+                    let how = How { never_skip: true, ..USUAL };
+                    assert!(play(make, how) == usual, "{kind} {os_cores} {switch}");
                 }
-                let how = How { never_skip: true, ..USUAL };
-                assert_eq!(play(how), usual, "{kind} {os_cores} {switch}");
             }
         }
     }

@@ -6,12 +6,13 @@
 //!
 //! Assumptions: full bypassing; a group ends at a taken branch; no wrong-path fetch.
 
+mod event;
 mod memory;
 mod word;
 
 use std::collections::VecDeque;
 
-use halfwink_trace::{Branch, Event};
+use halfwink_trace::Branch;
 use halfwink_units::Cycle;
 
 use self::word::{ByUnit, Ready};
@@ -19,7 +20,6 @@ use super::pipeline::{Common, Pause, Stall, StallOn};
 use crate::account::{Reason, REASONS};
 use crate::feed::Head;
 use crate::miss::UNKNOWN;
-use crate::os_cores::Crossed;
 use crate::private::Access;
 use crate::uncore::Answer;
 use crate::uop::{Op, Unit, Uop, NO_REG, REGISTERS, UNITS};
@@ -139,7 +139,7 @@ impl InOrder {
     /// Runs the cycles before `until`; less if a request to the shared levels is made.
     pub(crate) fn run(&mut self, until: Cycle) -> Pause {
         self.blocked = Blocked::No;
-        while self.cycle < until && self.common.private.requests.is_empty() {
+        while self.cycle < until && self.common.private.lets_run() {
             self.drain_stores(self.cycle);
             if !self.common.private.requests.is_empty() {
                 // Its answer may come before the next step would end.
@@ -555,64 +555,6 @@ impl InOrder {
         }
         self.ready[usize::from(NO_REG)] = Ready(0);
         self.last_known = self.last_known.max(ready);
-    }
-
-    /// Deals with what lies between instructions.
-    #[cold]
-    fn event(&mut self, until: Cycle) -> Step {
-        match self.common.feed.head() {
-            Head::Uop => Step::Again,
-            Head::End => {
-                self.ended = true;
-                self.until_quiet(until)
-            }
-            Head::Event(Event::Idle { from_ns, to_ns }) => {
-                self.halt = Some((from_ns, to_ns));
-                self.until_quiet(until)
-            }
-            Head::Crossing => {
-                match self.common.cross(self.cycle) {
-                    Crossed::Stays(0) => {}
-                    Crossed::Stays(cycles) => self.redirect(self.cycle + cycles, Reason::System),
-                    Crossed::Leaves => self.leaving = true,
-                }
-                Step::Again
-            }
-            Head::Event(Event::Interrupt { .. } | Event::Exception { .. }) => {
-                if self.owed > 0 {
-                    return Step::Wait(Blocked::Drain, StallOn::Data);
-                }
-                if self.last_known > self.cycle {
-                    self.pass_to(self.last_known.min(until), Reason::System);
-                    return Step::Again;
-                }
-                self.redirect(self.cycle + self.common.spec.syscall, Reason::System);
-                self.common.feed.pass_event();
-                Step::Again
-            }
-            Head::Event(event) => {
-                // Behind what issued in this cycle.
-                self.common.mark(&event, self.cycle + u64::from(self.issued > 0));
-                self.common.feed.pass_event();
-                Step::Again
-            }
-        }
-    }
-
-    /// Waits for everything in flight.
-    fn until_quiet(&mut self, until: Cycle) -> Step {
-        let private = &self.common.private;
-        let fill = private
-            .data_misses
-            .next_fill(self.cycle)
-            .min(private.instruction_misses.next_fill(self.cycle));
-        let known = if self.last_known > self.cycle { self.last_known } else { UNKNOWN };
-        let next = fill.min(known);
-        if next != UNKNOWN {
-            self.pass_to(next.min(until), Reason::Store);
-            return Step::Again;
-        }
-        Step::Wait(Blocked::Quiet, StallOn::Store)
     }
 }
 

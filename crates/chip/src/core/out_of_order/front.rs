@@ -56,6 +56,7 @@ impl OutOfOrder {
                             self.front = Front::Until(now + cycles);
                             self.front_reason = Reason::System;
                         }
+                        Crossed::Detaches => self.common.private.must_pause = true,
                         Crossed::Leaves => {
                             self.front = Front::Leaving;
                             self.front_reason = Reason::System;

@@ -196,7 +196,7 @@ impl OutOfOrder {
 
     /// Runs the cycles before `until`; less if a request to the shared levels is made.
     pub(crate) fn run(&mut self, until: Cycle) -> Pause {
-        while self.cycle < until && self.common.private.requests.is_empty() {
+        while self.cycle < until && self.common.private.lets_run() {
             let now = self.cycle;
             let done = self.calendar.take(now);
             if done != 0 {
