@@ -91,7 +91,7 @@ def test_wrong_use_is_one_line(halfwink):
     words = ("compare", "nginx", "-n", "1000", "-t", "os-always")
     for setting, complaint in (
         ("os.cores=0", "technique `os-always` needs OS cores"),
-        ("os.like=ev7", "unknown machine `ev7`; did you mean `ev6`?"),
+        ("os.like=in-ordr", "unknown machine `in-ordr`; did you mean `in-order`?"),
         ("os_core.l1d.size=3KB", "an impossible cache"),
         ("os.switch_cycles=99999999", "a switch of 0 to 1000000 cycles"),
     ):
