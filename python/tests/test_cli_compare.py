@@ -149,7 +149,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_finished(halfwink, tmp_path:
     [
         (("compare", "ngnix"), "unknown workload `ngnix`; did you mean `nginx`?"),
         (("compare", "nginx", "-t", "tpa"), "unknown technique `tpa`; did you mean `tap`?"),
-        (("compare", "nginx", "-m", "ev7-4"), "unknown machine `ev7-4`; did you mean `ev6-4`?"),
+        (("compare", "nginx", "-m", "ev66-4"), "unknown machine `ev66-4`; did you mean `ev6-4`?"),
         (("compare", "nginx", "-m", "ev6-65"), "machine `ev6-65`: 65 cores, expected 1 to 64"),
         (("compare", "nginx*5"), "workload `nginx*5` needs 5 cores, machine `ev6-4` has 4"),
         (("compare", "nginx", "--set", "gating.wakeup=3"), "unknown key `wakeup` in gating"),
