@@ -91,7 +91,7 @@ def test_wrong_use_is_one_line(halfwink):
     words = ("compare", "nginx", "-n", "1000", "-t", "os-always")
     for setting, complaint in (
         ("os.cores=0", "technique `os-always` needs OS cores"),
-        ("os.like=ev7", "unknown machine `ev7`; did you mean `ev6`?"),
+        ("os.like=in-ordr", "unknown machine `in-ordr`; did you mean `in-order`?"),
         ("os_core.l1d.size=3KB", "an impossible cache"),
         ("os.switch_cycles=99999999", "a switch of 0 to 1000000 cycles"),
     ):
@@ -107,3 +107,18 @@ def test_a_trace_tells_of_its_kernel(halfwink):
     shown = halfwink("trace", "info", str(trace), "--kernel").out
     assert "kernel invocations" in shown
     assert "evictions in invocations of" in shown
+
+
+def test_threads_may_take_turns_and_use_the_core_that_another_left():
+    settings = [("os.time_slice_us", "200"), ("os.like", "ev6"), ("os.switch_cycles", "100")]
+    done = hw.compare(
+        "nginx*2",
+        techniques=["os-always"],
+        machine=MACHINE,
+        instructions=SMALL,
+        set=settings,
+    )
+    shared, helped = done.runs.to_dicts()
+    assert shared["working_cores"] == helped["working_cores"] == 1
+    assert (shared["os_cores"], helped["os_cores"]) == (0, 1)
+    assert helped["run_s"] < shared["run_s"]

@@ -13,11 +13,11 @@ use halfwink_units::Time;
 use crate::account::UnitCounts;
 use crate::books::{self, BooksError};
 use crate::branch::BranchCounts;
-use crate::core::{Core, CoreError, CoreInput, Thread};
+use crate::core::{Core, CoreError, CoreInput, Departure, Thread};
 use crate::dram::DramCounts;
-use crate::feed::{Feed, WorkCounts};
+use crate::feed::{line_of, Feed, WorkCounts};
 use crate::gate::Residency;
-use crate::machine::Machine;
+use crate::machine::{Machine, MAX_CORES};
 use crate::os_cores::{os_core_of, Calls, OsThread, Traffic};
 use crate::private::CacheCounts;
 use crate::private::Warm;
@@ -158,7 +158,8 @@ impl CodeCache {
     }
 }
 
-/// Runs tasks on the first cores of a machine, one each, until all are done.
+/// Runs tasks on the first cores of a machine until all are done: one each, or in turns if there
+/// are more and the machine has time slices.
 ///
 /// # Errors
 /// See [`ChipError`].
@@ -198,27 +199,40 @@ impl Chip {
         options: &Options<'_>,
         codes: &mut CodeCache,
     ) -> Result<Chip, ChipError> {
-        if tasks.len() > machine.cores {
+        let shares = options.offload.is_some() && machine.os.time_slice > Time::ZERO;
+        if tasks.len() > if shares { MAX_CORES } else { machine.cores } {
             return Err(ChipError::TooManyTasks { tasks: tasks.len(), cores: machine.cores });
         }
         let mut uncore = Uncore::new(machine);
         let mut cores = Vec::with_capacity(tasks.len());
         let mut warm = Vec::with_capacity(tasks.len());
-        let users = tasks.len();
+        let users = tasks.len().min(machine.cores);
+        let slice = (tasks.len() > users).then_some(machine.os.time_slice);
+        let mut wait = Vec::new();
         let timeline = options.timeline.map(|(from, until)| Timeline::new(from, until));
         for (n, task) in tasks.into_iter().enumerate() {
             let code = codes.compile(task.source.program());
             let mut feed = Feed::new(task.source, code, n, task.limit);
-            feed.os = options.offload.map(|policy| Box::new(OsThread::new(policy(n), n)));
+            feed.os = options.offload.map(|policy| {
+                let mut thread = OsThread::new(policy(n), n % users);
+                thread.slice = slice;
+                Box::new(thread)
+            });
+            warm.push(task.warm);
+            let mut thread = Thread::new(feed, task.load);
+            if n >= users {
+                thread.left = (task.start, Departure::Sleeps(task.start));
+                wait.push(thread);
+                continue;
+            }
             let input = CoreInput {
-                thread: Some(Thread::new(feed, task.load)),
+                thread: Some(thread),
                 shares: options.offload.is_some(),
                 policy: (options.policy)(n),
                 start: task.start,
                 timeline: timeline.clone(),
             };
             cores.push(Core::new(machine, n, input)?);
-            warm.push(task.warm);
         }
         let os_cores = if options.offload.is_some() { machine.os.cores } else { 0 };
         for n in users..users + os_cores {
@@ -231,7 +245,7 @@ impl Chip {
             };
             cores.push(Core::new(&machine.os_core(), n, input)?);
         }
-        let traffic = options.offload.map(|_| Traffic::new(users, os_cores));
+        let traffic = options.offload.map(|_| Traffic::new(users, os_cores, wait));
         warm_up(&mut cores, users, &mut uncore, &warm);
         let wake_up = machine.central_wake_up(cores.len());
         let wake_up = wake_up.map(|c| WakeUpController::new(c, machine.wake_up.delay));
@@ -319,10 +333,10 @@ impl Chip {
         if self.instructions() == 0 {
             return Err(ChipError::NoWork);
         }
-        let ended = self.traffic.take().map(Traffic::end);
-        let users = ended.as_ref().map_or(self.cores.len(), Vec::len);
-        for (core, ended) in self.cores.iter_mut().zip(ended.into_iter().flatten()) {
-            core.end(ended);
+        let traffic = self.traffic.take();
+        let users = traffic.as_ref().map_or(self.cores.len(), |traffic| traffic.users);
+        for ended in traffic.map(Traffic::end).into_iter().flatten() {
+            self.cores[ended.home(0)].end(ended);
         }
         let ends =
             self.cores.iter().map(|c| c.finished.unwrap_or(Time::ZERO).max(c.vacant_since()));
@@ -366,14 +380,15 @@ fn warm_up(cores: &mut [Core], users: usize, uncore: &mut Uncore, warm: &[Arc<Wa
     let longest = warm.iter().map(|set| set.lines.len()).max().unwrap_or(0);
     let (cores, os_cores) = cores.split_at_mut(users);
     for back in (1..=longest).rev() {
-        for (n, (core, set)) in cores.iter_mut().zip(warm).enumerate() {
+        for (n, set) in warm.iter().enumerate() {
             let Some(index) = set.lines.len().checked_sub(back) else { continue };
             let entry = set.lines[index];
-            let line = core.shared_line(entry.line.0);
+            let line = line_of(n, entry.line.0);
             let shared = entry.kernel && !os_cores.is_empty();
-            core.warm(line, Warm { dirty: entry.dirty && !shared, shared, ..entry.into() });
+            let home = n % users;
+            cores[home].warm(line, Warm { dirty: entry.dirty && !shared, shared, ..entry.into() });
             if shared {
-                let os_core = &mut os_cores[os_core_of(n, os_cores.len())];
+                let os_core = &mut os_cores[os_core_of(home, os_cores.len())];
                 os_core.warm(line, Warm { dirty: false, shared, ..entry.into() });
             }
             uncore.warm(line, entry.dirty, entry.kernel);

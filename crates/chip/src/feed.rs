@@ -23,9 +23,14 @@ fn is_of_interrupts(event: Event) -> bool {
     matches!(event, Event::Interrupt { .. } | Event::Exception { .. })
 }
 
-/// The core that the program in whose memory a line lies began on.
+/// The thread in whose memory a line lies.
 pub(crate) fn memory_of(line: u64) -> usize {
     (line >> COPY_SHIFT) as usize
+}
+
+/// A line of a thread's memory, as the shared levels see it.
+pub(crate) fn line_of(thread: usize, line: u64) -> u64 {
+    line | (thread as u64) << COPY_SHIFT
 }
 
 /// What comes next.
@@ -251,7 +256,7 @@ impl Feed {
             }
         };
         let detached = self.os.as_mut().and_then(|os| os.detaches(separable));
-        if let Some(mut os) = detached {
+        if let Some(os) = detached {
             let mut script = Script::new(Arc::clone(self.source.program()));
             // The OS core is interrupted, and what the thread does next stays with it.
             script.event(os.cause_of_detached());
@@ -270,7 +275,6 @@ impl Feed {
             taken = rest;
             let copy = memory_of(self.copy);
             let mut feed = Feed::new(Box::new(script), Arc::clone(&self.code), copy, u64::MAX);
-            os.home = copy;
             feed.os = Some(Box::new(os));
             self.detached = Some((at, Box::new(feed)));
         }

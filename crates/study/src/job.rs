@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use halfwink_chip::{run, CodeCache, Machine, Options, RunResult};
+use halfwink_chip::{run, CodeCache, Machine, Options, RunResult, MAX_CORES};
 use halfwink_engine::RunControl;
-use halfwink_policy::offload::{CallProfile, OffloadPolicy};
+use halfwink_policy::offload::{CallProfile, Fixed, OffloadPolicy};
 use halfwink_power::CoreState;
 use halfwink_units::Time;
 use xxhash_rust::xxh3::xxh3_64;
@@ -16,7 +16,7 @@ use crate::output::{
     call_profile, calls_table, counter_table, histogram_table, is_core, kernel_columns,
     ledger_table, timeline_table, us, working_energy, Sums,
 };
-use crate::registry::{technique, Plan, Technique};
+use crate::registry::{technique, MakeOffload, Plan, Technique};
 use crate::table::{Table, Value};
 use crate::workload::Workload;
 
@@ -71,9 +71,12 @@ impl Job {
         let technique = technique(&self.technique)?;
         let machine = library.machine(&self.machine, &self.set)?;
         let workload = library.workload(&self.workload)?;
-        if workload.cores() > machine.machine.cores {
+        let takes_turns = machine.machine.os.time_slice > Time::ZERO;
+        let most = if takes_turns { MAX_CORES } else { machine.machine.cores };
+        if workload.cores() > most {
             return Err(StudyError::Usage(format!(
-                "workload `{}` needs {} cores, machine `{}` has {}",
+                "workload `{}` needs {} cores, machine `{}` has {}; \
+                 os.time_slice_us above 0 lets up to {MAX_CORES} threads take turns",
                 workload.name,
                 workload.cores(),
                 machine.name,
@@ -199,8 +202,13 @@ impl Prepared {
     ) -> Result<RunResult, StudyError> {
         let tasks = self.workload.tasks(self.job.instructions)?;
         let policy = |core: usize| (self.technique.build)(machine, core);
-        let make = self.technique.offload;
-        let offload = make.map(|make| move |_| make(machine, calls));
+        // Threads that take turns need somebody to see them enter and leave the kernel.
+        let takes_turns = self.workload.cores() > machine.cores;
+        let watch: MakeOffload = |_, _| Box::new(Fixed::never());
+        let make = self.technique.offload.or(takes_turns.then_some(watch));
+        let alone = machine.clone().without_os_cores();
+        let machine = if self.technique.offload.is_some() { machine } else { &alone };
+        let offload = make.map(|make| move |_: usize| make(machine, calls));
         let window = self.job.timeline_ns;
         let options = Options {
             policy: &policy,

@@ -33,8 +33,11 @@ pub struct Technique {
     pub build: fn(&Machine, usize) -> GatingPolicy,
     /// Makes the policy that decides where a core's kernel entries run, if they do not simply run
     /// where they are; told what a first run found out of the system calls, if there was one.
-    pub offload: Option<fn(&Machine, &[CallProfile]) -> OffloadPolicy>,
+    pub offload: Option<MakeOffload>,
 }
+
+/// Makes an offload policy for a machine, told what a first run found out of its system calls.
+pub type MakeOffload = fn(&Machine, &[CallProfile]) -> OffloadPolicy;
 
 /// How a technique is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

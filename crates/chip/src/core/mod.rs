@@ -148,6 +148,8 @@ pub(crate) struct Core {
     away: bool,
     /// Cycles that it costs to give a thread away, or to take one over.
     switch: Cycle,
+    /// The thread that it ran last, by its memory.
+    last_thread: Option<usize>,
     /// When and why the thread that it runs left its last core.
     left: (Time, Departure),
     /// Kernel invocations of the thread that began here.
@@ -225,6 +227,7 @@ impl Core {
             departure: None,
             away: false,
             switch: machine.os.switch / 2,
+            last_thread: (!vacant).then_some(index),
             left: (Time::ZERO, Departure::Ends),
             calls: Calls::default(),
             stalls: Histogram::default(),
@@ -246,11 +249,6 @@ impl Core {
     /// Fills the caches with a line as the shared levels see it, as it was before the run.
     pub(crate) fn warm(&mut self, line: u64, how: Warm) {
         self.pipeline.common_mut().private.warm(line, how);
-    }
-
-    /// A line of this core's memory, as the shared levels see it.
-    pub(crate) fn shared_line(&self, line: u64) -> u64 {
-        line | self.pipeline.common().feed.line_base()
     }
 
     pub(crate) fn fail_of_source(&mut self) -> Option<TraceError> {
@@ -355,7 +353,11 @@ impl Core {
                 self.gate.wait_begins(since, false).map_err(|e| self.policy_error(e))?;
             }
             Pause::Halted { at, from_ns, to_ns } => return self.halt(at, from_ns, to_ns),
-            Pause::Left => return self.leave(Departure::Crosses),
+            Pause::Left => {
+                let os = &mut self.pipeline.common_mut().feed.os;
+                let why = os.as_mut().map_or(Departure::Crosses, |os| os.leaves());
+                return self.leave(why);
+            }
             Pause::Finished(_) if self.shares => return self.leave(Departure::Ends),
             Pause::Finished(cycle) => {
                 self.running_cycles += cycle - self.running_from;

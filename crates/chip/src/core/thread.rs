@@ -18,6 +18,8 @@ pub(crate) enum Departure {
     Crosses,
     /// It is halted until this time.
     Sleeps(Time),
+    /// Its turn is over.
+    Yields,
     /// It has nothing left to do.
     Ends,
 }
@@ -77,6 +79,11 @@ impl Thread {
     pub(crate) fn new(feed: Feed, load: LoadKind) -> Thread {
         let left = (Time::ZERO, Departure::Ends);
         Thread { feed, baggage: Baggage::new(load), left }
+    }
+
+    /// Which thread it is, by the memory that it runs in.
+    pub(crate) fn number(&self) -> usize {
+        memory_of(self.feed.line_base())
     }
 
     /// The core that it began on; `core` if nobody lets it move.
@@ -172,11 +179,16 @@ impl Core {
         self.phase = Phase::Halted { wake_at: at, woken: false };
     }
 
-    /// The thread that began here has nothing left to do, wherever it ended.
+    /// A thread that began here has nothing left to do, wherever it ended.
     pub(crate) fn end(&mut self, ended: Thread) {
-        self.finished = Some(ended.left.0);
-        self.calls = ended.feed.os.map(|os| os.calls).unwrap_or_default();
-        self.baggage = ended.baggage;
+        self.finished = self.finished.max(Some(ended.left.0));
+        for (code, call) in ended.feed.os.map(|os| os.calls).unwrap_or_default() {
+            let sum = self.calls.entry(code).or_default();
+            sum.cause = call.cause;
+            sum.add(&call);
+        }
+        self.baggage.requests.completed += ended.baggage.requests.completed;
+        self.baggage.requests.latency.add(&ended.baggage.requests.latency);
     }
 
     /// Accounts the time of a core that has no thread until the end of the run.
@@ -190,11 +202,6 @@ impl Core {
         Ok(())
     }
 
-    /// True if the line is in the memory of the thread that began here.
-    pub(crate) fn owns(&self, line: u64) -> bool {
-        memory_of(line) == self.index
-    }
-
     /// Another core asks for a line: see [`crate::private::Private::snoop`].
     pub(crate) fn snoop(&mut self, line: u64, read: bool) -> Held {
         self.pipeline.common_mut().private.snoop(line, read)
@@ -203,16 +210,18 @@ impl Core {
     /// A thread that was taken over begins to run.
     pub(super) fn begin(&mut self, cycle: Cycle) {
         self.pipeline.begin(cycle);
-        let (since, why) = self.left;
-        if why == Departure::Crosses {
-            self.pipeline.spend(self.switch, Reason::Switch);
+        let feed = &self.common().feed;
+        // An interrupt goes to its core by itself, and leaves no trace.
+        if !feed.os.as_ref().is_some_and(|os| os.is_detached) {
+            let thread = Some(memory_of(feed.line_base()));
+            let is_other = std::mem::replace(&mut self.last_thread, thread) != thread;
+            if is_other || self.left.1 == Departure::Crosses {
+                self.pipeline.spend(self.switch, Reason::Switch);
+            }
         }
         let now = self.clock.time_of(self.pipeline.cycle());
-        let Some(os) = &mut self.pipeline.common_mut().feed.os else { return };
-        if why == Departure::Crosses {
-            os.arrives(now);
-        } else {
-            os.slept(now - since);
+        if let Some(os) = &mut self.pipeline.common_mut().feed.os {
+            os.runs(now, self.left);
         }
     }
 }

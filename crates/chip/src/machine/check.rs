@@ -364,6 +364,9 @@ impl Check<'_> {
             let message = format!("os: 0 to {MAX_CORES} cores, a switch of 0 to 1000000 cycles");
             return Err(self.fail(section, message));
         }
+        if !(0.0..=1e6).contains(&file.time_slice_us) {
+            return Err(self.fail(section, "os: a time slice of 0 to 1e6 us"));
+        }
         if !(0.0..=1e6).contains(&file.transfer_ns) {
             return Err(self.fail(section, "os: a transfer of 0 to 1e6 ns"));
         }
@@ -376,6 +379,7 @@ impl Check<'_> {
             threshold: file.threshold_instructions,
             enough_bytes: file.enough_bytes,
             power_down: file.power_down,
+            time_slice: Time::from_ns(file.time_slice_us * 1e3),
         })
     }
 

@@ -164,6 +164,7 @@ pub(super) struct OsSection {
     pub(super) threshold_instructions: u64,
     pub(super) enough_bytes: u64,
     pub(super) power_down: bool,
+    pub(super) time_slice_us: f64,
 }
 
 #[derive(Deserialize)]

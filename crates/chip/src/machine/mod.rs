@@ -389,6 +389,9 @@ pub struct OsSpec {
     pub enough_bytes: u64,
     /// A core without a thread is powered down.
     pub power_down: bool,
+    /// How long a thread runs before others have their turn, if there are more threads than cores;
+    /// nothing: then there must not be.
+    pub time_slice: Time,
 }
 
 /// Power of all parts.

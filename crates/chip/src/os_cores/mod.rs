@@ -29,6 +29,7 @@ pub(crate) use thread::{Crossed, OsThread};
 
 use crate::chip::{Chip, ChipError, REPORT_EVERY};
 use crate::core::{Core, Departure, Thread};
+use crate::feed::memory_of;
 use crate::uncore::{Held, Request, Want};
 
 /// The OS core that a thread goes to.
@@ -49,14 +50,14 @@ impl Message {
     fn class(&self) -> Class {
         match self {
             Message::Free(core) => Class(*core as u8),
-            Message::Arrives(core, thread) => Class(128 | thread.home(*core) as u8),
+            Message::Arrives(_, thread) => Class(128 | thread.number() as u8),
         }
     }
 }
 
 /// Threads on their way from core to core.
 pub(crate) struct Traffic {
-    users: usize,
+    pub(crate) users: usize,
     os_cores: usize,
     messages: EventQueue<Message>,
     queues: Vec<VecDeque<Thread>>,
@@ -67,17 +68,24 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    pub(crate) fn new(users: usize, os_cores: usize) -> Traffic {
+    /// For the first threads on their cores, and those that `wait` for theirs.
+    pub(crate) fn new(users: usize, os_cores: usize, wait: Vec<Thread>) -> Traffic {
         let cores = users + os_cores;
-        Traffic {
+        let threads = users + wait.len();
+        let mut traffic = Traffic {
             users,
             os_cores,
             messages: EventQueue::new(),
             queues: (0..cores).map(|_| VecDeque::new()).collect(),
             is_free: (0..cores).map(|core| core >= users).collect(),
-            ended: (0..users).map(|_| None).collect(),
-            beside: vec![Calls::new(); users],
+            ended: (0..threads).map(|_| None).collect(),
+            beside: vec![Calls::new(); threads],
+        };
+        for thread in wait {
+            let (at, home) = (thread.left.0, thread.home(0));
+            traffic.send(at, Message::Arrives(home, Box::new(thread)));
         }
+        traffic
     }
 
     fn next_time(&self) -> Time {
@@ -92,7 +100,7 @@ impl Traffic {
     fn departs(&mut self, core: usize, thread: Thread) {
         let (at, why) = thread.left;
         self.send(at, Message::Free(core));
-        let home = thread.home(core);
+        let (home, number) = (thread.home(core), thread.number());
         match why {
             Departure::Crosses if core != home => {
                 self.send(at, Message::Arrives(home, Box::new(thread)));
@@ -104,16 +112,17 @@ impl Traffic {
             Departure::Sleeps(until) => {
                 self.send(until, Message::Arrives(core, Box::new(thread)));
             }
+            Departure::Yields => self.send(at, Message::Arrives(core, Box::new(thread))),
             Departure::Ends => match thread.feed.os {
                 Some(mut os) if os.is_detached => {
                     os.ends(at);
                     for (code, call) in os.calls {
-                        let sum = self.beside[home].entry(code).or_default();
+                        let sum = self.beside[number].entry(code).or_default();
                         sum.cause = call.cause;
                         sum.add(&call);
                     }
                 }
-                _ => self.ended[home] = Some(thread),
+                _ => self.ended[number] = Some(thread),
             },
         }
     }
@@ -140,7 +149,7 @@ impl Traffic {
         self.users + os_core_of(home, self.os_cores)
     }
 
-    /// The threads that ended, by the core that they began on.
+    /// The threads that ended, in their order.
     pub(crate) fn end(self) -> Vec<Thread> {
         let mut ended: Vec<Thread> = self.ended.into_iter().flatten().collect();
         for (thread, beside) in ended.iter_mut().zip(self.beside) {
@@ -255,7 +264,7 @@ fn snoop(cores: &mut [Core], users: usize, request: &Request) -> Held {
     let read = request.want == Want::Read;
     let mut held = Held::No;
     for (n, core) in cores.iter_mut().enumerate() {
-        let may_hold = n >= users || core.owns(request.line);
+        let may_hold = n >= users || memory_of(request.line) % users == n;
         if may_hold && n != request.core {
             held = held.max(core.snoop(request.line, read));
         }

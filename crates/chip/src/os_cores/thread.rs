@@ -7,6 +7,7 @@ use halfwink_policy::offload::{Cause, Event, Fixed, OffloadPolicy, Place, Sample
 use halfwink_units::{Cycle, Time};
 
 use super::entry::kernel_entry;
+use crate::core::Departure;
 
 /// What a core does at a change of privilege.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,11 @@ pub(crate) struct OsThread {
     pub(crate) is_detached: bool,
     /// Cycles of a decision that were not charged yet.
     pub(crate) owed: Cycle,
+    /// How long it may run while others wait, where threads take turns.
+    pub(crate) slice: Option<Time>,
+    /// Since when it has its core, and whether it leaves because its turn is over.
+    since: Time,
+    yields: bool,
     pub(crate) calls: Calls,
 }
 
@@ -93,6 +99,9 @@ impl OsThread {
             kernel_instructions: 0,
             is_detached: false,
             owed: 0,
+            slice: None,
+            since: Time::ZERO,
+            yields: false,
             calls: Calls::new(),
         }
     }
@@ -210,20 +219,33 @@ impl OsThread {
         let action = self.policy.poll_action();
         let stays_there = action.is_some_and(|action| action.place == Place::OsCore);
         let cycles = action.map_or(0, |action| Cycle::from(action.decision_cycles));
-        self.goes_to(stays_there, cycles, core)
+        let crossed = self.goes_to(stays_there, cycles, core);
+        let is_over = self.slice.is_some_and(|slice| at.saturating_sub(self.since) >= slice);
+        if is_over && matches!(crossed, Crossed::Stays(_)) {
+            self.yields = true;
+            return Crossed::Leaves;
+        }
+        crossed
     }
 
-    /// It runs on another core from `at` on.
-    pub(crate) fn arrives(&mut self, at: Time) {
-        if let Some(run) = &mut self.invocation {
-            run.running_from = at;
+    /// It leaves its core: to another one, or to let others have it.
+    pub(crate) fn leaves(&mut self) -> Departure {
+        if std::mem::take(&mut self.yields) {
+            Departure::Yields
+        } else {
+            Departure::Crosses
         }
     }
 
-    /// It was halted, or waited for its core after that, for so long.
-    pub(crate) fn slept(&mut self, time: Time) {
-        if let Some(run) = &mut self.invocation {
-            run.halted += time;
+    /// It runs from `now` on, after it left a core for this reason.
+    pub(crate) fn runs(&mut self, now: Time, (left, why): (Time, Departure)) {
+        self.since = now;
+        let Some(run) = &mut self.invocation else { return };
+        if why == Departure::Crosses {
+            run.running_from = now;
+        } else {
+            // Halted, or waiting for its turn.
+            run.halted += now - left;
         }
     }
 }

@@ -132,6 +132,7 @@ transfer_ns = 5.0
 threshold_instructions = 100
 enough_bytes = 4096
 power_down = true
+time_slice_us = 0
 [mapg]
 t_llc_ns = 15.0
 t_mem_ns = 20.0

@@ -285,6 +285,61 @@ fn random_calls(seed: u64, calls: usize) -> Task {
     task(script, warm(&lines, &[DATA]))
 }
 
+/// The same machine with so many cores, on which threads take turns of 500 ns.
+fn in_turns(machine: Machine, cores: usize) -> Machine {
+    let os = crate::OsSpec { time_slice: Time::ns(500), ..machine.os.clone() };
+    Machine { os, ..machine }.with_cores(cores)
+}
+
+#[test]
+fn threads_take_turns_on_a_core() {
+    let machine = in_turns(simple("in-order"), 1).without_os_cores();
+    let os = crate::OsSpec { switch: 0, ..machine.os.clone() };
+    let machine = Machine { os, ..machine };
+    let tasks = |threads: u64| (0..threads).map(|n| random_calls(n, 200)).collect();
+    let one = offload(&machine, never, tasks(1));
+    let three = offload(&machine, never, tasks(3));
+    assert_eq!(three.cores.len(), 1);
+    let work = |r: &RunResult| r.cores[0].work.instructions.iter().sum::<u64>();
+    assert_eq!(work(&three), 3 * work(&one));
+    // As long as one after the other, less the halts that others use, and what caches forget.
+    let (one, three) = (one.duration.as_ns(), three.duration.as_ns());
+    assert!(three > 2.0 * one && three < 4.5 * one, "{one} {three}");
+    let refused = Machine { os: simple("in-order").os, ..machine };
+    let error = try_offload(&refused, "always-on", never, tasks(3), USUAL).unwrap_err();
+    assert_eq!(error.to_string(), "3 workloads for 1 cores");
+}
+
+#[test]
+fn another_thread_uses_the_core_that_is_left() {
+    // Much kernel code, and switches that cost little: two threads on one core and an OS core get
+    // on nearly as if each had a core.
+    let machine = in_turns(simple("in-order"), 1);
+    let os = crate::OsSpec { switch: 10, ..machine.os.clone() };
+    let machine = Machine { os, ..machine };
+    let task = || {
+        let mut writer = Writer::new();
+        let user = writer.block(&[vec![alu(1, &[1]); 8]].concat());
+        let kernel = writer.block_at(KERNEL, true, &additions());
+        let (mut script, lines) = writer.script();
+        for _ in 0..40 {
+            (0..50).for_each(|_| {
+                script.run(user, vec![]);
+            });
+            script.event(READ);
+            (0..50).for_each(|_| {
+                script.run(kernel, vec![]);
+            });
+        }
+        script.run(user, vec![]);
+        task(script, warm(&lines, &[]))
+    };
+    let shared = offload(&machine.clone().without_os_cores(), never, vec![task(), task()]);
+    let helped = offload(&machine, always, vec![task(), task()]);
+    let gain = shared.duration.as_ns() / helped.duration.as_ns();
+    assert!((1.7..2.0).contains(&gain), "{gain}");
+}
+
 #[test]
 fn how_far_cores_run_ahead_changes_nothing() {
     for kind in KINDS {
@@ -294,6 +349,8 @@ fn how_far_cores_run_ahead_changes_nothing() {
             for switch in [0, 30] {
                 let machine =
                     Machine { os: crate::OsSpec { switch, ..os.clone() }, ..machine.clone() };
+                // With one OS core, three threads share two cores.
+                let machine = if os_cores == 1 { in_turns(machine, 2) } else { machine };
                 let play = |make: Make, how| {
                     let tasks = (0..3).map(|n| random_calls(n, 50)).collect();
                     let result = try_offload(&machine, "idle-gate", make, tasks, how).unwrap();
