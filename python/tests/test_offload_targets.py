@@ -13,6 +13,7 @@ import halfwink as hw
 from halfwink import targets
 from halfwink.library import library, root
 from halfwink.profiles import foresights
+from halfwink.report.charts import study_plot
 from halfwink.studies import StudyRun, run, study_jobs
 
 SERVICES = ["apache", "memcached", "nginx", "postgresql", "redis"]
@@ -65,6 +66,15 @@ def test_every_run_is_beside_the_uniprocessor(surface: StudyRun) -> None:
     )["moved_invocations"]
     assert moved[0] > moved[-1] >= 0
     assert moved.is_sorted(descending=True)
+
+
+def test_its_plots_have_a_line_for_each_cost(surface: StudyRun) -> None:
+    for plot in surface.study["plots"]:
+        drawn = study_plot(surface.results, plot).to_dict()
+        colour = drawn["spec"]["encoding"]["color"]
+        assert (colour["field"], colour["type"]) == ("os_switch_cycles", "ordinal")
+        (rows,) = drawn["datasets"].values()
+        assert len(rows) == len(SERVICES) * 6 * 2, "the uniprocessor is no point of the surface"
 
 
 def test_the_sql_of_its_targets_yields_values(
