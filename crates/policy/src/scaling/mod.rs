@@ -41,7 +41,7 @@ pub type ScalingPolicy = Box<dyn Scaling>;
 /// What the poll loops tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A core looks at its receive queue, before it takes a batch.
+    /// A core takes a batch from its receive queue, and looks at it before or after.
     Poll {
         /// The core.
         core: u8,
@@ -112,8 +112,6 @@ pub enum Rest {
 /// C-states of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// A pause instruction: the pipeline waits, the core stays in C0.
-    Pause,
     /// Clock off.
     C1,
     /// Private caches off, too. Entered from C1 after a while.
