@@ -76,3 +76,25 @@ def import_champsim(path: str, out: str, workload: str, limit: int | None = None
 def export_champsim(
     path: str, out: str, user: bool, kernel: bool, limit: int | None = None
 ) -> tuple[int, int]: ...
+
+DELEGATE_VARIABLE: str
+
+class DelegateRun:
+    def __init__(
+        self,
+        path: str,
+        policy: str,
+        os_cpu: int,
+        *,
+        n_ns: int | None = None,
+        least_bytes: int = 4096,
+        time_every: int = 16,
+        worker_spin_ns: int = 100_000,
+        caller_spin_ns: int = 50_000,
+        log_records: int = 0,
+    ) -> None: ...
+    def report(self) -> dict[str, Any]: ...
+    def log(self) -> list[str]: ...
+
+def allowed_cpus() -> list[int]: ...
+def die_with_parent() -> None: ...

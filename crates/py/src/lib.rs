@@ -1,6 +1,7 @@
 //! `halfwink._core`: the study and trace crates for Python. Conversion only, no logic.
 
 mod library;
+mod live;
 mod pdn;
 mod trace;
 
@@ -29,5 +30,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<library::RunControl>()?;
     module.add_class::<pdn::Network>()?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
+    live::register(module)?;
     trace::register(module)
 }

@@ -84,6 +84,18 @@ impl Predicted {
         }
     }
 
+    /// Expected length of the last invocation that was decided, in instructions.
+    #[must_use]
+    pub fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    /// What decides now, in instructions.
+    #[must_use]
+    pub fn threshold(&self) -> u64 {
+        self.threshold.instructions()
+    }
+
     fn enter(&mut self, entry: &KernelEntry) {
         // An invocation whose end was never told teaches nothing.
         self.running = None;
@@ -125,8 +137,8 @@ impl Policy for Predicted {
 
     fn snapshot(&self) -> Snapshot {
         vec![
-            ("threshold", self.threshold.instructions() as i64),
-            ("expected", self.expected as i64),
+            ("threshold", self.threshold() as i64),
+            ("expected", self.expected() as i64),
             ("local", i64::from(self.local)),
             ("entries", self.predictor.entries() as i64),
         ]

@@ -1,0 +1,522 @@
+//! Between the wrappers and everything else: who calls, what its policy says, where the call goes,
+//! what is counted.
+//!
+//! The way of a call that stays is short: two thread-local flags, a count, a decision. It allocates
+//! nothing, locks nothing and asks the kernel nothing. A signal handler that interrupts a decision
+//! or a hand-off makes its own calls in place.
+
+use core::cell::Cell;
+use core::sync::atomic::{compiler_fence, AtomicBool, AtomicPtr, Ordering};
+
+use halfwink_policy::offload::{Counts as CacheCounts, Place, Sample};
+use halfwink_units::Time;
+
+use super::calls::{Index, Refusal, Rule, CALLS};
+use super::chooser::{self, Chooser};
+use super::log::Log;
+use super::mailbox::{Patience, Request, DECLINED};
+use super::process::{Process, Slot};
+use super::shared::{add, Block, Options, Shared};
+use super::worker::{self, Settings};
+use crate::{clock, sys};
+
+/// Of so many decisions one is timed.
+const DECISIONS_EVERY: u32 = 256;
+/// Shortest time between two samples for the controller of N, in nanoseconds.
+const SAMPLE_NS: u64 = 1_000_000;
+/// A spinner gives its CPU away every so often, in nanoseconds.
+const YIELD_NS: u64 = 5_000;
+
+/// What one process image was told at its start.
+#[derive(Debug)]
+struct Hub {
+    process: &'static Process,
+    shared: Shared,
+    options: Options,
+    patience: Patience,
+    /// Called when a thread has got a place, so that somebody calls [`detach`] when it ends.
+    on_attach: fn(),
+}
+
+static HUB: AtomicPtr<Hub> = AtomicPtr::new(core::ptr::null_mut());
+/// Something was forbidden to this process (seccomp): nothing moves any more, in forks neither.
+static CONFINED: AtomicBool = AtomicBool::new(false);
+
+/// What a thread of the program keeps.
+#[derive(Debug)]
+pub struct Thread {
+    chooser: Chooser,
+    wants_bytes: bool,
+    block: &'static Block,
+    slot: &'static Slot,
+    log: Option<Log>,
+    /// The last reading of the counter: what the policy takes for the present.
+    now_ticks: u64,
+    begun_ticks: u64,
+    until_timed: u32,
+    until_decision: u32,
+    sample: SampleTimes,
+}
+
+#[derive(Debug, Default)]
+struct SampleTimes {
+    begun_ticks: u64,
+    call_ticks: u64,
+    waited_ticks: u64,
+}
+
+struct Local {
+    epoch: Cell<u64>,
+    thread: Cell<*mut Thread>,
+    /// A decision or hand-off is under way.
+    busy: Cell<bool>,
+    /// Ticket of the hand-off, while there is one.
+    in_flight: Cell<Option<u32>>,
+    /// Not zero in the child of a vfork, which shares this very memory with its parent.
+    apart: Cell<u64>,
+}
+
+thread_local! {
+    static LOCAL: Local = const {
+        Local {
+            epoch: Cell::new(0),
+            thread: Cell::new(core::ptr::null_mut()),
+            busy: Cell::new(false),
+            in_flight: Cell::new(None),
+            apart: Cell::new(0),
+        }
+    };
+}
+
+/// Where a call has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Nowhere: the wrapper makes it, and then hands this to [`stayed`] if it is not 0.
+    Here(u64),
+    /// The worker has made it; the kernel's answer.
+    There(i64),
+}
+
+/// Begins, once per process image.
+pub fn install(shared: Shared, options: Options, on_attach: fn()) {
+    let Some(process) = Process::allocate() else { return };
+    let ticks = |ns: u64| options.rate.ticks(ns);
+    let patience = Patience {
+        worker: ticks(options.worker_spin_ns),
+        caller: ticks(options.caller_spin_ns),
+        yields: ticks(YIELD_NS),
+    };
+    let hub = Box::new(Hub { process, shared, options, patience, on_attach });
+    HUB.store(Box::into_raw(hub), Ordering::Release);
+}
+
+fn hub() -> Option<&'static Hub> {
+    // SAFETY: null, or leaked by `install`.
+    unsafe { HUB.load(Ordering::Acquire).as_ref() }
+}
+
+pub(super) fn settings() -> Settings {
+    hub().map_or(
+        Settings {
+            os_cpu: 0,
+            patience: Patience { worker: 0, caller: 0, yields: u64::MAX },
+            proc_device: 0,
+        },
+        |hub| Settings {
+            os_cpu: hub.options.os_cpu,
+            patience: hub.patience,
+            proc_device: hub.process.proc_device.load(Ordering::Relaxed),
+        },
+    )
+}
+
+/// The state of this process, if the library is at work in it.
+#[must_use]
+pub fn process() -> Option<&'static Process> {
+    hub().map(|hub| hub.process).filter(|process| process.epoch.load(Ordering::Relaxed) != 0)
+}
+
+/// A call begins. Moves it, or says that the wrapper shall make it.
+///
+/// # Safety
+/// The arguments must be fit for the call, as if it were made here.
+#[inline]
+pub unsafe fn call(index: Index, args: [u64; 6]) -> Way {
+    let Some(hub) = hub() else { return Way::Here(0) };
+    LOCAL
+        .try_with(|local| {
+            if local.busy.get() || local.apart.get() != 0 {
+                return nested(local, index);
+            }
+            local.busy.set(true);
+            compiler_fence(Ordering::SeqCst);
+            // SAFETY: by the caller; `busy` keeps handlers of this thread out.
+            let way = unsafe { choose(hub, local, index, args) };
+            compiler_fence(Ordering::SeqCst);
+            local.busy.set(false);
+            way
+        })
+        .unwrap_or(Way::Here(0))
+}
+
+#[cold]
+fn nested(local: &Local, index: Index) -> Way {
+    // SAFETY: the pointer is null or valid in this image, and counters are atomic.
+    if let Some(thread) = unsafe { local.thread.get().as_ref() } {
+        if local.apart.get() == 0 {
+            let counts = &thread.block.calls[index as usize];
+            add(&counts.calls, 1);
+            add(&counts.refused[Refusal::Nested as usize], 1);
+        }
+    }
+    Way::Here(0)
+}
+
+#[inline]
+unsafe fn choose(hub: &'static Hub, local: &Local, index: Index, args: [u64; 6]) -> Way {
+    let epoch = hub.process.epoch.load(Ordering::Relaxed);
+    if epoch == 0 || epoch != local.epoch.get() {
+        attach(hub, local);
+    }
+    // SAFETY: null, or valid in this image; only this thread uses it, and `busy` says that it does.
+    let Some(thread) = (unsafe { local.thread.get().as_mut() }) else { return Way::Here(0) };
+    // SAFETY: by the caller.
+    unsafe { thread.choose(hub, local, index, args) }
+}
+
+#[cold]
+fn attach(hub: &'static Hub, local: &Local) {
+    let counts = hub.shared.counts();
+    hub.process.begin(|| counts.epochs.fetch_add(1, Ordering::Relaxed) + 1);
+    local.epoch.set(hub.process.epoch.load(Ordering::Acquire));
+    local.in_flight.set(None);
+    let thread = Thread::new(hub);
+    let counter = if thread.is_null() { &counts.uncounted_threads } else { &counts.threads };
+    counter.fetch_add(1, Ordering::Relaxed);
+    local.thread.set(thread);
+    if !thread.is_null() {
+        (hub.on_attach)();
+    }
+}
+
+/// The calling thread ends: its worker goes, its place is free. It may begin again.
+pub fn detach() {
+    let Some(hub) = hub() else { return };
+    let _ = LOCAL.try_with(|local| {
+        let is_ours = local.epoch.get() == hub.process.epoch.load(Ordering::Relaxed);
+        let thread = local.thread.replace(core::ptr::null_mut());
+        local.epoch.set(0);
+        // SAFETY: null, or valid in this image; nobody else uses it before its place is given back.
+        if let (true, Some(thread)) = (is_ours, unsafe { thread.as_ref() }) {
+            thread.block.release();
+            hub.process.leave_slot(thread.slot);
+        }
+    });
+}
+
+/// Before a jump out of a signal handler: what is on its way is waited for, so that it writes into
+/// no memory that the program takes for free.
+pub fn settle() {
+    let Some(hub) = hub() else { return };
+    let _ = LOCAL.try_with(|local| {
+        // SAFETY: null, or valid in this image.
+        let thread = unsafe { local.thread.get().as_ref() };
+        if let (Some(ticket), Some(thread)) = (local.in_flight.take(), thread) {
+            let _ = thread.slot.mailbox.wait(ticket, hub.patience);
+        }
+        local.busy.set(false);
+    });
+}
+
+/// The word that is not zero while the thread is the child of a vfork.
+pub fn apart_word() -> *mut u64 {
+    LOCAL.try_with(|local| local.apart.as_ptr()).unwrap_or(core::ptr::null_mut())
+}
+
+/// From now on nothing moves, in this process and its forks: calls may be forbidden to it, and a
+/// thread on another core would make those of before, or be killed for its own.
+pub fn confine() {
+    if let Some(hub) = hub() {
+        if !CONFINED.swap(true, Ordering::SeqCst) {
+            hub.shared.counts().confined.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A call has been made in place; `begun` is what [`call`] gave.
+#[inline]
+pub fn stayed(index: Index, args: &[u64; 6], begun: u64) {
+    if begun != 0 {
+        stayed_timed(index, args, begun);
+    }
+}
+
+#[cold]
+fn stayed_timed(index: Index, args: &[u64; 6], begun: u64) {
+    let ended = clock::ticks();
+    let Some(hub) = hub() else { return };
+    let _ = LOCAL.try_with(|local| {
+        let is_ours = local.epoch.get() == hub.process.epoch.load(Ordering::Relaxed);
+        if local.busy.replace(true) || local.apart.get() != 0 || !is_ours {
+            return;
+        }
+        // SAFETY: as in `choose`.
+        if let Some(thread) = unsafe { local.thread.get().as_mut() } {
+            thread.stayed(hub, index, args, begun, ended);
+        }
+        local.busy.set(false);
+    });
+}
+
+impl Thread {
+    /// A thread's state, new or as the last owner of its place left it; null if there is no room.
+    fn new(hub: &'static Hub) -> *mut Thread {
+        let (pid, tid) = (sys::getpid(), sys::gettid());
+        let Some(slot) = hub.process.take_slot(tid) else { return core::ptr::null_mut() };
+        // The mapping is never undone, so what it holds lives for ever.
+        let shared: &'static Shared = &hub.shared;
+        let Some(block) = shared.claim(pid, tid) else {
+            hub.process.leave_slot(slot);
+            return core::ptr::null_mut();
+        };
+        let before = slot.thread.load(Ordering::Acquire);
+        // SAFETY: null, or left by the last owner of the place, which is gone.
+        if let Some(thread) = unsafe { before.as_mut() } {
+            thread.block = block;
+            return before;
+        }
+        let stream = shared.counts().streams.fetch_add(1, Ordering::Relaxed);
+        let chooser = Chooser::new(&hub.options.choice);
+        let now = clock::ticks();
+        let thread = Box::into_raw(Box::new(Thread {
+            wants_bytes: chooser.wants_bytes(),
+            chooser,
+            block,
+            slot,
+            log: (hub.options.log_records > 0).then(|| Log::new(*shared, stream as u32)),
+            now_ticks: now,
+            begun_ticks: now,
+            until_timed: 1,
+            until_decision: 1,
+            sample: SampleTimes { begun_ticks: now, ..SampleTimes::default() },
+        }));
+        slot.thread.store(thread, Ordering::Release);
+        thread
+    }
+
+    #[inline]
+    unsafe fn choose(
+        &mut self,
+        hub: &'static Hub,
+        local: &Local,
+        index: Index,
+        args: [u64; 6],
+    ) -> Way {
+        add(&self.block.calls[index as usize].calls, 1);
+        self.until_timed -= 1;
+        let timed = self.until_timed == 0;
+        if timed {
+            self.now_ticks = clock::ticks();
+            // Not in step with the program, whose calls come in patterns; `time_every` on average.
+            let spread = 2 * hub.options.time_every - 1;
+            self.until_timed = 1 + (self.now_ticks >> 2) as u32 % spread;
+        }
+        // SAFETY: by the caller.
+        let place = unsafe { self.decide(hub, index, &args) };
+        if place == Place::OsCore {
+            // SAFETY: by the caller.
+            if let Some(answer) = unsafe { self.delegate(hub, local, index, args) } {
+                return Way::There(answer);
+            }
+            return Way::Here(0);
+        }
+        Way::Here(if timed { self.now_ticks } else { 0 })
+    }
+
+    #[inline]
+    unsafe fn decide(&mut self, hub: &Hub, index: Index, args: &[u64; 6]) -> Place {
+        self.until_decision -= 1;
+        if self.until_decision == 0 {
+            self.until_decision = DECISIONS_EVERY;
+            let begun = clock::ticks();
+            // SAFETY: by the caller.
+            let place = unsafe { self.ask(hub, index, args) };
+            add(&self.block.decision_ticks, clock::ticks() - begun);
+            add(&self.block.timed_decisions, 1);
+            return place;
+        }
+        // SAFETY: by the caller.
+        unsafe { self.ask(hub, index, args) }
+    }
+
+    #[inline]
+    unsafe fn ask(&mut self, hub: &Hub, index: Index, args: &[u64; 6]) -> Place {
+        let number = CALLS[index as usize].number;
+        let bytes = if self.wants_bytes && matches!(index, Index::Readv | Index::Writev) {
+            // SAFETY: by the caller, as for the call itself.
+            Some(unsafe { bytes_of(args[1], args[2]) })
+        } else {
+            None
+        };
+        let entry = chooser::entry(number, *args, bytes);
+        let now = self.now(hub);
+        let place = self.chooser.decide(now, &entry);
+        if let Some(log) = &self.log {
+            log.enter(now, &entry, place);
+        }
+        place
+    }
+
+    #[inline]
+    fn now(&self, hub: &Hub) -> Time {
+        Time(hub.options.rate.ps(self.now_ticks.wrapping_sub(self.begun_ticks)))
+    }
+
+    /// Moves a call; `None` if it could not move, and must be made in place.
+    unsafe fn delegate(
+        &mut self,
+        hub: &'static Hub,
+        local: &Local,
+        index: Index,
+        args: [u64; 6],
+    ) -> Option<i64> {
+        let process = hub.process;
+        let call = &CALLS[index as usize];
+        let device = process.proc_device.load(Ordering::Relaxed);
+        // SAFETY: by the caller.
+        let check = match unsafe { process.files.may_move(call.rule, &args, device) } {
+            Ok(check) => check,
+            Err(refusal) => return self.refuse(index, refusal),
+        };
+        if CONFINED.load(Ordering::Relaxed) {
+            return self.refuse(index, Refusal::NoWorker);
+        }
+        let started = self.slot.mailbox.life.load(Ordering::Acquire) != super::mailbox::life::ALIVE;
+        if !process.ensure_worker(self.slot, worker::run) {
+            return self.refuse(index, Refusal::NoWorker);
+        }
+        if started {
+            hub.shared.counts().workers.fetch_add(1, Ordering::Relaxed);
+        }
+        let begun = clock::ticks();
+        let mailbox = &self.slot.mailbox;
+        let ticket = mailbox.post(&Request { number: call.number, check, args });
+        local.in_flight.set(Some(ticket));
+        let reply = mailbox.wait(ticket, hub.patience);
+        local.in_flight.set(None);
+        let ended = clock::ticks();
+        let Some(reply) = reply else { return self.refuse(index, Refusal::NoWorker) };
+        if reply.answer == DECLINED {
+            return self.refuse(index, Refusal::Declined);
+        }
+        // The signal that comes with these went to the worker, which takes none: again, here.
+        if reply.answer == -i64::from(libc::EPIPE) || reply.answer == -i64::from(libc::EFBIG) {
+            return self.refuse(index, Refusal::Signal);
+        }
+        self.delegated(hub, index, ended, ended - begun, reply.ticks);
+        Some(reply.answer)
+    }
+
+    fn refuse(&self, index: Index, why: Refusal) -> Option<i64> {
+        add(&self.block.calls[index as usize].refused[why as usize], 1);
+        None
+    }
+
+    fn delegated(&mut self, hub: &Hub, index: Index, ended: u64, round: u64, work: u64) {
+        let (block, rate) = (self.block, hub.options.rate);
+        let counts = &block.calls[index as usize];
+        let round_ns = rate.ns(round);
+        add(&counts.delegated, 1);
+        add(&counts.there_ns, round_ns);
+        counts.there.add(round_ns);
+        add(&block.worked_ticks, work);
+        add(&block.waited_ticks, round);
+        let hand_off = round.saturating_sub(work);
+        add(&block.hand_off_ticks, hand_off);
+        block.hand_off.add(rate.ns(hand_off));
+        let mailbox = &self.slot.mailbox;
+        add(&block.worker_wakes, u64::from(mailbox.worker_wakes.swap(0, Ordering::Relaxed)));
+        add(&block.caller_naps, u64::from(mailbox.caller_naps.swap(0, Ordering::Relaxed)));
+        self.sample.call_ticks += round;
+        self.now_ticks = ended;
+        self.learn(hub, rate.ns(work));
+    }
+
+    fn stayed(&mut self, hub: &Hub, index: Index, args: &[u64; 6], begun: u64, ended: u64) {
+        let ticks = ended.saturating_sub(begun);
+        let (block, rate) = (self.block, hub.options.rate);
+        let counts = &block.calls[index as usize];
+        let ns = rate.ns(ticks);
+        add(&counts.here_ns, ns);
+        counts.here.add(ns);
+        self.now_ticks = ended;
+        let estimate = ticks.saturating_mul(u64::from(hub.options.time_every));
+        let device = hub.process.proc_device.load(Ordering::Relaxed);
+        let rule = CALLS[index as usize].rule;
+        // What waits for others is no run length, and teaches nothing.
+        let waits = match rule {
+            // The time that `select` was given has been overwritten by now.
+            Rule::TimeoutBehind { .. } => true,
+            // SAFETY: the other rules look behind no pointer.
+            _ => unsafe { hub.process.files.may_move(rule, args, device) }.is_err(),
+        };
+        if waits {
+            self.sample.waited_ticks += estimate;
+        } else {
+            self.sample.call_ticks += estimate;
+            add(&block.stayed_ticks, estimate);
+            self.learn(hub, ns);
+        }
+    }
+
+    /// Tells the policy how long the call was that it decided last.
+    fn learn(&mut self, hub: &Hub, ns: u64) {
+        let block = self.block;
+        block.seen_ticks.store(self.now_ticks, Ordering::Relaxed);
+        if let Some((expected, n)) = self.chooser.expectation() {
+            add(&block.predictions, 1);
+            add(&block.within_5_percent, u64::from(expected.abs_diff(ns) * 20 <= ns));
+            add(&block.right_side, u64::from((expected > n) == (ns > n)));
+            block.n_ns.store(n, Ordering::Relaxed);
+        }
+        let now = self.now(hub);
+        self.chooser.ended(now, ns);
+        if let Some(log) = &self.log {
+            log.exit(now, ns);
+        }
+        self.sample_if_due(hub, now);
+    }
+
+    /// What the controller of N climbs on: the share of the thread's time that is left to the
+    /// program itself, while it does not wait for others.
+    fn sample_if_due(&mut self, hub: &Hub, now: Time) {
+        let rate = hub.options.rate;
+        let times = &self.sample;
+        let span = self.now_ticks.saturating_sub(times.begun_ticks);
+        if rate.ns(span) < SAMPLE_NS {
+            return;
+        }
+        let active = span.saturating_sub(times.waited_ticks);
+        let call = rate.ns(times.call_ticks.min(active));
+        let user = rate.ns(active) - call;
+        let sample = Sample {
+            instructions: [user, call],
+            l2: [CacheCounts { accesses: user + call, hits: user }, CacheCounts::default()],
+        };
+        self.sample = SampleTimes { begun_ticks: self.now_ticks, ..SampleTimes::default() };
+        self.chooser.sample(now, sample);
+        if let Some(log) = &self.log {
+            log.sample(now, &sample);
+        }
+    }
+}
+
+/// Bytes that an array of `count` pieces asks for.
+unsafe fn bytes_of(pieces: u64, count: u64) -> u64 {
+    let pieces = pieces as *const libc::iovec;
+    // The kernel takes no more.
+    (0..(count as usize).min(1024))
+        // SAFETY: by the caller.
+        .map(|i| unsafe { (*pieces.add(i)).iov_len as u64 })
+        .fold(0, u64::saturating_add)
+}

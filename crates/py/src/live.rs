@@ -1,0 +1,93 @@
+//! The live programs and instruments.
+
+use std::path::PathBuf;
+
+use halfwink_live::clock::Rate;
+use halfwink_live::delegate::chooser::{Choice, Kind};
+use halfwink_live::delegate::report::Run;
+use halfwink_live::delegate::shared::Options;
+use halfwink_live::delegate::VARIABLE;
+use halfwink_live::sys::CpuSet;
+use pyo3::prelude::*;
+
+use crate::library::{from_json, json};
+use crate::{HalfwinkError, RunError};
+
+/// A run of `halfwink live delegate`: the file that the preloaded library counts into.
+#[pyclass(frozen)]
+pub(crate) struct DelegateRun(Run);
+
+#[pymethods]
+impl DelegateRun {
+    /// Makes the file. Times are in nanoseconds; without `n_ns` the controller finds it.
+    #[new]
+    #[pyo3(signature = (path, policy, os_cpu, *, n_ns=None, least_bytes=4096, time_every=16,
+                        worker_spin_ns=100_000, caller_spin_ns=50_000, log_records=0))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        policy: &str,
+        os_cpu: u32,
+        n_ns: Option<u64>,
+        least_bytes: u64,
+        time_every: u32,
+        worker_spin_ns: u64,
+        caller_spin_ns: u64,
+        log_records: u64,
+    ) -> PyResult<DelegateRun> {
+        let choice = Choice { kind: kind(policy)?, n_ns, least_bytes };
+        let begin = || {
+            let rate = Rate::measure();
+            let options = Options {
+                choice,
+                os_cpu,
+                time_every,
+                worker_spin_ns,
+                caller_spin_ns,
+                rate,
+                log_records,
+            };
+            Run::begin(&path, options)
+        };
+        let run = py.detach(begin);
+        run.map(DelegateRun).map_err(|e| RunError::new_err(format!("{}: {e}", path.display())))
+    }
+
+    /// What has been counted so far.
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &json(&self.0.report())?)
+    }
+
+    /// The event log, a line of JSON per event.
+    fn log(&self) -> PyResult<Vec<String>> {
+        self.0.log().iter().map(|line| Ok(json(line)?.to_string())).collect()
+    }
+}
+
+fn kind(policy: &str) -> PyResult<Kind> {
+    let names: Vec<&str> = Kind::NAMES.iter().map(|(name, _)| *name).collect();
+    let found = Kind::NAMES.into_iter().find(|(name, _)| *name == policy);
+    found.map(|(_, kind)| kind).ok_or_else(|| {
+        HalfwinkError::new_err(format!("--policy {policy}: expected one of {}", names.join(", ")))
+    })
+}
+
+/// The CPUs that this thread may run on.
+#[pyfunction]
+fn allowed_cpus() -> Vec<u32> {
+    CpuSet::allowed().iter().collect()
+}
+
+/// The calling process is killed when its parent dies.
+#[pyfunction]
+fn die_with_parent() {
+    halfwink_live::sys::die_with_parent();
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("DELEGATE_VARIABLE", VARIABLE)?;
+    module.add_class::<DelegateRun>()?;
+    module.add_function(wrap_pyfunction!(die_with_parent, module)?)?;
+    module.add_function(wrap_pyfunction!(allowed_cpus, module)?)
+}
