@@ -98,3 +98,13 @@ class DelegateRun:
 
 def allowed_cpus() -> list[int]: ...
 def die_with_parent() -> None: ...
+def measure(
+    here: int,
+    there: int | None,
+    *,
+    only: list[str] | None = None,
+    trials: int = 5,
+    repetitions: int = 20_000,
+    item_ns: int = 1_000_000_000,
+) -> dict[str, Any]: ...
+def measure_names() -> list[str]: ...

@@ -137,6 +137,39 @@ def delegate(
         return Delegated(status, run.report(), run.log() if log_records else [])
 
 
+def measure(
+    *,
+    only: Sequence[str] | None = None,
+    pair: tuple[int, int] | None = None,
+    seconds_per_item: float = 1.0,
+) -> dict[str, Any]:
+    """What this machine charges for ways to hand work to another core.
+
+    Args:
+        only: names of items; all, if none are given.
+        pair: the CPUs to measure between (default: the first and the last one allowed).
+        seconds_per_item: bound of each item.
+
+    Returns:
+        ``rows`` with times in nanoseconds or what is ``missing``, and ``ratios`` of their medians.
+
+    Raises:
+        HalfwinkError: there is no such item or CPU.
+    """
+    known = _core.measure_names()
+    for name in only or ():
+        if name not in known:
+            raise HalfwinkError(f"--only {name}: expected some of {', '.join(known)}")
+    allowed = sorted(_core.allowed_cpus())
+    here, there = pair or (allowed[0], allowed[-1] if len(allowed) > 1 else None)
+    for cpu in (here, there):
+        if cpu is not None and cpu not in allowed:
+            raise HalfwinkError(f"--cpus: CPU {cpu} is not one of {allowed}")
+    return _core.measure(
+        here, there, only=list(only) if only else None, item_ns=int(seconds_per_item * 1e9)
+    )
+
+
 def save(done: Delegated, out: Path | None, log: Path | None) -> None:
     """Writes the report as JSON, and the log as lines of JSON."""
     if out is not None:

@@ -6,4 +6,5 @@
 
 pub mod clock;
 pub mod delegate;
+pub mod measure;
 pub mod sys;

@@ -7,6 +7,7 @@ use halfwink_live::delegate::chooser::{Choice, Kind};
 use halfwink_live::delegate::report::Run;
 use halfwink_live::delegate::shared::Options;
 use halfwink_live::delegate::VARIABLE;
+use halfwink_live::measure::{names, Bench, Limits};
 use halfwink_live::sys::CpuSet;
 use pyo3::prelude::*;
 
@@ -73,6 +74,31 @@ fn kind(policy: &str) -> PyResult<Kind> {
     })
 }
 
+/// Measures this machine between two CPUs: all items, or those named.
+#[pyfunction]
+#[pyo3(signature = (here, there, *, only=None, trials=5, repetitions=20_000,
+                    item_ns=1_000_000_000))]
+fn measure<'py>(
+    py: Python<'py>,
+    here: u32,
+    there: Option<u32>,
+    only: Option<Vec<String>>,
+    trials: u32,
+    repetitions: u32,
+    item_ns: u64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let limits = Limits { trials, repetitions, item_ns };
+    let wanted = |name: &str| only.as_ref().is_none_or(|all| all.iter().any(|n| n == name));
+    let found = py.detach(|| Bench::new(here, there, limits).run(wanted));
+    from_json(py, &json(&found)?)
+}
+
+/// Names of all that can be measured.
+#[pyfunction]
+fn measure_names() -> Vec<&'static str> {
+    names().collect()
+}
+
 /// The CPUs that this thread may run on.
 #[pyfunction]
 fn allowed_cpus() -> Vec<u32> {
@@ -89,5 +115,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("DELEGATE_VARIABLE", VARIABLE)?;
     module.add_class::<DelegateRun>()?;
     module.add_function(wrap_pyfunction!(die_with_parent, module)?)?;
+    module.add_function(wrap_pyfunction!(measure, module)?)?;
+    module.add_function(wrap_pyfunction!(measure_names, module)?)?;
     module.add_function(wrap_pyfunction!(allowed_cpus, module)?)
 }

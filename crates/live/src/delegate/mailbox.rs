@@ -124,7 +124,7 @@ impl Mailbox {
     #[cold]
     fn wake_worker(&self) {
         self.worker_wakes.fetch_add(1, Ordering::Relaxed);
-        sys::futex_wake(&self.request.ticket, 1);
+        self.rouse();
     }
 
     /// Waits for the reply. `None` if the worker has gone without making the call.
@@ -232,7 +232,7 @@ impl Mailbox {
                 if self.request.ticket.load(Ordering::Acquire) == served
                     && self.stop.0.load(Ordering::Relaxed) == 0
                 {
-                    sys::futex_wait(&self.request.ticket, served, u64::MAX >> 1, false);
+                    sys::futex_wait(&self.worker_sleeps.0, 1, u64::MAX >> 1, false);
                 }
                 self.worker_sleeps.0.store(0, Ordering::Relaxed);
                 begun = clock::ticks();
@@ -247,7 +247,14 @@ impl Mailbox {
     /// Tells the worker to go when it is done with what it does. Use with a join.
     pub fn stop(&self) {
         self.stop.0.store(1, Ordering::SeqCst);
-        sys::futex_wake(&self.request.ticket, 1);
+        fence(Ordering::SeqCst);
+        self.rouse();
+    }
+
+    /// The word changes, so that a worker which is about to sleep on it does not.
+    fn rouse(&self) {
+        self.worker_sleeps.0.store(0, Ordering::SeqCst);
+        sys::futex_wake(&self.worker_sleeps.0, 1);
     }
 
     /// Undoes [`Mailbox::stop`], for the next worker.
@@ -304,6 +311,19 @@ mod tests {
     fn one_side_sleeps() {
         stress(Patience { worker: 0, caller: 1 << 22, yields: 4_000 }, 3_000);
         stress(Patience { worker: 1 << 22, caller: 0, yields: 4_000 }, 3_000);
+    }
+
+    #[test]
+    fn a_worker_about_to_sleep_hears_the_stop() {
+        let patience = Patience { worker: 0, caller: 0, yields: u64::MAX };
+        for n in 0..2_000u32 {
+            let mailbox = Arc::new(Mailbox::default());
+            let theirs = Arc::clone(&mailbox);
+            let worker = thread::spawn(move || theirs.work(patience, sum));
+            (0..n % 64 * 20).for_each(|_| core::hint::spin_loop());
+            mailbox.stop();
+            worker.join().unwrap();
+        }
     }
 
     #[test]
