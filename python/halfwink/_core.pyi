@@ -98,6 +98,9 @@ class DelegateRun:
 
 def allowed_cpus() -> list[int]: ...
 def die_with_parent() -> None: ...
+def delegate_replay(
+    lines: list[str], policy: str, *, n_ns: int | None = None, least_bytes: int = 4096
+) -> int | None: ...
 def measure(
     here: int,
     there: int | None,

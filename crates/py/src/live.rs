@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use halfwink_live::clock::Rate;
 use halfwink_live::delegate::chooser::{Choice, Kind};
-use halfwink_live::delegate::report::Run;
+use halfwink_live::delegate::log::Line;
+use halfwink_live::delegate::report::{first_difference, Run};
 use halfwink_live::delegate::shared::Options;
 use halfwink_live::delegate::VARIABLE;
 use halfwink_live::measure::{names, Bench, Limits};
@@ -74,6 +75,24 @@ fn kind(policy: &str) -> PyResult<Kind> {
     })
 }
 
+/// Tells a fresh policy what the lines of a log say: the number of the first line (from 0) at which
+/// it asks for something else, if there is one.
+#[pyfunction]
+#[pyo3(signature = (lines, policy, *, n_ns=None, least_bytes=4096))]
+fn delegate_replay(
+    lines: Vec<String>,
+    policy: &str,
+    n_ns: Option<u64>,
+    least_bytes: u64,
+) -> PyResult<Option<usize>> {
+    let read = |(at, line): (usize, &String)| {
+        serde_json::from_str(line)
+            .map_err(|e| HalfwinkError::new_err(format!("line {} of the log: {e}", at + 1)))
+    };
+    let read: Vec<Line> = lines.iter().enumerate().map(read).collect::<PyResult<_>>()?;
+    Ok(first_difference(&read, &Choice { kind: kind(policy)?, n_ns, least_bytes }))
+}
+
 /// Measures this machine between two CPUs: all items, or those named.
 #[pyfunction]
 #[pyo3(signature = (here, there, *, only=None, trials=5, repetitions=20_000,
@@ -115,6 +134,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("DELEGATE_VARIABLE", VARIABLE)?;
     module.add_class::<DelegateRun>()?;
     module.add_function(wrap_pyfunction!(die_with_parent, module)?)?;
+    module.add_function(wrap_pyfunction!(delegate_replay, module)?)?;
     module.add_function(wrap_pyfunction!(measure, module)?)?;
     module.add_function(wrap_pyfunction!(measure_names, module)?)?;
     module.add_function(wrap_pyfunction!(allowed_cpus, module)?)

@@ -102,7 +102,8 @@ calls! {
 pub enum Refusal {
     /// A terminal, a pipe or a socket that waits, or something unknown.
     MayBlock,
-    /// What is behind the descriptor answers by thread: `/proc`, a signal or timer descriptor.
+    /// What is behind the descriptor answers by thread (`/proc`, a signal or timer descriptor), or
+    /// there is no such descriptor.
     Private,
     /// It would wait for a time.
     Timeout,

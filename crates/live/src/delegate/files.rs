@@ -23,8 +23,10 @@ pub enum Nature {
     Impatient = 2,
     /// Anything that may wait.
     Patient = 3,
-    /// It answers by thread, or does not exist.
+    /// It answers by thread.
     Private = 4,
+    /// There is none.
+    Missing = 5,
 }
 
 /// The worker must look whether the path in this argument (plus 1) may be opened without waiting.
@@ -66,7 +68,10 @@ impl Files {
             4 => Nature::Private,
             _ => {
                 let nature = ask(fd, proc_device);
-                kept.store(nature as u8, Ordering::Relaxed);
+                // One that does not exist may be made at any time, by calls that nobody tells of.
+                if nature != Nature::Missing {
+                    kept.store(nature as u8, Ordering::Relaxed);
+                }
                 nature
             }
         }
@@ -128,7 +133,7 @@ fn allow(nature: Nature, told_not_to_wait: bool) -> Result<Check, Refusal> {
         Nature::Free | Nature::Impatient => Ok(0),
         Nature::Patient if told_not_to_wait => Ok(0),
         Nature::Patient => Err(Refusal::MayBlock),
-        Nature::Private => Err(Refusal::Private),
+        Nature::Private | Nature::Missing => Err(Refusal::Private),
     }
 }
 
@@ -144,7 +149,7 @@ fn ask(fd: i32, proc_device: u64) -> Nature {
     let mut stat: libc::stat = unsafe { core::mem::zeroed() };
     // SAFETY: the kernel writes one `stat`.
     if unsafe { sys::call3(libc::SYS_fstat, fd as u64, &raw mut stat as u64, 0) } != 0 {
-        return Nature::Private;
+        return Nature::Missing;
     }
     match stat.st_mode & libc::S_IFMT {
         libc::S_IFREG | libc::S_IFDIR if stat.st_dev == proc_device => Nature::Private,
@@ -221,7 +226,7 @@ mod tests {
         assert_eq!(nature(&socket), Nature::Patient);
         socket.set_nonblocking(true).unwrap();
         assert_eq!(nature(&socket), Nature::Impatient);
-        assert_eq!(ask(-1, 0), Nature::Private);
+        assert_eq!(ask(-1, 0), Nature::Missing);
     }
 
     #[test]
