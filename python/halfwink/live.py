@@ -14,6 +14,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,7 +88,7 @@ def delegate(
     os_cpu: int | None = None,
     pin: bool = True,
     spin_us: float = 100.0,
-    time_every: int = 16,
+    time_every: int = 64,
     log_records: int = 0,
     die_with_us: bool = False,
 ) -> Delegated:
@@ -168,6 +170,44 @@ def measure(
     return _core.measure(
         here, there, only=list(only) if only else None, item_ns=int(seconds_per_item * 1e9)
     )
+
+
+def idle(
+    seconds: float | None = None,
+    command: Sequence[str] = (),
+    *,
+    mechanism: str | None = None,
+) -> tuple[int, dict[str, Any]]:
+    """Watches how long CPUs are idle, exactly and as a logarithmic histogram tells (Mogul 2007).
+
+    Args:
+        seconds: how long; without, until the command ends.
+        command: a program to run meanwhile; if it runs longer than ``seconds``, it goes on unseen.
+        mechanism: ``switch-records`` (needs root or CAP_PERFMON) or ``spinners``; the first that is
+            allowed if none is named.
+
+    Returns:
+        The command's exit status (0 without one), and what was found: times in seconds.
+
+    Raises:
+        HalfwinkError: the mechanism is not allowed, or there is no such program.
+    """
+    if command and shutil.which(command[0]) is None:
+        raise HalfwinkError(f"{command[0]}: no such program")
+    watch = _core.IdleWatch(mechanism)
+    if not command:
+        time.sleep(1.0 if seconds is None else seconds)
+        return 0, watch.end()
+    found: list[dict[str, Any]] = []
+    timer = threading.Timer(seconds, lambda: found.append(watch.end())) if seconds else None
+    if timer is not None:
+        timer.daemon = True
+        timer.start()
+    status = _run(command, dict(os.environ), lambda: None)
+    if timer is not None:
+        timer.cancel()
+        timer.join()
+    return status, found[0] if found else watch.end()
 
 
 def save(done: Delegated, out: Path | None, log: Path | None) -> None:

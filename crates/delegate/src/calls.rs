@@ -57,7 +57,7 @@ macro_rules! wrap {
                 let mut begun = 0;
                 if $if {
                     // SAFETY: the program makes this call with these arguments.
-                    match unsafe { hub::call(Index::$index, args) } {
+                    match unsafe { hub::call(Index::$index, &args) } {
                         Way::There(answer) => return result(answer) as $r,
                         Way::Here(when) => begun = when,
                     }

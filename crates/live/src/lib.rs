@@ -6,5 +6,7 @@
 
 pub mod clock;
 pub mod delegate;
+pub mod idle;
 pub mod measure;
+pub mod probe;
 pub mod sys;

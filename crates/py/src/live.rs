@@ -8,7 +8,9 @@ use halfwink_live::delegate::log::Line;
 use halfwink_live::delegate::report::{first_difference, Run};
 use halfwink_live::delegate::shared::Options;
 use halfwink_live::delegate::VARIABLE;
+use halfwink_live::idle::{Mechanism, Watch};
 use halfwink_live::measure::{names, Bench, Limits};
+use halfwink_live::probe::features;
 use halfwink_live::sys::CpuSet;
 use pyo3::prelude::*;
 
@@ -23,7 +25,7 @@ pub(crate) struct DelegateRun(Run);
 impl DelegateRun {
     /// Makes the file. Times are in nanoseconds; without `n_ns` the controller finds it.
     #[new]
-    #[pyo3(signature = (path, policy, os_cpu, *, n_ns=None, least_bytes=4096, time_every=16,
+    #[pyo3(signature = (path, policy, os_cpu, *, n_ns=None, least_bytes=4096, time_every=64,
                         worker_spin_ns=100_000, caller_spin_ns=50_000, log_records=0))]
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -112,10 +114,47 @@ fn measure<'py>(
     from_json(py, &json(&found)?)
 }
 
+/// CPUs whose idle time is being watched.
+#[pyclass]
+pub(crate) struct IdleWatch(Option<Watch>);
+
+#[pymethods]
+impl IdleWatch {
+    /// Begins; by `switch-records`, `spinners`, or the best that is allowed.
+    #[new]
+    #[pyo3(signature = (mechanism=None))]
+    fn new(py: Python<'_>, mechanism: Option<&str>) -> PyResult<IdleWatch> {
+        let wanted = match mechanism {
+            None => None,
+            Some("switch-records") => Some(Mechanism::SwitchRecords),
+            Some("spinners") => Some(Mechanism::Spinners),
+            Some(other) => {
+                return Err(HalfwinkError::new_err(format!(
+                    "--by {other}: expected switch-records or spinners"
+                )))
+            }
+        };
+        let watch = py.detach(|| Watch::begin(wanted)).map_err(HalfwinkError::new_err)?;
+        Ok(IdleWatch(Some(watch)))
+    }
+
+    /// Ends; what was found. Only once.
+    fn end<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let watch = self.0.take().ok_or_else(|| RunError::new_err("it has ended before"))?;
+        from_json(py, &json(&py.detach(|| watch.end()))?)
+    }
+}
+
 /// Names of all that can be measured.
 #[pyfunction]
 fn measure_names() -> Vec<&'static str> {
     names().collect()
+}
+
+/// What live parts can use of this machine: names, and why not (empty if it is there).
+#[pyfunction]
+fn live_features() -> Vec<(&'static str, String)> {
+    features()
 }
 
 /// The CPUs that this thread may run on.
@@ -133,7 +172,9 @@ fn die_with_parent() {
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("DELEGATE_VARIABLE", VARIABLE)?;
     module.add_class::<DelegateRun>()?;
+    module.add_class::<IdleWatch>()?;
     module.add_function(wrap_pyfunction!(die_with_parent, module)?)?;
+    module.add_function(wrap_pyfunction!(live_features, module)?)?;
     module.add_function(wrap_pyfunction!(delegate_replay, module)?)?;
     module.add_function(wrap_pyfunction!(measure, module)?)?;
     module.add_function(wrap_pyfunction!(measure_names, module)?)?;

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json as jsonlib
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
+from rich.console import Console
 
 from halfwink import live as living
-from halfwink.cli.console import err_table, print_table, say
+from halfwink.cli.console import err_table, print_json, print_table, say
 from halfwink.errors import HalfwinkError
 
 app = App(name="live", help="Run techniques on this machine.", help_on_error=False)
@@ -30,7 +32,7 @@ def delegate(
     os_cpu: Annotated[int | None, Parameter(name="--os-cpu")] = None,
     no_pin: Annotated[bool, Parameter(name="--no-pin", negative="")] = False,
     spin_us: Annotated[float, Parameter(name="--spin-us")] = 100.0,
-    time_every: Annotated[int, Parameter(name="--time-every")] = 16,
+    time_every: Annotated[int, Parameter(name="--time-every")] = 64,
     log: Path | None = None,
     log_records: Annotated[int, Parameter(name="--log-records")] = LOG_RECORDS,
     die_with_us: Annotated[bool, Parameter(name="--die-with-us", negative="")] = False,
@@ -96,6 +98,82 @@ def delegate(
     if not quiet:
         _show(done.report)
     return done.status
+
+
+@app.command
+def idle(
+    *,
+    command: Annotated[tuple[str, ...], Parameter(parse=False)] = (),
+    seconds: float | None = None,
+    by: str | None = None,
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
+    quiet: Quiet = False,
+) -> int:
+    """Watch how long each CPU is idle, exactly and as a log2 histogram would tell.
+
+    With a command (after --), while it runs; its exit status is passed on, and the table goes to
+    standard error.
+
+    Parameters
+    ----------
+    seconds
+        How long (default: until the command ends, or a second).
+    by
+        switch-records (root or CAP_PERFMON) or spinners; else the best that is allowed.
+    json
+        Print one JSON document (on standard output; without a command only).
+    out
+        File for the same.
+    quiet
+        No messages.
+    """
+    if seconds is not None and not 0 < seconds <= 86_400:
+        raise HalfwinkError(f"--seconds {seconds}: expected above 0, at most 86400")
+    if json and command:
+        raise HalfwinkError("--json with a command: its output goes there; use -o FILE")
+    status, found = living.idle(seconds, command, mechanism=by)
+    if out is not None:
+        out.write_text(jsonlib.dumps(found, indent=2) + "\n")
+    if json:
+        print_json(found)
+        return status
+    if not (quiet and command):
+        _show_idle(found, to=err_table if command else None)
+    if found["fallback"]:
+        say(f"by spinners: {found['fallback']}", quiet=quiet)
+    return status
+
+
+def _show_idle(found: dict[str, Any], to: Console | None) -> None:
+    def number(value: float | None, digits: int) -> str:
+        return "-" if value is None else f"{value:,.{digits}f}"
+
+    rows = [
+        [
+            str(cpu["cpu"]),
+            number(cpu["exact_s"], 4),
+            f"{cpu['exact_s'] / found['watched_s']:.1%}",
+            number(cpu["log2_s"], 4),
+            number(cpu["log2_over_exact"], 4),
+            f"{cpu['periods']:,}",
+            number(cpu["mean_us"], 1),
+            number(cpu["proc_stat_s"], 2),
+            str(cpu["lost"]),
+        ]
+        for cpu in found["cpus"]
+    ]
+    heads = ["idle s", "of time", "by log2 s", "log2 / exact", "periods", "mean us", "/proc/stat s"]
+    columns = [("CPU", "right"), *((head, "right") for head in [*heads, "lost"])]
+    print_table(columns, rows, to=to)
+    counts: dict[int, list[int]] = {}
+    for place, cpu in enumerate(found["cpus"]):
+        for power, n in cpu["histogram"]:
+            counts.setdefault(power, [0] * len(found["cpus"]))[place] = n
+    rows = [[f"{2**k / 1e3:,.3f}", *(f"{n:,}" for n in counts[k])] for k in sorted(counts)]
+    cpus = [(f"CPU {cpu['cpu']}", "right") for cpu in found["cpus"]]
+    print_table([("periods from us", "right"), *cpus], rows, to=to)
+    say(f"{found['watched_s']:.3f} s watched, by {found['mechanism'].replace('-', ' ')}")
 
 
 def _show(report: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ EXIT_WRONG_USE = 2
 #: What shells report for a program that Ctrl-C ended.
 EXIT_INTERRUPTED = 130
 #: What takes a command of the user's after `--`.
-RUN_COMMANDS = (commands.capture, live.delegate)
+RUN_COMMANDS = (commands.capture, live.delegate, live.idle)
 
 
 def build() -> App:

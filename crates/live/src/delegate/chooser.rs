@@ -99,7 +99,7 @@ impl Chooser {
     }
 
     /// Tells it something; what it asks for.
-    #[inline]
+    #[inline(always)]
     pub fn tell(&mut self, now: Time, event: &Event) -> Option<Action> {
         match self {
             Chooser::Fixed(policy) => tell(policy, now, event),
@@ -109,9 +109,9 @@ impl Chooser {
     }
 
     /// Where a call runs.
-    #[inline]
-    pub fn decide(&mut self, now: Time, entry: &KernelEntry) -> Place {
-        self.tell(now, &Event::Enter(*entry)).map_or(Place::Here, |action| action.place)
+    #[inline(always)]
+    pub fn decide(&mut self, now: Time, enter: &Event) -> Place {
+        self.tell(now, enter).map_or(Place::Here, |action| action.place)
     }
 
     /// A call that lasted so many nanoseconds has ended.
@@ -143,7 +143,7 @@ impl Chooser {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn tell<P>(policy: &mut P, now: Time, event: &Event) -> Option<Action>
 where
     P: Policy<Event = Event, Action = Action>,
@@ -153,15 +153,15 @@ where
 }
 
 /// What a policy is told of a call.
-#[inline]
+#[inline(always)]
 #[must_use]
-pub fn entry(number: u32, args: [u64; 6], bytes_in_memory: Option<u64>) -> KernelEntry {
-    KernelEntry {
+pub fn enter(number: u32, args: [u64; 6], bytes_in_memory: Option<u64>) -> Event {
+    Event::Enter(KernelEntry {
         cause: Cause::SystemCall { number },
         args,
         bytes_in_memory,
         registers: Registers::x86_64(PSEUDO_PSTATE, u64::from(number), args[0], args[1]),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -172,7 +172,7 @@ mod tests {
         let mut chooser = Chooser::new(&Choice { kind, n_ns, least_bytes: 4096 });
         let mut decide = |(i, &ns): (usize, &u64)| {
             let now = Time::ns(i as u64 * 10_000);
-            let place = chooser.decide(now, &entry(0, [3, 0x1000, ns, 0, 0, 0], None));
+            let place = chooser.decide(now, &enter(0, [3, 0x1000, ns, 0, 0, 0], None));
             chooser.ended(now, ns);
             place
         };

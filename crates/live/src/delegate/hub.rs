@@ -5,14 +5,14 @@
 //! nothing, locks nothing and asks the kernel nothing. A signal handler that interrupts a decision
 //! or a hand-off makes its own calls in place.
 
-use core::cell::Cell;
 use core::sync::atomic::{compiler_fence, AtomicBool, AtomicPtr, Ordering};
 
 use halfwink_policy::offload::{Counts as CacheCounts, Place, Sample};
 use halfwink_units::Time;
 
 use super::calls::{Index, Refusal, Rule, CALLS};
-use super::chooser::{self, Chooser};
+use super::chooser::{self, Chooser, Kind};
+use super::local::{local, Local};
 use super::log::Log;
 use super::mailbox::{Patience, Request, DECLINED};
 use super::process::{Process, Slot};
@@ -20,8 +20,9 @@ use super::shared::{add, Block, Options, Shared};
 use super::worker::{self, Settings};
 use crate::{clock, sys};
 
-/// Of so many decisions one is timed.
-const DECISIONS_EVERY: u32 = 256;
+/// Timed calls of a thread at first, of which one in so many is.
+const ROUTINE: u32 = 256;
+const TIME_EVERY_AT_FIRST: u32 = 4;
 /// Shortest time between two samples for the controller of N, in nanoseconds.
 const SAMPLE_NS: u64 = 1_000_000;
 /// A spinner gives its CPU away every so often, in nanoseconds.
@@ -50,11 +51,16 @@ pub struct Thread {
     block: &'static Block,
     slot: &'static Slot,
     log: Option<Log>,
+    /// No call ever moves, and nobody wants to know of each: the policy need not be asked.
+    never_moves: bool,
     /// The last reading of the counter: what the policy takes for the present.
     now_ticks: u64,
+    /// The same, since the thread began.
+    now: Time,
     begun_ticks: u64,
     until_timed: u32,
-    until_decision: u32,
+    /// Calls at first, of which more are timed, so that a short program learns too.
+    until_routine: u32,
     sample: SampleTimes,
 }
 
@@ -63,29 +69,6 @@ struct SampleTimes {
     begun_ticks: u64,
     call_ticks: u64,
     waited_ticks: u64,
-}
-
-struct Local {
-    epoch: Cell<u64>,
-    thread: Cell<*mut Thread>,
-    /// A decision or hand-off is under way.
-    busy: Cell<bool>,
-    /// Ticket of the hand-off, while there is one.
-    in_flight: Cell<Option<u32>>,
-    /// Not zero in the child of a vfork, which shares this very memory with its parent.
-    apart: Cell<u64>,
-}
-
-thread_local! {
-    static LOCAL: Local = const {
-        Local {
-            epoch: Cell::new(0),
-            thread: Cell::new(core::ptr::null_mut()),
-            busy: Cell::new(false),
-            in_flight: Cell::new(None),
-            apart: Cell::new(0),
-        }
-    };
 }
 
 /// Where a call has gone.
@@ -140,23 +123,20 @@ pub fn process() -> Option<&'static Process> {
 ///
 /// # Safety
 /// The arguments must be fit for the call, as if it were made here.
-#[inline]
-pub unsafe fn call(index: Index, args: [u64; 6]) -> Way {
+#[inline(always)]
+pub unsafe fn call(index: Index, args: &[u64; 6]) -> Way {
     let Some(hub) = hub() else { return Way::Here(0) };
-    LOCAL
-        .try_with(|local| {
-            if local.busy.get() || local.apart.get() != 0 {
-                return nested(local, index);
-            }
-            local.busy.set(true);
-            compiler_fence(Ordering::SeqCst);
-            // SAFETY: by the caller; `busy` keeps handlers of this thread out.
-            let way = unsafe { choose(hub, local, index, args) };
-            compiler_fence(Ordering::SeqCst);
-            local.busy.set(false);
-            way
-        })
-        .unwrap_or(Way::Here(0))
+    let local = local();
+    if local.busy.get() || local.apart.get() != 0 {
+        return nested(local, index);
+    }
+    local.busy.set(true);
+    compiler_fence(Ordering::SeqCst);
+    // SAFETY: by the caller; `busy` keeps handlers of this thread out.
+    let way = unsafe { choose(hub, local, index, args) };
+    compiler_fence(Ordering::SeqCst);
+    local.busy.set(false);
+    way
 }
 
 #[cold]
@@ -172,14 +152,19 @@ fn nested(local: &Local, index: Index) -> Way {
     Way::Here(0)
 }
 
-#[inline]
-unsafe fn choose(hub: &'static Hub, local: &Local, index: Index, args: [u64; 6]) -> Way {
+#[inline(always)]
+unsafe fn choose(hub: &'static Hub, local: &Local, index: Index, args: &[u64; 6]) -> Way {
     let epoch = hub.process.epoch.load(Ordering::Relaxed);
     if epoch == 0 || epoch != local.epoch.get() {
         attach(hub, local);
     }
     // SAFETY: null, or valid in this image; only this thread uses it, and `busy` says that it does.
     let Some(thread) = (unsafe { local.thread.get().as_mut() }) else { return Way::Here(0) };
+    if thread.never_moves && thread.until_timed > 1 {
+        thread.until_timed -= 1;
+        add(&thread.block.calls[index as usize].calls, 1);
+        return Way::Here(0);
+    }
     // SAFETY: by the caller.
     unsafe { thread.choose(hub, local, index, args) }
 }
@@ -189,7 +174,7 @@ fn attach(hub: &'static Hub, local: &Local) {
     let counts = hub.shared.counts();
     hub.process.begin(|| counts.epochs.fetch_add(1, Ordering::Relaxed) + 1);
     local.epoch.set(hub.process.epoch.load(Ordering::Acquire));
-    local.in_flight.set(None);
+    local.in_flight.set(false);
     let thread = Thread::new(hub);
     let counter = if thread.is_null() { &counts.uncounted_threads } else { &counts.threads };
     counter.fetch_add(1, Ordering::Relaxed);
@@ -202,35 +187,33 @@ fn attach(hub: &'static Hub, local: &Local) {
 /// The calling thread ends: its worker goes, its place is free. It may begin again.
 pub fn detach() {
     let Some(hub) = hub() else { return };
-    let _ = LOCAL.try_with(|local| {
-        let is_ours = local.epoch.get() == hub.process.epoch.load(Ordering::Relaxed);
-        let thread = local.thread.replace(core::ptr::null_mut());
-        local.epoch.set(0);
-        // SAFETY: null, or valid in this image; nobody else uses it before its place is given back.
-        if let (true, Some(thread)) = (is_ours, unsafe { thread.as_ref() }) {
-            thread.block.release();
-            hub.process.leave_slot(thread.slot);
-        }
-    });
+    let local = local();
+    let is_ours = local.epoch.get() == hub.process.epoch.load(Ordering::Relaxed);
+    let thread = local.thread.replace(core::ptr::null_mut());
+    local.epoch.set(0);
+    // SAFETY: null, or valid in this image; nobody else uses it before its place is given back.
+    if let (true, Some(thread)) = (is_ours, unsafe { thread.as_ref() }) {
+        thread.block.release();
+        hub.process.leave_slot(thread.slot);
+    }
 }
 
 /// Before a jump out of a signal handler: what is on its way is waited for, so that it writes into
 /// no memory that the program takes for free.
 pub fn settle() {
     let Some(hub) = hub() else { return };
-    let _ = LOCAL.try_with(|local| {
-        // SAFETY: null, or valid in this image.
-        let thread = unsafe { local.thread.get().as_ref() };
-        if let (Some(ticket), Some(thread)) = (local.in_flight.take(), thread) {
-            let _ = thread.slot.mailbox.wait(ticket, hub.patience);
-        }
-        local.busy.set(false);
-    });
+    let local = local();
+    // SAFETY: null, or valid in this image.
+    let thread = unsafe { local.thread.get().as_ref() };
+    if let (true, Some(thread)) = (local.in_flight.replace(false), thread) {
+        let _ = thread.slot.mailbox.wait(local.ticket.get(), hub.patience);
+    }
+    local.busy.set(false);
 }
 
 /// The word that is not zero while the thread is the child of a vfork.
 pub fn apart_word() -> *mut u64 {
-    LOCAL.try_with(|local| local.apart.as_ptr()).unwrap_or(core::ptr::null_mut())
+    local().apart.as_ptr()
 }
 
 /// From now on nothing moves, in this process and its forks: calls may be forbidden to it, and a
@@ -255,17 +238,17 @@ pub fn stayed(index: Index, args: &[u64; 6], begun: u64) {
 fn stayed_timed(index: Index, args: &[u64; 6], begun: u64) {
     let ended = clock::ticks();
     let Some(hub) = hub() else { return };
-    let _ = LOCAL.try_with(|local| {
-        let is_ours = local.epoch.get() == hub.process.epoch.load(Ordering::Relaxed);
-        if local.busy.replace(true) || local.apart.get() != 0 || !is_ours {
-            return;
-        }
-        // SAFETY: as in `choose`.
-        if let Some(thread) = unsafe { local.thread.get().as_mut() } {
-            thread.stayed(hub, index, args, begun, ended);
-        }
-        local.busy.set(false);
-    });
+    let local = local();
+    let is_ours = local.epoch.get() == hub.process.epoch.load(Ordering::Relaxed);
+    if local.busy.get() || local.apart.get() != 0 || !is_ours {
+        return;
+    }
+    local.busy.set(true);
+    // SAFETY: as in `choose`.
+    if let Some(thread) = unsafe { local.thread.get().as_mut() } {
+        thread.stayed(hub, index, args, begun, ended);
+    }
+    local.busy.set(false);
 }
 
 impl Thread {
@@ -294,10 +277,12 @@ impl Thread {
             block,
             slot,
             log: (hub.options.log_records > 0).then(|| Log::new(*shared, stream as u32)),
+            never_moves: hub.options.choice.kind == Kind::Never && hub.options.log_records == 0,
             now_ticks: now,
+            now: Time::ZERO,
             begun_ticks: now,
             until_timed: 1,
-            until_decision: 1,
+            until_routine: ROUTINE,
             sample: SampleTimes { begun_ticks: now, ..SampleTimes::default() },
         }));
         slot.thread.store(thread, Ordering::Release);
@@ -310,19 +295,20 @@ impl Thread {
         hub: &'static Hub,
         local: &Local,
         index: Index,
-        args: [u64; 6],
+        args: &[u64; 6],
     ) -> Way {
         add(&self.block.calls[index as usize].calls, 1);
         self.until_timed -= 1;
         let timed = self.until_timed == 0;
-        if timed {
-            self.now_ticks = clock::ticks();
-            // Not in step with the program, whose calls come in patterns; `time_every` on average.
-            let spread = 2 * hub.options.time_every - 1;
-            self.until_timed = 1 + (self.now_ticks >> 2) as u32 % spread;
-        }
-        // SAFETY: by the caller.
-        let place = unsafe { self.decide(hub, index, &args) };
+        let place = if timed {
+            self.set_now(hub, clock::ticks());
+            self.until_timed = self.next_timed(hub);
+            // SAFETY: by the caller.
+            unsafe { self.ask_timed(index, args) }
+        } else {
+            // SAFETY: by the caller.
+            unsafe { self.ask(index, args) }
+        };
         if place == Place::OsCore {
             // SAFETY: by the caller.
             if let Some(answer) = unsafe { self.delegate(hub, local, index, args) } {
@@ -333,24 +319,18 @@ impl Thread {
         Way::Here(if timed { self.now_ticks } else { 0 })
     }
 
-    #[inline]
-    unsafe fn decide(&mut self, hub: &Hub, index: Index, args: &[u64; 6]) -> Place {
-        self.until_decision -= 1;
-        if self.until_decision == 0 {
-            self.until_decision = DECISIONS_EVERY;
-            let begun = clock::ticks();
-            // SAFETY: by the caller.
-            let place = unsafe { self.ask(hub, index, args) };
-            add(&self.block.decision_ticks, clock::ticks() - begun);
-            add(&self.block.timed_decisions, 1);
-            return place;
-        }
+    #[cold]
+    unsafe fn ask_timed(&mut self, index: Index, args: &[u64; 6]) -> Place {
+        let begun = clock::ticks();
         // SAFETY: by the caller.
-        unsafe { self.ask(hub, index, args) }
+        let place = unsafe { self.ask(index, args) };
+        add(&self.block.decision_ticks, clock::ticks() - begun);
+        add(&self.block.timed_decisions, 1);
+        place
     }
 
-    #[inline]
-    unsafe fn ask(&mut self, hub: &Hub, index: Index, args: &[u64; 6]) -> Place {
+    #[inline(always)]
+    unsafe fn ask(&mut self, index: Index, args: &[u64; 6]) -> Place {
         let number = CALLS[index as usize].number;
         let bytes = if self.wants_bytes && matches!(index, Index::Readv | Index::Writev) {
             // SAFETY: by the caller, as for the call itself.
@@ -358,18 +338,31 @@ impl Thread {
         } else {
             None
         };
-        let entry = chooser::entry(number, *args, bytes);
-        let now = self.now(hub);
+        let entry = chooser::enter(number, *args, bytes);
+        let now = self.now;
         let place = self.chooser.decide(now, &entry);
         if let Some(log) = &self.log {
-            log.enter(now, &entry, place);
+            log.enter(now, number, args, bytes, place);
         }
         place
     }
 
+    /// After how many calls the next one is timed: `time_every` on average, and not in step with the
+    /// program, whose calls come in patterns.
+    fn next_timed(&mut self, hub: &Hub) -> u32 {
+        let every = if self.until_routine > 0 {
+            self.until_routine -= 1;
+            hub.options.time_every.min(TIME_EVERY_AT_FIRST)
+        } else {
+            hub.options.time_every
+        };
+        1 + (self.now_ticks >> 2) as u32 % (2 * every - 1)
+    }
+
     #[inline]
-    fn now(&self, hub: &Hub) -> Time {
-        Time(hub.options.rate.ps(self.now_ticks.wrapping_sub(self.begun_ticks)))
+    fn set_now(&mut self, hub: &Hub, ticks: u64) {
+        self.now_ticks = ticks;
+        self.now = Time(hub.options.rate.ps(ticks.wrapping_sub(self.begun_ticks)));
     }
 
     /// Moves a call; `None` if it could not move, and must be made in place.
@@ -378,13 +371,13 @@ impl Thread {
         hub: &'static Hub,
         local: &Local,
         index: Index,
-        args: [u64; 6],
+        args: &[u64; 6],
     ) -> Option<i64> {
         let process = hub.process;
         let call = &CALLS[index as usize];
         let device = process.proc_device.load(Ordering::Relaxed);
         // SAFETY: by the caller.
-        let check = match unsafe { process.files.may_move(call.rule, &args, device) } {
+        let check = match unsafe { process.files.may_move(call.rule, args, device) } {
             Ok(check) => check,
             Err(refusal) => return self.refuse(index, refusal),
         };
@@ -400,10 +393,11 @@ impl Thread {
         }
         let begun = clock::ticks();
         let mailbox = &self.slot.mailbox;
-        let ticket = mailbox.post(&Request { number: call.number, check, args });
-        local.in_flight.set(Some(ticket));
+        let ticket = mailbox.post(&Request { number: call.number, check, args: *args });
+        local.ticket.set(ticket);
+        local.in_flight.set(true);
         let reply = mailbox.wait(ticket, hub.patience);
-        local.in_flight.set(None);
+        local.in_flight.set(false);
         let ended = clock::ticks();
         let Some(reply) = reply else { return self.refuse(index, Refusal::NoWorker) };
         if reply.answer == DECLINED {
@@ -438,7 +432,7 @@ impl Thread {
         add(&block.worker_wakes, u64::from(mailbox.worker_wakes.swap(0, Ordering::Relaxed)));
         add(&block.caller_naps, u64::from(mailbox.caller_naps.swap(0, Ordering::Relaxed)));
         self.sample.call_ticks += round;
-        self.now_ticks = ended;
+        self.set_now(hub, ended);
         self.learn(hub, rate.ns(work));
     }
 
@@ -449,7 +443,7 @@ impl Thread {
         let ns = rate.ns(ticks);
         add(&counts.here_ns, ns);
         counts.here.add(ns);
-        self.now_ticks = ended;
+        self.set_now(hub, ended);
         let estimate = ticks.saturating_mul(u64::from(hub.options.time_every));
         let device = hub.process.proc_device.load(Ordering::Relaxed);
         let rule = CALLS[index as usize].rule;
@@ -479,7 +473,7 @@ impl Thread {
             add(&block.right_side, u64::from((expected > n) == (ns > n)));
             block.n_ns.store(n, Ordering::Relaxed);
         }
-        let now = self.now(hub);
+        let now = self.now;
         self.chooser.ended(now, ns);
         if let Some(log) = &self.log {
             log.exit(now, ns);

@@ -3,7 +3,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use halfwink_policy::offload::{Counts, Event, KernelEntry, Place, Sample};
+use halfwink_policy::offload::{Counts, Event, Place, Sample};
 use halfwink_units::Time;
 use serde::{Deserialize, Serialize};
 
@@ -33,11 +33,9 @@ impl Log {
     }
 
     /// A call was decided.
-    pub fn enter(&self, now: Time, entry: &KernelEntry, place: Place) {
-        let halfwink_policy::offload::Cause::SystemCall { number } = entry.cause else { return };
+    pub fn enter(&self, now: Time, number: u32, args: &[u64; 6], bytes: Option<u64>, place: Place) {
         let place = if place == Place::Here { HERE } else { OS_CORE };
-        let bytes = entry.bytes_in_memory.unwrap_or(UNKNOWN);
-        self.write(ENTER, now, place, number, bytes, entry.args);
+        self.write(ENTER, now, place, number, bytes.unwrap_or(UNKNOWN), *args);
     }
 
     /// The end of the call that was decided last.
@@ -184,7 +182,7 @@ pub fn replay(lines: &[Line], choice: &Choice) -> Vec<(usize, Option<Asked>)> {
 
 fn event(told: &Told) -> Event {
     match *told {
-        Told::Enter { number, args, bytes } => Event::Enter(chooser::entry(number, args, bytes)),
+        Told::Enter { number, args, bytes } => chooser::enter(number, args, bytes),
         Told::Exit { ns } => Event::Exit { instructions: ns },
         Told::Sample { ns, counts: [accesses, hits, os_accesses, os_hits] } => {
             Event::Sample(Sample {

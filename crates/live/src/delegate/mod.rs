@@ -18,6 +18,7 @@ pub mod chooser;
 pub mod files;
 pub mod histogram;
 pub mod hub;
+mod local;
 pub mod log;
 pub mod mailbox;
 pub mod process;

@@ -1,7 +1,7 @@
 //! What this machine charges for each way to hand work to another core, and for what surrounds it.
 //!
-//! Two threads of our own, each pinned to its CPU, repeat one exchange; every repetition is timed by
-//! itself, so that quantiles can be told. The fewest nanoseconds of any trial's mean are what the
+//! Two threads of our own, each pinned to its CPU, repeat one exchange; every repetition is timed
+//! by itself, so that quantiles can be told. The fewest nanoseconds of any trial's mean are what the
 //! works report (Strong 2013, Sec 3.3; Mogul 2007, Sec 5.5), the least disturbed by other work.
 
 mod hand;
@@ -170,6 +170,12 @@ const ITEMS: [Item; 22] = [
     item("cold-1m", "the same, after the other CPU wrote it", memory::cold_second),
     item("delegated-read", "pread of 4 KiB through the mailbox", hand::delegated_read),
 ];
+
+/// Whether the processor lets programs wait for a cache line.
+#[must_use]
+pub fn waits_in_hardware() -> bool {
+    wait::available().is_some()
+}
 
 /// Names of all items.
 pub fn names() -> impl Iterator<Item = &'static str> {

@@ -29,7 +29,7 @@ fn policy(bench: &Bench, ends: bool) -> Rounds {
     let mut once = |ends: bool| {
         for args in &args {
             now = now.saturating_add(Time::ns(1_000));
-            let entry = chooser::entry((args[0] % 4) as u32, *args, None);
+            let entry = chooser::enter((args[0] % 4) as u32, *args, None);
             std::hint::black_box(chooser.decide(now, std::hint::black_box(&entry)));
             if ends {
                 chooser.ended(now, 500 + args[2]);
