@@ -112,8 +112,8 @@ def measure(
     there: int | None,
     *,
     only: list[str] | None = None,
-    trials: int = 5,
-    repetitions: int = 20_000,
+    trials: int = 20,
+    repetitions: int = 5_000,
     item_ns: int = 1_000_000_000,
 ) -> dict[str, Any]: ...
 def measure_names() -> list[str]: ...

@@ -97,7 +97,7 @@ fn delegate_replay(
 
 /// Measures this machine between two CPUs: all items, or those named.
 #[pyfunction]
-#[pyo3(signature = (here, there, *, only=None, trials=5, repetitions=20_000,
+#[pyo3(signature = (here, there, *, only=None, trials=20, repetitions=5_000,
                     item_ns=1_000_000_000))]
 fn measure<'py>(
     py: Python<'py>,

@@ -7,7 +7,7 @@
 use core::arch::{asm, global_asm};
 use core::cell::Cell;
 
-use super::hub::Thread;
+use super::thread::Thread;
 
 /// The variables of one thread; all zeros at first.
 #[repr(C)]

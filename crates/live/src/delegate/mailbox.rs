@@ -18,6 +18,9 @@ use crate::{clock, sys};
 const NAP_NS: u64 = 20_000_000;
 /// Looks between two looks at the clock.
 const SPIN_LOOKS: u32 = 16;
+/// A caller's looks one after the other before the first rest, which is longer than a line's way.
+/// (A worker rests between any two: it would take the line away while the caller still fills it.)
+const EAGER_LOOKS: u32 = 64;
 
 /// A call to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,15 +31,6 @@ pub struct Request {
     pub check: u32,
     /// Its arguments.
     pub args: [u64; 6],
-}
-
-/// What came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reply {
-    /// The kernel's answer, or [`DECLINED`].
-    pub answer: i64,
-    /// Ticks that the call itself took.
-    pub ticks: u64,
 }
 
 /// The worker found that the call might block, and did not make it.
@@ -67,6 +61,13 @@ struct RequestLine {
 struct ReplyLine {
     ticket: AtomicU32,
     answer: AtomicI64,
+}
+
+/// How long the last call took, told once its answer is on the way: nobody waits for that.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+struct WorkedLine {
+    ticket: AtomicU32,
     ticks: AtomicU64,
 }
 
@@ -90,6 +91,7 @@ pub mod life {
 pub struct Mailbox {
     request: RequestLine,
     reply: ReplyLine,
+    worked: WorkedLine,
     worker_sleeps: Flag,
     caller_sleeps: Flag,
     stop: Flag,
@@ -112,9 +114,9 @@ impl Mailbox {
         for (to, from) in line.args.iter().zip(request.args) {
             to.store(from, Ordering::Relaxed);
         }
-        line.ticket.store(ticket, Ordering::Release);
-        // Either the worker sees the ticket before it sleeps, or we see that it sleeps.
-        fence(Ordering::SeqCst);
+        // Either the worker sees the ticket before it sleeps, or we see that it sleeps: an exchange
+        // keeps the order of this store and the next load, for less than a fence costs.
+        line.ticket.swap(ticket, Ordering::SeqCst);
         if self.worker_sleeps.0.load(Ordering::Relaxed) != 0 {
             self.wake_worker();
         }
@@ -127,15 +129,20 @@ impl Mailbox {
         self.rouse();
     }
 
-    /// Waits for the reply. `None` if the worker has gone without making the call.
+    /// Waits for the kernel's answer, or [`DECLINED`]. `None` if the worker has gone without making the call.
     #[inline]
-    pub fn wait(&self, ticket: u32, patience: Patience) -> Option<Reply> {
+    pub fn wait(&self, ticket: u32, patience: Patience) -> Option<i64> {
+        for _ in 0..EAGER_LOOKS {
+            if self.reply.ticket.load(Ordering::Acquire) == ticket {
+                return Some(self.answer());
+            }
+        }
         let begun = clock::ticks();
         let mut yielded = begun;
         loop {
             for _ in 0..SPIN_LOOKS {
                 if self.reply.ticket.load(Ordering::Acquire) == ticket {
-                    return Some(self.read_reply());
+                    return Some(self.answer());
                 }
                 core::hint::spin_loop();
             }
@@ -151,7 +158,7 @@ impl Mailbox {
     }
 
     #[cold]
-    fn wait_asleep(&self, ticket: u32) -> Option<Reply> {
+    fn wait_asleep(&self, ticket: u32) -> Option<i64> {
         self.caller_naps.fetch_add(1, Ordering::Relaxed);
         loop {
             let gone = self.life.load(Ordering::SeqCst) == life::GONE;
@@ -160,29 +167,29 @@ impl Mailbox {
             let seen = self.reply.ticket.load(Ordering::Acquire);
             if seen == ticket || gone {
                 self.caller_sleeps.0.store(0, Ordering::Relaxed);
-                return (seen == ticket).then(|| self.read_reply());
+                return (seen == ticket).then(|| self.answer());
             }
             sys::futex_wait(&self.reply.ticket, seen, NAP_NS, false);
         }
     }
 
-    fn read_reply(&self) -> Reply {
-        Reply {
-            answer: self.reply.answer.load(Ordering::Relaxed),
-            ticks: self.reply.ticks.load(Ordering::Relaxed),
-        }
+    fn answer(&self) -> i64 {
+        self.reply.answer.load(Ordering::Relaxed)
     }
 
-    /// The ticket of the last call posted.
-    pub fn last_ticket(&self) -> u32 {
-        self.request.ticket.load(Ordering::Relaxed)
+    /// Ticks that the call with this ticket took, once its worker has told.
+    #[inline]
+    pub fn worked(&self, ticket: u32) -> Option<u64> {
+        let told = self.worked.ticket.load(Ordering::Acquire) == ticket;
+        told.then(|| self.worked.ticks.load(Ordering::Relaxed))
     }
 
     /// Serves calls with `serve` until it is told to stop. Only one thread may.
     pub fn work(&self, patience: Patience, serve: impl Fn(&Request) -> i64) {
         let mut served = self.reply.ticket.load(Ordering::Relaxed);
         self.life.store(life::ALIVE, Ordering::SeqCst);
-        while let Some(ticket) = self.next(served, patience) {
+        let mut idle_since = clock::ticks();
+        while let Some(ticket) = self.next(served, idle_since, patience) {
             let line = &self.request;
             let mut request = Request {
                 number: line.number.load(Ordering::Relaxed),
@@ -194,12 +201,13 @@ impl Mailbox {
             }
             let begun = clock::ticks();
             let answer = serve(&request);
-            self.reply.ticks.store(clock::ticks() - begun, Ordering::Relaxed);
             self.reply.answer.store(answer, Ordering::Relaxed);
             served = ticket;
-            self.reply.ticket.store(ticket, Ordering::Release);
             // Either the caller sees the reply before it sleeps, or we see that it sleeps.
-            fence(Ordering::SeqCst);
+            self.reply.ticket.swap(ticket, Ordering::SeqCst);
+            idle_since = clock::ticks();
+            self.worked.ticks.store(idle_since - begun, Ordering::Relaxed);
+            self.worked.ticket.store(ticket, Ordering::Release);
             if self.caller_sleeps.0.load(Ordering::Relaxed) != 0 {
                 self.caller_sleeps.0.store(0, Ordering::Relaxed);
                 sys::futex_wake(&self.reply.ticket, 1);
@@ -211,8 +219,9 @@ impl Mailbox {
     }
 
     /// The next ticket, or `None` when it is time to stop.
-    fn next(&self, served: u32, patience: Patience) -> Option<u32> {
-        let mut begun = clock::ticks();
+    #[inline]
+    fn next(&self, served: u32, idle_since: u64, patience: Patience) -> Option<u32> {
+        let mut begun = idle_since;
         let mut yielded = begun;
         loop {
             for _ in 0..SPIN_LOOKS {
@@ -290,7 +299,7 @@ mod tests {
             let asked = request(n * 7);
             let ticket = mailbox.post(&asked);
             let reply = mailbox.wait(ticket, patience).expect("the worker stays");
-            assert_eq!(reply.answer, sum(&asked), "call {n}");
+            assert_eq!(reply, sum(&asked), "call {n}");
         }
         mailbox.stop();
         worker.join().unwrap();
@@ -343,7 +352,7 @@ mod tests {
             let asked = request(11);
             let ticket = mailbox.post(&asked);
             if let Some(reply) = mailbox.wait(ticket, patience) {
-                assert_eq!(reply.answer, sum(&asked));
+                assert_eq!(reply, sum(&asked));
             }
             stopper.join().unwrap();
             worker.join().unwrap();

@@ -24,6 +24,7 @@ pub mod mailbox;
 pub mod process;
 pub mod report;
 pub mod shared;
+pub mod thread;
 pub mod worker;
 
 /// Name of the variable that tells the preload library where to report.

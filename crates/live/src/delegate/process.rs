@@ -6,8 +6,8 @@
 use core::sync::atomic::{fence, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::files::{self, Files};
-use super::hub::Thread;
 use super::mailbox::{life, Mailbox};
+use super::thread::Thread;
 use crate::sys;
 
 /// Threads of one process that can have a place, and so a worker, at one time.
