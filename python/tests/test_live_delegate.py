@@ -308,6 +308,19 @@ def test_killing_the_command_leaves_the_program(tmp_path: Path) -> None:
     assert not any(path.exists() for path in left)
 
 
+def test_another_preloaded_library_keeps_its_calls(tmp_path: Path) -> None:
+    gcc = need("gcc", "apt-get install -y gcc")
+    source, other = tmp_path / "other.c", tmp_path / "other.so"
+    source.write_text(
+        "#include <string.h>\n"
+        "long read(int fd, char *b, unsigned long n) { memset(b, 'z', n < 3 ? n : 3);"
+        " static int left = 1; return left-- > 0 ? 3 : 0; }\n"
+    )
+    subprocess.run([gcc, "-shared", "-fPIC", "-o", str(other), str(source)], check=True)
+    script = f"LD_PRELOAD=$LD_PRELOAD:{other} cat /etc/hostname"
+    assert run(tmp_path / "x", "sh", "-c", script, policy="always").out == b"zzz"
+
+
 def test_the_program_dies_too_if_asked() -> None:
     words = [*DELEGATE, "--die-with-us", "-q", "--", "bash", "-c", "echo $$; sleep 60"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as wrapper:

@@ -55,7 +55,7 @@ macro_rules! wrap {
             pub unsafe extern "C-unwind" fn $name($($p: $t),*) -> $r {
                 let args = args!($($a),*);
                 let mut begun = 0;
-                if $if {
+                if $if && !$name::REAL.is_replaced() {
                     // SAFETY: the program makes this call with these arguments.
                     match unsafe { hub::call(Index::$index, &args) } {
                         Way::There(answer) => return result(answer) as $r,
