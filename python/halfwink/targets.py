@@ -11,7 +11,7 @@ import polars as pl
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.jobs import Executor, Progress, RunStore
 from halfwink.library import cache_dir, library
-from halfwink.profiles import os_profiles
+from halfwink.profiles import foresights, os_profiles
 from halfwink.results import Results, sweep_columns
 from halfwink.studies import run
 
@@ -70,14 +70,14 @@ def reproduce(
     """
     targets = select(library().targets(), wanted)
     store = RunStore(cache_dir() / "runs")
-    tables: dict[tuple[str | None, ...], pl.SQLContext[pl.DataFrame]] = {}
+    tables: dict[tuple[str | bool | None, ...], pl.SQLContext[pl.DataFrame]] = {}
     ours: list[float | None] = []
     for target in targets:
         compute = target["compute"]
         if compute is None:
             ours.append(None)
             continue
-        name, network, caches = key = _sources(compute)
+        name, network, caches, predict = key = _sources(compute)
         if key not in tables:
 
             def report(p: Progress, name: str | None = name) -> None:
@@ -89,7 +89,7 @@ def reproduce(
                 if name
                 else None
             )
-            tables[key] = _context(results, network, caches)
+            tables[key] = _context(results, network, caches, predict)
         ours.append(_value(tables[key], target))
     verdicts = library().verdicts(
         [(t["id"], value) for t, value in zip(targets, ours, strict=True)]
@@ -100,13 +100,13 @@ def reproduce(
     ]
 
 
-def _sources(compute: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
-    """Study, delivery network, and caches of kernel profiles that hold a target's value."""
-    return compute["study"], compute["network"], compute["os_profile"]
+def _sources(compute: dict[str, Any]) -> tuple[str | None, str | None, str | None, bool]:
+    """Study, delivery network, caches of kernel profiles, predictor: what holds a value."""
+    return compute["study"], compute["network"], compute["os_profile"], compute["predict"]
 
 
 def _context(
-    results: Results | None, network: str | None, caches: str | None
+    results: Results | None, network: str | None, caches: str | None, predict: bool
 ) -> pl.SQLContext[pl.DataFrame]:
     """The tables that a target's SQL may ask."""
     facts = [
@@ -129,6 +129,8 @@ def _context(
     if caches is not None:
         profiles = os_profiles(caches=caches)
         frames |= {f"os_{name}": frame for name, frame in profiles.frames().items()}
+    if predict:
+        frames |= foresights()
     if results is not None:
         runs = sweep_columns(results.runs)
         safe = {name: name.replace(".", "_") for name in runs.columns}
@@ -136,6 +138,7 @@ def _context(
         frames["ledger"] = results.ledger
         frames["counters"] = results.counters
         frames["histograms"] = results.histograms
+        frames["calls"] = results.calls
     return pl.SQLContext(frames, eager=True)
 
 
@@ -160,8 +163,10 @@ def _entry(target: dict[str, Any], ours: float | None, verdict: str) -> dict[str
     claim = target["unit"] == "claim"
     how = ""
     if target["compute"] is not None:
-        named = zip(("study", "network", "os_profile"), _sources(compute), strict=True)
-        where = ", ".join(f"{kind} {name}" for kind, name in named if name) or "closed form"
+        name, network, caches, predict = _sources(compute)
+        named = (("study", name), ("network", network), ("os_profile", caches))
+        parts = [f"{kind} {name}" for kind, name in named if name]
+        where = ", ".join(parts + ["predict"] * predict) or "closed form"
         how = f"{where}: {compute['sql']}"
     return {
         "id": target["id"],

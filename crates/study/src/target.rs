@@ -101,6 +101,10 @@ pub struct Compute {
     /// tables `os_totals`, `os_entries`, `os_lengths`, `os_thresholds`, `os_levels`,
     /// `os_evictions`, `os_footprint`, each with a column `workload`.
     pub os_profile: Option<String>,
+    /// Ask how well the run-length predictor foresees the kernel entries of every shipped workload:
+    /// tables `predictions` and `decisions`, each with a column `workload`.
+    #[serde(default)]
+    pub predict: bool,
     /// SQL that yields one value, over the tables `runs` (with columns relative to the baseline)
     /// and `ledger` of the study, `facts` of all machines, and `published` numbers (`id`, `value`)
     /// for arithmetic among them.
@@ -332,6 +336,7 @@ mod tests {
             study: None,
             network: None,
             os_profile: None,
+            predict: false,
             sql: String::new(),
             calibrated: false,
             remark: String::new(),

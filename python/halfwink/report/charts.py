@@ -38,9 +38,11 @@ CAUSES = {
     "fetch-stall": "#e3b23c",
     "l2-stall": "#f0a868",
     "l3-stall": "#e07b53",
+    "remote-stall": "#c0517a",
     "memory-stall": "#b93a32",
     "store-stall": "#6b7d2b",
     "system": "#4a4f57",
+    "core-switch": "#1d2733",
 }
 STATES = {
     "active": "#2f6db3",
@@ -264,18 +266,20 @@ def residency(results: Results) -> alt.FacetChart:
 def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt.FacetChart:
     """A plot that a study describes: any two columns of its results.
 
-    Values of a sweep are columns too, under their path (``gating.wake_up_ns``).
+    Values of a sweep are columns too, under their path (``gating.wake_up_ns``). A baseline on a
+    machine of its own, which is not swept, is what others are related to and is not drawn.
     """
     data = sweep_columns(results.runs)
     names = [plot[key] for key in ("x", "y", "color", "panel")]
     wanted = list(dict.fromkeys(name for name in names if name))
     safe = {name: re.sub(r"\W", "_", name) for name in wanted}
-    data = data.select(*wanted).rename(safe)
+    drawn = [name for name in (plot["x"], plot["color"]) if name]
+    data = data.select(*wanted).drop_nulls(drawn).rename(safe)
 
-    def channel(name: str | None) -> str:
+    def channel(name: str | None, number: str = "Q") -> str:
         name = name or ""
         dtype = data.schema[safe[name]]
-        return f"{safe[name]}:{'Q' if dtype.is_numeric() else 'N'}"
+        return f"{safe[name]}:{number if dtype.is_numeric() else 'N'}"
 
     marks = {"point": "mark_point", "line": "mark_line", "bar": "mark_bar"}
     chart = alt.Chart(data)
@@ -288,7 +292,8 @@ def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt
     )
     if plot["color"]:
         scale = technique_scale(results) if plot["color"] == "technique" else alt.Undefined
-        encoded = encoded.encode(color=alt.Color(channel(plot["color"]), scale=scale))
+        # A line for each value, in the order of the values.
+        encoded = encoded.encode(color=alt.Color(channel(plot["color"], "O"), scale=scale))
     if plot["panel"]:
         panel = alt.Facet(channel(plot["panel"]), title=None)
         return encoded.properties(width=190, height=160).facet(facet=panel, columns=4)
@@ -301,3 +306,52 @@ def _order(results: Results) -> list[str]:
 
 def _workloads(results: Results) -> list[str]:
     return results.runs["workload"].unique(maintain_order=True).to_list()
+
+
+#: Where kernel code runs.
+PLACES = {"own-core": "#2f6db3", "os-core": "#5aa469"}
+#: Causes of kernel entries with a bar of their own; the others share one.
+CAUSES_SHOWN = 9
+
+
+def kernel_time(results: Results) -> alt.FacetChart:
+    """Time in which the kernel ran, by technique, by what it was entered for, and where it ran."""
+    calls = results.calls.with_columns(
+        pl.when(pl.col("name") == "")
+        .then(pl.format("{} {}", "kind", "number"))
+        .otherwise("name")
+        .alias("cause")
+    )
+    most = calls.group_by("cause").agg(pl.col("running_s").sum()).sort("running_s", descending=True)
+    shown = most["cause"].head(CAUSES_SHOWN).to_list()
+    runs = results.runs.select("workload", "machine", "set", "technique", "run_s")
+    bars = (
+        calls.with_columns(
+            pl.when(pl.col("cause").is_in(shown)).then("cause").otherwise(pl.lit("others"))
+        )
+        .join(runs, on=["workload", "machine", "set", "technique"], nulls_equal=True)
+        .with_columns((100 * pl.col("running_s") / pl.col("run_s")).alias("share_pct"))
+        .group_by("workload", "technique", "cause", "place")
+        .agg(pl.col("share_pct").sum(), pl.col("invocations").sum())
+    )
+    return (
+        alt.Chart(bars)
+        .mark_bar()
+        .encode(
+            x=alt.X("share_pct:Q", title="share of the run (%), modelled"),
+            y=alt.Y("cause:N", title=None, sort=[*shown, "others"]),
+            color=alt.Color(
+                "place:N", scale=_scale(PLACES, bars["place"]), title="kernel code ran on"
+            ),
+            tooltip=["technique", "cause", "place", "invocations", "share_pct"],
+        )
+        .properties(width=220, height=150)
+        .facet(
+            row=alt.Row("workload:N", title=None),
+            column=alt.Column(
+                "technique:N",
+                title=None,
+                sort=runs["technique"].unique(maintain_order=True).to_list(),
+            ),
+        )
+    )

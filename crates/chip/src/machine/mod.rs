@@ -11,6 +11,7 @@ mod tests;
 
 use halfwink_engine::{Input, InputError};
 use halfwink_policy::gating::{Costs, FupgParameters, MapgParameters, Slots};
+use halfwink_policy::offload::{Organisation, Parameters, HARDWARE_CYCLES, STATIC_CHECK_CYCLES};
 use halfwink_power::pdn::Grid;
 use halfwink_power::{CachePower, CorePower, DramPower, Gating};
 use halfwink_units::{Clock, Cycle, Power, Time, LINE_BYTES};
@@ -53,6 +54,8 @@ pub struct Machine {
     pub dvfs: DvfsSpec,
     /// What decides when and how fast cores may wake.
     pub wake_up: WakeUpSpec,
+    /// Cores that a technique may set aside for the kernel.
+    pub os: OsSpec,
     /// Power of all parts.
     pub power: PowerSpec,
 }
@@ -221,11 +224,11 @@ pub struct L2Spec {
     pub latency: Cycle,
 }
 
-/// The shared third-level cache.
+/// The shared third level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct L3Spec {
-    /// Its shape.
-    pub geometry: Geometry,
+    /// Its shape; none if it is only the directory that knows where lines are.
+    pub geometry: Option<Geometry>,
     /// Time it adds to an access.
     pub latency: Time,
     /// Independent banks (a power of two).
@@ -365,6 +368,32 @@ pub struct SafeWakeUp {
     pub delta: f64,
 }
 
+/// Cores for the kernel, and what it takes to go to them (Mogul 2007, Sec 3; Nellans 2014, Sec
+/// 4.4).
+#[derive(Clone, Debug)]
+pub struct OsSpec {
+    /// How many, beside the others (0..=[`MAX_CORES`]).
+    pub cores: usize,
+    /// The machine whose cores they are like, by name; without one they are like the others.
+    pub like: Option<String>,
+    /// That machine, once it was found; its shared levels do not count.
+    pub kind: Option<Box<Machine>>,
+    /// Work of moving a thread to another core, one way: half on each, at its own clock.
+    pub switch: Cycle,
+    /// From the look-up in the shared levels until a line of another core's caches is here.
+    pub transfer: Time,
+    /// N: instructions that a kernel invocation must be expected to exceed to move.
+    pub threshold: u64,
+    /// Bytes of a transfer from which on a system call is enough work to move (Mogul 2007, Sec
+    /// 5.2).
+    pub enough_bytes: u64,
+    /// A core without a thread is powered down.
+    pub power_down: bool,
+    /// How long a thread runs before others have their turn, if there are more threads than cores;
+    /// nothing: then there must not be.
+    pub time_slice: Time,
+}
+
 /// Power of all parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerSpec {
@@ -425,6 +454,33 @@ impl Machine {
         self
     }
 
+    /// The same machine without cores for the kernel.
+    #[must_use]
+    pub fn without_os_cores(mut self) -> Machine {
+        self.os.cores = 0;
+        self
+    }
+
+    /// A machine as this one, whose cores are those that it sets aside for the kernel.
+    #[must_use]
+    pub fn os_core(&self) -> Machine {
+        let own = match &self.os.kind {
+            Some(kind) => kind.as_ref().clone(),
+            None => self.clone(),
+        };
+        let mut wake_up = own.wake_up;
+        wake_up.controller = WakeUpKind::Fixed;
+        Machine {
+            l3: self.l3,
+            memory: self.memory,
+            tokens: self.tokens,
+            os: OsSpec { kind: None, ..self.os.clone() },
+            power: PowerSpec { core: own.power.core, ..self.power.clone() },
+            wake_up,
+            ..own
+        }
+    }
+
     /// Where its cores lie: the most nearly square grid of so many.
     #[must_use]
     pub fn grid(&self) -> Grid {
@@ -473,6 +529,11 @@ impl Machine {
     #[must_use]
     pub fn facts(&self) -> Vec<(&'static str, f64)> {
         let costs = self.gating_costs(0);
+        let associative = Organisation::PUBLISHED_ASSOCIATIVE;
+        let without_tags = match associative {
+            Organisation::FullyAssociative { entries } => Organisation::DirectMapped { entries },
+            other => other,
+        };
         vec![
             ("gating.break_even_ns", costs.break_even.as_ns()),
             ("gating.wake_up_ns", costs.wake_up.as_ns()),
@@ -493,6 +554,16 @@ impl Machine {
             ),
             ("fupg.core_share", self.fupg.core_share),
             ("wake_up.modes", self.wake_up.modes as f64),
+            ("os.round_trip_cycles", 2.0 * self.os.switch as f64),
+            // Of the offload policies, whatever the machine (Nellans 2014, Sec 4.6).
+            ("os.check_cycles", f64::from(STATIC_CHECK_CYCLES)),
+            ("os.decision_cycles", f64::from(HARDWARE_CYCLES)),
+            ("os.predictor_bytes", predictor_bytes(associative)),
+            (
+                "os.predictor_tag_bytes",
+                predictor_bytes(associative) - predictor_bytes(without_tags),
+            ),
+            ("os.predictor_direct_bytes", predictor_bytes(Organisation::PUBLISHED_DIRECT)),
         ]
     }
 }
@@ -500,3 +571,9 @@ impl Machine {
 /// Width of the delay registers: 100 ps steps up to 3.28 us (Strong 2013, Sec 2.3.3).
 const ROW_BITS: u32 = 15;
 const COUNTER_BITS: u32 = 15;
+
+/// Memory of the published run-length predictor; none of a table without bound.
+fn predictor_bytes(organisation: Organisation) -> f64 {
+    let bits = organisation.storage_bits(Parameters::published(organisation).length_bits);
+    bits.unwrap_or(0) as f64 / 8.0
+}

@@ -23,12 +23,23 @@ fn the_shipped_machines_are_those_of_table_2_3() {
     assert_eq!(ev6.gating_costs(0).break_even, Time(17_170));
     assert_eq!(ev6.gating_costs(0).restore, Time(3_030));
     assert_eq!(ev6.l1d.geometry, Geometry { sets: 64, ways: 8 });
-    assert_eq!(ev6.l3.geometry.bytes(), 8 << 20);
+    assert_eq!(ev6.l3.geometry.unwrap().bytes(), 8 << 20);
     assert_eq!(ev6.token_entries(), 20);
     let in_order = include_str!("../../../../machines/in-order.toml");
     let in_order = Machine::parse(&Input::new("in-order.toml", in_order)).unwrap();
     assert_eq!(in_order.gating_costs(0).restore, Time(3_500));
     assert_eq!(in_order.token_entries(), 4);
+}
+
+#[test]
+fn the_predictor_takes_what_section_4_6_2_says() {
+    let facts = ev6().facts();
+    let fact = |name: &str| facts.iter().find(|(n, _)| *n == name).unwrap().1;
+    // Nellans 2014: 200 tags of 8 bytes; with 16-bit lengths and 2-bit confidence; 1,500 of these.
+    assert_eq!(fact("os.predictor_tag_bytes"), 1_600.0);
+    assert_eq!(fact("os.predictor_bytes"), 2_050.0);
+    assert_eq!(fact("os.predictor_direct_bytes"), 3_375.0);
+    assert_eq!(fact("os.round_trip_cycles"), 2.0 * 3_080.0);
 }
 
 #[test]
