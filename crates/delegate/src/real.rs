@@ -26,8 +26,8 @@ impl Real {
         self.address.load(Ordering::Relaxed)
     }
 
-    /// Whether another preloaded library stands before libc here (as fakeroot does). Then every call
-    /// belongs to that one, and none may move past it.
+    /// Whether another preloaded library stands before libc here (as fakeroot does). Then every
+    /// call belongs to that one, and none may move past it.
     #[inline]
     pub(crate) fn is_replaced(&self) -> bool {
         self.replaced.load(Ordering::Relaxed)

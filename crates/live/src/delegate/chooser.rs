@@ -90,7 +90,10 @@ impl Chooser {
                 // The published epochs and grid, instructions read as nanoseconds.
                 let threshold = match choice.n_ns {
                     Some(n) => Threshold::Fixed(n),
-                    None => Threshold::Feedback(Feedback::new(FeedbackParameters::published())),
+                    None => {
+                        let f = Feedback::new(FeedbackParameters::published());
+                        Threshold::Feedback(Box::new(f))
+                    }
                 };
                 let parameters = PredictedParameters::software(predictor, threshold);
                 Chooser::Predicted(Predicted::new(parameters))

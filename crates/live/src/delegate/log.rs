@@ -3,7 +3,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use halfwink_policy::offload::{Counts, Event, Place, Sample};
+use halfwink_policy::offload::{Counts, Event, Place, Sample, Traits};
 use halfwink_units::Time;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ impl Log {
 
     /// A call was decided.
     pub fn enter(&self, now: Time, number: u32, args: &[u64; 6], bytes: Option<u64>, place: Place) {
-        let place = if place == Place::Here { HERE } else { OS_CORE };
+        let place = if place == Place::OsCore { OS_CORE } else { HERE };
         self.write(ENTER, now, place, number, bytes.unwrap_or(UNKNOWN), *args);
     }
 
@@ -170,7 +170,8 @@ pub fn replay(lines: &[Line], choice: &Choice) -> Vec<(usize, Option<Asked>)> {
         let chooser = choosers.entry(line.stream).or_insert_with(|| Chooser::new(choice));
         let action = chooser.tell(Time(line.now_ps), &event(&line.told));
         let asked = action.map(|action| match action.place {
-            Place::Here => Asked::Here,
+            // A system call is never served beside the thread that waits for it.
+            Place::Here | Place::Beside => Asked::Here,
             Place::OsCore => Asked::OsCore,
         });
         if asked != line.asked {
@@ -186,6 +187,7 @@ fn event(told: &Told) -> Event {
         Told::Exit { ns } => Event::Exit { instructions: ns },
         Told::Sample { ns, counts: [accesses, hits, os_accesses, os_hits] } => {
             Event::Sample(Sample {
+                user: Traits::default(),
                 instructions: ns,
                 l2: [Counts { accesses, hits }, Counts { accesses: os_accesses, hits: os_hits }],
             })

@@ -129,7 +129,8 @@ impl Mailbox {
         self.rouse();
     }
 
-    /// Waits for the kernel's answer, or [`DECLINED`]. `None` if the worker has gone without making the call.
+    /// Waits for the kernel's answer, or [`DECLINED`]. `None` if the worker has gone without making
+    /// the call.
     #[inline]
     pub fn wait(&self, ticket: u32, patience: Patience) -> Option<i64> {
         for _ in 0..EAGER_LOOKS {

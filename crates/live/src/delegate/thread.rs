@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use halfwink_policy::offload::{Counts as CacheCounts, Place, Sample};
+use halfwink_policy::offload::{Counts as CacheCounts, Place, Sample, Traits};
 use halfwink_units::Time;
 
 use super::calls::{Index, Refusal, Rule, CALLS};
@@ -164,8 +164,8 @@ impl Thread {
         place
     }
 
-    /// After how many calls the next one is timed: `time_every` on average, and not in step with the
-    /// program, whose calls come in patterns.
+    /// After how many calls the next one is timed: `time_every` on average, and not in step with
+    /// the program, whose calls come in patterns.
     fn next_timed(&mut self, hub: &Hub) -> u32 {
         let every = if self.until_routine > 0 {
             self.until_routine -= 1;
@@ -327,6 +327,7 @@ impl Thread {
         let call = rate.ns(times.call_ticks.min(active));
         let user = rate.ns(active) - call;
         let sample = Sample {
+            user: Traits::default(),
             instructions: [user, call],
             l2: [CacheCounts { accesses: user + call, hits: user }, CacheCounts::default()],
         };

@@ -1,4 +1,5 @@
-//! How long CPUs are idle: exactly, and as a logarithmic histogram would tell (Mogul 2007, Sec 7.3).
+//! How long CPUs are idle: exactly, and as a logarithmic histogram would tell (Mogul 2007, Sec
+//! 7.3).
 //!
 //! Mogul's kernel counted idle periods by powers of two and valued each at the lower bound of its
 //! bucket. If the time is spread evenly over the logarithm of the periods' lengths, as it nearly is
@@ -53,8 +54,8 @@ pub enum Mechanism {
     /// The kernel's record of every switch to and from the idle task. Needs root or CAP_PERFMON.
     SwitchRecords,
     /// A thread of the lowest priority on each CPU, which sees when it does not run. Needs nothing,
-    /// but keeps the CPU from sleeping, and takes what little share the kernel gives it when the CPU
-    /// is busy.
+    /// but keeps the CPU from sleeping, and takes what little share the kernel gives it when the
+    /// CPU is busy.
     Spinners,
 }
 

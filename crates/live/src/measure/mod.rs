@@ -1,8 +1,8 @@
 //! What this machine charges for each way to hand work to another core, and for what surrounds it.
 //!
 //! Two threads of our own, each pinned to its CPU, repeat one exchange; every repetition is timed
-//! by itself, so that quantiles can be told. The fewest nanoseconds of any trial's mean are what the
-//! works report (Strong 2013, Sec 3.3; Mogul 2007, Sec 5.5), the least disturbed by other work.
+//! by itself, so that quantiles can be told. The fewest nanoseconds of any trial's mean are what
+//! the works report (Strong 2013, Sec 3.3; Mogul 2007, Sec 5.5), the least disturbed by other work.
 
 mod hand;
 mod kernel;
