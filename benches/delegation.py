@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from halfwink.errors import HalfwinkError
 PROGRAM = Path(__file__).parent / "programs" / "calls.c"
 #: Pairs of runs, with and without the library, one after the other.
 PAIRS = 15
-CALLS = 300_000
+CALLS = 200_000
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,11 @@ def _memory() -> str | None:
 def _pairs(
     what: str, words: list[str], library: Path, folder: Path, policy: str, n_ns: int | None
 ) -> Cost:
-    """CPU time of a program with the library over that without: the median of all pairs."""
-    ratios: list[float] = []
+    """CPU time of a program with the library over that without.
+
+    The least of each: what other work on the machine adds is larger than what is looked for.
+    """
+    least = [float("inf"), float("inf")]
     cpu = min(_core.allowed_cpus())
     for number in range(PAIRS):
         counts = folder / f"counts-{number}"
@@ -97,11 +99,11 @@ def _pairs(
         # Each goes first in every other pair.
         order = (0, 1) if number % 2 else (1, 0)
         times = {which: both[which]() for which in order}
-        ratios.append(times[0] / times[1])
+        least = [min(least[which], times[which]) for which in (0, 1)]
         moved = sum(call["delegated"] for call in run.report()["calls"])
         counts.unlink()
         assert moved == 0
-    return Cost(what, statistics.median(ratios), "of its own CPU time", "limit", 1.03)
+    return Cost(what, least[0] / least[1], "of its own CPU time", "limit", 1.03)
 
 
 def _cpu_s(words: list[str], env: dict[str, str]) -> float:

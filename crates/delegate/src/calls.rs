@@ -6,7 +6,7 @@ use halfwink_live::delegate::calls::{Index, CALLS};
 use halfwink_live::delegate::hub::{self, Way};
 use halfwink_live::sys;
 
-use crate::real::Real;
+use crate::real::{self, Real};
 use crate::result;
 
 /// What fits into a register.
@@ -54,8 +54,9 @@ macro_rules! wrap {
             #[no_mangle]
             pub unsafe extern "C-unwind" fn $name($($p: $t),*) -> $r {
                 let args = args!($($a),*);
-                let mut begun = 0;
+                let (mut begun, mut in_place) = (0, false);
                 if $if && !$name::REAL.is_replaced() {
+                    in_place = real::has_one_thread();
                     // SAFETY: the program makes this call with these arguments.
                     match unsafe { hub::call(Index::$index, &args) } {
                         Way::There(answer) => return result(answer) as $r,
@@ -63,11 +64,14 @@ macro_rules! wrap {
                     }
                 }
                 let address = $name::REAL.get();
-                if address.is_null() {
-                    // The library has not begun yet.
+                // Nobody can cancel this thread, so libc's function would do just this; or the
+                // library has not begun yet.
+                if in_place || address.is_null() {
                     let number = i64::from(CALLS[Index::$index as usize].number);
                     // SAFETY: see above.
-                    return result(unsafe { sys::call(number, args) }) as $r;
+                    let answer = unsafe { sys::call(number, args) };
+                    hub::stayed(Index::$index, &args, begun);
+                    return result(answer) as $r;
                 }
                 // SAFETY: libc's function of this name has this type; it may unwind, when its
                 // thread is cancelled, and nothing here minds.

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
 /// One of libc's functions. Null until the library has begun, or if this libc has none.
 pub(crate) struct Real {
@@ -66,8 +66,38 @@ fn is_libc(address: *mut libc::c_void) -> bool {
     LIBC.iter().any(|libc| name.starts_with(libc))
 }
 
+/// libc's own word for whether the program has one thread; null if it has none, or if the program
+/// cancels threads.
+static ONE_THREAD: AtomicPtr<AtomicU8> = AtomicPtr::new(std::ptr::null_mut());
+static CANCEL: Real = Real::new(c"pthread_cancel");
+
+/// Whether the program has one thread, which nobody cancels.
+#[inline]
+pub(crate) fn has_one_thread() -> bool {
+    // SAFETY: null, or a byte of libc's that stays.
+    let word = unsafe { ONE_THREAD.load(Ordering::Relaxed).as_ref() };
+    word.is_some_and(|one| one.load(Ordering::Relaxed) != 0)
+}
+
+/// A thread may cancel itself even if it is the only one.
+#[no_mangle]
+unsafe extern "C-unwind" fn pthread_cancel(thread: libc::pthread_t) -> libc::c_int {
+    ONE_THREAD.store(std::ptr::null_mut(), Ordering::Relaxed);
+    // SAFETY: libc's function of this name has this type.
+    let real = unsafe {
+        std::mem::transmute::<*mut (), unsafe extern "C-unwind" fn(libc::pthread_t) -> libc::c_int>(
+            CANCEL.find(),
+        )
+    };
+    // SAFETY: the program makes this call.
+    unsafe { real(thread) }
+}
+
 /// Looks all of them up, while nothing else runs.
 pub(crate) fn resolve() {
+    // SAFETY: the name ends with a zero.
+    let one = unsafe { libc::dlsym(libc::RTLD_NEXT, c"__libc_single_threaded".as_ptr()) };
+    ONE_THREAD.store(one.cast(), Ordering::Relaxed);
     for list in [crate::calls::REALS, crate::descriptors::REALS, crate::identity::REALS] {
         list.iter().for_each(|real| real.look_up());
     }

@@ -127,6 +127,9 @@ const RATIOS: [[&str; 2]; 4] = [
     ["wake-up", "mailbox"],
 ];
 
+/// Rounds over all items, between which the trials are shared out.
+const ROUNDS: u32 = 4;
+
 /// One thing to be measured.
 struct Item {
     name: &'static str,
@@ -197,8 +200,24 @@ impl Bench {
     /// Measures all items whose names `wanted` likes.
     #[must_use]
     pub fn run(&self, wanted: impl Fn(&str) -> bool) -> Measured {
-        let rows: Vec<Row> =
-            ITEMS.iter().filter(|item| wanted(item.name)).map(|item| self.row(item)).collect();
+        let items: Vec<&Item> = ITEMS.iter().filter(|item| wanted(item.name)).collect();
+        // In rounds, so that what disturbs for a while disturbs a part of each item, not all of one.
+        let mut bench = *self;
+        bench.limits.trials = self.limits.trials.div_ceil(ROUNDS);
+        bench.limits.item_ns = self.limits.item_ns / u64::from(ROUNDS);
+        let mut found: Vec<Option<Result<Rounds, String>>> = items.iter().map(|_| None).collect();
+        for _ in 0..ROUNDS {
+            for (item, before) in items.iter().zip(&mut found) {
+                *before = match before.take() {
+                    None => Some(bench.measure(item)),
+                    Some(Ok(rounds)) => Some(bench.measure(item).map(|more| rounds.and(more))),
+                    Some(Err(missing)) => Some(Err(missing)),
+                };
+            }
+        }
+        let rows = items.iter().zip(found);
+        let rows = rows.filter_map(|(item, found)| Some(self.row(item, found?)));
+        let rows: Vec<Row> = rows.collect();
         let times = |name: &str| {
             rows.iter().find(|row| row.name == name).and_then(|row| match &row.found {
                 Found::Times(times) if times.p50_ns > 0.0 => Some(times),
@@ -225,7 +244,7 @@ impl Bench {
     }
 
     /// In a thread of its own, so that the caller's stays where it may run.
-    fn row(&self, item: &Item) -> Row {
+    fn measure(&self, item: &Item) -> Result<Rounds, String> {
         let done = std::thread::scope(|scope| {
             scope
                 .spawn(|| {
@@ -236,13 +255,16 @@ impl Bench {
                 })
                 .join()
         });
-        let found = match done {
-            Ok(Ok(rounds)) => rounds.times(self.rate, self.reading).map_or_else(
+        done.unwrap_or_else(|_| Err("it failed".to_owned()))
+    }
+
+    fn row(&self, item: &Item, found: Result<Rounds, String>) -> Row {
+        let found = match found {
+            Ok(rounds) => rounds.times(self.rate, self.reading).map_or_else(
                 || Found::Missing { missing: "no repetition ended in time".to_owned() },
                 Found::Times,
             ),
-            Ok(Err(missing)) => Found::Missing { missing },
-            Err(_) => Found::Missing { missing: "it failed".to_owned() },
+            Err(missing) => Found::Missing { missing },
         };
         Row { name: item.name, what: item.what, found }
     }

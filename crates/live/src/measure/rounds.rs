@@ -35,6 +35,16 @@ impl Rounds {
         }
     }
 
+    /// With those of another round.
+    pub(super) fn and(mut self, mut more: Rounds) -> Rounds {
+        self.end_trial();
+        more.end_trial();
+        self.ticks.append(&mut more.ticks);
+        self.trials += more.trials;
+        self.best = [self.best, more.best].into_iter().flatten().reduce(f64::min);
+        self
+    }
+
     /// Each repetition did its thing so many times.
     pub(super) fn divided(mut self, by: u64) -> Rounds {
         self.divisor = by.max(1);
