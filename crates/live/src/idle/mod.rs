@@ -121,6 +121,7 @@ impl Watch {
     pub fn begin(wanted: Option<Mechanism>) -> Result<Watch, String> {
         let cpus: Vec<u32> = CpuSet::allowed().iter().collect();
         let mut fallback = None;
+        let asked = std::time::Instant::now();
         let how = match wanted {
             Some(Mechanism::SwitchRecords) => How::Perf(perf::Watch::begin(&cpus)?),
             Some(Mechanism::Spinners) => How::Spin(spin::Watch::begin(&cpus)?),
@@ -133,7 +134,12 @@ impl Watch {
             },
         };
         let before = cpus.iter().map(|&cpu| proc_stat_s(cpu)).collect();
-        Ok(Watch { how, fallback, before, begun: std::time::Instant::now(), cpus })
+        let begun = match how {
+            How::Perf(_) => asked,
+            // They had to learn the counter's rate first.
+            How::Spin(_) => std::time::Instant::now(),
+        };
+        Ok(Watch { how, fallback, before, begun, cpus })
     }
 
     /// Ends; what was found.

@@ -1,7 +1,7 @@
 //! Idle periods from the kernel's record of every task switch (`perf_event_open` with
 //! `context_switch`): to the idle task, whose number is 0, and away from it.
 
-use std::sync::atomic::{fence, AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{fence, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -57,32 +57,34 @@ const TAIL: usize = 1032;
 
 #[derive(Debug)]
 pub(super) struct Watch {
-    stop: Arc<AtomicBool>,
+    /// When it ended, by the monotonic clock; until then `u64::MAX`.
+    end_ns: Arc<AtomicU64>,
     reader: JoinHandle<Vec<Ring>>,
 }
 
 impl Watch {
     pub(super) fn begin(cpus: &[u32]) -> Result<Watch, String> {
         let rings = cpus.iter().map(|&cpu| Ring::open(cpu)).collect::<Result<Vec<_>, _>>()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let end_ns = Arc::new(AtomicU64::new(u64::MAX));
+        let told = Arc::clone(&end_ns);
         let reader = thread::spawn(move || read(rings, &told));
-        Ok(Watch { stop, reader })
+        Ok(Watch { end_ns, reader })
     }
 
     pub(super) fn end(self) -> Vec<(Periods, u64)> {
         let now = monotonic_ns();
-        self.stop.store(true, Ordering::Release);
+        self.end_ns.store(now, Ordering::Release);
         let rings = self.reader.join().unwrap_or_default();
         rings.into_iter().map(|ring| ring.finish(now)).collect()
     }
 }
 
-fn read(mut rings: Vec<Ring>, stop: &AtomicBool) -> Vec<Ring> {
+fn read(mut rings: Vec<Ring>, end_ns: &AtomicU64) -> Vec<Ring> {
     loop {
-        let stopped = stop.load(Ordering::Acquire);
-        rings.iter_mut().for_each(Ring::drain);
-        if stopped {
+        // The end may be noticed late: what comes after it does not count.
+        let end = end_ns.load(Ordering::Acquire);
+        rings.iter_mut().for_each(|ring| ring.drain(end));
+        if end != u64::MAX {
             return rings;
         }
         let mut polled: Vec<libc::pollfd> = rings
@@ -160,7 +162,7 @@ impl Ring {
     }
 
     /// Reads all records that are there.
-    fn drain(&mut self) {
+    fn drain(&mut self, end_ns: u64) {
         let size = DATA_PAGES * PAGE;
         let head = self.position(HEAD).load(Ordering::Acquire);
         let mut tail = self.position(TAIL).load(Ordering::Relaxed);
@@ -176,6 +178,8 @@ impl Ring {
             for n in 0..(bytes / 8).min(8) {
                 record[n as usize] = word(n);
             }
+            record[2] =
+                if header as u32 == RECORD_LOST { record[2] } else { record[2].min(end_ns) };
             self.take(&record, (header >> 32) as u16, header as u32);
             tail += bytes.max(8);
         }

@@ -201,7 +201,7 @@ impl Bench {
     #[must_use]
     pub fn run(&self, wanted: impl Fn(&str) -> bool) -> Measured {
         let items: Vec<&Item> = ITEMS.iter().filter(|item| wanted(item.name)).collect();
-        // In rounds, so that what disturbs for a while disturbs a part of each item, not all of one.
+        // In rounds: what disturbs for a while then disturbs a part of each item, not all of one.
         let mut bench = *self;
         bench.limits.trials = self.limits.trials.div_ceil(ROUNDS);
         bench.limits.item_ns = self.limits.item_ns / u64::from(ROUNDS);
