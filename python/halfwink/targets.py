@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from halfwink import switching
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.jobs import Executor, Progress, RunStore
 from halfwink.library import cache_dir, library
@@ -77,7 +78,7 @@ def reproduce(
         if compute is None:
             ours.append(None)
             continue
-        name, network, caches = key = _sources(compute)
+        name, network, caches, switches = key = _sources(compute)
         if key not in tables:
 
             def report(p: Progress, name: str | None = name) -> None:
@@ -89,7 +90,7 @@ def reproduce(
                 if name
                 else None
             )
-            tables[key] = _context(results, network, caches)
+            tables[key] = _context(results, network, caches, switches)
         ours.append(_value(tables[key], target))
     verdicts = library().verdicts(
         [(t["id"], value) for t, value in zip(targets, ours, strict=True)]
@@ -100,13 +101,18 @@ def reproduce(
     ]
 
 
-def _sources(compute: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
-    """Study, delivery network, and caches of kernel profiles that hold a target's value."""
-    return compute["study"], compute["network"], compute["os_profile"]
+#: What may hold a target's value: a study, a delivery network, caches of kernel profiles, a model
+#: of core switching.
+SOURCES = ("study", "network", "os_profile", "switching")
+
+
+def _sources(compute: dict[str, Any]) -> tuple[str | None, ...]:
+    """Names of what holds a target's value, in the order of `SOURCES`."""
+    return tuple(compute[kind] for kind in SOURCES)
 
 
 def _context(
-    results: Results | None, network: str | None, caches: str | None
+    results: Results | None, network: str | None, caches: str | None, switches: str | None
 ) -> pl.SQLContext[pl.DataFrame]:
     """The tables that a target's SQL may ask."""
     facts = [
@@ -129,6 +135,9 @@ def _context(
     if caches is not None:
         profiles = os_profiles(caches=caches)
         frames |= {f"os_{name}": frame for name, frame in profiles.frames().items()}
+    if switches is not None:
+        tables = switching.switching(switches)
+        frames |= {f"switch_{name}": frame for name, frame in tables.frames().items()}
     if results is not None:
         runs = sweep_columns(results.runs)
         safe = {name: name.replace(".", "_") for name in runs.columns}
@@ -160,7 +169,7 @@ def _entry(target: dict[str, Any], ours: float | None, verdict: str) -> dict[str
     claim = target["unit"] == "claim"
     how = ""
     if target["compute"] is not None:
-        named = zip(("study", "network", "os_profile"), _sources(compute), strict=True)
+        named = zip(SOURCES, _sources(compute), strict=True)
         where = ", ".join(f"{kind} {name}" for kind, name in named if name) or "closed form"
         how = f"{where}: {compute['sql']}"
     return {

@@ -2,6 +2,7 @@
 
 mod library;
 mod pdn;
+mod switching;
 mod trace;
 
 use pyo3::create_exception;
@@ -28,6 +29,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<library::PreparedJob>()?;
     module.add_class::<library::RunControl>()?;
     module.add_class::<pdn::Network>()?;
+    module.add_class::<switching::Switching>()?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     trace::register(module)
 }

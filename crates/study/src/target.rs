@@ -101,6 +101,9 @@ pub struct Compute {
     /// tables `os_totals`, `os_entries`, `os_lengths`, `os_thresholds`, `os_levels`,
     /// `os_evictions`, `os_footprint`, each with a column `workload`.
     pub os_profile: Option<String>,
+    /// Model of core switching whose tables hold it: `switch_costs`, `switch_runs`, `switch_cores`,
+    /// `switch_calls`, `switch_accounts`, `switch_facts`.
+    pub switching: Option<String>,
     /// SQL that yields one value, over the tables `runs` (with columns relative to the baseline)
     /// and `ledger` of the study, `facts` of all machines, and `published` numbers (`id`, `value`)
     /// for arithmetic among them.
@@ -332,6 +335,7 @@ mod tests {
             study: None,
             network: None,
             os_profile: None,
+            switching: None,
             sql: String::new(),
             calibrated: false,
             remark: String::new(),

@@ -12,7 +12,7 @@ from cyclopts import App, CycloptsError
 from cyclopts.exceptions import UnknownCommandError, UnknownOptionError
 
 from halfwink import __version__
-from halfwink.cli import commands, lists, pdn, traces
+from halfwink.cli import commands, lists, pdn, switching, traces
 from halfwink.cli.console import err
 from halfwink.errors import HalfwinkError, Interrupted, RunError
 
@@ -37,6 +37,7 @@ def build() -> App:
     app.command(commands.capture)
     app.command(traces.app)
     app.command(pdn.pdn)
+    app.command(switching.switching)
     app.command(lists.list_, name="list")
     app.command(commands.report)
     app.command(commands.doctor)
