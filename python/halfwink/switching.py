@@ -21,6 +21,8 @@ from halfwink.library import library
 #: Columns that may hold nothing, or only nothing: their type cannot be read off the values.
 TYPES = {
     "os_core_w": pl.Float64,
+    "break_even_merit_w": pl.Float64,
+    "break_even_energy_w": pl.Float64,
     "merit": pl.Float64,
     "work_per_joule": pl.Float64,
     "amount_per_joule": pl.Float64,
@@ -42,6 +44,10 @@ class Switching:
             idle; idle as the kernel's instrument records it.
         calls: each call of a run: made and moved per second, percent of time on each side.
         accounts: runs on a single core and with an OS core under all accountings.
+        printed: the rows that a work printed, accounted for again, with idle times as recorded and
+            freed of the expected loss of the instrument.
+        systems: what a printed row means for a whole system, in joules.
+        catalogue: kinds of cores by performance per watt and area.
         facts: other values, by name.
     """
 
@@ -50,6 +56,9 @@ class Switching:
     cores: pl.DataFrame
     calls: pl.DataFrame
     accounts: pl.DataFrame
+    printed: pl.DataFrame
+    systems: pl.DataFrame
+    catalogue: pl.DataFrame
     facts: pl.DataFrame
 
     def frames(self) -> dict[str, pl.DataFrame]:

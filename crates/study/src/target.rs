@@ -102,7 +102,8 @@ pub struct Compute {
     /// `os_evictions`, `os_footprint`, each with a column `workload`.
     pub os_profile: Option<String>,
     /// Model of core switching whose tables hold it: `switch_costs`, `switch_runs`, `switch_cores`,
-    /// `switch_calls`, `switch_accounts`, `switch_facts`.
+    /// `switch_calls`, `switch_accounts`, `switch_printed`, `switch_systems`, `switch_catalogue`,
+    /// `switch_facts`.
     pub switching: Option<String>,
     /// SQL that yields one value, over the tables `runs` (with columns relative to the baseline)
     /// and `ledger` of the study, `facts` of all machines, and `published` numbers (`id`, `value`)

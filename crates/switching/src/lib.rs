@@ -13,6 +13,7 @@ mod fit;
 mod idle;
 mod mechanism;
 mod model;
+mod printed;
 mod profile;
 mod sim;
 mod solve;
@@ -24,6 +25,7 @@ pub use model::{
     Configuration, CoreKind, L1Shape, Mechanism, Model, ModelError, Observation, Signal, Spec,
     Version,
 };
+pub use printed::{CatalogueCore, Forensic, Printed, System};
 pub use profile::{Call, Demand, Offload, Rule, Waits, Where, Workload};
 pub use sim::{run, CallCount, CoreResult, Kernel, Run, RunError};
 pub use solve::{calibrate_workload, Solved};

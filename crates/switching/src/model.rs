@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::idle::Stamps;
+use crate::printed::{CatalogueCore, Printed, System};
 use crate::profile::{Offload, Workload};
 
 /// What is wrong with a description, and with which of its values.
@@ -64,6 +65,15 @@ pub struct Spec {
     /// Programs.
     #[serde(default)]
     pub workloads: Vec<Workload>,
+    /// Printed rows to account for again.
+    #[serde(default)]
+    pub printed: Vec<Printed>,
+    /// Power of whole systems.
+    #[serde(default)]
+    pub systems: Vec<System>,
+    /// Cores to compare.
+    #[serde(default)]
+    pub catalogue: Vec<CatalogueCore>,
 }
 
 /// A kind of core.
@@ -222,6 +232,7 @@ impl Model {
                 .check()
                 .map_err(|e| ModelError::at(format!("workloads.{n}.{}", e.element), e.message))?;
         }
+        check_lists(&spec)?;
         Ok(Model { spec })
     }
 
@@ -285,6 +296,22 @@ fn check_cores(spec: &Spec) -> Result<(), ModelError> {
     for (name, shape) in &spec.l1 {
         positive(&format!("l1.{name}.instruction_misses"), shape.instruction_misses)?;
         positive(&format!("l1.{name}.data_misses"), shape.data_misses)?;
+    }
+    Ok(())
+}
+
+fn check_lists(spec: &Spec) -> Result<(), ModelError> {
+    for (n, row) in spec.printed.iter().enumerate() {
+        let at = |e: ModelError| ModelError::at(format!("printed.{n}.{}", e.element), e.message);
+        row.check().map_err(at)?;
+    }
+    for (n, system) in spec.systems.iter().enumerate() {
+        positive(&format!("systems.{n}.total_w"), system.total_w)?;
+        not_negative(&format!("systems.{n}.cpu_w"), system.cpu_w)?;
+    }
+    for (n, core) in spec.catalogue.iter().enumerate() {
+        positive(&format!("catalogue.{n}.average_w"), core.average_w)?;
+        positive(&format!("catalogue.{n}.area"), core.area)?;
     }
     Ok(())
 }

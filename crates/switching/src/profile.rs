@@ -186,6 +186,13 @@ pub struct FittedTo {
     pub idle_app_s: f64,
 }
 
+/// Shortest unit of work, in nanoseconds.
+const SHORTEST_UNIT_NS: f64 = 10.0;
+/// Most system calls of a unit.
+const MOST_CALLS: u64 = 100_000;
+/// Most requests of a batch.
+const MOST_REQUESTS: usize = 100_000;
+
 impl Workload {
     /// Demand of a unit on the reference core.
     #[must_use]
@@ -222,6 +229,15 @@ impl Workload {
         if !(1..=1000).contains(&self.threads) {
             return Err(ModelError::at("threads", "expected 1 to 1000"));
         }
+        if self.batch > MOST_REQUESTS {
+            return Err(ModelError::at("batch", "expected at most 100000 requests"));
+        }
+        if self.configurations.is_empty() || self.kernels.is_empty() {
+            return Err(ModelError::at(
+                "configurations",
+                "expected one, and a kernel to run on it",
+            ));
+        }
         share("spread", self.spread)?;
         not_negative("metered_beyond_s", self.metered_beyond_s)?;
         for (key, value) in [
@@ -233,12 +249,14 @@ impl Workload {
         }
         self.check_demand()?;
         for (n, call) in self.calls.iter().enumerate() {
-            if !(1..=100_000).contains(&call.count) {
-                let message = "expected 1 to 100000";
-                return Err(ModelError::at(format!("calls.{n}.count"), message));
+            if call.count == 0 {
+                return Err(ModelError::at(format!("calls.{n}.count"), "0, expected 1 or more"));
             }
             share(&format!("calls.{n}.share"), call.share)?;
             call.device_ns.map_or(Ok(()), |v| not_negative(&format!("calls.{n}.device_ns"), v))?;
+        }
+        if self.calls.iter().map(|c| u64::from(c.count)).sum::<u64>() > MOST_CALLS {
+            return Err(ModelError::at("calls.0.count", "expected at most 100000 calls a unit"));
         }
         if self.calls.iter().map(|c| c.share).sum::<f64>() > 1.0 + 1e-9 {
             return Err(ModelError::at("calls.0.share", "the shares sum to more than 1"));
@@ -272,11 +290,15 @@ impl Workload {
             }
         }
         let times = self.times();
+        let in_calls: f64 = self.calls.iter().map(|call| call.share).sum();
+        // A client of batches waits between them only.
+        let wait_ns = if self.batch > 0 { 0.0 } else { times.wait_ns };
+        let unit_ns = times.user_ns + times.kernel_ns * in_calls + wait_ns;
         // Else a simulation of whole seconds would never end.
-        let unit_ns = times.user_ns + times.kernel_ns + times.wait_ns;
-        if unit_ns >= 10.0 {
+        if unit_ns >= SHORTEST_UNIT_NS {
             return Ok(());
         }
-        Err(ModelError::at("demand", format!("{unit_ns} ns a unit, expected at least 10")))
+        let message = format!("{unit_ns} ns a unit, expected at least {SHORTEST_UNIT_NS}");
+        Err(ModelError::at("demand", message))
     }
 }

@@ -33,11 +33,15 @@ pub fn calibrate_workload(model: &Model, workload: &Workload) -> Result<Solved, 
         return Err(crate::ModelError::at(at, "expected what to fit a demand in times to").into());
     };
     let kernel = Kernel::named(w.kernels.last().map_or("unmod", String::as_str));
-    let (single, dual) = (w.configurations[0].clone(), w.configurations[1].clone());
+    let [single, dual] = &workload.configurations[..] else {
+        let at = format!("workloads.{}.configurations", workload.name);
+        let message = "expected a single core, and the same with an OS core";
+        return Err(crate::ModelError::at(at, message).into());
+    };
     let mut left = (f64::INFINITY, f64::INFINITY);
     for _ in 0..ROUNDS {
-        let alone = run(model, &w, &single, &Kernel::Unmod, 1)?;
-        let moved = run(model, &w, &dual, &kernel, 1)?;
+        let alone = run(model, &w, single, &Kernel::Unmod, 1)?;
+        let moved = run(model, &w, dual, &kernel, 1)?;
         let idle_s = moved.metered(&w, true).idle_app_s;
         left = (alone.amount / goal.rate_single - 1.0, idle_s / goal.idle_app_s - 1.0);
         let threads = (w.threads * alone.cores.len()) as f64;

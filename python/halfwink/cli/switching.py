@@ -18,9 +18,6 @@ from halfwink.switching import switching as tables_of
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 
-#: What can be shown, and the columns of its rows, if not all.
-VIEWS = ("costs", "runs", "cores", "calls", "accounts", "facts")
-
 
 def switching(
     model: str = "alpha",
@@ -29,6 +26,8 @@ def switching(
     cores: Flag = False,
     calls: Flag = False,
     accounts: Flag = False,
+    printed: Flag = False,
+    systems: Flag = False,
     facts: Flag = False,
     calibrate: Flag = False,
     workload: str | None = None,
@@ -51,6 +50,10 @@ def switching(
         The system calls of those runs: how many are made and moved.
     accounts
         Joules with and without an OS core, as published and under other accountings.
+    printed
+        Printed runs, accounted for again: metered times, break-evens, idle times corrected.
+    systems
+        What the printed runs mean for whole systems.
     facts
         Other values: break-even lengths of a call, misses of caches.
     calibrate
@@ -67,6 +70,8 @@ def switching(
         "cores": cores,
         "calls": calls,
         "accounts": accounts,
+        "printed": printed,
+        "systems": systems,
         "facts": facts,
         "calibrate": calibrate,
     }
@@ -99,7 +104,9 @@ def switching(
 
 def _of(table: pl.DataFrame, workload: str) -> pl.DataFrame:
     if "workload" not in table.columns:
-        raise HalfwinkError("--workload: expected --runs, --cores, --calls or --accounts with it")
+        raise HalfwinkError(
+            "--workload: expected --runs, --cores, --calls, --accounts or --printed with it"
+        )
     known = table["workload"].unique(maintain_order=True).to_list()
     if workload not in known:
         raise HalfwinkError(f"unknown workload `{workload}`; there are: {', '.join(known)}")

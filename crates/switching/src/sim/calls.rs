@@ -8,7 +8,7 @@ use halfwink_units::Time;
 use super::core::{Account, Ends, Item, Then};
 use super::program::{Arrival, Step};
 use super::world::{Event, LegTimes, World};
-use super::Kernel;
+use super::{span, Kernel};
 use crate::model::{Configuration, CoreKind, Model, ModelError, Version};
 
 impl World<'_> {
@@ -28,7 +28,7 @@ impl World<'_> {
         let action = policy.poll_action();
         let place = action.map_or(Place::Here, |a| a.place);
         let check_ns = action.map_or(0.0, |a| f64::from(a.decision_cycles));
-        let check = Time::from_ns(check_ns / self.kinds[core].clock_ghz);
+        let check = span(check_ns / self.kinds[core].clock_ghz);
         let has_os = core < self.apps && self.apps < self.cores.len();
         if place == Place::Here || !has_os {
             let mut item = self.body(core, thread, call);
@@ -77,7 +77,7 @@ impl World<'_> {
             let lines = self.workload.calls[call].asks / 64;
             ns += lines as f64 * self.model.spec().mechanism.data_line_ns;
         }
-        let (left, then) = (Time::from_ns(ns), Then::Return { call });
+        let (left, then) = (span(ns), Then::Return { call });
         Item { thread, left, account: Account::Call, call: Some(call), then }
     }
 
@@ -86,7 +86,7 @@ impl World<'_> {
             // The wait stands at the end of the call; what comes after it in the call is counted with
             // what comes before.
             let device_ns = self.workload.calls[call].device_ns.unwrap_or(0.0);
-            let until = self.now + Time::from_ns(device_ns);
+            let until = self.now + span(device_ns);
             let to = self.interrupt_core();
             let interrupt = self.unit_interrupt(to, Ends::Device { thread, core });
             self.events.push(until, Class(0), Event::Interrupt { core: to, interrupt });
@@ -152,10 +152,10 @@ pub(super) fn legs(
         let leg = model.leg(version, configuration, [source, target], cycles);
         let takes = version.leg_cycles * (1.0 - mechanism.source_share);
         LegTimes {
-            source: Time::from_ns(leg.source_ns),
-            gap: Time::from_ns(leg.gap_ns),
-            target: Time::from_ns(leg.target_ns),
-            target_busy: Time::from_ns(model.kernel_ns(target, configuration, takes)),
+            source: span(leg.source_ns),
+            gap: span(leg.gap_ns),
+            target: span(leg.target_ns),
+            target_busy: span(model.kernel_ns(target, configuration, takes)),
         }
     };
     let all = |version: &Version| -> Vec<Vec<LegTimes>> {

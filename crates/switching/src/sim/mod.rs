@@ -9,6 +9,7 @@ mod supply;
 mod world;
 
 use halfwink_engine::Imbalance;
+use halfwink_units::Time;
 
 use crate::model::{Model, ModelError};
 use crate::profile::Workload;
@@ -61,6 +62,12 @@ impl From<ModelError> for RunError {
     fn from(error: ModelError) -> RunError {
         RunError::Model(error)
     }
+}
+
+/// A span of nanoseconds; nothing in a run takes longer than the longest run, and sums of such spans
+/// stay far from the end of time.
+fn span(ns: f64) -> Time {
+    Time::from_ns(ns.min(1e12))
 }
 
 /// Runs a workload on a configuration with a kernel. The same seed gives the same run.

@@ -6,6 +6,7 @@ use halfwink_units::Time;
 use super::core::{Account, Ends, Interrupt};
 use super::program::Arrival;
 use super::result::{close, CallCount, Run};
+use super::span;
 use super::world::{Event, Parked, World};
 
 /// Background work (interrupts, data on the network) that a thread may have outstanding, in units.
@@ -20,7 +21,7 @@ impl World<'_> {
 
     /// The interrupts of one unit, as one.
     pub(super) fn unit_interrupt(&mut self, core: usize, ends: Ends) -> Interrupt {
-        let takes = Time::from_ns(self.kernel_ns(core, self.times.interrupt_ns));
+        let takes = span(self.kernel_ns(core, self.times.interrupt_ns));
         Interrupt { takes, account: Account::Interrupt, ends }
     }
 
@@ -50,8 +51,8 @@ impl World<'_> {
     pub(super) fn wire(&mut self) -> Option<Time> {
         let rate = self.workload.wire_per_s?;
         let unit_ns = self.workload.unit_amount / rate * 1e9;
-        let unit = Time::from_ns(unit_ns);
-        let passes = Time::from_ns(self.draws.around(unit_ns, self.workload.spread));
+        let unit = span(unit_ns);
+        let passes = span(self.draws.around(unit_ns, self.workload.spread));
         let free = self.wire_free.0.max(self.now.0) + passes.0;
         self.wire_free = Time(free);
         let until = Time(free).saturating_sub(unit * WINDOW);
@@ -99,7 +100,7 @@ impl World<'_> {
         self.answered += 1;
         if self.answered == self.workload.batch as u64 {
             let pause_ns = self.times.wait_ns * self.workload.batch as f64;
-            self.events.push(self.now + Time::from_ns(pause_ns), Class(0), Event::Batch);
+            self.events.push(self.now + span(pause_ns), Class(0), Event::Batch);
         }
         if self.requests > 0 {
             self.requests -= 1;
@@ -111,10 +112,10 @@ impl World<'_> {
 
     pub(super) fn tick(&mut self, core: usize) {
         let kernel = self.model.spec().kernel;
-        let takes = Time::from_ns(self.kernel_ns(core, kernel.tick_ns));
+        let takes = span(self.kernel_ns(core, kernel.tick_ns));
         let interrupt = Interrupt { takes, account: Account::Tick, ends: Ends::Nothing };
         self.interrupt(core, interrupt);
-        let next = self.now + Time::from_ns(1e9 / kernel.tick_hz);
+        let next = self.now + span(1e9 / kernel.tick_hz);
         self.events.push(next, Class(0), Event::Tick { core });
     }
 

@@ -7,7 +7,7 @@ use halfwink_units::Time;
 use super::core::{Account, Core, Ends, Interrupt, Item, Then};
 use super::program::{self, Arrival, Step};
 use super::random::Draws;
-use super::{Kernel, RunError};
+use super::{span, Kernel, RunError};
 use crate::model::{Configuration, CoreKind, Model};
 use crate::profile::{UnitTimes, Where, Workload};
 
@@ -118,11 +118,11 @@ impl<'a> World<'a> {
             arrival: program::arrival(workload),
             times: workload.times(),
             legs,
-            line: Time::from_ns(model.spec().mechanism.line_ns),
+            line: span(model.spec().mechanism.line_ns),
             events: EventQueue::new(),
             draws: Draws::new(seed, &workload.name),
             now: Time(0),
-            end: Time::from_ns(workload.seconds * 1e9),
+            end: span(workload.seconds * 1e9),
             units: 0,
             requests: 0,
             answered: 0,
@@ -177,7 +177,7 @@ impl<'a> World<'a> {
             // The clocks of the cores are apart, as on real machines.
             for core in 0..self.cores.len() {
                 let share = (core + 1) as f64 / (self.cores.len() + 1) as f64;
-                let at = Time::from_ns(share * 1e9 / tick_hz);
+                let at = span(share * 1e9 / tick_hz);
                 self.events.push(at, Class(0), Event::Tick { core });
             }
         }
@@ -324,7 +324,7 @@ impl<'a> World<'a> {
             match step {
                 Step::User(ns) => {
                     let ns = self.draws.around(ns, self.workload.spread) * self.user_factor(core);
-                    let (left, account) = (Time::from_ns(ns), Account::User);
+                    let (left, account) = (span(ns), Account::User);
                     return Some(Item { thread, left, account, call: None, then: Then::Step });
                 }
                 Step::Call { call, .. } => {
@@ -343,7 +343,7 @@ impl<'a> World<'a> {
                 Step::Wait(ns) => {
                     let ns = self.draws.around(ns, self.workload.spread);
                     self.threads[thread].step += 1;
-                    self.wait(thread, self.now + Time::from_ns(ns));
+                    self.wait(thread, self.now + span(ns));
                     return None;
                 }
             }

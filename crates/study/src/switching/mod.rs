@@ -1,10 +1,13 @@
 //! Models of core switching by name, and answers about them as tables.
 
+mod energy;
+mod programs;
+
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use halfwink_engine::{set_value, Input};
-use halfwink_switching::accounting::{self, OsCore, Watts};
+use halfwink_switching::accounting::{self, Watts};
 use halfwink_switching::{
     calibrate_mechanism, calibrate_workload, run, Configuration, Kernel, Model, ModelError, Run,
     RunError, Workload,
@@ -12,7 +15,8 @@ use halfwink_switching::{
 
 use crate::error::StudyError;
 use crate::library::{read, Library};
-use crate::table::{Table, Value};
+use crate::table::Table;
+use programs::{calls_table, cores_table, runs_table};
 
 /// Where the library keeps models of core switching.
 const FOLDER: &str = "machines/switching";
@@ -74,7 +78,7 @@ impl Library {
     }
 }
 
-/// A cell: a workload on a configuration with a kernel.
+/// A workload on a configuration with a kernel.
 struct Cell<'a> {
     workload: &'a Workload,
     configuration: &'a str,
@@ -102,6 +106,9 @@ impl SwitchingInfo {
     /// | `cores` | a core of such a run: shares of its time, idle time as recorded and exact |
     /// | `calls` | a call of such a run: how often it was made and moved, its time on each core |
     /// | `accounts` | a run under one of the accountings, with a power of the OS core |
+    /// | `printed` | a printed row under one of the accountings |
+    /// | `systems` | a whole system, and what a printed row means for it (E4.9) |
+    /// | `catalogue` | a kind of core: performance by power and area |
     /// | `facts` | a value (misses of caches, break-even lengths) |
     ///
     /// # Errors
@@ -116,6 +123,9 @@ impl SwitchingInfo {
             ("cores", cores_table(&done)),
             ("calls", calls_table(&done)),
             ("accounts", self.accounts(&done)),
+            ("printed", self.printed()),
+            ("systems", self.systems()),
+            ("catalogue", self.catalogue()),
             ("facts", self.facts()),
         ])
     }
@@ -195,90 +205,6 @@ impl SwitchingInfo {
         Watts { app_w, os_w, power_up_s: POWER_UP_CYCLES / (ghz * 1e9) }
     }
 
-    /// Runs on a single core, and on the same core with an OS core, under all accountings.
-    fn accounts(&self, done: &[(&Cell, &Run)]) -> Table {
-        let mut table = Table::new(&[
-            "workload",
-            "variant",
-            "accounting",
-            "idle",
-            "os_core_w",
-            "rate",
-            "elapsed_s",
-            "idle_app_s",
-            "idle_os_s",
-            "energy_j",
-            "merit",
-            "work_per_joule",
-        ]);
-        let spec = self.model.spec();
-        for workload in spec.workloads.iter().filter(|_| !spec.os_core_w.is_empty()) {
-            let of = |n: usize, kernel: Option<&String>| {
-                let configuration = workload.configurations.get(n)?;
-                let is = |c: &Cell| {
-                    std::ptr::eq(c.workload, workload)
-                        && c.configuration == configuration
-                        && Some(c.kernel) == kernel.map(String::as_str)
-                };
-                done.iter().find(|(cell, _)| is(cell)).map(|(_, run)| *run)
-            };
-            let unmod = "unmod".to_owned();
-            let (Some(single), Some(dual)) = (of(0, Some(&unmod)), of(1, workload.kernels.last()))
-            else {
-                continue;
-            };
-            for recorded in [true, false] {
-                self.account(&mut table, workload, [single, dual], recorded);
-            }
-        }
-        table
-    }
-
-    fn account(
-        &self,
-        table: &mut Table,
-        workload: &Workload,
-        [single, dual]: [&Run; 2],
-        recorded: bool,
-    ) {
-        let mut push = |name: &str, os_w: Option<f64>, run: &Run, joules: f64| {
-            let metered = run.metered(workload, recorded);
-            let elapsed_s = metered.elapsed_s;
-            let work =
-                accounting::work_per_joule(run.amount, workload.per_seconds, elapsed_s, joules);
-            table.push(vec![
-                workload.name.clone().into(),
-                workload.variant.clone().into(),
-                name.into(),
-                if recorded { "recorded" } else { "exact" }.into(),
-                os_w.into(),
-                run.amount.into(),
-                elapsed_s.into(),
-                metered.idle_app_s.into(),
-                metered.idle_os_s.into(),
-                joules.into(),
-                accounting::merit(run.amount, joules).into(),
-                work.into(),
-            ]);
-        };
-        let watts = self.watts(0.0);
-        let (one, two) = (single.metered(workload, recorded), dual.metered(workload, recorded));
-        // The published accounts do not charge for waking up: Tables 5 to 7 leave no room for it.
-        let unwoken = accounting::Metered { wakes: 0.0, ..two };
-        let always_j = accounting::single_always_on_j(watts, one.elapsed_s);
-        push("single-always-on", None, single, always_j);
-        push("single-gated", None, single, accounting::single_gated_j(watts, one));
-        push("dual-gated", None, dual, accounting::dual_gated_j(watts, two));
-        for &os_w in &self.model.spec().os_core_w {
-            let watts = self.watts(os_w);
-            let (always, gated) = (OsCore::AlwaysOn, OsCore::Gated);
-            let published_j = accounting::with_os_core_j(watts, unwoken, always);
-            push(always.name(), Some(os_w), dual, published_j);
-            let gated_j = accounting::with_os_core_j(watts, two, gated);
-            push(gated.name(), Some(os_w), dual, gated_j);
-        }
-    }
-
     fn facts(&self) -> Table {
         let mut table = Table::new(&["fact", "value"]);
         let mut push = |fact: String, value: f64| table.push(vec![fact.into(), value.into()]);
@@ -330,105 +256,6 @@ impl SwitchingInfo {
         }
         Ok(table)
     }
-}
-
-fn key(cell: &Cell) -> Vec<Value> {
-    vec![
-        cell.workload.name.clone().into(),
-        cell.workload.variant.clone().into(),
-        cell.configuration.into(),
-        cell.kernel.into(),
-    ]
-}
-
-fn runs_table(done: &[(&Cell, &Run)]) -> Table {
-    let mut table = Table::new(&[
-        "workload",
-        "variant",
-        "configuration",
-        "kernel",
-        "amount",
-        "amount_unit",
-        "unit_ns",
-        "power_w",
-        "amount_per_joule",
-    ]);
-    for (cell, run) in done {
-        let mut row = key(cell);
-        row.extend([
-            run.amount.into(),
-            cell.workload.amount_unit.clone().into(),
-            (run.seconds * 1e9 / run.units as f64).into(),
-            (run.energy_j() / run.seconds).into(),
-            run.amount_per_joule(cell.workload).into(),
-        ]);
-        table.push(row);
-    }
-    table
-}
-
-fn cores_table(done: &[(&Cell, &Run)]) -> Table {
-    let mut table = Table::new(&[
-        "workload",
-        "variant",
-        "configuration",
-        "kernel",
-        "core",
-        "user_pct",
-        "call_pct",
-        "switch_pct",
-        "interrupt_pct",
-        "idle_pct",
-        "recorded_idle_pct",
-    ]);
-    for (cell, run) in done {
-        for core in &run.cores {
-            let mut row = key(cell);
-            row.extend([
-                core.name.clone().into(),
-                core.user_pct.into(),
-                core.call_pct.into(),
-                core.switch_pct.into(),
-                core.interrupt_pct.into(),
-                core.idle_pct.into(),
-                (100.0 * core.recorded_idle_s / run.seconds).into(),
-            ]);
-            table.push(row);
-        }
-    }
-    table
-}
-
-fn calls_table(done: &[(&Cell, &Run)]) -> Table {
-    let mut table = Table::new(&[
-        "workload",
-        "variant",
-        "configuration",
-        "kernel",
-        "call",
-        "made_per_s",
-        "moved_per_s",
-        "app_pct",
-        "os_pct",
-    ]);
-    for (cell, run) in done {
-        for (n, call) in run.calls.iter().enumerate() {
-            let on = |os: bool| -> f64 {
-                let of = run.cores.iter().filter(|core| core.name.starts_with("os") == os);
-                of.map(|core| core.by_call_pct[n]).sum()
-            };
-            let mut row = key(cell);
-            row.extend([
-                call.name.clone().into(),
-                (call.made as f64 / run.seconds).into(),
-                (call.moved as f64 / run.seconds).into(),
-                on(false).into(),
-                on(true).into(),
-            ]);
-            table.push(row);
-        }
-    }
-    table
 }
 
 #[cfg(test)]
