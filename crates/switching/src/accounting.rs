@@ -77,8 +77,8 @@ pub fn with_os_core_j(watts: Watts, run: Metered, os: OsCore) -> f64 {
     watts.app_w * app_s + watts.os_w * os_s
 }
 
-/// The published figure of merit: rate per joule of the whole run (E4.3). Energy grows with time, so
-/// on fixed work speed counts twice.
+/// The published figure of merit: rate per joule of the whole run (E4.3). Energy grows with time,
+/// so on fixed work speed counts twice.
 #[must_use]
 pub fn merit(rate: f64, energy_j: f64) -> f64 {
     rate / energy_j

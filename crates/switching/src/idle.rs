@@ -1,5 +1,5 @@
-//! How long a core was idle: exactly, and as a kernel recorded it that kept a histogram by powers of
-//! two (Mogul 2007, Sec 7.3).
+//! How long a core was idle: exactly, and as a kernel recorded it that kept a histogram by powers
+//! of two (Mogul 2007, Sec 7.3).
 
 use halfwink_units::Time;
 use serde::{Deserialize, Serialize};
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stamps {
-    /// The return of the halt instruction: every interrupt ends a period, and since its handler runs
-    /// before the halt returns, its time counts as idle.
+    /// The return of the halt instruction: every interrupt ends a period, and since its handler
+    /// runs before the halt returns, its time counts as idle.
     Halt,
     /// The idle thread's own entry and exit: interrupts on top of it end nothing and count as idle.
     Thread,
@@ -55,8 +55,8 @@ impl IdleRecord {
     }
 }
 
-/// What share of the truth the lower bounds keep if durations are smooth: 1 / (2 ln 2), whatever the
-/// distribution, as long as it is spread evenly over logarithms (E4.5).
+/// What share of the truth the lower bounds keep if durations are smooth: 1 / (2 ln 2), whatever
+/// the distribution, as long as it is spread evenly over logarithms (E4.5).
 #[must_use]
 pub fn expected_factor() -> f64 {
     0.5 / std::f64::consts::LN_2

@@ -26,7 +26,8 @@ pub struct Workload {
     pub per_seconds: f64,
     /// Threads on each application core; or in all, if the stock kernel places them.
     pub threads: usize,
-    /// Units that are asked for at once, the next when all are done; 0: threads go on by themselves.
+    /// Units that are asked for at once, the next when all are done; 0: threads go on by
+    /// themselves.
     #[serde(default)]
     pub batch: usize,
     /// Where the stock kernel runs the threads and the interrupts.

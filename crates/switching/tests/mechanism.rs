@@ -111,8 +111,7 @@ fn the_order_of_the_shipped_versions_is_the_published_one() {
     }
 }
 
-/// Round trips do not get shorter with a longer power-up, but for one step: an early wake-up that is
-/// lost only just costs an interrupt more than one that is lost by far gains.
+/// Round trips do not get shorter with a longer power-up.
 fn never_shorter(model: &Model, version: &str, a: f64, b: f64) -> bool {
     let (less, more) = (a.min(b), a.max(b));
     ["alike", "unlike", "slow"].iter().all(|configuration| {
@@ -131,7 +130,9 @@ proptest! {
     }
 
     #[test]
-    fn damaged_descriptions_are_refused_or_work(line in 0usize..120, keep in any::<bool>(), n in -2i32..3) {
+    fn damaged_descriptions_are_refused_or_work(
+        line in 0usize..120, keep in any::<bool>(), n in -2i32..3,
+    ) {
         let lines = MACHINE.lines().enumerate().map(|(k, text)| match text.split_once(" = ") {
             Some((key, _)) if k == line && keep => format!("{key} = {n}"),
             _ if k == line => String::new(),

@@ -102,7 +102,8 @@ fn a_device_interrupts_the_core_that_interrupts_are_bound_to() {
 #[test]
 fn a_client_of_batches_waits_once_for_all() {
     let program = format!(
-        "threads = 4\nbatch = 10\nunmod = {{ threads = \"any\", interrupts = \"any\" }}\n{}calls = []\n",
+        "threads = 4\nbatch = 10\n\
+         unmod = {{ threads = \"any\", interrupts = \"any\" }}\n{}calls = []\n",
         times(900, 0, 100, 1000)
     );
     let model = with(&program);
@@ -157,7 +158,8 @@ proptest! {
         let during = if late { ", interrupted = true" } else { "" };
         let program = format!(
             "threads = {threads}\nbatch = {batch}\nspread = 0.7\n\
-             unmod = {{ threads = \"any\", interrupts = \"os\" }}\n{}calls = [{{ {call}{during} }}]\n",
+             unmod = {{ threads = \"any\", interrupts = \"os\" }}\n\
+             {}calls = [{{ {call}{during} }}]\n",
             times(user + 10, kernel, interrupt, wait)
         );
         let model = with(&program);

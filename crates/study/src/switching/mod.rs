@@ -20,7 +20,8 @@ use programs::{calls_table, cores_table, runs_table};
 
 /// Where the library keeps models of core switching.
 const FOLDER: &str = "machines/switching";
-/// Power-up delays of the table of costs, in cycles of the core (Strong 2013, Table 3.7, Sec 3.3.1).
+/// Power-up delays of the table of costs, in cycles of the core: none, that of the circuit (Strong
+/// 2013, Sec 3.3.1), those of Table 3.7.
 const POWER_UPS: [f64; 4] = [0.0, 50.0, 250.0, 1000.0];
 /// The seed of every run.
 const SEED: u64 = 1;

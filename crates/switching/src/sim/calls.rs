@@ -83,8 +83,8 @@ impl World<'_> {
 
     pub(super) fn after_body(&mut self, core: usize, thread: usize, call: usize) -> Option<Item> {
         if self.arrival == Arrival::Device(call) {
-            // The wait stands at the end of the call; what comes after it in the call is counted with
-            // what comes before.
+            // The wait stands at the end of the call; what comes after it in the call is counted
+            // with what comes before.
             let device_ns = self.workload.calls[call].device_ns.unwrap_or(0.0);
             let until = self.now + span(device_ns);
             let to = self.interrupt_core();

@@ -64,8 +64,8 @@ impl From<ModelError> for RunError {
     }
 }
 
-/// A span of nanoseconds; nothing in a run takes longer than the longest run, and sums of such spans
-/// stay far from the end of time.
+/// A span of nanoseconds; nothing in a run takes longer than the longest run, and sums of such
+/// spans stay far from the end of time.
 fn span(ns: f64) -> Time {
     Time::from_ns(ns.min(1e12))
 }

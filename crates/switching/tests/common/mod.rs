@@ -1,5 +1,5 @@
-//! A machine with round numbers: a reference core of 1 GHz (a cycle is a nanosecond), a simple core that
-//! takes twice as long without misses, and slow ones at a quarter of the clock.
+//! A machine with round numbers: a reference core of 1 GHz (a cycle is a nanosecond), a simple core
+//! that takes twice as long, and a slow one at a quarter of the clock.
 
 use halfwink_engine::Input;
 use halfwink_switching::{Model, Spec};

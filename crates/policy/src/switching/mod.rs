@@ -1,0 +1,67 @@
+//! What surrounds core switching: whether a core that a call has left powers down, when it must be
+//! up again, and which threads belong on a simple core altogether. Mogul 2007 proposes these in
+//! Sec 3.3.3, 4.3, 5.6 and 6.2 and evaluates none of them; what is left open is a parameter.
+//!
+//! ```text
+//!  thread leaves, waits ──▶ AdaptivePowerDown ──▶ power down, or stay up
+//!  core idle, call rate ──▶ RatePowerDown     ──▶ power down, or stay up
+//!  connection opens     ──▶ EarlyWake         ──▶ wake shortly before the request
+//!  counters of a thread ──▶ LikeOs            ──▶ try it on the OS core, keep it, take it back
+//! ```
+
+mod adaptive;
+mod early_wake;
+mod like_os;
+mod rate;
+
+pub use adaptive::{AdaptiveParameters, AdaptivePowerDown};
+pub use early_wake::{EarlyWake, EarlyWakeParameters, WakeEvent, WakeUp};
+pub use like_os::{Counters, LikeOs, LikeOsParameters, Move, ThreadEpoch, TRAITS};
+pub use rate::{RateParameters, RatePowerDown};
+
+use halfwink_units::Time;
+
+/// What an idle-power policy is told of its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleEvent {
+    /// Nothing is left to do, because of this: a call that moved away, a wait of some kind.
+    Left {
+        /// The reason, as `offload::Cause::code` numbers causes.
+        reason: u64,
+    },
+    /// Something is there again.
+    Due,
+    /// The core was entered: a system call or an interrupt.
+    Entered,
+}
+
+/// What an idle-power policy asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleAction {
+    /// Power down until something is due.
+    PowerDown,
+    /// Stay up.
+    StayUp,
+}
+
+/// The idle time from which on powering down saves energy: what waking costs over what each moment
+/// of sleep saves (assumption; the report names no rule). `None` if sleep saves nothing.
+#[must_use]
+pub fn break_even(power_up: Time, active_uw: u64, idle_uw: u64) -> Option<Time> {
+    let saved = active_uw.checked_sub(idle_uw).filter(|&uw| uw > 0)?;
+    let ps = u128::from(power_up.0) * u128::from(active_uw) / u128::from(saved);
+    Some(Time(u64::try_from(ps).unwrap_or(u64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_that_idles_at_half_its_power_must_sleep_twice_as_long() {
+        let up = Time::ns(333);
+        assert_eq!(break_even(up, 27_000_000, 0), Some(up));
+        assert_eq!(break_even(up, 27_000_000, 13_500_000), Some(Time::ns(666)));
+        assert_eq!(break_even(up, 5, 5), None);
+    }
+}
