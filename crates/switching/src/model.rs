@@ -92,8 +92,10 @@ pub struct CoreKind {
     pub empty_call_ns: f64,
     /// Power while it does anything, in watts.
     pub active_w: f64,
-    /// Power while it does nothing, in watts.
+    /// Power while it is powered down, in watts.
     pub idle_w: f64,
+    /// Power while it does nothing but is up, in watts; without it, that of an active core.
+    pub up_w: Option<f64>,
 }
 
 /// A shape of first-level caches, with misses of recorded kernel code in them.
@@ -197,6 +199,22 @@ pub struct KernelSpec {
     pub tick_ns: f64,
     /// What ends a recorded idle period.
     pub stamps: Stamps,
+    /// When idle cores power down.
+    #[serde(default)]
+    pub power_down: PowerDown,
+}
+
+/// When idle cores power down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PowerDown {
+    /// At once, whenever they idle.
+    #[default]
+    Always,
+    /// Never.
+    Never,
+    /// If past waits for the same reason were long (`AdaptivePowerDown`).
+    Adaptive,
 }
 
 /// A description that was checked.
@@ -292,6 +310,7 @@ fn check_cores(spec: &Spec) -> Result<(), ModelError> {
         not_negative(&at("empty_call_ns"), core.empty_call_ns)?;
         not_negative(&at("active_w"), core.active_w)?;
         not_negative(&at("idle_w"), core.idle_w)?;
+        core.up_w.map_or(Ok(()), |w| not_negative(&at("up_w"), w))?;
     }
     for (name, shape) in &spec.l1 {
         positive(&format!("l1.{name}.instruction_misses"), shape.instruction_misses)?;

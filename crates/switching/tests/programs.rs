@@ -7,7 +7,7 @@ use halfwink_switching::{run, Kernel, Model, Run};
 use proptest::prelude::*;
 
 /// The machine with one program: 1 ms of units with these keys.
-fn with(program: &str) -> Model {
+fn with_text(program: &str) -> String {
     let common = r#"
 [[workloads]]
 name = "program"
@@ -20,7 +20,11 @@ amount_unit = "units"
 per_seconds = 0.001
 least_bytes = 4096
 "#;
-    model_of(&format!("{MACHINE}{common}{program}"))
+    format!("{MACHINE}{common}{program}")
+}
+
+fn with(program: &str) -> Model {
+    model_of(&with_text(program))
 }
 
 fn times(user: u32, kernel: u32, interrupt: u32, wait: u32) -> String {
@@ -36,8 +40,8 @@ fn play(model: &Model, configuration: &str, kernel: &str) -> Run {
     let workload = &model.spec().workloads[0];
     let run = run(model, workload, configuration, &Kernel::named(kernel), 1).unwrap();
     for core in &run.cores {
-        let sum =
-            core.user_pct + core.call_pct + core.switch_pct + core.interrupt_pct + core.idle_pct;
+        let sum = [core.user_pct, core.call_pct, core.switch_pct, core.interrupt_pct];
+        let sum = sum.iter().sum::<f64>() + core.waking_pct + core.idle_pct;
         assert!((sum - 100.0).abs() < 1e-6, "{core:?}");
     }
     run
@@ -129,6 +133,33 @@ fn other_threads_run_while_a_call_is_away() {
     let alone = play(&with(&write(4096)), "alike", "poll");
     let both = play(&model, "alike", "poll");
     assert!(both.units > alone.units * 5 / 4, "{} beside {}", both.units, alone.units);
+}
+
+/// The same program, cores powering down as `mode` says, in so many cycles.
+fn sleeping(program: &str, mode: &str, cycles: u32) -> Model {
+    let text = with_text(program)
+        .replace("stamps = \"exact\"", &format!("stamps = \"exact\"\npower_down = \"{mode}\""))
+        .replace(
+            "source_share = 0.5",
+            &format!("source_share = 0.5\npower_up_cycles = {cycles}.0"),
+        );
+    model_of(&text)
+}
+
+#[test]
+fn powering_up_costs_time_and_powering_down_saves_energy() {
+    let program = format!("{ALONE}{}calls = []\n", times(500, 0, 0, 400));
+    let play = |mode, cycles| play(&sleeping(&program, mode, cycles), "one", "unmod");
+    let (always, never) = (play("always", 100), play("never", 100));
+    // 100 to power up, 500, 400 off; else 900 a unit, always up.
+    assert!(always.units.abs_diff(1000) <= 1 && never.units.abs_diff(1111) <= 1);
+    let core = &always.cores[0];
+    assert!((core.waking_pct - 10.0).abs() < 0.1 && (core.off_pct - 40.0).abs() < 0.1);
+    assert!((core.energy_j - (0.6 * 4.0 + 0.4 * 1.0) * 1e-3).abs() < 1e-5, "{core:?}");
+    assert!((never.cores[0].energy_j - 4.0e-3).abs() < 1e-9);
+    // Off saves 3 of 4 W: 133 ns repay 100 ns at 4 W, and 400 are more. With 400 ns they are not.
+    assert_eq!(play("adaptive", 100).cores[0].off_pct.round(), 40.0);
+    assert!(play("adaptive", 400).cores[0].off_pct < 1.0);
 }
 
 #[test]

@@ -44,12 +44,13 @@ pub enum IdleAction {
     StayUp,
 }
 
-/// The idle time from which on powering down saves energy: what waking costs over what each moment
-/// of sleep saves (assumption; the report names no rule). `None` if sleep saves nothing.
+/// The idle time from which on powering down saves energy: what powering up costs, at full power,
+/// over what sleep saves in each moment (assumption; the report names no rule). `None` if it saves
+/// nothing.
 #[must_use]
-pub fn break_even(power_up: Time, active_uw: u64, idle_uw: u64) -> Option<Time> {
-    let saved = active_uw.checked_sub(idle_uw).filter(|&uw| uw > 0)?;
-    let ps = u128::from(power_up.0) * u128::from(active_uw) / u128::from(saved);
+pub fn break_even(power_up: Time, active_uw: u64, saved_uw: u64) -> Option<Time> {
+    let cost = u128::from(power_up.0) * u128::from(active_uw);
+    let ps = cost.checked_div(u128::from(saved_uw))?;
     Some(Time(u64::try_from(ps).unwrap_or(u64::MAX)))
 }
 
@@ -58,10 +59,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_core_that_idles_at_half_its_power_must_sleep_twice_as_long() {
+    fn a_core_that_saves_half_its_power_must_sleep_twice_as_long() {
         let up = Time::ns(333);
-        assert_eq!(break_even(up, 27_000_000, 0), Some(up));
+        assert_eq!(break_even(up, 27_000_000, 27_000_000), Some(up));
         assert_eq!(break_even(up, 27_000_000, 13_500_000), Some(Time::ns(666)));
-        assert_eq!(break_even(up, 5, 5), None);
+        assert_eq!(break_even(up, 5, 0), None);
     }
 }

@@ -51,8 +51,11 @@ pub(super) fn cores_table(done: &[(&Cell, &Run)]) -> Table {
         "call_pct",
         "switch_pct",
         "interrupt_pct",
+        "waking_pct",
         "idle_pct",
+        "off_pct",
         "recorded_idle_pct",
+        "wakes_per_s",
     ]);
     for (cell, run) in done {
         for core in &run.cores {
@@ -63,8 +66,11 @@ pub(super) fn cores_table(done: &[(&Cell, &Run)]) -> Table {
                 core.call_pct.into(),
                 core.switch_pct.into(),
                 core.interrupt_pct.into(),
+                core.waking_pct.into(),
                 core.idle_pct.into(),
+                core.off_pct.into(),
                 (100.0 * core.recorded_idle_s / run.seconds).into(),
+                (core.wakes as f64 / run.seconds).into(),
             ]);
             table.push(row);
         }

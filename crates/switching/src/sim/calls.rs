@@ -58,13 +58,19 @@ impl World<'_> {
     ) -> Item {
         let others = !self.cores[core].queue.is_empty();
         let leg = self.legs[usize::from(others)][core][to];
-        let (gap, takes) = if self.cores[to].is_free() {
-            (leg.gap, leg.target)
+        let target = &mut self.cores[to];
+        let [source, gap, takes] = if !target.is_free() {
+            [leg.awake[0], self.line, leg.target_busy]
+        } else if target.is_idle() && target.sleep.is_off() {
+            // The way out wakes it: the leg has the power-up in it.
+            target.book(self.now);
+            target.sleep.rouse(self.now);
+            leg.asleep
         } else {
-            (self.line, leg.target_busy)
+            leg.awake
         };
         let then = Then::Leave { to, gap, takes, body };
-        let left = leg.source + check;
+        let left = source + check;
         Item { thread, left, account: Account::Switch, call: None, then }
     }
 
@@ -148,13 +154,14 @@ pub(super) fn legs(
     let busy = usual.when_busy.as_ref().map_or(Ok(usual), |other| model.version(other))?;
     let mechanism = &model.spec().mechanism;
     let times = |version: &Version, source: &CoreKind, target: &CoreKind| {
-        let cycles = mechanism.power_up_cycles;
-        let leg = model.leg(version, configuration, [source, target], cycles);
         let takes = version.leg_cycles * (1.0 - mechanism.source_share);
+        let at = |cycles: f64| {
+            let leg = model.leg(version, configuration, [source, target], cycles);
+            [leg.source_ns, leg.gap_ns, leg.target_ns].map(span)
+        };
         LegTimes {
-            source: span(leg.source_ns),
-            gap: span(leg.gap_ns),
-            target: span(leg.target_ns),
+            asleep: at(mechanism.power_up_cycles),
+            awake: at(0.0),
             target_busy: span(model.kernel_ns(target, configuration, takes)),
         }
     };

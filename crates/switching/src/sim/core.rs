@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use halfwink_units::Time;
 
+use super::sleep::{Sleep, AFTER_INTERRUPT, WAITING};
 use crate::idle::{IdleRecord, Stamps};
 
 /// What time on a core is for.
@@ -14,10 +15,15 @@ pub(crate) enum Account {
     Switch,
     Interrupt,
     Tick,
+    /// Powering up.
+    Waking,
+    /// Up, with nothing to do.
     Idle,
+    /// Powered down.
+    Off,
 }
 
-pub(crate) const ACCOUNTS: usize = 6;
+pub(crate) const ACCOUNTS: usize = 8;
 
 /// What happens when a piece of work ends.
 #[derive(Clone, Copy, Debug)]
@@ -87,13 +93,16 @@ pub(crate) struct Core {
     pub(crate) handling: Option<Interrupt>,
     /// Distinguishes the end that is due from those that interrupts put off.
     pub(crate) generation: u64,
+    pub(crate) sleep: Sleep,
+    /// Why it will idle, if it does next.
+    pub(crate) reason: u64,
     stamps: Stamps,
     since: Time,
     idle_from: Option<Time>,
 }
 
 impl Core {
-    pub(crate) fn new(clock_ghz: f64, calls: usize, stamps: Stamps) -> Core {
+    pub(crate) fn new(clock_ghz: f64, calls: usize, stamps: Stamps, sleep: Sleep) -> Core {
         Core {
             booked: [Time(0); ACCOUNTS],
             by_call: vec![Time(0); calls],
@@ -104,6 +113,8 @@ impl Core {
             interrupts: VecDeque::new(),
             handling: None,
             generation: 0,
+            sleep,
+            reason: WAITING,
             stamps,
             since: Time(0),
             idle_from: Some(Time(0)),
@@ -133,9 +144,10 @@ impl Core {
                 }
                 item.account
             }
+            (None, None) if self.sleep.is_off() => Account::Off,
             (None, None) => Account::Idle,
         };
-        if account != Account::Idle {
+        if !matches!(account, Account::Idle | Account::Off) {
             self.busy += passed;
         }
         self.booked[account as usize] += passed;
@@ -164,6 +176,13 @@ impl Core {
         }
         self.idle_from.get_or_insert(now);
         self.generation += 1;
+        let reason = if interrupted { AFTER_INTERRUPT } else { self.reason };
+        self.sleep.rest(now, reason);
+    }
+
+    /// It does nothing now, up or off.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_none() && self.handling.is_none()
     }
 
     pub(crate) fn end_idle(&mut self, now: Time) {

@@ -5,6 +5,7 @@ mod core;
 mod program;
 pub(crate) mod random;
 mod result;
+mod sleep;
 mod supply;
 mod world;
 

@@ -38,8 +38,14 @@ pub struct CoreResult {
     pub switch_pct: f64,
     /// Interrupt handlers and ticks.
     pub interrupt_pct: f64,
-    /// Nothing.
+    /// Powering up.
+    pub waking_pct: f64,
+    /// Nothing, up or powered down.
     pub idle_pct: f64,
+    /// Powered down, of the idle time.
+    pub off_pct: f64,
+    /// Times it was powered up.
+    pub wakes: u64,
     /// Each system call, in percent of the time.
     pub by_call_pct: Vec<f64>,
     /// Idle time as the instrument records it, in seconds of the simulated time.
@@ -115,15 +121,22 @@ pub(super) fn close(
     let mut ledger = Ledger::new();
     let mut results = Vec::new();
     for (name, kind, core) in cores {
-        let (active, idle) = (Power::from_w(kind.active_w), Power::from_w(kind.idle_w));
-        let energy = active * core.busy + idle * end.saturating_sub(core.busy);
+        let (active, off) = (Power::from_w(kind.active_w), Power::from_w(kind.idle_w));
+        let up = kind.up_w.map_or(active, Power::from_w);
+        let asleep = core.sleep.asleep;
+        let idle = end.saturating_sub(core.busy).saturating_sub(asleep);
+        let energy = active * core.busy + off * asleep + up * idle;
         let id = ledger.component(name.clone(), Meter { time: end, energy });
         for (account, mode, reason) in ROWS {
             let time = core.booked[account as usize];
-            let is_idle = account == Account::Idle;
-            let energy = if is_idle { idle } else { active } * time;
-            let state = State(if is_idle { "idle" } else { "active" });
-            ledger.post(id, state, Cause { mode, reason }, Row { time, energy });
+            let (state, power) = match account {
+                Account::Idle => ("idle", up),
+                Account::Off => ("off", off),
+                Account::Waking => ("waking", active),
+                _ => ("active", active),
+            };
+            let row = Row { time, energy: power * time };
+            ledger.post(id, State(state), Cause { mode, reason }, row);
         }
         let pct = |time: Time| 100.0 * time.as_s() / end.as_s();
         let of = |account: Account| pct(core.booked[account as usize]);
@@ -133,7 +146,10 @@ pub(super) fn close(
             call_pct: of(Account::Call),
             switch_pct: of(Account::Switch),
             interrupt_pct: of(Account::Interrupt) + of(Account::Tick),
-            idle_pct: of(Account::Idle),
+            waking_pct: of(Account::Waking),
+            idle_pct: of(Account::Idle) + of(Account::Off),
+            off_pct: of(Account::Off),
+            wakes: core.sleep.wakes,
             by_call_pct: core.by_call.iter().map(|&time| pct(time)).collect(),
             recorded_idle_s: core.idle.lower_bound_s(),
             idle_periods: core.idle.periods,
@@ -143,11 +159,13 @@ pub(super) fn close(
     Ok((ledger.close(end)?, results))
 }
 
-const ROWS: [(Account, Mode, &str); 6] = [
+const ROWS: [(Account, Mode, &str); 8] = [
     (Account::User, Mode::User, "work"),
     (Account::Call, Mode::Kernel, "call"),
     (Account::Switch, Mode::Kernel, "core-switch"),
     (Account::Interrupt, Mode::Kernel, "interrupt"),
     (Account::Tick, Mode::Kernel, "tick"),
+    (Account::Waking, Mode::Kernel, "power-up"),
     (Account::Idle, Mode::Idle, "no-work"),
+    (Account::Off, Mode::Idle, "no-work"),
 ];

@@ -2,11 +2,13 @@
 
 use halfwink_engine::{Class, EventQueue};
 use halfwink_policy::offload::OffloadPolicy;
+use halfwink_policy::switching::break_even;
 use halfwink_units::Time;
 
 use super::core::{Account, Core, Ends, Interrupt, Item, Then};
 use super::program::{self, Arrival, Step};
 use super::random::Draws;
+use super::sleep::{Sleep, WAITING};
 use super::{span, Kernel, RunError};
 use crate::model::{Configuration, CoreKind, Model};
 use crate::profile::{UnitTimes, Where, Workload};
@@ -49,9 +51,10 @@ pub(super) enum Parked {
 /// Times of a leg between two cores.
 #[derive(Clone, Copy)]
 pub(super) struct LegTimes {
-    pub(super) source: Time,
-    pub(super) gap: Time,
-    pub(super) target: Time,
+    /// Source, gap, target, if the target is powered down.
+    pub(super) asleep: [Time; 3],
+    /// The same if it is up.
+    pub(super) awake: [Time; 3],
     /// If the target is busy already: no interrupt is needed, and no power-up.
     pub(super) target_busy: Time,
 }
@@ -72,6 +75,8 @@ pub(super) struct World<'a> {
     /// By path (usual, busy), source, target.
     pub(super) legs: [Vec<Vec<LegTimes>>; 2],
     pub(super) line: Time,
+    /// Time to power each core up.
+    pub(super) power_up: Vec<Time>,
     pub(super) events: EventQueue<Event>,
     pub(super) draws: Draws,
     pub(super) now: Time,
@@ -100,14 +105,17 @@ impl<'a> World<'a> {
         let apps = configuration.app.len();
         let legs = super::calls::legs(model, configuration, &kinds, kernel)?;
         let calls = workload.calls.len();
-        let stamps = model.spec().kernel.stamps;
+        let power_up_cycles = model.spec().mechanism.power_up_cycles;
+        let power_up: Vec<Time> =
+            kinds.iter().map(|k| span(power_up_cycles / k.clock_ghz)).collect();
         let mut world = World {
             model,
             workload,
             configuration,
             apps,
             kernel,
-            cores: kinds.iter().map(|k| Core::new(k.clock_ghz, calls, stamps)).collect(),
+            cores: kinds.iter().zip(&power_up).map(|(k, &up)| core(model, k, calls, up)).collect(),
+            power_up,
             policies: kinds
                 .iter()
                 .map(|_| program::policy(&model.spec().offload, workload, kernel))
@@ -205,6 +213,7 @@ impl<'a> World<'a> {
         for core in &mut self.cores {
             core.book(self.end);
             core.end_idle(self.end);
+            core.sleep.close(self.end);
         }
     }
 
@@ -220,13 +229,11 @@ impl<'a> World<'a> {
     /// A thread is ready on a core.
     pub(super) fn enqueue(&mut self, core: usize, item: Item) {
         self.threads[item.thread].core = core;
-        let busy = &self.cores[core];
-        if busy.running.is_none() && busy.handling.is_none() {
-            self.cores[core].book(self.now);
+        if !self.cores[core].is_idle() || self.rouse(core) {
+            self.cores[core].queue.push_back(item);
+        } else {
             self.cores[core].start(self.now, item);
             self.schedule_end(core);
-        } else {
-            self.cores[core].queue.push_back(item);
         }
     }
 
@@ -236,8 +243,26 @@ impl<'a> World<'a> {
             return;
         }
         self.cores[core].book(self.now);
+        if self.cores[core].is_idle() && self.rouse(core) {
+            self.cores[core].interrupts.push_back(interrupt);
+            return;
+        }
         self.cores[core].handle(self.now, interrupt);
         self.schedule_end(core);
+    }
+
+    /// Something is there for an idle core; true if it powers up first.
+    fn rouse(&mut self, core: usize) -> bool {
+        let c = &mut self.cores[core];
+        c.book(self.now);
+        let takes = self.power_up[core];
+        if !c.sleep.rouse(self.now) || takes == Time(0) {
+            return false;
+        }
+        let (account, ends) = (Account::Waking, Ends::Nothing);
+        c.handle(self.now, Interrupt { takes, account, ends });
+        self.schedule_end(core);
+        true
     }
 
     fn ended(&mut self, core: usize) {
@@ -302,6 +327,8 @@ impl<'a> World<'a> {
             Then::Body { call } => Some(self.body(core, thread, call)),
             Then::Return { call } => self.after_body(core, thread, call),
             Then::Leave { to, gap, takes, body } => {
+                let away = body.map(|call| self.workload.calls[call].number);
+                self.cores[core].reason = away.map_or(WAITING, |n| 1 << 32 | u64::from(n));
                 let then = body.map_or(Then::Step, |call| Then::Body { call });
                 let item = Item { thread, left: takes, account: Account::Switch, call: None, then };
                 self.events.push(self.now + gap, Class(1), Event::Arrive { core: to, item });
@@ -336,6 +363,7 @@ impl<'a> World<'a> {
                 Step::Wire => {
                     self.threads[thread].step += 1;
                     if let Some(until) = self.wire() {
+                        self.cores[core].reason = WAITING;
                         self.wait(thread, until);
                         return None;
                     }
@@ -343,10 +371,22 @@ impl<'a> World<'a> {
                 Step::Wait(ns) => {
                     let ns = self.draws.around(ns, self.workload.spread);
                     self.threads[thread].step += 1;
+                    self.cores[core].reason = WAITING;
                     self.wait(thread, self.now + span(ns));
                     return None;
                 }
             }
         }
     }
+}
+
+/// A core that has done nothing yet.
+fn core(model: &Model, kind: &CoreKind, calls: usize, power_up: Time) -> Core {
+    let kernel = model.spec().kernel;
+    let microwatts = |w: f64| (w * 1e6) as u64;
+    let up_w = kind.up_w.unwrap_or(kind.active_w);
+    let saved_uw = microwatts(up_w - kind.idle_w);
+    let break_even = break_even(power_up, microwatts(kind.active_w), saved_uw);
+    let sleep = Sleep::new(kernel.power_down, break_even.unwrap_or(Time::NEVER));
+    Core::new(kind.clock_ghz, calls, kernel.stamps, sleep)
 }
