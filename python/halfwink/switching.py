@@ -1,8 +1,8 @@
 """Core switching: what moving a thread inside a system call costs, and what it saves.
 
-from halfwink.switching import switching
+import halfwink as hw
 
-tables = switching("alpha")
+tables = hw.core_switching("alpha")
 tables.costs  # an empty call by configuration, kernel and power-up delay, in nanoseconds
 tables.runs  # whole programs: amount, power, work per joule
 tables.accounts  # joules as published and otherwise (of "xeon-5160")
@@ -70,7 +70,7 @@ class Switching:
         return {name: frame.to_dicts() for name, frame in self.frames().items()}
 
 
-def switching(name: str = "alpha", *, set: Mapping[str, Any] | None = None) -> Switching:
+def core_switching(name: str = "alpha", *, set: Mapping[str, Any] | None = None) -> Switching:
     """Runs a model: ``alpha``, ``xeon-5160``, or a TOML file.
 
     Args:

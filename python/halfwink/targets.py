@@ -8,13 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from halfwink import switching
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.jobs import Executor, Progress, RunStore
 from halfwink.library import cache_dir, library
 from halfwink.profiles import os_profiles
 from halfwink.results import Results, sweep_columns
 from halfwink.studies import run
+from halfwink.switching import core_switching
 
 AREAS = (
     "gating",
@@ -136,7 +136,7 @@ def _context(
         profiles = os_profiles(caches=caches)
         frames |= {f"os_{name}": frame for name, frame in profiles.frames().items()}
     if switches is not None:
-        tables = switching.switching(switches)
+        tables = core_switching(switches)
         frames |= {f"switch_{name}": frame for name, frame in tables.frames().items()}
     if results is not None:
         runs = sweep_columns(results.runs)

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from conftest import Halfwink
 
-from halfwink.switching import switching
+from halfwink import core_switching
 
 
 def test_costs_are_a_matrix_of_kernels(halfwink: Halfwink) -> None:
@@ -31,8 +31,22 @@ def test_mistakes_are_one_line(halfwink: Halfwink) -> None:
     assert "--workload" in halfwink("switching", "--workload", "web").complaint
 
 
+def test_a_slow_power_up_is_worth_waiting_out() -> None:
+    def transactions_per_joule(power_down: str) -> float:
+        values = {
+            "mechanism.power_up_cycles": 300_000,
+            "cores.xeon.up_w": 9,
+            "kernel.power_down": power_down,
+        }
+        runs = core_switching("xeon-5160", set=values).runs
+        row = runs.filter((pl.col("variant") == "tcp-rr") & (pl.col("kernel") == "slow"))
+        return row["amount_per_joule"].item()
+
+    assert transactions_per_joule("adaptive") > 1.5 * transactions_per_joule("always")
+
+
 def test_an_account_of_the_printed_runs() -> None:
-    printed = switching("xeon-5160").printed
+    printed = core_switching("xeon-5160").printed
     cell = printed.filter(
         (pl.col("variant") == "tcp-stream")
         & (pl.col("idle") == "recorded")

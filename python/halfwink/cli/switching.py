@@ -12,8 +12,7 @@ from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, print_table
 from halfwink.errors import HalfwinkError
 from halfwink.library import library
-from halfwink.switching import frame
-from halfwink.switching import switching as tables_of
+from halfwink.switching import core_switching, frame
 
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -86,7 +85,7 @@ def switching(
     elif view == "costs":
         table = frame(found.costs())
     else:
-        table = tables_of(model, set=dict(values)).frames()[view]
+        table = core_switching(model, set=dict(values)).frames()[view]
     if workload is not None:
         table = _of(table, workload)
     if json:
