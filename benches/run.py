@@ -43,13 +43,15 @@ class Row:
 
 def timed(work: Callable[[], float]) -> tuple[float, float]:
     """What the work returns, and the median user CPU time that this process spent on it."""
-    times: list[float] = []
-    value = 0.0
-    for _ in range(REPEATS):
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
-        value = work()
-        times.append(resource.getrusage(resource.RUSAGE_SELF).ru_utime - before)
-    return value, statistics.median(times)
+    runs = [measured(work) for _ in range(REPEATS)]
+    return runs[-1][0], statistics.median(seconds for _, seconds in runs)
+
+
+def measured(work: Callable[[], float]) -> tuple[float, float]:
+    """What the work returns, and the user CPU time that this process spent on it once."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    value = work()
+    return value, resource.getrusage(resource.RUSAGE_SELF).ru_utime - before
 
 
 def speed_of(work: Callable[[], float]) -> float:
@@ -160,20 +162,30 @@ def gating() -> list[Row]:
     """What gating adds to the time of a simulation: the same run always on and under TAP."""
     rows: list[Row] = []
     for machine, workload in (("in-order-1", "nginx"), ("ev6-1", "nginx"), ("ev6-1", "gcc")):
-        plain = Job(workload, machine, "always-on").prepare()
-        gated = Job(workload, machine, "tap").prepare()
-        # Pairs, so that the machine's moods fall on both.
-        ratios = [timed_once(gated) / timed_once(plain) for _ in range(2 * REPEATS + 1)]
-        ratio = statistics.median(ratios)
+        ratio = paired(Job(workload, machine, "tap"), Job(workload, machine, "always-on"))
         what = f"{machine} {workload}, tap"
         rows.append(Row(what, ratio, "of always-on's time", "limit", 1.10, 1.10 / ratio))
     return rows
 
 
-def timed_once(job: _core.PreparedJob) -> float:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
-    job.run(_core.RunControl())
-    return resource.getrusage(resource.RUSAGE_SELF).ru_utime - before
+def offload() -> list[Row]:
+    """What a second core for the kernel adds: the same run on one core and with its OS core."""
+    rows: list[Row] = []
+    for machine, like in (("ev6-1", "ev6"), ("ev6-1", "in-order"), ("in-order-1", "in-order")):
+        for workload in ("nginx", "memcached"):
+            helped = Job(workload, machine, "os-offload", (("os.like", like),))
+            ratio = paired(helped, Job(workload, machine, "always-on"))
+            what = f"{workload}, {machine} and {like}"
+            rows.append(Row(what, ratio, "of one core's time", "limit", 1.5, 1.5 / ratio))
+    return rows
+
+
+def paired(job: Job, other: Job) -> float:
+    """How many times the host time of another a job takes: the median of pairs of runs, so that the
+    machine's moods fall on both."""
+    ours, theirs = (partial(fact, j.prepare(), "instructions") for j in (job, other))
+    pairs = ((measured(ours)[1], measured(theirs)[1]) for _ in range(2 * REPEATS + 1))
+    return statistics.median(one / two for one, two in pairs)
 
 
 MEMORY = """
@@ -281,6 +293,7 @@ def main() -> None:
             ("Simulating one core (user CPU time)", lambda: chips(folder)),
             ("Host time follows activity", utilisation),
             ("What gating adds", gating),
+            ("What a core for the kernel adds", offload),
             ("Counting cache misses", lambda: caches(folder)),
             ("Power delivery (user CPU time)", delivery),
             ("Memory", memory),

@@ -4,9 +4,9 @@
 
 use arbitrary::Arbitrary;
 use halfwink_policy::gating::{
-    Action, AlwaysOn, Bound, Costs, Event, Expectation, Fupg, FupgParameters, GatingPolicy,
-    IdleGate, MapgCounter, MapgParameters, Oracle, Slots, Switching, SwitchingParameters, Tap,
-    Token, WakeFor,
+    Action, AdaptiveIdle, AlwaysOn, Bound, Costs, Event, Expectation, Fupg, FupgParameters,
+    GatingPolicy, IdleGate, MapgCounter, MapgParameters, Oracle, Slots, Switching,
+    SwitchingParameters, Tap, Token, WakeFor,
 };
 use halfwink_policy::Policy;
 use halfwink_units::{LineAddr, Time};
@@ -182,9 +182,10 @@ fuzz_target!(|operations: Vec<Operation>| {
         budget: Time::ns(20),
     };
     let switching = SwitchingParameters { window: Time::ns(500), round: 4 };
-    let build: [&dyn Fn() -> GatingPolicy; 8] = [
+    let build: [&dyn Fn() -> GatingPolicy; 9] = [
         &|| Box::new(AlwaysOn),
         &|| Box::new(IdleGate::new()),
+        &|| Box::new(AdaptiveIdle::new(COSTS)),
         &|| Box::new(MapgCounter::new(COSTS, mapg)),
         &|| Box::new(Tap::new(COSTS, 4)),
         &|| Box::new(Oracle::new(COSTS)),

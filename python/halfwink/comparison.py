@@ -92,6 +92,24 @@ def as_json(results: Results) -> dict[str, Any] | list[dict[str, Any]]:
     return documents[0] if len(documents) == 1 else documents
 
 
+def _kernel_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
+    """What became of the kernel, if the technique watched it."""
+    if not row["kernel_invocations"]:
+        return {}
+    who = {key: row[key] for key in ("workload", "machine", "set", "technique")}
+    columns = ["kind", "number", "name", "place"]
+    counts = ["invocations", "instructions", "running_s", "taken_s"]
+    shares = ("kernel_time_share", "os_core_time_share", "away_share")
+    return {
+        "kernel": {
+            "invocations": row["kernel_invocations"],
+            "moved_invocations": row["moved_invocations"],
+            **{name: row[name] for name in shares},
+            "calls": results.calls.filter(**who).select(columns + counts).to_dicts(),
+        }
+    }
+
+
 def _run_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
     ledger = results.ledger.filter(workload=row["workload"], technique=row["technique"])
     columns = ["component", "state", "mode", "cause", "time_s", "energy_j"]
@@ -105,12 +123,14 @@ def _run_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
             name: row[f"latency_{name}_us"] for name in ("mean", "p50", "p90", "p99", "max")
         },
         "slowdown_pct": row["slowdown_pct"],
+        "energy_delay_pct": row["energy_delay_pct"],
         "units": row["units"],
         "residency": {
             state: row[f"{state}_share"]
             for state in ("active", "stalled", "idle", "gating", "gated", "charging", "restoring")
         },
         "ledger": ledger.select(columns).to_dicts(),
+        **_kernel_json(results, row),
         "modelled": ["energy", "time"],
         "sim": {
             name: row[name]

@@ -28,6 +28,7 @@ class Results:
         ledger: time and energy by run, component, state, mode and cause.
         counters: caches, branches, memory by run, component and mode.
         histograms: lengths of stalls and latencies of requests, as buckets, by run.
+        calls: kernel invocations by run, cause and place, of techniques that watch them.
         timeline: states of the cores over time, if they were asked for.
         baseline: the technique that others are compared with.
     """
@@ -36,6 +37,7 @@ class Results:
     ledger: pl.DataFrame
     counters: pl.DataFrame
     histograms: pl.DataFrame
+    calls: pl.DataFrame
     timeline: pl.DataFrame
     baseline: str
 
@@ -49,6 +51,7 @@ class Results:
             "energy_saving_pct",
             "core_energy_saving_pct",
             "slowdown_pct",
+            "energy_delay_pct",
             "latency_mean_us",
             "latency_p99_us",
             "gated_share",
@@ -69,8 +72,9 @@ class Results:
             "counters": self.counters,
             "histograms": self.histograms,
         }
-        if not self.timeline.is_empty():
-            frames["timeline"] = self.timeline
+        for name, frame in (("calls", self.calls), ("timeline", self.timeline)):
+            if not frame.is_empty():
+                frames[name] = frame
         for name, frame in frames.items():
             # Through memory, since the library's own complaint about a full disk is unreadable.
             content = BytesIO()
@@ -85,9 +89,9 @@ class Results:
             path = folder / f"{name}.parquet"
             return pl.read_parquet(path) if path.exists() else pl.DataFrame()
 
-        names = ("results", "ledger", "counters", "histograms", "timeline")
-        runs, ledger, counters, histograms, timeline = map(part, names)
-        return Results(runs, ledger, counters, histograms, timeline, baseline)
+        names = ("results", "ledger", "counters", "histograms", "calls", "timeline")
+        runs, ledger, counters, histograms, calls, timeline = map(part, names)
+        return Results(runs, ledger, counters, histograms, calls, timeline, baseline)
 
 
 def collect(jobs: Sequence[Job], tables: Sequence[Tables], baseline: str) -> Results:
@@ -108,6 +112,7 @@ def collect(jobs: Sequence[Job], tables: Sequence[Tables], baseline: str) -> Res
         ledger=detail("ledger"),
         counters=detail("counters"),
         histograms=detail("histograms"),
+        calls=detail("calls"),
         timeline=detail("timeline"),
         baseline=baseline,
     )
@@ -132,7 +137,7 @@ def relate(runs: pl.DataFrame, baseline: str) -> pl.DataFrame:
     """Adds savings and slowdown relative to the baseline of the same workload and machine.
 
     The slowdown is that of the mean latency where requests arrive on their own schedule, and of
-    the run time otherwise.
+    the run time otherwise; ``energy_delay_pct`` is the change of core energy times that.
     """
     base = runs.filter(pl.col("technique") == baseline).select(
         *KEYS,
@@ -151,14 +156,19 @@ def relate(runs: pl.DataFrame, baseline: str) -> pl.DataFrame:
         return 100 * (pl.col(base) - pl.col(ours)) / pl.col(base)
 
     open_load = (pl.col("load") == "open") & pl.col("_latency").is_not_null()
-    return joined.with_columns(
+    joined = joined.with_columns(
         below("energy_j", "_energy").alias("energy_saving_pct"),
         below("working_core_energy_j", "_core").alias("core_energy_saving_pct"),
         pl.when(open_load)
         .then(above("latency_mean_us", "_latency"))
         .otherwise(above("run_s", "_run"))
         .alias("slowdown_pct"),
-    ).drop("_energy", "_core", "_run", "_latency")
+    )
+    energy = 1 - pl.col("core_energy_saving_pct") / 100
+    delay = 1 + pl.col("slowdown_pct") / 100
+    return joined.with_columns((100 * (energy * delay - 1)).alias("energy_delay_pct")).drop(
+        "_energy", "_core", "_run", "_latency"
+    )
 
 
 def sweep_columns(runs: pl.DataFrame) -> pl.DataFrame:

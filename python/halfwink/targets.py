@@ -145,6 +145,7 @@ def _context(
         frames["ledger"] = results.ledger
         frames["counters"] = results.counters
         frames["histograms"] = results.histograms
+        frames["calls"] = results.calls
     return pl.SQLContext(frames, eager=True)
 
 

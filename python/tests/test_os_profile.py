@@ -157,7 +157,7 @@ def test_a_generated_workload_never_enters_the_kernel(halfwink: Halfwink) -> Non
         (["ngin"], "nginx"),
         (["gzip*2"], "one core"),
         (["gzip", "--caches", "32KB:8"], "L1I and L1D"),
-        (["gzip", "--machine", "ev7"], "ev6"),
+        (["gzip", "--machine", "ev66"], "ev6"),
         (["gzip", "--set", "l2.sizes=1MB"], "sizes"),
         (["gzip", "-n", "-1"], "0 or more"),
     ],

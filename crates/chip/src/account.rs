@@ -21,12 +21,18 @@ pub enum Reason {
     L2,
     /// Data from the third level.
     L3,
+    /// Data from another core's caches.
+    Remote,
     /// Data from memory.
     Memory,
     /// A full store queue.
     Store,
     /// Draining and refilling around kernel entries, exits and other serializing operations.
     System,
+    /// Moving a thread to another core, or taking one over.
+    Switch,
+    /// No work: the thread that the core runs is on another core.
+    Away,
     /// No work: halted by the operating system.
     Idle,
     /// No work: nothing was given to the core, or it has finished.
@@ -35,16 +41,19 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of a stack.
-    pub const ALL: [Reason; 11] = [
+    pub const ALL: [Reason; 14] = [
         Reason::Base,
         Reason::Dependency,
         Reason::Branch,
         Reason::Fetch,
         Reason::L2,
         Reason::L3,
+        Reason::Remote,
         Reason::Memory,
         Reason::Store,
         Reason::System,
+        Reason::Switch,
+        Reason::Away,
         Reason::Idle,
         Reason::Unused,
     ];
@@ -59,9 +68,12 @@ impl Reason {
             Reason::Fetch => "fetch-stall",
             Reason::L2 => "l2-stall",
             Reason::L3 => "l3-stall",
+            Reason::Remote => "remote-stall",
             Reason::Memory => "memory-stall",
             Reason::Store => "store-stall",
             Reason::System => "system",
+            Reason::Switch => "core-switch",
+            Reason::Away => "away",
             Reason::Idle => "idle",
             Reason::Unused => "unused",
         }

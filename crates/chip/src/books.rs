@@ -17,10 +17,10 @@ pub enum BooksError {
     #[error(transparent)]
     Imbalance(#[from] Imbalance),
     /// Cycles went by without a reason, or with two.
-    #[error("core {core}: {explained} cycles have a reason, but the pipeline ran for {ran}")]
+    #[error("{core}: {explained} cycles have a reason, but the pipeline ran for {ran}")]
     Cycles {
         /// Which core.
-        core: usize,
+        core: String,
         /// Cycles with a reason.
         explained: Cycle,
         /// Cycles in which the pipeline ran.
@@ -55,21 +55,26 @@ const MODES: [Mode; 2] = [Mode::User, Mode::Kernel];
 const ON: State = State("on");
 const LEAKAGE: Cause = Cause { mode: Mode::Idle, reason: "leakage" };
 const NOTHING: Cause = Cause { mode: Mode::Idle, reason: Reason::Unused.name() };
+const AWAY: Cause = Cause { mode: Mode::Idle, reason: Reason::Away.name() };
 const HALTED: Cause = Cause { mode: Mode::Idle, reason: Reason::Idle.name() };
 
 /// Posts everything and balances.
 pub(crate) fn close(
     machine: &Machine,
     cores: &[Core],
+    users: usize,
     uncore: &Uncore,
     retention: bool,
     duration: Time,
 ) -> Result<Closed, BooksError> {
     let mut ledger = Ledger::new();
-    for (n, core) in cores.iter().enumerate() {
-        post_core(&mut ledger, machine, n, core, retention)?;
+    for (n, core) in cores[..users].iter().enumerate() {
+        post_core(&mut ledger, machine, format!("core{n}"), core, retention)?;
     }
-    for n in cores.len()..machine.cores {
+    for (n, core) in cores[users..].iter().enumerate() {
+        post_core(&mut ledger, &machine.os_core(), format!("os{n}"), core, retention)?;
+    }
+    for n in users..machine.cores {
         let power = state_power(machine, CoreState::Unused, retention);
         let row = Row { time: duration, energy: power * duration };
         let id = ledger.component(format!("core{n}"), row);
@@ -90,14 +95,14 @@ fn state_power(machine: &Machine, state: CoreState, retention: bool) -> Power {
 fn post_core(
     ledger: &mut Ledger,
     machine: &Machine,
-    n: usize,
+    name: String,
     core: &Core,
     retention: bool,
 ) -> Result<(), BooksError> {
     let active = &core.common().active;
     if active.total() != core.running_cycles {
         let (explained, ran) = (active.total(), core.running_cycles);
-        return Err(BooksError::Cycles { core: n, explained, ran });
+        return Err(BooksError::Cycles { core: name, explained, ran });
     }
     let energies = core_energies(core, &machine.power.core.event_pj);
     let wake = machine.gating.wake_up_energy();
@@ -111,7 +116,7 @@ fn post_core(
     for item in &energies {
         meter.energy += item.each * item.counts.iter().sum::<u64>();
     }
-    let id = ledger.component(format!("core{n}"), meter);
+    let id = ledger.component(name, meter);
 
     for (cause, time) in split(active, residency[CoreState::Active as usize]) {
         let energy = state_power(machine, CoreState::Active, retention) * time;
@@ -156,7 +161,12 @@ fn post_waits(
                 ledger.post(id, name, cause, row(time, wakes));
             }
         }
-        ledger.post(id, name, HALTED, row(waited.idle[state as usize], waited.idle_wakes));
+        for (cause, idle, wakes) in [
+            (HALTED, &waited.idle[0], waited.idle_wakes[0]),
+            (AWAY, &waited.idle[1], waited.idle_wakes[1]),
+        ] {
+            ledger.post(id, name, cause, row(idle[state as usize], wakes));
+        }
     }
 }
 

@@ -12,11 +12,13 @@ pub(crate) mod flag {
     pub(crate) const KERNEL: u64 = 1 << 2;
     /// Its data is still on the way.
     pub(crate) const PENDING: u64 = 1 << 3;
+    /// Other cores may hold it too: it may be read, but not written (the S of MESI).
+    pub(crate) const SHARED: u64 = 1 << 4;
     /// All of them.
-    pub(crate) const ALL: u64 = 0xf;
+    pub(crate) const ALL: u64 = 0x1f;
 }
 
-const TAG_SHIFT: u32 = 4;
+const TAG_SHIFT: u32 = 5;
 
 /// The tags of a cache, each set in the order of recency.
 #[derive(Clone, Debug)]
@@ -88,12 +90,30 @@ impl Cache {
     /// The data of a line has arrived.
     #[inline]
     pub(crate) fn arrived(&mut self, line: u64) {
+        self.change(line, flag::PENDING, 0);
+    }
+
+    /// If the line is there: takes flags from it and gives it others, without using it; its flags
+    /// before.
+    #[inline]
+    pub(crate) fn change(&mut self, line: u64, take: u64, give: u64) -> Option<u64> {
         let key = line << TAG_SHIFT;
-        for word in self.set_of(line) {
-            if *word & !flag::ALL == key {
-                *word &= !flag::PENDING;
-            }
-        }
+        let word = self.set_of(line).iter_mut().find(|word| is(**word, key))?;
+        let before = *word & flag::ALL;
+        *word = *word & !take | give;
+        Some(before)
+    }
+
+    /// Another core takes the line away; its flags, if it was there.
+    pub(crate) fn invalidate(&mut self, line: u64) -> Option<u64> {
+        let key = line << TAG_SHIFT;
+        let set = self.set_of(line);
+        let way = set.iter().position(|&word| is(word, key))?;
+        let flags = set[way] & flag::ALL;
+        // The place that it leaves is the next to be filled.
+        set.copy_within(way + 1.., way);
+        set[set.len() - 1] = 0;
+        Some(flags)
     }
 
     #[cfg(test)]
@@ -104,6 +124,11 @@ impl Cache {
             .iter()
             .any(|&word| word & !flag::ALL == key && word & flag::VALID != 0)
     }
+}
+
+#[inline]
+fn is(word: u64, key: u64) -> bool {
+    word & !flag::ALL == key && word & flag::VALID != 0
 }
 
 #[cfg(test)]
@@ -124,6 +149,17 @@ mod tests {
         assert_eq!(cache.touch(0, 0), Some(flag::VALID));
         assert_eq!(cache.insert(4, 0), Some(Victim { line: 2, dirty: true, kernel: false }));
         assert!(cache.contains(0) && cache.contains(4) && !cache.contains(2));
+    }
+
+    #[test]
+    fn a_line_that_is_taken_away_leaves_its_place() {
+        let mut cache = two_ways();
+        cache.insert(0, flag::DIRTY);
+        cache.insert(2, 0);
+        assert_eq!(cache.invalidate(0), Some(flag::VALID | flag::DIRTY));
+        assert_eq!(cache.invalidate(0), None);
+        assert_eq!(cache.insert(4, 0), None, "a place is free");
+        assert!(cache.contains(2) && cache.contains(4));
     }
 
     #[test]

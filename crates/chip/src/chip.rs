@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use halfwink_engine::{Closed, Histogram, Interrupted, RunControl};
 use halfwink_policy::gating::GatingPolicy;
+use halfwink_policy::offload::OffloadPolicy;
 use halfwink_policy::wake_up::Event;
 use halfwink_trace::{LoadKind, Program, Source, TraceError, WarmSet};
 use halfwink_units::Time;
@@ -12,14 +13,16 @@ use halfwink_units::Time;
 use crate::account::UnitCounts;
 use crate::books::{self, BooksError};
 use crate::branch::BranchCounts;
-use crate::core::{Core, CoreError, CoreInput};
+use crate::core::{Core, CoreError, CoreInput, Departure, Thread};
 use crate::dram::DramCounts;
-use crate::feed::WorkCounts;
+use crate::feed::{line_of, Feed, WorkCounts};
 use crate::gate::Residency;
-use crate::machine::Machine;
+use crate::machine::{Machine, MAX_CORES};
+use crate::os_cores::{os_core_of, Calls, OsThread, Traffic};
 use crate::private::CacheCounts;
+use crate::private::Warm;
 use crate::timeline::Timeline;
-use crate::uncore::{L3Counts, Uncore};
+use crate::uncore::{Held, L3Counts, Uncore};
 use crate::uop::Code;
 use crate::wake_up::WakeUpController;
 
@@ -39,8 +42,11 @@ pub struct Task {
 
 /// How to run a chip.
 pub struct Options<'a> {
-    /// Makes the gating policy of each core.
+    /// Makes the gating policy of each core; OS cores come behind the others.
     pub policy: &'a dyn Fn(usize) -> GatingPolicy,
+    /// Makes the policy that decides where kernel entries of a task run. Without one they run where
+    /// they are, and the machine needs no OS cores.
+    pub offload: Option<&'a dyn Fn(usize) -> OffloadPolicy>,
     /// Cores carry retention cells, which leak a little while they are on.
     pub retention: bool,
     /// Part of the run whose states are kept for a picture.
@@ -108,6 +114,8 @@ pub struct CoreResult {
     pub finished: Time,
     /// Its states, if they were asked for.
     pub timeline: Option<Timeline>,
+    /// Kernel invocations of the task that began here, if a policy watched them.
+    pub calls: Calls,
 }
 
 /// What the chip did.
@@ -117,6 +125,8 @@ pub struct RunResult {
     pub books: Closed,
     /// Cores that had work, in order.
     pub cores: Vec<CoreResult>,
+    /// Cores that were set aside for the kernel.
+    pub os_cores: Vec<CoreResult>,
     /// The shared cache.
     pub l3: L3Counts,
     /// Memory.
@@ -148,7 +158,8 @@ impl CodeCache {
     }
 }
 
-/// Runs tasks on the first cores of a machine, one each, until all are done.
+/// Runs tasks on the first cores of a machine until all are done: one each, or in turns if there
+/// are more and the machine has time slices.
 ///
 /// # Errors
 /// See [`ChipError`].
@@ -165,16 +176,21 @@ pub fn run(
 }
 
 pub(crate) struct Chip {
+    /// Those of the tasks, then those for the kernel.
     pub(crate) cores: Vec<Core>,
-    uncore: Uncore,
+    pub(crate) uncore: Uncore,
+    /// Threads on their way from core to core.
+    pub(crate) traffic: Option<Traffic>,
     wake_up: Option<WakeUpController>,
+    /// From anything that a core does until another can notice.
+    pub(crate) shortest_access: Time,
     /// How far a core may run ahead in one turn: far enough to be worth the turn, near enough that
     /// progress and interruption do not wait. Results do not depend on it.
     pub(crate) quantum: Time,
 }
 
 /// Turns of the main loop between two reports.
-const REPORT_EVERY: u32 = 1 << 14;
+pub(crate) const REPORT_EVERY: u32 = 1 << 14;
 
 impl Chip {
     pub(crate) fn new(
@@ -183,33 +199,64 @@ impl Chip {
         options: &Options<'_>,
         codes: &mut CodeCache,
     ) -> Result<Chip, ChipError> {
-        if tasks.len() > machine.cores {
+        let shares = options.offload.is_some() && machine.os.time_slice > Time::ZERO;
+        if tasks.len() > if shares { MAX_CORES } else { machine.cores } {
             return Err(ChipError::TooManyTasks { tasks: tasks.len(), cores: machine.cores });
         }
         let mut uncore = Uncore::new(machine);
         let mut cores = Vec::with_capacity(tasks.len());
         let mut warm = Vec::with_capacity(tasks.len());
+        let users = tasks.len().min(machine.cores);
+        let slice = (tasks.len() > users).then_some(machine.os.time_slice);
+        let mut wait = Vec::new();
+        let timeline = options.timeline.map(|(from, until)| Timeline::new(from, until));
         for (n, task) in tasks.into_iter().enumerate() {
             let code = codes.compile(task.source.program());
-            let input = CoreInput {
-                source: task.source,
-                code,
-                policy: (options.policy)(n),
-                load: task.load,
-                limit: task.limit,
-                start: task.start,
-                timeline: options.timeline.map(|(from, until)| Timeline::new(from, until)),
-            };
-            cores.push(Core::new(machine, n, input));
+            let mut feed = Feed::new(task.source, code, n, task.limit);
+            feed.os = options.offload.map(|policy| {
+                let mut thread = OsThread::new(policy(n), n % users);
+                thread.slice = slice;
+                Box::new(thread)
+            });
             warm.push(task.warm);
+            let mut thread = Thread::new(feed, task.load);
+            if n >= users {
+                thread.left = (task.start, Departure::Sleeps(task.start));
+                wait.push(thread);
+                continue;
+            }
+            let input = CoreInput {
+                thread: Some(thread),
+                shares: options.offload.is_some(),
+                policy: (options.policy)(n),
+                start: task.start,
+                timeline: timeline.clone(),
+            };
+            cores.push(Core::new(machine, n, input)?);
         }
-        warm_up(&mut cores, &mut uncore, &warm);
+        let os_cores = if options.offload.is_some() { machine.os.cores } else { 0 };
+        for n in users..users + os_cores {
+            let input = CoreInput {
+                thread: None,
+                shares: true,
+                policy: (options.policy)(n),
+                start: Time::ZERO,
+                timeline: timeline.clone(),
+            };
+            cores.push(Core::new(&machine.os_core(), n, input)?);
+        }
+        let traffic = options.offload.map(|_| Traffic::new(users, os_cores, wait));
+        warm_up(&mut cores, users, &mut uncore, &warm);
         let wake_up = machine.central_wake_up(cores.len());
         let wake_up = wake_up.map(|c| WakeUpController::new(c, machine.wake_up.delay));
-        Ok(Chip { cores, uncore, wake_up, quantum: Time::ns(100_000) })
+        let shortest_access = cores.iter().map(Core::shortest_message).min().unwrap_or(Time::ZERO);
+        Ok(Chip { cores, uncore, traffic, wake_up, shortest_access, quantum: Time::ns(100_000) })
     }
 
     pub(crate) fn play(&mut self, control: &RunControl) -> Result<(), ChipError> {
+        if self.traffic.is_some() {
+            return self.play_traffic(control);
+        }
         let mut turns = 0u32;
         loop {
             turns += 1;
@@ -251,7 +298,7 @@ impl Chip {
             }
         }
         while self.uncore.next_time() < earliest {
-            if let Some(answer) = self.uncore.serve() {
+            if let Some(answer) = self.uncore.serve(|_| Held::No) {
                 self.cores[answer.core].hear(answer);
             }
         }
@@ -273,7 +320,7 @@ impl Chip {
         }
     }
 
-    fn instructions(&self) -> u64 {
+    pub(crate) fn instructions(&self) -> u64 {
         let of = |core: &Core| core.common().feed.work.instructions.iter().sum::<u64>();
         self.cores.iter().map(of).sum()
     }
@@ -283,21 +330,25 @@ impl Chip {
         machine: &Machine,
         retention: bool,
     ) -> Result<RunResult, ChipError> {
-        let duration = self.cores.iter().filter_map(|c| c.finished).max().unwrap_or(Time::ZERO);
         if self.instructions() == 0 {
             return Err(ChipError::NoWork);
         }
-        for core in &mut self.cores {
-            core.gate.close(duration);
+        let traffic = self.traffic.take();
+        let users = traffic.as_ref().map_or(self.cores.len(), |traffic| traffic.users);
+        for ended in traffic.map(Traffic::end).into_iter().flatten() {
+            self.cores[ended.home(0)].end(ended);
         }
-        let books = books::close(machine, &self.cores, &self.uncore, retention, duration)?;
-        Ok(RunResult {
-            books,
-            l3: self.uncore.counts,
-            memory: self.uncore.dram.counts,
-            duration,
-            cores: self.cores.into_iter().map(result).collect(),
-        })
+        let ends =
+            self.cores.iter().map(|c| c.finished.unwrap_or(Time::ZERO).max(c.vacant_since()));
+        let duration = ends.max().unwrap_or(Time::ZERO);
+        for core in &mut self.cores {
+            core.close(duration)?;
+        }
+        let books = books::close(machine, &self.cores, users, &self.uncore, retention, duration)?;
+        let mut cores: Vec<CoreResult> = self.cores.into_iter().map(result).collect();
+        let os_cores = cores.split_off(users);
+        let (l3, memory) = (self.uncore.counts, self.uncore.dram.counts);
+        Ok(RunResult { books, l3, memory, duration, cores, os_cores })
     }
 }
 
@@ -308,8 +359,9 @@ fn result(core: Core) -> CoreResult {
         caches: common.private.counts,
         branches: common.predictor.counts,
         units: common.feed.units,
-        requests: core.requests.completed,
-        latency: core.requests.latency,
+        requests: core.baggage.requests.completed,
+        latency: core.baggage.requests.latency,
+        calls: core.calls,
         stalls: core.stalls,
         memory_stalls: core.memory_stalls,
         residency: core.gate.residency,
@@ -323,14 +375,23 @@ fn result(core: Core) -> CoreResult {
 }
 
 /// Fills all caches as the programs left them, taking turns so that the shared cache is shared.
-fn warm_up(cores: &mut [Core], uncore: &mut Uncore, warm: &[Arc<WarmSet>]) {
+/// What the kernel used is in the caches of its cores too, and in none of them to be written.
+fn warm_up(cores: &mut [Core], users: usize, uncore: &mut Uncore, warm: &[Arc<WarmSet>]) {
     let longest = warm.iter().map(|set| set.lines.len()).max().unwrap_or(0);
+    let (cores, os_cores) = cores.split_at_mut(users);
     for back in (1..=longest).rev() {
-        for (core, set) in cores.iter_mut().zip(warm) {
-            let Some(n) = set.lines.len().checked_sub(back) else { continue };
-            let entry = set.lines[n];
-            core.warm(entry.line.0, entry.code, entry.dirty, entry.kernel);
-            uncore.warm(core.shared_line(entry.line.0), entry.dirty, entry.kernel);
+        for (n, set) in warm.iter().enumerate() {
+            let Some(index) = set.lines.len().checked_sub(back) else { continue };
+            let entry = set.lines[index];
+            let line = line_of(n, entry.line.0);
+            let shared = entry.kernel && !os_cores.is_empty();
+            let home = n % users;
+            cores[home].warm(line, Warm { dirty: entry.dirty && !shared, shared, ..entry.into() });
+            if shared {
+                let os_core = &mut os_cores[os_core_of(home, os_cores.len())];
+                os_core.warm(line, Warm { dirty: false, shared, ..entry.into() });
+            }
+            uncore.warm(line, entry.dirty, entry.kernel);
         }
     }
 }

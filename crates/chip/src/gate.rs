@@ -203,6 +203,16 @@ impl Gate {
         self.enter(CoreState::Unused, now);
     }
 
+    /// A core without work comes to the end of the run: the time since it had some, by state, and
+    /// how often it was woken.
+    pub(crate) fn settle(&mut self, end: Time) -> Result<(Residency, u64), PolicyError> {
+        while self.next_time() < end {
+            self.step(self.next_time())?;
+        }
+        self.enter(CoreState::Unused, end);
+        Ok((std::mem::take(&mut self.segment), std::mem::take(&mut self.segment_wakes)))
+    }
+
     /// Closes the books at the end of the run.
     pub(crate) fn close(&mut self, now: Time) {
         self.enter(self.state, now);

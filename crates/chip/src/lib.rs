@@ -28,6 +28,7 @@ mod lines;
 mod machine;
 mod miss;
 mod misses;
+mod os_cores;
 mod os_profile;
 mod private;
 #[cfg(test)]
@@ -47,10 +48,11 @@ pub use feed::WorkCounts;
 pub use gate::PolicyError;
 pub use machine::{
     BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
-    Latencies, Machine, MemorySpec, PowerSpec, PredictorKind, SafeWakeUp, TokenSpec, Units,
+    Latencies, Machine, MemorySpec, OsSpec, PowerSpec, PredictorKind, SafeWakeUp, TokenSpec, Units,
     WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
+pub use os_cores::{kernel_entry, Call, Calls};
 pub use os_profile::{
     os_profile, Entry, EntryProfile, Footprint, Lengths, LevelCounts, LevelProfile, OsProfile,
     ProfileCaches, LENGTH_CLASSES,

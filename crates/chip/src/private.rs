@@ -1,12 +1,13 @@
 //! The private caches of a core: first-level instruction and data caches, and a second level behind
 //! both. All write back and allocate on writes; none includes another.
 
+use halfwink_trace::WarmLine;
 use halfwink_units::{Clock, Cycle, Time};
 
 use crate::cache::{flag, Cache};
 use crate::machine::Machine;
 use crate::miss::{Miss, MissFile, UNKNOWN};
-use crate::uncore::Request;
+use crate::uncore::{Held, Request, Want};
 
 /// What the private caches did, by privilege of the access (user, kernel).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,10 +52,26 @@ pub(crate) enum Notice {
     L2Answer { line: u64, at: Cycle },
 }
 
+/// How a line was used before the run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Warm {
+    pub(crate) code: bool,
+    pub(crate) dirty: bool,
+    pub(crate) kernel: bool,
+    /// Another core holds it too.
+    pub(crate) shared: bool,
+}
+
+impl From<WarmLine> for Warm {
+    fn from(line: WarmLine) -> Warm {
+        Warm { code: line.code, dirty: line.dirty, kernel: line.kernel, shared: false }
+    }
+}
+
 /// The caches of one core.
 #[derive(Debug)]
 pub(crate) struct Private {
-    core: usize,
+    pub(crate) core: usize,
     clock: Clock,
     l1i: Cache,
     l1d: Cache,
@@ -67,6 +84,10 @@ pub(crate) struct Private {
     pub(crate) counts: CacheCounts,
     /// Requests to the shared levels, with their arrival.
     pub(crate) requests: Vec<(Time, Request)>,
+    /// The pipeline must return control: others have to hear of something.
+    pub(crate) must_pause: bool,
+    /// Other cores may hold the same lines.
+    pub(crate) shares: bool,
     /// Filled only if somebody hears them.
     pub(crate) notices: Option<Vec<Notice>>,
 }
@@ -86,8 +107,16 @@ impl Private {
             l2_latency: machine.l2.latency,
             counts: CacheCounts::default(),
             requests: Vec::new(),
+            must_pause: false,
+            shares: false,
             notices: hears_tokens.then(Vec::new),
         }
+    }
+
+    /// False if somebody has to hear of something first.
+    #[inline]
+    pub(crate) fn lets_run(&self) -> bool {
+        self.requests.is_empty() && !self.must_pause
     }
 
     /// Shortest time from an access to its arrival at the shared levels.
@@ -137,7 +166,7 @@ impl Private {
         self.counts.l1i_accesses[usize::from(kernel)] += 1;
         self.counts.l1i_misses[usize::from(kernel)] += 1;
         self.l1i.insert(line, flag::PENDING);
-        let fill = self.second_level(line, kernel, now, self.l1i_latency);
+        let fill = self.second_level(line, Want::Read, true, kernel, now);
         let n = self.instruction_misses.allocate(line, fill, now).expect("a register is free");
         self.count_outstanding(now);
         outstanding(n, self.instruction_misses.get(n))
@@ -147,15 +176,21 @@ impl Private {
     #[inline]
     pub(crate) fn data(&mut self, line: u64, write: bool, kernel: bool, now: Cycle) -> Access {
         let mode = usize::from(kernel);
-        let dirty = if write { flag::DIRTY } else { 0 };
+        if write && self.shares && self.cannot_own(line, now) {
+            return Access::NoRegister;
+        }
+        // A line that others may hold is no hit for a write.
+        let (dirty, no_hit) =
+            if write { (flag::DIRTY, flag::PENDING | flag::SHARED) } else { (0, flag::PENDING) };
         match self.l1d.touch(line, dirty) {
             Some(flags) => {
                 self.counts.l1d_accesses[mode] += 1;
-                if flags & flag::PENDING == 0 {
+                if flags & no_hit == 0 {
                     return Access::Hit;
                 }
                 match self.data_misses.find(line, now) {
                     Some(n) => outstanding(n, self.data_misses.get(n)),
+                    None if flags & no_hit & flag::SHARED != 0 => self.own(line, kernel, now),
                     None => {
                         self.l1d.arrived(line);
                         Access::Hit
@@ -164,6 +199,24 @@ impl Private {
             }
             None => self.data_miss(line, dirty, kernel, now),
         }
+    }
+
+    /// True if a write would have to ask for the line, and has no register to wait in. Nothing may
+    /// change then, not even the order of recency: who looks again and how often must not matter.
+    fn cannot_own(&mut self, line: u64, now: Cycle) -> bool {
+        !self.data_misses.has_free(now)
+            && self.l1d.change(line, 0, 0).is_some_and(|flags| flags & flag::SHARED != 0)
+            && self.data_misses.find(line, now).is_none()
+    }
+
+    /// Asks for the right to write a line that is there; a register is free.
+    #[cold]
+    fn own(&mut self, line: u64, kernel: bool, now: Cycle) -> Access {
+        self.l1d.change(line, 0, flag::PENDING);
+        self.request(line, Want::Own, kernel, now, self.l1d_latency);
+        let n = self.data_misses.allocate(line, UNKNOWN, now).expect("a register is free");
+        self.count_outstanding(now);
+        outstanding(n, self.data_misses.get(n))
     }
 
     #[cold]
@@ -179,7 +232,8 @@ impl Private {
         self.counts.l1d_accesses[usize::from(kernel)] += 1;
         self.counts.l1d_misses[usize::from(kernel)] += 1;
         self.allocate_l1d(line, dirty, kernel, now);
-        let fill = self.second_level(line, kernel, now, self.l1d_latency);
+        let want = if dirty == 0 { Want::Read } else { Want::Write };
+        let fill = self.second_level(line, want, false, kernel, now);
         let n = self.data_misses.allocate(line, fill, now).expect("a register is free");
         self.count_outstanding(now);
         outstanding(n, self.data_misses.get(n))
@@ -203,19 +257,37 @@ impl Private {
     fn allocate_l2(&mut self, line: u64, flags: u64, kernel: bool, now: Cycle) {
         let owner = if kernel { flag::KERNEL } else { 0 };
         if let Some(victim) = self.l2.insert(line, flags | owner).filter(|v| v.dirty) {
-            self.request(victim.line, true, kernel, now, self.l1d_latency);
+            self.request(victim.line, Want::WriteBack, kernel, now, self.l1d_latency);
         }
     }
 
     /// A miss of the first level at cycle `now`: the cycle at which its data is there, or
     /// [`UNKNOWN`].
-    fn second_level(&mut self, line: u64, kernel: bool, now: Cycle, l1_latency: Cycle) -> Cycle {
+    fn second_level(
+        &mut self,
+        line: u64,
+        want: Want,
+        code: bool,
+        kernel: bool,
+        now: Cycle,
+    ) -> Cycle {
         let mode = usize::from(kernel);
+        let l1_latency = if code { self.l1i_latency } else { self.l1d_latency };
         self.counts.l2_accesses[mode] += 1;
         self.notice(Notice::MissedL1 { line, at: now });
         let answered = now + l1_latency + self.l2_latency;
         match self.l2.touch(line, 0) {
+            Some(flags) if flags & (flag::PENDING | flag::SHARED) == 0 => {
+                self.notice(Notice::L2Answer { line, at: answered });
+                answered
+            }
             Some(flags) if flags & flag::PENDING == 0 => {
+                self.l1d.change(line, 0, flag::SHARED);
+                if want == Want::Write {
+                    self.notice(Notice::MissedL2 { line, at: now });
+                    self.request(line, Want::Own, kernel, now, l1_latency);
+                    return UNKNOWN;
+                }
                 self.notice(Notice::L2Answer { line, at: answered });
                 answered
             }
@@ -228,16 +300,16 @@ impl Private {
                 self.counts.l2_misses[mode] += 1;
                 self.notice(Notice::MissedL2 { line, at: now });
                 self.allocate_l2(line, flag::PENDING, kernel, now);
-                self.request(line, false, kernel, now, l1_latency);
+                self.request(line, want, kernel, now, l1_latency);
                 UNKNOWN
             }
         }
     }
 
-    fn request(&mut self, line: u64, write_back: bool, kernel: bool, now: Cycle, l1: Cycle) {
+    fn request(&mut self, line: u64, want: Want, kernel: bool, now: Cycle, l1: Cycle) {
         let arrival = self.clock.time_of(now + l1 + self.l2_latency);
         let issued = self.clock.time_of(now);
-        let request = Request { core: self.core, line, write_back, kernel, issued };
+        let request = Request { core: self.core, line, want, kernel, issued };
         self.requests.push((arrival, request));
     }
 
@@ -248,18 +320,55 @@ impl Private {
         }
     }
 
-    /// The shared levels answered: the data misses and instruction misses of this line.
-    pub(crate) fn answer(&mut self, line: u64) -> (Option<Miss>, Option<Miss>) {
-        self.l2.arrived(line);
+    /// The shared levels answered at cycle `at`: the data misses and instruction misses of this
+    /// line. If it is `shared`, it must not be written yet.
+    pub(crate) fn answer(
+        &mut self,
+        line: u64,
+        shared: bool,
+        at: Cycle,
+    ) -> (Option<Miss>, Option<Miss>) {
+        let give = if shared { flag::SHARED } else { 0 };
+        self.l2.change(line, flag::PENDING | flag::SHARED, give);
         let data = self.data_misses.answer(line);
         let instruction = self.instruction_misses.answer(line);
         if data.is_some() {
-            self.l1d.arrived(line);
+            let before = self.l1d.change(line, flag::PENDING | flag::SHARED, give);
+            if shared && before.is_some_and(|flags| flags & flag::DIRTY != 0) {
+                // A store joined a miss that only asked to read: it has written, the others must
+                // hear of it.
+                self.l1d.change(line, flag::SHARED, 0);
+                self.l2.change(line, flag::SHARED, 0);
+                self.request(line, Want::Claim, false, at, self.l1d_latency);
+            }
         }
         if instruction.is_some() {
             self.l1i.arrived(line);
         }
         (data, instruction)
+    }
+
+    /// Another core asks for a line: what is here of it, of which a clean copy stays if it only
+    /// wants to `read`.
+    pub(crate) fn snoop(&mut self, line: u64, read: bool) -> Held {
+        let caches = [&mut self.l1i, &mut self.l1d, &mut self.l2];
+        let found = caches.map(|cache| {
+            if read {
+                cache.change(line, flag::DIRTY, flag::SHARED)
+            } else {
+                cache.invalidate(line)
+            }
+        });
+        match found.into_iter().flatten().reduce(|a, b| a | b) {
+            None => Held::No,
+            Some(flags) if flags & flag::DIRTY != 0 => Held::Dirty,
+            Some(_) => Held::Clean,
+        }
+    }
+
+    /// When a cycle begins.
+    pub(crate) fn time_of(&self, cycle: Cycle) -> Time {
+        self.clock.time_of(cycle)
     }
 
     /// True if no miss is outstanding at `now`.
@@ -268,10 +377,11 @@ impl Private {
     }
 
     /// Fills the caches as if the line had been used, without time or counts.
-    pub(crate) fn warm(&mut self, line: u64, code: bool, dirty: bool, kernel: bool) {
-        let owner = if kernel { flag::KERNEL } else { 0 };
-        let dirty = if dirty { flag::DIRTY } else { 0 };
-        let (l1, l1_flags) = if code { (&mut self.l1i, 0) } else { (&mut self.l1d, dirty) };
+    pub(crate) fn warm(&mut self, line: u64, how: Warm) {
+        let shared = if how.shared { flag::SHARED } else { 0 };
+        let owner = if how.kernel { flag::KERNEL } else { 0 } | shared;
+        let dirty = if how.dirty { flag::DIRTY } else { 0 } | shared;
+        let (l1, l1_flags) = if how.code { (&mut self.l1i, 0) } else { (&mut self.l1d, dirty) };
         if l1.touch(line, l1_flags).is_none() {
             if let Some(victim) = l1.insert(line, l1_flags).filter(|v| v.dirty) {
                 self.l2.touch(victim.line, flag::DIRTY);

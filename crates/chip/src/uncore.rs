@@ -13,17 +13,49 @@ use crate::machine::{L3Spec, Machine, MemorySpec, TokenSpec};
 pub(crate) struct Request {
     pub(crate) core: usize,
     pub(crate) line: u64,
-    /// A dirty line coming back, which nobody waits for.
-    pub(crate) write_back: bool,
+    pub(crate) want: Want,
     pub(crate) kernel: bool,
     /// When the core made the access.
     pub(crate) issued: Time,
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// The line, to read it.
+    Read,
+    /// The line, to write it.
+    Write,
+    /// The right to write a line that is there, but that others may hold too.
+    Own,
+    /// The same, when nobody waits for it.
+    Claim,
+    /// To give a dirty line back; nobody waits for it.
+    WriteBack,
+}
+
+impl Want {
+    /// Somebody waits for the answer.
+    pub(crate) fn is_awaited(self) -> bool {
+        !matches!(self, Want::Claim | Want::WriteBack)
+    }
+}
+
+/// How another core held a line that was asked for; it keeps a clean copy if the line was only to
+/// be read, and none otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Held {
+    No,
+    Clean,
+    Dirty,
 }
 
 /// Where an access was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     L3,
+    /// Another core's caches.
+    Remote,
     Memory,
 }
 
@@ -35,6 +67,8 @@ pub(crate) struct Answer {
     /// When the data is at the core.
     pub(crate) at: Time,
     pub(crate) level: Level,
+    /// Another core keeps a copy: the line must not be written.
+    pub(crate) shared: bool,
     /// For accesses that go to memory: arrival of the token that says so, and of the estimate.
     pub(crate) unknown_at: Time,
     pub(crate) estimate_at: Time,
@@ -52,6 +86,10 @@ pub struct L3Counts {
     pub misses: [u64; 2],
     /// Lines written back to memory.
     pub write_backs: u64,
+    /// Lines that came from another core's caches.
+    pub transfers: [u64; 2],
+    /// Rights to write that were asked for without data.
+    pub upgrades: [u64; 2],
 }
 
 /// The shared levels.
@@ -60,7 +98,10 @@ pub(crate) struct Uncore {
     spec: L3Spec,
     memory: MemorySpec,
     tokens: TokenSpec,
-    l3: Cache,
+    /// From the look-up that finds it elsewhere until a line is here.
+    transfer: Time,
+    /// None: the third level only looks up where lines are.
+    l3: Option<Cache>,
     banks: Vec<Time>,
     pub(crate) dram: Dram,
     queue: EventQueue<Request>,
@@ -73,7 +114,8 @@ impl Uncore {
             spec: machine.l3,
             memory: machine.memory,
             tokens: machine.tokens,
-            l3: Cache::new(machine.l3.geometry),
+            transfer: machine.os.transfer,
+            l3: machine.l3.geometry.map(Cache::new),
             banks: vec![Time::ZERO; machine.l3.banks],
             dram: Dram::new(machine.memory),
             queue: EventQueue::new(),
@@ -92,58 +134,89 @@ impl Uncore {
         self.queue.next_time().unwrap_or(Time::NEVER)
     }
 
-    /// Serves the first request; the answer, unless it was a write-back.
-    pub(crate) fn serve(&mut self) -> Option<Answer> {
+    /// The core that made it.
+    pub(crate) fn next_core(&self) -> Option<usize> {
+        self.queue.first().map(|request| request.core)
+    }
+
+    /// Serves the first request; the answer, if somebody waits for it. `snoop` looks into the other
+    /// cores' caches, and takes from them what the request needs.
+    pub(crate) fn serve(&mut self, snoop: impl FnOnce(&Request) -> Held) -> Option<Answer> {
         let (arrival, request) = self.queue.pop()?;
+        let mode = usize::from(request.kernel);
         let bank = &mut self.banks[(request.line % self.spec.banks as u64) as usize];
         let start = arrival.max(*bank);
         *bank = start + self.spec.occupancy;
-        self.counts.accesses[usize::from(request.kernel)] += 1;
-        let hit = self.access(&request, start);
-        if request.write_back {
-            return None;
-        }
-        let waited = start - arrival;
+        self.counts.accesses[mode] += 1;
         let looked_up = start + self.spec.latency;
-        if hit {
-            return Some(Answer {
-                core: request.core,
-                line: request.line,
-                at: looked_up,
-                level: Level::L3,
-                unknown_at: Time::NEVER,
-                estimate_at: Time::NEVER,
-                estimated: Time::NEVER,
-                not_before: Time::NEVER,
-            });
-        }
-        self.counts.misses[usize::from(request.kernel)] += 1;
-        let at_controller = looked_up + self.memory.request;
-        let scheduled = self.dram.access(request.line, false, request.kernel, at_controller);
-        Some(Answer {
+        let mut answer = Answer {
             core: request.core,
             line: request.line,
-            at: scheduled.done + self.memory.response,
-            level: Level::Memory,
-            unknown_at: (request.issued + self.tokens.l3 + waited).max(looked_up),
-            estimate_at: at_controller + self.tokens.eta,
-            estimated: at_controller,
-            not_before: scheduled.bank_done + self.memory.response,
-        })
+            at: looked_up,
+            level: Level::L3,
+            shared: false,
+            unknown_at: Time::NEVER,
+            estimate_at: Time::NEVER,
+            estimated: Time::NEVER,
+            not_before: Time::NEVER,
+        };
+        match request.want {
+            Want::WriteBack => {
+                self.access(&request, flag::DIRTY, start);
+                return None;
+            }
+            Want::Own | Want::Claim => {
+                self.counts.upgrades[mode] += 1;
+                snoop(&request);
+                return (request.want == Want::Own).then_some(answer);
+            }
+            Want::Read | Want::Write => {}
+        }
+        let held = snoop(&request);
+        answer.shared = request.want == Want::Read && held != Held::No;
+        // A dirty line that its owner now only reads goes back on the way.
+        let dirty = held == Held::Dirty && request.want == Want::Read;
+        let hit = self.access(&request, if dirty { flag::DIRTY } else { 0 }, start);
+        if held == Held::Dirty || held == Held::Clean && !hit {
+            self.counts.transfers[mode] += 1;
+            answer.level = Level::Remote;
+            answer.at = looked_up + self.transfer;
+        } else if !hit {
+            self.counts.misses[mode] += 1;
+            self.read_memory(&request, arrival, start, &mut answer);
+        }
+        Some(answer)
     }
 
-    /// Looks the line up and makes it the most recent; false if it had to be allocated.
-    fn access(&mut self, request: &Request, start: Time) -> bool {
-        let mut flags = if request.kernel { flag::KERNEL } else { 0 };
-        if request.write_back {
-            flags |= flag::DIRTY;
-        }
-        if self.l3.touch(request.line, flags).is_some() {
+    fn read_memory(&mut self, request: &Request, arrival: Time, start: Time, answer: &mut Answer) {
+        let (waited, looked_up) = (start - arrival, start + self.spec.latency);
+        let at_controller = looked_up + self.memory.request;
+        let scheduled = self.dram.access(request.line, false, request.kernel, at_controller);
+        answer.level = Level::Memory;
+        answer.at = scheduled.done + self.memory.response;
+        answer.unknown_at = (request.issued + self.tokens.l3 + waited).max(looked_up);
+        answer.estimate_at = at_controller + self.tokens.eta;
+        answer.estimated = at_controller;
+        answer.not_before = scheduled.bank_done + self.memory.response;
+    }
+
+    /// Looks the line up and makes it the most recent; false if it had to be allocated, or if there
+    /// is nothing to allocate it in.
+    fn access(&mut self, request: &Request, dirty: u64, start: Time) -> bool {
+        let at_controller = start + self.spec.latency + self.memory.request;
+        let Some(l3) = &mut self.l3 else {
+            if dirty != 0 {
+                self.counts.write_backs += 1;
+                self.dram.access(request.line, true, request.kernel, at_controller);
+            }
+            return false;
+        };
+        let flags = if request.kernel { flag::KERNEL } else { 0 } | dirty;
+        if l3.touch(request.line, flags).is_some() {
             return true;
         }
-        if let Some(victim) = self.l3.insert(request.line, flags).filter(|v| v.dirty) {
+        if let Some(victim) = l3.insert(request.line, flags).filter(|v| v.dirty) {
             self.counts.write_backs += 1;
-            let at_controller = start + self.spec.latency + self.memory.request;
             self.dram.access(victim.line, true, request.kernel, at_controller);
         }
         false
@@ -151,9 +224,10 @@ impl Uncore {
 
     /// Fills the cache as if the line had been used, without time or counts.
     pub(crate) fn warm(&mut self, line: u64, dirty: bool, kernel: bool) {
+        let Some(l3) = &mut self.l3 else { return };
         let flags = if dirty { flag::DIRTY } else { 0 } | if kernel { flag::KERNEL } else { 0 };
-        if self.l3.touch(line, flags).is_none() {
-            self.l3.insert(line, flags);
+        if l3.touch(line, flags).is_none() {
+            l3.insert(line, flags);
         }
     }
 }

@@ -78,6 +78,13 @@ impl<E> EventQueue<E> {
         self.heap.peek().map(|entry| entry.key.0)
     }
 
+    /// The first event.
+    #[inline]
+    #[must_use]
+    pub fn first(&self) -> Option<&E> {
+        self.heap.peek().map(|entry| &entry.event)
+    }
+
     /// Number of events in the queue.
     #[must_use]
     pub fn len(&self) -> usize {

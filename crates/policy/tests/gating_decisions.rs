@@ -2,9 +2,9 @@
 //! here as a changed line.
 
 use halfwink_policy::gating::{
-    Action, AlwaysOn, Bound, Costs, Event, Expectation, Fupg, FupgParameters, GatingPolicy,
-    IdleGate, MapgCounter, MapgParameters, Oracle, Slots, Switching, SwitchingParameters, Tap,
-    Token, WakeFor,
+    Action, AdaptiveIdle, AlwaysOn, Bound, Costs, Event, Expectation, Fupg, FupgParameters,
+    GatingPolicy, IdleGate, MapgCounter, MapgParameters, Oracle, Slots, Switching,
+    SwitchingParameters, Tap, Token, WakeFor,
 };
 use halfwink_policy::{drive, Logged, Policy};
 use halfwink_units::{LineAddr, Time};
@@ -87,6 +87,27 @@ fn decisions(
         text += &format!("{:>8.2} {:?}\n", decision.at.as_ns(), decision.action);
     }
     text
+}
+
+#[test]
+fn an_idle_time_expected_to_be_short_is_waited_out() {
+    // Worth it on an EV6: 0.91 + 17.17 + 10.2 + 3.03 = 31.31 ns. The first is not known to be
+    // short; the second is; the third is guessed wrong and gated late; the fourth is long.
+    let idle = |from: f64, to: f64| {
+        let began = ns(from);
+        [(began, Event::IdleBegin), (ns(to), Event::IdleEnd { began })]
+    };
+    let times = [(0.0, 20.0), (100.0, 110.0), (200.0, 1000.0), (1100.0, 1200.0)];
+    let events = times.into_iter().flat_map(|(from, to)| idle(from, to)).collect();
+    let text = decisions(&mut AdaptiveIdle::new(EV6), events);
+    insta::assert_snapshot!(text, @r"
+        0.00 Gate
+       20.00 Wake
+      231.31 Gate
+     1000.00 Wake
+     1100.00 Gate
+     1200.00 Wake
+    ");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use halfwink_policy::offload::{
     Action, CallProfile, Cause, Counts, Event, Feedback, FeedbackParameters, Fixed, KernelEntry,
-    OffloadPolicy, Organisation, Parameters, PerCall, Place, Predicted, PredictedParameters,
-    Registers, Sample, Threshold, ENOUGH_WORK_BYTES,
+    LikeOs, LikeOsParameters, OffloadPolicy, Organisation, Parameters, PerCall, Place, Predicted,
+    PredictedParameters, Registers, Sample, Threshold, Traits, ENOUGH_WORK_BYTES,
 };
 use halfwink_policy::{drive, Decision, Entry, Logged, Policy};
 use halfwink_units::Time;
@@ -203,7 +203,7 @@ fn enough_work_is_judged_by_the_arguments() {
      6000.0 OsCore 16
      7000.0 OsCore 16
      8000.0 Here 0
-     9000.0 OsCore 0
+     9000.0 Beside 0
     ");
 }
 
@@ -235,7 +235,7 @@ fn static_instrumentation_moves_calls_that_were_long_in_the_profile() {
 fn adjusting() -> OffloadPolicy {
     let feedback = Feedback::new(FeedbackParameters::published().shortened(25));
     let parameters = Parameters::published(Organisation::PUBLISHED_DIRECT);
-    let threshold = Threshold::Feedback(feedback);
+    let threshold = Threshold::Feedback(Box::new(feedback));
     Box::new(Predicted::new(PredictedParameters::hardware(parameters, threshold)))
 }
 
@@ -244,7 +244,8 @@ fn sampled(hits: &[u64]) -> Vec<(Time, Event)> {
     for (n, &hits) in hits.iter().enumerate() {
         let at = Time::ns(10_000 * (n as u64 + 1));
         let cache = Counts { accesses: 100, hits };
-        let sample = Sample { instructions: [700_000, 300_000], l2: [cache, cache] };
+        let sample =
+            Sample { instructions: [700_000, 300_000], l2: [cache, cache], ..Sample::default() };
         events.push((at, Event::Sample(sample)));
         events.push((at + Time::ns(1), call(READ, [3, 0, 1])));
         events.push((at + Time::ns(2), Event::Exit { instructions: 2_000 }));
@@ -300,7 +301,11 @@ proptest::proptest! {
                 0 => call(number, [arg, 0, length]),
                 1 => interrupt(number as u8),
                 2 => Event::Exit { instructions: length },
-                _ => Event::Sample(Sample { instructions: [length * 100; 2], l2: [cache; 2] }),
+                _ => Event::Sample(Sample {
+                    instructions: [length * 100; 2],
+                    l2: [cache; 2],
+                    ..Sample::default()
+                }),
             };
             (Time::ns(n as u64), event)
         };
@@ -325,4 +330,60 @@ proptest::proptest! {
             proptest::prop_assert_eq!(fresh.snapshot(), logged.snapshot());
         }
     }
+}
+
+/// Kernel entries a millisecond apart, each followed by a sample: instructions since the last one,
+/// and what of the user's went wrong.
+fn epochs(list: &[(u64, Traits)]) -> Vec<(Time, Event)> {
+    let mut events = Vec::new();
+    for (n, &(instructions, user)) in list.iter().enumerate() {
+        let at = Time::ns(1_000_000 * (n as u64 + 1));
+        let sample = Sample { instructions: [instructions, 0], user, ..Sample::default() };
+        events.push((at, call(GETPID, [0; 3])));
+        events.push((at, Event::Exit { instructions: 100 }));
+        events.push((at, Event::Sample(sample)));
+    }
+    events
+}
+
+#[test]
+fn a_thread_like_the_kernel_is_tried_and_kept_only_if_it_keeps_up() {
+    let like = Traits { fp: 0, mispredicted: 8_000, l1d_misses: 4_000 };
+    let numeric = Traits { fp: 50_000, ..like };
+    let smooth = Traits { l1d_misses: 0, ..like };
+    let parameters =
+        LikeOsParameters { epoch: Time::ns(1_000_000), patience: 2, ..LikeOsParameters::usual() };
+    let policy = Box::new(LikeOs::new(parameters, Box::new(Fixed::never()))) as OffloadPolicy;
+    // Not like it twice; like it; 10 % slower there: kept; then 20 % slower: rejected for two
+    // epochs, looked at in a third, tried again.
+    let list = epochs(&[
+        (1_000_000, numeric),
+        (1_000_000, smooth),
+        (1_000_000, like),
+        (900_000, like),
+        (800_000, like),
+        (1_000_000, like),
+        (1_000_000, like),
+        (1_000_000, like),
+    ]);
+    insta::assert_snapshot!(decisions(policy, &list), @r"
+    1000000.0 Here 0
+    1000000.0 Here 100
+    2000000.0 Here 0
+    2000000.0 Here 100
+    3000000.0 Here 0
+    3000000.0 OsCore 100
+    4000000.0 Here 0
+    4000000.0 OsCore 0
+    4000000.0 OsCore 100
+    5000000.0 Here 0
+    5000000.0 OsCore 0
+    5000000.0 Here 100
+    6000000.0 Here 0
+    6000000.0 Here 100
+    7000000.0 Here 0
+    7000000.0 Here 100
+    8000000.0 Here 0
+    8000000.0 OsCore 100
+    ");
 }

@@ -114,6 +114,7 @@ impl PreparedJob {
             ("ledger", &output.ledger),
             ("counters", &output.counters),
             ("histograms", &output.histograms),
+            ("calls", &output.calls),
             ("timeline", &output.timeline),
         ] {
             tables.set_item(name, table(py, content)?)?;

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use halfwink_chip::{run, CodeCache, CoreResult, Machine, Options, RunResult};
-use halfwink_engine::{Histogram, RunControl};
+use halfwink_chip::{run, CodeCache, Machine, Options, RunResult, MAX_CORES};
+use halfwink_engine::RunControl;
+use halfwink_policy::offload::{CallProfile, Fixed, OffloadPolicy};
 use halfwink_power::CoreState;
 use halfwink_units::Time;
 use xxhash_rust::xxh3::xxh3_64;
@@ -11,7 +12,11 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::closed_form::closed_form;
 use crate::error::StudyError;
 use crate::library::{Library, MachineInfo};
-use crate::registry::{technique, Plan, Technique};
+use crate::output::{
+    call_profile, calls_table, counter_table, histogram_table, is_core, kernel_columns,
+    ledger_table, timeline_table, us, working_energy, Sums,
+};
+use crate::registry::{technique, MakeOffload, Plan, Technique};
 use crate::table::{Table, Value};
 use crate::workload::Workload;
 
@@ -51,6 +56,8 @@ pub struct Output {
     pub counters: Table,
     /// Stall lengths and latencies, as buckets.
     pub histograms: Table,
+    /// Kernel invocations by cause, if the technique watches them.
+    pub calls: Table,
     /// States of the cores over time, if they were asked for.
     pub timeline: Table,
 }
@@ -64,13 +71,23 @@ impl Job {
         let technique = technique(&self.technique)?;
         let machine = library.machine(&self.machine, &self.set)?;
         let workload = library.workload(&self.workload)?;
-        if workload.cores() > machine.machine.cores {
+        let takes_turns = machine.machine.os.time_slice > Time::ZERO;
+        let most = if takes_turns { MAX_CORES } else { machine.machine.cores };
+        if workload.cores() > most {
             return Err(StudyError::Usage(format!(
-                "workload `{}` needs {} cores, machine `{}` has {}",
+                "workload `{}` needs {} cores, machine `{}` has {}; \
+                 os.time_slice_us above 0 lets up to {MAX_CORES} threads take turns",
                 workload.name,
                 workload.cores(),
                 machine.name,
                 machine.machine.cores
+            )));
+        }
+        if technique.needs_os_cores() && machine.machine.os.cores == 0 {
+            let (technique, machine) = (technique.name, machine.name);
+            return Err(StudyError::Usage(format!(
+                "technique `{technique}` needs OS cores, machine `{machine}` sets none aside; \
+                 expected os.cores above 0"
             )));
         }
         if self.instructions == Some(0) {
@@ -121,6 +138,7 @@ impl Prepared {
             ledger: ledger_table(&result),
             counters: counter_table(&result),
             histograms: histogram_table(&result),
+            calls: calls_table(&result),
             timeline: timeline_table(&result),
         })
     }
@@ -131,15 +149,19 @@ impl Prepared {
         machine: &Machine,
         control: &RunControl,
     ) -> Result<(f64, Machine, RunResult), StudyError> {
-        let full = self.play(machine, control)?;
+        let full = self.play(machine, &[], control)?;
         let points = &machine.dvfs.frequencies;
         match self.technique.plan {
             Plan::Once => Ok((1.0, machine.clone(), full)),
+            Plan::Profiled => {
+                let calls = call_profile(&full, machine);
+                Ok((1.0, machine.clone(), self.play(machine, &calls, control)?))
+            }
             Plan::LeastEnergyDelay => {
                 let mut best = (1.0, machine.clone(), full);
                 for &share in &points[1..] {
                     let slower = machine.clone().at_frequency(share);
-                    let result = self.play(&slower, control)?;
+                    let result = self.play(&slower, &[], control)?;
                     if self.energy_delay(&result) < self.energy_delay(&best.2) {
                         best = (share, slower, result);
                     }
@@ -155,7 +177,7 @@ impl Prepared {
                 match points.iter().rfind(|&&share| share < 1.0 && allowed(share)) {
                     Some(&share) => {
                         let slower = machine.clone().at_frequency(share);
-                        let result = self.play(&slower, control)?;
+                        let result = self.play(&slower, &[], control)?;
                         Ok((share, slower, result))
                     }
                     None => Ok((1.0, machine.clone(), full)),
@@ -172,12 +194,25 @@ impl Prepared {
         energy * delay.map_or(sums.run.as_s(), Time::as_s)
     }
 
-    fn play(&self, machine: &Machine, control: &RunControl) -> Result<RunResult, StudyError> {
+    fn play(
+        &self,
+        machine: &Machine,
+        calls: &[CallProfile],
+        control: &RunControl,
+    ) -> Result<RunResult, StudyError> {
         let tasks = self.workload.tasks(self.job.instructions)?;
         let policy = |core: usize| (self.technique.build)(machine, core);
+        // Threads that take turns need somebody to see them enter and leave the kernel.
+        let takes_turns = self.workload.cores() > machine.cores;
+        let watch: MakeOffload = |_, _| Box::new(Fixed::never());
+        let make = self.technique.offload.or(takes_turns.then_some(watch));
+        let alone = machine.clone().without_os_cores();
+        let machine = if self.technique.offload.is_some() { machine } else { &alone };
+        let offload = make.map(|make| move |_: usize| make(machine, calls));
         let window = self.job.timeline_ns;
         let options = Options {
             policy: &policy,
+            offload: offload.as_ref().map(|make| make as &dyn Fn(usize) -> OffloadPolicy),
             retention: self.technique.retention,
             timeline: window.map(|(from, until)| (Time::ns(from), Time::ns(until))),
         };
@@ -204,14 +239,14 @@ impl Prepared {
         let sums = Sums::of(result);
         let (unit, units) = self.work_of(&sums);
         let total_j = result.books.energy_where(|_| true).as_j();
-        let core_j = result.books.energy_where(|name| name.starts_with("core")).as_j();
+        let core_j = result.books.energy_where(is_core).as_j();
         let working = result.cores.len();
         let working_j = working_energy(result);
         let latency = |q: f64| Value::from(sums.latency.quantile(q).map(us));
         let set: Vec<String> = self.job.set.iter().map(|(k, v)| format!("{k}={v}")).collect();
         let run_s = sums.run.as_s();
         let share = |state: CoreState| Value::from(sums.residency[state as usize].as_s() / run_s);
-        Table::row(vec![
+        let mut columns = vec![
             ("workload", self.workload.name.as_str().into()),
             ("machine", self.machine.name.as_str().into()),
             ("technique", self.technique.name.into()),
@@ -257,161 +292,10 @@ impl Prepared {
             ("closed_form_saving", closed_form(machine, result).into()),
             ("host_s", host_s.into()),
             ("mips", (sums.instructions as f64 / host_s / 1e6).into()),
-        ])
+        ];
+        columns.extend(kernel_columns(result, &sums));
+        Table::row(columns)
     }
-}
-
-fn us(time: Time) -> f64 {
-    time.as_ns() * 1e-3
-}
-
-/// Totals over the cores that had work.
-struct Sums {
-    instructions: u64,
-    kernel_instructions: u64,
-    uops: u64,
-    requests: u64,
-    latency: Histogram,
-    stalls: Histogram,
-    memory_stalls: Histogram,
-    residency: [Time; CoreState::ALL.len()],
-    run: Time,
-    wakes: u64,
-    late_wakes: u64,
-    late: Time,
-    most_outstanding: u64,
-}
-
-impl Sums {
-    fn of(result: &RunResult) -> Sums {
-        let mut sums = Sums {
-            instructions: 0,
-            kernel_instructions: 0,
-            uops: 0,
-            requests: 0,
-            latency: Histogram::default(),
-            stalls: Histogram::default(),
-            memory_stalls: Histogram::default(),
-            residency: Default::default(),
-            run: Time::ZERO,
-            wakes: 0,
-            late_wakes: 0,
-            late: Time::ZERO,
-            most_outstanding: 0,
-        };
-        for core in &result.cores {
-            sums.add(core);
-        }
-        sums
-    }
-
-    fn add(&mut self, core: &CoreResult) {
-        self.instructions += core.work.instructions.iter().sum::<u64>();
-        self.kernel_instructions += core.work.instructions[1];
-        self.uops += core.work.uops.iter().sum::<u64>();
-        self.requests += core.requests;
-        self.latency.add(&core.latency);
-        self.stalls.add(&core.stalls);
-        self.memory_stalls.add(&core.memory_stalls);
-        for (sum, time) in self.residency.iter_mut().zip(core.residency) {
-            *sum += time;
-        }
-        self.run += core.finished - core.started;
-        self.wakes += core.wakes;
-        self.late_wakes += core.late_wakes;
-        self.late += core.late;
-        let outstanding = u64::from(core.caches.most_outstanding);
-        self.most_outstanding = self.most_outstanding.max(outstanding);
-    }
-}
-
-/// Energy of the cores that had work, in joules.
-fn working_energy(result: &RunResult) -> f64 {
-    let working = result.cores.len();
-    let is_working = |name: &str| {
-        name.strip_prefix("core").and_then(|n| n.parse().ok()).is_some_and(|n: usize| n < working)
-    };
-    result.books.energy_where(is_working).as_j()
-}
-
-fn ledger_table(result: &RunResult) -> Table {
-    let mut table = Table::new(&["component", "state", "mode", "cause", "time_s", "energy_j"]);
-    for (component, state, cause, row) in result.books.named_rows() {
-        table.push(vec![
-            component.into(),
-            state.0.into(),
-            cause.mode.name().into(),
-            cause.reason.into(),
-            row.time.as_s().into(),
-            row.energy.as_j().into(),
-        ]);
-    }
-    table
-}
-
-fn counter_table(result: &RunResult) -> Table {
-    let mut table = Table::new(&["component", "counter", "user", "kernel"]);
-    let mut push = |component: &str, counter: &str, [user, kernel]: [u64; 2]| {
-        table.push(vec![component.into(), counter.into(), user.into(), kernel.into()]);
-    };
-    for (n, core) in result.cores.iter().enumerate() {
-        let name = format!("core{n}");
-        let (caches, branches) = (&core.caches, &core.branches);
-        for (counter, values) in [
-            ("instructions", core.work.instructions),
-            ("uops", core.work.uops),
-            ("l1i.accesses", caches.l1i_accesses),
-            ("l1i.misses", caches.l1i_misses),
-            ("l1d.accesses", caches.l1d_accesses),
-            ("l1d.misses", caches.l1d_misses),
-            ("l2.accesses", caches.l2_accesses),
-            ("l2.misses", caches.l2_misses),
-            ("branches", branches.predicted),
-            ("branches.mispredicted", branches.mispredicted),
-        ] {
-            push(&name, counter, values);
-        }
-    }
-    push("l3", "accesses", result.l3.accesses);
-    push("l3", "misses", result.l3.misses);
-    push("memory", "reads", result.memory.reads);
-    push("memory", "writes", result.memory.writes);
-    push("memory", "activates", result.memory.activates);
-    table
-}
-
-fn histogram_table(result: &RunResult) -> Table {
-    let sums = Sums::of(result);
-    let mut table = Table::new(&["histogram", "from_ns", "to_ns", "count"]);
-    for (name, histogram) in
-        [("stall", &sums.stalls), ("memory-stall", &sums.memory_stalls), ("latency", &sums.latency)]
-    {
-        for bucket in histogram.log_buckets(4) {
-            let row = vec![
-                name.into(),
-                bucket.from.as_ns().into(),
-                bucket.to.as_ns().into(),
-                bucket.count.into(),
-            ];
-            table.push(row);
-        }
-    }
-    table
-}
-
-fn timeline_table(result: &RunResult) -> Table {
-    let mut table = Table::new(&["component", "state", "start_ns", "end_ns"]);
-    for (n, core) in result.cores.iter().enumerate() {
-        for (state, start, end) in core.timeline.iter().flat_map(|t| &t.spans) {
-            table.push(vec![
-                format!("core{n}").into(),
-                state.name().into(),
-                start.as_ns().into(),
-                end.as_ns().into(),
-            ]);
-        }
-    }
-    table
 }
 
 /// For tests: the machine of a prepared job.

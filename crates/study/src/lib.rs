@@ -10,6 +10,7 @@ mod job;
 mod library;
 mod network;
 mod os_profile;
+mod output;
 mod predict;
 mod registry;
 mod study;

@@ -68,7 +68,8 @@ impl Library {
     }
 
     /// Reads a machine: `ev6` as it is written, `ev6-16` with 16 cores, or a file ending in
-    /// `.toml`; then sets `values` (path, value).
+    /// `.toml`; then sets `values` (path, value), those below `os_core.` of the machine whose cores
+    /// it may set aside for the kernel.
     ///
     /// # Errors
     /// If there is no such machine, or it is impossible.
@@ -77,20 +78,32 @@ impl Library {
         name: &str,
         values: &[(String, String)],
     ) -> Result<MachineInfo, StudyError> {
+        const OF_OS_CORES: &str = "os_core.";
+        let (of_os_cores, own): (Vec<_>, Vec<_>) =
+            values.iter().partition(|(path, _)| path.starts_with(OF_OS_CORES));
         let (path, cores) = self.find_machine(name)?;
-        let text = read(&path)?;
-        let mut input = Input::new(path.display().to_string(), text);
-        for (path, value) in values {
-            input = set_value(&input, path, value)?;
-        }
+        let input = described(&path, own.into_iter().map(|(path, value)| (path.as_str(), value)))?;
         let mut machine = Machine::parse(&input)?;
+        let mut text = input.text;
         if let Some(cores) = cores {
             machine = machine.with_cores(cores);
+            text = format!("# as {name}: {cores} cores\n{text}");
         }
-        let text = match cores {
-            Some(cores) => format!("# as {name}: {cores} cores\n{}", input.text),
-            None => input.text,
-        };
+        if machine.os.like.is_some() || !of_os_cores.is_empty() {
+            let path = match &machine.os.like {
+                Some(like) => self.find_machine(like)?.0,
+                None => path,
+            };
+            let set = of_os_cores.into_iter().map(|(path, v)| (&path[OF_OS_CORES.len()..], v));
+            let input = described(&path, set)?;
+            machine.os.kind = Some(Box::new(Machine::parse(&input)?));
+            text.push_str("\n# its OS cores, if a technique uses them, are those of:\n");
+            for line in input.text.lines() {
+                text.push_str("# ");
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
         Ok(MachineInfo { name: name.to_owned(), machine, text })
     }
 
@@ -196,6 +209,18 @@ impl Library {
         }
         Ok(list)
     }
+}
+
+/// A description with values set.
+fn described<'a>(
+    path: &Path,
+    values: impl Iterator<Item = (&'a str, &'a String)>,
+) -> Result<Input, StudyError> {
+    let mut input = Input::new(path.display().to_string(), read(path)?);
+    for (path, value) in values {
+        input = set_value(&input, path, value)?;
+    }
+    Ok(input)
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, StudyError> {

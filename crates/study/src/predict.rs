@@ -1,7 +1,8 @@
 //! How well the run-length predictor foresees the kernel entries of a recorded workload (the shape
 //! of Nellans 2014, Sec 4.6.2 and Fig 4.8).
 
-use halfwink_policy::offload::{Organisation, Parameters, Predictor, Registers, Source};
+use halfwink_chip::kernel_entry;
+use halfwink_policy::offload::{Organisation, Parameters, Predictor, Source};
 use halfwink_trace::{Event, KernelRun, KernelRuns};
 use serde::Serialize;
 
@@ -78,23 +79,6 @@ pub struct Decisions {
     pub right_percent: f64,
     /// Invocations longer than N, in per cent: what always or never moving would be right about.
     pub longer_percent: f64,
-}
-
-/// What stands in for the registers of an entry, since traces hold call numbers and arguments but
-/// no register values. assumption: `PSTATE` is constant for each kind of entry; the call number and
-/// the first two arguments have their roles; an interrupt or exception has its vector for a call
-/// number and zero arguments.
-fn registers(cause: &Event) -> Option<Registers> {
-    const INTERRUPT: u64 = 1 << 62;
-    const EXCEPTION: u64 = 2 << 62;
-    match *cause {
-        Event::Syscall { number, args } => {
-            Some(Registers::x86_64(0, u64::from(number), args[0], args[1]))
-        }
-        Event::Interrupt { vector } => Some(Registers::x86_64(INTERRUPT, u64::from(vector), 0, 0)),
-        Event::Exception { vector } => Some(Registers::x86_64(EXCEPTION, u64::from(vector), 0, 0)),
-        _ => None,
-    }
 }
 
 /// A predictor and what came of it.
@@ -220,7 +204,7 @@ fn foresee<S: halfwink_trace::Source>(
     };
     let mut total = 0;
     while let Some(run) = runs.next_run()? {
-        let known = run.cause.and_then(|cause| Some((cause, registers(&cause)?.astate())));
+        let known = run.cause.and_then(|c| Some((c, kernel_entry(&c)?.registers.astate())));
         let Some((cause, astate)) = known else {
             found.unexplained += 1;
             continue;
@@ -318,21 +302,6 @@ mod tests {
         let calls = &found.rows[3];
         assert_eq!((calls.entries, calls.predictions), ("without-interrupts", 3));
         assert!((calls.within_5_percent - 200.0 / 3.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn kinds_of_entries_do_not_collide() {
-        // A call 14 without arguments, interrupt 14 and a page fault.
-        let causes = [
-            Event::Syscall { number: 14, args: [0; 6] },
-            Event::Interrupt { vector: 14 },
-            Event::Exception { vector: 14 },
-        ];
-        let astates = causes.map(|cause| registers(&cause).unwrap().astate());
-        assert_eq!(astates, [14, 1 << 62 | 14, 1 << 63 | 14]);
-        assert_eq!(registers(&Event::Cpu(0)), None);
-        let call = Event::Syscall { number: 1, args: [4, 0x100, 99, 0, 0, 0] };
-        assert_eq!(registers(&call).unwrap().astate(), 0x105);
     }
 
     #[test]

@@ -2,8 +2,12 @@
 
 use halfwink_chip::Machine;
 use halfwink_policy::gating::{
-    AlwaysOn, Fupg, GatingPolicy, IdleGate, MapgCounter, Oracle, Switching, SwitchingParameters,
-    Tap, WakeFor,
+    AdaptiveIdle, AlwaysOn, Fupg, GatingPolicy, IdleGate, MapgCounter, Oracle, Switching,
+    SwitchingParameters, Tap, WakeFor,
+};
+use halfwink_policy::offload::{
+    CallProfile, Feedback, FeedbackParameters, Fixed, LikeOs, LikeOsParameters, OffloadPolicy,
+    Organisation, Parameters, PerCall, Predicted, PredictedParameters, Threshold,
 };
 use halfwink_units::Time;
 
@@ -27,7 +31,13 @@ pub struct Technique {
     pub plan: Plan,
     /// Makes its policy for a core of a machine.
     pub build: fn(&Machine, usize) -> GatingPolicy,
+    /// Makes the policy that decides where a core's kernel entries run, if they do not simply run
+    /// where they are; told what a first run found out of the system calls, if there was one.
+    pub offload: Option<MakeOffload>,
 }
+
+/// Makes an offload policy for a machine, told what a first run found out of its system calls.
+pub type MakeOffload = fn(&Machine, &[CallProfile]) -> OffloadPolicy;
 
 /// How a technique is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +49,8 @@ pub enum Plan {
     /// At full frequency to measure how much of the time the cores run, then at the least frequency
     /// that is predicted to slow the work down no more than the machine allows.
     BoundedSlowdown,
+    /// Twice: at first nothing moves, and system calls are measured.
+    Profiled,
 }
 
 /// What most techniques are: gating of the machine as it is, run once.
@@ -51,7 +63,35 @@ const GATING: Technique = Technique {
     adapt: |machine| machine,
     plan: Plan::Once,
     build: |_, _| Box::new(AlwaysOn),
+    offload: None,
 };
+
+/// What most techniques are that move kernel code to other cores.
+const OFFLOAD: Technique = Technique {
+    family: "offload",
+    build: |m, core| {
+        if m.os.power_down {
+            Box::new(AdaptiveIdle::new(m.gating_costs(core)))
+        } else {
+            Box::new(AlwaysOn)
+        }
+    },
+    offload: Some(|_, _| Box::new(Fixed::never())),
+    ..GATING
+};
+
+/// The published run-length predictor in hardware, with the machine's threshold.
+fn predicted(machine: &Machine, organisation: Organisation) -> OffloadPolicy {
+    let threshold = Threshold::Fixed(machine.os.threshold);
+    let parameters = Parameters::published(organisation);
+    Box::new(Predicted::new(PredictedParameters::hardware(parameters, threshold)))
+}
+
+/// Epochs of the published controller are this much longer than those here, since recorded
+/// workloads are some million instructions long.
+const EPOCHS_SHORTENED_BY: u64 = 250;
+/// A call is long if it costs this many times a move there and back (assumption).
+const STATIC_MULTIPLE: u64 = 2;
 
 /// Trials of 20 us each, every millisecond.
 const SWITCHING: SwitchingParameters = SwitchingParameters { window: Time::ns(20_000), round: 50 };
@@ -63,6 +103,13 @@ pub static TECHNIQUES: &[Technique] = &[
         name: "idle-gate",
         title: "gates while the OS has halted the core, as a deep C-state does",
         build: |_, _| Box::new(IdleGate::new()),
+        ..GATING
+    },
+    Technique {
+        name: "idle-adaptive",
+        title: "as idle-gate, but not for idle times expected to be too short",
+        source: "Mogul 2007, Sec 5.6",
+        build: |m, core| Box::new(AdaptiveIdle::new(m.gating_costs(core))),
         ..GATING
     },
     Technique {
@@ -135,7 +182,103 @@ pub static TECHNIQUES: &[Technique] = &[
         build: |m, core| Box::new(Oracle::new(m.gating_costs(core))),
         ..GATING
     },
+    Technique {
+        name: "os-profile",
+        title: "moves nothing, and counts what the kernel does",
+        source: "Nellans 2014, Sec 4.1",
+        retention: false,
+        adapt: Machine::without_os_cores,
+        build: |_, _| Box::new(AlwaysOn),
+        ..OFFLOAD
+    },
+    Technique {
+        name: "os-always",
+        title: "runs all kernel code on OS cores",
+        source: "Nellans 2014, Sec 4.7",
+        offload: Some(|_, _| Box::new(Fixed::always())),
+        ..OFFLOAD
+    },
+    Technique {
+        name: "os-enough-work",
+        title: "moves the system calls that ask for enough work, and interrupts",
+        source: "Mogul 2007, Sec 5.2",
+        offload: Some(|m, _| Box::new(PerCall::enough_work(m.os.enough_bytes))),
+        ..OFFLOAD
+    },
+    Technique {
+        name: "os-static",
+        title: "moves the system calls that a first run found long",
+        source: "Nellans 2014, Sec 4.6.1",
+        plan: Plan::Profiled,
+        offload: Some(|m, calls| {
+            Box::new(PerCall::instrumented(calls, 2 * m.os.switch, STATIC_MULTIPLE))
+        }),
+        ..OFFLOAD
+    },
+    Technique {
+        name: "os-dynamic",
+        title: "as os-offload, decided by software at every entry",
+        source: "Nellans 2014, Sec 4.4",
+        offload: Some(|m, _| {
+            let parameters = Parameters::published(Organisation::PUBLISHED_ASSOCIATIVE);
+            let threshold = Threshold::Fixed(m.os.threshold);
+            Box::new(Predicted::new(PredictedParameters::software(parameters, threshold)))
+        }),
+        ..OFFLOAD
+    },
+    Technique {
+        name: "os-offload",
+        title: "moves kernel entries that are predicted to be longer than N",
+        source: "Nellans 2014, Sec 4.6.2",
+        offload: Some(|m, _| predicted(m, Organisation::PUBLISHED_ASSOCIATIVE)),
+        ..OFFLOAD
+    },
+    Technique {
+        name: "os-offload-direct",
+        title: "as os-offload, with a direct-mapped table",
+        source: "Nellans 2014, Sec 4.6.2",
+        offload: Some(|m, _| predicted(m, Organisation::PUBLISHED_DIRECT)),
+        ..OFFLOAD
+    },
+    Technique {
+        name: "os-offload-unbounded",
+        title: "as os-offload, with a table without end",
+        source: "Nellans 2014, Sec 4.6.2",
+        offload: Some(|m, _| predicted(m, Organisation::Unbounded)),
+        ..OFFLOAD
+    },
+    Technique {
+        name: "os-adaptive",
+        title: "as os-offload, with N found by trying",
+        source: "Nellans 2014, Sec 4.6.3",
+        offload: Some(|_, _| {
+            let feedback = FeedbackParameters::published().shortened(EPOCHS_SHORTENED_BY);
+            let parameters = Parameters::published(Organisation::PUBLISHED_ASSOCIATIVE);
+            let threshold = Threshold::Feedback(Box::new(Feedback::new(feedback)));
+            Box::new(Predicted::new(PredictedParameters::hardware(parameters, threshold)))
+        }),
+        ..OFFLOAD
+    },
+    Technique {
+        name: "os-like",
+        title: "runs threads whose user code is like the kernel's on OS cores, if they keep up",
+        source: "Mogul 2007, Sec 4.3",
+        offload: Some(|_, _| {
+            let mut parameters = LikeOsParameters::usual();
+            parameters.epoch = Time(parameters.epoch.0 / EPOCHS_SHORTENED_BY);
+            Box::new(LikeOs::new(parameters, Box::new(Fixed::never())))
+        }),
+        ..OFFLOAD
+    },
 ];
+
+impl Technique {
+    /// It moves kernel code to cores that the machine must set aside.
+    #[must_use]
+    pub fn needs_os_cores(&self) -> bool {
+        self.offload.is_some() && self.name != "os-profile"
+    }
+}
 
 /// The technique with this name.
 ///

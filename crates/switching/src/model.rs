@@ -213,7 +213,8 @@ pub enum PowerDown {
     Always,
     /// Never.
     Never,
-    /// If past waits for the same reason were long (`AdaptivePowerDown`).
+    /// Application cores if their idle times are expected to be long (`AdaptiveIdle`), OS cores if
+    /// they are not entered often (`RatePowerDown`).
     Adaptive,
 }
 

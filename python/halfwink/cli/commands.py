@@ -14,6 +14,7 @@ from halfwink import comparison as comparing
 from halfwink import doctor as checking
 from halfwink import studies
 from halfwink import targets as published
+from halfwink.cli import placement
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, print_table, progress_bar, say
 from halfwink.errors import HalfwinkError, RunError
@@ -95,6 +96,7 @@ def compare(
         print_json(comparing.as_json(results))
     else:
         print_results(results)
+        placement.show(results)
         stdout.print("energy and time are modelled; core: with its first and second caches")
     simulated = float(results.runs["instructions"].sum()) / 1e6
     say(
@@ -153,6 +155,7 @@ def run(
         print_json(done.results.runs.to_dicts())
     else:
         print_results(done.results)
+        placement.show(done.results)
     say(f"report: {folder / 'report.html'}", quiet=quiet)
     return 0
 

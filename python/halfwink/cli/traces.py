@@ -18,27 +18,39 @@ app = App(name="trace", help="Look at, check and convert trace files.", help_on_
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Setting = Annotated[list[str] | None, Parameter(name="--set", negative="", consume_multiple=False)]
+#: Causes of kernel entries that are listed.
+CAUSES = 20
+
 Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]
 
 
 @app.command
-def info(file: Path, *, json: Json = False) -> int:
+def info(
+    file: Path,
+    *,
+    kernel: Annotated[bool, Parameter(name="--kernel", negative="")] = False,
+    json: Json = False,
+) -> int:
     """Show where a trace comes from and what it holds.
 
     Parameters
     ----------
     file
         A trace (.hwt).
+    kernel
+        Show the kernel's part instead: the same as trace kernel.
     json
         Print one JSON document.
     """
+    if kernel:
+        return _show_kernel(str(file), "ev6", None, CAUSES, json=json)
     facts = jsonlib.loads(_core.trace_info(str(file)))
     if json:
         print_json(facts)
         return 0
     header, totals = facts["header"], facts["totals"]
     instructions = totals["instructions"]
-    kernel = _share(totals["kernel_instructions"], instructions)
+    share = _share(totals["kernel_instructions"], instructions)
     rows = [
         ["workload", header["workload"]],
         ["description", header["description"]],
@@ -47,7 +59,7 @@ def info(file: Path, *, json: Json = False) -> int:
         ["tools", ", ".join(f"{k} {v}" for k, v in header["tools"].items())],
         ["packages", _packages(header)],
         ["seed", str(header["seed"])],
-        ["instructions", f"{instructions:,} ({kernel} kernel)"],
+        ["instructions", f"{instructions:,} ({share} kernel)"],
         ["memory accesses", f"{totals['accesses']:,}"],
         ["events", ", ".join(f"{n:,} {name}" for name, n in sorted(totals["events"].items()))],
         ["requests", f"{totals['requests']:,}"],
@@ -276,7 +288,7 @@ def kernel(
     machine: str = "ev6",
     setting: Setting = None,
     caches: str | None = None,
-    limit: Annotated[int, Parameter(name=["-n", "--limit"])] = 20,
+    limit: Annotated[int, Parameter(name=["-n", "--limit"])] = CAUSES,
     json: Json = False,
 ) -> int:
     """Show how often and why the kernel runs, for how long, and what it does to the caches.
@@ -297,13 +309,19 @@ def kernel(
     json
         Print one JSON document.
     """
+    if limit < 0:
+        raise HalfwinkError(f"-n {limit}: expected 0 or more")
+    return _show_kernel(workload, caches or machine, setting, limit, json=json)
+
+
+def _show_kernel(
+    workload: str, caches: str, setting: list[str] | None, limit: int, *, json: bool
+) -> int:
     # Data frames and all that: not for those who only look at a file.
     from halfwink.cli.commands import settings
     from halfwink.cli.kernel import show
 
-    if limit < 0:
-        raise HalfwinkError(f"-n {limit}: expected 0 or more")
-    return show(workload, caches or machine, settings(setting), limit, json=json)
+    return show(workload, caches, settings(setting), limit, json=json)
 
 
 @app.command(name="slice")

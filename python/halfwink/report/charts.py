@@ -38,9 +38,11 @@ CAUSES = {
     "fetch-stall": "#e3b23c",
     "l2-stall": "#f0a868",
     "l3-stall": "#e07b53",
+    "remote-stall": "#c0517a",
     "memory-stall": "#b93a32",
     "store-stall": "#6b7d2b",
     "system": "#4a4f57",
+    "core-switch": "#1d2733",
 }
 STATES = {
     "active": "#2f6db3",
@@ -301,3 +303,52 @@ def _order(results: Results) -> list[str]:
 
 def _workloads(results: Results) -> list[str]:
     return results.runs["workload"].unique(maintain_order=True).to_list()
+
+
+#: Where kernel code runs.
+PLACES = {"own-core": "#2f6db3", "os-core": "#5aa469"}
+#: Causes of kernel entries with a bar of their own; the others share one.
+CAUSES_SHOWN = 9
+
+
+def kernel_time(results: Results) -> alt.FacetChart:
+    """Time in which the kernel ran, by technique, by what it was entered for, and where it ran."""
+    calls = results.calls.with_columns(
+        pl.when(pl.col("name") == "")
+        .then(pl.format("{} {}", "kind", "number"))
+        .otherwise("name")
+        .alias("cause")
+    )
+    most = calls.group_by("cause").agg(pl.col("running_s").sum()).sort("running_s", descending=True)
+    shown = most["cause"].head(CAUSES_SHOWN).to_list()
+    runs = results.runs.select("workload", "machine", "set", "technique", "run_s")
+    bars = (
+        calls.with_columns(
+            pl.when(pl.col("cause").is_in(shown)).then("cause").otherwise(pl.lit("others"))
+        )
+        .join(runs, on=["workload", "machine", "set", "technique"], nulls_equal=True)
+        .with_columns((100 * pl.col("running_s") / pl.col("run_s")).alias("share_pct"))
+        .group_by("workload", "technique", "cause", "place")
+        .agg(pl.col("share_pct").sum(), pl.col("invocations").sum())
+    )
+    return (
+        alt.Chart(bars)
+        .mark_bar()
+        .encode(
+            x=alt.X("share_pct:Q", title="share of the run (%), modelled"),
+            y=alt.Y("cause:N", title=None, sort=[*shown, "others"]),
+            color=alt.Color(
+                "place:N", scale=_scale(PLACES, bars["place"]), title="kernel code ran on"
+            ),
+            tooltip=["technique", "cause", "place", "invocations", "share_pct"],
+        )
+        .properties(width=220, height=150)
+        .facet(
+            row=alt.Row("workload:N", title=None),
+            column=alt.Column(
+                "technique:N",
+                title=None,
+                sort=runs["technique"].unique(maintain_order=True).to_list(),
+            ),
+        )
+    )

@@ -83,6 +83,18 @@ def _sections(results: Results) -> list[Section]:
         if break_even is not None
         else ""
     )
+    kernel = (
+        []
+        if results.calls.is_empty()
+        else [
+            Section(
+                "Where kernel code runs",
+                "Time in which the kernel ran, by what it was entered for, with techniques that "
+                "watch it; moving between cores is not part of it.",
+                charts.kernel_time(results),
+            )
+        ]
+    )
     return [
         Section(
             "Saved against slowed down",
@@ -113,6 +125,7 @@ def _sections(results: Results) -> list[Section]:
             "Share of the run in each power state.",
             charts.residency(results),
         ),
+        *kernel,
     ]
 
 
@@ -159,7 +172,10 @@ def _rows(results: Results) -> list[dict[str, str]]:
 def _ledger(results: Results) -> list[dict[str, str]]:
     rows = (
         results.ledger.with_columns(
-            pl.col("component").str.replace(r"^core\d+$", "cores").alias("component")
+            pl.col("component")
+            .str.replace(r"^core\d+$", "cores")
+            .str.replace(r"^os\d+$", "OS cores")
+            .alias("component")
         )
         .group_by("workload", "technique", "component", "state", "mode", "cause")
         .agg(pl.col("time_s").sum(), pl.col("energy_j").sum())

@@ -60,7 +60,7 @@ fn probe_offload(n: u64) -> u64 {
         Organisation::Unbounded,
     ] {
         let feedback = offload::Feedback::new(offload::FeedbackParameters::published());
-        for threshold in [Threshold::Fixed(n), Threshold::Feedback(feedback)] {
+        for threshold in [Threshold::Fixed(n), Threshold::Feedback(Box::new(feedback))] {
             let predictor = Parameters::published(organisation);
             let parameters = PredictedParameters::hardware(predictor, threshold);
             policies.push(Box::new(Predicted::new(parameters)));

@@ -3,26 +3,30 @@
 mod in_order;
 mod out_of_order;
 mod pipeline;
+mod thread;
+mod waited;
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::VecDeque;
 
 use halfwink_engine::{Class, EventQueue, Histogram};
 use halfwink_policy::gating::{Bound, Event, GatingPolicy, Token};
 use halfwink_power::CoreState;
-use halfwink_trace::{LoadKind, Source, TraceError};
+use halfwink_trace::{LoadKind, TraceError};
 use halfwink_units::{Clock, Cycle, LineAddr, Time};
 
-use crate::account::{Reason, REASONS};
-use crate::gate::{Gate, PolicyError, Report, Residency, Stepped};
+use crate::account::Reason;
+use crate::gate::{Gate, PolicyError, Report, Stepped};
 use crate::machine::{CoreKind, Machine, TokenSpec, WakeUpKind};
-use crate::private::Notice;
+use crate::os_cores::Calls;
+use crate::private::{Notice, Warm};
 use crate::timeline::Timeline;
 use crate::uncore::{Answer, Level, Uncore};
-use crate::uop::Code;
 use in_order::InOrder;
 use out_of_order::OutOfOrder;
 use pipeline::{Common, Pause, Stall};
+use thread::Baggage;
+pub(crate) use thread::{Departure, Thread};
+use waited::Waited;
 
 /// Either kind of pipeline.
 enum Pipeline {
@@ -44,12 +48,24 @@ impl Pipeline {
         each_kind!(self, p => p.run(until))
     }
 
+    fn begin(&mut self, cycle: Cycle) {
+        each_kind!(self, p => p.begin(cycle));
+    }
+
+    /// Lets kernel cycles pass in which the core is busy with something that is not in the feed.
+    fn spend(&mut self, cycles: Cycle, reason: Reason) {
+        each_kind!(self, p => {
+            p.common.active.add(true, reason, cycles);
+            p.cycle += cycles;
+        });
+    }
+
     fn resume(&mut self, cycle: Cycle) {
         each_kind!(self, p => p.resume(cycle));
     }
 
-    fn answer(&mut self, line: u64, level: Level, at: Cycle) -> bool {
-        each_kind!(self, p => p.answer(line, level, at))
+    fn answer(&mut self, answer: &Answer, at: Cycle) -> bool {
+        each_kind!(self, p => p.answer(answer, at))
     }
 
     fn cycle(&self) -> Cycle {
@@ -75,11 +91,13 @@ enum Phase {
         /// Set once the pipeline could move: when, and who answered.
         movable: Option<(Time, Level)>,
     },
-    /// Halted by the operating system until an interrupt.
+    /// Halted by the operating system until an interrupt, or without a thread until one arrives.
     Halted {
         wake_at: Time,
         woken: bool,
     },
+    /// No thread, and none on its way.
+    Vacant,
     Finished,
 }
 
@@ -104,34 +122,6 @@ pub enum CoreError {
     Deadlock(usize, Time),
 }
 
-/// Requests of the workload, by simulated time.
-#[derive(Debug, Default)]
-pub(crate) struct Requests {
-    /// Start of each request that is under way.
-    open: HashMap<u64, Time>,
-    pub(crate) completed: u64,
-    pub(crate) latency: Histogram,
-}
-
-/// How recorded time maps to simulated time.
-#[derive(Clone, Copy, Debug, Default)]
-struct Origin {
-    /// Recorded and simulated time of the first event that carries a time.
-    pair: Option<(u64, Time)>,
-}
-
-impl Origin {
-    /// Simulated time of a recorded time, for arrivals that wait for nobody.
-    fn at(&mut self, recorded_ns: u64, now: Time) -> Time {
-        let (recorded, simulated) = *self.pair.get_or_insert((recorded_ns, now));
-        if recorded_ns >= recorded {
-            simulated + Time::ns(recorded_ns - recorded)
-        } else {
-            simulated.saturating_sub(Time::ns(recorded - recorded_ns))
-        }
-    }
-}
-
 /// One core of the chip.
 pub(crate) struct Core {
     index: usize,
@@ -149,9 +139,21 @@ pub(crate) struct Core {
     shortest_message: Time,
     phase: Phase,
     local: Time,
-    load: LoadKind,
-    origin: Origin,
-    pub(crate) requests: Requests,
+    pub(crate) baggage: Baggage,
+    /// Other cores may take its thread, and give it theirs.
+    shares: bool,
+    /// When and why it lost its thread.
+    pub(crate) departure: Option<(Time, Departure)>,
+    /// Time without work is due to a thread that is on another core.
+    away: bool,
+    /// Cycles that it costs to give a thread away, or to take one over.
+    switch: Cycle,
+    /// The thread that it ran last, by its memory.
+    last_thread: Option<usize>,
+    /// When and why the thread that it runs left its last core.
+    left: (Time, Departure),
+    /// Kernel invocations of the thread that began here.
+    pub(crate) calls: Calls,
     pub(crate) stalls: Histogram,
     pub(crate) memory_stalls: Histogram,
     /// Time in each power state, by mode and reason, of stalls; idle time is user-less.
@@ -166,54 +168,30 @@ pub(crate) struct Core {
     pub(crate) running_cycles: Cycle,
 }
 
-/// Times of waits by power state, mode and reason.
-#[derive(Clone, Debug)]
-pub(crate) struct Waited {
-    pub(crate) times: Box<[[[Time; REASONS]; 2]; CoreState::ALL.len()]>,
-    pub(crate) idle: Residency,
-    /// Wake-ups by mode and reason, and out of idleness.
-    pub(crate) wakes: [[u64; REASONS]; 2],
-    pub(crate) idle_wakes: u64,
-}
-
-impl Default for Waited {
-    fn default() -> Self {
-        Waited {
-            times: Box::new([[[Time::ZERO; REASONS]; 2]; CoreState::ALL.len()]),
-            idle: Residency::default(),
-            wakes: [[0; REASONS]; 2],
-            idle_wakes: 0,
-        }
-    }
-}
-
-impl Waited {
-    fn post(&mut self, (residency, wakes): (Residency, u64), kernel: bool, reason: Reason) {
-        self.wakes[usize::from(kernel)][reason as usize] += wakes;
-        for (state, time) in residency.into_iter().enumerate() {
-            self.times[state][usize::from(kernel)][reason as usize] += time;
-        }
-    }
-}
-
 /// What a core is built from, besides the machine.
 pub(crate) struct CoreInput {
-    pub(crate) source: Box<dyn Source>,
-    pub(crate) code: Arc<Code>,
+    /// `None`: a core that waits for threads of others.
+    pub(crate) thread: Option<Thread>,
+    /// Its threads may go to other cores.
+    pub(crate) shares: bool,
     pub(crate) policy: GatingPolicy,
-    pub(crate) load: LoadKind,
-    pub(crate) limit: u64,
     pub(crate) start: Time,
     pub(crate) timeline: Option<Timeline>,
 }
 
 impl Core {
-    pub(crate) fn new(machine: &Machine, index: usize, input: CoreInput) -> Core {
+    pub(crate) fn new(
+        machine: &Machine,
+        index: usize,
+        input: CoreInput,
+    ) -> Result<Core, CoreError> {
         let mut gate = Gate::new(input.policy, machine.gating_costs(index), input.timeline);
-        let common =
-            Common::new(machine, index, input.source, input.code, gate.hears_tokens, input.limit);
+        let vacant = input.thread.is_none();
+        let thread = input.thread.unwrap_or_else(Thread::none);
+        let mut common = Common::new(machine, index, thread.feed, gate.hears_tokens);
+        common.private.shares = input.shares;
         let shortest_request = machine.clock.time_of(common.private.shortest_request());
-        let is_central = machine.wake_up.controller == WakeUpKind::Central;
+        let is_central = machine.wake_up.controller == WakeUpKind::Central && !input.shares;
         let delay = machine.wake_up.delay;
         gate.report = is_central.then(|| Report::new(delay + delay));
         let shortest_message =
@@ -225,8 +203,12 @@ impl Core {
         let first = machine.clock.cycle_at_or_after(input.start);
         let started = machine.clock.time_of(first);
         pipeline.resume(first);
-        gate.begin(started);
-        Core {
+        if vacant {
+            gate.wait_begins(started, true).map_err(|error| CoreError::Policy(index, error))?;
+        } else {
+            gate.begin(started);
+        }
+        Ok(Core {
             index,
             clock: machine.clock,
             tokens: machine.tokens,
@@ -238,11 +220,16 @@ impl Core {
             unserved: VecDeque::new(),
             shortest_answer: machine.l3.latency,
             shortest_message,
-            phase: Phase::Running,
+            phase: if vacant { Phase::Vacant } else { Phase::Running },
             local: started,
-            load: input.load,
-            origin: Origin::default(),
-            requests: Requests::default(),
+            baggage: thread.baggage,
+            shares: input.shares,
+            departure: None,
+            away: false,
+            switch: machine.os.switch / 2,
+            last_thread: (!vacant).then_some(index),
+            left: (Time::ZERO, Departure::Ends),
+            calls: Calls::default(),
             stalls: Histogram::default(),
             memory_stalls: Histogram::default(),
             waited: Waited::default(),
@@ -252,22 +239,16 @@ impl Core {
             finished: None,
             running_from: first,
             running_cycles: 0,
-        }
+        })
     }
 
     pub(crate) fn common(&self) -> &Common {
         self.pipeline.common()
     }
 
-    /// Fills the caches with a line, as it was before the run.
-    pub(crate) fn warm(&mut self, line: u64, code: bool, dirty: bool, kernel: bool) {
-        let base = self.pipeline.common().feed.line_base();
-        self.pipeline.common_mut().private.warm(line | base, code, dirty, kernel);
-    }
-
-    /// A line of this core's memory, as the shared levels see it.
-    pub(crate) fn shared_line(&self, line: u64) -> u64 {
-        line | self.pipeline.common().feed.line_base()
+    /// Fills the caches with a line as the shared levels see it, as it was before the run.
+    pub(crate) fn warm(&mut self, line: u64, how: Warm) {
+        self.pipeline.common_mut().private.warm(line, how);
     }
 
     pub(crate) fn fail_of_source(&mut self) -> Option<TraceError> {
@@ -291,6 +272,11 @@ impl Core {
             return Time::NEVER;
         }
         self.local.saturating_add(self.shortest_message)
+    }
+
+    /// From anything that the core does until another part of the chip can notice.
+    pub(crate) fn shortest_message(&self) -> Time {
+        self.shortest_message
     }
 
     /// Nothing that the core has not heard can happen before this time.
@@ -319,11 +305,19 @@ impl Core {
             let limit = limit.min(self.horizon());
             let goes_on = match self.phase {
                 Phase::Running => self.run(limit, uncore)?,
-                Phase::Stalled { stall, movable } => self.stalled(limit, stall, movable)?,
+                Phase::Stalled { stall, movable } => {
+                    let goes_on = self.stalled(limit, stall, movable)?;
+                    if self.shares {
+                        // An answer may have made a request.
+                        self.collect(uncore);
+                    }
+                    goes_on
+                }
                 Phase::Halted { wake_at, woken } => self.halted(limit, wake_at, woken)?,
-                Phase::Finished => false,
+                Phase::Vacant | Phase::Finished => false,
             };
-            if !goes_on {
+            let must_pause = &mut self.pipeline.common_mut().private.must_pause;
+            if std::mem::take(must_pause) || !goes_on {
                 return Ok(());
             }
         }
@@ -343,7 +337,7 @@ impl Core {
             Pause::Limit if self.pipeline.cycle() < until => return Ok(true),
             Pause::Limit if answer_at <= limit && answer_at != Time::NEVER => {
                 let (at, answer) = self.answers.pop().expect("there is an answer");
-                self.pipeline.answer(answer.line, answer.level, until);
+                self.pipeline.answer(&answer, until);
                 if self.gate.hears_tokens {
                     self.gate.tell_at(at, Event::Response { line: LineAddr(answer.line) });
                 }
@@ -358,7 +352,13 @@ impl Core {
                 let since = self.clock.time_of(stall.since);
                 self.gate.wait_begins(since, false).map_err(|e| self.policy_error(e))?;
             }
-            Pause::Halted { at, from_ns, to_ns } => self.halt(at, from_ns, to_ns)?,
+            Pause::Halted { at, from_ns, to_ns } => return self.halt(at, from_ns, to_ns),
+            Pause::Left => {
+                let os = &mut self.pipeline.common_mut().feed.os;
+                let why = os.as_mut().map_or(Departure::Crosses, |os| os.leaves());
+                return self.leave(why);
+            }
+            Pause::Finished(_) if self.shares => return self.leave(Departure::Ends),
             Pause::Finished(cycle) => {
                 self.running_cycles += cycle - self.running_from;
                 let at = self.clock.time_of(cycle);
@@ -375,7 +375,7 @@ impl Core {
     fn collect(&mut self, uncore: &mut Uncore) {
         let common = self.pipeline.common_mut();
         for (arrival, request) in common.private.requests.drain(..) {
-            if !request.write_back {
+            if request.want.is_awaited() {
                 self.unserved.push_back(arrival);
             }
             uncore.push(arrival, request);
@@ -416,33 +416,23 @@ impl Core {
         }
     }
 
-    fn count_requests(&mut self) {
-        let marks = std::mem::take(&mut self.pipeline.common_mut().marks);
-        for mark in &marks {
-            let now = self.clock.time_of(mark.at);
-            let arrived = self.origin.at(mark.recorded_ns, now);
-            if mark.begins {
-                let start = if self.load == LoadKind::Open { arrived } else { now };
-                self.requests.open.insert(mark.id, start);
-            } else if let Some(start) = self.requests.open.remove(&mark.id) {
-                self.requests.completed += 1;
-                self.requests.latency.record(now.saturating_sub(start));
-            }
-        }
-    }
-
-    fn halt(&mut self, at: Cycle, from_ns: u64, to_ns: u64) -> Result<(), CoreError> {
-        self.running_cycles += at - self.running_from;
+    fn halt(&mut self, at: Cycle, from_ns: u64, to_ns: u64) -> Result<bool, CoreError> {
         let now = self.clock.time_of(at);
-        let wake_at = match self.load {
+        let origin = &mut self.baggage.origin;
+        let wake_at = match self.baggage.load {
             LoadKind::Closed => now + Time::ns(to_ns - from_ns),
             LoadKind::Open => {
-                self.origin.at(from_ns, now);
-                self.origin.at(to_ns, now).max(now)
+                origin.at(from_ns, now);
+                origin.at(to_ns, now).max(now)
             }
         };
+        if self.shares {
+            return self.leave(Departure::Sleeps(wake_at));
+        }
+        self.running_cycles += at - self.running_from;
         self.phase = Phase::Halted { wake_at, woken: false };
-        self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))
+        self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))?;
+        Ok(true)
     }
 
     fn policy_error(&self, error: PolicyError) -> CoreError {
@@ -478,7 +468,7 @@ impl Core {
         }
         let (at, answer) = self.answers.pop().expect("there is an answer");
         let cycle = self.clock.cycle_at_or_after(at);
-        let moves = self.pipeline.answer(answer.line, answer.level, cycle);
+        let moves = self.pipeline.answer(&answer, cycle);
         let line = LineAddr(answer.line);
         if moves && movable.is_none() && self.gate.is_powered() {
             self.end_stall(at, stall, answer.level)?;
@@ -540,12 +530,13 @@ impl Core {
         }
         if awake {
             let cycle = self.clock.cycle_at_or_after(at);
-            let (residency, wakes) = self.gate.run(self.clock.time_of(cycle));
-            for (sum, time) in self.waited.idle.iter_mut().zip(residency) {
-                *sum += time;
-            }
-            self.waited.idle_wakes += wakes;
+            let edge = self.clock.time_of(cycle);
+            let spent = self.gate.run(edge);
+            self.waited.post_idle(spent, self.away);
             self.resume(cycle);
+            if self.shares {
+                self.begin(cycle);
+            }
         }
         Ok(true)
     }

@@ -1,17 +1,17 @@
 //! What both kinds of pipelines have in common.
 
-use std::sync::Arc;
-
-use halfwink_trace::{Event, Source};
+use halfwink_policy::offload::{Counts, Sample, Traits};
+use halfwink_trace::Event;
 use halfwink_units::Cycle;
 
 use crate::account::{ActiveCycles, Reason};
 use crate::branch::Predictor;
 use crate::feed::Feed;
 use crate::machine::{CoreSpec, Machine};
+use crate::os_cores::Crossed;
 use crate::private::Private;
 use crate::uncore::Level;
-use crate::uop::{Code, Op, Uop, OPS};
+use crate::uop::{Op, Uop, OPS};
 
 /// Why a pipeline returns control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(crate) enum Pause {
     Stalled(Stall),
     /// At this cycle the operating system halts the core, with nothing in flight.
     Halted { at: Cycle, from_ns: u64, to_ns: u64 },
+    /// The thread leaves for another core, with nothing in flight.
+    Left,
     /// At this cycle all work is done.
     Finished(Cycle),
 }
@@ -49,6 +51,7 @@ impl StallOn {
             (StallOn::Fetch, _) => Reason::Fetch,
             (StallOn::Store, _) => Reason::Store,
             (StallOn::Data, Level::L3) => Reason::L3,
+            (StallOn::Data, Level::Remote) => Reason::Remote,
             (StallOn::Data, Level::Memory) => Reason::Memory,
         }
     }
@@ -75,27 +78,69 @@ pub(crate) struct Common {
     pub(crate) marks: Vec<Mark>,
     /// Line that instructions are fetched from.
     pub(crate) fetch_line: u64,
+    /// What its counters said when a policy last heard of them.
+    sampled: Sampled,
+}
+
+/// Counters that [`halfwink_policy::offload::Sample`] is made of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sampled {
+    instructions: [u64; 2],
+    l2_accesses: u64,
+    l2_misses: u64,
+    user: Traits,
 }
 
 impl Common {
-    pub(crate) fn new(
-        machine: &Machine,
-        core: usize,
-        source: Box<dyn Source>,
-        code: Arc<Code>,
-        hears_tokens: bool,
-        limit: u64,
-    ) -> Common {
+    pub(crate) fn new(machine: &Machine, core: usize, feed: Feed, hears_tokens: bool) -> Common {
         Common {
             spec: machine.core,
-            feed: Feed::new(source, code, core, limit),
+            feed,
             private: Private::new(machine, core, hears_tokens),
             predictor: Predictor::new(machine.branch),
             active: ActiveCycles::default(),
             latencies: latencies(&machine.core),
             marks: Vec::new(),
             fetch_line: u64::MAX,
+            sampled: Sampled::default(),
         }
+    }
+
+    /// The thread changes its privilege at cycle `now`: it stays or leaves, after so many cycles of
+    /// deciding.
+    pub(crate) fn cross(&mut self, now: Cycle) -> Crossed {
+        let at = self.private.time_of(now);
+        // What happened in user mode is told with what the kernel did after it.
+        let sample = if self.feed.enters_kernel() { Sample::default() } else { self.sample() };
+        self.feed.cross(at, self.private.core, sample)
+    }
+
+    /// What the counters of this core say since the last time.
+    fn sample(&mut self) -> Sample {
+        let (work, caches) = (&self.feed.work, &self.private.counts);
+        let new = Sampled {
+            instructions: work.instructions,
+            l2_accesses: caches.l2_accesses.iter().sum(),
+            l2_misses: caches.l2_misses.iter().sum(),
+            user: Traits {
+                fp: self.feed.units.fp[0],
+                mispredicted: self.predictor.counts.mispredicted[0],
+                l1d_misses: caches.l1d_misses[0],
+            },
+        };
+        let old = std::mem::replace(&mut self.sampled, new);
+        let accesses = new.l2_accesses - old.l2_accesses;
+        let counts = Counts { accesses, hits: accesses - (new.l2_misses - old.l2_misses) };
+        let instructions = [0, 1].map(|mode| new.instructions[mode] - old.instructions[mode]);
+        let here = usize::from(!self.feed.is_home(self.private.core));
+        let mut l2 = [Counts::default(); 2];
+        l2[here] = counts;
+        let user = Traits {
+            fp: new.user.fp - old.user.fp,
+            mispredicted: new.user.mispredicted - old.user.mispredicted,
+            l1d_misses: new.user.l1d_misses - old.user.l1d_misses,
+        };
+        Sample { instructions, l2, user }
     }
 
     /// Cycles from issue to result.

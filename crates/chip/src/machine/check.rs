@@ -8,11 +8,11 @@ use toml::Spanned;
 
 use super::file::{
     CoreSection, ExpectationName, FupgSection, KindName, L1Section, MachineFile, MemorySection,
-    PowerSection, WakeUpSection,
+    OsSection, PowerSection, WakeUpSection,
 };
 use super::{
     BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
-    Latencies, Machine, MemorySpec, PowerSpec, SafeWakeUp, TokenSpec, WakeUpSpec, Window,
+    Latencies, Machine, MemorySpec, OsSpec, PowerSpec, SafeWakeUp, TokenSpec, WakeUpSpec, Window,
     MAX_CORES, MAX_WINDOW,
 };
 
@@ -44,7 +44,10 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
             latency: check.l2_latency(&file.l2.latency_ns, clock)?,
         },
         l3: L3Spec {
-            geometry: check.geometry(&file.l3.size, &file.l3.ways)?,
+            geometry: match file.l3.size.get_ref().as_str() {
+                "none" => None,
+                _ => Some(check.geometry(&file.l3.size, &file.l3.ways)?),
+            },
             latency: check.time(&file.l3.latency_ns)?,
             banks: check.power_of_two(&file.l3.banks, "banks")?,
             occupancy: check.time(&file.l3.occupancy_ns)?,
@@ -59,6 +62,7 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
         fupg: check.fupg(&file.fupg)?,
         dvfs: check.dvfs(&file.dvfs)?,
         wake_up: check.wake_up(&file.wake_up)?,
+        os: check.os(&file.os)?,
         mapg: MapgParameters {
             t_llc: check.time(&file.mapg.t_llc_ns)?,
             t_mem: check.time(&file.mapg.t_mem_ns)?,
@@ -351,6 +355,31 @@ impl Check<'_> {
             slowest: Time::from_ns(slowest),
             modes: file.modes,
             equations: file.equation.clone(),
+        })
+    }
+
+    fn os(&self, section: &Spanned<OsSection>) -> Result<OsSpec, InputError> {
+        let file = section.get_ref();
+        if file.cores > MAX_CORES || file.switch_cycles > 1_000_000 {
+            let message = format!("os: 0 to {MAX_CORES} cores, a switch of 0 to 1000000 cycles");
+            return Err(self.fail(section, message));
+        }
+        if !(0.0..=1e6).contains(&file.time_slice_us) {
+            return Err(self.fail(section, "os: a time slice of 0 to 1e6 us"));
+        }
+        if !(0.0..=1e6).contains(&file.transfer_ns) {
+            return Err(self.fail(section, "os: a transfer of 0 to 1e6 ns"));
+        }
+        Ok(OsSpec {
+            cores: file.cores,
+            like: file.like.clone(),
+            kind: None,
+            switch: file.switch_cycles,
+            transfer: Time::from_ns(file.transfer_ns),
+            threshold: file.threshold_instructions,
+            enough_bytes: file.enough_bytes,
+            power_down: file.power_down,
+            time_slice: Time::from_ns(file.time_slice_us * 1e3),
         })
     }
 

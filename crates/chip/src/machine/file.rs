@@ -26,6 +26,7 @@ pub(super) struct MachineFile {
     pub(super) fupg: Spanned<FupgSection>,
     pub(super) dvfs: Spanned<DvfsSpec>,
     pub(super) wake_up: Spanned<WakeUpSection>,
+    pub(super) os: Spanned<OsSection>,
     pub(super) power: PowerSection,
 }
 
@@ -151,6 +152,19 @@ pub(super) struct WakeUpSection {
     pub(super) slowest_ns: f64,
     pub(super) modes: usize,
     pub(super) equation: Vec<SafeWakeUp>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OsSection {
+    pub(super) cores: usize,
+    pub(super) like: Option<String>,
+    pub(super) switch_cycles: Cycle,
+    pub(super) transfer_ns: f64,
+    pub(super) threshold_instructions: u64,
+    pub(super) enough_bytes: u64,
+    pub(super) power_down: bool,
+    pub(super) time_slice_us: f64,
 }
 
 #[derive(Deserialize)]

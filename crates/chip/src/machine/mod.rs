@@ -53,6 +53,8 @@ pub struct Machine {
     pub dvfs: DvfsSpec,
     /// What decides when and how fast cores may wake.
     pub wake_up: WakeUpSpec,
+    /// Cores that a technique may set aside for the kernel.
+    pub os: OsSpec,
     /// Power of all parts.
     pub power: PowerSpec,
 }
@@ -221,11 +223,11 @@ pub struct L2Spec {
     pub latency: Cycle,
 }
 
-/// The shared third-level cache.
+/// The shared third level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct L3Spec {
-    /// Its shape.
-    pub geometry: Geometry,
+    /// Its shape; none if it is only the directory that knows where lines are.
+    pub geometry: Option<Geometry>,
     /// Time it adds to an access.
     pub latency: Time,
     /// Independent banks (a power of two).
@@ -365,6 +367,32 @@ pub struct SafeWakeUp {
     pub delta: f64,
 }
 
+/// Cores for the kernel, and what it takes to go to them (Mogul 2007, Sec 3; Nellans 2014, Sec
+/// 4.4).
+#[derive(Clone, Debug)]
+pub struct OsSpec {
+    /// How many, beside the others (0..=[`MAX_CORES`]).
+    pub cores: usize,
+    /// The machine whose cores they are like, by name; without one they are like the others.
+    pub like: Option<String>,
+    /// That machine, once it was found; its shared levels do not count.
+    pub kind: Option<Box<Machine>>,
+    /// Work of moving a thread to another core, one way: half on each, at its own clock.
+    pub switch: Cycle,
+    /// From the look-up in the shared levels until a line of another core's caches is here.
+    pub transfer: Time,
+    /// N: instructions that a kernel invocation must be expected to exceed to move.
+    pub threshold: u64,
+    /// Bytes of a transfer from which on a system call is enough work to move (Mogul 2007, Sec
+    /// 5.2).
+    pub enough_bytes: u64,
+    /// A core without a thread is powered down.
+    pub power_down: bool,
+    /// How long a thread runs before others have their turn, if there are more threads than cores;
+    /// nothing: then there must not be.
+    pub time_slice: Time,
+}
+
 /// Power of all parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerSpec {
@@ -423,6 +451,33 @@ impl Machine {
         self.clock = Clock::from_hz(hz).unwrap_or(self.clock);
         self.power.core = self.power.core.at_voltage(voltage, share);
         self
+    }
+
+    /// The same machine without cores for the kernel.
+    #[must_use]
+    pub fn without_os_cores(mut self) -> Machine {
+        self.os.cores = 0;
+        self
+    }
+
+    /// A machine as this one, whose cores are those that it sets aside for the kernel.
+    #[must_use]
+    pub fn os_core(&self) -> Machine {
+        let own = match &self.os.kind {
+            Some(kind) => kind.as_ref().clone(),
+            None => self.clone(),
+        };
+        let mut wake_up = own.wake_up;
+        wake_up.controller = WakeUpKind::Fixed;
+        Machine {
+            l3: self.l3,
+            memory: self.memory,
+            tokens: self.tokens,
+            os: OsSpec { kind: None, ..self.os.clone() },
+            power: PowerSpec { core: own.power.core, ..self.power.clone() },
+            wake_up,
+            ..own
+        }
     }
 
     /// Where its cores lie: the most nearly square grid of so many.

@@ -23,7 +23,7 @@ fn the_shipped_machines_are_those_of_table_2_3() {
     assert_eq!(ev6.gating_costs(0).break_even, Time(17_170));
     assert_eq!(ev6.gating_costs(0).restore, Time(3_030));
     assert_eq!(ev6.l1d.geometry, Geometry { sets: 64, ways: 8 });
-    assert_eq!(ev6.l3.geometry.bytes(), 8 << 20);
+    assert_eq!(ev6.l3.geometry.unwrap().bytes(), 8 << 20);
     assert_eq!(ev6.token_entries(), 20);
     let in_order = include_str!("../../../../machines/in-order.toml");
     let in_order = Machine::parse(&Input::new("in-order.toml", in_order)).unwrap();

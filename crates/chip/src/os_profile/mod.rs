@@ -50,7 +50,7 @@ impl ProfileCaches {
         ProfileCaches {
             l1i: machine.l1i.geometry,
             l1d: machine.l1d.geometry,
-            unified: vec![machine.l2.geometry, machine.l3.geometry],
+            unified: std::iter::once(machine.l2.geometry).chain(machine.l3.geometry).collect(),
         }
     }
 }

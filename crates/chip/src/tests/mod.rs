@@ -3,6 +3,7 @@
 mod exact;
 mod gating;
 mod hand;
+mod os_cores;
 mod requests;
 mod shared;
 
@@ -10,8 +11,8 @@ use std::sync::Arc;
 
 use halfwink_engine::{Input, RunControl};
 use halfwink_policy::gating::{
-    AlwaysOn, Fupg, GatingPolicy, IdleGate, MapgCounter, Oracle, Switching, SwitchingParameters,
-    Tap, WakeFor,
+    AdaptiveIdle, AlwaysOn, Fupg, GatingPolicy, IdleGate, MapgCounter, Oracle, Switching,
+    SwitchingParameters, Tap, WakeFor,
 };
 use halfwink_trace::{
     Address, Block, BlockId, Branch, Instr, Kind, LoadKind, Program, RegSet, Script, Site, Source,
@@ -123,6 +124,14 @@ fastest_ns = 2.0
 slowest_ns = 8.0
 modes = 4
 equation = [{ cores = 1, t0_ns = 2.0, alpha = 0.5, beta = 0.5, gamma = 0.0, delta = 0.0 }]
+[os]
+cores = 1
+switch_cycles = 200
+transfer_ns = 5.0
+threshold_instructions = 100
+enough_bytes = 4096
+power_down = true
+time_slice_us = 0
 [mapg]
 t_llc_ns = 15.0
 t_mem_ns = 20.0
@@ -287,14 +296,24 @@ fn task(source: impl Source + 'static, warm: Arc<WarmSet>) -> Task {
     }
 }
 
-const TECHNIQUES: [&str; 8] =
-    ["always-on", "idle-gate", "mapg-counter", "tap", "oracle", "tap-last", "tap-or-mapg", "fupg"];
+const TECHNIQUES: [&str; 9] = [
+    "always-on",
+    "idle-gate",
+    "mapg-counter",
+    "tap",
+    "oracle",
+    "tap-last",
+    "tap-or-mapg",
+    "fupg",
+    "idle-adaptive",
+];
 
 fn policy(machine: &Machine, technique: &str) -> GatingPolicy {
     let costs = machine.gating_costs(0);
     match technique {
         "always-on" => Box::new(AlwaysOn),
         "idle-gate" => Box::new(IdleGate::new()),
+        "idle-adaptive" => Box::new(AdaptiveIdle::new(costs)),
         "mapg-counter" => Box::new(MapgCounter::new(costs, machine.mapg)),
         "tap" => Box::new(Tap::new(costs, machine.token_entries())),
         "oracle" => Box::new(Oracle::new(costs)),
@@ -331,7 +350,7 @@ fn try_run(
     let make = |_| policy(machine, technique);
     let retention = technique != "always-on";
     let timeline = Some((Time::ZERO, Time::ns(10_000)));
-    let options = Options { policy: &make, retention, timeline };
+    let options = Options { policy: &make, offload: None, retention, timeline };
     let mut chip = Chip::new(machine, tasks, &options, &mut CodeCache::new())?;
     if let Some(quantum) = how.quantum {
         chip.quantum = quantum;

@@ -11,6 +11,7 @@
 //!     └──────────────────────────────── response is there ─────────────────────────┘
 //! ```
 
+mod adaptive_idle;
 mod always_on;
 mod fupg;
 mod idle_gate;
@@ -21,6 +22,7 @@ mod tap;
 
 use alloc::boxed::Box;
 
+pub use adaptive_idle::AdaptiveIdle;
 pub use always_on::AlwaysOn;
 pub use fupg::{Fupg, FupgParameters};
 pub use idle_gate::IdleGate;

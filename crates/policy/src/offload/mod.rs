@@ -17,6 +17,7 @@
 
 mod astate;
 mod fixed;
+mod like_os;
 mod per_call;
 mod predicted;
 mod predictor;
@@ -27,12 +28,13 @@ use alloc::boxed::Box;
 
 pub use astate::Registers;
 pub use fixed::Fixed;
+pub use like_os::{LikeOs, LikeOsParameters};
 pub use per_call::{CallProfile, CallRule, PerCall, Work, ENOUGH_WORK_BYTES};
 pub use predicted::{Predicted, PredictedParameters};
 pub use predictor::{Parameters, Prediction, Predictor, Source};
 pub use table::Organisation;
 pub use threshold::{
-    Counts, Feedback, FeedbackParameters, Margin, Sample, Threshold, GRID_INSTRUCTIONS,
+    Counts, Feedback, FeedbackParameters, Margin, Sample, Threshold, Traits, GRID_INSTRUCTIONS,
 };
 
 use crate::Policy;
@@ -110,9 +112,14 @@ pub enum Place {
     Here,
     /// On the core that is set aside for the kernel.
     OsCore,
+    /// There, while the thread that was running goes on where it is: for interrupts, which a
+    /// machine delivers to the core that they are bound to. One that leads to another process, or
+    /// halts, is not separable from the thread, and runs here.
+    Beside,
 }
 
-/// The answer to a kernel entry.
+/// The answer to a kernel entry; or after a return, where the user code goes on, if it is not to go
+/// back to (or stay on) its own core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Action {
     /// Where the invocation runs.

@@ -72,7 +72,8 @@ impl PerCall {
     }
 
     /// The calls that Mogul patched, by their numbers on x86-64 Linux, with transfers of `least`
-    /// bytes or more as enough work (Mogul 2007, Sec 5.2). Interrupts go to the OS core (Fig 1).
+    /// bytes or more as enough work (Mogul 2007, Sec 5.2). Interrupts are bound to the OS core (Sec
+    /// 5.1, Fig 1).
     ///
     /// assumption: `sendfile` is judged as `write` is; `open` and `stat` always move, as do the
     /// calls that have taken their place (`openat`, `newfstatat`); `select` and `poll` move if they
@@ -97,7 +98,7 @@ impl PerCall {
             all(&[SELECT], Work::AtLeast { argument: 0, least: 1 }),
             all(&OPEN_STAT, Work::Always),
         ];
-        PerCall::new(rules.concat(), STATIC_CHECK_CYCLES, Place::OsCore)
+        PerCall::new(rules.concat(), STATIC_CHECK_CYCLES, Place::Beside)
     }
 
     /// Static instrumentation: the calls whose mean cost in a profile is `multiple` times

@@ -8,6 +8,7 @@
 //!                                         └───────────────────────────┘
 //! ```
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Thresholds that are tried. assumption: those of Table 4.3 and Fig 4.8, since the grid is not
@@ -30,10 +31,26 @@ pub struct Sample {
     pub instructions: [u64; 2],
     /// Second-level caches, by core (user core, OS core).
     pub l2: [Counts; 2],
+    /// What the user code was like.
+    pub user: Traits,
+}
+
+/// Counts that tell kinds of code apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traits {
+    /// Floating-point operations.
+    pub fp: u64,
+    /// Mispredicted branches.
+    pub mispredicted: u64,
+    /// Misses of the first-level data cache.
+    pub l1d_misses: u64,
 }
 
 impl Sample {
-    fn add(&mut self, more: &Sample) {
+    pub(super) fn add(&mut self, more: &Sample) {
+        self.user.fp += more.user.fp;
+        self.user.mispredicted += more.user.mispredicted;
+        self.user.l1d_misses += more.user.l1d_misses;
         for mode in 0..2 {
             self.instructions[mode] += more.instructions[mode];
             self.l2[mode].accesses += more.l2[mode].accesses;
@@ -52,7 +69,7 @@ impl Sample {
         rates.sum::<u64>() / used.count().max(1) as u64
     }
 
-    fn total(&self) -> u64 {
+    pub(super) fn total(&self) -> u64 {
         self.instructions.iter().sum()
     }
 }
@@ -294,7 +311,7 @@ pub enum Threshold {
     /// Always this many instructions.
     Fixed(u64),
     /// Found by trying.
-    Feedback(Feedback),
+    Feedback(Box<Feedback>),
 }
 
 impl Threshold {
@@ -324,7 +341,8 @@ mod tests {
     fn sample(millions: u64, share: u64, user: u64, os: u64) -> Sample {
         let kernel = millions * M * share / 100;
         let cache = |hits| Counts { accesses: 100, hits };
-        Sample { instructions: [millions * M - kernel, kernel], l2: [cache(user), cache(os)] }
+        let instructions = [millions * M - kernel, kernel];
+        Sample { instructions, l2: [cache(user), cache(os)], ..Sample::default() }
     }
 
     fn controller() -> Feedback {

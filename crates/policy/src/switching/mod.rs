@@ -1,22 +1,17 @@
-//! What surrounds core switching: whether a core that a call has left powers down, when it must be
-//! up again, and which threads belong on a simple core altogether. Mogul 2007 proposes these in
-//! Sec 3.3.3, 4.3, 5.6 and 6.2 and evaluates none of them; what is left open is a parameter.
+//! What surrounds core switching: whether an OS core that is idle powers down, and when an
+//! application core must be up again. Mogul 2007 proposes both (Sec 3.3.3 and 5.6) and evaluates
+//! neither; what is left open is a parameter. Application cores power down as `gating::AdaptiveIdle`
+//! says.
 //!
 //! ```text
-//!  thread leaves, waits ──▶ AdaptivePowerDown ──▶ power down, or stay up
-//!  core idle, call rate ──▶ RatePowerDown     ──▶ power down, or stay up
-//!  connection opens     ──▶ EarlyWake         ──▶ wake shortly before the request
-//!  counters of a thread ──▶ LikeOs            ──▶ try it on the OS core, keep it, take it back
+//!  OS core idle, how often it is entered ──▶ RatePowerDown ──▶ power down, or stay up
+//!  a connection opens                    ──▶ EarlyWake     ──▶ wake shortly before the request
 //! ```
 
-mod adaptive;
 mod early_wake;
-mod like_os;
 mod rate;
 
-pub use adaptive::{AdaptiveParameters, AdaptivePowerDown};
 pub use early_wake::{EarlyWake, EarlyWakeParameters, WakeEvent, WakeUp};
-pub use like_os::{Counters, LikeOs, LikeOsParameters, Move, ThreadEpoch, TRAITS};
 pub use rate::{RateParameters, RatePowerDown};
 
 use halfwink_units::Time;
@@ -24,11 +19,8 @@ use halfwink_units::Time;
 /// What an idle-power policy is told of its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleEvent {
-    /// Nothing is left to do, because of this: a call that moved away, a wait of some kind.
-    Left {
-        /// The reason, as `offload::Cause::code` numbers causes.
-        reason: u64,
-    },
+    /// Nothing is left to do.
+    Left,
     /// Something is there again.
     Due,
     /// The core was entered: a system call or an interrupt.

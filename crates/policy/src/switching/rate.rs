@@ -88,7 +88,7 @@ impl Policy for RatePowerDown {
         self.turn_window(now);
         match event {
             IdleEvent::Entered => self.entries += 1,
-            IdleEvent::Left { .. } => {
+            IdleEvent::Left => {
                 let busy = self.rate_hz > self.threshold_hz;
                 let answer = if busy { IdleAction::StayUp } else { IdleAction::PowerDown };
                 self.left = Some((now, answer));

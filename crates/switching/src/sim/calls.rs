@@ -30,7 +30,7 @@ impl World<'_> {
         let check_ns = action.map_or(0.0, |a| f64::from(a.decision_cycles));
         let check = span(check_ns / self.kinds[core].clock_ghz);
         let has_os = core < self.apps && self.apps < self.cores.len();
-        if place == Place::Here || !has_os {
+        if place != Place::OsCore || !has_os {
             let mut item = self.body(core, thread, call);
             item.left += check;
             return item;

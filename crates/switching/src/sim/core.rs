@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use halfwink_units::Time;
 
-use super::sleep::{Sleep, AFTER_INTERRUPT, WAITING};
+use super::sleep::Sleep;
 use crate::idle::{IdleRecord, Stamps};
 
 /// What time on a core is for.
@@ -94,8 +94,6 @@ pub(crate) struct Core {
     /// Distinguishes the end that is due from those that interrupts put off.
     pub(crate) generation: u64,
     pub(crate) sleep: Sleep,
-    /// Why it will idle, if it does next.
-    pub(crate) reason: u64,
     stamps: Stamps,
     since: Time,
     idle_from: Option<Time>,
@@ -114,7 +112,6 @@ impl Core {
             handling: None,
             generation: 0,
             sleep,
-            reason: WAITING,
             stamps,
             since: Time(0),
             idle_from: Some(Time(0)),
@@ -176,8 +173,7 @@ impl Core {
         }
         self.idle_from.get_or_insert(now);
         self.generation += 1;
-        let reason = if interrupted { AFTER_INTERRUPT } else { self.reason };
-        self.sleep.rest(now, reason);
+        self.sleep.rest(now);
     }
 
     /// It does nothing now, up or off.

@@ -1,20 +1,29 @@
 //! Whether an idle core is powered down.
 
-use halfwink_policy::switching::{AdaptiveParameters, AdaptivePowerDown, IdleAction, IdleEvent};
+use halfwink_policy::gating::{Action, AdaptiveIdle, Costs, Event, Slots};
+use halfwink_policy::switching::{IdleAction, IdleEvent, RateParameters, RatePowerDown};
 use halfwink_policy::Policy;
 use halfwink_units::Time;
 
 use crate::model::PowerDown;
 
-/// Reasons to be idle that are not a system call's number.
-pub(crate) const AFTER_INTERRUPT: u64 = 0;
-pub(crate) const WAITING: u64 = 1;
+/// Who decides.
+#[derive(Debug)]
+enum Decider {
+    Fixed {
+        off: bool,
+    },
+    /// An application core's: by the idle times that it has seen.
+    Times(AdaptiveIdle),
+    /// An OS core's: by how often it is entered.
+    Rate(RatePowerDown),
+}
 
 /// The power state of an idle core.
 #[derive(Debug)]
 pub(crate) struct Sleep {
-    mode: PowerDown,
-    policy: AdaptivePowerDown,
+    decider: Decider,
+    idle_since: Option<Time>,
     off_since: Option<Time>,
     /// Time spent off, counted apart from the accounts.
     pub(crate) asleep: Time,
@@ -23,40 +32,81 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
-    /// A core that idles from the start; `break_even` is for the policy.
-    pub(crate) fn new(mode: PowerDown, break_even: Time) -> Sleep {
-        Sleep {
-            mode,
-            policy: AdaptivePowerDown::new(AdaptiveParameters::new(break_even)),
-            off_since: (mode == PowerDown::Always).then_some(Time(0)),
-            asleep: Time(0),
-            wakes: 0,
-        }
+    /// A core that idles from the start. `break_even` is the time off that pays for powering up.
+    pub(crate) fn new(mode: PowerDown, is_os: bool, power_up: Time, break_even: Time) -> Sleep {
+        let decider = match mode {
+            PowerDown::Never => Decider::Fixed { off: false },
+            PowerDown::Always => Decider::Fixed { off: true },
+            PowerDown::Adaptive if is_os => {
+                Decider::Rate(RatePowerDown::new(RateParameters::new(break_even)))
+            }
+            PowerDown::Adaptive => Decider::Times(AdaptiveIdle::new(Costs {
+                entry: Time::ZERO,
+                break_even,
+                wake_up: power_up,
+                restore: Time::ZERO,
+                slots: Slots::ANY,
+            })),
+        };
+        let (asleep, wakes) = (Time::ZERO, 0);
+        let mut sleep = Sleep { decider, idle_since: None, off_since: None, asleep, wakes };
+        sleep.rest(Time::ZERO);
+        sleep
     }
 
     pub(crate) fn is_off(&self) -> bool {
         self.off_since.is_some()
     }
 
-    /// The core idles, for this reason.
-    pub(crate) fn rest(&mut self, now: Time, reason: u64) {
-        let off = match self.mode {
-            PowerDown::Never => false,
-            PowerDown::Always => true,
-            PowerDown::Adaptive => {
-                self.policy.on_event(now, &IdleEvent::Left { reason });
-                self.policy.poll_action() == Some(IdleAction::PowerDown)
+    /// The core begins to idle.
+    pub(crate) fn rest(&mut self, now: Time) {
+        self.idle_since = Some(now);
+        let off = match &mut self.decider {
+            Decider::Fixed { off } => *off,
+            Decider::Times(policy) => {
+                policy.on_event(now, &Event::IdleBegin);
+                policy.poll_action() == Some(Action::Gate)
+            }
+            Decider::Rate(policy) => {
+                policy.on_event(now, &IdleEvent::Left);
+                policy.poll_action() == Some(IdleAction::PowerDown)
             }
         };
-        if off && self.off_since.is_none() {
-            self.off_since = Some(now);
+        self.off_since = off.then_some(now);
+    }
+
+    /// When to ask again whether an idle core powers down.
+    pub(crate) fn next_timer(&self) -> Option<Time> {
+        match &self.decider {
+            Decider::Times(policy) => policy.next_timer(),
+            Decider::Fixed { .. } | Decider::Rate(_) => None,
+        }
+    }
+
+    /// That time has come, and the core idles still.
+    pub(crate) fn on_timer(&mut self, now: Time) {
+        if let Decider::Times(policy) = &mut self.decider {
+            policy.on_timer(now);
+            if policy.poll_action() == Some(Action::Gate) {
+                self.off_since = Some(now);
+            }
         }
     }
 
     /// Something is there for the core; true if it has to be powered up.
     pub(crate) fn rouse(&mut self, now: Time) -> bool {
-        if self.mode == PowerDown::Adaptive {
-            self.policy.on_event(now, &IdleEvent::Due);
+        let Some(began) = self.idle_since.take() else { return false };
+        match &mut self.decider {
+            Decider::Fixed { .. } => {}
+            Decider::Times(policy) => {
+                policy.on_event(now, &Event::IdleEnd { began });
+                // To wake is the answer to the event; the world does it anyway.
+                policy.poll_action();
+            }
+            Decider::Rate(policy) => {
+                policy.on_event(now, &IdleEvent::Due);
+                policy.on_event(now, &IdleEvent::Entered);
+            }
         }
         let Some(since) = self.off_since.take() else { return false };
         self.asleep += now - since;

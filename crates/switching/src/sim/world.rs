@@ -8,7 +8,7 @@ use halfwink_units::Time;
 use super::core::{Account, Core, Ends, Interrupt, Item, Then};
 use super::program::{self, Arrival, Step};
 use super::random::Draws;
-use super::sleep::{Sleep, WAITING};
+use super::sleep::Sleep;
 use super::{span, Kernel, RunError};
 use crate::model::{Configuration, CoreKind, Model};
 use crate::profile::{UnitTimes, Where, Workload};
@@ -24,6 +24,8 @@ pub(super) enum Event {
     Interrupt { core: usize, interrupt: Interrupt },
     /// The client asks for its next batch.
     Batch,
+    /// A core may power down now, if it has idled since it was told to wait for this.
+    Doze { core: usize, generation: u64 },
     /// The clock of a core ticks.
     Tick { core: usize },
 }
@@ -114,7 +116,12 @@ impl<'a> World<'a> {
             configuration,
             apps,
             kernel,
-            cores: kinds.iter().zip(&power_up).map(|(k, &up)| core(model, k, calls, up)).collect(),
+            cores: kinds
+                .iter()
+                .zip(&power_up)
+                .enumerate()
+                .map(|(n, (k, &up))| core(model, k, n >= apps, calls, up))
+                .collect(),
             power_up,
             policies: kinds
                 .iter()
@@ -201,7 +208,11 @@ impl<'a> World<'a> {
                 Event::End { core, generation } if self.cores[core].generation == generation => {
                     self.ended(core);
                 }
-                Event::End { .. } => {}
+                Event::Doze { core, generation } if self.cores[core].generation == generation => {
+                    self.cores[core].book(self.now);
+                    self.cores[core].sleep.on_timer(self.now);
+                }
+                Event::End { .. } | Event::Doze { .. } => {}
                 Event::Arrive { core, item } => self.enqueue(core, item),
                 Event::Waited { thread } => self.waited(thread),
                 Event::Interrupt { core, interrupt } => self.interrupt(core, interrupt),
@@ -298,6 +309,10 @@ impl<'a> World<'a> {
             c.start(self.now, item);
         } else {
             c.rest(self.now, interrupted);
+            if let Some(at) = c.sleep.next_timer() {
+                let generation = c.generation;
+                self.events.push(at, Class(2), Event::Doze { core, generation });
+            }
         }
         self.schedule_end(core);
     }
@@ -327,8 +342,6 @@ impl<'a> World<'a> {
             Then::Body { call } => Some(self.body(core, thread, call)),
             Then::Return { call } => self.after_body(core, thread, call),
             Then::Leave { to, gap, takes, body } => {
-                let away = body.map(|call| self.workload.calls[call].number);
-                self.cores[core].reason = away.map_or(WAITING, |n| 1 << 32 | u64::from(n));
                 let then = body.map_or(Then::Step, |call| Then::Body { call });
                 let item = Item { thread, left: takes, account: Account::Switch, call: None, then };
                 self.events.push(self.now + gap, Class(1), Event::Arrive { core: to, item });
@@ -363,7 +376,6 @@ impl<'a> World<'a> {
                 Step::Wire => {
                     self.threads[thread].step += 1;
                     if let Some(until) = self.wire() {
-                        self.cores[core].reason = WAITING;
                         self.wait(thread, until);
                         return None;
                     }
@@ -371,7 +383,6 @@ impl<'a> World<'a> {
                 Step::Wait(ns) => {
                     let ns = self.draws.around(ns, self.workload.spread);
                     self.threads[thread].step += 1;
-                    self.cores[core].reason = WAITING;
                     self.wait(thread, self.now + span(ns));
                     return None;
                 }
@@ -381,12 +392,14 @@ impl<'a> World<'a> {
 }
 
 /// A core that has done nothing yet.
-fn core(model: &Model, kind: &CoreKind, calls: usize, power_up: Time) -> Core {
+fn core(model: &Model, kind: &CoreKind, is_os: bool, calls: usize, power_up: Time) -> Core {
     let kernel = model.spec().kernel;
     let microwatts = |w: f64| (w * 1e6) as u64;
     let up_w = kind.up_w.unwrap_or(kind.active_w);
     let saved_uw = microwatts(up_w - kind.idle_w);
     let break_even = break_even(power_up, microwatts(kind.active_w), saved_uw);
-    let sleep = Sleep::new(kernel.power_down, break_even.unwrap_or(Time::NEVER));
+    // Far away, but policies add to it.
+    let break_even = break_even.unwrap_or(Time(u64::MAX / 4));
+    let sleep = Sleep::new(kernel.power_down, is_os, power_up, break_even);
     Core::new(kind.clock_ghz, calls, kernel.stamps, sleep)
 }

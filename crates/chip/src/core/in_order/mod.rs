@@ -6,12 +6,13 @@
 //!
 //! Assumptions: full bypassing; a group ends at a taken branch; no wrong-path fetch.
 
+mod event;
 mod memory;
 mod word;
 
 use std::collections::VecDeque;
 
-use halfwink_trace::{Branch, Event};
+use halfwink_trace::Branch;
 use halfwink_units::Cycle;
 
 use self::word::{ByUnit, Ready};
@@ -20,7 +21,7 @@ use crate::account::{Reason, REASONS};
 use crate::feed::Head;
 use crate::miss::UNKNOWN;
 use crate::private::Access;
-use crate::uncore::Level;
+use crate::uncore::Answer;
 use crate::uop::{Op, Unit, Uop, NO_REG, REGISTERS, UNITS};
 
 /// Where the value of a register comes from, while its time is not known.
@@ -87,6 +88,8 @@ pub(crate) struct InOrder {
     front_reason: Reason,
     fetching: bool,
     halt: Option<(u64, u64)>,
+    /// The thread goes to another core, as soon as nothing is in flight.
+    leaving: bool,
     ended: bool,
     blocked: Blocked,
 }
@@ -127,6 +130,7 @@ impl InOrder {
             front_reason: Reason::Base,
             fetching: false,
             halt: None,
+            leaving: false,
             ended: false,
             blocked: Blocked::No,
         }
@@ -135,7 +139,7 @@ impl InOrder {
     /// Runs the cycles before `until`; less if a request to the shared levels is made.
     pub(crate) fn run(&mut self, until: Cycle) -> Pause {
         self.blocked = Blocked::No;
-        while self.cycle < until && self.common.private.requests.is_empty() {
+        while self.cycle < until && self.common.private.lets_run() {
             self.drain_stores(self.cycle);
             if !self.common.private.requests.is_empty() {
                 // Its answer may come before the next step would end.
@@ -229,6 +233,9 @@ impl InOrder {
                     self.common.feed.pass_event();
                     return Some(Pause::Halted { at: self.cycle, from_ns, to_ns });
                 }
+                if self.leaving {
+                    return Some(Pause::Left);
+                }
                 return Some(Pause::Finished(self.cycle));
             }
         }
@@ -244,9 +251,17 @@ impl InOrder {
         self.plan_drain();
     }
 
+    /// A thread begins, or goes on, at cycle `cycle`; nothing is in flight.
+    pub(crate) fn begin(&mut self, cycle: Cycle) {
+        (self.leaving, self.ended, self.halt) = (false, false, None);
+        self.common.fetch_line = u64::MAX;
+        self.resume(cycle);
+    }
+
     /// The shared levels deliver a line at cycle `at`; true if something can move now.
-    pub(crate) fn answer(&mut self, line: u64, level: Level, at: Cycle) -> bool {
-        let (data, instruction) = self.common.private.answer(line);
+    pub(crate) fn answer(&mut self, answer: &Answer, at: Cycle) -> bool {
+        let (line, level) = (answer.line, answer.level);
+        let (data, instruction) = self.common.private.answer(line, answer.shared, at);
         if let Some(miss) = data {
             let reason = StallOn::Data.reason(level);
             for (mode, cycles) in miss.waited.into_iter().enumerate() {
@@ -368,6 +383,9 @@ impl InOrder {
         }
         if self.fetching {
             return Step::Wait(Blocked::Fetch, StallOn::Fetch);
+        }
+        if self.leaving {
+            return self.until_quiet(until);
         }
         if !matches!(self.common.feed.head(), Head::Uop) {
             return self.event(until);
@@ -537,56 +555,6 @@ impl InOrder {
         }
         self.ready[usize::from(NO_REG)] = Ready(0);
         self.last_known = self.last_known.max(ready);
-    }
-
-    /// Deals with what lies between instructions.
-    #[cold]
-    fn event(&mut self, until: Cycle) -> Step {
-        match self.common.feed.head() {
-            Head::Uop => Step::Again,
-            Head::End => {
-                self.ended = true;
-                self.until_quiet(until)
-            }
-            Head::Event(Event::Idle { from_ns, to_ns }) => {
-                self.halt = Some((from_ns, to_ns));
-                self.until_quiet(until)
-            }
-            Head::Event(Event::Interrupt { .. } | Event::Exception { .. }) => {
-                if self.owed > 0 {
-                    return Step::Wait(Blocked::Drain, StallOn::Data);
-                }
-                if self.last_known > self.cycle {
-                    self.pass_to(self.last_known.min(until), Reason::System);
-                    return Step::Again;
-                }
-                self.redirect(self.cycle + self.common.spec.syscall, Reason::System);
-                self.common.feed.pass_event();
-                Step::Again
-            }
-            Head::Event(event) => {
-                // Behind what issued in this cycle.
-                self.common.mark(&event, self.cycle + u64::from(self.issued > 0));
-                self.common.feed.pass_event();
-                Step::Again
-            }
-        }
-    }
-
-    /// Waits for everything in flight.
-    fn until_quiet(&mut self, until: Cycle) -> Step {
-        let private = &self.common.private;
-        let fill = private
-            .data_misses
-            .next_fill(self.cycle)
-            .min(private.instruction_misses.next_fill(self.cycle));
-        let known = if self.last_known > self.cycle { self.last_known } else { UNKNOWN };
-        let next = fill.min(known);
-        if next != UNKNOWN {
-            self.pass_to(next.min(until), Reason::Store);
-            return Step::Again;
-        }
-        Step::Wait(Blocked::Quiet, StallOn::Store)
     }
 }
 

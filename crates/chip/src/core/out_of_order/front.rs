@@ -6,6 +6,7 @@ use halfwink_units::Cycle;
 use super::{Front, OutOfOrder, Slot, EMPTY, NO_SLOT, SLOTS};
 use crate::account::Reason;
 use crate::feed::Head;
+use crate::os_cores::Crossed;
 use crate::private::Access;
 use crate::uop::{Op, Uop, NO_REG};
 
@@ -47,6 +48,22 @@ impl OutOfOrder {
                 Head::Event(Event::Idle { from_ns, to_ns }) => {
                     self.halt = Some((from_ns, to_ns));
                     return false;
+                }
+                Head::Crossing => {
+                    match self.common.cross(now) {
+                        Crossed::Stays(0) => {}
+                        Crossed::Stays(cycles) => {
+                            self.front = Front::Until(now + cycles);
+                            self.front_reason = Reason::System;
+                        }
+                        Crossed::Detaches => self.common.private.must_pause = true,
+                        Crossed::Leaves => {
+                            self.front = Front::Leaving;
+                            self.front_reason = Reason::System;
+                            return false;
+                        }
+                    }
+                    continue;
                 }
                 Head::Event(Event::Interrupt { .. } | Event::Exception { .. }) => {
                     if !empty {

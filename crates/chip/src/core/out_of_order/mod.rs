@@ -26,7 +26,7 @@ use super::pipeline::{Common, Pause, Stall, StallOn};
 use crate::account::Reason;
 use crate::machine::{CoreKind, Window, MAX_WINDOW};
 use crate::miss::UNKNOWN;
-use crate::uncore::Level;
+use crate::uncore::Answer;
 use crate::uop::{Op, Unit, NO_REG, REGISTERS};
 
 /// Slots of the window; a power of two, at least [`MAX_WINDOW`].
@@ -94,6 +94,8 @@ enum Front {
     Fetch,
     /// No instruction miss register is free.
     FetchRegister,
+    /// The thread goes to another core, as soon as nothing is in flight.
+    Leaving,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +196,7 @@ impl OutOfOrder {
 
     /// Runs the cycles before `until`; less if a request to the shared levels is made.
     pub(crate) fn run(&mut self, until: Cycle) -> Pause {
-        while self.cycle < until && self.common.private.requests.is_empty() {
+        while self.cycle < until && self.common.private.lets_run() {
             let now = self.cycle;
             let done = self.calendar.take(now);
             if done != 0 {
@@ -240,6 +242,9 @@ impl OutOfOrder {
                 self.common.feed.pass_event();
                 return Pause::Halted { at: now, from_ns, to_ns };
             }
+            if self.front == Front::Leaving {
+                return Pause::Left;
+            }
             if self.ended {
                 return Pause::Finished(now);
             }
@@ -259,9 +264,17 @@ impl OutOfOrder {
         self.cycle = self.cycle.max(cycle);
     }
 
+    /// A thread begins, or goes on, at cycle `cycle`; nothing is in flight.
+    pub(crate) fn begin(&mut self, cycle: Cycle) {
+        (self.front, self.ended, self.halt) = (Front::Running, false, None);
+        self.common.fetch_line = u64::MAX;
+        self.resume(cycle);
+    }
+
     /// The shared levels deliver a line at cycle `at`; true if something can move now.
-    pub(crate) fn answer(&mut self, line: u64, level: Level, at: Cycle) -> bool {
-        let (data, instruction) = self.common.private.answer(line);
+    pub(crate) fn answer(&mut self, answer: &Answer, at: Cycle) -> bool {
+        let (line, level) = (answer.line, answer.level);
+        let (data, instruction) = self.common.private.answer(line, answer.shared, at);
         let mut front_moves = false;
         if let Some(miss) = data {
             let reason = StallOn::Data.reason(level);
@@ -299,12 +312,17 @@ impl OutOfOrder {
         let ready = self.ready.iter().chain(&self.ready_divide).any(|&mask| mask != 0);
         let oldest_done = self.head < self.tail && self.done & self.bit(self.head) != 0;
         let stores = self.store_head < self.store_committed && !self.store_blocked;
-        let was_draining = (self.halt.is_some() || self.ended) && self.head == self.tail;
+        let was_draining = self.waits_for_quiet() && self.head == self.tail;
         ready
             || oldest_done
             || stores
             || front_moves
             || was_draining && self.common.private.is_quiet(at)
+    }
+
+    #[inline]
+    fn waits_for_quiet(&self) -> bool {
+        self.halt.is_some() || self.ended || self.front == Front::Leaving
     }
 
     #[inline]
@@ -359,7 +377,7 @@ impl OutOfOrder {
             }
         }
         let private = &self.common.private;
-        let waits_for_quiet = self.halt.is_some() || self.ended;
+        let waits_for_quiet = self.waits_for_quiet();
         if self.blocked != 0 || self.store_blocked || waits_for_quiet {
             next = next.min(private.data_misses.next_fill(now));
         }
