@@ -9,6 +9,7 @@
 //! ```
 
 pub mod accounting;
+mod check;
 mod fit;
 mod idle;
 mod mechanism;

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::accounting::{self, Metered, OsCore, Watts};
+use crate::check::{not_negative, positive};
 use crate::idle::expected_factor;
-use crate::model::{not_negative, positive, ModelError};
+use crate::model::ModelError;
 
 /// A printed row: a run on a single core, and one with an OS core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

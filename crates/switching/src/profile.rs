@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{not_negative, positive, share, ModelError};
+use crate::check::{not_negative, positive, share};
+use crate::model::ModelError;
 
 /// A program, or several that run alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! What surrounds core switching: whether an OS core that is idle powers down, and when an
 //! application core must be up again. Mogul 2007 proposes both (Sec 3.3.3 and 5.6) and evaluates
-//! neither; what is left open is a parameter. Application cores power down as `gating::AdaptiveIdle`
-//! says.
+//! neither; what is left open is a parameter. Application cores power down as
+//! `gating::AdaptiveIdle` says.
 //!
 //! ```text
 //!  OS core idle, how often it is entered ──▶ RatePowerDown ──▶ power down, or stay up

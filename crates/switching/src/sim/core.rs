@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
+use halfwink_policy::switching::break_even;
 use halfwink_units::Time;
 
 use super::sleep::Sleep;
 use crate::idle::{IdleRecord, Stamps};
+use crate::model::{CoreKind, Model};
 
 /// What time on a core is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +102,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(clock_ghz: f64, calls: usize, stamps: Stamps, sleep: Sleep) -> Core {
+    fn new(clock_ghz: f64, calls: usize, stamps: Stamps, sleep: Sleep) -> Core {
         Core {
             booked: [Time(0); ACCOUNTS],
             by_call: vec![Time(0); calls],
@@ -116,6 +118,25 @@ impl Core {
             since: Time(0),
             idle_from: Some(Time(0)),
         }
+    }
+
+    /// A core of this kind that has done nothing yet.
+    pub(crate) fn of(
+        model: &Model,
+        kind: &CoreKind,
+        is_os: bool,
+        calls: usize,
+        power_up: Time,
+    ) -> Core {
+        let kernel = model.spec().kernel;
+        let microwatts = |w: f64| (w * 1e6) as u64;
+        let up_w = kind.up_w.unwrap_or(kind.active_w);
+        let saved_uw = microwatts(up_w - kind.idle_w);
+        let break_even = break_even(power_up, microwatts(kind.active_w), saved_uw);
+        // Far away, but policies add to it.
+        let break_even = break_even.unwrap_or(Time(u64::MAX / 4));
+        let sleep = Sleep::new(kernel.power_down, is_os, power_up, break_even);
+        Core::new(kind.clock_ghz, calls, kernel.stamps, sleep)
     }
 
     /// Threads on it or waiting for it.

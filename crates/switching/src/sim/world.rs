@@ -2,13 +2,11 @@
 
 use halfwink_engine::{Class, EventQueue};
 use halfwink_policy::offload::OffloadPolicy;
-use halfwink_policy::switching::break_even;
 use halfwink_units::Time;
 
 use super::core::{Account, Core, Ends, Interrupt, Item, Then};
 use super::program::{self, Arrival, Step};
 use super::random::Draws;
-use super::sleep::Sleep;
 use super::{span, Kernel, RunError};
 use crate::model::{Configuration, CoreKind, Model};
 use crate::profile::{UnitTimes, Where, Workload};
@@ -120,7 +118,7 @@ impl<'a> World<'a> {
                 .iter()
                 .zip(&power_up)
                 .enumerate()
-                .map(|(n, (k, &up))| core(model, k, n >= apps, calls, up))
+                .map(|(n, (k, &up))| Core::of(model, k, n >= apps, calls, up))
                 .collect(),
             power_up,
             policies: kinds
@@ -389,17 +387,4 @@ impl<'a> World<'a> {
             }
         }
     }
-}
-
-/// A core that has done nothing yet.
-fn core(model: &Model, kind: &CoreKind, is_os: bool, calls: usize, power_up: Time) -> Core {
-    let kernel = model.spec().kernel;
-    let microwatts = |w: f64| (w * 1e6) as u64;
-    let up_w = kind.up_w.unwrap_or(kind.active_w);
-    let saved_uw = microwatts(up_w - kind.idle_w);
-    let break_even = break_even(power_up, microwatts(kind.active_w), saved_uw);
-    // Far away, but policies add to it.
-    let break_even = break_even.unwrap_or(Time(u64::MAX / 4));
-    let sleep = Sleep::new(kernel.power_down, is_os, power_up, break_even);
-    Core::new(kind.clock_ghz, calls, kernel.stamps, sleep)
 }
