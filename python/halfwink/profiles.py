@@ -107,6 +107,33 @@ def os_profiles(workloads: Sequence[str] | None = None, *, caches: str = "ev6") 
     )
 
 
+def foresights(workloads: Sequence[str] | None = None) -> dict[str, pl.DataFrame]:
+    """How well the run-length predictor foresees kernel entries, all recorded workloads' if none
+    are named.
+
+    Returns:
+        ``predictions``: a row per workload, entries (``all``, ``without-interrupts``) and table;
+        shares in per cent of the predictions. ``decisions``: a row for each threshold of these.
+
+    Raises:
+        HalfwinkError: nothing is named so, or it never enters the kernel.
+        RunError: the trace is damaged.
+    """
+    names = list(library().names("workloads", "hwt") if workloads is None else workloads)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        found = list(pool.map(library().foresight, names))
+    predictions: list[dict[str, Any]] = []
+    decisions: list[dict[str, Any]] = []
+    for foresight in found:
+        for row in foresight["rows"]:
+            row = {"workload": foresight["workload"], **row}
+            of_row = row.pop("decisions")
+            predictions.append(row)
+            head = {key: row[key] for key in ("workload", "entries", "table", "predictions")}
+            decisions.extend({**head, **decision} for decision in of_row)
+    return {"predictions": pl.DataFrame(predictions), "decisions": pl.DataFrame(decisions)}
+
+
 def _frame(columns: dict[str, list[Any]]) -> pl.DataFrame:
     series = [pl.Series(name, values, dtype=TYPES.get(name)) for name, values in columns.items()]
     return pl.DataFrame(series)

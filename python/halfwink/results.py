@@ -94,8 +94,10 @@ class Results:
         return Results(runs, ledger, counters, histograms, calls, timeline, baseline)
 
 
-def collect(jobs: Sequence[Job], tables: Sequence[Tables], baseline: str) -> Results:
-    """Joins the tables of runs, and relates each run to its baseline."""
+def collect(
+    jobs: Sequence[Job], tables: Sequence[Tables], baseline: str, machine: str | None = None
+) -> Results:
+    """Joins the tables of runs, and relates each run to its baseline (on `machine`, if named)."""
     runs = _frame([_named(t["run"], job) for t, job in zip(tables, jobs, strict=True)])
     identity = [*KEYS, "technique"]
 
@@ -108,7 +110,7 @@ def collect(jobs: Sequence[Job], tables: Sequence[Tables], baseline: str) -> Res
         return pl.concat(parts, how="vertical_relaxed") if parts else pl.DataFrame()
 
     return Results(
-        runs=relate(runs, baseline),
+        runs=relate(runs, baseline, machine),
         ledger=detail("ledger"),
         counters=detail("counters"),
         histograms=detail("histograms"),
@@ -133,20 +135,26 @@ def _frame(rows: Sequence[dict[str, list[Any]]]) -> pl.DataFrame:
     return frame.with_columns(pl.col(pl.Null).cast(pl.Float64))
 
 
-def relate(runs: pl.DataFrame, baseline: str) -> pl.DataFrame:
+def relate(runs: pl.DataFrame, baseline: str, machine: str | None = None) -> pl.DataFrame:
     """Adds savings and slowdown relative to the baseline of the same workload and machine.
+
+    If a `machine` is named, everything is relative to the baseline there, with nothing set.
 
     The slowdown is that of the mean latency where requests arrive on their own schedule, and of
     the run time otherwise; ``energy_delay_pct`` is the change of core energy times that.
     """
-    base = runs.filter(pl.col("technique") == baseline).select(
-        *KEYS,
+    keys = KEYS if machine is None else ["workload"]
+    base = runs.filter(pl.col("technique") == baseline)
+    if machine is not None:
+        base = base.filter(machine=machine, set="")
+    base = base.select(
+        *keys,
         pl.col("energy_j").alias("_energy"),
         pl.col("working_core_energy_j").alias("_core"),
         pl.col("run_s").alias("_run"),
         pl.col("latency_mean_us").alias("_latency"),
     )
-    joined = runs.join(base.unique(KEYS), on=KEYS, how="left", nulls_equal=True)
+    joined = runs.join(base.unique(keys), on=keys, how="left", nulls_equal=True)
 
     # Differences first: the baseline itself gets exactly 0.
     def above(ours: str, base: str) -> pl.Expr:

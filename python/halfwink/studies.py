@@ -24,12 +24,20 @@ class StudyRun:
 
 
 def study_jobs(study: dict[str, Any]) -> list[Job]:
-    """Every run of a study: machines, then workloads, then the sweep, then techniques."""
+    """Every run of a study: machines, then workloads, then the sweep, then techniques.
+
+    Before them come those of the baseline on a machine of its own, if it has one.
+    """
     points: list[tuple[tuple[str, str], ...]] = [()]
     for path, values in study["sweep"]:
         points = [(*point, (path, value)) for point in points for value in values]
-    return [
-        Job(workload, machine, technique, point, study["instructions"])
+    instructions, alone = study["instructions"], study["baseline_machine"]
+    baseline = [
+        Job(workload, alone, study["baseline"], (), instructions)
+        for workload in (study["workloads"] if alone else ())
+    ]
+    return baseline + [
+        Job(workload, machine, technique, point, instructions)
         for machine in study["machines"]
         for workload in study["workloads"]
         for point in points
@@ -68,7 +76,7 @@ def run(
     if store is None and out is not None:
         store = RunStore(out / "runs")
     tables = run_jobs(jobs, store=store, fresh=fresh, executor=executor, progress=progress)
-    return StudyRun(study, collect(jobs, tables, study["baseline"]))
+    return StudyRun(study, collect(jobs, tables, study["baseline"], study["baseline_machine"]))
 
 
 def provenance() -> list[tuple[str, str]]:

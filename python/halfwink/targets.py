@@ -11,7 +11,7 @@ import polars as pl
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.jobs import Executor, Progress, RunStore
 from halfwink.library import cache_dir, library
-from halfwink.profiles import os_profiles
+from halfwink.profiles import foresights, os_profiles
 from halfwink.results import Results, sweep_columns
 from halfwink.studies import run
 from halfwink.switching import core_switching
@@ -71,15 +71,16 @@ def reproduce(
     """
     targets = select(library().targets(), wanted)
     store = RunStore(cache_dir() / "runs")
-    tables: dict[tuple[str | None, ...], pl.SQLContext[pl.DataFrame]] = {}
+    tables: dict[tuple[str | bool | None, ...], pl.SQLContext[pl.DataFrame]] = {}
     ours: list[float | None] = []
     for target in targets:
         compute = target["compute"]
         if compute is None:
             ours.append(None)
             continue
-        name, network, caches, switches = key = _sources(compute)
+        key = _sources(compute)
         if key not in tables:
+            name = compute["study"]
 
             def report(p: Progress, name: str | None = name) -> None:
                 if progress is not None:
@@ -90,7 +91,7 @@ def reproduce(
                 if name
                 else None
             )
-            tables[key] = _context(results, network, caches, switches)
+            tables[key] = _context(results, compute)
         ours.append(_value(tables[key], target))
     verdicts = library().verdicts(
         [(t["id"], value) for t, value in zip(targets, ours, strict=True)]
@@ -102,18 +103,16 @@ def reproduce(
 
 
 #: What may hold a target's value: a study, a delivery network, caches of kernel profiles, a model
-#: of core switching.
-SOURCES = ("study", "network", "os_profile", "switching")
+#: of core switching, the run-length predictor.
+SOURCES = ("study", "network", "os_profile", "switching", "predict")
 
 
-def _sources(compute: dict[str, Any]) -> tuple[str | None, ...]:
-    """Names of what holds a target's value, in the order of `SOURCES`."""
+def _sources(compute: dict[str, Any]) -> tuple[str | bool | None, ...]:
+    """What holds a target's value, in the order of `SOURCES`."""
     return tuple(compute[kind] for kind in SOURCES)
 
 
-def _context(
-    results: Results | None, network: str | None, caches: str | None, switches: str | None
-) -> pl.SQLContext[pl.DataFrame]:
+def _context(results: Results | None, compute: dict[str, Any]) -> pl.SQLContext[pl.DataFrame]:
     """The tables that a target's SQL may ask."""
     facts = [
         {"machine": name, "fact": fact, "value": value}
@@ -129,6 +128,7 @@ def _context(
         "facts": pl.DataFrame(facts),
         "published": pl.DataFrame(numbers),
     }
+    network, caches, switches = (compute[kind] for kind in ("network", "os_profile", "switching"))
     if network is not None:
         schema = {"fact": pl.String, "value": pl.Float64}
         frames["network"] = pl.DataFrame(library().network(network, []).facts(), schema=schema)
@@ -138,6 +138,8 @@ def _context(
     if switches is not None:
         tables = core_switching(switches)
         frames |= {f"switch_{name}": frame for name, frame in tables.frames().items()}
+    if compute["predict"]:
+        frames |= foresights()
     if results is not None:
         runs = sweep_columns(results.runs)
         safe = {name: name.replace(".", "_") for name in runs.columns}
@@ -171,7 +173,8 @@ def _entry(target: dict[str, Any], ours: float | None, verdict: str) -> dict[str
     how = ""
     if target["compute"] is not None:
         named = zip(SOURCES, _sources(compute), strict=True)
-        where = ", ".join(f"{kind} {name}" for kind, name in named if name) or "closed form"
+        parts = [kind if name is True else f"{kind} {name}" for kind, name in named if name]
+        where = ", ".join(parts) or "closed form"
         how = f"{where}: {compute['sql']}"
     return {
         "id": target["id"],

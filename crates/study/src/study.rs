@@ -26,6 +26,9 @@ pub struct Study {
     pub techniques: Vec<String>,
     /// The technique that others are compared with.
     pub baseline: String,
+    /// The machine on which that technique runs, once for each workload and with nothing swept, to
+    /// be compared with all others; each run's own machine if none is named.
+    pub baseline_machine: Option<String>,
     /// Instructions of each core, at most.
     pub instructions: Option<u64>,
     /// Values of the machine to vary: path, and the values in order.
@@ -63,6 +66,7 @@ struct StudyFile {
     machines: Spanned<Vec<String>>,
     techniques: Spanned<Vec<String>>,
     baseline: Option<Spanned<String>>,
+    baseline_machine: Option<String>,
     instructions: Option<Spanned<u64>>,
     #[serde(default)]
     sweep: toml::Table,
@@ -109,6 +113,11 @@ impl Study {
             technique(name).map_err(|e| input.error_at(&file.techniques.span(), e.to_string()))?;
         }
         let baseline = match &file.baseline {
+            Some(name) if file.baseline_machine.is_some() => {
+                technique(name.get_ref())
+                    .map_err(|e| input.error_at(&name.span(), e.to_string()))?;
+                name.get_ref().clone()
+            }
             Some(name) if !file.techniques.get_ref().contains(name.get_ref()) => {
                 let message = format!("baseline `{}` is not among the techniques", name.get_ref());
                 return Err(input.error_at(&name.span(), message));
@@ -131,6 +140,7 @@ impl Study {
             machines: file.machines.into_inner(),
             techniques: file.techniques.into_inner(),
             baseline,
+            baseline_machine: file.baseline_machine,
             instructions: file.instructions.map(Spanned::into_inner),
             sweep,
             plots: file.plot,
@@ -138,9 +148,18 @@ impl Study {
         })
     }
 
-    /// Every run of the study, in order: machines, then workloads, then the sweep, then techniques.
+    /// Every run of the study, in order: machines, then workloads, then the sweep, then techniques;
+    /// before all those of the baseline's own machine, if it has one.
     #[must_use]
     pub fn jobs(&self) -> Vec<Job> {
+        let job = |machine: &String, workload: &String, set: &[_], technique: &String| Job {
+            workload: workload.clone(),
+            machine: machine.clone(),
+            technique: technique.clone(),
+            set: set.to_vec(),
+            instructions: self.instructions,
+            timeline_ns: None,
+        };
         let mut points: Vec<Vec<(String, String)>> = vec![Vec::new()];
         for (path, values) in &self.sweep {
             points = points
@@ -155,18 +174,14 @@ impl Study {
                 .collect();
         }
         let mut jobs = Vec::new();
+        if let Some(machine) = &self.baseline_machine {
+            jobs.extend(self.workloads.iter().map(|w| job(machine, w, &[], &self.baseline)));
+        }
         for machine in &self.machines {
             for workload in &self.workloads {
                 for set in &points {
                     for technique in &self.techniques {
-                        jobs.push(Job {
-                            workload: workload.clone(),
-                            machine: machine.clone(),
-                            technique: technique.clone(),
-                            set: set.clone(),
-                            instructions: self.instructions,
-                            timeline_ns: None,
-                        });
+                        jobs.push(job(machine, workload, set, technique));
                     }
                 }
             }
@@ -226,6 +241,24 @@ techniques = ["always-on", "tap"]
         assert_eq!(jobs.len(), 2 * 2 * 2);
         assert_eq!(jobs[1].technique, "tap");
         assert_eq!(jobs[2].set, [("gating.wake_up_ns".to_owned(), "16.0".to_owned())]);
+    }
+
+    #[test]
+    fn a_baseline_may_have_a_machine_of_its_own() {
+        let text = TEXT.replace(
+            "[sweep]",
+            "baseline = \"always-on\"\nbaseline_machine = \"in-order\"\n[sweep]",
+        );
+        let text = text.replace("[\"always-on\", \"tap\"]", "[\"tap\"]");
+        let jobs = parse(&text).unwrap().jobs();
+        assert_eq!(jobs.len(), 2 + 2 * 2);
+        assert_eq!(
+            (jobs[1].machine.as_str(), jobs[1].technique.as_str()),
+            ("in-order", "always-on")
+        );
+        assert!(jobs[1].set.is_empty());
+        let text = text.replace("always-on", "always-of");
+        assert!(parse(&text).unwrap_err().to_string().contains("did you mean `always-on`"));
     }
 
     #[test]

@@ -105,6 +105,10 @@ pub struct Compute {
     /// `switch_calls`, `switch_accounts`, `switch_printed`, `switch_systems`, `switch_catalogue`,
     /// `switch_facts`.
     pub switching: Option<String>,
+    /// Ask how well the run-length predictor foresees the kernel entries of every shipped workload:
+    /// tables `predictions` and `decisions`, each with a column `workload`.
+    #[serde(default)]
+    pub predict: bool,
     /// SQL that yields one value, over the tables `runs` (with columns relative to the baseline)
     /// and `ledger` of the study, `facts` of all machines, and `published` numbers (`id`, `value`)
     /// for arithmetic among them.
@@ -337,6 +341,7 @@ mod tests {
             network: None,
             os_profile: None,
             switching: None,
+            predict: false,
             sql: String::new(),
             calibrated: false,
             remark: String::new(),

@@ -266,18 +266,20 @@ def residency(results: Results) -> alt.FacetChart:
 def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt.FacetChart:
     """A plot that a study describes: any two columns of its results.
 
-    Values of a sweep are columns too, under their path (``gating.wake_up_ns``).
+    Values of a sweep are columns too, under their path (``gating.wake_up_ns``). A baseline on a
+    machine of its own, which is not swept, is what others are related to and is not drawn.
     """
     data = sweep_columns(results.runs)
     names = [plot[key] for key in ("x", "y", "color", "panel")]
     wanted = list(dict.fromkeys(name for name in names if name))
     safe = {name: re.sub(r"\W", "_", name) for name in wanted}
-    data = data.select(*wanted).rename(safe)
+    drawn = [name for name in (plot["x"], plot["color"]) if name]
+    data = data.select(*wanted).drop_nulls(drawn).rename(safe)
 
-    def channel(name: str | None) -> str:
+    def channel(name: str | None, number: str = "Q") -> str:
         name = name or ""
         dtype = data.schema[safe[name]]
-        return f"{safe[name]}:{'Q' if dtype.is_numeric() else 'N'}"
+        return f"{safe[name]}:{number if dtype.is_numeric() else 'N'}"
 
     marks = {"point": "mark_point", "line": "mark_line", "bar": "mark_bar"}
     chart = alt.Chart(data)
@@ -290,7 +292,8 @@ def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt
     )
     if plot["color"]:
         scale = technique_scale(results) if plot["color"] == "technique" else alt.Undefined
-        encoded = encoded.encode(color=alt.Color(channel(plot["color"]), scale=scale))
+        # A line for each value, in the order of the values.
+        encoded = encoded.encode(color=alt.Color(channel(plot["color"], "O"), scale=scale))
     if plot["panel"]:
         panel = alt.Facet(channel(plot["panel"]), title=None)
         return encoded.properties(width=190, height=160).facet(facet=panel, columns=4)

@@ -372,7 +372,7 @@ impl Check<'_> {
         }
         Ok(OsSpec {
             cores: file.cores,
-            like: file.like.clone(),
+            like: Some(file.like.clone()).filter(|name| !name.is_empty()),
             kind: None,
             switch: file.switch_cycles,
             transfer: Time::from_ns(file.transfer_ns),

@@ -158,7 +158,7 @@ pub(super) struct WakeUpSection {
 #[serde(deny_unknown_fields)]
 pub(super) struct OsSection {
     pub(super) cores: usize,
-    pub(super) like: Option<String>,
+    pub(super) like: String,
     pub(super) switch_cycles: Cycle,
     pub(super) transfer_ns: f64,
     pub(super) threshold_instructions: u64,

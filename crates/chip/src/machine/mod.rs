@@ -11,6 +11,7 @@ mod tests;
 
 use halfwink_engine::{Input, InputError};
 use halfwink_policy::gating::{Costs, FupgParameters, MapgParameters, Slots};
+use halfwink_policy::offload::{Organisation, Parameters, HARDWARE_CYCLES, STATIC_CHECK_CYCLES};
 use halfwink_power::pdn::Grid;
 use halfwink_power::{CachePower, CorePower, DramPower, Gating};
 use halfwink_units::{Clock, Cycle, Power, Time, LINE_BYTES};
@@ -528,6 +529,11 @@ impl Machine {
     #[must_use]
     pub fn facts(&self) -> Vec<(&'static str, f64)> {
         let costs = self.gating_costs(0);
+        let associative = Organisation::PUBLISHED_ASSOCIATIVE;
+        let without_tags = match associative {
+            Organisation::FullyAssociative { entries } => Organisation::DirectMapped { entries },
+            other => other,
+        };
         vec![
             ("gating.break_even_ns", costs.break_even.as_ns()),
             ("gating.wake_up_ns", costs.wake_up.as_ns()),
@@ -548,6 +554,16 @@ impl Machine {
             ),
             ("fupg.core_share", self.fupg.core_share),
             ("wake_up.modes", self.wake_up.modes as f64),
+            ("os.round_trip_cycles", 2.0 * self.os.switch as f64),
+            // Of the offload policies, whatever the machine (Nellans 2014, Sec 4.6).
+            ("os.check_cycles", f64::from(STATIC_CHECK_CYCLES)),
+            ("os.decision_cycles", f64::from(HARDWARE_CYCLES)),
+            ("os.predictor_bytes", predictor_bytes(associative)),
+            (
+                "os.predictor_tag_bytes",
+                predictor_bytes(associative) - predictor_bytes(without_tags),
+            ),
+            ("os.predictor_direct_bytes", predictor_bytes(Organisation::PUBLISHED_DIRECT)),
         ]
     }
 }
@@ -555,3 +571,9 @@ impl Machine {
 /// Width of the delay registers: 100 ps steps up to 3.28 us (Strong 2013, Sec 2.3.3).
 const ROW_BITS: u32 = 15;
 const COUNTER_BITS: u32 = 15;
+
+/// Memory of the published run-length predictor; none of a table without bound.
+fn predictor_bytes(organisation: Organisation) -> f64 {
+    let bits = organisation.storage_bits(Parameters::published(organisation).length_bits);
+    bits.unwrap_or(0) as f64 / 8.0
+}

@@ -32,6 +32,17 @@ fn the_shipped_machines_are_those_of_table_2_3() {
 }
 
 #[test]
+fn the_predictor_takes_what_section_4_6_2_says() {
+    let facts = ev6().facts();
+    let fact = |name: &str| facts.iter().find(|(n, _)| *n == name).unwrap().1;
+    // Nellans 2014: 200 tags of 8 bytes; with 16-bit lengths and 2-bit confidence; 1,500 of these.
+    assert_eq!(fact("os.predictor_tag_bytes"), 1_600.0);
+    assert_eq!(fact("os.predictor_bytes"), 2_050.0);
+    assert_eq!(fact("os.predictor_direct_bytes"), 3_375.0);
+    assert_eq!(fact("os.round_trip_cycles"), 2.0 * 3_080.0);
+}
+
+#[test]
 fn an_impossible_cache_is_named_with_its_line() {
     let error = refused("size = \"256KB\"", "size = \"200KB\"");
     assert_eq!(

@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use halfwink_trace::{Event, Item, Program, RepeatFold, Source, Template, TraceError, WarmSet};
+use halfwink_units::Asid;
 
 pub use footprint::Footprint;
 pub use levels::LevelCounts;
@@ -80,6 +81,8 @@ pub struct OsProfile {
     pub levels: Vec<LevelProfile>,
     /// Distinct lines touched.
     pub footprint: Footprint,
+    /// Times that a CPU went to other page tables than it had before.
+    pub address_space_switches: u64,
 }
 
 impl OsProfile {
@@ -124,6 +127,7 @@ pub fn os_profile(
                 profiler.touch(&program, template, source, repeat);
             }
             Item::Event(Event::Cpu(cpu)) => profiler.switch_cpu(cpu),
+            Item::Event(Event::AddressSpace(space)) => profiler.switch_space(space),
             Item::Event(event) => profiler.cpus.entry(profiler.cpu).or_default().run.event(&event),
             Item::End => return Ok(profiler.finish()),
         }
@@ -137,12 +141,15 @@ type Waiting = Vec<[u64; 2]>;
 struct Cpu {
     run: Follower,
     evictions: Waiting,
+    /// The page tables in use, once the trace has said so.
+    space: Option<Asid>,
 }
 
 struct Profiler {
     cpu: u16,
     cpus: BTreeMap<u16, Cpu>,
     instructions: [u64; 2],
+    switches: u64,
     entries: Entries,
     hierarchy: Hierarchy,
     /// Evictions by the kernel that have been given to an invocation.
@@ -164,6 +171,7 @@ impl Profiler {
             cpu: 0,
             cpus: BTreeMap::new(),
             instructions: [0; 2],
+            switches: 0,
             entries: Entries::new(),
             hierarchy,
             given: vec![[0; 2]; levels],
@@ -211,6 +219,11 @@ impl Profiler {
         self.cpu = cpu;
     }
 
+    fn switch_space(&mut self, space: Asid) {
+        let before = self.cpus.entry(self.cpu).or_default().space.replace(space);
+        self.switches += u64::from(before.is_some_and(|before| before != space));
+    }
+
     fn line(&mut self, code: bool, line: u64, mode: usize) {
         self.hierarchy.access(code, line, mode);
         self.touched.touch(line, mode);
@@ -256,6 +269,7 @@ impl Profiler {
             entries: self.entries,
             levels: counts.map(|(counts, by_length)| LevelProfile { counts, by_length }).collect(),
             footprint: self.touched.footprint(),
+            address_space_switches: self.switches,
         }
     }
 }

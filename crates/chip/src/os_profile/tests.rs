@@ -1,7 +1,7 @@
 //! Closed cases first, then properties of random scripts.
 
 use halfwink_trace::{Address, Block, Instr, InstrFlags, Script, Site, TemplateId, WarmLine};
-use halfwink_units::{LineAddr, PhysAddr, VirtAddr};
+use halfwink_units::{Asid, LineAddr, PhysAddr, VirtAddr};
 use proptest::prelude::*;
 
 use super::*;
@@ -93,6 +93,18 @@ fn run_lengths_by_hand() {
     assert_eq!([0, 1, 5, 6].map(|n| all.longer_than(n)), [(2, 7), (1, 6), (1, 6), (0, 0)]);
     assert_eq!([0.0, 0.5, 0.51, 1.0].map(|q| all.quantile(q)), [1, 1, 6, 6].map(Some));
     assert_eq!(Lengths::default().quantile(0.5), None);
+}
+
+#[test]
+fn page_tables_are_switched_when_they_change() {
+    let b = blocks();
+    let mut script = Script::new(Arc::clone(&b.program));
+    // The first only says which are in use; the same again is no switch; each CPU has its own.
+    for space in [7, 7, 8, 7] {
+        script.event(Event::AddressSpace(Asid(space))).run(b.three[0], vec![]);
+    }
+    script.event(Event::Cpu(1)).event(Event::AddressSpace(Asid(9))).run(b.three[0], vec![]);
+    assert_eq!(profile(&mut script, &caches(LARGE, &[])).address_space_switches, 2);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod hand;
 mod os_cores;
 mod requests;
 mod shared;
+mod ultrasparc;
 
 use std::sync::Arc;
 
@@ -126,6 +127,7 @@ modes = 4
 equation = [{ cores = 1, t0_ns = 2.0, alpha = 0.5, beta = 0.5, gamma = 0.0, delta = 0.0 }]
 [os]
 cores = 1
+like = ""
 switch_cycles = 200
 transfer_ns = 5.0
 threshold_instructions = 100
