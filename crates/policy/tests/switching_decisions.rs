@@ -2,9 +2,7 @@
 
 use std::fmt::Debug;
 
-use halfwink_policy::switching::{
-    EarlyWake, EarlyWakeParameters, IdleEvent, RateParameters, RatePowerDown, WakeEvent,
-};
+use halfwink_policy::switching::{IdleEvent, RateParameters, RatePowerDown};
 use halfwink_policy::{drive, Policy};
 use halfwink_units::Time;
 use proptest::prelude::*;
@@ -43,29 +41,6 @@ fn a_busy_os_core_stays_up_until_that_was_wrong() {
     22000.0 PowerDown
     28000.0 PowerDown
     34000.0 PowerDown
-    ");
-}
-
-#[test]
-fn a_core_is_up_when_the_request_comes() {
-    let policy = EarlyWake::new(EarlyWakeParameters {
-        power_up: us(5),
-        margin: us(20),
-        first_round_trip: us(1_000),
-    });
-    let events = [
-        (us(0), WakeEvent::Slept),
-        (us(100), WakeEvent::Opened),
-        (us(400), WakeEvent::Requested { after: us(300) }),
-        (us(2_000), WakeEvent::Slept),
-        (us(3_000), WakeEvent::Opened),
-        (us(3_050), WakeEvent::Opened),
-        (us(5_000), WakeEvent::Opened),
-    ];
-    // Expected after 1000 us, so at 1075; the round trip was 300, so at 3275. It is up after that.
-    insta::assert_snapshot!(decisions(policy, &events), @r"
-     1075.0 WakeUp
-     3275.0 WakeUp
     ");
 }
 

@@ -1,17 +1,13 @@
-//! What surrounds core switching: whether an OS core that is idle powers down, and when an
-//! application core must be up again. Mogul 2007 proposes both (Sec 3.3.3 and 5.6) and evaluates
-//! neither; what is left open is a parameter. Application cores power down as
-//! `gating::AdaptiveIdle` says.
+//! What surrounds core switching: whether an OS core that is idle powers down. Mogul 2007 proposes
+//! it (Sec 5.6) and does not evaluate it; what is left open is a parameter. Application cores power
+//! down as `gating::AdaptiveIdle` says.
 //!
 //! ```text
 //!  OS core idle, how often it is entered ──▶ RatePowerDown ──▶ power down, or stay up
-//!  a connection opens                    ──▶ EarlyWake     ──▶ wake shortly before the request
 //! ```
 
-mod early_wake;
 mod rate;
 
-pub use early_wake::{EarlyWake, EarlyWakeParameters, WakeEvent, WakeUp};
 pub use rate::{RateParameters, RatePowerDown};
 
 use halfwink_units::Time;
