@@ -12,7 +12,7 @@ from cyclopts import App, CycloptsError
 from cyclopts.exceptions import UnknownCommandError, UnknownOptionError
 
 from halfwink import __version__
-from halfwink.cli import commands, lists, live, measure, pdn, traces
+from halfwink.cli import commands, lists, live, measure, pdn, switching, traces
 from halfwink.cli.console import err
 from halfwink.errors import HalfwinkError, Interrupted, RunError
 
@@ -41,6 +41,7 @@ def build() -> App:
     app.command(pdn.pdn)
     app.command(measure.measure)
     app.command(live.app)
+    app.command(switching.switching)
     app.command(lists.list_, name="list")
     app.command(commands.report)
     app.command(commands.doctor)
