@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 HALFWINK := $(BIN)/halfwink
 NATIVE := $(VENV)/.native
+# Where the package looks for the library of `halfwink live delegate`.
+PRELOAD := python/halfwink/_native
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
 DEMO := nginx memcached postgresql gcc gzip nginx-10pct nginx+memcached+postgresql+redis
@@ -36,6 +38,9 @@ $(NATIVE): $(VENV)/.tools $(RUST) pyproject.toml
 	@echo "building the native module (a few minutes the first time)"
 	@$(BIN)/maturin develop --release --locked --quiet >$(VENV)/build.log 2>&1 || \
 	  { cat $(VENV)/build.log >&2; exit 1; }
+	@cargo build --release --locked --quiet -p halfwink-delegate
+	@mkdir -p $(PRELOAD)
+	@install -m 755 target/release/libhalfwink_delegate.so $(PRELOAD)/
 	@touch $@
 
 demo: $(NATIVE)
@@ -65,4 +70,4 @@ fmt: $(VENV)/.tools
 	$(BIN)/ruff check --quiet --fix python benches
 
 clean:
-	rm -rf target capture/target fuzz/target $(VENV) halfwink-out
+	rm -rf target capture/target fuzz/target $(VENV) $(PRELOAD) halfwink-out

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+import delegation as costing
 import peers
 from halfwink import _core, pdn
 from halfwink.jobs import Job
@@ -273,6 +274,16 @@ def timed_children(decks: list[str]) -> float:
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
 
+def delegation() -> list[Row]:
+    """What handing system calls over costs, and what it costs to let them be."""
+    costs = [*costing.hand_off(), *costing.staying()]
+    return [
+        Row(c.what, c.measured, c.unit, c.against, c.reference, c.reference / c.measured)
+        for c in costs
+        if c.measured
+    ]
+
+
 def show(title: str, rows: list[Row]) -> None:
     print(f"\n{title}")
     for row in rows:
@@ -297,6 +308,7 @@ def main() -> None:
             ("Counting cache misses", lambda: caches(folder)),
             ("Power delivery (user CPU time)", delivery),
             ("Memory", memory),
+            ("Delegation of system calls", delegation),
         ):
             sections[title] = work()
             show(title, sections[title])

@@ -9,6 +9,13 @@ add valgrind valgrind
 add chromium chromium
 add ngspice ngspice
 add git git
+# Programs that tests run under `halfwink live delegate`.
+add tar tar
+add sqlite3 sqlite3
+add curl curl
+add nginx nginx-light
+add redis-server redis-server
+add redis-benchmark redis-tools
 
 if [ -n "$need" ]; then
     if [ "$(id -u)" -ne 0 ]; then

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from halfwink.profiles import OsProfile, os_profile, os_profiles
     from halfwink.results import Results
     from halfwink.studies import StudyRun, run
+    from halfwink.switching import Switching, core_switching
     from halfwink.targets import reproduce
 
 #: Where each public name lives. They are imported when they are asked for, so that `capture` and
@@ -31,8 +32,10 @@ _HOMES = {
     "Results": "results",
     "RunError": "errors",
     "StudyRun": "studies",
+    "Switching": "switching",
     "__version__": "_core",
     "compare": "comparison",
+    "core_switching": "switching",
     "os_profile": "profiles",
     "os_profiles": "profiles",
     "reproduce": "targets",
@@ -47,8 +50,10 @@ __all__ = [
     "Results",
     "RunError",
     "StudyRun",
+    "Switching",
     "__version__",
     "compare",
+    "core_switching",
     "os_profile",
     "os_profiles",
     "reproduce",

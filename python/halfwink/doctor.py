@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from halfwink import _core, capture
+from halfwink import _core, capture, live
 from halfwink.errors import HalfwinkError
 from halfwink.library import build_id, library, root
 
@@ -34,7 +34,13 @@ class Finding:
 
 def findings() -> list[Finding]:
     """Everything that was looked for, in the order of the features."""
-    return [*_core_findings(), *_library_findings(), *_capture_findings(), *_optional_findings()]
+    return [
+        *_core_findings(),
+        *_library_findings(),
+        *_capture_findings(),
+        *_live_findings(),
+        *_optional_findings(),
+    ]
 
 
 def _core_findings() -> list[Finding]:
@@ -65,6 +71,34 @@ def _capture_findings() -> list[Finding]:
     return [
         Finding(f"capture: {r.name}", r.present, r.detail, "" if r.present else r.fix)
         for r in capture.available()
+    ]
+
+
+def _live_findings() -> list[Finding]:
+    cpus = len(_core.allowed_cpus())
+    features = _core.live_features()
+    try:
+        library, built = str(live.preload_library()), True
+    except HalfwinkError as error:
+        library, built = str(error), False
+    reasons = {
+        "io_uring": "sysctl kernel.io_uring_disabled=0",
+        "switch records": "run as root, or with CAP_PERFMON",
+        "waiting in hardware": "a processor with WAITPKG or MONITORX",
+        "constant time-stamp counter": "a machine whose clock source is tsc",
+    }
+    return [
+        Finding("live: preload library", built, library, "" if built else live.BUILD_FIX),
+        Finding(
+            "live: a CPU for system calls",
+            cpus > 1,
+            f"{cpus} allowed",
+            "" if cpus > 1 else "a second CPU (see taskset -p $$)",
+        ),
+        *(
+            Finding(f"live: {what}", not why, why or "yes", reasons[what] if why else "")
+            for what, why in features
+        ),
     ]
 
 

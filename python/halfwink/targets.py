@@ -14,6 +14,7 @@ from halfwink.library import cache_dir, library
 from halfwink.profiles import foresights, os_profiles
 from halfwink.results import Results, sweep_columns
 from halfwink.studies import run
+from halfwink.switching import core_switching
 
 AREAS = (
     "gating",
@@ -70,27 +71,19 @@ def reproduce(
     """
     targets = select(library().targets(), wanted)
     store = RunStore(cache_dir() / "runs")
-    tables: dict[tuple[str | bool | None, ...], pl.SQLContext[pl.DataFrame]] = {}
-    ours: list[float | None] = []
-    for target in targets:
-        compute = target["compute"]
-        if compute is None:
-            ours.append(None)
-            continue
-        name, network, caches, predict = key = _sources(compute)
-        if key not in tables:
 
-            def report(p: Progress, name: str | None = name) -> None:
-                if progress is not None:
-                    progress(name or "", p)
+    def results(study: str) -> Results:
+        def report(p: Progress) -> None:
+            if progress is not None:
+                progress(study, p)
 
-            results = (
-                run(name, store=store, fresh=fresh, executor=executor, progress=report).results
-                if name
-                else None
-            )
-            tables[key] = _context(results, network, caches, predict)
-        ours.append(_value(tables[key], target))
+        return run(study, store=store, fresh=fresh, executor=executor, progress=report).results
+
+    tables = _Tables(results)
+    ours = [
+        None if target["compute"] is None else _value(tables.context(target["compute"]), target)
+        for target in targets
+    ]
     verdicts = library().verdicts(
         [(t["id"], value) for t, value in zip(targets, ours, strict=True)]
     )
@@ -100,15 +93,57 @@ def reproduce(
     ]
 
 
-def _sources(compute: dict[str, Any]) -> tuple[str | None, str | None, str | None, bool]:
-    """Study, delivery network, caches of kernel profiles, predictor: what holds a value."""
-    return compute["study"], compute["network"], compute["os_profile"], compute["predict"]
+#: What may hold a target's value: a study, a delivery network, caches of kernel profiles, a model
+#: of core switching, the run-length predictor.
+SOURCES = ("study", "network", "os_profile", "switching", "predict")
 
 
-def _context(
-    results: Results | None, network: str | None, caches: str | None, predict: bool
-) -> pl.SQLContext[pl.DataFrame]:
-    """The tables that a target's SQL may ask."""
+def _sources(compute: dict[str, Any]) -> tuple[str | bool | None, ...]:
+    """What holds a target's value, in the order of `SOURCES`."""
+    return tuple(compute[kind] for kind in SOURCES)
+
+
+Frames = dict[str, pl.DataFrame]
+
+
+class _Tables:
+    """What the targets' SQL may ask. Each source is computed once, when the first target asks."""
+
+    def __init__(self, results: Callable[[str], Results]) -> None:
+        self._load: dict[str, Callable[[Any], Frames]] = {
+            "study": lambda name: _of_study(results(name)),
+            "network": _of_network,
+            "os_profile": lambda caches: _prefixed("os", os_profiles(caches=caches).frames()),
+            "switching": lambda name: _prefixed("switch", core_switching(name).frames()),
+            "predict": lambda _: foresights(),
+        }
+        self._loaded: dict[tuple[str, str | bool], Frames] = {}
+        self._contexts: dict[tuple[str | bool | None, ...], pl.SQLContext[pl.DataFrame]] = {}
+        self._always = _facts_and_numbers()
+
+    def context(self, compute: dict[str, Any]) -> pl.SQLContext[pl.DataFrame]:
+        """The tables of a target."""
+        key = _sources(compute)
+        if key not in self._contexts:
+            frames = dict(self._always)
+            for kind, name in zip(SOURCES, key, strict=True):
+                if name:
+                    frames |= self._frames(kind, name)
+            self._contexts[key] = pl.SQLContext(frames, eager=True)
+        return self._contexts[key]
+
+    def _frames(self, kind: str, name: str | bool) -> Frames:
+        if (kind, name) not in self._loaded:
+            self._loaded[kind, name] = self._load[kind](name)
+        return self._loaded[kind, name]
+
+
+def _prefixed(prefix: str, frames: Frames) -> Frames:
+    return {f"{prefix}_{name}": frame for name, frame in frames.items()}
+
+
+def _facts_and_numbers() -> Frames:
+    """Facts of machines, and what is printed."""
     facts = [
         {"machine": name, "fact": fact, "value": value}
         for name in library().names("machines", "toml")
@@ -119,27 +154,24 @@ def _context(
         for target in library().targets()
         if isinstance(target["published"], int | float)
     ]
-    frames: dict[str, pl.DataFrame] = {
-        "facts": pl.DataFrame(facts),
-        "published": pl.DataFrame(numbers),
+    return {"facts": pl.DataFrame(facts), "published": pl.DataFrame(numbers)}
+
+
+def _of_network(name: str) -> Frames:
+    schema = {"fact": pl.String, "value": pl.Float64}
+    return {"network": pl.DataFrame(library().network(name, []).facts(), schema=schema)}
+
+
+def _of_study(results: Results) -> Frames:
+    runs = sweep_columns(results.runs)
+    safe = {name: name.replace(".", "_") for name in runs.columns}
+    return {
+        "runs": runs.rename(safe),
+        "ledger": results.ledger,
+        "counters": results.counters,
+        "histograms": results.histograms,
+        "calls": results.calls,
     }
-    if network is not None:
-        schema = {"fact": pl.String, "value": pl.Float64}
-        frames["network"] = pl.DataFrame(library().network(network, []).facts(), schema=schema)
-    if caches is not None:
-        profiles = os_profiles(caches=caches)
-        frames |= {f"os_{name}": frame for name, frame in profiles.frames().items()}
-    if predict:
-        frames |= foresights()
-    if results is not None:
-        runs = sweep_columns(results.runs)
-        safe = {name: name.replace(".", "_") for name in runs.columns}
-        frames["runs"] = runs.rename(safe)
-        frames["ledger"] = results.ledger
-        frames["counters"] = results.counters
-        frames["histograms"] = results.histograms
-        frames["calls"] = results.calls
-    return pl.SQLContext(frames, eager=True)
 
 
 def _value(context: pl.SQLContext[pl.DataFrame], target: dict[str, Any]) -> float | None:
@@ -163,10 +195,9 @@ def _entry(target: dict[str, Any], ours: float | None, verdict: str) -> dict[str
     claim = target["unit"] == "claim"
     how = ""
     if target["compute"] is not None:
-        name, network, caches, predict = _sources(compute)
-        named = (("study", name), ("network", network), ("os_profile", caches))
-        parts = [f"{kind} {name}" for kind, name in named if name]
-        where = ", ".join(parts + ["predict"] * predict) or "closed form"
+        named = zip(SOURCES, _sources(compute), strict=True)
+        parts = [kind if name is True else f"{kind} {name}" for kind, name in named if name]
+        where = ", ".join(parts) or "closed form"
         how = f"{where}: {compute['sql']}"
     return {
         "id": target["id"],

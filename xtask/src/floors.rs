@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// The floor of each crate, as in docs/architecture.md.
-const FLOORS: [(&str, u32); 12] = [
+const FLOORS: [(&str, u32); 14] = [
     ("units", 0),
     ("policy", 1),
     ("power", 1),
@@ -17,6 +17,8 @@ const FLOORS: [(&str, u32); 12] = [
     ("fabric", 3),
     ("storage", 3),
     ("live", 3),
+    ("switching", 3),
+    ("delegate", 4),
     ("study", 4),
 ];
 /// The native module: everything but Python lies below it.

@@ -1,7 +1,9 @@
 //! `halfwink._core`: the study and trace crates for Python. Conversion only, no logic.
 
 mod library;
+mod live;
 mod pdn;
+mod switching;
 mod trace;
 
 use pyo3::create_exception;
@@ -28,6 +30,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<library::PreparedJob>()?;
     module.add_class::<library::RunControl>()?;
     module.add_class::<pdn::Network>()?;
+    module.add_class::<switching::Switching>()?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
+    live::register(module)?;
     trace::register(module)
 }

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::pdn::Network;
+use crate::switching::Switching;
 use crate::{HalfwinkError, Interrupted, RunError};
 
 pub(crate) fn py_error(error: study::StudyError) -> PyErr {
@@ -27,7 +28,7 @@ pub(crate) fn from_json<'py>(
 }
 
 /// A table as a dict of lists.
-fn table<'py>(py: Python<'py>, table: &study::Table) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn table<'py>(py: Python<'py>, table: &study::Table) -> PyResult<Bound<'py, PyDict>> {
     let columns = PyDict::new(py);
     for column in &table.columns {
         let values = PyList::empty(py);
@@ -168,6 +169,16 @@ impl Library {
     /// Names of the delivery networks.
     fn networks(&self) -> Vec<String> {
         self.0.networks()
+    }
+
+    /// A model of core switching by name or file, with values set.
+    fn switching(&self, name: &str, set: Vec<(String, String)>) -> PyResult<Switching> {
+        self.0.switching(name, &set).map(Switching).map_err(py_error)
+    }
+
+    /// Names of the models of core switching.
+    fn switchings(&self) -> Vec<String> {
+        self.0.switchings()
     }
 
     /// All workloads.

@@ -101,6 +101,10 @@ pub struct Compute {
     /// tables `os_totals`, `os_entries`, `os_lengths`, `os_thresholds`, `os_levels`,
     /// `os_evictions`, `os_footprint`, each with a column `workload`.
     pub os_profile: Option<String>,
+    /// Model of core switching whose tables hold it: `switch_costs`, `switch_runs`, `switch_cores`,
+    /// `switch_calls`, `switch_accounts`, `switch_printed`, `switch_systems`, `switch_catalogue`,
+    /// `switch_facts`.
+    pub switching: Option<String>,
     /// Ask how well the run-length predictor foresees the kernel entries of every shipped workload:
     /// tables `predictions` and `decisions`, each with a column `workload`.
     #[serde(default)]
@@ -336,6 +340,7 @@ mod tests {
             study: None,
             network: None,
             os_profile: None,
+            switching: None,
             predict: false,
             sql: String::new(),
             calibrated: false,

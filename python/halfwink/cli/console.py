@@ -26,6 +26,8 @@ PIPE_WIDTH = 10_000
 
 out = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, soft_wrap=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+#: For tables that must not mix with another program's standard output.
+err_table = Console(stderr=True, width=None if sys.stderr.isatty() else PIPE_WIDTH, highlight=False)
 
 
 def say(message: str, *, quiet: bool = False) -> None:
@@ -41,7 +43,11 @@ def print_json(document: Any) -> None:
 
 
 def print_table(
-    columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], *, ruled: Sequence[int] = ()
+    columns: Sequence[tuple[str, str]],
+    rows: Sequence[Sequence[str]],
+    *,
+    ruled: Sequence[int] = (),
+    to: Console | None = None,
 ) -> None:
     """A table; columns are (heading, "left" or "right"); a line follows each row in ``ruled``."""
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -49,7 +55,7 @@ def print_table(
         table.add_column(heading, justify="right" if side == "right" else "left", no_wrap=True)
     for number, row in enumerate(rows):
         table.add_row(*row, end_section=number in ruled)
-    out.print(table)
+    (to or out).print(table)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from halfwink import _core
 from halfwink.cli.console import print_json, print_table
 from halfwink.library import library
 
-What = Literal["techniques", "machines", "networks", "workloads", "studies", "targets"]
+What = Literal["techniques", "machines", "networks", "switching", "workloads", "studies", "targets"]
 
 
 def list_(
@@ -21,7 +21,7 @@ def list_(
     Parameters
     ----------
     what
-        techniques, machines, networks, workloads, studies or targets.
+        techniques, machines, networks, switching (models), workloads, studies or targets.
     json
         Print one JSON document.
     """
@@ -81,6 +81,22 @@ def _networks() -> Listing:
     return entries, ["name", "cores", "calibrated", "description", "also"]
 
 
+def _switching() -> Listing:
+    entries: list[dict[str, Any]] = []
+    for name in library().switchings():
+        spec = library().switching(name, []).spec()
+        entries.append(
+            {
+                "name": name,
+                "versions": ", ".join(spec["mechanism"]["versions"]),
+                "configurations": len(spec["configurations"]),
+                "workloads": len(spec["workloads"]),
+                "description": spec["description"],
+            }
+        )
+    return entries, ["name", "versions", "configurations", "workloads", "description"]
+
+
 def _workloads() -> Listing:
     entries: list[dict[str, Any]] = []
     for info in library().workloads():
@@ -122,6 +138,7 @@ _TABLES = {
     "techniques": _techniques,
     "machines": _machines,
     "networks": _networks,
+    "switching": _switching,
     "workloads": _workloads,
     "studies": _studies,
     "targets": _targets,

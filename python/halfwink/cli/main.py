@@ -12,7 +12,7 @@ from cyclopts import App, CycloptsError
 from cyclopts.exceptions import UnknownCommandError, UnknownOptionError
 
 from halfwink import __version__
-from halfwink.cli import commands, lists, pdn, traces
+from halfwink.cli import commands, lists, live, measure, pdn, switching, traces
 from halfwink.cli.console import err
 from halfwink.errors import HalfwinkError, Interrupted, RunError
 
@@ -20,6 +20,8 @@ EXIT_FAILED = 1
 EXIT_WRONG_USE = 2
 #: What shells report for a program that Ctrl-C ended.
 EXIT_INTERRUPTED = 130
+#: What takes a command of the user's after `--`.
+RUN_COMMANDS = (commands.capture, live.delegate, live.idle)
 
 
 def build() -> App:
@@ -37,6 +39,9 @@ def build() -> App:
     app.command(commands.capture)
     app.command(traces.app)
     app.command(pdn.pdn)
+    app.command(measure.measure)
+    app.command(live.app)
+    app.command(switching.switching)
     app.command(lists.list_, name="list")
     app.command(commands.report)
     app.command(commands.doctor)
@@ -54,8 +59,11 @@ def _run(words: list[str]) -> int:
         words, own = _before_and_after_dashes(words)
         function, bound, _ = app.parse_args(words, print_error=False, exit_on_error=False)
         if own is not None:
-            if function is not commands.capture:
-                raise HalfwinkError("`--` and a command: expected `halfwink capture -- COMMAND`")
+            if function not in RUN_COMMANDS:
+                raise HalfwinkError(
+                    "`--` and a command: expected `halfwink capture -- COMMAND` or "
+                    "`halfwink live delegate -- COMMAND`"
+                )
             bound.arguments["command"] = own
         status = function(*bound.args, **bound.kwargs)
         return status if isinstance(status, int) else 0

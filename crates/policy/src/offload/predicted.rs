@@ -84,6 +84,21 @@ impl Predicted {
         }
     }
 
+    /// Expected length of the last invocation that was decided, in instructions.
+    #[inline]
+    #[must_use]
+    pub fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    /// What decides now, in instructions.
+    #[inline]
+    #[must_use]
+    pub fn threshold(&self) -> u64 {
+        self.threshold.instructions()
+    }
+
+    #[inline]
     fn enter(&mut self, entry: &KernelEntry) {
         // An invocation whose end was never told teaches nothing.
         self.running = None;
@@ -107,6 +122,7 @@ impl Policy for Predicted {
     type Event = Event;
     type Action = Action;
 
+    #[inline]
     fn on_event(&mut self, _now: Time, event: &Event) {
         match event {
             Event::Enter(entry) => self.enter(entry),
@@ -119,14 +135,15 @@ impl Policy for Predicted {
         }
     }
 
+    #[inline]
     fn poll_action(&mut self) -> Option<Action> {
         self.pending.take()
     }
 
     fn snapshot(&self) -> Snapshot {
         vec![
-            ("threshold", self.threshold.instructions() as i64),
-            ("expected", self.expected as i64),
+            ("threshold", self.threshold() as i64),
+            ("expected", self.expected() as i64),
             ("local", i64::from(self.local)),
             ("entries", self.predictor.entries() as i64),
         ]

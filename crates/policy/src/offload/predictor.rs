@@ -88,6 +88,7 @@ impl Predictor {
     }
 
     /// What to expect of an invocation that begins with this AState.
+    #[inline]
     #[must_use]
     pub fn predict(&self, astate: u64) -> Prediction {
         match self.table.find(astate) {

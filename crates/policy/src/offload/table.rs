@@ -87,6 +87,7 @@ impl Table {
     }
 
     /// What is remembered for this AState, perhaps of another one. Looking changes nothing.
+    #[inline]
     pub(super) fn find(&self, astate: u64) -> Option<Cell> {
         let cell = match &self.0 {
             Cells::Associative { tagged, .. } => {

@@ -316,6 +316,7 @@ pub enum Threshold {
 
 impl Threshold {
     /// What decides now, in instructions.
+    #[inline]
     #[must_use]
     pub fn instructions(&self) -> u64 {
         match self {

@@ -1,0 +1,118 @@
+"""What delegation costs: hand-off, decision, and a program whose calls all stay."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from halfwink import _core, live
+from halfwink.errors import HalfwinkError
+
+PROGRAM = Path(__file__).parent / "programs" / "calls.c"
+#: Pairs of runs, with and without the library, one after the other.
+PAIRS = 15
+CALLS = 200_000
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A cost next to what bounds it; both in the same unit."""
+
+    what: str
+    measured: float
+    unit: str
+    against: str
+    reference: float
+
+
+def hand_off() -> list[Cost]:
+    """The mailbox next to a cache line's own round trip, and a decision next to its goal."""
+    found = live.measure(only=["cache-line", "mailbox", "decision", "learning"])
+    best = {row["name"]: row.get("best_trial_ns") for row in found["rows"]}
+    p50 = {row["name"]: row.get("p50_ns") for row in found["rows"]}
+    costs: list[Cost] = []
+    if best["mailbox"] is None:
+        print("delegation: needs two CPUs", file=sys.stderr)
+    else:
+        costs.append(
+            Cost(
+                "hand-off, best", best["mailbox"], "ns", "2 lines, this run", 2 * best["cache-line"]
+            )
+        )
+        costs.append(
+            Cost(
+                "hand-off, median", p50["mailbox"], "ns", "2 lines, this run", 2 * p50["cache-line"]
+            )
+        )
+    costs.append(Cost("decision", best["decision"] or 0.0, "ns", "goal", 20))
+    costs.append(Cost("decision and learning", best["learning"] or 0.0, "ns", "goal", 20))
+    return costs
+
+
+def staying() -> list[Cost]:
+    """Programs that do little but system calls, all decided to stay, next to themselves alone."""
+    try:
+        library = live.preload_library()
+    except HalfwinkError as error:
+        print(error, file=sys.stderr)
+        return []
+    costs: list[Cost] = []
+    with tempfile.TemporaryDirectory(dir=_memory()) as name:
+        folder = Path(name)
+        program, data = folder / "calls", folder / "data"
+        data.write_bytes(bytes(64))
+        subprocess.run(["gcc", "-O2", str(PROGRAM), "-o", str(program)], check=True)
+        loop = [str(program), str(data), str(CALLS)]
+        dd = ["dd", f"if={data}", f"of={folder / 'out'}", "bs=1", "status=none"]
+        data_dd = folder / "many"
+        data_dd.write_bytes(bytes(CALLS))
+        dd[1] = f"if={data_dd}"
+        for what, words in (("pread of 1 byte", loop), ("dd bs=1", dd)):
+            for policy, n_ns in (("never", None), ("predicted", 1 << 30)):
+                label = f"{what}, {policy}" + (", N = 1 s" if n_ns else "")
+                costs.append(_pairs(label, words, library, folder, policy, n_ns))
+    return costs
+
+
+def _memory() -> str | None:
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def _pairs(
+    what: str, words: list[str], library: Path, folder: Path, policy: str, n_ns: int | None
+) -> Cost:
+    """CPU time of a program with the library over that without.
+
+    The least of each: what other work on the machine adds is larger than what is looked for.
+    """
+    least = [float("inf"), float("inf")]
+    cpu = min(_core.allowed_cpus())
+    for number in range(PAIRS):
+        counts = folder / f"counts-{number}"
+        run = _core.DelegateRun(str(counts), policy, cpu, n_ns=n_ns)
+        env = os.environ | {"LD_PRELOAD": str(library), _core.DELEGATE_VARIABLE: str(counts)}
+        both = [lambda env=env: _cpu_s(words, env), lambda: _cpu_s(words, dict(os.environ))]
+        # Each goes first in every other pair.
+        order = (0, 1) if number % 2 else (1, 0)
+        times = {which: both[which]() for which in order}
+        least = [min(least[which], times[which]) for which in (0, 1)]
+        moved = sum(call["delegated"] for call in run.report()["calls"])
+        counts.unlink()
+        assert moved == 0
+    return Cost(what, least[0] / least[1], "of its own CPU time", "limit", 1.03)
+
+
+def _cpu_s(words: list[str], env: dict[str, str]) -> float:
+    """User and system time of a program, in seconds."""
+    cpus = {min(_core.allowed_cpus())}
+    child = subprocess.Popen(
+        words, env=env, stdout=subprocess.DEVNULL, preexec_fn=lambda: os.sched_setaffinity(0, cpus)
+    )
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0
+    return usage.ru_utime + usage.ru_stime

@@ -1,0 +1,94 @@
+//! Ways out of a function that are not returns: jumps out of signal handlers, and `vfork`, which
+//! returns twice on one stack.
+
+use std::ffi::{c_int, c_void};
+
+use halfwink_live::delegate::hub;
+
+use crate::real::Real;
+
+macro_rules! jumps {
+    ($($real:ident $name:ident;)*) => {
+        $(
+            static $real: Real = Real::new(
+                match std::ffi::CStr::from_bytes_with_nul(
+                    concat!(stringify!($name), "\0").as_bytes(),
+                ) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a name holds no zero"),
+                },
+            );
+
+            #[no_mangle]
+            unsafe extern "C-unwind" fn $name(to: *mut c_void, value: c_int) -> ! {
+                hub::settle();
+                // SAFETY: libc's function of this name has this type.
+                let real = unsafe {
+                    std::mem::transmute::<
+                        *mut (),
+                        unsafe extern "C-unwind" fn(*mut c_void, c_int) -> !,
+                    >($real.find())
+                };
+                // SAFETY: the program makes this jump.
+                unsafe { real(to, value) }
+            }
+        )*
+        pub(crate) const REALS: &[&Real] = &[$(&$real),*];
+    };
+}
+
+jumps! {
+    LONGJMP longjmp;
+    LONGJMP_ _longjmp;
+    SIGLONGJMP siglongjmp;
+    LONGJMP_CHK __longjmp_chk;
+}
+
+extern "C" fn apart_word() -> *mut u64 {
+    hub::apart_word()
+}
+
+extern "C" fn fail(error: c_int) -> c_int {
+    // SAFETY: libc gives each thread a valid place.
+    unsafe { *libc::__errno_location() = error };
+    -1
+}
+
+/// `vfork`, with a word set in the child: it runs in this very memory, with this thread's
+/// variables, but in a process without workers and with files of its own.
+///
+/// The return address waits in a register, since the child overwrites the stack; registers other
+/// than rax, rcx and r11 are the same after either return.
+#[unsafe(naked)]
+#[no_mangle]
+unsafe extern "C" fn vfork() -> c_int {
+    core::arch::naked_asm!(
+        "sub rsp, 8",
+        "call {apart}",
+        "add rsp, 8",
+        "mov rsi, rax",
+        "mov rdx, [rsi]",
+        "mov qword ptr [rsi], 1",
+        "pop rdi",
+        "mov eax, 58",
+        "syscall",
+        "push rdi",
+        "test rax, rax",
+        "jz 2f",
+        // The parent, or nobody's: as it was.
+        "mov [rsi], rdx",
+        "cmp rax, -4095",
+        "jae 3f",
+        "2:",
+        "ret",
+        "3:",
+        "mov edi, eax",
+        "neg edi",
+        "sub rsp, 8",
+        "call {fail}",
+        "add rsp, 8",
+        "ret",
+        apart = sym apart_word,
+        fail = sym fail,
+    )
+}

@@ -1,0 +1,56 @@
+//! What surrounds core switching: whether an OS core that is idle powers down. Mogul 2007 proposes
+//! it (Sec 5.6) and does not evaluate it; what is left open is a parameter. Application cores power
+//! down as `gating::AdaptiveIdle` says.
+//!
+//! ```text
+//!  OS core idle, how often it is entered ──▶ RatePowerDown ──▶ power down, or stay up
+//! ```
+
+mod rate;
+
+pub use rate::{RateParameters, RatePowerDown};
+
+use halfwink_units::Time;
+
+/// What an idle-power policy is told of its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleEvent {
+    /// Nothing is left to do.
+    Left,
+    /// Something is there again.
+    Due,
+    /// The core was entered: a system call or an interrupt.
+    Entered,
+}
+
+/// What an idle-power policy asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleAction {
+    /// Power down until something is due.
+    PowerDown,
+    /// Stay up.
+    StayUp,
+}
+
+/// The idle time from which on powering down saves energy: what powering up costs, at full power,
+/// over what sleep saves in each moment (assumption; the report names no rule). `None` if it saves
+/// nothing.
+#[must_use]
+pub fn break_even(power_up: Time, active_uw: u64, saved_uw: u64) -> Option<Time> {
+    let cost = u128::from(power_up.0) * u128::from(active_uw);
+    let ps = cost.checked_div(u128::from(saved_uw))?;
+    Some(Time(u64::try_from(ps).unwrap_or(u64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_that_saves_half_its_power_must_sleep_twice_as_long() {
+        let up = Time::ns(333);
+        assert_eq!(break_even(up, 27_000_000, 27_000_000), Some(up));
+        assert_eq!(break_even(up, 27_000_000, 13_500_000), Some(Time::ns(666)));
+        assert_eq!(break_even(up, 5, 0), None);
+    }
+}

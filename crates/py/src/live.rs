@@ -1,0 +1,182 @@
+//! The live programs and instruments.
+
+use std::path::PathBuf;
+
+use halfwink_live::clock::Rate;
+use halfwink_live::delegate::chooser::{Choice, Kind};
+use halfwink_live::delegate::log::Line;
+use halfwink_live::delegate::report::{first_difference, Run};
+use halfwink_live::delegate::shared::Options;
+use halfwink_live::delegate::VARIABLE;
+use halfwink_live::idle::{Mechanism, Watch};
+use halfwink_live::measure::{names, Bench, Limits};
+use halfwink_live::probe::features;
+use halfwink_live::sys::CpuSet;
+use pyo3::prelude::*;
+
+use crate::library::{from_json, json};
+use crate::{HalfwinkError, RunError};
+
+/// A run of `halfwink live delegate`: the file that the preloaded library counts into.
+#[pyclass(frozen)]
+pub(crate) struct DelegateRun(Run);
+
+#[pymethods]
+impl DelegateRun {
+    /// Makes the file. Times are in nanoseconds; without `n_ns` the controller finds it.
+    #[new]
+    #[pyo3(signature = (path, policy, os_cpu, *, n_ns=None, least_bytes=4096, time_every=64,
+                        worker_spin_ns=100_000, caller_spin_ns=50_000, log_records=0))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        policy: &str,
+        os_cpu: u32,
+        n_ns: Option<u64>,
+        least_bytes: u64,
+        time_every: u32,
+        worker_spin_ns: u64,
+        caller_spin_ns: u64,
+        log_records: u64,
+    ) -> PyResult<DelegateRun> {
+        let choice = Choice { kind: kind(policy)?, n_ns, least_bytes };
+        let begin = || {
+            let rate = Rate::measure();
+            let options = Options {
+                choice,
+                os_cpu,
+                time_every,
+                worker_spin_ns,
+                caller_spin_ns,
+                rate,
+                log_records,
+            };
+            Run::begin(&path, options)
+        };
+        let run = py.detach(begin);
+        run.map(DelegateRun).map_err(|e| RunError::new_err(format!("{}: {e}", path.display())))
+    }
+
+    /// What has been counted so far.
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &json(&self.0.report())?)
+    }
+
+    /// The event log, a line of JSON per event.
+    fn log(&self) -> PyResult<Vec<String>> {
+        self.0.log().iter().map(|line| Ok(json(line)?.to_string())).collect()
+    }
+}
+
+fn kind(policy: &str) -> PyResult<Kind> {
+    let names: Vec<&str> = Kind::NAMES.iter().map(|(name, _)| *name).collect();
+    let found = Kind::NAMES.into_iter().find(|(name, _)| *name == policy);
+    found.map(|(_, kind)| kind).ok_or_else(|| {
+        HalfwinkError::new_err(format!("--policy {policy}: expected one of {}", names.join(", ")))
+    })
+}
+
+/// Tells a fresh policy what the lines of a log say: the number of the first line (from 0) at which
+/// it asks for something else, if there is one.
+#[pyfunction]
+#[pyo3(signature = (lines, policy, *, n_ns=None, least_bytes=4096))]
+fn delegate_replay(
+    lines: Vec<String>,
+    policy: &str,
+    n_ns: Option<u64>,
+    least_bytes: u64,
+) -> PyResult<Option<usize>> {
+    let read = |(at, line): (usize, &String)| {
+        serde_json::from_str(line)
+            .map_err(|e| HalfwinkError::new_err(format!("line {} of the log: {e}", at + 1)))
+    };
+    let read: Vec<Line> = lines.iter().enumerate().map(read).collect::<PyResult<_>>()?;
+    Ok(first_difference(&read, &Choice { kind: kind(policy)?, n_ns, least_bytes }))
+}
+
+/// Measures this machine between two CPUs: all items, or those named.
+#[pyfunction]
+#[pyo3(signature = (here, there, *, only=None, trials=20, repetitions=5_000,
+                    item_ns=1_000_000_000))]
+fn measure<'py>(
+    py: Python<'py>,
+    here: u32,
+    there: Option<u32>,
+    only: Option<Vec<String>>,
+    trials: u32,
+    repetitions: u32,
+    item_ns: u64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let limits = Limits { trials, repetitions, item_ns };
+    let wanted = |name: &str| only.as_ref().is_none_or(|all| all.iter().any(|n| n == name));
+    let found = py.detach(|| Bench::new(here, there, limits).run(wanted));
+    from_json(py, &json(&found)?)
+}
+
+/// CPUs whose idle time is being watched.
+#[pyclass]
+pub(crate) struct IdleWatch(Option<Watch>);
+
+#[pymethods]
+impl IdleWatch {
+    /// Begins; by `switch-records`, `spinners`, or the best that is allowed.
+    #[new]
+    #[pyo3(signature = (mechanism=None))]
+    fn new(py: Python<'_>, mechanism: Option<&str>) -> PyResult<IdleWatch> {
+        let wanted = match mechanism {
+            None => None,
+            Some("switch-records") => Some(Mechanism::SwitchRecords),
+            Some("spinners") => Some(Mechanism::Spinners),
+            Some(other) => {
+                return Err(HalfwinkError::new_err(format!(
+                    "--by {other}: expected switch-records or spinners"
+                )))
+            }
+        };
+        let watch = py.detach(|| Watch::begin(wanted)).map_err(HalfwinkError::new_err)?;
+        Ok(IdleWatch(Some(watch)))
+    }
+
+    /// Ends; what was found. Only once.
+    fn end<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let watch = self.0.take().ok_or_else(|| RunError::new_err("it has ended before"))?;
+        from_json(py, &json(&py.detach(|| watch.end()))?)
+    }
+}
+
+/// Names of all that can be measured.
+#[pyfunction]
+fn measure_names() -> Vec<&'static str> {
+    names().collect()
+}
+
+/// What live parts can use of this machine: names, and why not (empty if it is there).
+#[pyfunction]
+fn live_features() -> Vec<(&'static str, String)> {
+    features()
+}
+
+/// The CPUs that this thread may run on.
+#[pyfunction]
+fn allowed_cpus() -> Vec<u32> {
+    CpuSet::allowed().iter().collect()
+}
+
+/// The calling process is killed when its parent dies.
+#[pyfunction]
+fn die_with_parent() {
+    halfwink_live::sys::die_with_parent();
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("DELEGATE_VARIABLE", VARIABLE)?;
+    module.add_class::<DelegateRun>()?;
+    module.add_class::<IdleWatch>()?;
+    module.add_function(wrap_pyfunction!(die_with_parent, module)?)?;
+    module.add_function(wrap_pyfunction!(live_features, module)?)?;
+    module.add_function(wrap_pyfunction!(delegate_replay, module)?)?;
+    module.add_function(wrap_pyfunction!(measure, module)?)?;
+    module.add_function(wrap_pyfunction!(measure_names, module)?)?;
+    module.add_function(wrap_pyfunction!(allowed_cpus, module)?)
+}

@@ -1,0 +1,39 @@
+//! Models of core switching.
+
+use halfwink_study as study;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::library::{from_json, json, py_error, table};
+
+/// A model of core switching, read.
+#[pyclass(frozen)]
+pub(crate) struct Switching(pub(crate) study::SwitchingInfo);
+
+#[pymethods]
+impl Switching {
+    /// The description.
+    fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &json(self.0.model.spec())?)
+    }
+
+    /// Runs everything: tables by name, each a dict of lists.
+    fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = py.detach(|| self.0.tables()).map_err(py_error)?;
+        let tables = PyDict::new(py);
+        for (name, content) in &found {
+            tables.set_item(name, table(py, content)?)?;
+        }
+        Ok(tables)
+    }
+
+    /// Cost of an empty call that switches twice, as a dict of lists.
+    fn costs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        table(py, &self.0.costs().map_err(py_error)?)
+    }
+
+    /// The fitted values, fitted again, as a dict of lists.
+    fn calibrate<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        table(py, &py.detach(|| self.0.calibrate()).map_err(py_error)?)
+    }
+}

@@ -1,0 +1,266 @@
+//! Descriptions: cores, configurations, switching mechanisms and workloads, as they are written.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::check;
+use crate::idle::Stamps;
+use crate::printed::{CatalogueCore, Printed, System};
+use crate::profile::{Offload, Workload};
+
+/// What is wrong with a description, and with which of its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelError {
+    /// Path of the value (`cores.simple.clock_ghz`).
+    pub element: String,
+    /// What was found and what was expected, in one line.
+    pub message: String,
+}
+
+impl std::fmt::Display for ModelError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.element, self.message)
+    }
+}
+
+impl std::error::Error for ModelError {}
+
+impl ModelError {
+    pub(crate) fn at(element: impl Into<String>, message: impl Into<String>) -> ModelError {
+        ModelError { element: element.into(), message: message.into() }
+    }
+}
+
+/// A description as it is written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Version of the format: 1.
+    pub schema: u32,
+    /// What it is, in one line.
+    pub description: String,
+    /// Values that were fitted to published ones rather than taken from them.
+    #[serde(default)]
+    pub calibrated: Vec<String>,
+    /// Clock at which demands and handler times are stated, in gigahertz.
+    pub reference_ghz: f64,
+    /// A reference to the shared cache, in nanoseconds.
+    pub l2_ns: f64,
+    /// Kinds of cores by name.
+    pub cores: BTreeMap<String, CoreKind>,
+    /// Shapes of first-level caches by name; without any, misses do not depend on the shape.
+    #[serde(default)]
+    pub l1: BTreeMap<String, L1Shape>,
+    /// Sets of cores.
+    pub configurations: Vec<Configuration>,
+    /// How threads move.
+    pub mechanism: Mechanism,
+    /// Clock ticks and the idle-time instrument.
+    pub kernel: KernelSpec,
+    /// Power that is swept for the OS core, in watts.
+    #[serde(default)]
+    pub os_core_w: Vec<f64>,
+    /// Which calls move in kernels that switch.
+    pub offload: Offload,
+    /// Programs.
+    #[serde(default)]
+    pub workloads: Vec<Workload>,
+    /// Printed rows to account for again.
+    #[serde(default)]
+    pub printed: Vec<Printed>,
+    /// Power of whole systems.
+    #[serde(default)]
+    pub systems: Vec<System>,
+    /// Cores to compare.
+    #[serde(default)]
+    pub catalogue: Vec<CatalogueCore>,
+}
+
+/// A kind of core.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreKind {
+    /// Clock, in gigahertz.
+    pub clock_ghz: f64,
+    /// Cycles that user code takes where the reference core takes one.
+    pub user_cycles: f64,
+    /// Cycles that kernel code takes where the reference core takes one, first-level hits alone.
+    pub kernel_cycles: f64,
+    /// First-level misses of kernel code per reference cycle, with the first shape of cache.
+    pub kernel_misses: f64,
+    /// A system call that does nothing and does not switch, in nanoseconds.
+    pub empty_call_ns: f64,
+    /// Power while it does anything, in watts.
+    pub active_w: f64,
+    /// Power while it is powered down, in watts.
+    pub idle_w: f64,
+    /// Power while it does nothing but is up, in watts; without it, that of an active core.
+    pub up_w: Option<f64>,
+}
+
+/// A shape of first-level caches, with misses of recorded kernel code in them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct L1Shape {
+    /// Misses of the instruction cache per kernel instruction.
+    pub instruction_misses: f64,
+    /// Misses of the data cache per kernel instruction.
+    pub data_misses: f64,
+}
+
+/// A set of cores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Configuration {
+    /// Name (`sim-cs`).
+    pub name: String,
+    /// Kinds of the application cores.
+    pub app: Vec<String>,
+    /// Kinds of the OS cores.
+    #[serde(default)]
+    pub os: Vec<String>,
+    /// Shape of the first-level caches of cores whose misses depend on it.
+    pub l1: Option<String>,
+}
+
+/// How threads move between cores, and what the steps cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mechanism {
+    /// Handler of an inter-processor interrupt on the reference core, in nanoseconds; scales with
+    /// the clock.
+    pub ipi_handler_ns: f64,
+    /// Sending one, in reference cycles.
+    pub ipi_send_cycles: f64,
+    /// Moving a cache line from core to core, in nanoseconds.
+    pub line_ns: f64,
+    /// Waking another core by instruction, in reference cycles.
+    pub wake_cycles: f64,
+    /// From the resumption of a quiesced core to its first poll, in reference cycles.
+    pub resume_cycles: f64,
+    /// Share of a leg that the source executes.
+    pub source_share: f64,
+    /// Nanoseconds for each line of data that follows a call to the other core.
+    #[serde(default)]
+    pub data_line_ns: f64,
+    /// Cycles to power a core up, at its own clock, by default.
+    #[serde(default)]
+    pub power_up_cycles: f64,
+    /// Kernels that switch, by name.
+    pub versions: BTreeMap<String, Version>,
+    /// Measured or simulated round trips that the cycles were fitted to.
+    #[serde(default)]
+    pub observed: Vec<Observation>,
+}
+
+/// A kernel that switches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Version {
+    /// One leg (source and target together), in reference cycles.
+    pub leg_cycles: f64,
+    /// How the target learns of the thread.
+    pub signal: Signal,
+    /// The version whose path the source takes if it has other threads to run.
+    pub when_busy: Option<String>,
+}
+
+/// How the target of a switch learns of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Signal {
+    /// An inter-processor interrupt.
+    Interrupt,
+    /// It polls, and never powers down.
+    Poll,
+    /// It was woken early and polls by now; if it does not yet, an interrupt.
+    EarlyWake,
+}
+
+/// Round trips of an empty call on one configuration, in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Observation {
+    /// The configuration.
+    pub configuration: String,
+    /// Without switching.
+    pub none_ns: f64,
+    /// By version.
+    pub switched_ns: BTreeMap<String, f64>,
+}
+
+/// Clock ticks and the instrument that records idle time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelSpec {
+    /// Clock ticks per second on each core; 0 for none.
+    pub tick_hz: f64,
+    /// Handler of a tick on the reference core, in nanoseconds.
+    pub tick_ns: f64,
+    /// What ends a recorded idle period.
+    pub stamps: Stamps,
+    /// When idle cores power down.
+    #[serde(default)]
+    pub power_down: PowerDown,
+}
+
+/// When idle cores power down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PowerDown {
+    /// At once, whenever they idle.
+    #[default]
+    Always,
+    /// Never.
+    Never,
+    /// Application cores if their idle times are expected to be long (`AdaptiveIdle`), OS cores if
+    /// they are not entered often (`RatePowerDown`).
+    Adaptive,
+}
+
+/// A description that was checked.
+#[derive(Clone, Debug)]
+pub struct Model {
+    spec: Spec,
+}
+
+impl Model {
+    /// Checks a description.
+    ///
+    /// # Errors
+    /// The first value that cannot be.
+    pub fn new(spec: Spec) -> Result<Model, ModelError> {
+        check::spec(&spec)?;
+        for (n, workload) in spec.workloads.iter().enumerate() {
+            workload
+                .check()
+                .map_err(|e| ModelError::at(format!("workloads.{n}.{}", e.element), e.message))?;
+        }
+        Ok(Model { spec })
+    }
+
+    /// The description.
+    #[must_use]
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// A configuration by name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn configuration(&self, name: &str) -> Result<&Configuration, ModelError> {
+        let found = self.spec.configurations.iter().find(|c| c.name == name);
+        found.ok_or_else(|| ModelError::at("configurations", format!("none is named `{name}`")))
+    }
+
+    /// A kernel that switches, by name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn version(&self, name: &str) -> Result<&Version, ModelError> {
+        let found = self.spec.mechanism.versions.get(name);
+        found.ok_or_else(|| ModelError::at("mechanism.versions", format!("none is named `{name}`")))
+    }
+}

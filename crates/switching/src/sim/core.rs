@@ -1,0 +1,219 @@
+//! One core: what it runs, what waits, and where its time goes.
+
+use std::collections::VecDeque;
+
+use halfwink_policy::switching::break_even;
+use halfwink_units::Time;
+
+use super::sleep::Sleep;
+use crate::idle::{IdleRecord, Stamps};
+use crate::model::{CoreKind, Model};
+
+/// What time on a core is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Account {
+    User,
+    Call,
+    Switch,
+    Interrupt,
+    Tick,
+    /// Powering up.
+    Waking,
+    /// Up, with nothing to do.
+    Idle,
+    /// Powered down.
+    Off,
+}
+
+pub(crate) const ACCOUNTS: usize = 8;
+
+/// What happens when a piece of work ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Then {
+    /// The thread goes on with its next step.
+    Step,
+    /// The body of a call begins, on this core.
+    Body { call: usize },
+    /// The body has ended; on an OS core the thread goes home.
+    Return { call: usize },
+    /// The thread has left for another core, where it needs `takes` after `gap`.
+    Leave { to: usize, gap: Time, takes: Time, body: Option<usize> },
+}
+
+/// Work of a thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub(crate) thread: usize,
+    pub(crate) left: Time,
+    pub(crate) account: Account,
+    /// Whose time it is, if it is a call's.
+    pub(crate) call: Option<usize>,
+    pub(crate) then: Then,
+}
+
+/// An interrupt that waits or runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interrupt {
+    pub(crate) takes: Time,
+    pub(crate) account: Account,
+    pub(crate) ends: Ends,
+}
+
+/// What the end of an interrupt brings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ends {
+    Nothing,
+    /// The thread's wait.
+    Wait {
+        thread: usize,
+    },
+    /// The device for which the thread's call on this core waits.
+    Device {
+        thread: usize,
+        core: usize,
+    },
+    /// A request is there for any thread.
+    Request,
+    /// One of the thread's units of background work is done.
+    Background {
+        thread: usize,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    /// Time by account.
+    pub(crate) booked: [Time; ACCOUNTS],
+    /// Time by call.
+    pub(crate) by_call: Vec<Time>,
+    /// Busy time, counted apart from the accounts.
+    pub(crate) busy: Time,
+    pub(crate) idle: IdleRecord,
+    pub(crate) queue: VecDeque<Item>,
+    pub(crate) running: Option<Item>,
+    pub(crate) interrupts: VecDeque<Interrupt>,
+    pub(crate) handling: Option<Interrupt>,
+    /// Distinguishes the end that is due from those that interrupts put off.
+    pub(crate) generation: u64,
+    pub(crate) sleep: Sleep,
+    stamps: Stamps,
+    since: Time,
+    idle_from: Option<Time>,
+}
+
+impl Core {
+    fn new(clock_ghz: f64, calls: usize, stamps: Stamps, sleep: Sleep) -> Core {
+        Core {
+            booked: [Time(0); ACCOUNTS],
+            by_call: vec![Time(0); calls],
+            busy: Time(0),
+            idle: IdleRecord::new(clock_ghz),
+            queue: VecDeque::new(),
+            running: None,
+            interrupts: VecDeque::new(),
+            handling: None,
+            generation: 0,
+            sleep,
+            stamps,
+            since: Time(0),
+            idle_from: Some(Time(0)),
+        }
+    }
+
+    /// A core of this kind that has done nothing yet.
+    pub(crate) fn of(
+        model: &Model,
+        kind: &CoreKind,
+        is_os: bool,
+        calls: usize,
+        power_up: Time,
+    ) -> Core {
+        let kernel = model.spec().kernel;
+        let microwatts = |w: f64| (w * 1e6) as u64;
+        let up_w = kind.up_w.unwrap_or(kind.active_w);
+        let saved_uw = microwatts(up_w - kind.idle_w);
+        let break_even = break_even(power_up, microwatts(kind.active_w), saved_uw);
+        // Far away, but policies add to it.
+        let break_even = break_even.unwrap_or(Time(u64::MAX / 4));
+        let sleep = Sleep::new(kernel.power_down, is_os, power_up, break_even);
+        Core::new(kind.clock_ghz, calls, kernel.stamps, sleep)
+    }
+
+    /// Threads on it or waiting for it.
+    pub(crate) fn load(&self) -> usize {
+        self.queue.len() + usize::from(self.running.is_some())
+    }
+
+    /// No thread is there, so that a switch to it finds it asleep.
+    pub(crate) fn is_free(&self) -> bool {
+        self.load() == 0
+    }
+
+    /// Posts the time since the last change; call before every change.
+    pub(crate) fn book(&mut self, now: Time) {
+        let passed = now - self.since;
+        self.since = now;
+        let account = match (&self.handling, &mut self.running) {
+            (Some(interrupt), _) => interrupt.account,
+            (None, Some(item)) => {
+                item.left = item.left.saturating_sub(passed);
+                if let Some(call) = item.call {
+                    self.by_call[call] += passed;
+                }
+                item.account
+            }
+            (None, None) if self.sleep.is_off() => Account::Off,
+            (None, None) => Account::Idle,
+        };
+        if !matches!(account, Account::Idle | Account::Off) {
+            self.busy += passed;
+        }
+        self.booked[account as usize] += passed;
+    }
+
+    /// An interrupt begins; the accounts are up to date.
+    pub(crate) fn handle(&mut self, now: Time, interrupt: Interrupt) {
+        if self.stamps == Stamps::Exact {
+            self.end_idle(now);
+        }
+        self.handling = Some(interrupt);
+        self.generation += 1;
+    }
+
+    /// A thread begins or goes on.
+    pub(crate) fn start(&mut self, now: Time, item: Item) {
+        self.end_idle(now);
+        self.running = Some(item);
+        self.generation += 1;
+    }
+
+    /// Nothing is left to do.
+    pub(crate) fn rest(&mut self, now: Time, interrupted: bool) {
+        if interrupted && self.stamps == Stamps::Halt {
+            self.end_idle(now);
+        }
+        self.idle_from.get_or_insert(now);
+        self.generation += 1;
+        self.sleep.rest(now);
+    }
+
+    /// It does nothing now, up or off.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_none() && self.handling.is_none()
+    }
+
+    pub(crate) fn end_idle(&mut self, now: Time) {
+        if let Some(from) = self.idle_from.take() {
+            self.idle.add(now - from);
+        }
+    }
+
+    /// Time until what runs ends, if nothing comes between.
+    pub(crate) fn due(&self) -> Option<Time> {
+        match (&self.handling, &self.running) {
+            (Some(interrupt), _) => Some(interrupt.takes),
+            (None, Some(item)) => Some(item.left),
+            (None, None) => None,
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A program on cores that switch: discrete events in total order.
+
+mod calls;
+mod core;
+mod program;
+pub(crate) mod random;
+mod result;
+mod sleep;
+mod supply;
+mod world;
+
+use halfwink_engine::Imbalance;
+use halfwink_units::Time;
+
+use crate::model::{Model, ModelError};
+use crate::profile::Workload;
+pub use result::{CallCount, CoreResult, Run};
+
+/// A kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// Stock.
+    Unmod,
+    /// Interrupts on an OS core, threads on application cores, no switching.
+    Bound,
+    /// The same, and calls move by this version.
+    Switching(String),
+}
+
+impl Kernel {
+    /// `unmod`, `bound`, or the name of a version.
+    #[must_use]
+    pub fn named(name: &str) -> Kernel {
+        match name {
+            "unmod" => Kernel::Unmod,
+            "bound" => Kernel::Bound,
+            version => Kernel::Switching(version.to_owned()),
+        }
+    }
+}
+
+/// Why a run cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// It names what is not there.
+    Model(ModelError),
+    /// Its books do not balance: a mistake in this crate.
+    Books(Imbalance),
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RunError::Model(error) => error.fmt(f),
+            RunError::Books(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<ModelError> for RunError {
+    fn from(error: ModelError) -> RunError {
+        RunError::Model(error)
+    }
+}
+
+/// A span of nanoseconds; nothing in a run takes longer than the longest run, and sums of such
+/// spans stay far from the end of time.
+fn span(ns: f64) -> Time {
+    Time::from_ns(ns.min(1e12))
+}
+
+/// Runs a workload on a configuration with a kernel. The same seed gives the same run.
+///
+/// # Errors
+/// If the configuration or the version is not there, or a switching kernel has no OS core.
+pub fn run(
+    model: &Model,
+    workload: &Workload,
+    configuration: &str,
+    kernel: &Kernel,
+    seed: u64,
+) -> Result<Run, RunError> {
+    let mut world = world::World::new(model, workload, configuration, kernel, seed)?;
+    world.play();
+    world.result().map_err(RunError::Books)
+}

@@ -1,0 +1,90 @@
+"""``halfwink measure``: what this machine charges for handing work over."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from halfwink import live as living
+from halfwink.cli.console import print_json, print_table, say
+from halfwink.errors import HalfwinkError
+
+Json = Annotated[bool, Parameter(name="--json", negative="")]
+Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]
+
+TIMES = ["min", "p50", "p90", "p99", "max", "mean", "best_trial"]
+
+
+def measure(
+    *,
+    only: str | None = None,
+    cpus: str | None = None,
+    seconds: float = 1.0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Measure what this machine charges for each way to hand work to another core.
+
+    Parameters
+    ----------
+    only
+        Items, separated by commas (--only cache-line,mailbox); all, if none is given.
+    cpus
+        The two CPUs to measure between (--cpus 0,1; default: the first and the last one allowed).
+    seconds
+        Time of each item, at most.
+    json
+        Print one JSON document.
+    quiet
+        No messages.
+    """
+    if not 0 < seconds <= 60:
+        raise HalfwinkError(f"--seconds {seconds}: expected above 0, at most 60")
+    found = living.measure(
+        only=only.split(",") if only else None, pair=_pair(cpus), seconds_per_item=seconds
+    )
+    if json:
+        print_json(found)
+        return 0
+    rows = [[row["name"], *_times(row), row["what"]] for row in found["rows"]]
+    heads = [f"{name.replace('_', ' ')} ns" for name in TIMES]
+    print_table(
+        [("item", "left"), ("times", "right"), *((h, "right") for h in heads), ("what", "left")],
+        rows,
+    )
+    for row in found["rows"]:
+        if "missing" in row:
+            say(f"{row['name']}: {row['missing']}", quiet=quiet)
+    for ratio in found["ratios"]:
+        over, under = ratio["of"]
+        say(
+            f"{over} / {under}: {ratio['of_medians']:.2f} (medians), "
+            f"{ratio['of_best_trials']:.2f} (best trials)",
+            quiet=quiet,
+        )
+    if not found["counter_is_constant"]:
+        say("the time-stamp counter may change its rate: times are doubtful", quiet=quiet)
+    return 0
+
+
+def _pair(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    words = text.split(",")
+    if len(words) != 2 or not all(word.isdecimal() for word in words) or words[0] == words[1]:
+        raise HalfwinkError(f"--cpus {text}: expected two numbers, such as 0,1")
+    return int(words[0]), int(words[1])
+
+
+def _times(row: dict[str, Any]) -> list[str]:
+    if "missing" in row:
+        return ["missing", *("-" for _ in TIMES)]
+    return [
+        f"{row['repetitions']:,}",
+        *(_number(row[f"{name}_ns"]) for name in TIMES),
+    ]
+
+
+def _number(ns: float) -> str:
+    return f"{ns:.1f}" if ns < 100 else f"{ns:,.0f}"

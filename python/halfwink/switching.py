@@ -1,0 +1,91 @@
+"""Core switching: what moving a thread inside a system call costs, and what it saves.
+
+import halfwink as hw
+
+tables = hw.core_switching("alpha")
+tables.costs  # an empty call by configuration, kernel and power-up delay, in nanoseconds
+tables.runs  # whole programs: amount, power, work per joule
+tables.accounts  # joules as published and otherwise (of "xeon-5160")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import polars as pl
+
+from halfwink.library import library
+
+#: Columns that may hold nothing, or only nothing: their type cannot be read off the values.
+TYPES = {
+    "os_core_w": pl.Float64,
+    "break_even_merit_w": pl.Float64,
+    "break_even_energy_w": pl.Float64,
+    "merit": pl.Float64,
+    "work_per_joule": pl.Float64,
+    "amount_per_joule": pl.Float64,
+    "unit_ns": pl.Float64,
+    "energy_j": pl.Float64,
+}
+
+
+@dataclass(frozen=True)
+class Switching:
+    """What a model of core switching says. Times are modelled, watts and joules too.
+
+    Attributes:
+        costs: an empty call that switches twice, in nanoseconds, and the early wake-ups that came
+            too late.
+        runs: a workload on a configuration with a kernel: amount in the reported interval, power
+            (watts), amount per joule.
+        cores: each core of a run: percent of its time in user mode, calls, switching, interrupts,
+            idle; idle as the kernel's instrument records it.
+        calls: each call of a run: made and moved per second, percent of time on each side.
+        accounts: runs on a single core and with an OS core under all accountings.
+        printed: the rows that a work printed, accounted for again, with idle times as recorded and
+            freed of the expected loss of the instrument.
+        systems: what a printed row means for a whole system, in joules.
+        catalogue: kinds of cores by performance per watt and area.
+        facts: other values, by name.
+    """
+
+    costs: pl.DataFrame
+    runs: pl.DataFrame
+    cores: pl.DataFrame
+    calls: pl.DataFrame
+    accounts: pl.DataFrame
+    printed: pl.DataFrame
+    systems: pl.DataFrame
+    catalogue: pl.DataFrame
+    facts: pl.DataFrame
+
+    def frames(self) -> dict[str, pl.DataFrame]:
+        """All tables by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def json(self) -> dict[str, list[dict[str, Any]]]:
+        """All tables as rows."""
+        return {name: frame.to_dicts() for name, frame in self.frames().items()}
+
+
+def core_switching(name: str = "alpha", *, set: Mapping[str, Any] | None = None) -> Switching:
+    """Runs a model: ``alpha``, ``xeon-5160``, or a TOML file.
+
+    Args:
+        name: which.
+        set: values to change, as ``{"mechanism.ipi_handler_ns": 80}``.
+
+    Raises:
+        HalfwinkError: there is none of that name, or a value is impossible.
+    """
+    values = [(path, str(value)) for path, value in (set or {}).items()]
+    tables = library().switching(name, values).tables()
+    return Switching(**{table: frame(columns) for table, columns in tables.items()})
+
+
+def frame(columns: dict[str, list[Any]]) -> pl.DataFrame:
+    """A table of the native module as a data frame."""
+    series = [pl.Series(name, values, dtype=TYPES.get(name)) for name, values in columns.items()]
+    return pl.DataFrame(series)
