@@ -37,8 +37,9 @@ pub struct Traffic {
 /// Silence between trains of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gap {
-    /// Always the same.
-    Constant,
+    /// Evenly spread, from half to one and a half of the mean, so that ports drift past each other
+    /// (assumption).
+    Even,
     /// Random, as of many sources.
     Exponential,
 }
@@ -235,7 +236,7 @@ impl Arrivals {
             return 0;
         }
         let gap = match self.gap {
-            Gap::Constant => mean,
+            Gap::Even => mean * (0.5 + self.random.random::<f64>()),
             Gap::Exponential => -mean * (1.0 - self.random.random::<f64>()).ln(),
         };
         gap.min(1e18) as u64

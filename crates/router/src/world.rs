@@ -5,7 +5,7 @@
 //! the redirect table of their time. So the run is exact to the packet.
 
 use halfwink_engine::{stream, Imbalance, Stream};
-use halfwink_policy::scaling::{Action, Event, RedirectTable, ScalingPolicy};
+use halfwink_policy::scaling::{Action, Depth, Event, RedirectTable, Rest, ScalingPolicy};
 use halfwink_policy::Policy;
 use halfwink_units::Time;
 use rand::RngExt;
@@ -368,6 +368,8 @@ impl<'a> World<'a> {
                     let core = usize::from(core);
                     let cpu = &mut self.cpus[core];
                     cpu.account(at, self.step, &self.watts);
+                    // A parked core sleeps as deep as it can, whatever the policy says.
+                    let rest = if cpu.parked { Rest::Halt(Depth::C6) } else { rest };
                     let alarm = cpu.rest(at, rest, &self.watts);
                     self.next[core] = alarm.min(self.background(core, at));
                 }

@@ -36,7 +36,7 @@ impl RouterInfo {
                         traffic: Traffic {
                             full_pps,
                             train: burst,
-                            gap: Gap::Constant,
+                            gap: Gap::Even,
                             flows: Flows::Mixed,
                             ..Traffic::random(&self.model, app, profile)
                         },
