@@ -22,6 +22,13 @@ if [ -n "$need" ]; then
         echo "run as root: apt-get install -y$need" >&2
         exit 1
     fi
+    # Services that come along are for tests to start, not for the machine.
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+        trap 'rm -f "$policy"' EXIT
+    fi
     apt-get update -q
     # shellcheck disable=SC2086
     DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $need

@@ -65,6 +65,7 @@ def test_a_browser_draws_every_chart(report: Path, tmp_path: Path):
     )
     dom = done.stdout
     charts = re.findall(r'<div id="chart\d+" class="vega-embed[^"]*">(.*?)</details>', dom, re.S)
-    assert len(charts) == 5
+    # Savings, energy, time, stalls, states; and the kernel, which some techniques watch.
+    assert len(charts) == 6
     assert all("<canvas" in chart or "<svg" in chart for chart in charts)
     assert "Error" not in "".join(charts)

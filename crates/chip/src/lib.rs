@@ -52,7 +52,7 @@ pub use machine::{
     WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
-pub use os_cores::{kernel_entry, Call, Calls};
+pub use os_cores::{add_calls, kernel_entry, Call, Calls};
 pub use os_profile::{
     os_profile, Entry, EntryProfile, Footprint, Lengths, LevelCounts, LevelProfile, OsProfile,
     ProfileCaches, LENGTH_CLASSES,

@@ -96,16 +96,7 @@ macro_rules! static_mod {
     ($name:ident) => {
         mod $name {
             use super::Real;
-            pub(super) static REAL: Real = Real::new(name!($name));
-        }
-    };
-}
-
-macro_rules! name {
-    ($name:ident) => {
-        match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-            Ok(name) => name,
-            Err(_) => panic!("a name holds no zero"),
+            pub(super) static REAL: Real = Real::named(concat!(stringify!($name), "\0"));
         }
     };
 }

@@ -12,14 +12,7 @@ use crate::real::Real;
 macro_rules! without_workers {
     ($($real:ident $name:ident($($p:ident: $t:ty),*) -> $r:ty;)*) => {
         $(
-            static $real: Real = Real::new(
-                match std::ffi::CStr::from_bytes_with_nul(
-                    concat!(stringify!($name), "\0").as_bytes(),
-                ) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name holds no zero"),
-                },
-            );
+            static $real: Real = Real::named(concat!(stringify!($name), "\0"));
 
             #[no_mangle]
             unsafe extern "C-unwind" fn $name($($p: $t),*) -> $r {

@@ -10,14 +10,7 @@ use crate::real::Real;
 macro_rules! jumps {
     ($($real:ident $name:ident;)*) => {
         $(
-            static $real: Real = Real::new(
-                match std::ffi::CStr::from_bytes_with_nul(
-                    concat!(stringify!($name), "\0").as_bytes(),
-                ) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name holds no zero"),
-                },
-            );
+            static $real: Real = Real::named(concat!(stringify!($name), "\0"));
 
             #[no_mangle]
             unsafe extern "C-unwind" fn $name(to: *mut c_void, value: c_int) -> ! {

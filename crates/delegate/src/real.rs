@@ -15,6 +15,14 @@ pub(crate) struct Real {
 const LIBC: [&[u8]; 5] = [b"libc.so", b"libc-", b"libpthread", b"libc.musl", b"ld-musl"];
 
 impl Real {
+    /// By a name that ends with a zero, as `concat!(stringify!(name), "\0")` makes it.
+    pub(crate) const fn named(name: &'static str) -> Real {
+        match CStr::from_bytes_with_nul(name.as_bytes()) {
+            Ok(name) => Real::new(name),
+            Err(_) => panic!("the one zero of a name is at its end"),
+        }
+    }
+
     pub(crate) const fn new(name: &'static CStr) -> Real {
         let address = AtomicPtr::new(std::ptr::null_mut());
         Real { name, address, replaced: AtomicBool::new(false) }

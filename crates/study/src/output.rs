@@ -1,8 +1,6 @@
 //! What a run found out, as sums and tables.
 
-use std::collections::BTreeMap;
-
-use halfwink_chip::{Call, Calls, CoreResult, Machine, RunResult};
+use halfwink_chip::{add_calls, Calls, CoreResult, Machine, RunResult};
 use halfwink_engine::Histogram;
 use halfwink_policy::offload::{CallProfile, Cause};
 use halfwink_power::CoreState;
@@ -219,12 +217,8 @@ fn named_cores(result: &RunResult) -> impl Iterator<Item = (String, &CoreResult)
 
 /// Kernel invocations of all threads, by cause.
 fn calls_of(result: &RunResult) -> Calls {
-    let mut calls: Calls = BTreeMap::new();
-    for (&code, call) in result.cores.iter().flat_map(|core| &core.calls) {
-        let sum =
-            calls.entry(code).or_insert_with(|| Call { cause: call.cause, ..Call::default() });
-        sum.add(call);
-    }
+    let mut calls = Calls::new();
+    result.cores.iter().for_each(|core| add_calls(&mut calls, &core.calls));
     calls
 }
 

@@ -73,7 +73,7 @@ def _pair(text: str | None) -> tuple[int, int] | None:
         return None
     words = text.split(",")
     if len(words) != 2 or not all(word.isdecimal() for word in words) or words[0] == words[1]:
-        raise HalfwinkError(f"--cpus {text}: expected two numbers, such as 0,1")
+        raise HalfwinkError(f"--cpus {text}: expected two different CPUs, such as 0,1")
     return int(words[0]), int(words[1])
 
 

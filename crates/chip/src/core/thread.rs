@@ -9,6 +9,7 @@ use halfwink_units::{Cycle, Time};
 use super::{Core, CoreError, Phase};
 use crate::account::Reason;
 use crate::feed::{memory_of, Feed};
+use crate::os_cores::add_calls;
 use crate::uncore::Held;
 
 /// Why a core that shares its work with others lost its thread.
@@ -182,10 +183,8 @@ impl Core {
     /// A thread that began here has nothing left to do, wherever it ended.
     pub(crate) fn end(&mut self, ended: Thread) {
         self.finished = self.finished.max(Some(ended.left.0));
-        for (code, call) in ended.feed.os.map(|os| os.calls).unwrap_or_default() {
-            let sum = self.calls.entry(code).or_default();
-            sum.cause = call.cause;
-            sum.add(&call);
+        if let Some(os) = &ended.feed.os {
+            add_calls(&mut self.calls, &os.calls);
         }
         self.baggage.requests.completed += ended.baggage.requests.completed;
         self.baggage.requests.latency.add(&ended.baggage.requests.latency);

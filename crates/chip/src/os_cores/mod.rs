@@ -24,7 +24,7 @@ use halfwink_engine::{Class, EventQueue, RunControl};
 use halfwink_units::Time;
 
 pub use entry::kernel_entry;
-pub use thread::{Call, Calls};
+pub use thread::{add_calls, Call, Calls};
 pub(crate) use thread::{Crossed, OsThread};
 
 use crate::chip::{Chip, ChipError, REPORT_EVERY};
@@ -116,11 +116,7 @@ impl Traffic {
             Departure::Ends => match thread.feed.os {
                 Some(mut os) if os.is_detached => {
                     os.ends(at);
-                    for (code, call) in os.calls {
-                        let sum = self.beside[number].entry(code).or_default();
-                        sum.cause = call.cause;
-                        sum.add(&call);
-                    }
+                    add_calls(&mut self.beside[number], &os.calls);
                 }
                 _ => self.ended[number] = Some(thread),
             },
@@ -153,11 +149,8 @@ impl Traffic {
     pub(crate) fn end(self) -> Vec<Thread> {
         let mut ended: Vec<Thread> = self.ended.into_iter().flatten().collect();
         for (thread, beside) in ended.iter_mut().zip(self.beside) {
-            let Some(os) = &mut thread.feed.os else { continue };
-            for (code, call) in beside {
-                let sum = os.calls.entry(code).or_default();
-                sum.cause = call.cause;
-                sum.add(&call);
+            if let Some(os) = &mut thread.feed.os {
+                add_calls(&mut os.calls, &beside);
             }
         }
         ended

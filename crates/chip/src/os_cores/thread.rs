@@ -37,8 +37,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Adds another's counts.
-    pub fn add(&mut self, other: &Call) {
+    fn add(&mut self, other: &Call) {
         for place in 0..2 {
             self.invocations[place] += other.invocations[place];
             self.instructions[place] += other.instructions[place];
@@ -50,6 +49,15 @@ impl Call {
 
 /// Invocations by [`Cause::code`]; those whose cause the trace does not tell have none, 0.
 pub type Calls = BTreeMap<u64, Call>;
+
+/// Adds calls to sums of them.
+pub fn add_calls(sums: &mut Calls, calls: &Calls) {
+    for (&code, call) in calls {
+        let sum = sums.entry(code).or_default();
+        sum.cause = call.cause;
+        sum.add(call);
+    }
+}
 
 /// An invocation in progress.
 #[derive(Clone, Copy, Debug)]

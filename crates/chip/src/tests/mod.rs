@@ -352,8 +352,16 @@ fn try_run(
     let make = |_| policy(machine, technique);
     let retention = technique != "always-on";
     let timeline = Some((Time::ZERO, Time::ns(10_000)));
-    let options = Options { policy: &make, offload: None, retention, timeline };
-    let mut chip = Chip::new(machine, tasks, &options, &mut CodeCache::new())?;
+    play(machine, tasks, &Options { policy: &make, offload: None, retention, timeline }, how)
+}
+
+fn play(
+    machine: &Machine,
+    tasks: Vec<Task>,
+    options: &Options<'_>,
+    how: How,
+) -> Result<RunResult, ChipError> {
+    let mut chip = Chip::new(machine, tasks, options, &mut CodeCache::new())?;
     if let Some(quantum) = how.quantum {
         chip.quantum = quantum;
     }
@@ -361,7 +369,7 @@ fn try_run(
         chip.cores.iter_mut().for_each(crate::core::Core::never_skip);
     }
     chip.play(&RunControl::new())?;
-    chip.finish(machine, retention)
+    chip.finish(machine, options.retention)
 }
 
 fn run(machine: &Machine, technique: &str, tasks: Vec<Task>) -> RunResult {

@@ -28,15 +28,7 @@ fn try_offload(
     let offload = |_| make();
     let options =
         Options { policy: &gating, offload: Some(&offload), retention: false, timeline: None };
-    let mut chip = Chip::new(machine, tasks, &options, &mut CodeCache::new())?;
-    if let Some(quantum) = how.quantum {
-        chip.quantum = quantum;
-    }
-    if how.never_skip {
-        chip.cores.iter_mut().for_each(crate::core::Core::never_skip);
-    }
-    chip.play(&RunControl::new())?;
-    chip.finish(machine, false)
+    play(machine, tasks, &options, how)
 }
 
 fn offload(machine: &Machine, make: Make, tasks: Vec<Task>) -> RunResult {
