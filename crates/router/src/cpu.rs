@@ -28,6 +28,8 @@ pub(crate) struct Cpu {
     pub(crate) ring: Ring,
     /// Packets that have left.
     pub(crate) done: u64,
+    /// When a core that spins is through with its last batch.
+    pub(crate) ready: u64,
     /// What it does, until when; the last one without end.
     plan: [(Kind, u64); 4],
     since: u64,
@@ -43,6 +45,7 @@ impl Cpu {
             parked: false,
             ring: Ring::new(ring),
             done: 0,
+            ready: 0,
             plan: [(Kind::Busy, u64::MAX); 4],
             since: 0,
             meter: Row::default(),
@@ -79,6 +82,15 @@ impl Cpu {
         self.becomes([(Kind::Busy, u64::MAX); 4]);
     }
 
+    /// Is through with a batch at `ready`, and then spins.
+    pub(crate) fn spin_from(&mut self, ready: u64, watts: &Watts) {
+        let spin = (Kind::Spinning, u64::MAX);
+        self.phase = Phase::Spin;
+        self.ready = ready;
+        let calm = ready + watts.spin_after.0;
+        self.becomes([(Kind::Busy, ready), (Kind::Stalled, calm), spin, spin]);
+    }
+
     /// Rests from `now`; the time of its alarm, if it has one.
     pub(crate) fn rest(&mut self, now: u64, rest: Rest, watts: &Watts) -> u64 {
         const END: u64 = u64::MAX;
@@ -89,14 +101,7 @@ impl Cpu {
         };
         let (phase, depth, nap, alarm) = match rest {
             Rest::Spin => {
-                self.phase = Phase::Spin;
-                let calm = now + watts.spin_after.0;
-                self.becomes([
-                    (Kind::Stalled, calm),
-                    (Kind::Spinning, END),
-                    (Kind::Spinning, END),
-                    (Kind::Spinning, END),
-                ]);
+                self.spin_from(now, watts);
                 return END;
             }
             Rest::Halt(depth) => (Phase::Rest, depth, false, END),

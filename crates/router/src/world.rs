@@ -74,6 +74,7 @@ struct World<'a> {
     options: Options,
     policy: ScalingPolicy,
     hears: Vec<bool>,
+    spins: bool,
     watts: Watts,
     parts: Parts,
     cpus: Vec<Cpu>,
@@ -171,6 +172,7 @@ impl<'a> World<'a> {
             app,
             options,
             hears: (0..count).map(|n| policy.hears_polls(n as u8)).collect(),
+            spins: policy.always_spins(),
             policy,
             watts,
             parts,
@@ -255,7 +257,7 @@ impl<'a> World<'a> {
             Phase::Spin => {
                 cpu.account(packet.at, self.step, &self.watts);
                 cpu.work();
-                self.next[core] = packet.at;
+                self.next[core] = packet.at.max(cpu.ready);
             }
             Phase::Rest => self.interrupt(core, packet.at),
             Phase::Poll | Phase::Sleep => return None,
@@ -312,6 +314,12 @@ impl<'a> World<'a> {
             let packet = self.cpus[core].ring.take();
             leaves += self.service;
             self.depart(packet, leaves);
+        }
+        let cpu = &mut self.cpus[core];
+        if self.spins && cpu.ring.len() == 0 {
+            // The empty pass that would follow changes nothing.
+            cpu.spin_from(leaves, &self.watts);
+            leaves = NEVER;
         }
         self.next[core] = leaves;
     }

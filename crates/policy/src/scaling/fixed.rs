@@ -82,5 +82,10 @@ impl Policy for Napi {
     }
 }
 
-impl Scaling for Polling {}
+impl Scaling for Polling {
+    fn always_spins(&self) -> bool {
+        true
+    }
+}
+
 impl Scaling for Napi {}

@@ -33,6 +33,12 @@ pub trait Scaling: Policy<Event = Event, Action = Action> + Send {
     fn hears_polls(&self, _core: u8) -> bool {
         false
     }
+
+    /// Whether its answer to [`Event::Empty`] is [`Rest::Spin`] for ever, and it moves and parks
+    /// nothing. A world may spare itself asking.
+    fn always_spins(&self) -> bool {
+        false
+    }
 }
 
 /// Any scaling policy.
