@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from halfwink.errors import HalfwinkError, Interrupted, RunError
     from halfwink.profiles import OsProfile, os_profile, os_profiles
     from halfwink.results import Results
+    from halfwink.router import RouterExperiments, RouterRun, router_experiments, software_router
     from halfwink.studies import StudyRun, run
     from halfwink.switching import Switching, core_switching
     from halfwink.targets import reproduce
@@ -30,6 +31,8 @@ _HOMES = {
     "Interrupted": "errors",
     "OsProfile": "profiles",
     "Results": "results",
+    "RouterExperiments": "router",
+    "RouterRun": "router",
     "RunError": "errors",
     "StudyRun": "studies",
     "Switching": "switching",
@@ -39,7 +42,9 @@ _HOMES = {
     "os_profile": "profiles",
     "os_profiles": "profiles",
     "reproduce": "targets",
+    "router_experiments": "router",
     "run": "studies",
+    "software_router": "router",
     "techniques": "_core",
 }
 
@@ -48,6 +53,8 @@ __all__ = [
     "Interrupted",
     "OsProfile",
     "Results",
+    "RouterExperiments",
+    "RouterRun",
     "RunError",
     "StudyRun",
     "Switching",
@@ -57,7 +64,9 @@ __all__ = [
     "os_profile",
     "os_profiles",
     "reproduce",
+    "router_experiments",
     "run",
+    "software_router",
     "techniques",
 ]
 

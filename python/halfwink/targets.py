@@ -13,6 +13,7 @@ from halfwink.jobs import Executor, Progress, RunStore
 from halfwink.library import cache_dir, library
 from halfwink.profiles import foresights, os_profiles
 from halfwink.results import Results, sweep_columns
+from halfwink.router import router_experiments
 from halfwink.studies import run
 from halfwink.switching import core_switching
 
@@ -94,8 +95,8 @@ def reproduce(
 
 
 #: What may hold a target's value: a study, a delivery network, caches of kernel profiles, a model
-#: of core switching, the run-length predictor.
-SOURCES = ("study", "network", "os_profile", "switching", "predict")
+#: of core switching, a router, the run-length predictor.
+SOURCES = ("study", "network", "os_profile", "switching", "router", "predict")
 
 
 def _sources(compute: dict[str, Any]) -> tuple[str | bool | None, ...]:
@@ -115,6 +116,7 @@ class _Tables:
             "network": _of_network,
             "os_profile": lambda caches: _prefixed("os", os_profiles(caches=caches).frames()),
             "switching": lambda name: _prefixed("switch", core_switching(name).frames()),
+            "router": lambda name: _prefixed("router", router_experiments(name).frames()),
             "predict": lambda _: foresights(),
         }
         self._loaded: dict[tuple[str, str | bool], Frames] = {}

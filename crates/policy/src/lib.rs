@@ -22,6 +22,7 @@ extern crate std;
 pub mod gating;
 mod log;
 pub mod offload;
+pub mod scaling;
 pub mod switching;
 pub mod wake_up;
 

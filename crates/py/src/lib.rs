@@ -3,6 +3,7 @@
 mod library;
 mod live;
 mod pdn;
+mod router;
 mod switching;
 mod trace;
 
@@ -30,7 +31,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<library::PreparedJob>()?;
     module.add_class::<library::RunControl>()?;
     module.add_class::<pdn::Network>()?;
+    module.add_class::<router::Router>()?;
     module.add_class::<switching::Switching>()?;
+    module.add_function(wrap_pyfunction!(router::router_policies, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     live::register(module)?;
     trace::register(module)

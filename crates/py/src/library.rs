@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::pdn::Network;
+use crate::router::Router;
 use crate::switching::Switching;
 use crate::{HalfwinkError, Interrupted, RunError};
 
@@ -169,6 +170,16 @@ impl Library {
     /// Names of the delivery networks.
     fn networks(&self) -> Vec<String> {
         self.0.networks()
+    }
+
+    /// A router by name or file, with values set.
+    fn router(&self, name: &str, set: Vec<(String, String)>) -> PyResult<Router> {
+        self.0.router(name, &set).map(Router).map_err(py_error)
+    }
+
+    /// Names of the routers.
+    fn routers(&self) -> Vec<String> {
+        self.0.routers()
     }
 
     /// A model of core switching by name or file, with values set.

@@ -105,6 +105,10 @@ pub struct Compute {
     /// `switch_calls`, `switch_accounts`, `switch_printed`, `switch_systems`, `switch_catalogue`,
     /// `switch_facts`.
     pub switching: Option<String>,
+    /// Router whose tables hold it: `router_facts`, `router_parts`, `router_points`,
+    /// `router_partial`, `router_ladder`, `router_naps`, `router_held`, `router_rates`,
+    /// `router_runs`, `router_slots`, `router_bursts`.
+    pub router: Option<String>,
     /// Ask how well the run-length predictor foresees the kernel entries of every shipped workload:
     /// tables `predictions` and `decisions`, each with a column `workload`.
     #[serde(default)]
@@ -341,6 +345,7 @@ mod tests {
             network: None,
             os_profile: None,
             switching: None,
+            router: None,
             predict: false,
             sql: String::new(),
             calibrated: false,

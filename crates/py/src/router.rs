@@ -1,0 +1,53 @@
+//! Routers.
+
+use halfwink_study as study;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::library::{from_json, json, py_error, table};
+
+/// A router, read.
+#[pyclass(frozen)]
+pub(crate) struct Router(pub(crate) study::RouterInfo);
+
+/// Two tables, as dicts of lists.
+type Pair<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>);
+
+#[pymethods]
+impl Router {
+    /// The description.
+    fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &json(self.0.model.spec())?)
+    }
+
+    /// Runs all experiments: tables by name, each a dict of lists.
+    fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = py.detach(|| self.0.tables()).map_err(py_error)?;
+        let tables = PyDict::new(py);
+        for (name, content) in &found {
+            tables.set_item(name, table(py, content)?)?;
+        }
+        Ok(tables)
+    }
+
+    /// Applications under policies over a load profile: runs, and their points.
+    fn ask<'py>(
+        &self,
+        py: Python<'py>,
+        apps: Vec<String>,
+        policies: Vec<String>,
+        profile: &str,
+        seed: u64,
+    ) -> PyResult<Pair<'py>> {
+        let profile = study::RouterProfile::parse(profile).map_err(py_error)?;
+        let question = study::RouterQuestion { apps, policies, profile, seed };
+        let (runs, slots) = py.detach(|| self.0.ask(&question)).map_err(py_error)?;
+        Ok((table(py, &runs)?, table(py, &slots)?))
+    }
+}
+
+/// Policies of a router: name and title, what others are compared with first.
+#[pyfunction]
+pub(crate) fn router_policies(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    PyList::new(py, study::ROUTER_POLICIES.map(|p| (p.name, p.title)))
+}

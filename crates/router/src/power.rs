@@ -1,0 +1,116 @@
+//! Watts of a core's states as whole microwatts, so that sums are exact.
+
+use halfwink_engine::{Cause, Mode, State};
+use halfwink_units::{Power, Time};
+
+use crate::model::Model;
+
+/// What a core does, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Busy,
+    Handler,
+    Stalled,
+    Spinning,
+    C1,
+    Entering,
+    C3,
+    C6,
+    Leaving,
+    Delivery,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 10] = [
+        Kind::Busy,
+        Kind::Handler,
+        Kind::Stalled,
+        Kind::Spinning,
+        Kind::C1,
+        Kind::Entering,
+        Kind::C3,
+        Kind::C6,
+        Kind::Leaving,
+        Kind::Delivery,
+    ];
+
+    /// The row of the ledger that it belongs to.
+    pub(crate) fn row(self) -> (State, Cause) {
+        let cause = |mode, reason| Cause { mode, reason };
+        match self {
+            Kind::Busy => (State("c0"), cause(Mode::Kernel, "packets")),
+            Kind::Handler => (State("c0"), cause(Mode::Kernel, "interrupt")),
+            Kind::Stalled => (State("c0"), cause(Mode::Idle, "stalled-loop")),
+            Kind::Spinning => (State("c0"), cause(Mode::Idle, "empty-loop")),
+            Kind::C1 => (State("c1"), cause(Mode::Idle, "empty-queue")),
+            Kind::Entering => (State("c1"), cause(Mode::Idle, "sleep-entry")),
+            Kind::C3 => (State("c3"), cause(Mode::Idle, "empty-queue")),
+            Kind::C6 => (State("c6"), cause(Mode::Idle, "empty-queue")),
+            Kind::Leaving => (State("c1"), cause(Mode::Idle, "sleep-exit")),
+            Kind::Delivery => (State("c1"), cause(Mode::Idle, "interrupt-delivery")),
+        }
+    }
+}
+
+/// Watts of every state and P-state of a core, and times of its transitions.
+#[derive(Clone, Debug)]
+pub struct Watts {
+    steps: usize,
+    table: Vec<Power>,
+    pub(crate) exit: [Time; 3],
+    pub(crate) after: [Time; 3],
+    pub(crate) entry: [Time; 3],
+    pub(crate) delivery: Time,
+    pub(crate) handler: Time,
+    pub(crate) spin_after: Time,
+}
+
+impl Watts {
+    /// Of a model.
+    #[must_use]
+    pub fn new(model: &Model) -> Watts {
+        let (p, s) = (&model.spec().power, &model.spec().sleep);
+        let us = |us: f64| Time::from_ns(us * 1e3);
+        let entry = |exit: f64| us(exit * s.entry_share);
+        let watt = |kind: Kind, step: u8| match kind {
+            Kind::Busy | Kind::Handler | Kind::Stalled => model.busy_w(step),
+            Kind::Spinning => model.spin_w(step),
+            // assumption: a core that enters or leaves a sleep state draws as in C1.
+            Kind::C1 | Kind::Entering | Kind::Leaving | Kind::Delivery => p.c1_w,
+            Kind::C3 => p.c3_w,
+            Kind::C6 => 0.0,
+        };
+        let row = |kind: &Kind| {
+            let kind = *kind;
+            (0..model.steps()).map(move |step| Power::from_w(watt(kind, step)))
+        };
+        Watts {
+            steps: usize::from(model.steps()),
+            table: Kind::ALL.iter().flat_map(row).collect(),
+            exit: [us(s.c1_exit_us), us(s.c3_exit_us), us(s.c6_exit_us)],
+            after: [Time::ZERO, us(s.c3_after_us), us(s.c6_after_us)],
+            entry: [Time::ZERO, entry(s.c3_exit_us), entry(s.c6_exit_us)],
+            delivery: us(model.spec().wake.delivery_us),
+            handler: us(model.spec().wake.handler_us),
+            spin_after: us(p.spin_after_us),
+        }
+    }
+
+    pub(crate) fn slot(&self, kind: Kind, step: u8) -> usize {
+        kind as usize * self.steps + usize::from(step)
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(crate) fn power(&self, slot: usize) -> Power {
+        self.table[slot]
+    }
+
+    /// The state of a slot.
+    pub(crate) fn kind(&self, slot: usize) -> Kind {
+        Kind::ALL[slot / self.steps]
+    }
+}

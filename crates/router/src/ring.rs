@@ -1,0 +1,73 @@
+//! A receive ring.
+
+/// A packet that waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Packet {
+    /// Arrival, in picoseconds.
+    pub(crate) at: u64,
+    /// Its flow.
+    pub(crate) flow: u32,
+}
+
+/// Packets in the order of arrival; counts of all that ever came and went.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring {
+    slots: Box<[Packet]>,
+    mask: u64,
+    /// Packets ever put in.
+    pub(crate) put: u64,
+    /// Packets ever taken out.
+    pub(crate) taken: u64,
+}
+
+impl Ring {
+    pub(crate) fn new(size: u32) -> Ring {
+        let slots = vec![Packet::default(); size as usize].into_boxed_slice();
+        Ring { slots, mask: u64::from(size) - 1, put: 0, taken: 0 }
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        (self.put - self.taken) as u32
+    }
+
+    /// False if there is no descriptor left.
+    pub(crate) fn put(&mut self, packet: Packet) -> bool {
+        if self.put - self.taken > self.mask {
+            return false;
+        }
+        self.slots[(self.put & self.mask) as usize] = packet;
+        self.put += 1;
+        true
+    }
+
+    pub(crate) fn first(&self) -> Option<Packet> {
+        (self.put > self.taken).then(|| self.slots[(self.taken & self.mask) as usize])
+    }
+
+    /// The next packet; there must be one.
+    pub(crate) fn take(&mut self) -> Packet {
+        let packet = self.slots[(self.taken & self.mask) as usize];
+        self.taken += 1;
+        packet
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_holds_its_size_and_wraps() {
+        let mut ring = Ring::new(4);
+        for round in 0..5_u32 {
+            for n in 0..4_u32 {
+                assert!(ring.put(Packet { at: u64::from(n), flow: round }));
+            }
+            assert!(!ring.put(Packet::default()));
+            assert_eq!(ring.first(), Some(Packet { at: 0, flow: round }));
+            let flows = (0..4_u64).all(|n| ring.take() == Packet { at: n, flow: round });
+            assert!(flows && ring.first().is_none());
+        }
+        assert_eq!((ring.put, ring.taken, ring.len()), (20, 20, 0));
+    }
+}

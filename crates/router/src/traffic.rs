@@ -1,0 +1,306 @@
+//! Packets: when each arrives, and which flow it is of.
+
+use halfwink_engine::{stream, Stream};
+use halfwink_units::Time;
+use rand::RngExt;
+
+use crate::model::Model;
+use crate::ring::Packet;
+use crate::spec::{App, Evaluation};
+
+/// Parts of a point of a profile, between which load changes in a line.
+const PARTS: usize = 8;
+
+/// What all ports receive.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// Packets per second at load 1.
+    pub full_pps: f64,
+    /// Load against time.
+    pub profile: Profile,
+    /// Bytes of each frame.
+    pub bytes: u32,
+    /// Packets that follow each other on the wire of a port.
+    pub train: u32,
+    /// Silence between trains.
+    pub gap: Gap,
+    /// Which flows packets are of.
+    pub flows: Flows,
+    /// Ports, each with a wire of its own.
+    pub ports: u8,
+    /// From a packet of a train to the next.
+    pub spacing: Time,
+    /// Flows at a time.
+    pub flow_count: u32,
+}
+
+/// Silence between trains of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// Evenly spread, from half to one and a half of the mean, so that ports drift past each other
+    /// (assumption).
+    Even,
+    /// Random, as of many sources.
+    Exponential,
+}
+
+/// Which flows packets are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flows {
+    /// Each packet of any.
+    Mixed,
+    /// All packets of a train of one.
+    Train,
+}
+
+/// Load against time: points of equal length, with lines between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Load of each point, 0 to 1.
+    pub loads: Vec<f64>,
+    /// How long each is.
+    pub point: Time,
+}
+
+impl Profile {
+    /// One load for so long, in so many points.
+    #[must_use]
+    pub fn constant(load: f64, points: usize, point: Time) -> Profile {
+        Profile { loads: vec![load; points.max(1)], point }
+    }
+
+    /// The evaluation's: a sine, a random walk beside it, three spikes; scaled to the mean
+    /// (assumption; Fig 4.15 prints no numbers).
+    #[must_use]
+    pub fn evaluation(e: &Evaluation, point: Time, seed: u64) -> Profile {
+        let mut random = stream(seed, "profile");
+        let (middle, swing) = ((e.low_load + e.high_load) / 2.0, (e.high_load - e.low_load) / 2.0);
+        let count = e.points as usize;
+        let mut walk = 0.0;
+        let mut loads: Vec<f64> = Vec::with_capacity(count);
+        for n in 0..count {
+            walk = 0.7 * walk + e.walk * (random.random::<f64>() - 0.5);
+            let turn = n as f64 / count as f64 * std::f64::consts::TAU;
+            loads.push((middle - swing * turn.cos() + walk).clamp(0.02, e.spike_load));
+        }
+        let spikes: Vec<usize> = [5, 11, 17].iter().map(|n| n * count / 20).collect();
+        let spike_sum = e.spike_load * spikes.len() as f64;
+        for &n in &spikes {
+            loads[n] = 0.0;
+        }
+        let rest = (e.mean_load * count as f64 - spike_sum) / loads.iter().sum::<f64>();
+        for load in &mut loads {
+            *load = (*load * rest.max(0.0)).min(e.spike_load);
+        }
+        for &n in &spikes {
+            loads[n] = e.spike_load;
+        }
+        Profile { loads, point }
+    }
+
+    /// Length of all points.
+    #[must_use]
+    pub fn length(&self) -> Time {
+        self.point * self.loads.len() as u64
+    }
+
+    /// Mean of all points.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.loads.iter().sum::<f64>() / self.loads.len() as f64
+    }
+
+    /// Loads of the parts of each point: a quarter of the way to its neighbours at both ends, so
+    /// that the mean of a point stays near what it says.
+    fn parts(&self) -> Vec<f64> {
+        let at = |n: usize| self.loads[n.min(self.loads.len() - 1)];
+        let mut out = Vec::with_capacity(self.loads.len() * PARTS);
+        for n in 0..self.loads.len() {
+            let (before, here, after) = (at(n.saturating_sub(1)), at(n), at(n + 1));
+            for part in 0..PARTS {
+                let x = (part as f64 + 0.5) / PARTS as f64;
+                let toward =
+                    |other: f64, far: f64| here + (other - here) * (0.25 - far).max(0.0) * 2.0;
+                out.push(if x < 0.5 { toward(before, x) } else { toward(after, 1.0 - x) });
+            }
+        }
+        out
+    }
+}
+
+impl Traffic {
+    /// Packets of an application one by one, at random, from all ports: a load of 1 is what all
+    /// cores at full speed forward.
+    #[must_use]
+    pub fn random(model: &Model, app: &App, profile: Profile) -> Traffic {
+        Traffic {
+            full_pps: model.rate_mpps(app, model.fastest()) * 1e6,
+            profile,
+            bytes: app.bytes,
+            train: 1,
+            gap: Gap::Exponential,
+            flows: Flows::Mixed,
+            ports: model.spec().nic.ports,
+            spacing: Time::from_ns(model.wire_ns(app.bytes)),
+            flow_count: model.spec().nic.flows,
+        }
+    }
+}
+
+/// A port that sends.
+#[derive(Clone, Debug)]
+struct Port {
+    next: u64,
+    left: u32,
+    flow: u32,
+}
+
+/// Traffic as it comes, in the order of time.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrivals {
+    ports: Vec<Port>,
+    /// Mean picoseconds from the start of a train to that of the next, for each part.
+    cycles: Vec<f64>,
+    part: u64,
+    end: u64,
+    spacing: u64,
+    train: u32,
+    gap: Gap,
+    mixed: bool,
+    flow_mask: u32,
+    random: Stream,
+}
+
+impl Arrivals {
+    pub(crate) fn new(traffic: &Traffic, seed: u64) -> Arrivals {
+        let per_port = traffic.full_pps / f64::from(traffic.ports) / f64::from(traffic.train);
+        let cycle = |load: &f64| 1e12 / (per_port * load).max(1e-9);
+        let mut arrivals = Arrivals {
+            ports: Vec::new(),
+            cycles: traffic.profile.parts().iter().map(cycle).collect(),
+            part: (traffic.profile.point.0 / PARTS as u64).max(1),
+            end: traffic.profile.length().0,
+            spacing: traffic.spacing.0,
+            train: traffic.train,
+            gap: traffic.gap,
+            mixed: traffic.flows == Flows::Mixed,
+            flow_mask: traffic.flow_count.next_power_of_two() - 1,
+            random: stream(seed, "traffic"),
+        };
+        for n in 0..traffic.ports {
+            // Ports are out of step with each other.
+            let phase = (f64::from(n) + 0.5) / f64::from(traffic.ports);
+            let first = (arrivals.cycles[0] * phase).min(1e18) as u64;
+            let flow = arrivals.random.random::<u32>() & arrivals.flow_mask;
+            arrivals.ports.push(Port { next: first, left: traffic.train, flow });
+        }
+        arrivals
+    }
+
+    /// The next packet; after the end of the profile, never.
+    pub(crate) fn next(&mut self) -> Packet {
+        let mut index = 0;
+        for n in 1..self.ports.len() {
+            if self.ports[n].next < self.ports[index].next {
+                index = n;
+            }
+        }
+        let (at, left, flow) = {
+            let port = &self.ports[index];
+            (port.next, port.left, port.flow)
+        };
+        if at >= self.end {
+            return Packet { at: u64::MAX, flow: 0 };
+        }
+        if left > 1 {
+            let flow_next = if self.mixed { self.draw_flow() } else { flow };
+            let port = &mut self.ports[index];
+            *port = Port { next: at + self.spacing, left: left - 1, flow: flow_next };
+        } else {
+            let next = at + self.spacing + self.silence(at);
+            let flow_next = self.draw_flow();
+            self.ports[index] = Port { next, left: self.train, flow: flow_next };
+        }
+        Packet { at, flow }
+    }
+
+    fn draw_flow(&mut self) -> u32 {
+        self.random.random::<u32>() & self.flow_mask
+    }
+
+    /// From the end of a train until the next.
+    fn silence(&mut self, at: u64) -> u64 {
+        let part = ((at / self.part) as usize).min(self.cycles.len() - 1);
+        let mean = self.cycles[part] - self.spacing as f64 * f64::from(self.train);
+        if mean <= 0.0 {
+            return 0;
+        }
+        let gap = match self.gap {
+            Gap::Even => mean * (0.5 + self.random.random::<f64>()),
+            Gap::Exponential => -mean * (1.0 - self.random.random::<f64>()).ln(),
+        };
+        gap.min(1e18) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traffic(train: u32, load: f64) -> Traffic {
+        Traffic {
+            full_pps: 20e6,
+            profile: Profile::constant(load, 10, Time::ns(1_000_000)),
+            bytes: 64,
+            train,
+            gap: Gap::Exponential,
+            flows: Flows::Train,
+            ports: 4,
+            spacing: Time(67_200),
+            flow_count: 256,
+        }
+    }
+
+    #[test]
+    fn packets_come_in_order_at_the_rate() {
+        for (train, load) in [(1, 0.3), (8, 0.3), (1, 1.0), (32, 0.7)] {
+            let mut arrivals = Arrivals::new(&traffic(train, load), 3);
+            let packets: Vec<Packet> =
+                std::iter::from_fn(|| Some(arrivals.next()).filter(|p| p.at < u64::MAX)).collect();
+            assert!(packets.windows(2).all(|w| w[0].at <= w[1].at));
+            let expected = 20e6 * load * 10e-3;
+            let off = packets.len() as f64 / expected - 1.0;
+            assert!(off.abs() < 0.05, "{train} {load}: {off}");
+        }
+    }
+
+    #[test]
+    fn a_wire_carries_no_more_than_it_can() {
+        let fast = Traffic { full_pps: 1e9, ..traffic(4, 1.0) };
+        let mut arrivals = Arrivals::new(&fast, 1);
+        let count =
+            std::iter::from_fn(|| Some(arrivals.next()).filter(|p| p.at < u64::MAX)).count();
+        let line = 4.0 * 10e-3 / 67.2e-9;
+        assert!((count as f64 / line - 1.0).abs() < 0.001, "{count} {line}");
+    }
+
+    #[test]
+    fn the_profile_has_the_mean_and_the_spikes() {
+        let e = Evaluation {
+            mean_load: 0.35,
+            low_load: 0.1,
+            high_load: 0.6,
+            walk: 0.1,
+            spike_load: 0.8,
+            train: 1,
+            points: 60,
+            point_ms: 1.0,
+            sample_ms: 1.0,
+            statistics_s: 1.0,
+        };
+        let profile = Profile::evaluation(&e, Time::ns(1_000_000), 1);
+        assert!((profile.mean() - 0.35).abs() < 1e-3, "{}", profile.mean());
+        assert_eq!(profile.loads.iter().filter(|&&l| l == 0.8).count(), 3);
+        assert!(profile.loads.iter().all(|&l| (0.0..=0.8).contains(&l)));
+    }
+}

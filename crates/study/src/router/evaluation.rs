@@ -1,0 +1,217 @@
+//! Stacks against rate, and applications over a load profile (Niccolini 2012, Fig 4.4, 4.16, 4.17,
+//! 4.19).
+
+use halfwink_router::{App, Flows, Options, Point, Profile, Run, Traffic};
+use halfwink_units::Time;
+
+use super::{run_all, run_table, run_values, Cell, RouterInfo, ROUTER_POLICIES, SEED, STACKS};
+use crate::error::StudyError;
+use crate::table::{Table, Value};
+
+/// Rates of Fig 4.19, in million packets per second (assumption); the last is more than one core
+/// can do.
+const RATES: [f64; 15] =
+    [0.01, 0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.2];
+/// Shares of the peak rate of all cores.
+const SHARES: [f64; 8] = [0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 0.95, 1.2];
+
+/// What one asks of the command line.
+#[derive(Clone, Debug, Default)]
+pub struct RouterQuestion {
+    /// Applications; all if none.
+    pub apps: Vec<String>,
+    /// Policies; all if none.
+    pub policies: Vec<String>,
+    /// `evaluation`, or loads as shares of the peak rate, in per cent.
+    pub profile: RouterProfile,
+    /// Seed of all random streams.
+    pub seed: u64,
+}
+
+/// A load profile by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum RouterProfile {
+    /// That of the thesis' evaluation.
+    #[default]
+    Evaluation,
+    /// Loads of equal length, in per cent.
+    Loads(Vec<f64>),
+}
+
+impl RouterProfile {
+    /// Reads `evaluation`, or loads in per cent, as `5,20,80`.
+    ///
+    /// # Errors
+    /// If it is neither.
+    pub fn parse(text: &str) -> Result<RouterProfile, StudyError> {
+        if text == "evaluation" {
+            return Ok(RouterProfile::Evaluation);
+        }
+        let wrong = || {
+            let message = "expected `evaluation` or loads in per cent, as 5,20,80";
+            StudyError::Usage(format!("unknown profile `{text}`; {message}"))
+        };
+        let load = |part: &str| {
+            let percent: f64 = part.trim().parse().map_err(|_| wrong())?;
+            if (0.0..=200.0).contains(&percent) {
+                Ok(percent)
+            } else {
+                Err(wrong())
+            }
+        };
+        Ok(RouterProfile::Loads(text.split(',').map(load).collect::<Result<_, _>>()?))
+    }
+}
+
+impl RouterInfo {
+    /// The evaluation's traffic of an application.
+    fn evaluation_traffic(&self, app: &App, profile: Profile) -> Traffic {
+        let e = &self.model.spec().evaluation;
+        Traffic {
+            train: e.train,
+            flows: Flows::Train,
+            ..Traffic::random(&self.model, app, profile)
+        }
+    }
+
+    /// All applications under all policies over the evaluation's profile; and the seconds of each.
+    ///
+    /// # Errors
+    /// If a run's books do not balance.
+    pub fn evaluation(&self) -> Result<(Table, Table), StudyError> {
+        self.ask(&RouterQuestion { seed: SEED, ..RouterQuestion::default() })
+    }
+
+    /// Applications under policies over a load profile; and the points of each.
+    ///
+    /// # Errors
+    /// If there is no such application or policy, or a run's books do not balance.
+    pub fn ask(&self, question: &RouterQuestion) -> Result<(Table, Table), StudyError> {
+        let spec = self.model.spec();
+        let point = Time::from_ns(spec.evaluation.point_ms * 1e6);
+        let profile = match &question.profile {
+            RouterProfile::Evaluation => {
+                Profile::evaluation(&spec.evaluation, point, question.seed)
+            }
+            RouterProfile::Loads(percent) => {
+                Profile { loads: percent.iter().map(|p| p / 100.0).collect(), point }
+            }
+        };
+        let known: Vec<&str> = spec.apps.keys().map(String::as_str).collect();
+        let apps = chosen("application", &question.apps, &known)?;
+        let names = ROUTER_POLICIES.map(|p| p.name);
+        let policies = chosen("policy", &question.policies, &names)?;
+        let mut keys = Vec::new();
+        let mut cells = Vec::new();
+        for name in &apps {
+            let app = &spec.apps[*name];
+            for policy in ROUTER_POLICIES.iter().filter(|p| policies.contains(&p.name)) {
+                keys.push((*name, policy.name));
+                let options = Options::all_cores(&self.model, question.seed);
+                cells.push(Cell {
+                    app,
+                    traffic: self.evaluation_traffic(app, profile.clone()),
+                    policy: (policy.make)(&self.model),
+                    options: Options { batching: true, overall_order: true, ..options },
+                });
+            }
+        }
+        let runs = run_all(&self.model, cells)?;
+        Ok(two_tables(&keys, &runs))
+    }
+
+    /// Stacks against rate: one core and all, 64 and 1024 bytes.
+    ///
+    /// # Errors
+    /// If a run's books do not balance.
+    pub fn rates(&self) -> Result<Table, StudyError> {
+        let small = self.small();
+        let large = App { bytes: 1024, ..small.clone() };
+        let all = self.model.fastest();
+        let one = Point { cores: 1, ..all };
+        let mut keys = Vec::new();
+        let mut cells = Vec::new();
+        for (start, app) in [(one, &small), (all, &small), (all, &large)] {
+            let peak = self.model.rate_mpps(app, all);
+            let rates: Vec<f64> = if start.cores == 1 {
+                RATES.to_vec()
+            } else {
+                SHARES
+                    .iter()
+                    .map(|share| share.min(if app.bytes > 64 { 1.0 } else { 2.0 }) * peak)
+                    .collect()
+            };
+            for mpps in rates {
+                for policy in &ROUTER_POLICIES[..STACKS - 1] {
+                    keys.push((policy.name, start.cores, app.bytes, mpps));
+                    let traffic = self.small_traffic(mpps.max(1e-9), 40);
+                    let spacing = Time::from_ns(self.model.wire_ns(app.bytes));
+                    cells.push(Cell {
+                        app,
+                        traffic: Traffic { bytes: app.bytes, spacing, ..traffic },
+                        policy: (policy.make)(&self.model),
+                        options: Options { start, ..Options::all_cores(&self.model, SEED) },
+                    });
+                }
+            }
+        }
+        let runs = run_all(&self.model, cells)?;
+        let mut table = run_table(&["policy", "cores", "bytes", "offered_mpps"]);
+        for ((policy, cores, bytes, mpps), run) in keys.into_iter().zip(&runs) {
+            let cores = u64::from(cores).into();
+            let mut row = vec![policy.into(), cores, u64::from(bytes).into(), mpps.into()];
+            row.extend(run_values(run));
+            table.push(row);
+        }
+        Ok(table)
+    }
+}
+
+fn chosen<'a>(
+    what: &'static str,
+    wanted: &[String],
+    known: &[&'a str],
+) -> Result<Vec<&'a str>, StudyError> {
+    if wanted.is_empty() {
+        return Ok(known.to_vec());
+    }
+    let find = |name: &String| known.iter().find(|k| *k == name).copied();
+    wanted
+        .iter()
+        .map(|name| {
+            find(name).ok_or_else(|| StudyError::unknown(what, name, known.iter().copied()))
+        })
+        .collect()
+}
+
+fn two_tables(keys: &[(&str, &'static str)], runs: &[Run]) -> (Table, Table) {
+    let mut table = Table::new(
+        &[&["app", "policy", "offered"][..], &super::RUN_COLUMNS, &["reordered_overall", "cores"]]
+            .concat(),
+    );
+    let mut slots = Table::new(&[
+        "app", "policy", "second", "load", "power_w", "mean_us", "p99_us", "cores", "ghz", "lost",
+    ]);
+    for (&(app, policy), run) in keys.iter().zip(runs) {
+        let mut row: Vec<Value> = vec![app.into(), policy.into(), run.received.into()];
+        row.extend(super::run_values(run));
+        let cores = run.slots.iter().map(|slot| slot.cores).sum::<f64>() / run.slots.len() as f64;
+        row.extend([run.reordered_overall.into(), cores.into()]);
+        table.push(row);
+        for (n, slot) in run.slots.iter().enumerate() {
+            slots.push(vec![
+                app.into(),
+                policy.into(),
+                n.into(),
+                slot.load.into(),
+                slot.power_w.into(),
+                slot.mean_us.into(),
+                slot.p99_us.into(),
+                slot.cores.into(),
+                slot.ghz.into(),
+                slot.lost.into(),
+            ]);
+        }
+    }
+    (table, slots)
+}

@@ -1,0 +1,270 @@
+//! Routers by name, and answers about them as tables.
+
+mod bursts;
+mod evaluation;
+mod facts;
+mod points;
+mod sleep;
+
+pub use evaluation::{RouterProfile, RouterQuestion};
+
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use halfwink_engine::{set_value, Imbalance, Input};
+use halfwink_policy::scaling::{
+    Depth, Napi, Polling, PowerSave, PowerSaveParameters, ScalingPolicy,
+};
+use halfwink_router::{simulate, App, Model, ModelError, Options, Run, Traffic};
+
+use crate::error::StudyError;
+use crate::library::{read, Library};
+use crate::table::{Table, Value};
+
+/// Where the library keeps routers.
+const FOLDER: &str = "machines/router";
+/// The seed of every run.
+const SEED: u64 = 1;
+
+/// How a router's cores are run.
+#[derive(Clone, Copy, Debug)]
+pub struct RouterPolicy {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// In one line.
+    pub title: &'static str,
+    make: fn(&Model) -> ScalingPolicy,
+}
+
+/// All of them; the first is what others are compared with.
+pub const ROUTER_POLICIES: [RouterPolicy; 5] = [
+    RouterPolicy {
+        name: "polling",
+        title: "Click: all cores poll at full speed",
+        make: |_| Box::new(Polling::new()),
+    },
+    RouterPolicy {
+        name: "napi",
+        title: "NAPI-Click: all cores at full speed, interrupts, naps in C1",
+        make: |_| Box::new(Napi::new(Depth::C1)),
+    },
+    RouterPolicy {
+        name: "power-save",
+        title: "PowerSave: fewest cores, then slowest clock, the others in C6",
+        make: |model| Box::new(PowerSave::new(power_save(model))),
+    },
+    RouterPolicy {
+        name: "power-save-in-order",
+        title: "PowerSave whose moved flows wait for the queue that they left",
+        make: |model| {
+            let parameters = PowerSaveParameters { in_order: true, ..power_save(model) };
+            Box::new(PowerSave::new(parameters))
+        },
+    },
+    RouterPolicy {
+        name: "napi-c6",
+        title: "NAPI-Click whose long naps go on in C6",
+        make: |_| Box::new(Napi::new(Depth::C6)),
+    },
+];
+/// The three stacks of the thesis are the first ones.
+const STACKS: usize = 3;
+
+fn power_save(model: &Model) -> PowerSaveParameters {
+    let spec = model.spec();
+    let p = &spec.power_save;
+    PowerSaveParameters {
+        q_high: p.q_high,
+        q_low: p.q_low,
+        c_up: p.c_up,
+        c_down: p.c_down,
+        ..PowerSaveParameters::published(spec.cores.count, model.steps())
+    }
+}
+
+/// A router, read.
+#[derive(Clone, Debug)]
+pub struct RouterInfo {
+    /// Name it was asked for by.
+    pub name: String,
+    /// The model.
+    pub model: Model,
+}
+
+impl Library {
+    /// Reads a router: `westmere`, or a file ending in `.toml`; then sets `values` (path, value).
+    ///
+    /// # Errors
+    /// If there is none of that name, or it is impossible.
+    pub fn router(
+        &self,
+        name: &str,
+        values: &[(String, String)],
+    ) -> Result<RouterInfo, StudyError> {
+        let path = self.find_router(name)?;
+        let mut input = Input::new(path.display().to_string(), read(&path)?);
+        for (path, value) in values {
+            input = set_value(&input, path, value)?;
+        }
+        let at = |e: ModelError| input.error_at_key(&e.element, &e.message);
+        let model = Model::new(input.parse()?).map_err(at)?;
+        Ok(RouterInfo { name: name.to_owned(), model })
+    }
+
+    /// Names of the routers.
+    #[must_use]
+    pub fn routers(&self) -> Vec<String> {
+        self.names(FOLDER, "toml")
+    }
+
+    fn find_router(&self, name: &str) -> Result<PathBuf, StudyError> {
+        if Path::new(name).extension().is_some_and(|e| e == "toml") {
+            return Ok(PathBuf::from(name));
+        }
+        let known = self.routers();
+        if known.iter().any(|k| k == name) {
+            return Ok(self.folder(FOLDER).join(format!("{name}.toml")));
+        }
+        Err(StudyError::unknown("router", name, known.iter().map(String::as_str)))
+    }
+}
+
+/// A run to be done: traffic of an application against a policy.
+struct Cell<'a> {
+    app: &'a App,
+    traffic: Traffic,
+    policy: ScalingPolicy,
+    options: Options,
+}
+
+/// Runs all cells on all host cores; results in their order.
+fn run_all(model: &Model, cells: Vec<Cell>) -> Result<Vec<Run>, StudyError> {
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(cells.len().max(1));
+    let total = cells.len();
+    let mut shares: Vec<Vec<Cell>> = (0..workers).map(|_| Vec::new()).collect();
+    for (n, cell) in cells.into_iter().enumerate() {
+        shares[n % workers].push(cell);
+    }
+    let one = |c: Cell| simulate(model, c.app, &c.traffic, c.policy, c.options);
+    let work = |share: Vec<Cell>| share.into_iter().map(one).collect::<Vec<_>>();
+    let mut parts: Vec<_> = thread::scope(|scope| {
+        let handles: Vec<_> =
+            shares.into_iter().map(|share| scope.spawn(move || work(share))).collect();
+        handles.into_iter().map(|h| h.join().unwrap_or_default().into_iter()).collect()
+    });
+    (0..total)
+        .map(|n| match parts[n % workers].next() {
+            Some(Ok(run)) => Ok(run),
+            Some(Err(error)) => Err(failed(&error)),
+            None => Err(StudyError::Usage("a simulation died".to_owned())),
+        })
+        .collect()
+}
+
+fn failed(error: &Imbalance) -> StudyError {
+    StudyError::Usage(error.to_string())
+}
+
+/// What every table says of a run.
+const RUN_COLUMNS: [&str; 12] = [
+    "mpps",
+    "power_w",
+    "energy_j",
+    "mean_us",
+    "p50_us",
+    "p99_us",
+    "max_us",
+    "lost",
+    "reordered",
+    "interrupts_per_s",
+    "changes",
+    "c0_pct",
+];
+
+fn run_values(run: &Run) -> Vec<Value> {
+    let latency = &run.latency;
+    vec![
+        run.forwarded_mpps().into(),
+        run.power_w().into(),
+        run.energy_j().into(),
+        latency.mean_us().into(),
+        latency.quantile_us(0.5).into(),
+        latency.quantile_us(0.99).into(),
+        latency.max_us().into(),
+        run.lost.into(),
+        run.reordered.into(),
+        (run.interrupts as f64 / run.duration.as_s()).into(),
+        run.changes.into(),
+        (100.0 * run.residency("c0")).into(),
+    ]
+}
+
+/// A table with these columns, then those of a run.
+fn run_table(before: &[&'static str]) -> Table {
+    Table::new(&[before, &RUN_COLUMNS].concat())
+}
+
+impl RouterInfo {
+    /// Everything that the targets ask, as tables by name.
+    ///
+    /// | table | a row for |
+    /// |---|---|
+    /// | `facts` | a value (`cores.count`), from the description or by arithmetic |
+    /// | `parts` | a part of the router in a scenario (Fig 4.2) |
+    /// | `points` | cores x P-state: highest rate and its power (Fig 4.5 to 4.10) |
+    /// | `partial` | the same at a lower rate, napping (Fig 4.8, 4.12) |
+    /// | `ladder` | a rate: the best point, PowerSave's rung (Fig 4.13) |
+    /// | `naps` | cores x sleep state x rate (Fig 4.11) |
+    /// | `held` | a sleep state: power, delay of a packet each second (Table 4.1, Fig 4.20, 4.21) |
+    /// | `rates` | a stack x rate (Fig 4.4, 4.19) |
+    /// | `runs` | an application x policy over the load profile (Fig 4.16, 4.17) |
+    /// | `slots` | a second of such a run |
+    /// | `bursts` | an application x stack x burst length (Fig 4.18, 4.22, 4.23) |
+    ///
+    /// # Errors
+    /// If a run's books do not balance.
+    pub fn tables(&self) -> Result<Vec<(&'static str, Table)>, StudyError> {
+        let (runs, slots) = self.evaluation()?;
+        Ok(vec![
+            ("facts", self.facts()),
+            ("parts", self.parts()),
+            ("points", self.points()),
+            ("partial", self.partial()),
+            ("ladder", self.ladder()),
+            ("naps", self.naps()?),
+            ("held", self.held()?),
+            ("rates", self.rates()?),
+            ("runs", runs),
+            ("slots", slots),
+            ("bursts", self.bursts()?),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn library() -> Library {
+        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+    }
+
+    #[test]
+    fn a_shipped_router_fills_its_closed_tables() {
+        let info = library().router("westmere", &[]).unwrap();
+        assert_eq!(info.points().len(), 12 * 14 * info.model.spec().apps.len());
+        assert!(info.ladder().len() > 20);
+        assert!(info.facts().len() > 30);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let complaint = |name: &str, path: &str, value: &str| {
+            let values = [(path.to_owned(), value.to_owned())];
+            library().router(name, &values).unwrap_err().to_string()
+        };
+        assert!(complaint("westmeer", "schema", "1").contains("did you mean `westmere`"));
+        let ring = complaint("westmere", "nic.ring", "1000");
+        assert!(ring.contains("westmere.toml") && ring.contains("expected a power of two"));
+    }
+}
