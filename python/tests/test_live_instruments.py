@@ -45,7 +45,7 @@ def test_measure_prints_a_table(halfwink: Halfwink) -> None:
     ("words", "complaint"),
     [
         (["measure", "--only", "nothing"], "--only nothing: expected some of counter, "),
-        (["measure", "--cpus", "0"], "--cpus 0: expected two numbers, such as 0,1"),
+        (["measure", "--cpus", "0"], "--cpus 0: expected two different CPUs, such as 0,1"),
         (["measure", "--cpus", "0,4000"], "--cpus: CPU 4000 is not one of "),
         (["measure", "--seconds", "0"], "--seconds 0.0: expected above 0, at most 60"),
         (["live", "idle", "--seconds", "-1"], "--seconds -1.0: expected above 0"),
