@@ -162,7 +162,7 @@ def test_reproduce_tells_published_beside_ours(halfwink):
 
 
 def test_what_nothing_computes_yet_says_so(halfwink):
-    entries = halfwink("reproduce", "niccolini", "--json").json()
+    entries = halfwink("reproduce", "gottschlag", "--json").json()
     assert len(entries) > 100
     assert {e["verdict"] for e in entries} == {"not-yet"}
     assert all(e["ours"] is None for e in entries)
