@@ -83,7 +83,7 @@ impl Job {
                 machine.machine.cores
             )));
         }
-        if technique.needs_os_cores() && machine.machine.os.cores == 0 {
+        if technique.needs_os_cores && machine.machine.os.cores == 0 {
             let (technique, machine) = (technique.name, machine.name);
             return Err(StudyError::Usage(format!(
                 "technique `{technique}` needs OS cores, machine `{machine}` sets none aside; \

@@ -107,6 +107,23 @@ impl Library {
         Ok(MachineInfo { name: name.to_owned(), machine, text })
     }
 
+    /// Finds a description by its name in a folder of the library, or as a file ending in `.toml`.
+    pub(crate) fn find_named(
+        &self,
+        folder: &str,
+        what: &'static str,
+        name: &str,
+    ) -> Result<PathBuf, StudyError> {
+        if Path::new(name).extension().is_some_and(|e| e == "toml") {
+            return Ok(PathBuf::from(name));
+        }
+        let known = self.names(folder, "toml");
+        if known.iter().any(|k| k == name) {
+            return Ok(self.folder(folder).join(format!("{name}.toml")));
+        }
+        Err(StudyError::unknown(what, name, known.iter().map(String::as_str)))
+    }
+
     fn find_machine(&self, name: &str) -> Result<(PathBuf, Option<usize>), StudyError> {
         if Path::new(name).extension().is_some_and(|e| e == "toml") {
             return Ok((PathBuf::from(name), None));
@@ -212,7 +229,7 @@ impl Library {
 }
 
 /// A description with values set.
-fn described<'a>(
+pub(crate) fn described<'a>(
     path: &Path,
     values: impl Iterator<Item = (&'a str, &'a String)>,
 ) -> Result<Input, StudyError> {

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use halfwink_engine::{set_value, Input};
+use halfwink_engine::Input;
 use halfwink_power::pdn;
 use serde::Serialize;
 
 use crate::error::StudyError;
-use crate::library::{read, Library};
+use crate::library::{described, Library};
 
 /// Where the library keeps delivery networks.
 const FOLDER: &str = "machines/pdn";
@@ -123,10 +123,7 @@ impl Library {
         values: &[(String, String)],
     ) -> Result<NetworkInfo, StudyError> {
         let (path, grid) = self.find_network(name)?;
-        let mut input = Input::new(path.display().to_string(), read(&path)?);
-        for (path, value) in values {
-            input = set_value(&input, path, value)?;
-        }
+        let input = described(&path, values.iter().map(|(path, value)| (path.as_str(), value)))?;
         let at = |e: pdn::PdnError| input.error_at_key(&e.element, &e.message);
         let mut network = pdn::Network::new(input.parse()?).map_err(at)?;
         if let Some((rows, columns)) = grid {

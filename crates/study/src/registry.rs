@@ -27,6 +27,8 @@ pub struct Technique {
     pub retention: bool,
     /// What it changes of the machine.
     pub adapt: fn(Machine) -> Machine,
+    /// Moves kernel code to cores that the machine must set aside.
+    pub needs_os_cores: bool,
     /// How it is run.
     pub plan: Plan,
     /// Makes its policy for a core of a machine.
@@ -61,6 +63,7 @@ const GATING: Technique = Technique {
     source: "-",
     retention: true,
     adapt: |machine| machine,
+    needs_os_cores: false,
     plan: Plan::Once,
     build: |_, _| Box::new(AlwaysOn),
     offload: None,
@@ -69,6 +72,7 @@ const GATING: Technique = Technique {
 /// What most techniques are that move kernel code to other cores.
 const OFFLOAD: Technique = Technique {
     family: "offload",
+    needs_os_cores: true,
     build: |m, core| {
         if m.os.power_down {
             Box::new(AdaptiveIdle::new(m.gating_costs(core)))
@@ -188,6 +192,7 @@ pub static TECHNIQUES: &[Technique] = &[
         source: "Nellans 2014, Sec 4.1",
         retention: false,
         adapt: Machine::without_os_cores,
+        needs_os_cores: false,
         build: |_, _| Box::new(AlwaysOn),
         ..OFFLOAD
     },
@@ -271,14 +276,6 @@ pub static TECHNIQUES: &[Technique] = &[
         ..OFFLOAD
     },
 ];
-
-impl Technique {
-    /// It moves kernel code to cores that the machine must set aside.
-    #[must_use]
-    pub fn needs_os_cores(&self) -> bool {
-        self.offload.is_some() && self.name != "os-profile"
-    }
-}
 
 /// The technique with this name.
 ///

@@ -1,7 +1,5 @@
 //! Studies: which workloads, machines and techniques to run, what to vary, and what to draw. TOML.
 
-use std::path::Path;
-
 use halfwink_engine::{Input, InputError};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -80,16 +78,7 @@ impl Study {
     /// # Errors
     /// If there is none, or it is wrong; with file and line.
     pub fn open(library: &Library, name: &str) -> Result<Study, StudyError> {
-        let path = if Path::new(name).extension().is_some_and(|e| e == "toml") {
-            Path::new(name).to_owned()
-        } else {
-            let known = library.names("studies", "toml");
-            if !known.iter().any(|k| k == name) {
-                let known = known.iter().map(String::as_str);
-                return Err(StudyError::unknown("study", name, known));
-            }
-            library.folder("studies").join(format!("{name}.toml"))
-        };
+        let path = library.find_named("studies", "study", name)?;
         let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or(name).to_owned();
         Ok(Study::parse(&stem, &Input::new(path.display().to_string(), read(&path)?))?)
     }

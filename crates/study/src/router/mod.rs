@@ -8,17 +8,16 @@ mod sleep;
 
 pub use evaluation::{RouterProfile, RouterQuestion};
 
-use std::path::{Path, PathBuf};
 use std::thread;
 
-use halfwink_engine::{set_value, Imbalance, Input};
+use halfwink_engine::Imbalance;
 use halfwink_policy::scaling::{
     Depth, Napi, Polling, PowerSave, PowerSaveParameters, ScalingPolicy,
 };
 use halfwink_router::{simulate, App, Model, ModelError, Options, Run, Traffic};
 
 use crate::error::StudyError;
-use crate::library::{read, Library};
+use crate::library::{described, Library};
 use crate::table::{Table, Value};
 
 /// Where the library keeps routers.
@@ -101,11 +100,8 @@ impl Library {
         name: &str,
         values: &[(String, String)],
     ) -> Result<RouterInfo, StudyError> {
-        let path = self.find_router(name)?;
-        let mut input = Input::new(path.display().to_string(), read(&path)?);
-        for (path, value) in values {
-            input = set_value(&input, path, value)?;
-        }
+        let path = self.find_named(FOLDER, "router", name)?;
+        let input = described(&path, values.iter().map(|(path, value)| (path.as_str(), value)))?;
         let at = |e: ModelError| input.error_at_key(&e.element, &e.message);
         let model = Model::new(input.parse()?).map_err(at)?;
         Ok(RouterInfo { name: name.to_owned(), model })
@@ -115,17 +111,6 @@ impl Library {
     #[must_use]
     pub fn routers(&self) -> Vec<String> {
         self.names(FOLDER, "toml")
-    }
-
-    fn find_router(&self, name: &str) -> Result<PathBuf, StudyError> {
-        if Path::new(name).extension().is_some_and(|e| e == "toml") {
-            return Ok(PathBuf::from(name));
-        }
-        let known = self.routers();
-        if known.iter().any(|k| k == name) {
-            return Ok(self.folder(FOLDER).join(format!("{name}.toml")));
-        }
-        Err(StudyError::unknown("router", name, known.iter().map(String::as_str)))
     }
 }
 

@@ -3,10 +3,9 @@
 mod energy;
 mod programs;
 
-use std::path::{Path, PathBuf};
 use std::thread;
 
-use halfwink_engine::{set_value, Input};
+use halfwink_engine::Input;
 use halfwink_switching::accounting::{self, Watts};
 use halfwink_switching::{
     calibrate_mechanism, calibrate_workload, run, Configuration, Kernel, Model, ModelError, Run,
@@ -14,7 +13,7 @@ use halfwink_switching::{
 };
 
 use crate::error::StudyError;
-use crate::library::{read, Library};
+use crate::library::{described, Library};
 use crate::table::Table;
 use programs::{calls_table, cores_table, runs_table};
 
@@ -51,11 +50,8 @@ impl Library {
         name: &str,
         values: &[(String, String)],
     ) -> Result<SwitchingInfo, StudyError> {
-        let path = self.find_switching(name)?;
-        let mut input = Input::new(path.display().to_string(), read(&path)?);
-        for (path, value) in values {
-            input = set_value(&input, path, value)?;
-        }
+        let path = self.find_named(FOLDER, "switching model", name)?;
+        let input = described(&path, values.iter().map(|(path, value)| (path.as_str(), value)))?;
         let at = |e: ModelError| input.error_at_key(&e.element, &e.message);
         let model = Model::new(input.parse()?).map_err(at)?;
         Ok(SwitchingInfo { name: name.to_owned(), model, input })
@@ -65,17 +61,6 @@ impl Library {
     #[must_use]
     pub fn switchings(&self) -> Vec<String> {
         self.names(FOLDER, "toml")
-    }
-
-    fn find_switching(&self, name: &str) -> Result<PathBuf, StudyError> {
-        if Path::new(name).extension().is_some_and(|e| e == "toml") {
-            return Ok(PathBuf::from(name));
-        }
-        let known = self.switchings();
-        if known.iter().any(|k| k == name) {
-            return Ok(self.folder(FOLDER).join(format!("{name}.toml")));
-        }
-        Err(StudyError::unknown("switching model", name, known.iter().map(String::as_str)))
     }
 }
 
