@@ -109,18 +109,15 @@ impl PreparedJob {
     fn run<'py>(&self, py: Python<'py>, control: &RunControl) -> PyResult<Bound<'py, PyDict>> {
         let control = Arc::clone(&control.0);
         let output = py.detach(|| self.0.run(&control)).map_err(py_error)?;
-        let tables = PyDict::new(py);
-        for (name, content) in [
+        let named = [
             ("run", &output.run),
             ("ledger", &output.ledger),
             ("counters", &output.counters),
             ("histograms", &output.histograms),
             ("calls", &output.calls),
             ("timeline", &output.timeline),
-        ] {
-            tables.set_item(name, table(py, content)?)?;
-        }
-        Ok(tables)
+        ];
+        tables(py, named)
     }
 }
 
@@ -244,11 +241,7 @@ impl Library {
         set: Vec<(String, String)>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let found = py.detach(|| self.0.os_profile(workload, caches, &set)).map_err(py_error)?;
-        let tables = PyDict::new(py);
-        for (name, content) in &found {
-            tables.set_item(name, table(py, content)?)?;
-        }
-        Ok(tables)
+        tables(py, found.iter().map(|(name, content)| (*name, content)))
     }
 
     /// All targets; `compute` is null for those that nothing computes yet.
@@ -286,6 +279,18 @@ impl Library {
         let job = study::Job { workload, machine, technique, set, instructions, timeline_ns };
         job.prepare(&self.0).map(PreparedJob).map_err(py_error)
     }
+}
+
+/// Tables by name, each a dict of lists.
+pub(crate) fn tables<'py, 'a>(
+    py: Python<'py>,
+    named: impl IntoIterator<Item = (&'a str, &'a study::Table)>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, content) in named {
+        dict.set_item(name, table(py, content)?)?;
+    }
+    Ok(dict)
 }
 
 pub(crate) fn json<T: serde::Serialize>(value: &T) -> PyResult<serde_json::Value> {

@@ -4,7 +4,7 @@ use halfwink_study as study;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::library::{from_json, json, py_error, table};
+use crate::library::{from_json, json, py_error, table, tables};
 
 /// A router, read.
 #[pyclass(frozen)]
@@ -23,11 +23,7 @@ impl Router {
     /// Runs all experiments: tables by name, each a dict of lists.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = py.detach(|| self.0.tables()).map_err(py_error)?;
-        let tables = PyDict::new(py);
-        for (name, content) in &found {
-            tables.set_item(name, table(py, content)?)?;
-        }
-        Ok(tables)
+        tables(py, found.iter().map(|(name, content)| (*name, content)))
     }
 
     /// Applications under policies over a load profile: runs, and their points.

@@ -4,7 +4,7 @@ use halfwink_study as study;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::library::{from_json, json, py_error, table};
+use crate::library::{from_json, json, py_error, table, tables};
 
 /// A model of core switching, read.
 #[pyclass(frozen)]
@@ -20,11 +20,7 @@ impl Switching {
     /// Runs everything: tables by name, each a dict of lists.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = py.detach(|| self.0.tables()).map_err(py_error)?;
-        let tables = PyDict::new(py);
-        for (name, content) in &found {
-            tables.set_item(name, table(py, content)?)?;
-        }
-        Ok(tables)
+        tables(py, found.iter().map(|(name, content)| (*name, content)))
     }
 
     /// Cost of an empty call that switches twice, as a dict of lists.
