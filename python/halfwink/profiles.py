@@ -17,6 +17,7 @@ from typing import Any
 
 import polars as pl
 
+from halfwink.frames import Frames
 from halfwink.library import library
 
 #: Columns that may hold nothing, or only nothing: their type cannot be read off the values.
@@ -37,7 +38,7 @@ TYPES = {
 
 
 @dataclass(frozen=True)
-class OsProfile:
+class OsProfile(Frames):
     """The kernel's part in one or more workloads. Lengths are in retired instructions.
 
     Attributes:
@@ -59,14 +60,6 @@ class OsProfile:
     levels: pl.DataFrame
     evictions: pl.DataFrame
     footprint: pl.DataFrame
-
-    def frames(self) -> dict[str, pl.DataFrame]:
-        """All tables by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def json(self) -> dict[str, list[dict[str, Any]]]:
-        """All tables as rows."""
-        return {name: frame.to_dicts() for name, frame in self.frames().items()}
 
 
 def os_profile(

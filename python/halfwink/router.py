@@ -11,11 +11,12 @@ hw.router_experiments().ladder  # PowerSave's rungs beside the best operating po
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
+from halfwink.frames import Frames
 from halfwink.library import library
 
 #: Columns that may hold nothing, or only nothing: their type cannot be read off the values.
@@ -44,7 +45,7 @@ class RouterRun:
 
 
 @dataclass(frozen=True)
-class RouterExperiments:
+class RouterExperiments(Frames):
     """All experiments of Niccolini 2012, chapter 4, on a router. All watts and times are modelled.
 
     Attributes:
@@ -72,10 +73,6 @@ class RouterExperiments:
     runs: pl.DataFrame
     slots: pl.DataFrame
     bursts: pl.DataFrame
-
-    def frames(self) -> dict[str, pl.DataFrame]:
-        """All tables by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def software_router(

@@ -11,11 +11,12 @@ tables.accounts  # joules as published and otherwise (of "xeon-5160")
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
+from halfwink.frames import Frames
 from halfwink.library import library
 
 #: Columns that may hold nothing, or only nothing: their type cannot be read off the values.
@@ -32,7 +33,7 @@ TYPES = {
 
 
 @dataclass(frozen=True)
-class Switching:
+class Switching(Frames):
     """What a model of core switching says. Times are modelled, watts and joules too.
 
     Attributes:
@@ -60,14 +61,6 @@ class Switching:
     systems: pl.DataFrame
     catalogue: pl.DataFrame
     facts: pl.DataFrame
-
-    def frames(self) -> dict[str, pl.DataFrame]:
-        """All tables by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def json(self) -> dict[str, list[dict[str, Any]]]:
-        """All tables as rows."""
-        return {name: frame.to_dicts() for name, frame in self.frames().items()}
 
 
 def core_switching(name: str = "alpha", *, set: Mapping[str, Any] | None = None) -> Switching:

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -20,6 +20,9 @@ from rich.progress import (
 from rich.table import Table
 
 from halfwink import jobs
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: Wide enough for any table of ours when the output is a file or a pipe.
 PIPE_WIDTH = 10_000
@@ -56,6 +59,25 @@ def print_table(
     for number, row in enumerate(rows):
         table.add_row(*row, end_section=number in ruled)
     (to or out).print(table)
+
+
+def print_frame(table: pl.DataFrame) -> None:
+    """A table with the frame's own columns; text to the left, numbers to the right."""
+    import polars as pl
+
+    columns = [
+        (name.replace("_pct", " %").replace("_", " "), "left" if kind == pl.String else "right")
+        for name, kind in table.schema.items()
+    ]
+    print_table(columns, [[_cell(value) for value in row] for row in table.rows()])
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 @contextmanager

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import polars as pl
 from cyclopts import Parameter
 
 from halfwink.cli.commands import Setting, settings
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_table
+from halfwink.cli.console import print_frame, print_json
 from halfwink.library import library
 from halfwink.router import software_router
 
@@ -77,7 +77,7 @@ def router(
     if json:
         print_json({"runs": runs.to_dicts(), "slots": found.slots.to_dicts()})
         return 0
-    _show(found.slots.select(SLOTS) if points else runs.select(RUNS))
+    print_frame(found.slots.select(SLOTS) if points else runs.select(RUNS))
     stdout.print("all watts and times are modelled; saved: against the first policy shown")
     calibrated = library().router(name, values).spec()["calibrated"]
     if calibrated:
@@ -89,19 +89,3 @@ def _saved(runs: pl.DataFrame) -> pl.DataFrame:
     """With what each saves of the power under the first policy, in per cent."""
     first = pl.col("power_w").first().over("app")
     return runs.with_columns((100 * (1 - pl.col("power_w") / first)).alias("saved_pct"))
-
-
-def _show(table: pl.DataFrame) -> None:
-    columns = [
-        (name.replace("_pct", " %").replace("_", " "), "left" if kind == pl.String else "right")
-        for name, kind in table.schema.items()
-    ]
-    print_table(columns, [[_cell(value) for value in row] for row in table.rows()])
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import polars as pl
 from cyclopts import Parameter
 
 from halfwink.cli.commands import Setting, settings
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_table
+from halfwink.cli.console import print_frame, print_json
 from halfwink.errors import HalfwinkError
 from halfwink.library import library
 from halfwink.switching import core_switching, frame
@@ -93,7 +93,7 @@ def switching(
         return 0
     if view == "costs":
         table = _matrix(table)
-    _show(table)
+    print_frame(table)
     calibrated = found.spec()["calibrated"]
     stdout.print("all times, watts and joules are modelled")
     if calibrated:
@@ -115,19 +115,3 @@ def _of(table: pl.DataFrame, workload: str) -> pl.DataFrame:
 def _matrix(costs: pl.DataFrame) -> pl.DataFrame:
     """Kernels side by side, in nanoseconds."""
     return costs.pivot("kernel", index=["configuration", "power_up_cycles"], values="ns")
-
-
-def _show(table: pl.DataFrame) -> None:
-    columns = [
-        (name.replace("_pct", " %").replace("_", " "), "left" if kind == pl.String else "right")
-        for name, kind in table.schema.items()
-    ]
-    print_table(columns, [[_cell(value) for value in row] for row in table.rows()])
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
