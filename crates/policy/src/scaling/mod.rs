@@ -46,6 +46,11 @@ pub type ScalingPolicy = Box<dyn Scaling>;
 
 /// What the poll loops tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Event {
     /// A core takes a batch from its receive queue, and looks at it before or after.
     Poll {
@@ -63,6 +68,11 @@ pub enum Event {
 
 /// What a scaling policy can ask of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Action {
     /// The core takes part: when it has nothing to do it rests as asked.
     Wake {
@@ -99,6 +109,11 @@ pub enum Action {
 
 /// How a core without packets waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Rest {
     /// Asks its queue again and again.
     Spin,
@@ -117,6 +132,11 @@ pub enum Rest {
 
 /// C-states of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Depth {
     /// Clock off.
     C1,
