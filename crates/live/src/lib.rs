@@ -9,4 +9,5 @@ pub mod delegate;
 pub mod idle;
 pub mod measure;
 pub mod probe;
+pub mod router;
 pub mod sys;

@@ -3,10 +3,12 @@
 mod bursts;
 mod evaluation;
 mod facts;
+mod live;
 mod points;
 mod sleep;
 
 pub use evaluation::{RouterProfile, RouterQuestion};
+pub use live::{CoreTimes, VirtualMeter};
 
 use std::thread;
 

@@ -1,0 +1,352 @@
+//! A worker: takes frames from its queue, has them rewritten, sends them, and rests as the policy
+//! says.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use halfwink_dataplane::{Forwarder, Out, Verdict};
+use halfwink_engine::Histogram;
+use halfwink_policy::scaling::{Depth, Event, Rest};
+use halfwink_units::Time;
+use rtrb::Consumer;
+
+use super::control::{Clock, Control};
+use super::meter::{Meter, State};
+use super::pool::{Pool, Slot};
+use super::ports::Senders;
+use super::queue::{Item, Standing};
+
+/// Frames that are sent with one call, at least, while there are more.
+const FLUSH: usize = 32;
+/// Between two looks of a sleeping worker at its forwarder's timers.
+pub(super) const TICK: Time = Time(50_000_000_000);
+/// Between two looks at those timers while there are frames.
+const TICK_BUSY: Time = Time(10_000_000_000);
+
+/// What a worker has counted, for others to see.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// By name: what the forwarder counts.
+    pub counters: Vec<(String, u64)>,
+    /// Frames sent, by port.
+    pub sent: Vec<u64>,
+    /// Frames that could not be sent, by port.
+    pub unsent: Vec<u64>,
+    /// From taking a frame off its socket until it was sent.
+    pub sojourn: Histogram,
+    /// Batches.
+    pub passes: u64,
+    /// Datagrams exported, and those that nobody took.
+    pub exported: [u64; 2],
+}
+
+/// What all threads of a router share.
+pub(super) struct Common {
+    pub(super) pool: Pool,
+    pub(super) control: Control,
+    pub(super) senders: Senders,
+    pub(super) stopping: AtomicBool,
+    /// The receiver has put its last frame.
+    pub(super) drained: AtomicBool,
+    pub(super) collector: Option<std::net::UdpSocket>,
+}
+
+/// One of them.
+pub(super) struct Worker {
+    pub(super) number: u8,
+    pub(super) taker: Consumer<Item>,
+    pub(super) standings: Vec<Arc<Standing>>,
+    pub(super) forwarder: Forwarder,
+    pub(super) meter: Arc<Meter>,
+    pub(super) seen: Arc<Mutex<Seen>>,
+    pub(super) common: Arc<Common>,
+    /// Frames at a time; the policy looks between batches.
+    pub(super) batch: usize,
+    pub(super) hears: bool,
+    outbox: Outbox,
+    ticked: Time,
+}
+
+/// What is to be sent.
+struct Outbox {
+    common: Arc<Common>,
+    lane: usize,
+    ports: Vec<VecDeque<Slot>>,
+    unsent: Vec<u64>,
+    sent: Vec<u64>,
+    waiting: usize,
+    /// When each frame came that waits here.
+    came: Vec<Time>,
+    freed: Vec<Slot>,
+    fresh: Vec<Slot>,
+    exported: [u64; 2],
+}
+
+impl Out for Outbox {
+    fn send(&mut self, port: u16, frame: &[u8]) {
+        if self.fresh.is_empty() {
+            self.common.pool.take(8, &mut self.fresh);
+        }
+        let Some(mut slot) = self.fresh.pop() else {
+            self.unsent[usize::from(port)] += 1;
+            return;
+        };
+        if slot.fill(frame) {
+            self.push(port, slot);
+        } else {
+            self.freed.push(slot);
+        }
+    }
+
+    fn export(&mut self, datagram: &[u8]) {
+        let sent = self.common.collector.as_ref().map(|socket| socket.send(datagram).is_ok());
+        self.exported[usize::from(sent != Some(true))] += 1;
+    }
+}
+
+impl Outbox {
+    fn push(&mut self, port: u16, slot: Slot) {
+        self.ports[usize::from(port)].push_back(slot);
+        self.waiting += 1;
+    }
+
+    /// Sends all that waits.
+    fn flush(&mut self) {
+        for port in 0..self.ports.len() {
+            let waiting = self.ports[port].len();
+            if waiting == 0 {
+                continue;
+            }
+            let queue = &mut self.ports[port];
+            self.common.senders.send(port, self.lane, &self.common.pool, queue);
+            let left = queue.len();
+            self.freed.extend(queue.drain(..));
+            self.unsent[port] += left as u64;
+            self.sent[port] += (waiting - left) as u64;
+        }
+        self.waiting = 0;
+        self.common.pool.free(&mut self.freed);
+    }
+}
+
+/// What a worker did with its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Served {
+    /// So many frames.
+    Frames(usize),
+    /// None: the first must wait for another queue.
+    Held,
+    /// None: there is none.
+    Empty,
+}
+
+impl Worker {
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn new(
+        number: u8,
+        taker: Consumer<Item>,
+        standings: Vec<Arc<Standing>>,
+        forwarder: Forwarder,
+        meter: Arc<Meter>,
+        seen: Arc<Mutex<Seen>>,
+        common: Arc<Common>,
+        batch: usize,
+        hears: bool,
+    ) -> Worker {
+        let ports = common.senders.ports();
+        let outbox = Outbox {
+            common: common.clone(),
+            lane: usize::from(number),
+            ports: (0..ports).map(|_| VecDeque::with_capacity(512)).collect(),
+            unsent: vec![0; ports],
+            sent: vec![0; ports],
+            waiting: 0,
+            came: Vec::with_capacity(512),
+            freed: Vec::with_capacity(512),
+            fresh: Vec::new(),
+            exported: [0; 2],
+        };
+        Worker {
+            number,
+            taker,
+            standings,
+            forwarder,
+            meter,
+            seen,
+            common,
+            batch,
+            hears,
+            outbox,
+            ticked: Time::ZERO,
+        }
+    }
+
+    /// A worker beside the receiver: serves its queue until the receiver has put its last frame and
+    /// all are served.
+    pub(super) fn run(mut self) {
+        loop {
+            match self.serve(usize::MAX) {
+                Served::Frames(_) => self.meter.spent(State::Busy),
+                // The other queue is served at this very moment, or waits for its worker's turn.
+                Served::Held => {
+                    self.meter.spent(State::Spin);
+                    std::thread::yield_now();
+                }
+                Served::Empty => {
+                    self.meter.spent(State::Spin);
+                    if self.common.drained.load(Ordering::Acquire) && self.taker.is_empty() {
+                        break;
+                    }
+                    let rest = self.ask();
+                    self.sleep(rest);
+                }
+            }
+            self.tick(TICK_BUSY);
+        }
+        self.end();
+    }
+
+    /// Serves until the queue is empty or `most` frames are sent.
+    pub(super) fn serve(&mut self, most: usize) -> Served {
+        let mut total = 0;
+        let mut held = false;
+        while total < most {
+            let there = self.taker.slots();
+            let take = there.min(self.batch);
+            if self.hears {
+                let waiting = (there - take) as u32;
+                self.common.control.tell(Event::Poll { core: self.number, waiting });
+            }
+            if take == 0 {
+                break;
+            }
+            let served = self.serve_batch(take);
+            total += served;
+            if served < take {
+                held = true;
+                break;
+            }
+            if self.outbox.waiting >= FLUSH {
+                self.flush();
+            }
+        }
+        self.flush();
+        match total {
+            0 if held => Served::Held,
+            0 => Served::Empty,
+            n => Served::Frames(n),
+        }
+    }
+
+    fn serve_batch(&mut self, take: usize) -> usize {
+        let now = self.common.control.clock().now();
+        for n in 0..take {
+            let Ok(first) = self.taker.peek() else { return n };
+            if let Some((queue, until)) = first.after {
+                if self.standings[usize::from(queue)].done.load(Ordering::Acquire) < until {
+                    return n;
+                }
+            }
+            let Ok(mut item) = self.taker.pop() else { return n };
+            let (forwarder, outbox) = (&mut self.forwarder, &mut self.outbox);
+            let verdict =
+                item.slot.rewrite(|frame| forwarder.process(now, item.port, frame, outbox));
+            outbox.came.push(item.came);
+            match verdict {
+                Verdict::Send { port } => outbox.push(port, item.slot),
+                _ => outbox.freed.push(item.slot),
+            }
+        }
+        take
+    }
+
+    /// Sends what waits, and only then says that it is served.
+    fn flush(&mut self) {
+        let served = self.outbox.came.len();
+        if served == 0 && self.outbox.waiting == 0 && self.outbox.freed.is_empty() {
+            return;
+        }
+        self.outbox.flush();
+        let standing = &self.standings[usize::from(self.number)];
+        standing.done.fetch_add(served as u64, Ordering::Release);
+        let now = self.common.control.clock().now();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.passes += 1;
+        for came in self.outbox.came.drain(..) {
+            seen.sojourn.record(Time(now.0.saturating_sub(came.0)));
+        }
+    }
+
+    /// Timers of the forwarder, if it is time.
+    pub(super) fn tick(&mut self, every: Time) {
+        let now = self.common.control.clock().now();
+        if now.0 < self.ticked.0 + every.0 {
+            return;
+        }
+        self.ticked = now;
+        self.forwarder.tick(now, &mut self.outbox);
+        self.flush();
+        self.show();
+    }
+
+    fn show(&mut self) {
+        self.meter.note_cpu();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.counters = self.forwarder.counters().rows().collect();
+        seen.sent.clone_from(&self.outbox.sent);
+        seen.unsent.clone_from(&self.outbox.unsent);
+        seen.exported = self.outbox.exported;
+    }
+
+    /// How to rest.
+    pub(super) fn ask(&self) -> Rest {
+        let rest = self.common.control.tell(Event::Empty { core: self.number });
+        // A parked core sleeps as deep as it can, whatever the policy says.
+        if self.standings[usize::from(self.number)].parked.load(Ordering::Relaxed) {
+            return Rest::Halt(Depth::C6);
+        }
+        rest.unwrap_or(Rest::Spin)
+    }
+
+    fn sleep(&mut self, rest: Rest) {
+        let standing = self.standings[usize::from(self.number)].clone();
+        match rest {
+            Rest::Spin => std::hint::spin_loop(),
+            Rest::Halt(depth) | Rest::Nap(depth) => {
+                self.meter.sleeps(depth.into());
+                let (taker, common) = (&self.taker, &self.common);
+                standing.sleep(TICK.0 / 1000, || {
+                    !taker.is_empty() || common.drained.load(Ordering::Acquire)
+                });
+                self.meter.spent(depth.into());
+                self.tick(TICK);
+            }
+            Rest::Sleep { span, depth } => {
+                self.meter.sleeps(depth.into());
+                nap(span);
+                self.meter.spent(depth.into());
+            }
+        }
+    }
+
+    /// At the end: what is counted is exported and shown.
+    pub(super) fn end(&mut self) {
+        let now = self.common.control.clock().now();
+        self.forwarder.flush(now, &mut self.outbox);
+        self.flush();
+        let fresh = std::mem::take(&mut self.outbox.fresh);
+        self.outbox.freed.extend(fresh);
+        self.common.pool.free(&mut self.outbox.freed);
+        self.show();
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        self.common.control.clock()
+    }
+}
+
+/// Sleeps for a time, deaf to everything.
+pub(super) fn nap(span: Time) {
+    std::thread::sleep(std::time::Duration::from_nanos(span.0 / 1000));
+}
