@@ -10,3 +10,4 @@ pub mod idle;
 pub mod measure;
 pub mod probe;
 pub mod sys;
+pub mod traffic;
