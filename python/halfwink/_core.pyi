@@ -149,3 +149,57 @@ def measure(
     item_ns: int = 1_000_000_000,
 ) -> dict[str, Any]: ...
 def measure_names() -> list[str]: ...
+
+class Generator:
+    def __init__(
+        self,
+        ports: list[tuple[str, list[int]]],
+        *,
+        segments: list[tuple[float, float, float]] | None = None,
+        flood_s: float | None = None,
+        replay: str | None = None,
+        repeat: int = 1,
+        faster: float = 1.0,
+        flows: int = 64,
+        sources: list[str] = ...,
+        destinations: list[str] = ...,
+        sizes: str = "60",
+        burst: int = 1,
+        random_gaps: bool = False,
+        count: int | None = None,
+        spin_us: float = 100.0,
+        batch: int = 32,
+        bypass: bool = True,
+        tag: int = ...,
+        seed: int = 1,
+        cpu: int | None = None,
+        slot_ms: int = 1000,
+    ) -> None: ...
+    def wait(self, seconds: float) -> bool: ...
+    def stop(self) -> None: ...
+    def result(self) -> dict[str, Any]: ...
+
+class Sink:
+    def __init__(
+        self,
+        interfaces: list[str],
+        *,
+        tag: int = ...,
+        seconds: float | None = None,
+        count: int | None = None,
+        slot_ms: int = 1000,
+        ring_mib: int = 16,
+        cpu: int | None = None,
+        capture: str | None = None,
+        capture_count: int = 1_000_000,
+    ) -> None: ...
+    def wait(self, seconds: float) -> bool: ...
+    def stop(self) -> None: ...
+    def result(self) -> dict[str, Any]: ...
+
+def traffic_profile(
+    name: str, seconds: float, peak_pps: float, *, seed: int = 1
+) -> list[tuple[float, float, float]]: ...
+def traffic_rates(
+    text: str, *, stretch: float = 1.0, scale: float = 1.0
+) -> list[tuple[float, float, float]]: ...

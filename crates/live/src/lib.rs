@@ -11,3 +11,4 @@ pub mod measure;
 pub mod probe;
 pub mod router;
 pub mod sys;
+pub mod traffic;

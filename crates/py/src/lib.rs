@@ -7,6 +7,7 @@ mod pdn;
 mod router;
 mod switching;
 mod trace;
+mod traffic;
 
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
@@ -40,5 +41,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(router::router_policies, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     live::register(module)?;
-    trace::register(module)
+    trace::register(module)?;
+    traffic::register(module)
 }

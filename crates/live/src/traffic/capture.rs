@@ -1,0 +1,368 @@
+//! Captured frames: pcap and pcapng files, read for replay and written by the sink.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::{Block, PcapNgReader, PcapNgWriter};
+use pcap_file::{DataLink, PcapError, TsResolution};
+
+use super::frame::FRAME_BYTES;
+use super::Error;
+
+/// Longest frame that is written whole.
+const SNAP_BYTES: u32 = 65_535;
+/// First four bytes of a pcapng file, in either order.
+const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+/// Frames with nothing behind their addresses and type are not sent.
+const LEAST_BYTES: usize = 14;
+
+fn wrong(path: &Path, error: &PcapError) -> Error {
+    let why = match error {
+        PcapError::IoError(source) => source.to_string(),
+        other => other.to_string(),
+    };
+    Error::input(format!("{}: expected a pcap or pcapng file: {why}", path.display()))
+}
+
+enum Format {
+    Pcap(PcapReader<BufReader<File>>),
+    Ng(PcapNgReader<BufReader<File>>),
+}
+
+impl Format {
+    fn open(path: &Path) -> Result<Format, Error> {
+        let mut magic = [0; 4];
+        let mut file = File::open(path).map_err(|e| Error::file(path, e))?;
+        let short = file.read_exact(&mut magic).is_err();
+        let file = File::open(path).map_err(|e| Error::file(path, e))?;
+        let file = BufReader::new(file);
+        if !short && magic == PCAPNG_MAGIC {
+            return PcapNgReader::new(file).map(Format::Ng).map_err(|e| wrong(path, &e));
+        }
+        let reader = PcapReader::new(file).map_err(|e| wrong(path, &e))?;
+        ethernet(path, reader.header().datalink)?;
+        Ok(Format::Pcap(reader))
+    }
+}
+
+fn ethernet(path: &Path, link: DataLink) -> Result<(), Error> {
+    if link == DataLink::ETHERNET {
+        return Ok(());
+    }
+    Err(Error::input(format!("{}: frames of {link:?}: expected Ethernet", path.display())))
+}
+
+/// Frames of a file one after the other, in memory that does not grow with it.
+pub struct Replay {
+    path: PathBuf,
+    format: Format,
+    times_left: u32,
+    frame: Vec<u8>,
+    /// Time of the first frame of the file, and what rounds before took.
+    first: Option<Duration>,
+    base_ns: u64,
+    at_ns: u64,
+    skipped: u64,
+    read: u64,
+}
+
+impl Replay {
+    /// Opens a file of Ethernet frames, to be played `times` times.
+    ///
+    /// # Errors
+    /// It cannot be read, or holds something else.
+    pub fn open(path: &Path, times: u32) -> Result<Replay, Error> {
+        Ok(Replay {
+            path: path.to_owned(),
+            format: Format::open(path)?,
+            times_left: times.saturating_sub(1),
+            frame: Vec::new(),
+            first: None,
+            base_ns: 0,
+            at_ns: 0,
+            skipped: 0,
+            read: 0,
+        })
+    }
+
+    /// Reads the next frame: its time in nanoseconds from the first; `None` after the last. Times
+    /// never run backwards: a frame that was captured out of order is due with the one before.
+    ///
+    /// # Errors
+    /// The file breaks off, or has other frames than Ethernet's.
+    pub fn advance(&mut self) -> Result<Option<u64>, Error> {
+        loop {
+            let Some(at) = self.read_one()? else {
+                if self.times_left == 0 || self.read == 0 {
+                    return Ok(None);
+                }
+                self.times_left -= 1;
+                self.base_ns = self.at_ns;
+                self.first = None;
+                self.format = Format::open(&self.path)?;
+                continue;
+            };
+            if !(LEAST_BYTES..=*FRAME_BYTES.end()).contains(&self.frame.len()) {
+                self.skipped += 1;
+                continue;
+            }
+            self.read += 1;
+            let first = *self.first.get_or_insert(at);
+            let offset = at.saturating_sub(first).as_nanos() as u64;
+            self.at_ns = self.at_ns.max(self.base_ns + offset);
+            return Ok(Some(self.at_ns));
+        }
+    }
+
+    /// The frame that was read last.
+    #[must_use]
+    pub fn frame(&self) -> &[u8] {
+        &self.frame
+    }
+
+    /// Frames that were too short or too long to be sent.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    fn read_one(&mut self) -> Result<Option<Duration>, Error> {
+        let Replay { path, format, frame, .. } = self;
+        let mut keep = |data: &[u8]| {
+            frame.clear();
+            frame.extend_from_slice(data);
+        };
+        match format {
+            Format::Pcap(reader) => {
+                let Some(packet) = reader.next_packet() else { return Ok(None) };
+                let packet = packet.map_err(|e| wrong(path, &e))?;
+                keep(&packet.data);
+                Ok(Some(packet.timestamp))
+            }
+            Format::Ng(reader) => loop {
+                let Some(block) = reader.next_block() else { return Ok(None) };
+                let (interface, ticks) = match block.map_err(|e| wrong(path, &e))? {
+                    Block::EnhancedPacket(packet) => {
+                        keep(&packet.data);
+                        (packet.interface_id, Some(packet.timestamp.as_nanos() as u64))
+                    }
+                    Block::SimplePacket(packet) => {
+                        keep(&packet.data);
+                        (0, None)
+                    }
+                    Block::Packet(packet) => {
+                        keep(&packet.data);
+                        (u32::from(packet.interface_id), Some(packet.timestamp))
+                    }
+                    _ => continue,
+                };
+                let Some(described) = reader.interfaces().get(interface as usize) else {
+                    return Err(wrong(path, &PcapError::InvalidInterfaceId(interface)));
+                };
+                ethernet(path, described.linktype)?;
+                // Simple packets have no time: they follow at once.
+                return Ok(Some(ticks.map_or(Duration::ZERO, |t| tick_time(described, t))));
+            },
+        }
+    }
+}
+
+/// The library hands out ticks as if each were a nanosecond; how long one is, the interface says:
+/// 10^-n s, or 2^-n s with the upper bit set; 10^-6 s if it says nothing.
+fn tick_time(interface: &InterfaceDescriptionBlock<'_>, ticks: u64) -> Duration {
+    let said = interface.options.iter().find_map(|option| match option {
+        InterfaceDescriptionOption::IfTsResol(n) => Some(*n),
+        _ => None,
+    });
+    let said = said.unwrap_or(6);
+    let power = u32::from(said & 0x7f);
+    let base: u128 = if said & 0x80 == 0 { 10 } else { 2 };
+    let per_second = base.checked_pow(power).unwrap_or(u128::MAX);
+    let ticks = u128::from(ticks);
+    let (seconds, rest) = (ticks / per_second, ticks % per_second);
+    // Of ticks so short that this would overflow, all are within the same nanosecond.
+    let nanos = rest.checked_mul(1_000_000_000).map_or(0, |n| n / per_second);
+    Duration::new(u64::try_from(seconds).unwrap_or(u64::MAX), nanos as u32)
+}
+
+enum Out {
+    Pcap(PcapWriter<BufWriter<File>>),
+    Ng(PcapNgWriter<BufWriter<File>>),
+}
+
+/// Writes frames to a file, up to a number.
+pub struct Writer {
+    path: PathBuf,
+    out: Out,
+    left: u64,
+    written: u64,
+}
+
+impl Writer {
+    /// Makes a pcap file if its name ends so, else a pcapng file; nanoseconds in both.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn create(path: &Path, most: u64) -> Result<Writer, Error> {
+        let file = File::create(path).map_err(|e| Error::file(path, e))?;
+        let file = BufWriter::new(file);
+        let out = if path.extension().is_some_and(|e| e == "pcap") {
+            let header = PcapHeader {
+                ts_resolution: TsResolution::NanoSecond,
+                datalink: DataLink::ETHERNET,
+                snaplen: SNAP_BYTES,
+                ..PcapHeader::default()
+            };
+            PcapWriter::with_header(file, header).map(Out::Pcap)
+        } else {
+            PcapNgWriter::new(file).and_then(|mut writer| {
+                let mut interface = InterfaceDescriptionBlock::new(DataLink::ETHERNET, SNAP_BYTES);
+                interface.options.push(InterfaceDescriptionOption::IfTsResol(9));
+                writer.write_pcapng_block(interface)?;
+                Ok(Out::Ng(writer))
+            })
+        };
+        let out = out.map_err(|e| failed(path, e))?;
+        Ok(Writer { path: path.to_owned(), out, left: most, written: 0 })
+    }
+
+    /// Adds a frame, unless there are enough: when it came (nanoseconds of the clock of the day),
+    /// what was kept of it, and how long it was.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn add(&mut self, at_ns: u64, bytes: &[u8], wire_bytes: u32) -> Result<(), Error> {
+        if self.left == 0 {
+            return Ok(());
+        }
+        self.left -= 1;
+        self.written += 1;
+        let timestamp = Duration::from_nanos(at_ns);
+        let done = match &mut self.out {
+            Out::Pcap(writer) => {
+                writer.write_packet(&PcapPacket::new(timestamp, wire_bytes, bytes))
+            }
+            Out::Ng(writer) => writer.write_pcapng_block(EnhancedPacketBlock {
+                interface_id: 0,
+                timestamp,
+                original_len: wire_bytes,
+                data: Cow::Borrowed(bytes),
+                options: Vec::new(),
+            }),
+        };
+        done.map(drop).map_err(|e| failed(&self.path, e))
+    }
+
+    /// Closes the file; how many frames it holds.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn finish(self) -> Result<u64, Error> {
+        let mut file = match self.out {
+            Out::Pcap(writer) => writer.into_writer(),
+            Out::Ng(writer) => writer.into_inner(),
+        };
+        file.flush().map_err(|e| Error::file(&self.path, e))?;
+        Ok(self.written)
+    }
+}
+
+fn failed(path: &Path, error: PcapError) -> Error {
+    match error {
+        PcapError::IoError(source) => Error::file(path, source),
+        other => Error::input(format!("{}: {other}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames() -> Vec<(u64, Vec<u8>)> {
+        let day = 1_700_000_000_000_000_000;
+        [(0, 60), (1_001, 61), (2_500_000, 1514), (2_400_000, 64)]
+            .map(|(ns, bytes)| (day + ns, (0..bytes).map(|n| n as u8).collect()))
+            .to_vec()
+    }
+
+    fn written(name: &str, most: u64) -> (tempfile::TempDir, PathBuf, u64) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        let mut writer = Writer::create(&path, most).unwrap();
+        for (at, frame) in frames() {
+            writer.add(at, &frame, frame.len() as u32).unwrap();
+        }
+        let count = writer.finish().unwrap();
+        (folder, path, count)
+    }
+
+    #[test]
+    fn what_is_written_is_replayed() {
+        for name in ["a.pcap", "a.pcapng"] {
+            let (_folder, path, count) = written(name, 100);
+            assert_eq!(count, 4);
+            let mut replay = Replay::open(&path, 2).unwrap();
+            for round in 0..2 {
+                for ((_, frame), offset) in frames().iter().zip([0, 1_001, 2_500_000, 2_500_000]) {
+                    let at = replay.advance().unwrap().unwrap();
+                    assert_eq!(at, offset + round * 2_500_000, "{name}");
+                    assert_eq!(replay.frame(), frame);
+                }
+            }
+            assert_eq!(replay.advance().unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn no_more_than_asked_for() {
+        let (_folder, path, count) = written("b.pcapng", 2);
+        assert_eq!(count, 2);
+        let mut replay = Replay::open(&path, 1).unwrap();
+        assert!(replay.advance().unwrap().is_some() && replay.advance().unwrap().is_some());
+        assert_eq!(replay.advance().unwrap(), None);
+    }
+
+    #[test]
+    fn ticks_are_what_the_interface_says() {
+        let mut interface = InterfaceDescriptionBlock::new(DataLink::ETHERNET, 0);
+        assert_eq!(tick_time(&interface, 1_500_000), Duration::from_millis(1_500));
+        for (code, ticks, ns) in
+            [(9, 1_500, 1_500), (3, 2, 2_000_000), (0x80 | 1, 3, 1_500_000_000)]
+        {
+            interface.options = vec![InterfaceDescriptionOption::IfTsResol(code)];
+            assert_eq!(tick_time(&interface, ticks), Duration::from_nanos(ns), "{code}");
+        }
+        for code in [127, 255] {
+            interface.options = vec![InterfaceDescriptionOption::IfTsResol(code)];
+            tick_time(&interface, u64::MAX);
+        }
+    }
+
+    #[test]
+    fn other_files_are_refused_in_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        for content in [&b""[..], b"hello", &PCAPNG_MAGIC, &[0x0a, 0x0d, 0x0d, 0x0a, 9, 9, 9, 9]] {
+            std::fs::write(&path, content).unwrap();
+            let error = Replay::open(&path, 1).err().unwrap().to_string();
+            assert!(error.contains("expected a pcap") && !error.contains('\n'), "{error}");
+        }
+        let (_folder, whole, _) = written("c.pcap", 10);
+        let bytes = std::fs::read(&whole).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
+        let mut replay = Replay::open(&path, 1).unwrap();
+        let mut last = replay.advance();
+        for _ in 0..3 {
+            last = replay.advance();
+        }
+        assert!(last.is_err());
+    }
+}

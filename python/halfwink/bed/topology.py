@@ -1,0 +1,257 @@
+"""The bed itself: what is joined to what, and which addresses there are."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection
+from types import TracebackType
+from typing import Any
+
+from halfwink import traffic
+from halfwink.bed.places import Place, Places
+from halfwink.bed.worker import Worker
+from halfwink.errors import HalfwinkError
+
+#: Interfaces, as generator, router and sink know them.
+GENERATOR_PORT, SINK_PORT, ROUTER_PORTS = "gen0", "sink0", ("rt0", "rt1")
+#: Addresses of both networks: the router's, the other's.
+NETWORKS = (
+    (("10.1.0.1/24", "10.1.0.2/24"), ("fd01::1/64", "fd01::2/64")),
+    (("10.2.0.1/24", "10.2.0.2/24"), ("fd02::1/64", "fd02::2/64")),
+)
+#: What test traffic goes to: behind the sink.
+BEHIND_SINK = (traffic.BENCHMARK_V4, traffic.BENCHMARK_V6)
+#: From the last frame sent until all that will come has come.
+DRAIN_S = 0.1
+
+
+class Bed:
+    """Three network namespaces, or two if the generator sends straight to the sink."""
+
+    def __init__(
+        self,
+        *,
+        queues: int = 1,
+        mtu: int = 1500,
+        direct: bool = False,
+        gro: bool = False,
+        threaded_napi: bool = False,
+        defer_hard_irqs: int = 0,
+        gro_flush_timeout_ns: int = 0,
+        checksum_offload: bool = False,
+        user_namespace: bool | None = None,
+        generator_cpus: Collection[int] = (),
+        sink_cpus: Collection[int] = (),
+    ) -> None:
+        """Describes a bed; ``with`` makes it.
+
+        Args:
+            queues: receive and transmit queues of every port.
+            mtu: of every port, in bytes.
+            direct: no router; the generator's port is joined to the sink's.
+            gro: the router's ports receive by NAPI (they merge frames only of streams that allow it:
+                forwarded UDP is left alone).
+            threaded_napi: and in kernel threads; needs ``gro``.
+            defer_hard_irqs: empty polls before interrupts are allowed again.
+            gro_flush_timeout_ns: how long interrupts stay off meanwhile.
+            checksum_offload: leave checksums of the kernel's own packets to "hardware" that does not
+                exist; user-space routers then forward wrong ones.
+            user_namespace: needs no rights, but has no XDP (default: unless we are root).
+            generator_cpus: of the generator's process (default: all).
+            sink_cpus: of the sink's.
+        """
+        if not 1 <= queues <= 64 or not 1280 <= mtu <= 9000:
+            raise HalfwinkError(
+                f"queues={queues}, mtu={mtu}: expected 1 to 64 and 1280 to 9000"
+            )
+        if threaded_napi and not gro:
+            raise HalfwinkError("threaded_napi: the kernel has no NAPI on veth without gro=True")
+        self.queues, self.mtu, self.direct = queues, mtu, direct
+        self._napi = (gro, threaded_napi, defer_hard_irqs, gro_flush_timeout_ns)
+        self._checksum_offload = checksum_offload
+        self._user = user_namespace
+        self._cpus = {"generator": generator_cpus, "sink": sink_cpus}
+        self._workers: dict[str, Worker] = {}
+        self._places: Places | None = None
+
+    def __enter__(self) -> Bed:
+        names = ["generator", "sink"] if self.direct else ["generator", "router", "sink"]
+        self._places = Places(names, user=self._user)
+        try:
+            self._join()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends all that runs in the bed, and the bed."""
+        places, self._places = self._places, None
+        workers, self._workers = self._workers, {}
+        for worker in workers.values():
+            worker.close()
+        if places is not None:
+            places.close()
+
+    def _place(self, name: str) -> Place:
+        if self._places is None:
+            raise HalfwinkError("the bed is not made; use it as `with Bed() as bed:`")
+        if name not in self._places.all:
+            raise HalfwinkError("a direct bed has no router")
+        return self._places.all[name]
+
+    @property
+    def generator(self) -> Place:
+        """The namespace of the generator."""
+        return self._place("generator")
+
+    @property
+    def router(self) -> Place:
+        """The namespace of the router."""
+        return self._place("router")
+
+    @property
+    def sink(self) -> Place:
+        """The namespace of the sink."""
+        return self._place("sink")
+
+    def _join(self) -> None:
+        if self.direct:
+            self._veth(self.sink, SINK_PORT, self.generator, GENERATOR_PORT)
+        else:
+            self._veth(self.router, ROUTER_PORTS[0], self.generator, GENERATOR_PORT)
+            self._veth(self.router, ROUTER_PORTS[1], self.sink, SINK_PORT)
+        first, second = NETWORKS
+        self._port(self.generator, GENERATOR_PORT, [pair[1] for pair in first])
+        self._port(
+            self.sink, SINK_PORT, [pair[0] for pair in first] if self.direct
+            else [pair[1] for pair in second],
+        )  # fmt: skip
+        gateways = [pair[0].split("/")[0] for pair in first]
+        self._default_routes(self.generator, gateways, GENERATOR_PORT)
+        if self.direct:
+            return
+        for port, network in zip(ROUTER_PORTS, NETWORKS, strict=True):
+            self._port(self.router, port, [pair[0] for pair in network])
+            self._set_napi(port)
+        back = [pair[0].split("/")[0] for pair in second]
+        self._default_routes(self.sink, back, SINK_PORT)
+        hops = [pair[1].split("/")[0] for pair in second]
+        self.router.shell(
+            "\n".join(
+                f"ip route add {prefix} via {hop} dev {ROUTER_PORTS[1]}"
+                for prefix, hop in zip(BEHIND_SINK, hops, strict=True)
+            )
+        )
+
+    def _veth(self, here: Place, port: str, there: Place, other: str) -> None:
+        shape = f"mtu {self.mtu} numtxqueues {self.queues} numrxqueues {self.queues}"
+        here.shell(
+            f"ip link add {port} {shape} type veth "
+            f"peer name {other} {shape} netns {there.inner_pid}"
+        )
+
+    def _port(self, place: Place, port: str, addresses: list[str]) -> None:
+        lines = [
+            f"ip link set {port} multicast on",
+            *(f"ip address add {a} dev {port} {'nodad' if ':' in a else ''}" for a in addresses),
+            # The kernel's own noise: none but what is asked for.
+            f"echo 0 >/proc/sys/net/ipv6/conf/{port}/router_solicitations",
+            f"echo 0 >/proc/sys/net/ipv6/conf/{port}/accept_dad",
+            f"echo 0 >/proc/sys/net/ipv4/conf/{port}/rp_filter",
+            "ip link set lo up",
+            f"ip link set {port} up",
+        ]
+        if not self._checksum_offload:
+            lines.append(f"ethtool -K {port} tx off rx off tso off gso off >/dev/null 2>&1")
+        place.shell("\n".join(lines))
+
+    def _default_routes(self, place: Place, gateways: list[str], port: str) -> None:
+        place.shell("\n".join(f"ip route add default via {g} dev {port}" for g in gateways))
+
+    def _set_napi(self, port: str) -> None:
+        gro, threaded, defer, flush_ns = self._napi
+        device = f"/sys/class/net/{port}"
+        lines = [f"ethtool -K {port} gro {'on' if gro else 'off'} >/dev/null"]
+        values = (("threaded", int(threaded)), ("napi_defer_hard_irqs", defer))
+        for name, value in (*values, ("gro_flush_timeout", flush_ns)):
+            if value:
+                lines.append(f"echo {value} >{device}/{name}")
+        self.router.shell("\n".join(lines))
+
+    def forward(self, on: bool = True) -> None:
+        """Makes the kernel forward between the router's ports."""
+        value = int(on)
+        self.router.shell(
+            f"echo {value} >/proc/sys/net/ipv4/ip_forward\n"
+            f"echo {value} >/proc/sys/net/ipv6/conf/all/forwarding"
+        )
+
+    def hand_over(self) -> None:
+        """Takes the router's addresses from the kernel: a router of ours has them now."""
+        self.router.shell(
+            "\n".join(
+                f"ip address flush dev {port}\necho 1 >/proc/sys/net/ipv6/conf/{port}/disable_ipv6"
+                for port in ROUTER_PORTS
+            )
+        )
+
+    def mac(self, place: Place, port: str) -> str:
+        """The MAC address of a port."""
+        words = place.run(["ip", "-oneline", "link", "show", "dev", port]).split()
+        return words[words.index("link/ether") + 1]
+
+    def worker(self, name: str) -> Worker:
+        """The process that generates (``generator``) or watches (``sink``); begun when needed."""
+        if name not in self._workers:
+            self._workers[name] = Worker(self._place(name), self._cpus[name])
+        return self._workers[name]
+
+    def trial(
+        self,
+        pps: float | str = 1000.0,
+        seconds: float = 1.0,
+        *,
+        sink: dict[str, Any] | None = None,
+        drain_s: float = DRAIN_S,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Sends from the generator, watches at the sink.
+
+        Args:
+            pps: frames per second, or ``max``.
+            seconds: how long.
+            sink: options of `traffic.Sink`.
+            drain_s: how long the sink goes on after the last frame was sent.
+            options: of `traffic.Generator`.
+
+        Returns:
+            As `traffic.compare`, with ``sent`` and ``received`` in ``generator`` and ``sink``.
+        """
+        generator, watcher = self.worker("generator"), self.worker("sink")
+        if "macs" not in options:
+            to = options.get("to", BEHIND_SINK[:1])
+            options["macs"] = [generator.resolve(GENERATOR_PORT, to[0])]
+        # With several queues, frames are spread over them as a network card would.
+        options.setdefault("bypass", self.queues == 1)
+        watcher.begin("sink", interfaces=SINK_PORT, **(sink or {}))
+        try:
+            generator.begin(
+                "generator", interfaces=GENERATOR_PORT, pps=pps, seconds=seconds, **options
+            )
+            sent = generator.result()
+            time.sleep(drain_s)
+        finally:
+            watcher.stop()
+            received = watcher.result()
+        return traffic.compare(sent, received) | {"generator": sent, "sink": received}
+
+    def place_cpus(self) -> list[int]:
+        """CPUs that this process may use."""
+        return sorted(os.sched_getaffinity(0))
