@@ -15,7 +15,7 @@ pub enum App {
 }
 
 impl App {
-    pub(super) fn settings(&self, _start_unix_ms: u64) -> Result<AppSettings, String> {
+    pub(super) fn settings(&self, _start_unix_ns: u64) -> Result<AppSettings, String> {
         match self {
             App::Route => Ok(AppSettings::Route),
         }

@@ -81,7 +81,7 @@ pub struct Neighbour {
 }
 
 fn default_policy() -> String {
-    "power-save".to_owned()
+    "power-save-in-order".to_owned()
 }
 
 fn default_machine() -> String {
@@ -173,7 +173,7 @@ impl Config {
     pub fn settings(
         &self,
         interfaces: &[Interface],
-        start_unix_ms: u64,
+        start_unix_ns: u64,
     ) -> Result<Settings, String> {
         let ports: Vec<PortSettings> = self
             .port
@@ -202,7 +202,7 @@ impl Config {
                 Some(StaticNeighbour { port, address: n.address, mac: mac(&n.mac)? })
             })
             .collect();
-        let app: AppSettings = self.app.settings(start_unix_ms)?;
+        let app: AppSettings = self.app.settings(start_unix_ns)?;
         Ok(Settings { ports, routes, neighbours, app })
     }
 }
@@ -230,7 +230,10 @@ mod tests {
     #[test]
     fn the_shortest_description() {
         let config = parse(SHORT).unwrap();
-        assert_eq!((config.policy.as_str(), config.workers, config.batch), ("power-save", 2, 8));
+        assert_eq!(
+            (config.policy.as_str(), config.workers, config.batch),
+            ("power-save-in-order", 2, 8)
+        );
         assert_eq!(config.port[0].io, Io::Auto);
         let more = parse(&SHORT.replacen('\n', "\nroutes = \"r.txt\"\n", 1)).unwrap();
         assert_eq!(more.routes.unwrap(), Path::new("/etc/halfwink/r.txt"));

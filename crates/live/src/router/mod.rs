@@ -53,9 +53,9 @@ use control::{Clock, Control};
 use meter::Meter;
 use pool::Pool;
 use ports::{PortSeen, Ports};
-use queue::Standing;
+use queue::{Redirect, Standing};
 use receiver::{Bell, Receiver, Steering};
-use worker::{Common, Seen, Worker};
+use worker::{Common, Queue, Seen, Worker};
 
 /// A router at work. Dropping it stops it.
 pub struct Router {
@@ -70,7 +70,7 @@ pub struct Router {
     bell: Arc<Bell>,
     interfaces: Arc<Mutex<Vec<Interface>>>,
     started: Instant,
-    start_unix_ms: u64,
+    start_unix_ns: u64,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -84,20 +84,16 @@ impl Router {
         policy: ScalingPolicy,
         log_lines: usize,
     ) -> Result<Router, String> {
-        let workers = config.workers;
-        let lanes: usize = config.port.len() * 4 + usize::from(workers);
-        // Rings of all lanes, queues of all workers, and as many again under way.
-        let chunks = (lanes * 3072 + usize::from(workers) * config.queue * 2).next_power_of_two();
-        let pool = Pool::new(chunks as u32).map_err(|e| format!("memory for frames: {e}"))?;
+        let pool = Pool::new(chunks(&config)).map_err(|e| format!("memory for frames: {e}"))?;
         let wanted: Vec<_> =
             config.port.iter().map(|p| (p.interface.clone(), p.io, p.queues)).collect();
         let (ports, senders) = Ports::open(&wanted, &pool)?;
         let interfaces: Vec<Interface> = ports.interfaces().cloned().collect();
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let start_unix_ms = since_epoch.as_millis() as u64;
-        let settings = config.settings(&interfaces, start_unix_ms)?;
+        let start_unix_ns = since_epoch.as_nanos() as u64;
+        let settings = config.settings(&interfaces, start_unix_ns)?;
         let shared = Shared::new(settings).map_err(|e| e.to_string())?;
-        let hears: Vec<bool> = (0..workers).map(|n| policy.hears_polls(n)).collect();
+        let hears: Vec<bool> = (0..config.workers).map(|n| policy.hears_polls(n)).collect();
         let rate = Rate::measure();
         let common = Arc::new(Common {
             pool,
@@ -107,56 +103,69 @@ impl Router {
             drained: AtomicBool::new(false),
             collector: config.app.collector()?,
         });
-        let (redirect, takers, standings) = queue::queues(workers, config.queue);
-        let meters: Vec<_> = (0..workers).map(|_| Arc::new(Meter::start(rate))).collect();
-        let seen: Vec<_> = (0..workers).map(|_| Arc::default()).collect();
-        let mut workers: Vec<Worker> = takers
+        let (redirect, takers, standings) = queue::queues(config.workers, config.queue);
+        let queues: Vec<Queue> = takers
             .into_iter()
+            .zip(hears)
             .enumerate()
-            .map(|(n, taker)| {
-                Worker::new(
-                    n as u8,
-                    taker,
-                    standings.clone(),
-                    Forwarder::new(shared.clone(), n as u16),
-                    meters[n].clone(),
-                    Arc::clone(&seen[n]),
-                    common.clone(),
-                    config.batch,
-                    hears[n],
-                )
+            .map(|(n, (taker, hears))| Queue {
+                number: n as u8,
+                taker,
+                standings: standings.clone(),
+                meter: Arc::new(Meter::start(rate)),
+                seen: Arc::default(),
+                batch: config.batch,
+                hears,
             })
             .collect();
         let bell = Arc::new(Bell::new().map_err(|e| format!("eventfd: {e}"))?);
         let mut router = Router {
             shared,
             common,
-            meters,
-            seen,
+            meters: queues.iter().map(|q| q.meter.clone()).collect(),
+            seen: queues.iter().map(|q| q.seen.clone()).collect(),
             standings,
             ports: ports.seen(),
             steering: Arc::default(),
             bell,
             interfaces: Arc::new(Mutex::new(interfaces)),
             started: Instant::now(),
-            start_unix_ms,
+            start_unix_ns,
             threads: Vec::new(),
             config: Arc::new(Mutex::new(config)),
         };
+        router.begin(queues, ports, redirect)?;
+        Ok(router)
+    }
+
+    /// Starts the threads: a receiver, and workers beside it.
+    fn begin(
+        &mut self,
+        queues: Vec<Queue>,
+        ports: Ports,
+        redirect: Redirect,
+    ) -> Result<(), String> {
+        let mut workers: Vec<Worker> = queues
+            .into_iter()
+            .map(|queue| {
+                let forwarder = Forwarder::new(self.shared.clone(), u16::from(queue.number));
+                Worker::new(queue, forwarder, self.common.clone())
+            })
+            .collect();
         let receiver = Receiver {
             worker: workers.remove(0),
             ports,
             redirect,
-            bell: router.bell.clone(),
-            steering: router.steering.clone(),
-            moved: router.on_moved(),
+            bell: self.bell.clone(),
+            steering: self.steering.clone(),
+            moved: self.on_moved(),
             cared: Instant::now(),
         };
-        router.spawn(0, move || receiver.run())?;
+        self.spawn(0, move || receiver.run())?;
         for worker in workers {
-            router.spawn(worker.number, move || worker.run())?;
+            self.spawn(worker.queue.number, move || worker.run())?;
         }
-        Ok(router)
+        Ok(())
     }
 
     fn spawn(&mut self, number: u8, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
@@ -180,7 +189,7 @@ impl Router {
     /// What is to be done if a port is back with another address.
     fn on_moved(&self) -> Box<dyn FnMut(&Ports) + Send> {
         let (config, shared) = (self.config.clone(), self.shared.clone());
-        let (kept, start) = (self.interfaces.clone(), self.start_unix_ms);
+        let (kept, start) = (self.interfaces.clone(), self.start_unix_ns);
         Box::new(move |ports| {
             let interfaces: Vec<Interface> = ports.interfaces().cloned().collect();
             // The settings were valid before; a file that has gone since leaves them as they are.
@@ -210,7 +219,7 @@ impl Router {
         if !same {
             return Err("ports, workers and policy can only change by a restart".to_owned());
         }
-        let settings = config.settings(&locked(&self.interfaces), self.start_unix_ms)?;
+        let settings = config.settings(&locked(&self.interfaces), self.start_unix_ns)?;
         self.shared.reload(settings).map_err(|e| e.to_string())?;
         *locked(&self.config) = config;
         Ok(())
@@ -249,6 +258,13 @@ impl Drop for Router {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Chunks for the rings of all lanes and the queues of all workers, and as many again under way.
+fn chunks(config: &Config) -> u32 {
+    let lanes = config.port.len() * 4 + usize::from(config.workers);
+    let all = lanes * 3072 + usize::from(config.workers) * config.queue * 2;
+    all.next_power_of_two() as u32
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

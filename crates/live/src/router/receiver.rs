@@ -91,7 +91,7 @@ impl Receiver {
             };
             let served = self.worker.serve(SERVE);
             let idle = got == 0 && !matches!(served, Served::Frames(_));
-            self.worker.meter.spent(if idle { State::Spin } else { State::Busy });
+            self.worker.queue.meter.spent(if idle { State::Spin } else { State::Busy });
             self.look_after();
             if stopped.is_none() && self.worker.common.stopping.load(Ordering::Relaxed) {
                 stopped = Some(Instant::now());
@@ -107,7 +107,7 @@ impl Receiver {
             }
         }
         self.worker.common.drained.store(true, Ordering::Release);
-        self.worker.standings.iter().for_each(|standing| {
+        self.worker.queue.standings.iter().for_each(|standing| {
             standing.ring();
         });
         self.ports.look_after();
@@ -129,7 +129,7 @@ impl Receiver {
             steering.overflowed.fetch_add(full.len() as u64, Ordering::Relaxed);
             self.worker.common.pool.free(&mut full);
         }
-        for (n, standing) in self.worker.standings.iter().enumerate().skip(1) {
+        for (n, standing) in self.worker.queue.standings.iter().enumerate().skip(1) {
             if woken >> n & 1 == 1 {
                 standing.ring();
             }
@@ -162,7 +162,7 @@ impl Receiver {
     }
 
     fn park(&self, core: u8, parked: bool) {
-        let Some(standing) = self.worker.standings.get(usize::from(core)) else { return };
+        let Some(standing) = self.worker.queue.standings.get(usize::from(core)) else { return };
         if standing.parked.swap(parked, Ordering::Relaxed) != parked {
             self.steering.changes.fetch_add(1, Ordering::Relaxed);
             // It asks again how to rest, and sleeps deeper.
@@ -187,14 +187,14 @@ impl Receiver {
         match rest {
             Rest::Spin => std::hint::spin_loop(),
             Rest::Halt(depth) | Rest::Nap(depth) => {
-                self.worker.meter.sleeps(depth.into());
+                self.worker.queue.meter.sleeps(depth.into());
                 self.wait(most);
-                self.worker.meter.spent(depth.into());
+                self.worker.queue.meter.spent(depth.into());
             }
             Rest::Sleep { span, depth } => {
-                self.worker.meter.sleeps(depth.into());
+                self.worker.queue.meter.sleeps(depth.into());
                 nap(span.min(most));
-                self.worker.meter.spent(depth.into());
+                self.worker.queue.meter.spent(depth.into());
             }
         }
     }

@@ -52,18 +52,24 @@ pub(super) struct Common {
     pub(super) collector: Option<std::net::UdpSocket>,
 }
 
-/// One of them.
-pub(super) struct Worker {
+/// What a worker takes frames from, and how.
+pub(super) struct Queue {
     pub(super) number: u8,
     pub(super) taker: Consumer<Item>,
     pub(super) standings: Vec<Arc<Standing>>,
-    pub(super) forwarder: Forwarder,
     pub(super) meter: Arc<Meter>,
     pub(super) seen: Arc<Mutex<Seen>>,
-    pub(super) common: Arc<Common>,
     /// Frames at a time; the policy looks between batches.
     pub(super) batch: usize,
+    /// The policy wants to be told of each look.
     pub(super) hears: bool,
+}
+
+/// One of them.
+pub(super) struct Worker {
+    pub(super) queue: Queue,
+    pub(super) common: Arc<Common>,
+    forwarder: Forwarder,
     outbox: Outbox,
     ticked: Time,
 }
@@ -106,6 +112,22 @@ impl Out for Outbox {
 }
 
 impl Outbox {
+    fn new(common: Arc<Common>, lane: usize) -> Outbox {
+        let ports = common.senders.ports();
+        Outbox {
+            common,
+            lane,
+            ports: (0..ports).map(|_| VecDeque::with_capacity(512)).collect(),
+            unsent: vec![0; ports],
+            sent: vec![0; ports],
+            waiting: 0,
+            came: Vec::with_capacity(512),
+            freed: Vec::with_capacity(512),
+            fresh: Vec::new(),
+            exported: [0; 2],
+        }
+    }
+
     fn push(&mut self, port: u16, slot: Slot) {
         self.ports[usize::from(port)].push_back(slot);
         self.waiting += 1;
@@ -142,44 +164,10 @@ pub(super) enum Served {
 }
 
 impl Worker {
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn new(
-        number: u8,
-        taker: Consumer<Item>,
-        standings: Vec<Arc<Standing>>,
-        forwarder: Forwarder,
-        meter: Arc<Meter>,
-        seen: Arc<Mutex<Seen>>,
-        common: Arc<Common>,
-        batch: usize,
-        hears: bool,
-    ) -> Worker {
-        let ports = common.senders.ports();
-        let outbox = Outbox {
-            common: common.clone(),
-            lane: usize::from(number),
-            ports: (0..ports).map(|_| VecDeque::with_capacity(512)).collect(),
-            unsent: vec![0; ports],
-            sent: vec![0; ports],
-            waiting: 0,
-            came: Vec::with_capacity(512),
-            freed: Vec::with_capacity(512),
-            fresh: Vec::new(),
-            exported: [0; 2],
-        };
-        Worker {
-            number,
-            taker,
-            standings,
-            forwarder,
-            meter,
-            seen,
-            common,
-            batch,
-            hears,
-            outbox,
-            ticked: Time::ZERO,
-        }
+    /// A worker with its queue, settings and counts; it has its own way out.
+    pub(super) fn new(queue: Queue, forwarder: Forwarder, common: Arc<Common>) -> Worker {
+        let outbox = Outbox::new(common.clone(), usize::from(queue.number));
+        Worker { queue, forwarder, common, outbox, ticked: Time::ZERO }
     }
 
     /// A worker beside the receiver: serves its queue until the receiver has put its last frame and
@@ -187,15 +175,15 @@ impl Worker {
     pub(super) fn run(mut self) {
         loop {
             match self.serve(usize::MAX) {
-                Served::Frames(_) => self.meter.spent(State::Busy),
+                Served::Frames(_) => self.queue.meter.spent(State::Busy),
                 // The other queue is served at this very moment, or waits for its worker's turn.
                 Served::Held => {
-                    self.meter.spent(State::Spin);
+                    self.queue.meter.spent(State::Spin);
                     std::thread::yield_now();
                 }
                 Served::Empty => {
-                    self.meter.spent(State::Spin);
-                    if self.common.drained.load(Ordering::Acquire) && self.taker.is_empty() {
+                    self.queue.meter.spent(State::Spin);
+                    if self.common.drained.load(Ordering::Acquire) && self.queue.taker.is_empty() {
                         break;
                     }
                     let rest = self.ask();
@@ -212,11 +200,11 @@ impl Worker {
         let mut total = 0;
         let mut held = false;
         while total < most {
-            let there = self.taker.slots();
-            let take = there.min(self.batch);
-            if self.hears {
+            let there = self.queue.taker.slots();
+            let take = there.min(self.queue.batch);
+            if self.queue.hears {
                 let waiting = (there - take) as u32;
-                self.common.control.tell(Event::Poll { core: self.number, waiting });
+                self.common.control.tell(Event::Poll { core: self.queue.number, waiting });
             }
             if take == 0 {
                 break;
@@ -242,13 +230,13 @@ impl Worker {
     fn serve_batch(&mut self, take: usize) -> usize {
         let now = self.common.control.clock().now();
         for n in 0..take {
-            let Ok(first) = self.taker.peek() else { return n };
+            let Ok(first) = self.queue.taker.peek() else { return n };
             if let Some((queue, until)) = first.after {
-                if self.standings[usize::from(queue)].done.load(Ordering::Acquire) < until {
+                if self.queue.standings[usize::from(queue)].done.load(Ordering::Acquire) < until {
                     return n;
                 }
             }
-            let Ok(mut item) = self.taker.pop() else { return n };
+            let Ok(mut item) = self.queue.taker.pop() else { return n };
             let (forwarder, outbox) = (&mut self.forwarder, &mut self.outbox);
             let verdict =
                 item.slot.rewrite(|frame| forwarder.process(now, item.port, frame, outbox));
@@ -268,10 +256,9 @@ impl Worker {
             return;
         }
         self.outbox.flush();
-        let standing = &self.standings[usize::from(self.number)];
-        standing.done.fetch_add(served as u64, Ordering::Release);
+        self.standing().done.fetch_add(served as u64, Ordering::Release);
         let now = self.common.control.clock().now();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.queue.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.passes += 1;
         for came in self.outbox.came.drain(..) {
             seen.sojourn.record(Time(now.0.saturating_sub(came.0)));
@@ -291,8 +278,8 @@ impl Worker {
     }
 
     fn show(&mut self) {
-        self.meter.note_cpu();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        self.queue.meter.note_cpu();
+        let mut seen = self.queue.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.counters = self.forwarder.counters().rows().collect();
         seen.sent.clone_from(&self.outbox.sent);
         seen.unsent.clone_from(&self.outbox.unsent);
@@ -301,31 +288,31 @@ impl Worker {
 
     /// How to rest.
     pub(super) fn ask(&self) -> Rest {
-        let rest = self.common.control.tell(Event::Empty { core: self.number });
+        let rest = self.common.control.tell(Event::Empty { core: self.queue.number });
         // A parked core sleeps as deep as it can, whatever the policy says.
-        if self.standings[usize::from(self.number)].parked.load(Ordering::Relaxed) {
+        if self.standing().parked.load(Ordering::Relaxed) {
             return Rest::Halt(Depth::C6);
         }
         rest.unwrap_or(Rest::Spin)
     }
 
     fn sleep(&mut self, rest: Rest) {
-        let standing = self.standings[usize::from(self.number)].clone();
+        let standing = self.standing().clone();
         match rest {
             Rest::Spin => std::hint::spin_loop(),
             Rest::Halt(depth) | Rest::Nap(depth) => {
-                self.meter.sleeps(depth.into());
-                let (taker, common) = (&self.taker, &self.common);
+                self.queue.meter.sleeps(depth.into());
+                let (taker, common) = (&self.queue.taker, &self.common);
                 standing.sleep(TICK.0 / 1000, || {
                     !taker.is_empty() || common.drained.load(Ordering::Acquire)
                 });
-                self.meter.spent(depth.into());
+                self.queue.meter.spent(depth.into());
                 self.tick(TICK);
             }
             Rest::Sleep { span, depth } => {
-                self.meter.sleeps(depth.into());
+                self.queue.meter.sleeps(depth.into());
                 nap(span);
-                self.meter.spent(depth.into());
+                self.queue.meter.spent(depth.into());
             }
         }
     }
@@ -339,6 +326,10 @@ impl Worker {
         self.outbox.freed.extend(fresh);
         self.common.pool.free(&mut self.outbox.freed);
         self.show();
+    }
+
+    fn standing(&self) -> &Arc<Standing> {
+        &self.queue.standings[usize::from(self.queue.number)]
     }
 
     pub(super) fn clock(&self) -> Clock {

@@ -116,7 +116,8 @@ fn explain(name: &str, io: Io, error: &io::Error) -> String {
     };
     let needed = match (error.raw_os_error(), io) {
         (Some(libc::EPERM | libc::EACCES), Io::AfXdp | Io::AfXdpGeneric) => {
-            ": needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF (in a user namespace only af-packet and tap go)"
+            ": needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF (a user namespace has only \
+             af-packet and tap)"
         }
         (Some(libc::EPERM | libc::EACCES), Io::AfPacket | Io::Auto) => ": needs CAP_NET_RAW",
         (Some(libc::EPERM | libc::EACCES), Io::Tap) => ": needs CAP_NET_ADMIN",
