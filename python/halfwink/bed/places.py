@@ -25,7 +25,7 @@ ADMIN_PATH = "/usr/sbin:/sbin"
 #: Longest that a namespace or a program takes to begin.
 BEGIN_S = 10.0
 
-#: Keeps a namespace. /sys is mounted anew: it shows the interfaces of the namespace it was mounted in.
+#: Keeps a namespace. /sys is mounted anew: it shows the interfaces of where it was mounted.
 KEEP = "mount -t sysfs none /sys 2>/dev/null; echo ready; exec sleep infinity"
 
 
@@ -104,9 +104,7 @@ class Places:
         """
         for need in NEEDS:
             if program(need) is None:
-                raise HalfwinkError(
-                    f"{need} is missing; run: apt-get install -y {NEEDS[need]}"
-                )
+                raise HalfwinkError(f"{need} is missing; run: apt-get install -y {NEEDS[need]}")
         self._user = os.geteuid() != 0 if user is None else user
         keeper = f"{program('unshare')} --net --mount sh -c '{KEEP}' &"
         # `read` ends when the pipe does; the first process takes all others with it.
@@ -206,9 +204,7 @@ class Place:
         """
         return self.run(["sh", "-eu", "-c", script])
 
-    def start(
-        self, command: Sequence[str], *, cpus: Collection[int] = (), **pipes: Any
-    ) -> Process:
+    def start(self, command: Sequence[str], *, cpus: Collection[int] = (), **pipes: Any) -> Process:
         """Begins a command inside, on these CPUs (default: all of ours)."""
         return Process(self.words(command), cpus, pipes)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Collection
 from types import TracebackType
@@ -50,21 +49,18 @@ class Bed:
             queues: receive and transmit queues of every port.
             mtu: of every port, in bytes.
             direct: no router; the generator's port is joined to the sink's.
-            gro: the router's ports receive by NAPI (they merge frames only of streams that allow it:
-                forwarded UDP is left alone).
+            gro: the router's ports receive by NAPI (forwarded UDP is not merged).
             threaded_napi: and in kernel threads; needs ``gro``.
             defer_hard_irqs: empty polls before interrupts are allowed again.
             gro_flush_timeout_ns: how long interrupts stay off meanwhile.
-            checksum_offload: leave checksums of the kernel's own packets to "hardware" that does not
-                exist; user-space routers then forward wrong ones.
+            checksum_offload: leave checksums of the kernel's own packets to hardware that is not
+                there; user-space routers then forward wrong ones.
             user_namespace: needs no rights, but has no XDP (default: unless we are root).
             generator_cpus: of the generator's process (default: all).
             sink_cpus: of the sink's.
         """
         if not 1 <= queues <= 64 or not 1280 <= mtu <= 9000:
-            raise HalfwinkError(
-                f"queues={queues}, mtu={mtu}: expected 1 to 64 and 1280 to 9000"
-            )
+            raise HalfwinkError(f"queues={queues}, mtu={mtu}: expected 1 to 64 and 1280 to 9000")
         if threaded_napi and not gro:
             raise HalfwinkError("threaded_napi: the kernel has no NAPI on veth without gro=True")
         self.queues, self.mtu, self.direct = queues, mtu, direct
@@ -129,10 +125,8 @@ class Bed:
             self._veth(self.router, ROUTER_PORTS[1], self.sink, SINK_PORT)
         first, second = NETWORKS
         self._port(self.generator, GENERATOR_PORT, [pair[1] for pair in first])
-        self._port(
-            self.sink, SINK_PORT, [pair[0] for pair in first] if self.direct
-            else [pair[1] for pair in second],
-        )  # fmt: skip
+        own = [pair[0] for pair in first] if self.direct else [pair[1] for pair in second]
+        self._port(self.sink, SINK_PORT, own)
         gateways = [pair[0].split("/")[0] for pair in first]
         self._default_routes(self.generator, gateways, GENERATOR_PORT)
         if self.direct:
@@ -251,7 +245,3 @@ class Bed:
             watcher.stop()
             received = watcher.result()
         return traffic.compare(sent, received) | {"generator": sent, "sink": received}
-
-    def place_cpus(self) -> list[int]:
-        """CPUs that this process may use."""
-        return sorted(os.sched_getaffinity(0))

@@ -25,7 +25,7 @@ class Worker:
         """Begins one that does nothing yet."""
         self._place = place
         self._process = place.start(
-            [python(), "-m", "halfwink.bed.worker"],
+            [python(), "-c", "from halfwink.bed.worker import main; main()"],
             cpus=cpus,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -109,7 +109,3 @@ def main() -> None:
             answer = {"error": str(error), "wrong": isinstance(error, HalfwinkError)}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -228,7 +228,12 @@ def _until_end(work: traffic.Generator | traffic.Sink) -> dict[str, Any]:
 
 
 def _show(
-    found: dict[str, Any], rows: Sequence[Sequence[str]], *, json: bool, out: Path | None, quiet: bool
+    found: dict[str, Any],
+    rows: Sequence[Sequence[str]],
+    *,
+    json: bool,
+    out: Path | None,
+    quiet: bool,
 ) -> None:
     if out is not None:
         out.write_text(jsonlib.dumps(found, indent=2) + "\n")

@@ -239,6 +239,7 @@ pub fn run(options: Options, stop: &AtomicBool) -> Result<Sent, Error> {
         times: Times::new(&options.pace, options.spin_ns, options.slot_ns),
         pace: options.pace,
         count: options.count.unwrap_or(u64::MAX),
+        source_ended: false,
         stop,
     };
     work.run(scheduled)
@@ -297,13 +298,17 @@ struct Work<'a> {
     pace: Pace,
     times: Times,
     count: u64,
+    source_ended: bool,
     stop: &'a AtomicBool,
 }
 
 impl Work<'_> {
     /// When the next frame is due; `None` after the last.
     fn next_due(&mut self) -> Result<Option<u64>, Error> {
-        let Some(captured_ns) = self.source.advance()? else { return Ok(None) };
+        let Some(captured_ns) = self.source.advance()? else {
+            self.source_ended = true;
+            return Ok(None);
+        };
         let start = self.times.start_ns;
         Ok(match &mut self.pace {
             Pace::Schedule(schedule) => schedule.next().map(|offset| start + offset),
@@ -339,7 +344,7 @@ impl Work<'_> {
         }
         self.flush()?;
         // A schedule that ends in silence ends at its end, unless it was cut short.
-        let whole = !stopped && self.times.frames < self.count;
+        let whole = !stopped && !self.source_ended && self.times.frames < self.count;
         while whole && !self.stop.load(Ordering::Relaxed) && monotonic_ns() < self.times.end_ns {
             sleep_until(self.times.end_ns.min(monotonic_ns() + NAP_NS));
         }

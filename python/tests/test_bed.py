@@ -1,0 +1,292 @@
+"""The routers' test bed: what is sent arrives, what is lost is found, and nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import REQUIRED, Halfwink
+
+from halfwink import traffic
+from halfwink.bed import Bed, needs
+from halfwink.errors import HalfwinkError, RunError
+
+#: A user without rights, who exists on every Linux.
+NOBODY = 65_534
+#: Begins a bed, says so, and waits.
+HOLD = "from halfwink.bed import Bed\nwith Bed() as bed:\n    print('made', flush=True); input()\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _can_make_a_bed() -> None:
+    for need in needs():
+        if not need.present:
+            message = f"{need.name}: {need.detail}; run: {need.fix}"
+            kernel = need.name == "namespaces"
+            (pytest.fail if REQUIRED and not kernel else pytest.skip)(message)
+
+
+@pytest.fixture(scope="module")
+def wire() -> Generator[Bed]:
+    """Generator straight into sink."""
+    with Bed(direct=True) as bed:
+        yield bed
+
+
+@pytest.fixture(scope="module")
+def routed() -> Generator[Bed]:
+    """The kernel as the router."""
+    with Bed() as bed:
+        bed.forward()
+        yield bed
+
+
+def nothing_wrong(found: dict[str, Any]) -> None:
+    for name in ("lost", "duplicated", "corrupt", "reordered", "sink_drops"):
+        assert found[name] == 0, name
+
+
+def test_counts_are_exact(wire: Bed):
+    found = wire.trial(pps=5000, seconds=0.4, flows=10)
+    nothing_wrong(found)
+    assert found["sent"] == found["received"] == 2000
+    sent, received = found["generator"], found["sink"]
+    assert sent["frames"] == sent["scheduled_frames"]
+    assert received["bytes"] == sent["bytes"] == 2000 * 60
+    assert received["flows"]["flows"] == 10
+    assert received["hops_left"] == [64, 64]
+    assert sum(slot["frames"] for slot in received["slots"]) == 2000
+    assert received["latency_us"]["p50"] <= received["latency_us"]["max"]
+
+
+def test_rates_are_kept(wire: Bed):
+    both = [wire.trial(pps=pps, seconds=0.4)["generator"]["pps"] for pps in (1000, 4000)]
+    assert both[1] / both[0] == pytest.approx(4, rel=0.1)
+
+
+def test_steps_and_ramps(wire: Bed):
+    rates = traffic.steps("1000,0,1000..3000", 0.6)
+    found = wire.trial(rates=rates, sink={"slot_ms": 200})
+    nothing_wrong(found)
+    assert found["sent"] == pytest.approx(600, abs=2)
+    slots = [slot["frames"] for slot in found["sink"]["slots"]]
+    # The machine may be busy with others: a slot may lose some frames to the next.
+    assert slots[0] == pytest.approx(200, rel=0.3)
+    assert slots[2] == pytest.approx(2 * slots[0], rel=0.5)
+
+
+def test_bursts_arrive_together(wire: Bed, tmp_path: Path):
+    path = tmp_path / "bursts.pcapng"
+    found = wire.trial(pps=2000, seconds=0.5, burst=50, sink={"capture": str(path)})
+    nothing_wrong(found)
+    assert found["sent"] == 1000
+    assert found["sink"]["captured"] >= 1000
+
+
+def test_profiles(wire: Bed):
+    rates = traffic.profile("world-cup", seconds=0.5, peak_pps=10_000)
+    found = wire.trial(rates=rates)
+    nothing_wrong(found)
+    assert found["sent"] == found["generator"]["scheduled_frames"]
+    slots = traffic.profile("evaluation", seconds=6, peak_pps=1000)
+    assert sum(s * pps for s, pps, _ in slots) == pytest.approx(0.35 * 6 * 1000, rel=1e-3)
+
+
+def test_mixes_of_sizes_and_families(wire: Bed):
+    found = wire.trial(
+        pps=3000, seconds=0.3, sizes="imix", flows=20, to=["198.18.0.0/24", "2001:2::/64"]
+    )
+    nothing_wrong(found)
+    assert found["received"] == 900
+    assert found["sink"]["bytes"] == found["generator"]["bytes"] > 900 * 80
+
+
+def test_a_capture_is_replayed(wire: Bed, tmp_path: Path):
+    for name in ("a.pcap", "a.pcapng"):
+        path = tmp_path / name
+        first = wire.trial(pps=2000, seconds=0.2, flows=7, sink={"capture": str(path)})
+        # Stamps are replayed too: to the sink they are old frames, whole and in order.
+        again = wire.trial(pps="captured", replay=str(path))
+        assert again["sent"] == first["sink"]["captured"] >= 400
+        assert again["received"] == 400
+        slower = wire.trial(pps="captured", replay=str(path), faster=0.25)
+        ratio = slower["generator"]["seconds"] / again["generator"]["seconds"]
+        assert ratio == pytest.approx(4, rel=0.4)
+        twice = wire.trial(pps=4000, seconds=10, replay=str(path), repeat=2)
+        assert twice["sent"] == 2 * first["sink"]["captured"]
+        assert twice["received"] == 400
+        assert twice["duplicated"] == 400
+
+
+def test_what_is_lost_is_counted(routed: Bed):
+    macs = [routed.mac(routed.router, "rt0")]
+    to = ["198.18.0.1", "198.18.0.2"]
+    options = {"pps": 2000, "seconds": 0.3, "flows": 4, "macs": macs, "to": to}
+    nothing_wrong(routed.trial(**options))
+    routed.router.shell("ip route add blackhole 198.18.0.2")
+    try:
+        found = routed.trial(**options)
+    finally:
+        routed.router.shell("ip route del blackhole 198.18.0.2")
+    assert (found["sent"], found["lost"], found["received"]) == (600, 300, 300)
+    assert found["loss"] == 0.5
+
+
+@pytest.mark.parametrize("to", [["198.18.0.0/24"], ["2001:2::/64"]])
+def test_the_kernel_forwards_all(routed: Bed, to: list[str]):
+    found = routed.trial(pps=5000, seconds=0.4, to=to)
+    nothing_wrong(found)
+    assert found["received"] == 2000
+    assert found["sink"]["hops_left"] == [63, 63]
+
+
+def test_settings_of_the_ports_are_kept():
+    with Bed(queues=2, gro=True, threaded_napi=True, mtu=2000, defer_hard_irqs=2) as bed:
+        bed.forward()
+        nothing_wrong(bed.trial(pps=2000, seconds=0.2))
+        sys_class = "/sys/class/net/rt0"
+        shown = bed.router.shell(
+            f"cat {sys_class}/threaded {sys_class}/mtu {sys_class}/napi_defer_hard_irqs\n"
+            f"ls -d {sys_class}/queues/rx-*"
+        )
+        assert shown.split()[:3] == ["1", "2000", "2"]
+        assert len(shown.split()[3:]) == 2
+        big = bed.trial(pps=500, seconds=0.1, sizes="2014")
+        assert big["received"] == 50
+
+
+def test_what_cannot_be_is_refused(wire: Bed):
+    for options in ({"sizes": "59"}, {"flows": 0}, {"to": ["10.0.0.0/40"]}, {"macs": ["x"]}):
+        with pytest.raises(HalfwinkError):
+            wire.trial(pps=10, seconds=0.1, **({"macs": ["02:00:00:00:00:01"]} | options))
+    with pytest.raises(HalfwinkError, match="no such interface"):
+        wire.worker("sink").begin("sink", interfaces="nowhere")
+    with pytest.raises(RunError):
+        wire.generator.run(["false"])
+    with pytest.raises(HalfwinkError):
+        Bed(threaded_napi=True)
+    # After all that it still works.
+    nothing_wrong(wire.trial(pps=1000, seconds=0.1))
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_stays_behind(how: int):
+    before = namespaces()
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"made\n"
+        assert len(namespaces() - before) >= 3
+        holder.send_signal(how)
+        holder.wait(10)
+    end = time.monotonic() + 10
+    while namespaces() - before and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not namespaces() - before
+
+
+def namespaces() -> set[str]:
+    """Network namespaces that a process is in."""
+    found: set[str] = set()
+    for entry in Path("/proc").iterdir():
+        try:
+            found.add(str((entry / "ns" / "net").readlink()))
+        except OSError:
+            continue
+    return found
+
+
+def test_in_a_user_namespace():
+    with Bed(user_namespace=True) as bed:
+        bed.forward()
+        nothing_wrong(bed.trial(pps=1000, seconds=0.2))
+
+
+#: Programs of the system only: a user without rights may not be able to read ours.
+UNPRIVILEGED = """
+import json, os, sys
+from halfwink.bed import Bed, worker
+from halfwink import traffic
+os.chdir("/")
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(int(sys.argv[1]))
+    os.setuid(int(sys.argv[1]))
+with Bed() as bed:
+    bed.forward()
+    count = ["ip", "-json", "-statistics", "link", "show", "dev", "sink0"]
+    packets = lambda: json.loads(bed.sink.run(count))[0]["stats64"]["rx"]["packets"]
+    before = packets()
+    for n in range(20):
+        bed.generator.run(["bash", "-c", "echo x >/dev/udp/198.18.0.1/9"])
+    print(json.dumps([os.geteuid(), packets() - before]))
+"""
+
+
+def test_a_user_without_rights_can_make_a_bed():
+    root = os.geteuid() == 0
+    user = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"] if root else []
+    probe = [*user, "unshare", "--user", "--map-root-user", "--net", "true"]
+    refusal = subprocess.run(probe, capture_output=True, text=True, check=False)
+    if refusal.returncode != 0:
+        pytest.skip(f"user namespaces: {refusal.stderr.strip()}; see halfwink doctor")
+    words = [sys.executable, "-c", UNPRIVILEGED, str(NOBODY)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    uid, packets = json.loads(done.stdout)
+    assert uid == (NOBODY if root else os.geteuid())
+    assert packets >= 20
+
+
+def test_the_command_line(wire: Bed, tmp_path: Path):
+    def words(*more: str) -> list[str]:
+        return [sys.executable, "-m", "halfwink", "live", *more]
+
+    watching = wire.sink.start(
+        words("sink", "sink0", "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert watching.popen.stderr is not None
+    assert watching.popen.stderr.readline() == "ready\n"
+    out = tmp_path / "sent.json"
+    shown = wire.generator.run(
+        words("generate", "gen0", "--pps", "1000", "--seconds", "0.2", "-o", str(out))
+    )
+    assert "frames/s" in shown
+    sent = json.loads(out.read_text())
+    # The first signal ends it with its result.
+    watching.signal(signal.SIGTERM)
+    text, _ = watching.popen.communicate(timeout=20)
+    assert watching.popen.returncode == 0
+    assert json.loads(text)["order"]["received"] == sent["frames"] == 200
+
+    endless = wire.generator.start(
+        words("generate", "gen0", "--seconds", "1000", "--json"), stdout=subprocess.PIPE
+    )
+    time.sleep(1)
+    endless.signal(signal.SIGINT)
+    text, _ = endless.popen.communicate(timeout=20)
+    assert json.loads(text)["stopped"]
+
+
+def test_mistakes_on_the_command_line(halfwink: Halfwink):
+    for words, expected in (
+        (["generate", "nowhere0"], "nowhere0"),
+        (["sink", "nowhere0"], "nowhere0: there is no such interface"),
+        (["generate", "lo", "--pps", "fast"], "expected rates such as"),
+        (["generate", "lo", "--pps", "captured"], "expected --replay FILE"),
+        (["generate", "lo", "--flows", "0"], "--flows 0"),
+        (["generate", "lo", "--profile", "x"], "profile x: expected"),
+        (["generate", "lo", "--mac", "1:2"], "expected a MAC address"),
+    ):
+        done = halfwink("live", *words)
+        assert done.status == 2, words
+        assert expected in done.complaint
