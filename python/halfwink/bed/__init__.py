@@ -10,7 +10,8 @@ with Bed(queues=2) as bed:
 
 from __future__ import annotations
 
+from halfwink.bed.live import Live, description, routes
 from halfwink.bed.places import NEEDS, Need, Place, Process, needs
 from halfwink.bed.topology import Bed
 
-__all__ = ["NEEDS", "Bed", "Need", "Place", "Process", "needs"]
+__all__ = ["NEEDS", "Bed", "Live", "Need", "Place", "Process", "description", "needs", "routes"]
