@@ -3,8 +3,10 @@ use std::sync::Arc;
 use halfwink_units::Time;
 
 use crate::counters::{Counters, DropReason};
+use crate::fib::Hop;
 use crate::frame::Frame;
-use crate::neighbours::Key;
+use crate::icmp::{Complaint, Limiter};
+use crate::neighbours::{Cache, Key};
 use crate::shared::Shared;
 use crate::tables::Tables;
 use crate::wire::{self, be16};
@@ -40,14 +42,34 @@ pub struct Forwarder {
     shared: Arc<Shared>,
     tables: Arc<Tables>,
     epoch: u64,
+    /// The settings whose addresses this worker has told everyone.
+    announced: Option<u64>,
     worker: Worker,
 }
+
+/// Where a frame begins in a worker's own memory, and how much of it there is: the longest IP
+/// packet, with room on both sides.
+pub(crate) const SCRATCH_START: usize = 128;
+const SCRATCH: usize = SCRATCH_START + wire::ETHERNET + 65_536 + 128;
 
 /// What a worker has for itself.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) number: u16,
     pub(crate) counters: Counters,
+    pub(crate) cache: Cache,
+    pub(crate) limiter: Limiter,
+    /// Of the last IPv4 packet of its own.
+    pub(crate) identification: u16,
+    pub(crate) scratch: Box<[u8]>,
+}
+
+/// Where a packet goes next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) to: Key,
+    /// The longest packet that the way takes, in bytes.
+    pub(crate) mtu: usize,
 }
 
 /// What a step of a packet's way may look at.
@@ -63,8 +85,15 @@ impl Forwarder {
     #[must_use]
     pub fn new(shared: Arc<Shared>, worker: u16) -> Forwarder {
         let (epoch, tables) = (shared.epoch(), shared.tables());
-        let worker = Worker { number: worker, counters: Counters::default() };
-        Forwarder { shared, tables, epoch, worker }
+        let worker = Worker {
+            number: worker,
+            counters: Counters::default(),
+            cache: Cache::default(),
+            limiter: Limiter::default(),
+            identification: 0,
+            scratch: vec![0; SCRATCH].into_boxed_slice(),
+        };
+        Forwarder { shared, tables, epoch, announced: None, worker }
     }
 
     /// One frame that came in on `port`, rewritten in place if it is to leave. `now` is the time
@@ -87,7 +116,13 @@ impl Forwarder {
     /// every 10 ms.
     pub fn tick(&mut self, now: Time, out: &mut dyn Out) {
         self.refresh();
-        let _ = (now, out);
+        let mut cx = Cx { now, tables: &self.tables, shared: &self.shared, out };
+        self.worker.neighbours_due(&mut cx);
+        // One speaks for all.
+        if self.worker.number == 0 && self.announced != Some(self.epoch) {
+            self.announced = Some(self.epoch);
+            self.worker.announce(&mut cx);
+        }
     }
 
     /// At the end: exports every flow.
@@ -139,19 +174,64 @@ impl Worker {
         }
         match be16(header, 12) {
             wire::ETHERTYPE_V4 => self.v4_input(cx, port, frame, group),
+            wire::ETHERTYPE_V6 => self.v6_input(cx, port, frame, group),
+            wire::ETHERTYPE_ARP => self.arp_input(cx, port, bytes),
             wire::ETHERTYPE_VLAN | wire::ETHERTYPE_QINQ => Verdict::Drop(DropReason::Vlan),
             _ => Verdict::Drop(DropReason::EtherType),
         }
     }
 
+    /// Where a packet goes whose destination has this hop, or what its sender is told. `to`: its
+    /// destination as a neighbour, on a port still to be found.
+    #[inline]
+    pub(crate) fn way(cx: &Cx<'_>, hop: Hop, to: Key) -> Result<Way, (Complaint, DropReason)> {
+        let to = match hop {
+            Hop::Link { port } => Key { port, ..to },
+            Hop::Gateway { port, gateway } => Key::new(port, gateway),
+            Hop::None => return Err((Complaint::NoRoute, DropReason::NoRoute)),
+            Hop::Blackhole => return Err((Complaint::HostUnreachable, DropReason::Blackhole)),
+            // The router does not send to itself.
+            Hop::Broadcast | Hop::Local => {
+                return Err((Complaint::HostUnreachable, DropReason::Unwanted))
+            }
+        };
+        Ok(Way { to, mtu: cx.tables.ports[usize::from(to.port)].mtu })
+    }
+
     /// Writes the Ethernet header and lets the frame go, if the neighbour is known.
-    pub(crate) fn transmit(&mut self, cx: &mut Cx<'_>, to: Key, frame: &mut Frame<'_>) -> Verdict {
-        let Some(mac) = cx.shared.neighbours().lookup(cx.now, to) else {
-            return Verdict::Drop(DropReason::HostUnreachable);
+    #[inline]
+    pub(crate) fn transmit(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: Option<u16>,
+        to: Key,
+        frame: &mut Frame<'_>,
+    ) -> Verdict {
+        let mac = match self.neighbour(cx, from, to, frame.bytes()) {
+            Ok(mac) => mac,
+            Err(verdict) => return verdict,
         };
         let bytes = frame.bytes_mut();
         bytes[..6].copy_from_slice(&mac);
         bytes[6..12].copy_from_slice(&cx.tables.ports[usize::from(to.port)].mac);
         Verdict::Send { port: to.port }
+    }
+
+    /// Asks again for neighbours, and gives up those that do not answer.
+    fn neighbours_due(&mut self, cx: &mut Cx<'_>) {
+        let due = cx.shared.neighbours().due(cx.now);
+        if due.gone {
+            cx.shared.forget_neighbours();
+        }
+        for (key, who) in due.ask {
+            self.ask(cx, key, who);
+        }
+        for held in due.dead {
+            // After a reload its port may be gone.
+            let from = held.from.filter(|&port| usize::from(port) < cx.tables.ports.len());
+            let reason = DropReason::HostUnreachable;
+            self.counters.drop_one(reason);
+            self.refuse(cx, from, &held.frame, (Complaint::HostUnreachable, reason));
+        }
     }
 }

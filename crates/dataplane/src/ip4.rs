@@ -5,15 +5,16 @@ use crate::counters::DropReason;
 use crate::fib::Hop;
 use crate::forwarder::{Cx, Verdict, Worker};
 use crate::frame::Frame;
+use crate::icmp::Complaint;
 use crate::neighbours::Key;
-use crate::wire::{be16, put16, V4Header, ETHERNET};
+use crate::wire::{be16, put16, V4Header, DF, ETHERNET, V4};
 
 impl Worker {
     /// An IPv4 packet in its Ethernet frame; `group`: the frame went to more than this router.
     pub(crate) fn v4_input(
         &mut self,
         cx: &mut Cx<'_>,
-        _port: u16,
+        port: u16,
         frame: &mut Frame<'_>,
         group: bool,
     ) -> Verdict {
@@ -26,22 +27,49 @@ impl Worker {
         if let Err(reason) = addresses(&header, &cx.tables.own_v4) {
             return Verdict::Drop(reason);
         }
-        let hop = cx.tables.fib.v4(header.dst);
+        // RFC 1812, 5.3.4: what was sent to many on the link is not sent on, nor answered.
         if group {
             return Verdict::Drop(DropReason::Broadcast);
         }
-        if header.ttl <= 1 {
-            return Verdict::Drop(DropReason::TtlExceeded);
+        if header.len > V4 && source_routed(&frame.bytes()[ETHERNET + V4..ETHERNET + header.len]) {
+            return Verdict::Drop(DropReason::SourceRoute);
         }
-        decrement(&mut frame.bytes_mut()[ETHERNET..]);
-        match hop {
-            Hop::Link { port } => self.transmit(cx, Key::v4(port, header.dst), frame),
-            Hop::Gateway { port, gateway } => self.transmit(cx, Key::new(port, gateway), frame),
-            Hop::None => Verdict::Drop(DropReason::NoRoute),
-            Hop::Blackhole => Verdict::Drop(DropReason::Blackhole),
+        match cx.tables.fib.v4(header.dst) {
+            Hop::Local => self.v4_local(cx, port, &header, frame),
             Hop::Broadcast => Verdict::Drop(DropReason::Broadcast),
-            Hop::Local => Verdict::Drop(DropReason::Unwanted),
+            _ => self.v4_leave(cx, Some(port), &header, frame),
         }
+    }
+
+    /// Sends a packet on its way: one that came in on `from`, or the router's own.
+    pub(crate) fn v4_leave(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: Option<u16>,
+        header: &V4Header,
+        frame: &mut Frame<'_>,
+    ) -> Verdict {
+        let hop = cx.tables.fib.v4(header.dst);
+        let way = match Worker::way(cx, hop, Key::v4(0, header.dst)) {
+            Ok(way) => way,
+            Err(why) => return self.refuse(cx, from, frame.bytes(), why),
+        };
+        if from.is_some() && header.ttl <= 1 {
+            let why = (Complaint::TimeExceeded, DropReason::TtlExceeded);
+            return self.refuse(cx, from, frame.bytes(), why);
+        }
+        let long = header.total > way.mtu;
+        if long && header.fragment & DF != 0 {
+            let why = (Complaint::TooBig(way.mtu), DropReason::TooBig);
+            return self.refuse(cx, from, frame.bytes(), why);
+        }
+        if from.is_some() {
+            decrement(&mut frame.bytes_mut()[ETHERNET..]);
+        }
+        if long {
+            return self.v4_fragments(cx, from, &way, header, frame);
+        }
+        self.transmit(cx, from, way.to, frame)
     }
 }
 
@@ -73,4 +101,22 @@ fn decrement(packet: &mut [u8]) {
     let sum = checksum::update(be16(packet, 10), old, new);
     put16(packet, 8, new);
     put16(packet, 10, sum);
+}
+
+/// Whether one of the options is a source route (RFC 791, 3.1: types 131 and 137), or they make
+/// no sense.
+fn source_routed(mut options: &[u8]) -> bool {
+    while let Some(&kind) = options.first() {
+        let len = match kind {
+            0 => return false,
+            1 => 1,
+            131 | 137 => return true,
+            _ => options.get(1).map_or(0, |&len| usize::from(len).max(2)),
+        };
+        match options.get(len..) {
+            Some(rest) if len > 0 => options = rest,
+            _ => return true,
+        }
+    }
+    false
 }

@@ -7,10 +7,14 @@
 
 mod checksum;
 mod counters;
+mod discovery;
 pub mod fib;
 mod forwarder;
+mod fragment;
 mod frame;
+mod icmp;
 mod ip4;
+mod ip6;
 mod neighbours;
 pub mod routes;
 pub mod rss;

@@ -145,20 +145,12 @@ impl AeadKey {
     #[must_use]
     pub fn from_hex(text: &str) -> Option<AeadKey> {
         let digits = text.strip_prefix("0x").unwrap_or(text);
-        if !digits.is_ascii() || digits.len() % 2 != 0 {
+        if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
             return None;
         }
         let pairs = (0..digits.len()).step_by(2);
         let bytes = pairs.map(|i| u8::from_str_radix(&digits[i..i + 2], 16).ok());
         AeadKey::new(&bytes.collect::<Option<Vec<u8>>>()?)
-    }
-
-    pub(crate) fn key(&self) -> &[u8] {
-        &self.key
-    }
-
-    pub(crate) fn salt(&self) -> [u8; 4] {
-        self.salt
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct Tables {
     pub(crate) fib: Fib,
     /// This router's IPv4 addresses: few, so a scan is the quickest.
     pub(crate) own_v4: Vec<u32>,
+    /// The same for IPv6.
+    pub(crate) own_v6: Vec<u128>,
 }
 
 impl Tables {
@@ -52,7 +54,25 @@ impl Tables {
             port_exists("neighbour", neighbour.port, ports.len())?;
         }
         let own_v4 = ports.iter().flat_map(|p| &p.v4).map(|net| net.addr().into()).collect();
-        Ok(Tables { fib: Fib::build(entries)?, ports, own_v4 })
+        let own_v6 = ports.iter().flat_map(|p| &p.v6).map(|net| net.addr().into()).collect();
+        Ok(Tables { fib: Fib::build(entries)?, ports, own_v4, own_v6 })
+    }
+
+    /// The address of ours that answers `other` about what came in on `port`.
+    pub(crate) fn v4_source(&self, port: u16, other: Ipv4Addr) -> Option<Ipv4Addr> {
+        let mut all = self.ports.iter().filter_map(|port| port.v4_towards(other));
+        self.ports[usize::from(port)].v4_towards(other).or_else(|| all.next())
+    }
+
+    /// The same for IPv6.
+    pub(crate) fn v6_source(&self, port: u16, other: Ipv6Addr) -> Option<Ipv6Addr> {
+        let port = &self.ports[usize::from(port)];
+        if other.is_unicast_link_local() {
+            return Some(port.link_local);
+        }
+        let near = port.v6.iter().find(|net| net.contains(&other));
+        let all = self.ports.iter().flat_map(|port| &port.v6);
+        near.into_iter().chain(&port.v6).chain(all).map(Ipv6Net::addr).next()
     }
 }
 
@@ -167,9 +187,7 @@ fn is_link_local(address: IpAddr) -> bool {
 fn on_link(port: &Port, address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => port.has_v4_link(address),
-        IpAddr::V6(address) => {
-            address.is_unicast_link_local() || port.v6.iter().any(|net| net.contains(&address))
-        }
+        IpAddr::V6(address) => port.has_v6_link(address),
     }
 }
 
@@ -177,6 +195,17 @@ impl Port {
     /// Whether the address is on one of this port's networks.
     pub(crate) fn has_v4_link(&self, address: Ipv4Addr) -> bool {
         self.v4.iter().any(|net| net.contains(&address))
+    }
+
+    /// The same for IPv6, where every port has the link-local network.
+    pub(crate) fn has_v6_link(&self, address: Ipv6Addr) -> bool {
+        address.is_unicast_link_local() || self.v6.iter().any(|net| net.contains(&address))
+    }
+
+    /// Whether this port has the address.
+    pub(crate) fn has_v6(&self, address: u128) -> bool {
+        let address = Ipv6Addr::from(address);
+        address == self.link_local || self.v6.iter().any(|net| net.addr() == address)
     }
 
     /// The address to speak from towards `other`: the one on its network, or else the first.

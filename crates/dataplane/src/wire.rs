@@ -10,15 +10,10 @@ pub(crate) const ETHERTYPE_ARP: u16 = 0x0806;
 pub(crate) const ETHERTYPE_V6: u16 = 0x86dd;
 pub(crate) const ETHERTYPE_VLAN: u16 = 0x8100;
 pub(crate) const ETHERTYPE_QINQ: u16 = 0x88a8;
-/// Below this the field is a length (IEEE 802.3, LLC).
-pub(crate) const ETHERTYPE_LEAST: u16 = 0x0600;
 
 pub(crate) const ICMP: u8 = 1;
-pub(crate) const IP_IN_IP: u8 = 4;
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
-pub(crate) const IPV6: u8 = 41;
-pub(crate) const ESP: u8 = 50;
 pub(crate) const ICMP6: u8 = 58;
 
 pub(crate) const V4: usize = 20;
