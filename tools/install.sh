@@ -16,6 +16,10 @@ add curl curl
 add nginx nginx-light
 add redis-server redis-server
 add redis-benchmark redis-tools
+# The live router's test bed.
+add ip iproute2
+add ethtool ethtool
+add ping iputils-ping
 
 if [ -n "$need" ]; then
     if [ "$(id -u)" -ne 0 ]; then

@@ -119,6 +119,16 @@ impl Neighbours {
         }
     }
 
+    /// Forgets what was learnt of a port; packets that wait there go on waiting.
+    pub(crate) fn forget(&mut self, port: u16) {
+        for (key, entry) in &mut self.table {
+            if key.port == port && !entry.fixed {
+                entry.mac = None;
+            }
+        }
+        self.table.retain(|_, entry| entry.mac.is_some() || entry.next.is_some());
+    }
+
     /// The neighbour's address, or a place for `packet` to wait.
     pub(crate) fn resolve(&mut self, now: Time, key: Key, packet: impl FnOnce() -> Held) -> Answer {
         if self.table.len() >= MOST && !self.table.contains_key(&key) {

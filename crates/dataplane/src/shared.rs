@@ -50,6 +50,12 @@ impl Shared {
         Ok(())
     }
 
+    /// A port's link was down: who is there may have changed, so neighbours are asked anew.
+    pub fn link_came_back(&self, port: u16) {
+        self.neighbours().forget(port);
+        self.forget_neighbours();
+    }
+
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }

@@ -158,7 +158,7 @@ impl Router {
             redirect,
             bell: self.bell.clone(),
             steering: self.steering.clone(),
-            moved: self.on_moved(),
+            on_back: self.on_back(),
             cared: Instant::now(),
         };
         self.spawn(0, move || receiver.run())?;
@@ -186,16 +186,17 @@ impl Router {
         Ok(())
     }
 
-    /// What is to be done if a port is back with another address.
-    fn on_moved(&self) -> Box<dyn FnMut(&Ports) + Send> {
+    /// What is to be done if ports are back, perhaps with other addresses and neighbours.
+    fn on_back(&self) -> Box<dyn FnMut(&Ports, &[u16]) + Send> {
         let (config, shared) = (self.config.clone(), self.shared.clone());
         let (kept, start) = (self.interfaces.clone(), self.start_unix_ns);
-        Box::new(move |ports| {
+        Box::new(move |ports, back| {
             let interfaces: Vec<Interface> = ports.interfaces().cloned().collect();
             // The settings were valid before; a file that has gone since leaves them as they are.
             if let Ok(settings) = locked(&config).settings(&interfaces, start) {
                 let _ = shared.reload(settings);
             }
+            back.iter().for_each(|&port| shared.link_came_back(port));
             *locked(&kept) = interfaces;
         })
     }

@@ -168,10 +168,9 @@ impl Ports {
         total
     }
 
-    /// Shows what was counted, closes ports that are gone, opens those that are back. True if one
-    /// is back with another address than before.
-    pub(super) fn look_after(&mut self) -> bool {
-        let mut moved = false;
+    /// Shows what was counted, closes ports that are gone, opens those that are back: these.
+    pub(super) fn look_after(&mut self) -> Vec<u16> {
+        let mut back = Vec::new();
         for n in 0..self.ports.len() {
             let port = &self.ports[n];
             let deaf = (0..port.receivers.len()).any(|lane| !self.senders.has(n, lane));
@@ -182,14 +181,16 @@ impl Ports {
             if port.retry.is_none() && (deaf || replaced()) {
                 self.close(n);
             }
-            moved |= self.reopen(n);
+            if self.reopen(n) {
+                back.push(n as u16);
+            }
             let port = &mut self.ports[n];
             let lost: u64 = port.receivers.iter_mut().map(|r| r.lost()).sum();
             port.seen.lost = port.lost_before + lost;
         }
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.clone_from_slice(&self.ports.iter().map(|p| p.seen.clone()).collect::<Vec<_>>());
-        moved
+        back
     }
 
     fn close(&mut self, n: usize) {
@@ -221,7 +222,6 @@ impl Ports {
             port.retry = Some(Instant::now() + AGAIN);
             return false;
         };
-        let moved = opened.interface.mac != port.interface.mac;
         port.retry = None;
         port.interface = opened.interface;
         port.keep = opened.keep;
@@ -230,6 +230,6 @@ impl Ports {
             port.receivers.push(opened.receiver);
             self.senders.set(n, lane, Some(opened.sender));
         }
-        moved
+        true
     }
 }

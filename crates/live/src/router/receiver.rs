@@ -73,8 +73,8 @@ pub(super) struct Receiver {
     pub(super) redirect: Redirect,
     pub(super) bell: Arc<Bell>,
     pub(super) steering: Arc<Steering>,
-    /// Told when a port is back with another address.
-    pub(super) moved: Box<dyn FnMut(&Ports) + Send>,
+    /// Told which ports are back.
+    pub(super) on_back: Box<dyn FnMut(&Ports, &[u16]) + Send>,
     pub(super) cared: Instant,
 }
 
@@ -174,8 +174,9 @@ impl Receiver {
         self.worker.tick(Time(TICK.0 / 5));
         if self.cared.elapsed() >= CARE {
             self.cared = Instant::now();
-            if self.ports.look_after() {
-                (self.moved)(&self.ports);
+            let back = self.ports.look_after();
+            if !back.is_empty() {
+                (self.on_back)(&self.ports, &back);
             }
         }
     }
