@@ -16,9 +16,13 @@ add curl curl
 add nginx nginx-light
 add redis-server redis-server
 add redis-benchmark redis-tools
-# The live router's test bed.
+# The routers' test bed, and what its routers are compared with.
+PATH="$PATH:/usr/sbin:/sbin"
 add ip iproute2
 add ethtool ethtool
+# Reads the flow records that the router exports.
+add nfdump nfdump
+add dpdk-testpmd "dpdk-dev librte-net-af-packet23 librte-net-af-xdp23 librte-mempool-ring23"
 add ping iputils-ping
 
 if [ -n "$need" ]; then

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from halfwink import _core, capture, live
+from halfwink import _core, bed, capture, live
 from halfwink.errors import HalfwinkError
 from halfwink.library import build_id, library, root
 
@@ -39,6 +39,7 @@ def findings() -> list[Finding]:
         *_library_findings(),
         *_capture_findings(),
         *_live_findings(),
+        *_bed_findings(),
         *_optional_findings(),
     ]
 
@@ -100,6 +101,19 @@ def _live_findings() -> list[Finding]:
             for what, why in features
         ),
     ]
+
+
+def _bed_findings() -> list[Finding]:
+    found = [
+        Finding(f"bed: {need.name}", need.present, need.detail, "" if need.present else need.fix)
+        for need in bed.needs()
+    ]
+    peers = bed.peer_needs()
+    found += [
+        Finding(f"bed: {need.name}", need.present, need.detail, "" if need.present else need.fix)
+        for need in peers
+    ]
+    return found
 
 
 def _optional_findings() -> list[Finding]:

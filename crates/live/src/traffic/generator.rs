@@ -3,20 +3,21 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use halfwink_engine::{stream, Histogram, Stream};
+use halfwink_engine::Histogram;
 use halfwink_units::Time;
 use serde::Serialize;
 
-use super::capture::Replay;
 use super::flows::{Flows, Sizes};
-use super::frame::{Stamp, Template, FRAME_BYTES};
 use super::schedule::Schedule;
-use super::socket::{mac, Sender};
+use super::socket::Sender;
+use super::source::Source;
 use super::{monotonic_ns, no_timer_slack, sleep_until, thread_cpu_s, Error, Summary};
 use crate::sys::CpuSet;
 
 /// From the call until the first frame can be due: time to get ready.
 const LEAD_NS: u64 = 2_000_000;
+/// From one look at the clock to the next while waiting awake, at most: else something came between.
+const SPIN_GAP_NS: u64 = 1_000;
 /// Longest sleep, so that a wish to stop is heard.
 const NAP_NS: u64 = 50_000_000;
 
@@ -101,6 +102,8 @@ pub struct Sent {
     pub start_ns: u64,
     /// Processor time of the sending thread, in seconds.
     pub cpu_s: f64,
+    /// Part of it that was spent waiting awake: what it would not need without its exactness.
+    pub spin_s: f64,
     /// Frames by the time at which they were due.
     pub slots: Vec<SentSlot>,
 }
@@ -112,102 +115,6 @@ pub struct SentSlot {
     pub at_s: f64,
     /// Frames that were due in it and sent.
     pub frames: u64,
-}
-
-/// Frames one after the other.
-enum Source {
-    Stamped {
-        templates: Vec<Template>,
-        flow_sequences: Vec<u32>,
-        sizes: Sizes,
-        random: Stream,
-        flow: usize,
-        sequence: u32,
-    },
-    Replayed(Box<Replay>, Vec<([u8; 6], [u8; 6])>, usize),
-}
-
-impl Source {
-    fn open(options: &Options) -> Result<Source, Error> {
-        let macs: Vec<([u8; 6], [u8; 6])> = options
-            .ports
-            .iter()
-            .map(|port| Ok((mac(&port.interface)?, port.to_mac)))
-            .collect::<Result<_, Error>>()?;
-        match &options.load {
-            Load::Flows(flows, sizes) => {
-                let sockets = flows.sockets()?.into_iter().enumerate();
-                let template =
-                    |(n, (from, to))| Template::new(macs[n % macs.len()], from, to, options.tag);
-                Ok(Source::Stamped {
-                    templates: sockets.map(template).collect::<Result<_, Error>>()?,
-                    flow_sequences: vec![0; flows.count],
-                    sizes: sizes.clone(),
-                    random: stream(options.seed, "sizes"),
-                    flow: 0,
-                    sequence: 0,
-                })
-            }
-            Load::Replay(path, times) => {
-                Ok(Source::Replayed(Box::new(Replay::open(path, *times)?), macs, 0))
-            }
-        }
-    }
-
-    fn most_bytes(&self) -> usize {
-        match self {
-            Source::Stamped { templates, sizes, .. } => {
-                let least = templates.iter().map(Template::least_bytes).max().unwrap_or(0);
-                sizes.most_bytes().max(least)
-            }
-            Source::Replayed(..) => *FRAME_BYTES.end(),
-        }
-    }
-
-    /// Makes the next frame ready: when it was captured, in nanoseconds from the first (0 of stamped
-    /// ones); `None` after the last.
-    fn advance(&mut self) -> Result<Option<u64>, Error> {
-        match self {
-            Source::Stamped { .. } => Ok(Some(0)),
-            Source::Replayed(replay, ..) => replay.advance(),
-        }
-    }
-
-    /// Port and length of the frame that is ready, which `put` writes where it is told.
-    #[inline]
-    fn put(&mut self, scheduled_ns: u64, senders: &mut [Sender]) -> (usize, usize) {
-        match self {
-            Source::Stamped { templates, flow_sequences, sizes, random, flow, sequence } => {
-                let port = *flow % senders.len();
-                let stamp = Stamp {
-                    flow: *flow as u16,
-                    flow_sequence: flow_sequences[*flow],
-                    sequence: *sequence,
-                    scheduled_ns,
-                };
-                let template = &templates[*flow];
-                let size = sizes.draw(random);
-                let bytes = senders[port].add(|out| template.write(stamp, size, out));
-                flow_sequences[*flow] = flow_sequences[*flow].wrapping_add(1);
-                *sequence = sequence.wrapping_add(1);
-                *flow = if *flow + 1 == templates.len() { 0 } else { *flow + 1 };
-                (port, bytes)
-            }
-            Source::Replayed(replay, macs, turn) => {
-                let port = *turn % senders.len();
-                *turn += 1;
-                let (from, to) = macs[port];
-                let bytes = senders[port].add(|out| {
-                    let frame = replay.frame();
-                    out[..frame.len()].copy_from_slice(frame);
-                    out[..6].copy_from_slice(&to);
-                    out[6..12].copy_from_slice(&from);
-                    frame.len()
-                });
-                (port, bytes)
-            }
-        }
-    }
 }
 
 /// Sends until the end of the schedule, the count, or a wish to stop.
@@ -256,6 +163,9 @@ struct Times {
     frames: u64,
     bytes: u64,
     refusals: u64,
+    /// Nanoseconds of waiting awake, and when the last look at the clock was, if it was a wait.
+    spun_ns: u64,
+    spun_until: Option<u64>,
 }
 
 impl Times {
@@ -276,7 +186,22 @@ impl Times {
             frames: 0,
             bytes: 0,
             refusals: 0,
+            spun_ns: 0,
+            spun_until: None,
         }
+    }
+
+    /// The clock was looked at, and the next frame was due or not.
+    #[inline]
+    fn looked(&mut self, now_ns: u64, waits: bool) {
+        if let Some(before) = self.spun_until {
+            let gap = now_ns - before;
+            // In a longer gap the kernel did something else, perhaps the router's work.
+            if gap < SPIN_GAP_NS {
+                self.spun_ns += gap;
+            }
+        }
+        self.spun_until = waits.then_some(now_ns);
     }
 
     fn count(&mut self, due_ns: u64, now_ns: u64, bytes: usize) {
@@ -330,9 +255,10 @@ impl Work<'_> {
                 break;
             }
             let now = monotonic_ns();
-            if now < due_ns {
-                self.flush()?;
-                self.wait(due_ns, now);
+            let waits = now < due_ns;
+            self.times.looked(now, waits);
+            if waits {
+                self.flush_and_wait(due_ns, now)?;
                 continue;
             }
             let (port, bytes) = self.source.put(due_ns, &mut self.senders);
@@ -360,24 +286,34 @@ impl Work<'_> {
             stopped,
             start_ns: self.times.start_ns,
             cpu_s: thread_cpu_s() - cpu_before,
+            spin_s: self.times.spun_ns as f64 / 1e9,
             slots: self.times.slots,
         })
     }
 
-    fn flush(&mut self) -> Result<(), Error> {
+    /// Hands over what is ready; whether there was anything.
+    fn flush(&mut self) -> Result<bool, Error> {
+        let any = self.senders.iter().any(|sender| !sender.is_empty());
         for sender in &mut self.senders {
             self.times.refusals += sender.flush(|| self.stop.load(Ordering::Relaxed))?;
         }
-        Ok(())
+        Ok(any)
     }
 
     /// Waits until a frame is due, or for a nap's length.
-    fn wait(&self, due_ns: u64, now_ns: u64) {
+    fn flush_and_wait(&mut self, due_ns: u64, now_ns: u64) -> Result<(), Error> {
+        if self.flush()? {
+            // Sending took a while: that was no waiting.
+            self.times.spun_until = None;
+            return Ok(());
+        }
         let wake_ns = due_ns.saturating_sub(self.times.spin_ns);
         if now_ns < wake_ns {
+            self.times.spun_until = None;
             sleep_until(wake_ns.min(now_ns + NAP_NS));
         } else {
             core::hint::spin_loop();
         }
+        Ok(())
     }
 }

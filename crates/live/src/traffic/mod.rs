@@ -14,6 +14,7 @@ pub mod running;
 pub mod schedule;
 pub mod sink;
 mod socket;
+mod source;
 pub mod tracker;
 
 use std::io;

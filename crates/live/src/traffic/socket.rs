@@ -131,6 +131,12 @@ impl Sender {
         Ok(Sender { fd, frames, parts, messages, filled: 0 })
     }
 
+    /// Whether the batch holds nothing.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.filled == 0
+    }
+
     /// Whether the batch has no room.
     #[inline]
     pub(super) fn is_full(&self) -> bool {

@@ -1,0 +1,292 @@
+"""Routers for the bed: the kernel, DPDK's testpmd, and halfwink's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from halfwink.bed.places import Need, Process
+from halfwink.bed.topology import (
+    BEHIND_SINK,
+    GENERATOR_PORT,
+    NETWORKS,
+    ROUTER_PORTS,
+    SINK_PORT,
+    Bed,
+)
+from halfwink.errors import HalfwinkError, RunError
+
+#: Longest until a router forwards.
+READY_S = 20.0
+#: Memory of testpmd, in MiB, and its packet buffers.
+DPDK_MIB, DPDK_BUFFERS = 192, 16_384
+#: Where Debian keeps DPDK's drivers.
+DPDK_DRIVERS = "/usr/lib/*/dpdk/pmds-*"
+DPDK_PACKAGES = "dpdk-dev librte-net-af-packet23 librte-net-af-xdp23 librte-mempool-ring23"
+
+
+@dataclass
+class Router:
+    """A router that forwards.
+
+    Attributes:
+        processes: its processes; none if the kernel itself forwards.
+        printed: what it wrote to standard output, once it has ended.
+    """
+
+    processes: list[Process] = field(default_factory=list[Process])
+    printed: str = ""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of router.
+
+    Attributes:
+        name: ``kernel``, ``kernel-threaded``, ``testpmd-af-packet``, ``testpmd-af-xdp``,
+            ``halfwink-af-packet``, ``halfwink-af-xdp`` or ``none`` (generator straight to sink).
+        cpus: where it may run (default: all).
+        command: begins halfwink's router; the configuration file follows.
+        config: further lines of that file, before the ports.
+        workers: worker threads of halfwink's, forwarding threads of testpmd.
+    """
+
+    name: str
+    cpus: tuple[int, ...] = ()
+    command: tuple[str, ...] = (sys.executable, "-m", "halfwink", "live", "router")
+    config: str = 'policy = "power-save"\n'
+    workers: int = 1
+
+    def missing(self) -> str:
+        """Why it cannot run here, with what helps; empty if it can."""
+        if self.name not in KINDS:
+            return f"{self.name}: expected one of {', '.join(KINDS)}"
+        if self.name.startswith("testpmd"):
+            return next((f"{n.detail}; run: {n.fix}" for n in peer_needs() if not n.present), "")
+        if self.name.startswith("halfwink"):
+            done = subprocess.run(
+                [*self.command, "--help"], capture_output=True, text=True, check=False
+            )
+            lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
+            return "" if done.returncode == 0 else lines[-1]
+        return ""
+
+    def bed(self, **options: Any) -> Bed:
+        """A bed for it."""
+        threaded = self.name == "kernel-threaded"
+        if self.name == "none":
+            return Bed(direct=True, **options)
+        return Bed(gro=threaded, threaded_napi=threaded, **options)
+
+    @contextmanager
+    def begin(self, bed: Bed) -> Generator[Router]:
+        """Makes it forward in a bed, and ends it."""
+        if self.name in ("none", "kernel", "kernel-threaded"):
+            if self.name != "none":
+                bed.forward()
+            if self.name == "kernel-threaded" and self.cpus:
+                _pin_napi(self.cpus)
+            _wait_until_it_forwards(bed, None)
+            yield Router()
+        elif self.name.startswith("testpmd"):
+            with _testpmd(bed, self) as router:
+                yield router
+        else:
+            with _halfwink(bed, self) as router:
+                yield router
+
+
+#: All kinds.
+KINDS = (
+    "none",
+    "kernel",
+    "kernel-threaded",
+    "testpmd-af-packet",
+    "testpmd-af-xdp",
+    "halfwink-af-packet",
+    "halfwink-af-xdp",
+)
+
+
+def peer_needs() -> list[Need]:
+    """What the peers need: DPDK's testpmd with two drivers."""
+    path = shutil.which("dpdk-testpmd")
+    fix = f"apt-get install -y {DPDK_PACKAGES}"
+    found = [Need("peer dpdk-testpmd", path is not None, path or "dpdk-testpmd is missing", fix)]
+    for driver in ("af_packet", "af_xdp"):
+        files = list(Path("/").glob(f"{DPDK_DRIVERS[1:]}/librte_net_{driver}.so*"))
+        detail = str(files[0]) if files else f"DPDK's {driver} driver is missing"
+        found.append(Need(f"peer driver {driver}", bool(files), detail, fix))
+    return found
+
+
+def _wait_until_it_forwards(bed: Bed, process: Process | None) -> None:
+    """Sends a few frames until some arrive."""
+    macs = [next_mac(bed)]
+    end = time.monotonic() + READY_S
+    while time.monotonic() < end:
+        if bed.trial(pps=1000, seconds=0.02, macs=macs, drain_s=0.05)["received"]:
+            return
+        if process is not None and process.popen.poll() is not None:
+            break
+        time.sleep(0.1)
+    raise RunError("the router forwards nothing")
+
+
+def next_mac(bed: Bed) -> str:
+    """MAC address that the generator sends to."""
+    if bed.direct:
+        return bed.mac(bed.sink, SINK_PORT)
+    return bed.mac(bed.router, ROUTER_PORTS[0])
+
+
+def _pin_napi(cpus: Collection[int]) -> None:
+    """Keeps the ports' NAPI threads, which are the kernel's, to these CPUs."""
+    for pid in kernel_threads("napi/rt"):
+        os.sched_setaffinity(pid, cpus)
+
+
+def kernel_threads(prefix: str) -> list[int]:
+    """Numbers of the kernel's threads with such names."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (entry / "comm").read_text().startswith(prefix):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def _testpmd_words(bed: Bed, kind: Kind) -> list[str]:
+    if kind.name == "testpmd-af-xdp":
+        devices = [
+            f"--vdev=net_af_xdp{n},iface={port},start_queue=0,queue_count={bed.queues}"
+            for n, port in enumerate(ROUTER_PORTS)
+        ]
+    else:
+        # A ring of 4,096 frames of up to 2 KiB.
+        ring = "blocksz=65536,framesz=2048,framecnt=4096"
+        devices = [
+            f"--vdev=eth_af_packet{n},iface={port},{ring},qpairs={bed.queues}"
+            for n, port in enumerate(ROUTER_PORTS)
+        ]
+    peers = [bed.mac(bed.generator, GENERATOR_PORT), bed.mac(bed.sink, SINK_PORT)]
+    cpus = sorted(kind.cpus or os.sched_getaffinity(0))
+    # The first thread only waits for commands: it may share a CPU with the second.
+    workers = cpus[-min(kind.workers, len(cpus)) :]
+    threads = f"0@{cpus[0]}," + ",".join(f"{n + 1}@{cpu}" for n, cpu in enumerate(workers))
+    return [
+        *("dpdk-testpmd", "--no-huge", "-m", str(DPDK_MIB), "--no-pci", "--no-shconf"),
+        *("--no-telemetry", f"--lcores={threads}", "--main-lcore=0", *devices, "--"),
+        *("--forward-mode=mac", "--port-topology=paired", "--auto-start", "--stats-period=0"),
+        *(f"--eth-peer={n},{mac}" for n, mac in enumerate(peers)),
+        *(f"--nb-cores={len(workers)}", f"--rxq={bed.queues}", f"--txq={bed.queues}"),
+        *(f"--total-num-mbufs={DPDK_BUFFERS}", "--rxd=1024", "--txd=1024"),
+    ]
+
+
+@contextmanager
+def _testpmd(bed: Bed, kind: Kind) -> Generator[Router]:
+    with tempfile.TemporaryFile("w+") as log:
+        process = bed.router.start(
+            _testpmd_words(bed, kind), stdin=subprocess.PIPE, stdout=log, stderr=log
+        )
+        try:
+            try:
+                _wait_until_it_forwards(bed, process)
+            except RunError as error:
+                log.seek(0)
+                causes = [line for line in log if "Cause" in line or "rror" in line]
+                raise RunError(f"{kind.name}: {error}: {' '.join(causes[-2:])}") from None
+            router = Router([process])
+            yield router
+        finally:
+            process.stop(5)
+        log.seek(0)
+        router.printed = log.read()
+
+
+def config_text(kind: Kind, *, routes: Path | None = None) -> str:
+    """The configuration of halfwink's router in a bed."""
+    io = kind.name.removeprefix("halfwink-")
+    top = [f"schema = 1\n{kind.config.rstrip()}\nworkers = {kind.workers}"]
+    if routes is not None:
+        top.append(f'routes = "{routes}"')
+    ports = [
+        f'[[port]]\ninterface = "{port}"\nio = "{io}"\naddresses = ["{v4[0]}", "{v6[0]}"]'
+        for port, (v4, v6) in zip(ROUTER_PORTS, NETWORKS, strict=True)
+    ]
+    return "\n".join(top) + "\n\n" + "\n\n".join([*ports, '[app]\nkind = "route"']) + "\n"
+
+
+@contextmanager
+def _halfwink(bed: Bed, kind: Kind) -> Generator[Router]:
+    bed.hand_over()
+    with tempfile.TemporaryDirectory() as name:
+        config, routes = Path(name) / "router.toml", Path(name) / "routes.txt"
+        hops = [pair[1].split("/")[0] for pair in NETWORKS[1]]
+        lines = [
+            f"{prefix} via {hop} dev {ROUTER_PORTS[1]}\n"
+            for prefix, hop in zip(BEHIND_SINK, hops, strict=True)
+        ]
+        routes.write_text("".join(lines))
+        config.write_text(config_text(kind, routes=routes))
+        with tempfile.TemporaryFile("w+") as printed:
+            process = bed.router.start(
+                [*kind.command, str(config), "--json"],
+                cpus=kind.cpus,
+                stdout=printed,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            try:
+                _wait_until_ready(process, kind)
+                _wait_until_it_forwards(bed, process)
+                router = Router([process])
+                yield router
+            finally:
+                process.stop()
+            printed.seek(0)
+            router.printed = printed.read()
+
+
+def _wait_until_ready(process: Process, kind: Kind) -> None:
+    """Waits for the line `ready`; later ones are read and dropped, so that the pipe never fills."""
+    complaints: list[str] = []
+    ready = threading.Event()
+
+    def read() -> None:
+        assert process.popen.stderr is not None
+        for line in process.popen.stderr:
+            if line.strip() == "ready":
+                ready.set()
+            elif len(complaints) < 100:
+                complaints.append(line.strip())
+        ready.set()
+
+    threading.Thread(target=read, daemon=True).start()
+    if not ready.wait(READY_S) or process.popen.poll() is not None:
+        raise RunError(f"{kind.name}: {complaints[-1] if complaints else 'it does not get ready'}")
+
+
+def parse_kinds(names: Sequence[str]) -> list[Kind]:
+    """Kinds by name.
+
+    Raises:
+        HalfwinkError: there is no such kind.
+    """
+    for name in names:
+        if name not in KINDS:
+            raise HalfwinkError(f"{name}: expected some of {', '.join(KINDS)}")
+    return [Kind(name) for name in names]
