@@ -1,13 +1,17 @@
 //! IPv4 (RFC 791, 1812): checks, look-up, TTL.
 
+use std::net::IpAddr;
+
 use crate::checksum;
 use crate::counters::DropReason;
 use crate::fib::Hop;
 use crate::forwarder::{Cx, Verdict, Worker};
 use crate::frame::Frame;
 use crate::icmp::Complaint;
-use crate::neighbours::Key;
 use crate::wire::{be16, put16, V4Header, DF, ETHERNET, V4};
+
+/// What a fragment needs (RFC 791, 3.2); ports have it, what a tunnel leaves of it may be less.
+const LEAST_MTU: usize = 68;
 
 impl Worker {
     /// An IPv4 packet in its Ethernet frame; `group`: the frame went to more than this router.
@@ -50,7 +54,7 @@ impl Worker {
         frame: &mut Frame<'_>,
     ) -> Verdict {
         let hop = cx.tables.fib.v4(header.dst);
-        let way = match Worker::way(cx, hop, Key::v4(0, header.dst)) {
+        let way = match self.way(cx, IpAddr::V4(header.dst.into()), hop) {
             Ok(way) => way,
             Err(why) => return self.refuse(cx, from, frame.bytes(), why),
         };
@@ -59,7 +63,7 @@ impl Worker {
             return self.refuse(cx, from, frame.bytes(), why);
         }
         let long = header.total > way.mtu;
-        if long && header.fragment & DF != 0 {
+        if long && (header.fragment & DF != 0 || way.mtu < LEAST_MTU) {
             let why = (Complaint::TooBig(way.mtu), DropReason::TooBig);
             return self.refuse(cx, from, frame.bytes(), why);
         }
@@ -69,7 +73,7 @@ impl Worker {
         if long {
             return self.v4_fragments(cx, from, &way, header, frame);
         }
-        self.transmit(cx, from, way.to, frame)
+        self.depart(cx, from, &way, frame)
     }
 }
 

@@ -7,7 +7,6 @@ use crate::fib::Hop;
 use crate::forwarder::{Cx, Verdict, Worker};
 use crate::frame::Frame;
 use crate::icmp::Complaint;
-use crate::neighbours::Key;
 use crate::wire::{be16, V6Header, ETHERNET, V6};
 
 impl Worker {
@@ -69,8 +68,7 @@ impl Worker {
             true => Hop::Link { port: near },
             false => cx.tables.fib.v6(header.dst),
         };
-        let to = Key::new(0, IpAddr::V6(header.dst.into()));
-        let way = match Worker::way(cx, hop, to) {
+        let way = match self.way(cx, IpAddr::V6(header.dst.into()), hop) {
             Ok(way) => way,
             Err(why) => return self.refuse(cx, from, frame.bytes(), why),
         };
@@ -86,7 +84,7 @@ impl Worker {
         if from.is_some() {
             frame.bytes_mut()[ETHERNET + 7] -= 1;
         }
-        self.transmit(cx, from, way.to, frame)
+        self.depart(cx, from, &way, frame)
     }
 }
 

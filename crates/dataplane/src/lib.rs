@@ -8,6 +8,7 @@
 mod checksum;
 mod counters;
 mod discovery;
+mod esp;
 pub mod fib;
 mod forwarder;
 mod fragment;

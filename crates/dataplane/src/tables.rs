@@ -5,8 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
+use crate::esp::Ipsec;
 use crate::fib::{Fib, Hop};
-use crate::settings::{PortSettings, Route, Settings, SettingsError};
+use crate::settings::{AppSettings, PortSettings, Route, Settings, SettingsError};
 use crate::wire::Mac;
 
 /// What IPv4 and IPv6 ask of a link (RFC 791; RFC 8200, 5).
@@ -35,10 +36,41 @@ pub(crate) struct Tables {
     pub(crate) own_v4: Vec<u32>,
     /// The same for IPv6.
     pub(crate) own_v6: Vec<u128>,
+    pub(crate) app: App,
+}
+
+/// What packets are given to besides the forwarding table.
+#[derive(Debug)]
+pub(crate) enum App {
+    Route,
+    Ipsec(Ipsec),
+}
+
+impl App {
+    fn build(
+        settings: &AppSettings,
+        own: &[IpAddr],
+        old: Option<&App>,
+    ) -> Result<App, SettingsError> {
+        Ok(match settings {
+            AppSettings::Ipsec(settings) => {
+                let old = match old {
+                    Some(App::Ipsec(old)) => Some(old),
+                    _ => None,
+                };
+                App::Ipsec(Ipsec::build(settings, own, old)?)
+            }
+            _ => App::Route,
+        })
+    }
 }
 
 impl Tables {
-    pub(crate) fn build(settings: &Settings) -> Result<Tables, SettingsError> {
+    /// Makes settings ready. What has to outlive a reload is taken over from the tables before.
+    pub(crate) fn build(
+        settings: &Settings,
+        old: Option<&Tables>,
+    ) -> Result<Tables, SettingsError> {
         let ports = ports(&settings.ports)?;
         let mut entries = connected(&ports);
         let mut seen = HashSet::new();
@@ -55,7 +87,10 @@ impl Tables {
         }
         let own_v4 = ports.iter().flat_map(|p| &p.v4).map(|net| net.addr().into()).collect();
         let own_v6 = ports.iter().flat_map(|p| &p.v6).map(|net| net.addr().into()).collect();
-        Ok(Tables { fib: Fib::build(entries)?, ports, own_v4, own_v6 })
+        let own: Vec<IpAddr> =
+            settings.ports.iter().flat_map(|p| &p.addresses).map(IpNet::addr).collect();
+        let app = App::build(&settings.app, &own, old.map(|old| &old.app))?;
+        Ok(Tables { fib: Fib::build(entries)?, ports, own_v4, own_v6, app })
     }
 
     /// The address of ours that answers `other` about what came in on `port`.
