@@ -8,6 +8,7 @@ use crate::fib::Hop;
 use crate::frame::Frame;
 use crate::icmp::{Complaint, Limiter};
 use crate::neighbours::{Cache, Key};
+use crate::netflow::NetFlow;
 use crate::shared::Shared;
 use crate::tables::{App, Tables};
 use crate::wire::{self, be16};
@@ -68,6 +69,7 @@ pub(crate) struct Worker {
     pub(crate) scratch: Box<[u8]>,
     /// The packet at hand has come out of a tunnel: it enters none.
     pub(crate) inside: bool,
+    pub(crate) flows: Option<NetFlow>,
 }
 
 /// Where a packet goes next.
@@ -101,8 +103,11 @@ impl Forwarder {
             identification: 0,
             scratch: vec![0; SCRATCH].into_boxed_slice(),
             inside: false,
+            flows: None,
         };
-        Forwarder { shared, tables, epoch, announced: None, worker }
+        let mut forwarder = Forwarder { shared, tables, epoch, announced: None, worker };
+        forwarder.worker.begin_app(&forwarder.tables.app);
+        forwarder
     }
 
     /// One frame that came in on `port`, rewritten in place if it is to leave. `now` is the time
@@ -114,7 +119,7 @@ impl Forwarder {
         frame: &mut Frame<'_>,
         out: &mut dyn Out,
     ) -> Verdict {
-        self.refresh();
+        self.refresh(now, out);
         let mut cx = Cx { now, tables: &self.tables, shared: &self.shared, out };
         let verdict = self.worker.input(&mut cx, port, frame);
         self.worker.count(verdict, frame.len());
@@ -124,9 +129,12 @@ impl Forwarder {
     /// Timers: retries and expiry of neighbours, time-outs of flows, templates. To be called about
     /// every 10 ms.
     pub fn tick(&mut self, now: Time, out: &mut dyn Out) {
-        self.refresh();
+        self.refresh(now, out);
         let mut cx = Cx { now, tables: &self.tables, shared: &self.shared, out };
         self.worker.neighbours_due(&mut cx);
+        if let Some(flows) = &mut self.worker.flows {
+            flows.tick(now, cx.out, &mut self.worker.counters);
+        }
         // One speaks for all.
         if self.worker.number == 0 && self.announced != Some(self.epoch) {
             self.announced = Some(self.epoch);
@@ -136,7 +144,10 @@ impl Forwarder {
 
     /// At the end: exports every flow.
     pub fn flush(&mut self, now: Time, out: &mut dyn Out) {
-        let _ = (now, out);
+        self.refresh(now, out);
+        if let Some(flows) = &mut self.worker.flows {
+            flows.flush(now, out, &mut self.worker.counters);
+        }
     }
 
     /// What this worker did since it began.
@@ -145,16 +156,39 @@ impl Forwarder {
         &self.worker.counters
     }
 
-    fn refresh(&mut self) {
+    fn refresh(&mut self, now: Time, out: &mut dyn Out) {
         let epoch = self.shared.epoch();
         if epoch != self.epoch {
             self.epoch = epoch;
             self.tables = self.shared.tables();
+            self.worker.change_app(&self.tables.app, now, out);
         }
     }
 }
 
 impl Worker {
+    /// What an application needs that each worker has for itself.
+    fn begin_app(&mut self, app: &App) {
+        if let App::NetFlow(settings) = app {
+            self.flows = Some(NetFlow::new(settings.clone(), self.number));
+        }
+    }
+
+    /// After a reload: what is there goes on unless its settings have changed.
+    fn change_app(&mut self, app: &App, now: Time, out: &mut dyn Out) {
+        let same = match (app, &self.flows) {
+            (App::NetFlow(settings), Some(flows)) => settings == flows.settings(),
+            (App::NetFlow(_), None) => false,
+            _ => self.flows.is_none(),
+        };
+        if !same {
+            if let Some(mut flows) = self.flows.take() {
+                flows.flush(now, out, &mut self.counters);
+            }
+            self.begin_app(app);
+        }
+    }
+
     fn count(&mut self, verdict: Verdict, len: usize) {
         self.counters.received += 1;
         match verdict {

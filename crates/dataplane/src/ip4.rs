@@ -5,9 +5,11 @@ use std::net::IpAddr;
 use crate::checksum;
 use crate::counters::DropReason;
 use crate::fib::Hop;
-use crate::forwarder::{Cx, Verdict, Worker};
+use crate::forwarder::{Cx, Verdict, Way, Worker};
 use crate::frame::Frame;
 use crate::icmp::Complaint;
+use crate::neighbours::Key;
+use crate::netflow::{self, FlowKey, Sample};
 use crate::wire::{be16, put16, V4Header, DF, ETHERNET, V4};
 
 /// What a fragment needs (RFC 791, 3.2); ports have it, what a tunnel leaves of it may be less.
@@ -67,7 +69,11 @@ impl Worker {
             let why = (Complaint::TooBig(way.mtu), DropReason::TooBig);
             return self.refuse(cx, from, frame.bytes(), why);
         }
-        if from.is_some() {
+        if let Some(from) = from {
+            if let Some(flows) = &mut self.flows {
+                let sample = sample(from, &way, header, frame.bytes());
+                flows.packet(cx.now, &sample, cx.out, &mut self.counters);
+            }
             decrement(&mut frame.bytes_mut()[ETHERNET..]);
         }
         if long {
@@ -123,4 +129,27 @@ fn source_routed(mut options: &[u8]) -> bool {
         }
     }
     false
+}
+
+/// What the packet adds to its flow.
+fn sample(from: u16, way: &Way, header: &V4Header, frame: &[u8]) -> Sample {
+    let packet = &frame[ETHERNET..];
+    let body = if header.is_later_fragment() { &[] } else { &packet[header.len..] };
+    let (ports, tcp_flags) = netflow::ports(header.protocol, body);
+    let direct = Key::v4(way.to.port, header.dst) == way.to;
+    Sample {
+        key: FlowKey {
+            src: header.src.into(),
+            dst: header.dst.into(),
+            ports,
+            protocol: header.protocol,
+            is_v4: true,
+        },
+        bytes: header.total as u32,
+        tcp_flags,
+        tos: packet[1],
+        input: from + 1,
+        output: way.to.port + 1,
+        next_hop: way.to.as_v4().filter(|_| !direct).unwrap_or(0).into(),
+    }
 }

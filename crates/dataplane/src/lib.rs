@@ -17,6 +17,7 @@ mod icmp;
 mod ip4;
 mod ip6;
 mod neighbours;
+mod netflow;
 pub mod routes;
 pub mod rss;
 mod settings;

@@ -7,7 +7,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use crate::esp::Ipsec;
 use crate::fib::{Fib, Hop};
-use crate::settings::{AppSettings, PortSettings, Route, Settings, SettingsError};
+use crate::settings::{AppSettings, NetFlowSettings, PortSettings, Route, Settings, SettingsError};
 use crate::wire::Mac;
 
 /// What IPv4 and IPv6 ask of a link (RFC 791; RFC 8200, 5).
@@ -15,6 +15,8 @@ const LEAST_MTU_V4: u16 = 68;
 const LEAST_MTU_V6: u16 = 1280;
 /// Bytes of an IP packet fit in 16 bits, and a port's number in what neighbours are found by.
 const MOST_PORTS: usize = 1024;
+/// About 2 GB of flows for each worker.
+const MOST_FLOWS: usize = 1 << 24;
 
 /// One port.
 #[derive(Debug)]
@@ -43,6 +45,7 @@ pub(crate) struct Tables {
 #[derive(Debug)]
 pub(crate) enum App {
     Route,
+    NetFlow(NetFlowSettings),
     Ipsec(Ipsec),
 }
 
@@ -59,6 +62,13 @@ impl App {
                     _ => None,
                 };
                 App::Ipsec(Ipsec::build(settings, own, old)?)
+            }
+            AppSettings::NetFlow(settings) => {
+                if settings.flows > MOST_FLOWS {
+                    let (found, most) = (settings.flows, MOST_FLOWS);
+                    return Err(SettingsError::TooMany { what: "flows", found, most });
+                }
+                App::NetFlow(settings.clone())
             }
             _ => App::Route,
         })
