@@ -158,7 +158,7 @@ counters! {
     flows_exported,
     /// Flows that had to make room for others.
     flows_evicted,
-    /// Packets in no flow (fragments without ports are in one; what is no IP is not).
+    /// IPv6 packets that version 5 has no place for.
     flows_uncounted,
     /// Export datagrams.
     exports,

@@ -1,3 +1,4 @@
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use halfwink_units::Time;
@@ -7,8 +8,9 @@ use crate::fib::Hop;
 use crate::frame::Frame;
 use crate::icmp::{Complaint, Limiter};
 use crate::neighbours::{Cache, Key};
+use crate::netflow::NetFlow;
 use crate::shared::Shared;
-use crate::tables::Tables;
+use crate::tables::{App, Tables};
 use crate::wire::{self, be16};
 
 /// Where the router's own frames go.
@@ -52,6 +54,9 @@ pub struct Forwarder {
 pub(crate) const SCRATCH_START: usize = 128;
 const SCRATCH: usize = SCRATCH_START + wire::ETHERNET + 65_536 + 128;
 
+/// "Came in on" of packets that were encrypted: counted as forwarded, but nobody is told of them.
+const SEALED: u16 = u16::MAX;
+
 /// What a worker has for itself.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -62,6 +67,9 @@ pub(crate) struct Worker {
     /// Of the last IPv4 packet of its own.
     pub(crate) identification: u16,
     pub(crate) scratch: Box<[u8]>,
+    /// The packet at hand has come out of a tunnel: it enters none.
+    pub(crate) inside: bool,
+    pub(crate) flows: Option<NetFlow>,
 }
 
 /// Where a packet goes next.
@@ -70,6 +78,8 @@ pub(crate) struct Way {
     pub(crate) to: Key,
     /// The longest packet that the way takes, in bytes.
     pub(crate) mtu: usize,
+    /// The association that encrypts it first, as its place in the list.
+    pub(crate) tunnel: Option<usize>,
 }
 
 /// What a step of a packet's way may look at.
@@ -92,8 +102,12 @@ impl Forwarder {
             limiter: Limiter::default(),
             identification: 0,
             scratch: vec![0; SCRATCH].into_boxed_slice(),
+            inside: false,
+            flows: None,
         };
-        Forwarder { shared, tables, epoch, announced: None, worker }
+        let mut forwarder = Forwarder { shared, tables, epoch, announced: None, worker };
+        forwarder.worker.begin_app(&forwarder.tables.app);
+        forwarder
     }
 
     /// One frame that came in on `port`, rewritten in place if it is to leave. `now` is the time
@@ -105,7 +119,7 @@ impl Forwarder {
         frame: &mut Frame<'_>,
         out: &mut dyn Out,
     ) -> Verdict {
-        self.refresh();
+        self.refresh(now, out);
         let mut cx = Cx { now, tables: &self.tables, shared: &self.shared, out };
         let verdict = self.worker.input(&mut cx, port, frame);
         self.worker.count(verdict, frame.len());
@@ -115,9 +129,12 @@ impl Forwarder {
     /// Timers: retries and expiry of neighbours, time-outs of flows, templates. To be called about
     /// every 10 ms.
     pub fn tick(&mut self, now: Time, out: &mut dyn Out) {
-        self.refresh();
+        self.refresh(now, out);
         let mut cx = Cx { now, tables: &self.tables, shared: &self.shared, out };
         self.worker.neighbours_due(&mut cx);
+        if let Some(flows) = &mut self.worker.flows {
+            flows.tick(now, cx.out, &mut self.worker.counters);
+        }
         // One speaks for all.
         if self.worker.number == 0 && self.announced != Some(self.epoch) {
             self.announced = Some(self.epoch);
@@ -127,7 +144,10 @@ impl Forwarder {
 
     /// At the end: exports every flow.
     pub fn flush(&mut self, now: Time, out: &mut dyn Out) {
-        let _ = (now, out);
+        self.refresh(now, out);
+        if let Some(flows) = &mut self.worker.flows {
+            flows.flush(now, out, &mut self.worker.counters);
+        }
     }
 
     /// What this worker did since it began.
@@ -136,16 +156,39 @@ impl Forwarder {
         &self.worker.counters
     }
 
-    fn refresh(&mut self) {
+    fn refresh(&mut self, now: Time, out: &mut dyn Out) {
         let epoch = self.shared.epoch();
         if epoch != self.epoch {
             self.epoch = epoch;
             self.tables = self.shared.tables();
+            self.worker.change_app(&self.tables.app, now, out);
         }
     }
 }
 
 impl Worker {
+    /// What an application needs that each worker has for itself.
+    fn begin_app(&mut self, app: &App) {
+        if let App::NetFlow(settings) = app {
+            self.flows = Some(NetFlow::new(settings.clone(), self.number));
+        }
+    }
+
+    /// After a reload: what is there goes on unless its settings have changed.
+    fn change_app(&mut self, app: &App, now: Time, out: &mut dyn Out) {
+        let same = match (app, &self.flows) {
+            (App::NetFlow(settings), Some(flows)) => settings == flows.settings(),
+            (App::NetFlow(_), None) => false,
+            _ => self.flows.is_none(),
+        };
+        if !same {
+            if let Some(mut flows) = self.flows.take() {
+                flows.flush(now, out, &mut self.counters);
+            }
+            self.begin_app(app);
+        }
+    }
+
     fn count(&mut self, verdict: Verdict, len: usize) {
         self.counters.received += 1;
         match verdict {
@@ -181,21 +224,73 @@ impl Worker {
         }
     }
 
-    /// Where a packet goes whose destination has this hop, or what its sender is told. `to`: its
-    /// destination as a neighbour, on a port still to be found.
+    /// Where a packet to `to` goes, which has this hop, or what its sender is told.
     #[inline]
-    pub(crate) fn way(cx: &Cx<'_>, hop: Hop, to: Key) -> Result<Way, (Complaint, DropReason)> {
-        let to = match hop {
-            Hop::Link { port } => Key { port, ..to },
-            Hop::Gateway { port, gateway } => Key::new(port, gateway),
-            Hop::None => return Err((Complaint::NoRoute, DropReason::NoRoute)),
-            Hop::Blackhole => return Err((Complaint::HostUnreachable, DropReason::Blackhole)),
-            // The router does not send to itself.
-            Hop::Broadcast | Hop::Local => {
-                return Err((Complaint::HostUnreachable, DropReason::Unwanted))
+    pub(crate) fn way(
+        &self,
+        cx: &Cx<'_>,
+        to: IpAddr,
+        hop: Hop,
+    ) -> Result<Way, (Complaint, DropReason)> {
+        let tables = cx.tables;
+        let App::Ipsec(ipsec) = &tables.app else { return plain_way(tables, to, hop) };
+        let tunnel = if self.inside { None } else { ipsec.outbound_for(to) };
+        let Some(place) = tunnel else { return plain_way(tables, to, hop) };
+        let outbound = &ipsec.outbound[place];
+        let peer = outbound.peer();
+        let way = plain_way(tables, peer, tables.fib.lookup(peer))?;
+        Ok(Way { mtu: outbound.inner_mtu(way.mtu), tunnel, ..way })
+    }
+
+    /// The last steps of a packet's way.
+    #[inline]
+    pub(crate) fn depart(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: Option<u16>,
+        way: &Way,
+        frame: &mut Frame<'_>,
+    ) -> Verdict {
+        let mut from = from;
+        if let (Some(place), App::Ipsec(ipsec)) = (way.tunnel, &cx.tables.app) {
+            if let Err(reason) = ipsec.outbound[place].seal(frame) {
+                return Verdict::Drop(reason);
             }
+            self.counters.esp_encrypted += 1;
+            // The sender is not told about what it cannot read.
+            from = from.map(|_| SEALED);
+        }
+        self.transmit(cx, from, way.to, frame)
+    }
+
+    /// Takes an ESP packet that is for the router, whose outer header has `outer` bytes, out of
+    /// its tunnel, and sends the inner packet on.
+    pub(crate) fn decrypt(
+        &mut self,
+        cx: &mut Cx<'_>,
+        port: u16,
+        outer: usize,
+        peer: IpAddr,
+        frame: &mut Frame<'_>,
+    ) -> Verdict {
+        let App::Ipsec(ipsec) = &cx.tables.app else {
+            return Verdict::Drop(DropReason::Unwanted);
         };
-        Ok(Way { to, mtu: cx.tables.ports[usize::from(to.port)].mtu })
+        // A tunnel in a tunnel would be for somebody else.
+        if self.inside {
+            return Verdict::Drop(DropReason::EspInner);
+        }
+        if let Err(reason) = ipsec.open(frame, outer, peer) {
+            return Verdict::Drop(reason);
+        }
+        self.counters.esp_decrypted += 1;
+        self.inside = true;
+        let verdict = match be16(frame.bytes(), 12) {
+            wire::ETHERTYPE_V4 => self.v4_input(cx, port, frame, false),
+            _ => self.v6_input(cx, port, frame, false),
+        };
+        self.inside = false;
+        verdict
     }
 
     /// Writes the Ethernet header and lets the frame go, if the neighbour is known.
@@ -227,11 +322,24 @@ impl Worker {
             self.ask(cx, key, who);
         }
         for held in due.dead {
-            // After a reload its port may be gone.
-            let from = held.from.filter(|&port| usize::from(port) < cx.tables.ports.len());
             let reason = DropReason::HostUnreachable;
             self.counters.drop_one(reason);
-            self.refuse(cx, from, &held.frame, (Complaint::HostUnreachable, reason));
+            self.refuse(cx, held.from, &held.frame, (Complaint::HostUnreachable, reason));
         }
     }
+}
+
+#[inline]
+fn plain_way(tables: &Tables, to: IpAddr, hop: Hop) -> Result<Way, (Complaint, DropReason)> {
+    let to = match hop {
+        Hop::Link { port } => Key::new(port, to),
+        Hop::Gateway { port, gateway } => Key::new(port, gateway),
+        Hop::None => return Err((Complaint::NoRoute, DropReason::NoRoute)),
+        Hop::Blackhole => return Err((Complaint::HostUnreachable, DropReason::Blackhole)),
+        // The router does not send to itself.
+        Hop::Broadcast | Hop::Local => {
+            return Err((Complaint::HostUnreachable, DropReason::Unwanted))
+        }
+    };
+    Ok(Way { to, mtu: tables.ports[usize::from(to.port)].mtu, tunnel: None })
 }

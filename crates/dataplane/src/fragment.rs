@@ -101,7 +101,7 @@ impl Worker {
         way: &Way,
         frame: &mut Frame<'_>,
     ) -> Verdict {
-        let verdict = self.transmit(cx, from, way.to, frame);
+        let verdict = self.depart(cx, from, way, frame);
         if let Verdict::Send { port } = verdict {
             cx.out.send(port, frame.bytes());
         }

@@ -1,6 +1,6 @@
 //! ICMP and ICMPv6: errors (RFC 792, 1812, 4443) and echo.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use halfwink_units::Time;
 
@@ -94,7 +94,7 @@ impl Worker {
         frame: &[u8],
         (complaint, reason): (Complaint, DropReason),
     ) -> Verdict {
-        if let Some(port) = from {
+        if let Some(port) = from.filter(|&port| usize::from(port) < cx.tables.ports.len()) {
             let packet = &frame[ETHERNET..];
             match packet.first().map(|b| b >> 4) {
                 Some(4) => self.complain_v4(cx, port, packet, complaint),
@@ -251,6 +251,10 @@ impl Worker {
             let complaint = (Complaint::PortUnreachable, unwanted);
             return self.refuse(cx, Some(port), frame.bytes(), complaint);
         }
+        if header.protocol == wire::ESP && !header.is_fragment() {
+            let peer = IpAddr::V4(header.src.into());
+            return self.decrypt(cx, port, header.len, peer, frame);
+        }
         // Fragments are not put together here.
         if header.protocol != wire::ICMP || header.is_fragment() {
             return Verdict::Drop(unwanted);
@@ -292,6 +296,9 @@ impl Worker {
         let multicast = header.dst >> 120 == 0xff;
         let unwanted = if multicast { DropReason::Multicast } else { DropReason::Unwanted };
         let packet = &mut frame.bytes_mut()[ETHERNET..];
+        if header.next == wire::ESP && !multicast {
+            return self.decrypt(cx, port, V6, IpAddr::V6(header.src.into()), frame);
+        }
         if header.next != wire::ICMP6 {
             if !multicast && header.next == wire::UDP {
                 let complaint = (Complaint::PortUnreachable, unwanted);

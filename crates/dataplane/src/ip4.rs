@@ -1,13 +1,19 @@
 //! IPv4 (RFC 791, 1812): checks, look-up, TTL.
 
+use std::net::IpAddr;
+
 use crate::checksum;
 use crate::counters::DropReason;
 use crate::fib::Hop;
-use crate::forwarder::{Cx, Verdict, Worker};
+use crate::forwarder::{Cx, Verdict, Way, Worker};
 use crate::frame::Frame;
 use crate::icmp::Complaint;
 use crate::neighbours::Key;
+use crate::netflow::{self, FlowKey, Sample};
 use crate::wire::{be16, put16, V4Header, DF, ETHERNET, V4};
+
+/// What a fragment needs (RFC 791, 3.2); ports have it, what a tunnel leaves of it may be less.
+const LEAST_MTU: usize = 68;
 
 impl Worker {
     /// An IPv4 packet in its Ethernet frame; `group`: the frame went to more than this router.
@@ -50,7 +56,7 @@ impl Worker {
         frame: &mut Frame<'_>,
     ) -> Verdict {
         let hop = cx.tables.fib.v4(header.dst);
-        let way = match Worker::way(cx, hop, Key::v4(0, header.dst)) {
+        let way = match self.way(cx, IpAddr::V4(header.dst.into()), hop) {
             Ok(way) => way,
             Err(why) => return self.refuse(cx, from, frame.bytes(), why),
         };
@@ -59,17 +65,21 @@ impl Worker {
             return self.refuse(cx, from, frame.bytes(), why);
         }
         let long = header.total > way.mtu;
-        if long && header.fragment & DF != 0 {
+        if long && (header.fragment & DF != 0 || way.mtu < LEAST_MTU) {
             let why = (Complaint::TooBig(way.mtu), DropReason::TooBig);
             return self.refuse(cx, from, frame.bytes(), why);
         }
-        if from.is_some() {
+        if let Some(from) = from {
+            if let Some(flows) = &mut self.flows {
+                let sample = sample(from, &way, header, frame.bytes());
+                flows.packet(cx.now, &sample, cx.out, &mut self.counters);
+            }
             decrement(&mut frame.bytes_mut()[ETHERNET..]);
         }
         if long {
             return self.v4_fragments(cx, from, &way, header, frame);
         }
-        self.transmit(cx, from, way.to, frame)
+        self.depart(cx, from, &way, frame)
     }
 }
 
@@ -119,4 +129,27 @@ fn source_routed(mut options: &[u8]) -> bool {
         }
     }
     false
+}
+
+/// What the packet adds to its flow.
+fn sample(from: u16, way: &Way, header: &V4Header, frame: &[u8]) -> Sample {
+    let packet = &frame[ETHERNET..];
+    let body = if header.is_later_fragment() { &[] } else { &packet[header.len..] };
+    let (ports, tcp_flags) = netflow::ports(header.protocol, body);
+    let direct = Key::v4(way.to.port, header.dst) == way.to;
+    Sample {
+        key: FlowKey {
+            src: header.src.into(),
+            dst: header.dst.into(),
+            ports,
+            protocol: header.protocol,
+            is_v4: true,
+        },
+        bytes: header.total as u32,
+        tcp_flags,
+        tos: packet[1],
+        input: from + 1,
+        output: way.to.port + 1,
+        next_hop: way.to.as_v4().filter(|_| !direct).unwrap_or(0).into(),
+    }
 }

@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use crate::counters::DropReason;
 use crate::fib::Hop;
-use crate::forwarder::{Cx, Verdict, Worker};
+use crate::forwarder::{Cx, Verdict, Way, Worker};
 use crate::frame::Frame;
 use crate::icmp::Complaint;
-use crate::neighbours::Key;
+use crate::netflow::{self, FlowKey, Sample};
 use crate::wire::{be16, V6Header, ETHERNET, V6};
 
 impl Worker {
@@ -69,8 +69,7 @@ impl Worker {
             true => Hop::Link { port: near },
             false => cx.tables.fib.v6(header.dst),
         };
-        let to = Key::new(0, IpAddr::V6(header.dst.into()));
-        let way = match Worker::way(cx, hop, to) {
+        let way = match self.way(cx, IpAddr::V6(header.dst.into()), hop) {
             Ok(way) => way,
             Err(why) => return self.refuse(cx, from, frame.bytes(), why),
         };
@@ -83,10 +82,30 @@ impl Worker {
             let why = (Complaint::TooBig(way.mtu), DropReason::TooBig);
             return self.refuse(cx, from, frame.bytes(), why);
         }
-        if from.is_some() {
+        if let Some(from) = from {
+            if let Some(flows) = &mut self.flows {
+                let sample = sample(from, &way, header, frame.bytes());
+                flows.packet(cx.now, &sample, cx.out, &mut self.counters);
+            }
             frame.bytes_mut()[ETHERNET + 7] -= 1;
         }
-        self.transmit(cx, from, way.to, frame)
+        self.depart(cx, from, &way, frame)
+    }
+}
+
+/// What the packet adds to its flow.
+fn sample(from: u16, way: &Way, header: &V6Header, frame: &[u8]) -> Sample {
+    let packet = &frame[ETHERNET..];
+    let (protocol, at) = transport(packet, header).unwrap_or((header.next, header.total));
+    let (ports, tcp_flags) = netflow::ports(protocol, packet.get(at..).unwrap_or(&[]));
+    Sample {
+        key: FlowKey { src: header.src, dst: header.dst, ports, protocol, is_v4: false },
+        bytes: header.total as u32,
+        tcp_flags,
+        tos: (be16(packet, 0) >> 4) as u8,
+        input: from + 1,
+        output: way.to.port + 1,
+        next_hop: if way.to.address == header.dst { 0 } else { way.to.address },
     }
 }
 

@@ -8,6 +8,7 @@
 mod checksum;
 mod counters;
 mod discovery;
+mod esp;
 pub mod fib;
 mod forwarder;
 mod fragment;
@@ -16,6 +17,7 @@ mod icmp;
 mod ip4;
 mod ip6;
 mod neighbours;
+mod netflow;
 pub mod routes;
 pub mod rss;
 mod settings;

@@ -152,6 +152,14 @@ impl AeadKey {
         let bytes = pairs.map(|i| u8::from_str_radix(&digits[i..i + 2], 16).ok());
         AeadKey::new(&bytes.collect::<Option<Vec<u8>>>()?)
     }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    pub(crate) fn salt(&self) -> [u8; 4] {
+        self.salt
+    }
 }
 
 impl fmt::Debug for AeadKey {
@@ -170,7 +178,8 @@ pub struct SecurityAssociation {
     pub local: IpAddr,
     /// The other end's address, of the same family.
     pub peer: IpAddr,
-    /// Key and salt. Two associations must never share both.
+    /// Key and salt. Two associations must never share both, and since sequence numbers begin anew
+    /// with each start of the router, neither may two runs (RFC 4106, 9).
     pub key: AeadKey,
     /// Sequence numbers of 64 bits (RFC 4303, 2.2.1).
     pub esn: bool,

@@ -13,6 +13,7 @@ pub struct Shared {
     tables: ArcSwap<Tables>,
     /// Counts reloads, so that a packet costs workers one load to see that nothing has changed.
     epoch: AtomicU64,
+    reloads: Mutex<()>,
     neighbours: Mutex<Neighbours>,
     /// Counts changes of what workers remember of neighbours.
     neighbour_epoch: AtomicU64,
@@ -25,12 +26,13 @@ impl Shared {
     ///
     /// Settings that contradict themselves.
     pub fn new(settings: Settings) -> Result<Arc<Shared>, SettingsError> {
-        let tables = Tables::build(&settings)?;
+        let tables = Tables::build(&settings, None)?;
         let mut neighbours = Neighbours::default();
         neighbours.set_static(&settings.neighbours);
         Ok(Arc::new(Shared {
             tables: ArcSwap::from_pointee(tables),
             epoch: AtomicU64::new(0),
+            reloads: Mutex::new(()),
             neighbours: Mutex::new(neighbours),
             neighbour_epoch: AtomicU64::new(0),
         }))
@@ -42,7 +44,9 @@ impl Shared {
     ///
     /// Settings that contradict themselves; the old ones stay.
     pub fn reload(&self, settings: Settings) -> Result<(), SettingsError> {
-        let tables = Tables::build(&settings)?;
+        // One reload at a time: each takes over from the one before.
+        let _turn = self.reloads.lock().unwrap_or_else(PoisonError::into_inner);
+        let tables = Tables::build(&settings, Some(&self.tables.load()))?;
         self.neighbours().set_static(&settings.neighbours);
         self.forget_neighbours();
         self.tables.store(Arc::new(tables));

@@ -5,8 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
+use crate::esp::Ipsec;
 use crate::fib::{Fib, Hop};
-use crate::settings::{PortSettings, Route, Settings, SettingsError};
+use crate::settings::{AppSettings, NetFlowSettings, PortSettings, Route, Settings, SettingsError};
 use crate::wire::Mac;
 
 /// What IPv4 and IPv6 ask of a link (RFC 791; RFC 8200, 5).
@@ -14,6 +15,8 @@ const LEAST_MTU_V4: u16 = 68;
 const LEAST_MTU_V6: u16 = 1280;
 /// Bytes of an IP packet fit in 16 bits, and a port's number in what neighbours are found by.
 const MOST_PORTS: usize = 1024;
+/// About 2 GB of flows for each worker.
+const MOST_FLOWS: usize = 1 << 24;
 
 /// One port.
 #[derive(Debug)]
@@ -35,10 +38,49 @@ pub(crate) struct Tables {
     pub(crate) own_v4: Vec<u32>,
     /// The same for IPv6.
     pub(crate) own_v6: Vec<u128>,
+    pub(crate) app: App,
+}
+
+/// What packets are given to besides the forwarding table.
+#[derive(Debug)]
+pub(crate) enum App {
+    Route,
+    NetFlow(NetFlowSettings),
+    Ipsec(Ipsec),
+}
+
+impl App {
+    fn build(
+        settings: &AppSettings,
+        own: &[IpAddr],
+        old: Option<&App>,
+    ) -> Result<App, SettingsError> {
+        Ok(match settings {
+            AppSettings::Ipsec(settings) => {
+                let old = match old {
+                    Some(App::Ipsec(old)) => Some(old),
+                    _ => None,
+                };
+                App::Ipsec(Ipsec::build(settings, own, old)?)
+            }
+            AppSettings::NetFlow(settings) => {
+                if settings.flows > MOST_FLOWS {
+                    let (found, most) = (settings.flows, MOST_FLOWS);
+                    return Err(SettingsError::TooMany { what: "flows", found, most });
+                }
+                App::NetFlow(settings.clone())
+            }
+            _ => App::Route,
+        })
+    }
 }
 
 impl Tables {
-    pub(crate) fn build(settings: &Settings) -> Result<Tables, SettingsError> {
+    /// Makes settings ready. What has to outlive a reload is taken over from the tables before.
+    pub(crate) fn build(
+        settings: &Settings,
+        old: Option<&Tables>,
+    ) -> Result<Tables, SettingsError> {
         let ports = ports(&settings.ports)?;
         let mut entries = connected(&ports);
         let mut seen = HashSet::new();
@@ -55,7 +97,10 @@ impl Tables {
         }
         let own_v4 = ports.iter().flat_map(|p| &p.v4).map(|net| net.addr().into()).collect();
         let own_v6 = ports.iter().flat_map(|p| &p.v6).map(|net| net.addr().into()).collect();
-        Ok(Tables { fib: Fib::build(entries)?, ports, own_v4, own_v6 })
+        let own: Vec<IpAddr> =
+            settings.ports.iter().flat_map(|p| &p.addresses).map(IpNet::addr).collect();
+        let app = App::build(&settings.app, &own, old.map(|old| &old.app))?;
+        Ok(Tables { fib: Fib::build(entries)?, ports, own_v4, own_v6, app })
     }
 
     /// The address of ours that answers `other` about what came in on `port`.

@@ -12,8 +12,11 @@ pub(crate) const ETHERTYPE_VLAN: u16 = 0x8100;
 pub(crate) const ETHERTYPE_QINQ: u16 = 0x88a8;
 
 pub(crate) const ICMP: u8 = 1;
+pub(crate) const IP_IN_IP: u8 = 4;
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
+pub(crate) const IPV6: u8 = 41;
+pub(crate) const ESP: u8 = 50;
 pub(crate) const ICMP6: u8 = 58;
 
 pub(crate) const V4: usize = 20;
