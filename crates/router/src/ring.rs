@@ -7,6 +7,8 @@ pub(crate) struct Packet {
     pub(crate) at: u64,
     /// Its flow.
     pub(crate) flow: u32,
+    /// How many came before it.
+    pub(crate) number: u32,
 }
 
 /// Packets in the order of arrival; counts of all that ever came and went.
@@ -61,11 +63,12 @@ mod tests {
         let mut ring = Ring::new(4);
         for round in 0..5_u32 {
             for n in 0..4_u32 {
-                assert!(ring.put(Packet { at: u64::from(n), flow: round }));
+                assert!(ring.put(Packet { at: u64::from(n), flow: round, ..Packet::default() }));
             }
             assert!(!ring.put(Packet::default()));
-            assert_eq!(ring.first(), Some(Packet { at: 0, flow: round }));
-            let flows = (0..4_u64).all(|n| ring.take() == Packet { at: n, flow: round });
+            assert_eq!(ring.first(), Some(Packet { at: 0, flow: round, ..Packet::default() }));
+            let flows = (0..4_u64)
+                .all(|n| ring.take() == Packet { at: n, flow: round, ..Packet::default() });
             assert!(flows && ring.first().is_none());
         }
         assert_eq!((ring.put, ring.taken, ring.len()), (20, 20, 0));

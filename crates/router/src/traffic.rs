@@ -168,6 +168,7 @@ pub(crate) struct Arrivals {
     gap: Gap,
     mixed: bool,
     flow_mask: u32,
+    count: u32,
     random: Stream,
 }
 
@@ -185,6 +186,7 @@ impl Arrivals {
             gap: traffic.gap,
             mixed: traffic.flows == Flows::Mixed,
             flow_mask: traffic.flow_count.next_power_of_two() - 1,
+            count: 0,
             random: stream(seed, "traffic"),
         };
         for n in 0..traffic.ports {
@@ -210,7 +212,7 @@ impl Arrivals {
             (port.next, port.left, port.flow)
         };
         if at >= self.end {
-            return Packet { at: u64::MAX, flow: 0 };
+            return Packet { at: u64::MAX, ..Packet::default() };
         }
         if left > 1 {
             let flow_next = if self.mixed { self.draw_flow() } else { flow };
@@ -221,7 +223,9 @@ impl Arrivals {
             let flow_next = self.draw_flow();
             self.ports[index] = Port { next, left: self.train, flow: flow_next };
         }
-        Packet { at, flow }
+        let number = self.count;
+        self.count = number.wrapping_add(1);
+        Packet { at, flow, number }
     }
 
     fn draw_flow(&mut self) -> u32 {
