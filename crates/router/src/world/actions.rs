@@ -43,21 +43,16 @@ impl World<'_> {
     pub(super) fn act(&mut self, at: u64) {
         while let Some(action) = self.policy.poll_action() {
             match action {
-                Action::Rest { core, rest } => {
-                    let core = usize::from(core);
-                    let cpu = &mut self.cpus[core];
-                    cpu.account(at, self.step, &self.watts);
-                    // A parked core sleeps as deep as it can, whatever the policy says.
-                    let rest = if cpu.parked { Rest::Halt(Depth::C6) } else { rest };
-                    let alarm = cpu.rest(at, rest, &self.watts);
-                    self.next[core] = alarm.min(self.background(core, at));
-                }
+                Action::Rest { core, rest } => self.rest(usize::from(core), rest, at),
                 Action::Move { entry, to, in_order } => self.redirect(at, entry, to, in_order),
                 Action::SetStep { step } => {
-                    let settled = Time::from_ns(self.model.spec().cores.p_switch_us * 1e3).0;
-                    let holds = if at == 0 { 0 } else { at + settled };
-                    self.counts.changes += 1;
-                    self.changing.push((holds, step));
+                    self.wishes.fill(step);
+                    self.asked = step;
+                    self.change_step(at, step);
+                }
+                Action::Wish { core, step } => {
+                    self.wishes[usize::from(core)] = step;
+                    self.follow_wishes(at);
                 }
                 Action::Wake { core } => self.park(core, at, false),
                 Action::Park { core } => self.park(core, at, true),
@@ -66,7 +61,33 @@ impl World<'_> {
         self.timer = self.policy.next_timer().map_or(NEVER, |t| t.0);
     }
 
-    pub(super) fn background(&mut self, core: usize, at: u64) -> u64 {
+    pub(super) fn rest(&mut self, core: usize, rest: Rest, at: u64) {
+        let cpu = &mut self.cpus[core];
+        cpu.account(at, self.step, &self.watts);
+        // A parked core sleeps as deep as it can, whatever the policy says.
+        let rest = if cpu.parked { Rest::Halt(Depth::C6) } else { rest };
+        let alarm = cpu.rest(at, rest, &self.watts);
+        self.next[core] = alarm.min(self.background(core, at));
+    }
+
+    fn change_step(&mut self, at: u64, step: u8) {
+        let settled = Time::from_ns(self.model.spec().cores.p_switch_us * 1e3).0;
+        let holds = if at == 0 { 0 } else { at + settled };
+        self.counts.changes += 1;
+        self.changing.push((holds, step));
+    }
+
+    /// The rail follows the most demanding core that takes part.
+    fn follow_wishes(&mut self, at: u64) {
+        let taking_part = self.wishes.iter().zip(&self.cpus).filter(|(_, cpu)| !cpu.parked);
+        let most = taking_part.map(|(&step, _)| step).max().unwrap_or(self.asked);
+        if most != self.asked {
+            self.asked = most;
+            self.change_step(at, most);
+        }
+    }
+
+    fn background(&mut self, core: usize, at: u64) -> u64 {
         let hz = self.model.spec().sleep.background_hz;
         if !self.options.background || hz <= 0.0 || self.cpus[core].phase != Phase::Rest {
             return NEVER;
@@ -94,6 +115,7 @@ impl World<'_> {
         self.cpus[core].parked = parked;
         self.in_use = self.cpus.iter().filter(|cpu| !cpu.parked).count() as u8;
         self.refresh();
+        self.follow_wishes(at);
         // One that rests already asks again how, and sleeps deeper.
         if parked && matches!(self.cpus[core].phase, Phase::Rest | Phase::Spin) {
             self.policy.on_event(Time(at), &Event::Empty { core: core as u8 });

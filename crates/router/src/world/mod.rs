@@ -16,7 +16,7 @@ mod passes;
 mod slots;
 
 use halfwink_engine::{stream, Imbalance, Stream};
-use halfwink_policy::scaling::{RedirectTable, ScalingPolicy};
+use halfwink_policy::scaling::{RedirectTable, Rest, ScalingPolicy};
 use halfwink_units::Time;
 
 use self::actions::Barrier;
@@ -68,7 +68,10 @@ struct World<'a> {
     options: Options,
     policy: ScalingPolicy,
     hears: Vec<bool>,
-    spins: bool,
+    /// How every core rests, if the policy has but one answer.
+    rests: Option<Rest>,
+    /// Cores have nothing to do with each other.
+    apart: bool,
     watts: Watts,
     parts: Parts,
     cpus: Vec<Cpu>,
@@ -78,6 +81,10 @@ struct World<'a> {
     coming: Packet,
     noise: Stream,
     step: u8,
+    /// P-states that cores wish for.
+    wishes: Vec<u8>,
+    /// The last P-state asked for.
+    asked: u8,
     /// P-states asked for, and when they hold.
     changing: Vec<(u64, u8)>,
     service: u64,
@@ -148,7 +155,8 @@ impl<'a> World<'a> {
             app,
             options,
             hears: (0..count).map(|n| policy.hears_polls(n as u8)).collect(),
-            spins: policy.always_spins(),
+            rests: policy.always_rests(),
+            apart: policy.is_apart() && !options.background,
             policy,
             watts,
             parts,
@@ -159,6 +167,8 @@ impl<'a> World<'a> {
             coming,
             noise: stream(options.seed, "background"),
             step: start.step,
+            wishes: vec![start.step; count],
+            asked: start.step,
             changing: Vec::new(),
             service: model.service(app, start).0,
             in_use: start.cores,
@@ -178,12 +188,18 @@ impl<'a> World<'a> {
     }
 
     fn run_until(&mut self, end: u64) {
+        if self.apart {
+            return self.run_apart(end);
+        }
         loop {
             let (mut core, mut at) = self.earliest();
             let special = self.changing.first().map_or(NEVER, |c| c.0).min(self.timer);
             while self.coming.at <= at.min(special) && self.coming.at < end {
                 if let Some(woken) = self.arrive() {
-                    if self.next[woken] < at {
+                    if woken == core {
+                        // It may be busy waking up by then.
+                        (core, at) = self.earliest();
+                    } else if self.next[woken] < at {
                         (core, at) = (woken, self.next[woken]);
                     }
                 }
@@ -195,6 +211,23 @@ impl<'a> World<'a> {
                 self.on_special(special);
             } else {
                 self.on_core(core, at);
+            }
+        }
+    }
+
+    /// The same for cores that have nothing to do with each other: each is played up to its next
+    /// packet when that comes.
+    fn run_apart(&mut self, end: u64) {
+        while self.coming.at < end {
+            let core = usize::from(self.table.queue(self.coming.flow));
+            while self.next[core] < self.coming.at {
+                self.on_core(core, self.next[core]);
+            }
+            self.arrive();
+        }
+        for core in 0..self.next.len() {
+            while self.next[core] < end {
+                self.on_core(core, self.next[core]);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Packets arrive, wake cores, are taken in batches and leave.
 
-use halfwink_policy::scaling::Event;
+use halfwink_policy::scaling::{Event, Rest};
 use halfwink_policy::Policy;
 use halfwink_units::Time;
 
@@ -32,7 +32,7 @@ impl World<'_> {
                 self.next[core] = packet.at.max(cpu.ready);
             }
             Phase::Rest => self.interrupt(core, packet.at),
-            Phase::Poll | Phase::Sleep => return None,
+            Phase::Poll | Phase::Sleep | Phase::Pause => return None,
         }
         Some(core)
     }
@@ -41,7 +41,7 @@ impl World<'_> {
         self.counts.interrupts += 1;
         let cpu = &mut self.cpus[core];
         cpu.account(at, self.step, &self.watts);
-        self.next[core] = cpu.wake(at, true, &self.watts).1;
+        self.next[core] = cpu.wake(at, true, &self.watts);
     }
 
     pub(super) fn on_core(&mut self, core: usize, at: u64) {
@@ -52,9 +52,10 @@ impl World<'_> {
             Phase::Rest => self.interrupt(core, at),
             Phase::Sleep => {
                 cpu.account(at, self.step, &self.watts);
-                self.next[core] = cpu.wake(at, false, &self.watts).1;
+                self.next[core] = cpu.wake(at, false, &self.watts);
             }
-            Phase::Spin => self.next[core] = NEVER,
+            // The last of its empty polls, or the end of its delay.
+            Phase::Spin | Phase::Pause => self.poll(core, at),
         }
     }
 
@@ -64,15 +65,17 @@ impl World<'_> {
         cpu.done = cpu.ring.taken;
         let waiting = cpu.ring.len();
         if self.hears[core] {
-            let taken = if self.before { 0 } else { waiting.min(self.batch) };
-            let waiting = waiting - taken;
-            self.policy.on_event(Time(at), &Event::Poll { core: core as u8, waiting });
+            let taken = waiting.min(self.batch);
+            let waiting = if self.before { waiting } else { waiting - taken };
+            self.policy.on_event(Time(at), &Event::Poll { core: core as u8, taken, waiting });
             self.act(at);
         }
         if waiting == 0 {
+            if let Some(rest) = self.rests {
+                return self.rest(core, rest, at);
+            }
             self.policy.on_event(Time(at), &Event::Empty { core: core as u8 });
-            self.act(at);
-            return;
+            return self.act(at);
         }
         let cpu = &mut self.cpus[core];
         cpu.account(at, self.step, &self.watts);
@@ -88,7 +91,7 @@ impl World<'_> {
             self.depart(packet, leaves);
         }
         let cpu = &mut self.cpus[core];
-        if self.spins && cpu.ring.len() == 0 {
+        if self.rests == Some(Rest::Spin) && cpu.ring.len() == 0 {
             // The empty pass that would follow changes nothing.
             cpu.spin_from(leaves, &self.watts);
             leaves = NEVER;
