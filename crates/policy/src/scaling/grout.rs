@@ -1,10 +1,10 @@
 //! grout's micro-sleep: a router on DPDK whose workers sleep a little longer each time they find
 //! nothing.
 //!
-//! Follows `gr_datapath_loop` of grout's `modules/infra/datapath/main_loop.c` and `link_event_cb`
-//! of `modules/infra/control/port.c`: 256 walks of the packet graph without a packet end in a sleep,
-//! 1 us the first time and 1 us more each further time, up to what the receive ring can hold of
-//! the smallest frames at line rate. Packets start it over.
+//! Follows `gr_datapath_loop` of grout's `modules/infra/datapath/main_loop.c` and
+//! `link_event_cb` of `modules/infra/control/port.c`: 256 walks of the packet graph without a packet
+//! end in a sleep, 1 us the first time and 1 us more each further time, up to what the receive ring
+//! can hold of the smallest frames at line rate. Packets start it over.
 
 use alloc::vec;
 use alloc::vec::Vec;

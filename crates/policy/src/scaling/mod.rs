@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!            packets wait                              none waits
-//!   poll ──▶ Poll { taken, waiting } ──▶ take a batch   Empty ──▶ Rest: spin, halt, sleep for a time
+//!   poll ──▶ Poll { taken, waiting } ──▶ take a batch   Empty ──▶ Rest: spin, halt, sleep a while
 //!                 │
 //!                 └──▶ Wake / Park a core, Move an entry of the redirect table, SetStep, Wish
 //! ```

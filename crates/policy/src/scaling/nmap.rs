@@ -6,9 +6,9 @@
 //!              in utilisation mode: P-state in proportion to utilisation, fastest above 80 %
 //! ```
 //!
-//! After Kang et al., "NMAP: Power Management Based on Network Packet Processing Mode Transition for
-//! Latency-Critical Workloads" (MICRO 2021). Its thresholds are found by profiling each service;
-//! those here are assumptions, as is that utilisation is followed like Linux' ondemand governor
+//! After Kang et al., "NMAP: Power Management Based on Network Packet Processing Mode Transition
+//! for Latency-Critical Workloads" (MICRO 2021). Its thresholds are found by profiling each
+//! service; those here are assumptions, as is that utilisation is followed like Linux' ondemand governor
 //! (`drivers/cpufreq/cpufreq_ondemand.c`). Cores nap as under NAPI.
 
 use alloc::vec;

@@ -76,8 +76,8 @@ impl RouterInfo {
         }
     }
 
-    /// All applications under the thesis' policies over the evaluation's profile; and the seconds of
-    /// each.
+    /// All applications under the thesis' policies over the evaluation's profile; and the seconds
+    /// of each.
     ///
     /// # Errors
     /// If a run's books do not balance.
