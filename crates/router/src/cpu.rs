@@ -70,6 +70,9 @@ impl Cpu {
     /// Meters all up to `until`.
     pub(crate) fn account(&mut self, until: u64, step: u8, watts: &Watts) {
         for (kind, end) in self.plan {
+            if self.since >= until {
+                return;
+            }
             let end = end.min(until);
             if end > self.since {
                 let span = Time(end - self.since);
@@ -84,6 +87,11 @@ impl Cpu {
 
     fn becomes(&mut self, plan: [(Kind, u64); 4]) {
         self.plan = plan;
+    }
+
+    /// Whether it forwards already.
+    pub(crate) fn works(&self) -> bool {
+        self.plan[0] == (Kind::Busy, END)
     }
 
     /// Forwards from now on.

@@ -169,6 +169,9 @@ pub(crate) struct Arrivals {
     mixed: bool,
     flow_mask: u32,
     count: u32,
+    /// The port that sends next, as long as it does so before this time; then another one.
+    front: usize,
+    until: u64,
     random: Stream,
 }
 
@@ -187,6 +190,8 @@ impl Arrivals {
             mixed: traffic.flows == Flows::Mixed,
             flow_mask: traffic.flow_count.next_power_of_two() - 1,
             count: 0,
+            front: 0,
+            until: 0,
             random: stream(seed, "traffic"),
         };
         for n in 0..traffic.ports {
@@ -201,31 +206,42 @@ impl Arrivals {
 
     /// The next packet; after the end of the profile, never.
     pub(crate) fn next(&mut self) -> Packet {
-        let mut index = 0;
-        for n in 1..self.ports.len() {
-            if self.ports[n].next < self.ports[index].next {
-                index = n;
-            }
+        if self.ports[self.front].next >= self.until {
+            self.choose_front();
         }
-        let (at, left, flow) = {
-            let port = &self.ports[index];
-            (port.next, port.left, port.flow)
-        };
+        let port = &mut self.ports[self.front];
+        let (at, flow) = (port.next, port.flow);
         if at >= self.end {
             return Packet { at: u64::MAX, ..Packet::default() };
         }
-        if left > 1 {
-            let flow_next = if self.mixed { self.draw_flow() } else { flow };
-            let port = &mut self.ports[index];
-            *port = Port { next: at + self.spacing, left: left - 1, flow: flow_next };
+        if port.left > 1 {
+            port.next = at + self.spacing;
+            port.left -= 1;
+            if self.mixed {
+                self.ports[self.front].flow = self.draw_flow();
+            }
         } else {
             let next = at + self.spacing + self.silence(at);
-            let flow_next = self.draw_flow();
-            self.ports[index] = Port { next, left: self.train, flow: flow_next };
+            let flow = self.draw_flow();
+            self.ports[self.front] = Port { next, left: self.train, flow };
         }
         let number = self.count;
         self.count = number.wrapping_add(1);
         Packet { at, flow, number }
+    }
+
+    /// The port that sends next, the first of those that would at the same time; and until when.
+    fn choose_front(&mut self) {
+        let (mut first, mut second) = (self.ports[0].next, u64::MAX);
+        self.front = 0;
+        for (n, port) in self.ports.iter().enumerate().skip(1) {
+            if port.next < first {
+                (second, first, self.front) = (first, port.next, n);
+            } else if port.next < second {
+                second = port.next;
+            }
+        }
+        self.until = second;
     }
 
     fn draw_flow(&mut self) -> u32 {

@@ -8,8 +8,8 @@
 //!
 //! After Kang et al., "NMAP: Power Management Based on Network Packet Processing Mode Transition
 //! for Latency-Critical Workloads" (MICRO 2021). Its thresholds are found by profiling each
-//! service; those here are assumptions, as is that utilisation is followed like Linux' ondemand governor
-//! (`drivers/cpufreq/cpufreq_ondemand.c`). Cores nap as under NAPI.
+//! service; those here are assumptions, as is that utilisation is followed like Linux' ondemand
+//! governor (`drivers/cpufreq/cpufreq_ondemand.c`). Cores nap as under NAPI.
 
 use alloc::vec;
 use alloc::vec::Vec;

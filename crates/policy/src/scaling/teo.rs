@@ -3,8 +3,8 @@
 //! Follows `drivers/cpuidle/governors/teo.c` of Linux 6.1 to 6.3 without its look at the run
 //! queue's utilisation: rests fall into bins, one for each state. One that ends in the bin of the
 //! next timer is a hit there, else an intercept where it ended. If more than half of what counts,
-//! or of the last nine, ended before the state that the timer allows, the deepest state is taken that
-//! over half of those reached.
+//! or of the last nine, ended before the state that the timer allows, the deepest state is taken
+//! that over half of those reached.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -78,8 +78,10 @@ impl World<'_> {
             return self.act(at);
         }
         let cpu = &mut self.cpus[core];
-        cpu.account(at, self.step, &self.watts);
-        cpu.work();
+        if !cpu.works() {
+            cpu.account(at, self.step, &self.watts);
+            cpu.work();
+        }
         let mut leaves = at;
         for _ in 0..waiting.min(self.batch) {
             if !self.barriers.is_empty() && self.is_held(core) {
