@@ -202,7 +202,8 @@ impl Config {
                 Some(StaticNeighbour { port, address: n.address, mac: mac(&n.mac)? })
             })
             .collect();
-        let app: AppSettings = self.app.settings(start_unix_ns)?;
+        let names: Vec<&str> = self.port.iter().map(|port| port.interface.as_str()).collect();
+        let app: AppSettings = self.app.settings(&names, start_unix_ns)?;
         Ok(Settings { ports, routes, neighbours, app })
     }
 }

@@ -215,7 +215,7 @@ mod tests {
         let begun = control.pending().len();
         assert_eq!(begun, 1 + 1 + 128, "a P-state, a parked core, a table");
         for waiting in [40, 50, 2, 60] {
-            assert_eq!(control.tell(Event::Poll { core: 0, waiting }), None);
+            assert_eq!(control.tell(Event::Poll { core: 0, taken: 8, waiting }), None);
         }
         let c1 = Some(Rest::Halt(Depth::C1));
         assert_eq!(control.tell(Event::Empty { core: 0 }), c1);
@@ -226,7 +226,7 @@ mod tests {
         let mut log = control.log();
         assert_eq!(log.len(), 6);
         assert_eq!(replay(&log, power_save()), None);
-        log[2].told = Some(Event::Poll { core: 0, waiting: 1 });
+        log[2].told = Some(Event::Poll { core: 0, taken: 8, waiting: 1 });
         assert_eq!(replay(&log, power_save()).map(|(n, _)| n), Some(2));
     }
 

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use halfwink_dataplane::rss;
-use halfwink_policy::scaling::{Action, Rest};
+use halfwink_policy::scaling::Action;
 use halfwink_units::Time;
 
 use super::meter::State;
 use super::pool::Slot;
 use super::ports::Ports;
 use super::queue::Redirect;
-use super::worker::{nap, Served, Worker, TICK};
+use super::worker::{nap, pause, Served, Wait, Worker, TICK};
 
 /// Frames taken from a lane at a time.
 const RECEIVE: usize = 256;
@@ -100,8 +100,8 @@ impl Receiver {
                 break;
             }
             if idle && served == Served::Empty && stopped.is_none() {
-                let rest = self.worker.ask();
-                self.rest(rest);
+                let wait = self.worker.ask();
+                self.rest(wait);
             } else if served == Served::Held {
                 std::thread::yield_now();
             }
@@ -155,6 +155,10 @@ impl Receiver {
                     self.steering.step.store(u32::from(step), Ordering::Relaxed);
                     self.steering.changes.fetch_add(1, Ordering::Relaxed);
                 }
+                // Nothing here sets the clock of a real core.
+                Action::Wish { step, .. } => {
+                    self.steering.step.store(u32::from(step), Ordering::Relaxed);
+                }
                 // An answer to a worker that did not ask: it rests as it was told before.
                 Action::Rest { .. } => {}
             }
@@ -181,21 +185,21 @@ impl Receiver {
         }
     }
 
-    fn rest(&mut self, rest: Rest) {
-        let timer = self.worker.common.control.timer();
-        let now = self.worker.clock().now();
-        let most = timer.map_or(TICK, |at| Time(at.0.saturating_sub(now.0)).min(TICK));
-        match rest {
-            Rest::Spin => std::hint::spin_loop(),
-            Rest::Halt(depth) | Rest::Nap(depth) => {
-                self.worker.queue.meter.sleeps(depth.into());
-                self.wait(most);
-                self.worker.queue.meter.spent(depth.into());
-            }
-            Rest::Sleep { span, depth } => {
-                self.worker.queue.meter.sleeps(depth.into());
-                nap(span.min(most));
-                self.worker.queue.meter.spent(depth.into());
+    fn rest(&mut self, wait: Wait) {
+        match wait {
+            Wait::Look => std::hint::spin_loop(),
+            Wait::Pause(span) => pause(self.worker.clock(), span),
+            Wait::Sleep { state, most, deaf } => {
+                let timer = self.worker.common.control.timer();
+                let now = self.worker.clock().now();
+                let most = timer.map_or(most, |at| Time(at.0.saturating_sub(now.0)).min(most));
+                self.worker.queue.meter.sleeps(state);
+                if deaf {
+                    nap(most);
+                } else {
+                    self.wait(most);
+                }
+                self.worker.queue.meter.spent(state);
             }
         }
     }

@@ -72,6 +72,8 @@ pub(super) struct Worker {
     forwarder: Forwarder,
     outbox: Outbox,
     ticked: Time,
+    /// Looks that are left before the policy is asked how to rest.
+    looks: u32,
 }
 
 /// What is to be sent.
@@ -167,7 +169,7 @@ impl Worker {
     /// A worker with its queue, settings and counts; it has its own way out.
     pub(super) fn new(queue: Queue, forwarder: Forwarder, common: Arc<Common>) -> Worker {
         let outbox = Outbox::new(common.clone(), usize::from(queue.number));
-        Worker { queue, forwarder, common, outbox, ticked: Time::ZERO }
+        Worker { queue, forwarder, common, outbox, ticked: Time::ZERO, looks: 0 }
     }
 
     /// A worker beside the receiver: serves its queue until the receiver has put its last frame and
@@ -186,8 +188,8 @@ impl Worker {
                     if self.common.drained.load(Ordering::Acquire) && self.queue.taker.is_empty() {
                         break;
                     }
-                    let rest = self.ask();
-                    self.sleep(rest);
+                    let wait = self.ask();
+                    self.wait(wait);
                 }
             }
             self.tick(TICK_BUSY);
@@ -203,8 +205,9 @@ impl Worker {
             let there = self.queue.taker.slots();
             let take = there.min(self.queue.batch);
             if self.queue.hears {
-                let waiting = (there - take) as u32;
-                self.common.control.tell(Event::Poll { core: self.queue.number, waiting });
+                let (taken, waiting) = (take as u32, (there - take) as u32);
+                let core = self.queue.number;
+                self.common.control.tell(Event::Poll { core, taken, waiting });
             }
             if take == 0 {
                 break;
@@ -287,32 +290,50 @@ impl Worker {
     }
 
     /// How to rest.
-    pub(super) fn ask(&self) -> Rest {
+    pub(super) fn ask(&mut self) -> Wait {
+        if self.looks > 0 {
+            self.looks -= 1;
+            return Wait::Look;
+        }
         let rest = self.common.control.tell(Event::Empty { core: self.queue.number });
         // A parked core sleeps as deep as it can, whatever the policy says.
         if self.standing().parked.load(Ordering::Relaxed) {
-            return Rest::Halt(Depth::C6);
+            return Wait::until_rung(Depth::C6);
         }
-        rest.unwrap_or(Rest::Spin)
-    }
-
-    fn sleep(&mut self, rest: Rest) {
-        let standing = self.standing().clone();
-        match rest {
-            Rest::Spin => std::hint::spin_loop(),
-            Rest::Halt(depth) | Rest::Nap(depth) => {
-                self.queue.meter.sleeps(depth.into());
-                let (taker, common) = (&self.queue.taker, &self.common);
-                standing.sleep(TICK.0 / 1000, || {
-                    !taker.is_empty() || common.drained.load(Ordering::Acquire)
-                });
-                self.queue.meter.spent(depth.into());
-                self.tick(TICK);
+        match rest.unwrap_or(Rest::Spin) {
+            Rest::Spin => Wait::Look,
+            Rest::Again { polls } => {
+                self.looks = polls.saturating_sub(1);
+                Wait::Look
+            }
+            Rest::Pause { span } => Wait::Pause(span),
+            Rest::Halt(depth) | Rest::Nap(depth) => Wait::until_rung(depth),
+            Rest::HaltFor { span, depth } => {
+                Wait::Sleep { state: depth.into(), most: span.min(TICK), deaf: false }
             }
             Rest::Sleep { span, depth } => {
-                self.queue.meter.sleeps(depth.into());
-                nap(span);
-                self.queue.meter.spent(depth.into());
+                Wait::Sleep { state: depth.into(), most: span, deaf: true }
+            }
+        }
+    }
+
+    fn wait(&mut self, wait: Wait) {
+        match wait {
+            Wait::Look => std::hint::spin_loop(),
+            Wait::Pause(span) => pause(self.clock(), span),
+            Wait::Sleep { state, most, deaf } => {
+                let standing = self.standing().clone();
+                self.queue.meter.sleeps(state);
+                if deaf {
+                    nap(most);
+                } else {
+                    let (taker, common) = (&self.queue.taker, &self.common);
+                    standing.sleep(most.0 / 1000, || {
+                        !taker.is_empty() || common.drained.load(Ordering::Acquire)
+                    });
+                }
+                self.queue.meter.spent(state);
+                self.tick(TICK);
             }
         }
     }
@@ -334,6 +355,31 @@ impl Worker {
 
     pub(super) fn clock(&self) -> Clock {
         self.common.control.clock()
+    }
+}
+
+/// How a rest is done by a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// It looks again at once.
+    Look,
+    /// It stays awake for a time, and looks then.
+    Pause(Time),
+    /// It sleeps for so long at most; `deaf`: until then, whatever comes.
+    Sleep { state: State, most: Time, deaf: bool },
+}
+
+impl Wait {
+    fn until_rung(depth: Depth) -> Wait {
+        Wait::Sleep { state: depth.into(), most: TICK, deaf: false }
+    }
+}
+
+/// Stays awake for a time, as a processor's delay loop.
+pub(super) fn pause(clock: Clock, span: Time) {
+    let end = clock.now().saturating_add(span);
+    while clock.now() < end {
+        std::hint::spin_loop();
     }
 }
 
