@@ -2,8 +2,8 @@
 //! routing, NetFlow, IPsec, redundancy elimination), as code that works on real frames.
 //!
 //! Nothing here touches the operating system, a clock or a socket: the caller brings frames and the
-//! time, and carries frames away. There is one [`Forwarder`] for each worker thread; what workers have
-//! in common is in [`Shared`], and a reload swaps it between two packets.
+//! time, and carries frames away. There is one [`Forwarder`] for each worker thread; what workers
+//! have in common is in [`Shared`], and a reload swaps it between two packets.
 
 mod checksum;
 mod counters;
@@ -18,6 +18,7 @@ mod ip4;
 mod ip6;
 mod neighbours;
 mod netflow;
+mod redundancy;
 pub mod routes;
 pub mod rss;
 mod settings;
