@@ -6,6 +6,7 @@
 //! have in common is in [`Shared`], and a reload swaps it between two packets.
 
 mod checksum;
+pub mod costs;
 mod counters;
 mod discovery;
 mod esp;
