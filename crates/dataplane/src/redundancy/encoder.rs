@@ -7,6 +7,8 @@ use crate::settings::RedundancySettings;
 /// Windows that are remembered are at least this far apart, so that a run of equal bytes does not
 /// fill the index.
 const APART: usize = 16;
+/// Windows of one packet that are remembered.
+const MOST_SAMPLES: usize = 96;
 /// References in one packet.
 const MOST_MATCHES: usize = 32;
 /// Names that are marked as lacking at the other end.
@@ -28,7 +30,7 @@ const fn gear() -> [u64; 256] {
 }
 
 /// Where a remembered window stands: the packet's number, and the offset in it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Window {
     fingerprint: u64,
     packet: u32,
@@ -75,7 +77,7 @@ impl Encoder {
         Encoder {
             ring: Ring::new(bytes),
             kept: vec![Kept::default(); (bytes / WINDOW / 4).next_power_of_two()],
-            index: vec![Window { fingerprint: 0, packet: 0, offset: 0 }; windows],
+            index: vec![Window::default(); windows],
             number: 0,
             marks: vec![0; MARKS],
             refusals_seen: 0,
@@ -117,31 +119,34 @@ impl Encoder {
     fn matches(&mut self, payload: &[u8]) -> ([Match; MOST_MATCHES], usize) {
         let mut matches = [Match::default(); MOST_MATCHES];
         let (mut count, mut covered) = (0, 0);
-        let shift = 64 - u32::from(self.settings.sample_bits);
-        let mut fingerprint = 0u64;
-        let mut next = WINDOW - 1;
-        for (at, &byte) in payload.iter().enumerate() {
-            fingerprint = (fingerprint << 1).wrapping_add(GEAR[usize::from(byte)]);
-            // The highest bits depend on all of the window.
-            if fingerprint >> shift != 0 || at < next {
+        let (samples, sampled) = sample(payload, self.settings.sample_bits);
+        // All places are looked up before any is used: the misses overlap.
+        let mut found = samples;
+        for (window, sample) in found.iter_mut().zip(&samples[..sampled]) {
+            let place = self.place(sample.fingerprint);
+            *window = std::mem::replace(
+                &mut self.index[place],
+                Window { packet: self.number, ..*sample },
+            );
+        }
+        for (window, sample) in found.iter().zip(&samples[..sampled]) {
+            let start = usize::from(sample.offset);
+            let same = window.fingerprint == sample.fingerprint;
+            if !same || start < covered || count == MOST_MATCHES {
                 continue;
             }
-            next = at + APART;
-            let start = at + 1 - WINDOW;
-            let place = fingerprint.wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize;
-            let place = (place >> 20) & (self.index.len() - 1);
-            let window = self.index[place];
-            self.index[place] = Window { fingerprint, packet: self.number, offset: start as u16 };
-            if start < covered || count == MOST_MATCHES || window.fingerprint != fingerprint {
-                continue;
-            }
-            if let Some(found) = self.expand(payload, start, covered, &window) {
-                covered = found.start + found.len;
-                matches[count] = found;
+            if let Some(region) = self.expand(payload, start, covered, window) {
+                covered = region.start + region.len;
+                matches[count] = region;
                 count += 1;
             }
         }
         (matches, count)
+    }
+
+    fn place(&self, fingerprint: u64) -> usize {
+        let mixed = fingerprint.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 20) as usize & (self.index.len() - 1)
     }
 
     /// The longest region around a window that the older packet holds too, not before `from`.
@@ -190,4 +195,26 @@ impl Encoder {
         }
         literal(out, &payload[done..]);
     }
+}
+
+/// The windows of a payload that are remembered, with their offsets, and how many there are.
+fn sample(payload: &[u8], bits: u8) -> ([Window; MOST_SAMPLES], usize) {
+    let mut samples = [Window::default(); MOST_SAMPLES];
+    let mut count = 0;
+    let apart = APART.max(payload.len().div_ceil(MOST_SAMPLES));
+    let shift = 64 - u32::from(bits);
+    let mut fingerprint = 0u64;
+    let mut next = WINDOW - 1;
+    for (at, &byte) in payload.iter().enumerate() {
+        fingerprint = (fingerprint << 1).wrapping_add(GEAR[usize::from(byte)]);
+        // The highest bits depend on all of the window.
+        if fingerprint >> shift == 0 && at >= next {
+            if let Some(sample) = samples.get_mut(count) {
+                *sample = Window { fingerprint, packet: 0, offset: (at + 1 - WINDOW) as u16 };
+                count += 1;
+            }
+            next = at + apart;
+        }
+    }
+    (samples, count)
 }
