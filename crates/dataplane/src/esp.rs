@@ -1,7 +1,8 @@
 //! ESP in tunnel mode (RFC 4303) with AES-GCM (RFC 4106).
 //!
 //! ```text
-//!  Ethernet | outer IP | SPI | sequence | IV (8) | inner packet, padding, its length, next | tag (16)
+//!  Ethernet | outer IP | SPI | sequence | IV (8) | inner packet, padding, its length, next | tag
+//! (16)
 //!                      |<--- authenticated -->|  |<--------------- encrypted ------------>|
 //! ```
 
@@ -41,8 +42,8 @@ pub(crate) struct Ipsec {
 pub(crate) struct Outbound {
     association: SecurityAssociation,
     key: LessSafeKey,
-    /// The last sequence number that was given out. Workers share it, and so do the tables before and
-    /// after a reload: a number that comes twice under one key gives both packets away.
+    /// The last sequence number that was given out. Workers share it, and so do the tables before
+    /// and after a reload: a number that comes twice under one key gives both packets away.
     sequence: Arc<AtomicU64>,
 }
 
@@ -248,8 +249,8 @@ impl Outbound {
         taken.ok().map(|last| last + 1)
     }
 
-    /// The outer header (RFC 4301, 5.1.2): traffic class and congestion bits of the inner one; to be
-    /// fragmented on the way if need be, so that no path MTU has to be learnt.
+    /// The outer header (RFC 4301, 5.1.2): traffic class and congestion bits of the inner one; to
+    /// be fragmented on the way if need be, so that no path MTU has to be learnt.
     fn outer_header(&self, packet: &mut [u8], tos: u8, sequence: u64) {
         let total = packet.len();
         match (self.association.local, self.association.peer) {
@@ -347,8 +348,8 @@ fn ecn(packet: &[u8]) -> u8 {
     class & 3
 }
 
-/// "Congestion experienced" outside is so inside (RFC 6040, 4.2); if the inner packet cannot say it, it
-/// is dropped, as congestion would have done.
+/// "Congestion experienced" outside is so inside (RFC 6040, 4.2); if the inner packet cannot say
+/// it, it is dropped, as congestion would have done.
 fn congestion(packet: &mut [u8], outer: u8) -> Result<(), DropReason> {
     match (outer, ecn(packet)) {
         (3, 0) => return Err(DropReason::EspInner),

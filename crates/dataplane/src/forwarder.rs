@@ -9,6 +9,7 @@ use crate::frame::Frame;
 use crate::icmp::{Complaint, Limiter};
 use crate::neighbours::{Cache, Key};
 use crate::netflow::NetFlow;
+use crate::redundancy::Encoder;
 use crate::shared::Shared;
 use crate::tables::{App, Tables};
 use crate::wire::{self, be16};
@@ -70,6 +71,7 @@ pub(crate) struct Worker {
     /// The packet at hand has come out of a tunnel: it enters none.
     pub(crate) inside: bool,
     pub(crate) flows: Option<NetFlow>,
+    pub(crate) encoder: Option<Encoder>,
 }
 
 /// Where a packet goes next.
@@ -104,6 +106,7 @@ impl Forwarder {
             scratch: vec![0; SCRATCH].into_boxed_slice(),
             inside: false,
             flows: None,
+            encoder: None,
         };
         let mut forwarder = Forwarder { shared, tables, epoch, announced: None, worker };
         forwarder.worker.begin_app(&forwarder.tables.app);
@@ -172,6 +175,9 @@ impl Worker {
         if let App::NetFlow(settings) = app {
             self.flows = Some(NetFlow::new(settings.clone(), self.number));
         }
+        if let App::Redundancy(redundancy) = app {
+            self.encoder = Some(Encoder::new(redundancy.settings().clone()));
+        }
     }
 
     /// After a reload: what is there goes on unless its settings have changed.
@@ -181,10 +187,19 @@ impl Worker {
             (App::NetFlow(_), None) => false,
             _ => self.flows.is_none(),
         };
+        let same = same
+            && match (app, &self.encoder) {
+                (App::Redundancy(redundancy), Some(encoder)) => {
+                    redundancy.settings() == encoder.settings()
+                }
+                (App::Redundancy(_), None) => false,
+                _ => self.encoder.is_none(),
+            };
         if !same {
             if let Some(mut flows) = self.flows.take() {
                 flows.flush(now, out, &mut self.counters);
             }
+            self.encoder = None;
             self.begin_app(app);
         }
     }
@@ -252,6 +267,10 @@ impl Worker {
         frame: &mut Frame<'_>,
     ) -> Verdict {
         let mut from = from;
+        // The router's own packets may be what repairs the link: they go as they are.
+        if let (App::Redundancy(redundancy), true) = (&cx.tables.app, from.is_some()) {
+            self.encode(redundancy, way.to.port, frame);
+        }
         if let (Some(place), App::Ipsec(ipsec)) = (way.tunnel, &cx.tables.app) {
             if let Err(reason) = ipsec.outbound[place].seal(frame) {
                 return Verdict::Drop(reason);

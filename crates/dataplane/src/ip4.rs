@@ -24,7 +24,7 @@ impl Worker {
         frame: &mut Frame<'_>,
         group: bool,
     ) -> Verdict {
-        let header = match V4Header::check(&frame.bytes()[ETHERNET..]) {
+        let mut header = match V4Header::check(&frame.bytes()[ETHERNET..]) {
             Ok(header) => header,
             Err(reason) => return Verdict::Drop(reason),
         };
@@ -39,6 +39,10 @@ impl Worker {
         }
         if header.len > V4 && source_routed(&frame.bytes()[ETHERNET + V4..ETHERNET + header.len]) {
             return Verdict::Drop(DropReason::SourceRoute);
+        }
+        match self.restore(cx, port, &header, frame) {
+            Ok(restored) => header = restored.unwrap_or(header),
+            Err(verdict) => return verdict,
         }
         match cx.tables.fib.v4(header.dst) {
             Hop::Local => self.v4_local(cx, port, &header, frame),
@@ -63,6 +67,9 @@ impl Worker {
         if from.is_some() && header.ttl <= 1 {
             let why = (Complaint::TimeExceeded, DropReason::TtlExceeded);
             return self.refuse(cx, from, frame.bytes(), why);
+        }
+        if from.is_some() && Worker::is_ambiguous(&cx.tables.app, way.to.port, header.protocol) {
+            return Verdict::Drop(DropReason::RedundancyBad);
         }
         let long = header.total > way.mtu;
         if long && (header.fragment & DF != 0 || way.mtu < LEAST_MTU) {

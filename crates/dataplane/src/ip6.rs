@@ -55,8 +55,8 @@ impl Worker {
         self.v6_leave(cx, Some(port), port, &header, frame)
     }
 
-    /// Sends a packet on its way: one that came in on `from`, or the router's own, which answers one
-    /// that came in on `near`.
+    /// Sends a packet on its way: one that came in on `from`, or the router's own, which answers
+    /// one that came in on `near`.
     pub(crate) fn v6_leave(
         &mut self,
         cx: &mut Cx<'_>,

@@ -2,10 +2,11 @@
 //! routing, NetFlow, IPsec, redundancy elimination), as code that works on real frames.
 //!
 //! Nothing here touches the operating system, a clock or a socket: the caller brings frames and the
-//! time, and carries frames away. There is one [`Forwarder`] for each worker thread; what workers have
-//! in common is in [`Shared`], and a reload swaps it between two packets.
+//! time, and carries frames away. There is one [`Forwarder`] for each worker thread; what workers
+//! have in common is in [`Shared`], and a reload swaps it between two packets.
 
 mod checksum;
+pub mod costs;
 mod counters;
 mod discovery;
 mod esp;
@@ -18,6 +19,7 @@ mod ip4;
 mod ip6;
 mod neighbours;
 mod netflow;
+mod redundancy;
 pub mod routes;
 pub mod rss;
 mod settings;

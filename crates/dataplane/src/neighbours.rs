@@ -1,8 +1,8 @@
 //! Who is behind which Ethernet address: the table that all workers share, and what each worker
 //! remembers of it. How neighbours are asked and answered is in `discovery`.
 //!
-//! The states are those of RFC 4861, 7.3, without "delay": an entry is incomplete (asked for, packets
-//! wait), reachable, or stale (still used, and asked again by unicast).
+//! The states are those of RFC 4861, 7.3, without "delay": an entry is incomplete (asked for,
+//! packets wait), reachable, or stale (still used, and asked again by unicast).
 
 use std::collections::HashMap;
 use std::net::IpAddr;

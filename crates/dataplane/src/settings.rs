@@ -106,8 +106,8 @@ pub struct NetFlowSettings {
     pub templates: Time,
     /// Wall-clock time at the router's start, in nanoseconds since 1970.
     pub start_unix_ns: u64,
-    /// Observation domain (IPFIX), source (v9) or engine (v5); a worker's number is added, since each
-    /// worker counts its own sequence.
+    /// Observation domain (IPFIX), source (v9) or engine (v5); a worker's number is added, since
+    /// each worker counts its own sequence.
     pub domain: u32,
 }
 

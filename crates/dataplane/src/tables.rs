@@ -7,6 +7,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use crate::esp::Ipsec;
 use crate::fib::{Fib, Hop};
+use crate::redundancy::{self, Redundancy};
 use crate::settings::{AppSettings, NetFlowSettings, PortSettings, Route, Settings, SettingsError};
 use crate::wire::Mac;
 
@@ -47,12 +48,14 @@ pub(crate) enum App {
     Route,
     NetFlow(NetFlowSettings),
     Ipsec(Ipsec),
+    Redundancy(Redundancy),
 }
 
 impl App {
     fn build(
         settings: &AppSettings,
         own: &[IpAddr],
+        ports: &[Port],
         old: Option<&App>,
     ) -> Result<App, SettingsError> {
         Ok(match settings {
@@ -70,7 +73,16 @@ impl App {
                 }
                 App::NetFlow(settings.clone())
             }
-            _ => App::Route,
+            AppSettings::Redundancy(settings) => {
+                let old = match old {
+                    Some(App::Redundancy(old)) => Some(old),
+                    _ => None,
+                };
+                let built = Redundancy::build(settings, ports.len(), old)?;
+                redundancy::check_peer(settings, &ports[usize::from(settings.link)])?;
+                App::Redundancy(built)
+            }
+            AppSettings::Route => App::Route,
         })
     }
 }
@@ -99,7 +111,7 @@ impl Tables {
         let own_v6 = ports.iter().flat_map(|p| &p.v6).map(|net| net.addr().into()).collect();
         let own: Vec<IpAddr> =
             settings.ports.iter().flat_map(|p| &p.addresses).map(IpNet::addr).collect();
-        let app = App::build(&settings.app, &own, old.map(|old| &old.app))?;
+        let app = App::build(&settings.app, &own, &ports, old.map(|old| &old.app))?;
         Ok(Tables { fib: Fib::build(entries)?, ports, own_v4, own_v6, app })
     }
 

@@ -12,6 +12,7 @@ use prefix_trie::PrefixMap;
 use crate::settings::SettingsError;
 use dir24::Dir24;
 pub use synthetic::synthetic_prefixes;
+pub(crate) use synthetic::SplitMix;
 
 /// What to do with packets to a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,8 +39,8 @@ pub enum Hop {
     },
 }
 
-/// The table. Building it takes milliseconds, a look-up one or two loads (IPv4, [`dir24`]) or a walk
-/// of a trie (IPv6).
+/// The table. Building it takes milliseconds, a look-up one or two loads (IPv4, [`dir24`]) or a
+/// walk of a trie (IPv6).
 #[derive(Debug)]
 pub struct Fib {
     hops: Vec<Hop>,

@@ -1,8 +1,8 @@
 use ipnet::Ipv4Net;
 use std::collections::HashSet;
 
-/// Prefixes of each length per 10,000, from /8 to /24: about the share of each in the tables of backbone
-/// routers (potaroo.net's BGP report of AS 131072, 2024).
+/// Prefixes of each length per 10,000, from /8 to /24: about the share of each in the tables of
+/// backbone routers (potaroo.net's BGP report of AS 131072, 2024).
 // assumption: rounded; what matters to a look-up is that three in five are /24s.
 const PER_10_000: [u32; 17] =
     [1, 1, 1, 1, 3, 6, 12, 21, 138, 84, 140, 252, 450, 530, 1130, 1040, 6190];
@@ -43,7 +43,7 @@ pub fn synthetic_prefixes(count: usize, seed: u64) -> Vec<Ipv4Net> {
 pub(crate) struct SplitMix(pub(crate) u64);
 
 impl SplitMix {
-    pub(crate) fn next(&mut self) -> u64 {
+    pub(crate) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

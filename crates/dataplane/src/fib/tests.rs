@@ -1,4 +1,3 @@
-use super::synthetic::SplitMix;
 use super::*;
 use proptest::prelude::*;
 

@@ -16,8 +16,8 @@ const MOST_V5: u16 = 30;
 /// Templates of IPv4 and IPv6 flows; numbers below 256 are sets' own (RFC 7011, 3.4.3).
 const TEMPLATES: [u16; 2] = [256, 257];
 
-/// Fields in the order in which they are sent: number and bytes. The numbers are the same in version 9
-/// and IPFIX (RFC 7012, 4).
+/// Fields in the order in which they are sent: number and bytes. The numbers are the same in
+/// version 9 and IPFIX (RFC 7012, 4).
 const COUNTS: [(u16, u16); 9] =
     [(1, 8), (2, 8), (4, 1), (5, 1), (6, 1), (7, 2), (11, 2), (10, 4), (14, 4)];
 const ADDRESSES_V4: [(u16, u16); 3] = [(8, 4), (12, 4), (15, 4)];

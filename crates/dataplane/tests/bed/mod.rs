@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use etherparse::{PacketBuilder, SlicedPacket};
+use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, PacketBuilder, SlicedPacket};
 use halfwink_dataplane::{
     Forwarder, Frame, Out, PortSettings, Route, Settings, Shared, StaticNeighbour, Verdict,
 };
@@ -86,7 +86,7 @@ impl Bed {
 
     /// Gives the router a frame, with room around it, and returns what it has become.
     pub fn give(&mut self, port: u16, frame: &[u8]) -> (Verdict, Vec<u8>) {
-        let mut room = vec![0xaa; frame.len() + 256];
+        let mut room = vec![0xaa; frame.len() + 128 + 2048];
         room[128..128 + frame.len()].copy_from_slice(frame);
         let mut frame = Frame::new(&mut room, 128, frame.len()).expect("it fits");
         let verdict = self.router.process(self.now, port, &mut frame, &mut self.sent);
@@ -154,6 +154,20 @@ pub fn ones(bytes: &[u8]) -> u16 {
         let (sum, carry) = sum.overflowing_add(word);
         sum + u16::from(carry)
     })
+}
+
+/// Checks the headers of a frame whose payload may be anything.
+pub fn check_headers(frame: &[u8]) {
+    let packet = &frame[14..];
+    let total = if frame[12..14] == [8, 0] {
+        let header = Ipv4HeaderSlice::from_slice(packet).expect("a header");
+        assert_eq!(ones(header.slice()), 0xffff);
+        usize::from(header.total_len())
+    } else {
+        assert_eq!(frame[12..14], [0x86, 0xdd]);
+        40 + usize::from(Ipv6HeaderSlice::from_slice(packet).expect("a header").payload_length())
+    };
+    assert_eq!(total, packet.len());
 }
 
 /// Parses a frame with an independent library and checks its IPv4 header checksum.
