@@ -314,8 +314,8 @@ fn ipsec(near: bool) -> AppSettings {
         |key| SecurityAssociation { spi: 0x1000, local, peer, key, esn: true, selectors: vec![] };
     let list: Vec<_> = key.map(association).into_iter().collect();
     AppSettings::Ipsec(match near {
-        true => IpsecSettings { outbound: list, inbound: vec![] },
-        false => IpsecSettings { outbound: vec![], inbound: list },
+        true => IpsecSettings { outbound: list, inbound: vec![], first_iv: 0 },
+        false => IpsecSettings { outbound: vec![], inbound: list, first_iv: 0 },
     })
 }
 

@@ -6,6 +6,8 @@
 //!                      |<--- authenticated -->|  |<--------------- encrypted ------------>|
 //! ```
 
+mod replay;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -13,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ipnet::IpNet;
+use replay::Replay;
 use ring::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_128_GCM, AES_256_GCM};
 
 use crate::counters::DropReason;
@@ -28,8 +31,6 @@ const TAG: usize = 16;
 const TRAILER: usize = 2;
 /// SPIs below are reserved (RFC 4303, 2.1).
 const LEAST_SPI: u32 = 256;
-/// Packets that may overtake each other (RFC 4303, 3.4.3).
-const WINDOW: u64 = 64;
 
 /// All associations of a router.
 #[derive(Debug, Default)]
@@ -42,9 +43,18 @@ pub(crate) struct Ipsec {
 pub(crate) struct Outbound {
     association: SecurityAssociation,
     key: LessSafeKey,
-    /// The last sequence number that was given out. Workers share it, and so do the tables before
-    /// and after a reload: a number that comes twice under one key gives both packets away.
-    sequence: Arc<AtomicU64>,
+    /// Workers share it, and so do the tables before and after a reload: an initialisation vector
+    /// that comes twice under one key gives both packets away.
+    counter: Arc<Counter>,
+}
+
+/// Numbers the packets of a key.
+#[derive(Debug, Default)]
+struct Counter {
+    /// The last sequence number that was given out.
+    sequence: AtomicU64,
+    /// Initialisation vectors are this far ahead, so that the next run's are others.
+    first_iv: u64,
 }
 
 /// A direction that this router decrypts.
@@ -56,7 +66,7 @@ struct Inbound {
 
 impl fmt::Debug for Outbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Outbound({:#x}, {:?})", self.association.spi, self.sequence)
+        write!(f, "Outbound({:#x}, {:?})", self.association.spi, self.counter)
     }
 }
 
@@ -86,7 +96,10 @@ impl Ipsec {
             let old = old.and_then(|old| old.outbound.iter().find(same));
             Ok(Outbound {
                 key: aead(association)?,
-                sequence: old.map(|old| old.sequence.clone()).unwrap_or_default(),
+                counter: old.map_or_else(
+                    || Arc::new(Counter { first_iv: settings.first_iv, ..Counter::default() }),
+                    |old| old.counter.clone(),
+                ),
                 association: association.clone(),
             })
         });
@@ -221,7 +234,7 @@ impl Outbound {
         let esp = &mut packet[self.outer()..];
         put32(esp, 0, self.association.spi);
         put32(esp, 4, sequence as u32);
-        let iv = sequence.to_be_bytes();
+        let iv = self.counter.first_iv.wrapping_add(sequence).to_be_bytes();
         esp[HEAD..HEAD + IV].copy_from_slice(&iv);
         let (plain, tag) = esp[HEAD + IV..].split_at_mut(inner_len + padding + TRAILER);
         for (n, byte) in plain[inner_len..inner_len + padding].iter_mut().enumerate() {
@@ -243,9 +256,10 @@ impl Outbound {
     fn next_sequence(&self) -> Option<u64> {
         let most = if self.association.esn { u64::MAX } else { u64::from(u32::MAX) };
         // Not `fetch_add`: a number beyond the last must not be one that the next call is given.
-        let taken = self.sequence.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
-            (last < most).then(|| last + 1)
-        });
+        let taken =
+            self.counter.sequence.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
+                (last < most).then(|| last + 1)
+            });
         taken.ok().map(|last| last + 1)
     }
 
@@ -365,57 +379,6 @@ fn congestion(packet: &mut [u8], outer: u8) -> Result<(), DropReason> {
         packet[1] |= 0x30;
     }
     Ok(())
-}
-
-/// Which sequence numbers have come (RFC 4303, 3.4.3 and appendix A).
-#[derive(Debug, Default)]
-struct Replay {
-    /// The highest so far.
-    top: u64,
-    /// Bit n: `top - n` has come.
-    seen: u64,
-}
-
-impl Replay {
-    /// The whole of a sequence number whose low half is `low`, unless it cannot be new.
-    fn number(&self, low: u32, extended: bool) -> Option<u64> {
-        let mut number = u64::from(low);
-        if extended {
-            // Appendix A2.2: the number that is nearest to a window that ends at the top.
-            let bottom = self.top.saturating_sub(WINDOW - 1);
-            let high = bottom >> 32;
-            number |= high << 32;
-            if number < bottom {
-                number = number.checked_add(1 << 32)?;
-            }
-        }
-        self.is_new(number).then_some(number)
-    }
-
-    fn is_new(&self, number: u64) -> bool {
-        if number == 0 {
-            return false;
-        }
-        if number > self.top {
-            return true;
-        }
-        let age = self.top - number;
-        age < WINDOW && self.seen >> age & 1 == 0
-    }
-
-    /// Notes a number; false if it is not new.
-    fn accept(&mut self, number: u64) -> bool {
-        if !self.is_new(number) {
-            return false;
-        }
-        if number > self.top {
-            let by = number - self.top;
-            self.seen = if by < WINDOW { self.seen << by } else { 0 };
-            self.top = number;
-        }
-        self.seen |= 1 << (self.top - number);
-        true
-    }
 }
 
 #[cfg(test)]

@@ -178,8 +178,7 @@ pub struct SecurityAssociation {
     pub local: IpAddr,
     /// The other end's address, of the same family.
     pub peer: IpAddr,
-    /// Key and salt. Two associations must never share both, and since sequence numbers begin anew
-    /// with each start of the router, neither may two runs (RFC 4106, 9).
+    /// Key and salt. Two associations must never share both (RFC 4106, 9).
     pub key: AeadKey,
     /// Sequence numbers of 64 bits (RFC 4303, 2.2.1).
     pub esn: bool,
@@ -195,6 +194,12 @@ pub struct IpsecSettings {
     pub outbound: Vec<SecurityAssociation>,
     /// What this router decrypts.
     pub inbound: Vec<SecurityAssociation>,
+    /// The initialisation vectors of a key that is new count up from here. An AES-GCM key must
+    /// never see one twice, but sequence numbers begin anew with each start of a router (RFC 4106,
+    /// 3.1 and 9): give the wall-clock time in nanoseconds since 1970, which is beyond all that an
+    /// earlier run used if that sent less than one packet per nanosecond and the clock was not set
+    /// back.
+    pub first_iv: u64,
 }
 
 /// Settings of the redundancy elimination application: both ends of one link do this.

@@ -81,7 +81,7 @@ fn no_application_allocates_for_a_packet() {
         peer: "10.0.1.9".parse().expect("one"),
         ..RedundancySettings::default()
     };
-    let ipsec = IpsecSettings { outbound: vec![association], inbound: vec![] };
+    let ipsec = IpsecSettings { outbound: vec![association], inbound: vec![], first_iv: 0 };
     assert_eq!(allocations(AppSettings::Route), 0);
     assert_eq!(allocations(AppSettings::NetFlow(NetFlowSettings::default())), 0);
     assert_eq!(allocations(AppSettings::Ipsec(ipsec)), 0);

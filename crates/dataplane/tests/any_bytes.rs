@@ -28,6 +28,7 @@ fn apps() -> &'static [Arc<Shared>] {
             AppSettings::Ipsec(IpsecSettings {
                 outbound: vec![association(256, 1)],
                 inbound: vec![association(257, 2)],
+                first_iv: 0,
             }),
             AppSettings::Redundancy(RedundancySettings {
                 link: 1,

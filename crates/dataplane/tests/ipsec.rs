@@ -25,6 +25,7 @@ fn near() -> Settings {
     settings.app = AppSettings::Ipsec(IpsecSettings {
         outbound: vec![association(0x1001, ["10.0.1.1", "10.0.1.9"], 1, "192.0.2.0/24")],
         inbound: vec![association(0x1002, ["10.0.1.1", "10.0.1.9"], 2, "192.0.2.0/24")],
+        first_iv: 0x0102_0304_0506_0700,
     });
     settings
 }
@@ -46,6 +47,7 @@ fn far() -> Settings {
     settings.app = AppSettings::Ipsec(IpsecSettings {
         outbound: vec![association(0x1002, ["10.0.1.9", "10.0.1.1"], 2, "10.0.0.0/24")],
         inbound: vec![association(0x1001, ["10.0.1.9", "10.0.1.1"], 1, "10.0.0.0/24")],
+        first_iv: 0,
     });
     settings
 }
@@ -60,7 +62,7 @@ fn a_packet_goes_in_unreadable_and_comes_out_as_it_was() {
     assert_eq!(sealed.len(), 14 + 20 + 16 + 56 + 16);
     assert_eq!(sealed[..6], GATEWAY);
     assert_eq!((sealed[23], &sealed[26..34]), (50, &[v4("10.0.1.1"), v4("10.0.1.9")].concat()[..]));
-    assert_eq!(sealed[34..50], [0, 0, 0x10, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(sealed[34..50], [0, 0, 0x10, 1, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 1]);
     parse(&sealed);
     assert!(!sealed.windows(6).any(|w| w == b"secret"));
     let (verdict, opened) = far.give(0, &sealed);

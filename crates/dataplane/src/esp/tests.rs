@@ -137,10 +137,10 @@ fn a_counter_never_comes_round() {
     for (esn, most) in [(false, u64::from(u32::MAX)), (true, u64::MAX)] {
         let association = association(256, &[1; 20], esn);
         let own = [association.local];
-        let settings = IpsecSettings { outbound: vec![association], inbound: vec![] };
+        let settings = IpsecSettings { outbound: vec![association], inbound: vec![], first_iv: 0 };
         let ipsec = Ipsec::build(&settings, &own, None).expect("good settings");
         let outbound = &ipsec.outbound[0];
-        outbound.sequence.store(most - 1, Ordering::Relaxed);
+        outbound.counter.sequence.store(most - 1, Ordering::Relaxed);
         assert_eq!(outbound.next_sequence(), Some(most));
         assert_eq!(outbound.next_sequence(), None);
         assert_eq!(outbound.next_sequence(), None);
@@ -154,7 +154,7 @@ fn associations_that_cannot_work_are_refused() {
     let refused = |change: &dyn Fn(&mut SecurityAssociation)| {
         let mut bad = good.clone();
         change(&mut bad);
-        let settings = IpsecSettings { outbound: vec![bad], inbound: vec![] };
+        let settings = IpsecSettings { outbound: vec![bad], inbound: vec![], first_iv: 0 };
         Ipsec::build(&settings, &own, None).expect_err("refused").to_string()
     };
     assert!(refused(&|a| a.spi = 255).contains("reserved"));
@@ -163,7 +163,8 @@ fn associations_that_cannot_work_are_refused() {
     assert!(refused(&|a| a.peer = "::1".parse().expect("one")).contains("families"));
     let mut other = good.clone();
     other.spi = 300;
-    let settings = IpsecSettings { outbound: vec![good.clone()], inbound: vec![other] };
+    let settings =
+        IpsecSettings { outbound: vec![good.clone()], inbound: vec![other], first_iv: 0 };
     let error = Ipsec::build(&settings, &own, None).expect_err("one nonce twice").to_string();
     assert!(error.contains("same key and salt"));
     assert!(AeadKey::new(&[0; 16]).is_none() && AeadKey::from_hex("0x0g").is_none());
@@ -173,8 +174,11 @@ fn associations_that_cannot_work_are_refused() {
 
 #[test]
 fn a_reload_goes_on_with_the_numbers_of_a_key() {
-    let settings =
-        IpsecSettings { outbound: vec![association(256, &[1; 20], false)], inbound: vec![] };
+    let settings = IpsecSettings {
+        outbound: vec![association(256, &[1; 20], false)],
+        inbound: vec![],
+        first_iv: 0,
+    };
     let own = [settings.outbound[0].local];
     let old = Ipsec::build(&settings, &own, None).expect("good");
     assert_eq!(old.outbound[0].next_sequence(), Some(1));
@@ -183,6 +187,46 @@ fn a_reload_goes_on_with_the_numbers_of_a_key() {
     let new = Ipsec::build(&changed, &own, Some(&old)).expect("good");
     assert_eq!(new.outbound[0].next_sequence(), Some(2));
     assert_eq!(old.outbound[0].next_sequence(), Some(3), "packets on their way");
+}
+
+/// The initialisation vectors of the next `count` packets of a sender.
+fn vectors(ipsec: &Ipsec, count: usize) -> Vec<u64> {
+    let seal = |_| {
+        let mut room = [0; 256];
+        room[64 + ETHERNET] = 0x45;
+        let mut frame = Frame::new(&mut room, 64, ETHERNET + V4).expect("it fits");
+        ipsec.outbound[0].seal(&mut frame).expect("there is room");
+        u64::from_be_bytes(frame.bytes()[ETHERNET + V4 + HEAD..][..IV].try_into().expect("8"))
+    };
+    (0..count).map(seal).collect()
+}
+
+#[test]
+fn two_runs_with_one_key_share_no_initialisation_vector() {
+    // The second run begins a microsecond after the first, which sent 500 packets meanwhile.
+    let start = 1_700_000_000_000_000_000;
+    let one = vec![association(256, &[1; 20], false)];
+    let own = [one[0].local];
+    let mut used = std::collections::HashSet::new();
+    let run = |first_iv| IpsecSettings { outbound: one.clone(), inbound: vec![], first_iv };
+    let build = |settings: &IpsecSettings, old| Ipsec::build(settings, &own, old).expect("good");
+    for first_iv in [start, start + 1000] {
+        let ipsec = build(&run(first_iv), None);
+        assert!(vectors(&ipsec, 500).into_iter().all(|iv| used.insert(iv)));
+        assert_eq!(ipsec.outbound[0].next_sequence(), Some(501), "numbers begin anew");
+    }
+    // A reload goes on; one that drops the key and one that brings it back make a new start.
+    let first = build(&run(start + 2000), None);
+    let again = build(&run(start + 2001), Some(&first));
+    for ipsec in [&first, &again, &first] {
+        assert!(vectors(ipsec, 10).into_iter().all(|iv| used.insert(iv)));
+    }
+    let without = build(&IpsecSettings::default(), Some(&again));
+    let back = build(&run(start + 3000), Some(&without));
+    assert!(vectors(&back, 500).into_iter().all(|iv| used.insert(iv)));
+    // A counter that wraps is a counter still.
+    let wrapping = build(&run(u64::MAX - 1), None);
+    assert_eq!(vectors(&wrapping, 3), [u64::MAX, 0, 1]);
 }
 
 /// A packet with `len` bytes behind its header.
@@ -215,12 +259,12 @@ proptest! {
         let mut inbound = outbound.clone();
         (inbound.local, inbound.peer) = (outbound.peer, outbound.local);
         let build = |outbound: &[_], inbound: &[_], own| {
-            let settings = IpsecSettings { outbound: outbound.into(), inbound: inbound.into() };
+            let settings = IpsecSettings { outbound: outbound.into(), inbound: inbound.into(), first_iv: 0 };
             Ipsec::build(&settings, &[own], None).expect("good settings")
         };
         let sender = build(std::slice::from_ref(&outbound), &[], outbound.local);
         let receiver = build(&[], std::slice::from_ref(&inbound), inbound.local);
-        sender.outbound[0].sequence.store(start, Ordering::Relaxed);
+        sender.outbound[0].counter.sequence.store(start, Ordering::Relaxed);
         receiver.inbound[&0x1234].replay().top = start;
 
         let packet = packet(version, 0x28, &body);

@@ -1,6 +1,7 @@
 //! The application of a router, as described.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::SystemTime;
 
 use halfwink_dataplane::{
     AeadKey, AppSettings, ExportFormat, IpsecSettings, NetFlowSettings, RedundancySettings,
@@ -125,6 +126,8 @@ impl App {
             App::Ipsec(app) => AppSettings::Ipsec(IpsecSettings {
                 outbound: associations(&app.outbound)?,
                 inbound: associations(&app.inbound)?,
+                // Not the start: a key that one reload drops and the next brings back is new again.
+                first_iv: unix_ns()?,
             }),
             App::Redundancy(app) => AppSettings::Redundancy(app.settings(ports)?),
         })
@@ -146,6 +149,13 @@ impl App {
         };
         open().map(Some).map_err(|e| format!("app: collector {collector}: {e}"))
     }
+}
+
+/// Wall-clock time in nanoseconds since 1970.
+fn unix_ns() -> Result<u64, String> {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let since = since.map_err(|_| "app: the clock is before 1970, expected the time of day")?;
+    u64::try_from(since.as_nanos()).map_err(|_| "app: the clock is beyond 2554".to_owned())
 }
 
 impl Netflow {
