@@ -168,41 +168,60 @@ def _build(what: Recipe, work: Path, out: Path, report: Report) -> None:
     (out / "guest.json").write_text(text, encoding="utf-8")
 
 
-def _kernel(site: str, work: Path, out: Path) -> tuple[str, str, str]:
-    """Fetches kernel and drivers; returns the kernel's release, and its package's version and name.
+class Packages:
+    """Debian packages, fetched and unpacked into a folder.
 
     The host's apt does it, with lists of its own, so that the host's configuration stays as it is.
     """
-    state = work / "apt"
-    for folder in ("lists/partial", "archives/partial"):
-        (state / folder).mkdir(parents=True)
-    signed = f"[signed-by={host.KEYRING}] " if host.KEYRING.exists() else ""
-    (state / "sources.list").write_text(f"deb {signed}{site} {SUITE} main\n", encoding="utf-8")
-    settings = {
-        "Dir::Etc::SourceList": state / "sources.list",
-        "Dir::Etc::SourceParts": "/dev/null",
-        "Dir::State::Lists": state / "lists",
-        "Dir::Cache": state,
-        "APT::Sandbox::User": "root",
-    }
-    options = [f"-o{name}={value}" for name, value in settings.items()]
-    host.run(["apt-get", *options, "update"])
-    depends = host.run(["apt-cache", *options, "depends", "--important", KERNEL_PACKAGE])
-    names = [line.split()[-1] for line in depends.splitlines() if "Depends: linux-image" in line]
-    if not names:
-        raise MissingRequirementError(f"{KERNEL_PACKAGE} names no kernel image")
-    package = names[0]
-    folder = work / "kernel"
-    folder.mkdir()
-    shell = 'cd "$1" && shift && exec apt-get "$@"'
-    host.run(["sh", "-c", shell, "sh", str(folder), *options, "download", package])
-    archive = next(folder.glob("*.deb"))
-    host.run(["dpkg-deb", "-x", str(archive), str(folder / "files")])
+
+    def __init__(self, site: str, work: Path) -> None:
+        """Reads the lists of a mirror; `work` is a folder for them and for what is fetched."""
+        state = work / "apt"
+        for folder in ("lists/partial", "archives/partial"):
+            (state / folder).mkdir(parents=True)
+        signed = f"[signed-by={host.KEYRING}] " if host.KEYRING.exists() else ""
+        (state / "sources.list").write_text(f"deb {signed}{site} {SUITE} main\n", encoding="utf-8")
+        settings = {
+            "Dir::Etc::SourceList": state / "sources.list",
+            "Dir::Etc::SourceParts": "/dev/null",
+            "Dir::State::Lists": state / "lists",
+            "Dir::Cache": state,
+            "APT::Sandbox::User": "root",
+        }
+        self._work = work
+        self._options = [f"-o{name}={value}" for name, value in settings.items()]
+        host.run(["apt-get", *self._options, "update"])
+
+    def kernel(self) -> str:
+        """The name of the package with the newest kernel."""
+        words = ["depends", "--important", KERNEL_PACKAGE]
+        listed = host.run(["apt-cache", *self._options, *words]).splitlines()
+        names = [line.split()[-1] for line in listed if "Depends: linux-image" in line]
+        if not names:
+            raise MissingRequirementError(f"{KERNEL_PACKAGE} names no kernel image")
+        return names[0]
+
+    def unpack(self, package: str) -> tuple[Path, str]:
+        """A folder with the files of a package, and its version."""
+        folder = self._work / package
+        folder.mkdir()
+        shell = 'cd "$1" && shift && exec apt-get "$@"'
+        command = ["sh", "-c", shell, "sh", str(folder), *self._options, "download", package]
+        host.run(command)
+        archive = next(folder.glob("*.deb"))
+        host.run(["dpkg-deb", "-x", str(archive), str(folder / "files")])
+        return folder / "files", host.run(["dpkg-deb", "-f", str(archive), "Version"]).strip()
+
+
+def _kernel(site: str, work: Path, out: Path) -> tuple[str, str, str]:
+    """Fetches kernel and drivers: the kernel's release, and its package's version and name."""
+    packages = Packages(site, work)
+    package = packages.kernel()
+    files, version = packages.unpack(package)
     release = package.removeprefix("linux-image-")
-    version = host.run(["dpkg-deb", "-f", str(archive), "Version"]).strip()
-    shutil.copy(folder / "files/boot" / f"vmlinuz-{release}", out / "vmlinuz")
+    shutil.copy(files / "boot" / f"vmlinuz-{release}", out / "vmlinuz")
     for module in MODULES:
-        shutil.copy(next((folder / "files").glob(f"**/{module}")), out / module)
+        shutil.copy(next(files.glob(f"**/{module}")), out / module)
     return release, version, package
 
 
