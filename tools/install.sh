@@ -22,6 +22,8 @@ add ip iproute2
 add ethtool ethtool
 # Reads the flow records that the router exports.
 add nfdump nfdump
+# Decrypts what the router encrypts.
+add tshark tshark
 add dpdk-testpmd "dpdk-dev librte-net-af-packet23 librte-net-af-xdp23 librte-mempool-ring23"
 add ping iputils-ping
 
