@@ -340,6 +340,9 @@ impl Worker {
         for (key, who) in due.ask {
             self.ask(cx, key, who);
         }
+        for (key, mac, held) in due.ready {
+            self.release(cx, key, mac, held);
+        }
         for held in due.dead {
             let reason = DropReason::HostUnreachable;
             self.counters.drop_one(reason);

@@ -26,6 +26,8 @@ fn near() -> Settings {
         outbound: vec![association(0x1001, ["10.0.1.1", "10.0.1.9"], 1, "192.0.2.0/24")],
         inbound: vec![association(0x1002, ["10.0.1.1", "10.0.1.9"], 2, "192.0.2.0/24")],
     });
+    let AppSettings::Ipsec(ipsec) = &mut settings.app else { panic!("it is") };
+    ipsec.inbound[0].selectors.push("10.0.1.9/32".parse().expect("one"));
     settings
 }
 
@@ -86,6 +88,19 @@ fn a_packet_goes_in_unreadable_and_comes_out_as_it_was() {
     assert_eq!(near.give(1, &sealed).0, Verdict::Send { port: 0 });
     assert_eq!(near.router.counters().esp_encrypted, 2);
     assert_eq!(near.router.counters().esp_decrypted, 1);
+}
+
+#[test]
+fn answers_to_what_came_out_of_the_tunnel_go_back_into_it() {
+    let (mut near, mut far) = (Bed::new(near()), Bed::new(far()));
+    // The near router lets it pass with a TTL of 2; it ends in the far one.
+    let (_, sealed) = near.give(0, &udp4("10.0.0.2", "192.0.2.7", 2, b"x"));
+    assert_eq!(far.give(0, &sealed).0, Verdict::Drop(DropReason::TtlExceeded));
+    let (port, told) = far.taken().remove(0);
+    assert_eq!((port, told[23]), (0, 50));
+    let (verdict, opened) = near.give(1, &told);
+    assert_eq!((verdict, opened[23], opened[34]), (Verdict::Send { port: 0 }, 1, 11));
+    assert_eq!(opened[26..30], v4("10.0.1.9"));
 }
 
 #[test]
