@@ -237,6 +237,7 @@ fn long_packets_leave_in_fragments_that_join_to_the_payload() {
     assert_eq!(joined, frame[34..]);
     let counters = bed.router.counters();
     assert_eq!((counters.fragments, counters.fragmented, counters.forwarded), (3, 1, 1));
+    assert_eq!((counters.received, counters.consumed), (1, 0));
     // A fragment of a fragment keeps "more" to its end.
     let mut frame = udp4("10.0.0.2", "192.0.2.7", 64, &payload[..1992]);
     set_fragment(&mut frame, 0x2000 | 100);
