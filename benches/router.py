@@ -61,6 +61,12 @@ def with_options(kind: Kind, told: argparse.Namespace) -> Kind:
     return replace(kind, workers=told.workers, cpus=cpus, config=f'policy = "{told.policy}"\n')
 
 
+def highest(rates: list[float], generator_pps: float) -> str:
+    """The highest rate, marked if the generator could not send more."""
+    found = median(rates)
+    return f"{'>= ' if found >= generator_pps else ''}{found / 1e3:,.1f}"
+
+
 def show(report: Report) -> None:
     """One table, and what could not be measured."""
     rows: list[list[str]] = []
@@ -73,7 +79,7 @@ def show(report: Report) -> None:
             rows.append(
                 [
                     kind if first else "",
-                    f"{median(rates) / 1e3:,.1f}" if first else "",
+                    highest(rates, report.generator_pps) if first else "",
                     "-" if idle is None or not first else f"{idle:.1f}",
                     row["load"],
                     f"{row['sent_pps'] / 1e3:,.1f}",
@@ -89,6 +95,10 @@ def show(report: Report) -> None:
     heads = ["max kpps", "idle CPU %", "load", "kpps", "CPU s/Mpkt", "+-", "machine CPU s/Mpkt"]
     heads += ["p50 us", "p99 us", "loss", "reordered"]
     print_table([("router", "left"), *((h, "right") for h in heads)], rows, ruled=ruled)
+    for kind in report.maxima:
+        wrong = sum(row.get("bad_headers", 0) for row in report.rows if row["kind"] == kind)
+        if wrong:
+            print(f"{kind}: {wrong:,} frames with wrong IPv4 header checksums", file=sys.stderr)
     for kind, why in report.failed.items():
         print(f"{kind}: not measured: {why}", file=sys.stderr)
     print(

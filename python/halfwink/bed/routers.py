@@ -30,9 +30,14 @@ from halfwink.errors import HalfwinkError, RunError
 READY_S = 20.0
 #: Memory of testpmd, in MiB, and its packet buffers.
 DPDK_MIB, DPDK_BUFFERS = 192, 16_384
+DPDK_WORDS = ("--no-huge", "-m", str(DPDK_MIB), "--no-pci", "--no-shconf", "--no-telemetry")
+#: Where Debian's dpdk-doc has the source of l3fwd-power, and the network that it sends to port 1.
+L3FWD_SOURCE = Path("/usr/share/dpdk/examples/l3fwd-power")
+L3FWD_TO = "2.1.1.0/24"
 #: Where Debian keeps DPDK's drivers.
 DPDK_DRIVERS = "/usr/lib/*/dpdk/pmds-*"
 DPDK_PACKAGES = "dpdk-dev librte-net-af-packet23 librte-net-af-xdp23 librte-mempool-ring23"
+L3FWD_PACKAGES = "dpdk-doc libdpdk-dev gcc make pkg-config"
 
 
 @dataclass
@@ -53,8 +58,7 @@ class Kind:
     """A kind of router.
 
     Attributes:
-        name: ``kernel``, ``kernel-threaded``, ``testpmd-af-packet``, ``testpmd-af-xdp``,
-            ``halfwink-af-packet``, ``halfwink-af-xdp`` or ``none`` (generator straight to sink).
+        name: one of `KINDS`; ``none`` is the generator straight to the sink.
         cpus: where it may run (default: all).
         command: begins halfwink's router; the configuration file follows.
         config: further lines of that file, before the ports.
@@ -71,8 +75,9 @@ class Kind:
         """Why it cannot run here, with what helps; empty if it can."""
         if self.name not in KINDS:
             return f"{self.name}: expected one of {', '.join(KINDS)}"
-        if self.name.startswith("testpmd"):
-            return next((f"{n.detail}; run: {n.fix}" for n in peer_needs() if not n.present), "")
+        if self.name.startswith(("testpmd", "l3fwd-power")):
+            wanted = [n for n in peer_needs() if self.name.startswith("l3fwd") or not n.optional]
+            return next((f"{n.detail}; run: {n.fix}" for n in wanted if not n.present), "")
         if self.name.startswith("halfwink"):
             done = subprocess.run(
                 [*self.command, "--help"], capture_output=True, text=True, check=False
@@ -88,6 +93,11 @@ class Kind:
             return Bed(direct=True, **options)
         return Bed(gro=threaded, threaded_napi=threaded, **options)
 
+    @property
+    def to(self) -> str:
+        """Destinations that it must be given; empty if any will do."""
+        return L3FWD_TO if self.name.startswith("l3fwd-power") else ""
+
     @contextmanager
     def begin(self, bed: Bed) -> Generator[Router]:
         """Makes it forward in a bed, and ends it."""
@@ -96,10 +106,10 @@ class Kind:
                 bed.forward()
             if self.name == "kernel-threaded" and self.cpus:
                 _pin_napi(self.cpus)
-            _wait_until_it_forwards(bed, None)
+            _wait_until_it_forwards(bed, self, None)
             yield Router()
-        elif self.name.startswith("testpmd"):
-            with _testpmd(bed, self) as router:
+        elif self.name.startswith(("testpmd", "l3fwd-power")):
+            with _dpdk(bed, self) as router:
                 yield router
         else:
             with _halfwink(bed, self) as router:
@@ -113,6 +123,8 @@ KINDS = (
     "kernel-threaded",
     "testpmd-af-packet",
     "testpmd-af-xdp",
+    "l3fwd-power-af-packet",
+    "l3fwd-power-af-xdp",
     "halfwink-af-packet",
     "halfwink-af-xdp",
 )
@@ -127,15 +139,45 @@ def peer_needs() -> list[Need]:
         files = list(Path("/").glob(f"{DPDK_DRIVERS[1:]}/librte_net_{driver}.so*"))
         detail = str(files[0]) if files else f"DPDK's {driver} driver is missing"
         found.append(Need(f"peer driver {driver}", bool(files), detail, fix))
-    return found
+    tools = all(shutil.which(name) for name in ("cc", "make", "pkg-config"))
+    there = L3FWD_SOURCE.exists() and tools
+    detail = (
+        str(L3FWD_SOURCE) if there else "the source of l3fwd-power, or what builds it, is missing"
+    )
+    fix = f"apt-get install -y {L3FWD_PACKAGES}"
+    return [*found, Need("peer l3fwd-power", there, detail, fix, optional=True)]
 
 
-def _wait_until_it_forwards(bed: Bed, process: Process | None) -> None:
+def l3fwd_power() -> Path:
+    """DPDK's l3fwd-power, built from Debian's source the first time (seconds).
+
+    Raises:
+        RunError: it does not build.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "halfwink" / "l3fwd-power"
+    built = folder / "build" / "l3fwd-power"
+    if not built.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(L3FWD_SOURCE, folder)
+        done = subprocess.run(
+            ["make", "-C", str(folder)], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise RunError(
+                f"l3fwd-power: {(done.stderr.strip().splitlines() or ['make failed'])[-1]}"
+            )
+    return built
+
+
+def _wait_until_it_forwards(bed: Bed, kind: Kind, process: Process | None) -> None:
     """Sends a few frames until some arrive."""
-    macs = [next_mac(bed)]
+    options: dict[str, Any] = {"macs": [next_mac(bed)]}
+    if kind.to:
+        options["to"] = [kind.to]
     end = time.monotonic() + READY_S
     while time.monotonic() < end:
-        if bed.trial(pps=1000, seconds=0.02, macs=macs, drain_s=0.05)["received"]:
+        if bed.trial(pps=1000, seconds=0.02, drain_s=0.05, **options)["received"]:
             return
         if process is not None and process.popen.poll() is not None:
             break
@@ -168,8 +210,9 @@ def kernel_threads(prefix: str) -> list[int]:
     return found
 
 
-def _testpmd_words(bed: Bed, kind: Kind) -> list[str]:
-    if kind.name == "testpmd-af-xdp":
+def _dpdk_words(bed: Bed, kind: Kind) -> list[str]:
+    """The command line of one of DPDK's programs."""
+    if kind.name.endswith("af-xdp"):
         devices = [
             f"--vdev=net_af_xdp{n},iface={port},start_queue=0,queue_count={bed.queues}"
             for n, port in enumerate(ROUTER_PORTS)
@@ -181,14 +224,21 @@ def _testpmd_words(bed: Bed, kind: Kind) -> list[str]:
             f"--vdev=eth_af_packet{n},iface={port},{ring},qpairs={bed.queues}"
             for n, port in enumerate(ROUTER_PORTS)
         ]
+    if kind.name.startswith("l3fwd-power"):
+        # One thread for both ports and all queues: the waiting of an idle first one would count.
+        cpu = max(kind.cpus or os.sched_getaffinity(0))
+        config = ",".join(f"({port},{q},0)" for port in (0, 1) for q in range(bed.queues))
+        return [
+            *(str(l3fwd_power()), *DPDK_WORDS, f"--lcores=0@{cpu}", *devices, "--"),
+            *("-p", "0x3", "-P", "--parse-ptype", f"--config={config}", "--pmd-mgmt=pause"),
+        ]
     peers = [bed.mac(bed.generator, GENERATOR_PORT), bed.mac(bed.sink, SINK_PORT)]
     cpus = sorted(kind.cpus or os.sched_getaffinity(0))
     # The first thread only waits for commands: it may share a CPU with the second.
     workers = cpus[-min(kind.workers, len(cpus)) :]
     threads = f"0@{cpus[0]}," + ",".join(f"{n + 1}@{cpu}" for n, cpu in enumerate(workers))
     return [
-        *("dpdk-testpmd", "--no-huge", "-m", str(DPDK_MIB), "--no-pci", "--no-shconf"),
-        *("--no-telemetry", f"--lcores={threads}", "--main-lcore=0", *devices, "--"),
+        *("dpdk-testpmd", *DPDK_WORDS, f"--lcores={threads}", "--main-lcore=0", *devices, "--"),
         *("--forward-mode=mac", "--port-topology=paired", "--auto-start", "--stats-period=0"),
         *(f"--eth-peer={n},{mac}" for n, mac in enumerate(peers)),
         *(f"--nb-cores={len(workers)}", f"--rxq={bed.queues}", f"--txq={bed.queues}"),
@@ -197,14 +247,14 @@ def _testpmd_words(bed: Bed, kind: Kind) -> list[str]:
 
 
 @contextmanager
-def _testpmd(bed: Bed, kind: Kind) -> Generator[Router]:
+def _dpdk(bed: Bed, kind: Kind) -> Generator[Router]:
     with tempfile.TemporaryFile("w+") as log:
         process = bed.router.start(
-            _testpmd_words(bed, kind), stdin=subprocess.PIPE, stdout=log, stderr=log
+            _dpdk_words(bed, kind), stdin=subprocess.PIPE, stdout=log, stderr=log
         )
         try:
             try:
-                _wait_until_it_forwards(bed, process)
+                _wait_until_it_forwards(bed, kind, process)
             except RunError as error:
                 log.seek(0)
                 causes = [line for line in log if "Cause" in line or "rror" in line]
@@ -252,7 +302,7 @@ def _halfwink(bed: Bed, kind: Kind) -> Generator[Router]:
             )
             try:
                 _wait_until_ready(process, kind)
-                _wait_until_it_forwards(bed, process)
+                _wait_until_it_forwards(bed, kind, process)
                 router = Router([process])
                 yield router
             finally:
