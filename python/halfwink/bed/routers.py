@@ -262,6 +262,9 @@ def _dpdk(bed: Bed, kind: Kind) -> Generator[Router]:
             router = Router([process])
             yield router
         finally:
+            # testpmd waits for a key; the end of its input is one.
+            if process.popen.stdin is not None:
+                process.popen.stdin.close()
             process.stop(5)
         log.seek(0)
         router.printed = log.read()
