@@ -23,6 +23,7 @@ add ethtool ethtool
 # Reads the flow records that the router exports.
 add nfdump nfdump
 add dpdk-testpmd "dpdk-dev librte-net-af-packet23 librte-net-af-xdp23 librte-mempool-ring23"
+add ping iputils-ping
 
 if [ -n "$need" ]; then
     if [ "$(id -u)" -ne 0 ]; then

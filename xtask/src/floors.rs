@@ -5,12 +5,13 @@ use std::fs;
 use std::path::Path;
 
 /// The floor of each crate, as in docs/architecture.md.
-const FLOORS: [(&str, u32); 14] = [
+const FLOORS: [(&str, u32); 15] = [
     ("units", 0),
     ("policy", 1),
     ("power", 1),
     ("trace", 1),
     ("engine", 2),
+    ("dataplane", 2),
     ("chip", 3),
     ("server", 3),
     ("router", 3),

@@ -9,5 +9,6 @@ pub mod delegate;
 pub mod idle;
 pub mod measure;
 pub mod probe;
+pub mod router;
 pub mod sys;
 pub mod traffic;

@@ -10,7 +10,7 @@ use halfwink_units::Time;
 /// Core 0 looks at its queue, a microsecond apart.
 fn looks(waiting: &[u32]) -> Vec<(Time, Event)> {
     let look = |(n, &waiting): (usize, &u32)| {
-        (Time::ns(1_000 * (n as u64 + 1)), Event::Poll { core: 0, waiting })
+        (Time::ns(1_000 * (n as u64 + 1)), Event::Poll { core: 0, taken: waiting.min(8), waiting })
     };
     waiting.iter().enumerate().map(look).collect()
 }

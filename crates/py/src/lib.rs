@@ -1,5 +1,6 @@
 //! `halfwink._core`: the study and trace crates for Python. Conversion only, no logic.
 
+mod forward;
 mod library;
 mod live;
 mod pdn;
@@ -34,6 +35,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pdn::Network>()?;
     module.add_class::<router::Router>()?;
     module.add_class::<switching::Switching>()?;
+    module.add_class::<forward::LiveRouter>()?;
+    module.add_function(wrap_pyfunction!(forward::replay_router, module)?)?;
+    module.add_function(wrap_pyfunction!(forward::live_router_ports, module)?)?;
     module.add_function(wrap_pyfunction!(router::router_policies, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     live::register(module)?;

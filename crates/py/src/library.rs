@@ -123,7 +123,7 @@ impl PreparedJob {
 
 /// The folders of machines, workloads, studies and targets.
 #[pyclass(frozen)]
-pub(crate) struct Library(study::Library);
+pub(crate) struct Library(pub(crate) study::Library);
 
 #[pymethods]
 impl Library {

@@ -42,8 +42,8 @@ impl Router {
     }
 }
 
-/// Policies of a router: name and title, what others are compared with first.
+/// Policies of a router: name, title and source; what others are compared with first.
 #[pyfunction]
 pub(crate) fn router_policies(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
-    PyList::new(py, study::ROUTER_POLICIES.map(|p| (p.name, p.title)))
+    PyList::new(py, study::ROUTER_POLICIES.iter().map(|p| (p.name, p.title, p.source)))
 }

@@ -27,6 +27,17 @@ pub struct Slot {
     pub lost: u64,
 }
 
+/// What a run counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) received: u64,
+    pub(crate) forwarded: u64,
+    pub(crate) lost: u64,
+    pub(crate) changes: u64,
+    pub(crate) interrupts: u64,
+    pub(crate) passes: u64,
+}
+
 /// A finished run.
 #[derive(Clone, Debug)]
 pub struct Run {

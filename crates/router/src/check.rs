@@ -12,6 +12,7 @@ pub(crate) fn spec(s: &Spec) -> Checked {
     times(s)?;
     watts(s)?;
     nic(s)?;
+    others(s)?;
     evaluation(s)?;
     if s.apps.is_empty() {
         return Err(ModelError::at("apps", "expected one application or more"));
@@ -53,8 +54,12 @@ fn times(s: &Spec) -> Checked {
         ("sleep.c6_exit_us", s.sleep.c6_exit_us),
         ("sleep.c3_after_us", s.sleep.c3_after_us),
         ("sleep.c6_after_us", s.sleep.c6_after_us),
+        ("sleep.c1_residency_us", s.sleep.c1_residency_us),
+        ("sleep.c3_residency_us", s.sleep.c3_residency_us),
+        ("sleep.c6_residency_us", s.sleep.c6_residency_us),
         ("wake.delivery_us", s.wake.delivery_us),
         ("wake.handler_us", s.wake.handler_us),
+        ("wake.timer_us", s.wake.timer_us),
         ("path.unloaded_us", s.path.unloaded_us),
         ("path.batching_us", s.path.batching_us),
     ] {
@@ -62,7 +67,8 @@ fn times(s: &Spec) -> Checked {
     }
     within("sleep.entry_share", s.sleep.entry_share, 0.0, 10.0)?;
     within("sleep.background_hz", s.sleep.background_hz, 0.0, 1e6)?;
-    within("loop.batch", f64::from(s.poll.batch), 1.0, 65_536.0)
+    within("loop.batch", f64::from(s.poll.batch), 1.0, 65_536.0)?;
+    within("loop.empty_poll_us", s.poll.empty_poll_us, 0.001, 1e3)
 }
 
 fn watts(s: &Spec) -> Checked {
@@ -86,6 +92,7 @@ fn watts(s: &Spec) -> Checked {
     ] {
         within(element, value, 0.0, 1e5)?;
     }
+    within("power.pause_share", p.pause_share, 0.0, 1.0)?;
     within("power.busy_exponent", p.busy_exponent, -4.0, 4.0)?;
     within("power.spin_exponent", p.spin_exponent, -4.0, 4.0)
 }
@@ -103,6 +110,21 @@ fn nic(s: &Spec) -> Checked {
     }
     within("burst.port_gbps", s.burst.port_gbps, 0.001, s.nic.port_gbps)?;
     within("burst.longest", f64::from(s.burst.longest), 1.0, 65_536.0)
+}
+
+fn others(s: &Spec) -> Checked {
+    let o = &s.others;
+    for (element, ms) in [
+        ("others.l3fwd_period_ms", o.l3fwd_period_ms),
+        ("others.grout_period_ms", o.grout_period_ms),
+        ("others.grout_park_ms", o.grout_park_ms),
+        ("others.nmap_period_ms", o.nmap_period_ms),
+        ("others.tick_ms", o.tick_ms),
+    ] {
+        within(element, ms, 0.01, 1e7)?;
+    }
+    within("others.metronome_threads", f64::from(o.metronome_threads), 1.0, 8.0)?;
+    within("others.metronome_vacation_us", o.metronome_vacation_us, 0.1, 1e6)
 }
 
 fn evaluation(s: &Spec) -> Checked {

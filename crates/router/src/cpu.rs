@@ -7,17 +7,21 @@ use halfwink_units::{Energy, Time};
 use crate::power::{Kind, Watts};
 use crate::ring::Ring;
 
+const END: u64 = u64::MAX;
+
 /// What a core's next event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It looks at its queue.
     Poll,
-    /// It asks an empty queue for ever; the next packet is its event.
+    /// It asks an empty queue until the next packet, or until it has asked often enough.
     Spin,
     /// It rests until an interrupt.
     Rest,
     /// It rests until its alarm.
     Sleep,
+    /// It waits in a delay loop until its alarm.
+    Pause,
 }
 
 /// A core and its queue.
@@ -30,6 +34,10 @@ pub(crate) struct Cpu {
     pub(crate) done: u64,
     /// When a core that spins is through with its last batch.
     pub(crate) ready: u64,
+    /// Until when its empty loop still stalls.
+    calm: u64,
+    /// It has forwarded since it rested last.
+    worked: bool,
     /// What it does, until when; the last one without end.
     plan: [(Kind, u64); 4],
     since: u64,
@@ -46,6 +54,8 @@ impl Cpu {
             ring: Ring::new(ring),
             done: 0,
             ready: 0,
+            calm: 0,
+            worked: true,
             plan: [(Kind::Busy, u64::MAX); 4],
             since: 0,
             meter: Row::default(),
@@ -60,6 +70,9 @@ impl Cpu {
     /// Meters all up to `until`.
     pub(crate) fn account(&mut self, until: u64, step: u8, watts: &Watts) {
         for (kind, end) in self.plan {
+            if self.since >= until {
+                return;
+            }
             let end = end.min(until);
             if end > self.since {
                 let span = Time(end - self.since);
@@ -76,9 +89,15 @@ impl Cpu {
         self.plan = plan;
     }
 
+    /// Whether it forwards already.
+    pub(crate) fn works(&self) -> bool {
+        self.plan[0] == (Kind::Busy, END)
+    }
+
     /// Forwards from now on.
     pub(crate) fn work(&mut self) {
         self.phase = Phase::Poll;
+        self.worked = true;
         self.becomes([(Kind::Busy, u64::MAX); 4]);
     }
 
@@ -87,39 +106,64 @@ impl Cpu {
         let spin = (Kind::Spinning, u64::MAX);
         self.phase = Phase::Spin;
         self.ready = ready;
-        let calm = ready + watts.spin_after.0;
-        self.becomes([(Kind::Busy, ready), (Kind::Stalled, calm), spin, spin]);
+        if self.worked {
+            self.calm = ready + watts.spin_after.0;
+            self.worked = false;
+        }
+        self.becomes([(Kind::Busy, ready), (Kind::Stalled, self.calm), spin, spin]);
     }
 
     /// Rests from `now`; the time of its alarm, if it has one.
     pub(crate) fn rest(&mut self, now: u64, rest: Rest, watts: &Watts) -> u64 {
-        const END: u64 = u64::MAX;
-        let deep = |depth: Depth| match depth {
+        match rest {
+            Rest::Spin => {
+                self.spin_from(now, watts);
+                END
+            }
+            Rest::Again { polls } => {
+                self.spin_from(now, watts);
+                now + watts.empty_poll.0 * u64::from(polls)
+            }
+            Rest::Pause { span } => {
+                self.phase = Phase::Pause;
+                self.becomes([(Kind::Paused, END); 4]);
+                now + span.0
+            }
+            Rest::Halt(depth) => self.halt(now, Phase::Rest, depth, false, END, watts),
+            Rest::HaltFor { span, depth } => {
+                self.halt(now, Phase::Rest, depth, false, now + span.0, watts)
+            }
+            Rest::Nap(depth) => self.halt(now, Phase::Rest, depth, true, END, watts),
+            Rest::Sleep { span, depth } => {
+                self.halt(now, Phase::Sleep, depth, false, now + span.0, watts)
+            }
+        }
+    }
+
+    fn halt(
+        &mut self,
+        now: u64,
+        phase: Phase,
+        depth: Depth,
+        nap: bool,
+        alarm: u64,
+        watts: &Watts,
+    ) -> u64 {
+        let (n, kind) = match depth {
             Depth::C1 => (0, Kind::C1),
             Depth::C3 => (1, Kind::C3),
             Depth::C6 => (2, Kind::C6),
         };
-        let (phase, depth, nap, alarm) = match rest {
-            Rest::Spin => {
-                self.spin_from(now, watts);
-                return END;
-            }
-            Rest::Halt(depth) => (Phase::Rest, depth, false, END),
-            Rest::Nap(depth) => (Phase::Rest, depth, true, END),
-            Rest::Sleep { span, depth } => (Phase::Sleep, depth, false, now + span.0),
-        };
         self.phase = phase;
-        let (n, kind) = deep(depth);
         let asleep = now + if nap { watts.after[n].0 } else { 0 };
         let entered = asleep + watts.entry[n].0;
         self.becomes([(Kind::C1, asleep), (Kind::Entering, entered), (kind, END), (kind, END)]);
         alarm
     }
 
-    /// Leaves its rest at `now`, metered up to there. When it is awake; and when it polls, if the
-    /// handler of an interrupt comes before.
-    pub(crate) fn wake(&mut self, now: u64, interrupt: bool, watts: &Watts) -> (u64, u64) {
-        const END: u64 = u64::MAX;
+    /// Leaves its rest at `now`, metered up to there: when it polls. Before comes the handler of an
+    /// interrupt that must reach it, or of its own timer.
+    pub(crate) fn wake(&mut self, now: u64, interrupt: bool, watts: &Watts) -> u64 {
         let [(_, asleep), (_, entered), (deep, _), _] = self.plan;
         let (n, begin) = match deep {
             _ if now < asleep => (0, now),
@@ -129,24 +173,16 @@ impl Cpu {
         };
         let left = begin + watts.exit[n].0;
         self.phase = Phase::Poll;
-        if !interrupt {
-            let plan = [
-                (Kind::Entering, begin),
-                (Kind::Leaving, left),
-                (Kind::Busy, END),
-                (Kind::Busy, END),
-            ];
-            self.becomes(plan);
-            return (left, left);
-        }
-        let heard = left + watts.delivery.0;
+        let (delivery, handler) =
+            if interrupt { (watts.delivery.0, watts.handler.0) } else { (0, watts.timer.0) };
+        let heard = left + delivery;
         self.becomes([
             (Kind::Entering, begin),
             (Kind::Leaving, left),
             (Kind::Delivery, heard),
             (Kind::Handler, END),
         ]);
-        (heard, heard + watts.handler.0)
+        heard + handler
     }
 
     /// Energy of its rows: time in each state at each P-state, times power.

@@ -19,10 +19,11 @@ pub(crate) enum Kind {
     C6,
     Leaving,
     Delivery,
+    Paused,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 10] = [
+    pub(crate) const ALL: [Kind; 11] = [
         Kind::Busy,
         Kind::Handler,
         Kind::Stalled,
@@ -33,6 +34,7 @@ impl Kind {
         Kind::C6,
         Kind::Leaving,
         Kind::Delivery,
+        Kind::Paused,
     ];
 
     /// The row of the ledger that it belongs to.
@@ -43,6 +45,7 @@ impl Kind {
             Kind::Handler => (State("c0"), cause(Mode::Kernel, "interrupt")),
             Kind::Stalled => (State("c0"), cause(Mode::Idle, "stalled-loop")),
             Kind::Spinning => (State("c0"), cause(Mode::Idle, "empty-loop")),
+            Kind::Paused => (State("c0"), cause(Mode::Idle, "delay-loop")),
             Kind::C1 => (State("c1"), cause(Mode::Idle, "empty-queue")),
             Kind::Entering => (State("c1"), cause(Mode::Idle, "sleep-entry")),
             Kind::C3 => (State("c3"), cause(Mode::Idle, "empty-queue")),
@@ -63,6 +66,8 @@ pub struct Watts {
     pub(crate) entry: [Time; 3],
     pub(crate) delivery: Time,
     pub(crate) handler: Time,
+    pub(crate) timer: Time,
+    pub(crate) empty_poll: Time,
     pub(crate) spin_after: Time,
 }
 
@@ -76,6 +81,7 @@ impl Watts {
         let watt = |kind: Kind, step: u8| match kind {
             Kind::Busy | Kind::Handler | Kind::Stalled => model.busy_w(step),
             Kind::Spinning => model.spin_w(step),
+            Kind::Paused => model.spin_w(step) * p.pause_share,
             // assumption: a core that enters or leaves a sleep state draws as in C1.
             Kind::C1 | Kind::Entering | Kind::Leaving | Kind::Delivery => p.c1_w,
             Kind::C3 => p.c3_w,
@@ -93,6 +99,8 @@ impl Watts {
             entry: [Time::ZERO, entry(s.c3_exit_us), entry(s.c6_exit_us)],
             delivery: us(model.spec().wake.delivery_us),
             handler: us(model.spec().wake.handler_us),
+            timer: us(model.spec().wake.timer_us),
+            empty_poll: us(model.spec().poll.empty_poll_us),
             spin_after: us(p.spin_after_us),
         }
     }

@@ -34,6 +34,8 @@ pub struct Spec {
     pub apps: BTreeMap<String, App>,
     /// PowerSave.
     pub power_save: PowerSave,
+    /// Policies of others.
+    pub others: Others,
     /// The load profile.
     pub evaluation: Evaluation,
     /// The burst tests.
@@ -74,6 +76,12 @@ pub struct Sleep {
     pub c3_after_us: f64,
     /// Time in C1 before C6 is entered, in microseconds.
     pub c6_after_us: f64,
+    /// Shortest stay in C1 that is worth it, in microseconds.
+    pub c1_residency_us: f64,
+    /// The same of C3.
+    pub c3_residency_us: f64,
+    /// The same of C6.
+    pub c6_residency_us: f64,
     /// Entry takes this share of the exit latency.
     pub entry_share: f64,
     /// Wake-ups of a core beside its queue, per second.
@@ -88,6 +96,8 @@ pub struct Wake {
     pub delivery_us: f64,
     /// Until it polls, in microseconds, busy.
     pub handler_us: f64,
+    /// What a sleep for a time costs beside it, in microseconds, busy.
+    pub timer_us: f64,
 }
 
 /// Latency that does not depend on queues.
@@ -108,6 +118,8 @@ pub struct Loop {
     pub batch: u32,
     /// When a policy's core looks at its queue.
     pub look: Look,
+    /// A poll that finds nothing, in microseconds.
+    pub empty_poll_us: f64,
 }
 
 /// The ports, as one.
@@ -158,6 +170,8 @@ pub struct Power {
     pub spin_exponent: f64,
     /// Time after a packet in which a loop still stalls, in microseconds.
     pub spin_after_us: f64,
+    /// A core in a delay loop, as a share of one in an empty loop.
+    pub pause_share: f64,
     /// A core in C1.
     pub c1_w: f64,
     /// A core in C3.
@@ -194,6 +208,31 @@ pub struct PowerSave {
     pub c_up: u32,
     /// Looks below it that are passed over.
     pub c_down: u32,
+}
+
+/// Parameters of policies of others: what their sources leave open, or count in more time than a
+/// profile is played in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Others {
+    /// l3fwd-power: after so much time a core may go slower, in milliseconds.
+    pub l3fwd_period_ms: f64,
+    /// Metronome: threads for each queue.
+    pub metronome_threads: u8,
+    /// Metronome: wanted time between visits to a queue, in microseconds.
+    pub metronome_vacation_us: f64,
+    /// grout: between looks whether fewer queues would do, in milliseconds.
+    pub grout_period_ms: f64,
+    /// grout: from leaving the table until parked, in milliseconds.
+    pub grout_park_ms: f64,
+    /// NMAP: packets by polling after an interrupt, above which the network is busy.
+    pub nmap_network: u64,
+    /// NMAP: packets by polling for each hundred by interrupt, below which it is not.
+    pub nmap_percent: u64,
+    /// NMAP: between looks at utilisation, in milliseconds.
+    pub nmap_period_ms: f64,
+    /// menu, TEO: between ticks, in milliseconds.
+    pub tick_ms: f64,
 }
 
 /// The load profile.

@@ -11,6 +11,9 @@ use crate::spec::{App, Evaluation};
 /// Parts of a point of a profile, between which load changes in a line.
 const PARTS: usize = 8;
 
+/// Packets drawn at a time.
+const AHEAD: usize = 256;
+
 /// What all ports receive.
 #[derive(Clone, Debug)]
 pub struct Traffic {
@@ -148,7 +151,7 @@ impl Traffic {
 }
 
 /// A port that sends.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Port {
     next: u64,
     left: u32,
@@ -168,7 +171,11 @@ pub(crate) struct Arrivals {
     gap: Gap,
     mixed: bool,
     flow_mask: u32,
+    count: u32,
     random: Stream,
+    /// Packets drawn ahead: nothing that a router does changes them.
+    ahead: Vec<Packet>,
+    taken: usize,
 }
 
 impl Arrivals {
@@ -185,7 +192,10 @@ impl Arrivals {
             gap: traffic.gap,
             mixed: traffic.flows == Flows::Mixed,
             flow_mask: traffic.flow_count.next_power_of_two() - 1,
+            count: 0,
             random: stream(seed, "traffic"),
+            ahead: Vec::with_capacity(AHEAD),
+            taken: 0,
         };
         for n in 0..traffic.ports {
             // Ports are out of step with each other.
@@ -198,30 +208,63 @@ impl Arrivals {
     }
 
     /// The next packet; after the end of the profile, never.
+    #[inline]
     pub(crate) fn next(&mut self) -> Packet {
-        let mut index = 0;
-        for n in 1..self.ports.len() {
-            if self.ports[n].next < self.ports[index].next {
-                index = n;
+        if self.taken == self.ahead.len() {
+            self.draw();
+        }
+        let packet = self.ahead[self.taken];
+        self.taken += 1;
+        packet
+    }
+
+    /// Draws packets until there are enough, or none come any more.
+    fn draw(&mut self) {
+        self.ahead.clear();
+        self.taken = 0;
+        while self.ahead.len() < AHEAD {
+            let (front, until) = self.front();
+            let mut port = self.ports[front];
+            // It sends on as long as no other port comes before it.
+            loop {
+                if port.next >= self.end {
+                    self.ports[front] = port;
+                    self.ahead.push(Packet { at: u64::MAX, ..Packet::default() });
+                    return;
+                }
+                let (at, flow, number) = (port.next, port.flow, self.count);
+                self.ahead.push(Packet { at, flow, number });
+                self.count = number.wrapping_add(1);
+                if port.left > 1 {
+                    port.left -= 1;
+                    port.next = at + self.spacing;
+                    if self.mixed {
+                        port.flow = self.draw_flow();
+                    }
+                } else {
+                    port.left = self.train;
+                    port.next = at + self.spacing + self.silence(at);
+                    port.flow = self.draw_flow();
+                }
+                if port.next >= until || self.ahead.len() == AHEAD {
+                    break;
+                }
+            }
+            self.ports[front] = port;
+        }
+    }
+
+    /// The port that sends next, the first of those that would at the same time; and until when.
+    fn front(&self) -> (usize, u64) {
+        let (mut front, mut first, mut second) = (0, self.ports[0].next, u64::MAX);
+        for (n, port) in self.ports.iter().enumerate().skip(1) {
+            if port.next < first {
+                (second, first, front) = (first, port.next, n);
+            } else if port.next < second {
+                second = port.next;
             }
         }
-        let (at, left, flow) = {
-            let port = &self.ports[index];
-            (port.next, port.left, port.flow)
-        };
-        if at >= self.end {
-            return Packet { at: u64::MAX, flow: 0 };
-        }
-        if left > 1 {
-            let flow_next = if self.mixed { self.draw_flow() } else { flow };
-            let port = &mut self.ports[index];
-            *port = Port { next: at + self.spacing, left: left - 1, flow: flow_next };
-        } else {
-            let next = at + self.spacing + self.silence(at);
-            let flow_next = self.draw_flow();
-            self.ports[index] = Port { next, left: self.train, flow: flow_next };
-        }
-        Packet { at, flow }
+        (front, second)
     }
 
     fn draw_flow(&mut self) -> u32 {

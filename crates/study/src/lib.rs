@@ -29,6 +29,7 @@ pub use network::{CaseAnswer, Fact, FitRow, NetworkInfo, StaggerRow, WakeRow};
 pub use os_profile::THRESHOLDS;
 pub use predict::{Accuracy, Decisions, Foresight};
 pub use registry::{technique, Plan, Technique, TECHNIQUES};
+pub use router::{CoreTimes, VirtualMeter};
 pub use router::{RouterInfo, RouterPolicy, RouterProfile, RouterQuestion, ROUTER_POLICIES};
 pub use study::{Plot, Study};
 pub use switching::SwitchingInfo;

@@ -12,6 +12,7 @@ measure([Kind("kernel"), Kind("halfwink-af-packet")]).rows
 
 from __future__ import annotations
 
+from halfwink.bed.live import Live, description, routes
 from halfwink.bed.measuring import QUICK, Plan, Report, measure
 from halfwink.bed.places import NEEDS, Need, Place, Process, needs
 from halfwink.bed.routers import KINDS, Kind, Router, parse_kinds, peer_needs
@@ -23,14 +24,17 @@ __all__ = [
     "QUICK",
     "Bed",
     "Kind",
+    "Live",
     "Need",
     "Place",
     "Plan",
     "Process",
     "Report",
     "Router",
+    "description",
     "measure",
     "needs",
     "parse_kinds",
     "peer_needs",
+    "routes",
 ]

@@ -118,22 +118,27 @@ class Bed:
         return self._place("sink")
 
     def _join(self) -> None:
+        first = NETWORKS[0]
         if self.direct:
             self._veth(self.sink, SINK_PORT, self.generator, GENERATOR_PORT)
+            self._port(self.sink, SINK_PORT, [pair[0] for pair in first])
         else:
             self._veth(self.router, ROUTER_PORTS[0], self.generator, GENERATOR_PORT)
-            self._veth(self.router, ROUTER_PORTS[1], self.sink, SINK_PORT)
-        first, second = NETWORKS
+            self._port(self.router, ROUTER_PORTS[0], [pair[0] for pair in first])
+            self._set_napi(ROUTER_PORTS[0])
         self._port(self.generator, GENERATOR_PORT, [pair[1] for pair in first])
-        own = [pair[0] for pair in first] if self.direct else [pair[1] for pair in second]
-        self._port(self.sink, SINK_PORT, own)
         gateways = [pair[0].split("/")[0] for pair in first]
         self._default_routes(self.generator, gateways, GENERATOR_PORT)
-        if self.direct:
-            return
-        for port, network in zip(ROUTER_PORTS, NETWORKS, strict=True):
-            self._port(self.router, port, [pair[0] for pair in network])
-            self._set_napi(port)
+        if not self.direct:
+            self.join_sink()
+
+    def join_sink(self) -> None:
+        """Joins the router to the sink; again, if somebody has deleted their interfaces."""
+        second = NETWORKS[1]
+        self._veth(self.router, ROUTER_PORTS[1], self.sink, SINK_PORT)
+        self._port(self.sink, SINK_PORT, [pair[1] for pair in second])
+        self._port(self.router, ROUTER_PORTS[1], [pair[0] for pair in second])
+        self._set_napi(ROUTER_PORTS[1])
         back = [pair[0].split("/")[0] for pair in second]
         self._default_routes(self.sink, back, SINK_PORT)
         hops = [pair[1].split("/")[0] for pair in second]

@@ -209,7 +209,7 @@ mod tests {
             assert!(Schedule::new(vec![wrong], 1, Spacing::Even, 1).is_err());
         }
         assert!(Schedule::new(vec![flat(1.0, 1.0)], 0, Spacing::Even, 1).is_err());
-        assert_eq!(times(&[], 1, Spacing::Even), []);
-        assert_eq!(times(&[flat(1.0, 0.0)], 1, Spacing::Exponential), []);
+        assert_eq!(times(&[], 1, Spacing::Even), [0u64; 0]);
+        assert_eq!(times(&[flat(1.0, 0.0)], 1, Spacing::Exponential), [0u64; 0]);
     }
 }

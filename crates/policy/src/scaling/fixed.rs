@@ -83,9 +83,21 @@ impl Policy for Napi {
 }
 
 impl Scaling for Polling {
-    fn always_spins(&self) -> bool {
+    fn always_rests(&self) -> Option<Rest> {
+        Some(Rest::Spin)
+    }
+
+    fn is_apart(&self) -> bool {
         true
     }
 }
 
-impl Scaling for Napi {}
+impl Scaling for Napi {
+    fn always_rests(&self) -> Option<Rest> {
+        Some(Rest::Nap(self.depth))
+    }
+
+    fn is_apart(&self) -> bool {
+        true
+    }
+}

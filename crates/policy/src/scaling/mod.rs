@@ -3,25 +3,49 @@
 //! their receive queues.
 //!
 //! ```text
-//!            packets wait                       none waits
-//!   poll ──▶ Poll { waiting } ──▶ take a batch   Empty ──▶ Rest: spin, halt, sleep for a time
+//!            packets wait                              none waits
+//!   poll ──▶ Poll { taken, waiting } ──▶ take a batch   Empty ──▶ Rest: spin, halt, sleep a while
 //!                 │
-//!                 └──▶ Wake / Park a core, Move an entry of the redirect table, SetStep
+//!                 └──▶ Wake / Park a core, Move an entry of the redirect table, SetStep, Wish
 //! ```
 //!
 //! A queue belongs to one core for ever; what changes is which queue an entry of the receive
 //! side's redirect table names.
+//!
+//! Beside the thesis' own stacks there are those of others, to compare with. They follow the rules
+//! of their sources, which each names, in this world: one queue for each core.
 
+mod cpuidle;
 mod fixed;
+mod grout;
+mod grout_rss;
+mod l3fwd_pause;
+mod l3fwd_power;
+mod menu;
+mod metronome;
+mod nmap;
+mod polls;
 mod power_save;
 mod queue;
+mod suricata;
 mod table;
+mod teo;
 
 use alloc::boxed::Box;
 
+pub use cpuidle::{IdleParameters, IdleState};
 pub use fixed::{Napi, Polling};
+pub use grout::{Grout, GroutParameters};
+pub use grout_rss::{GroutRss, GroutRssParameters};
+pub use l3fwd_pause::L3fwdPause;
+pub use l3fwd_power::{L3fwdPower, L3fwdPowerParameters};
+pub use menu::Menu;
+pub use metronome::{Metronome, MetronomeParameters};
+pub use nmap::{Nmap, NmapParameters};
 pub use power_save::{PowerSave, PowerSaveParameters, Rung};
+pub use suricata::Suricata;
 pub use table::{RedirectTable, ENTRIES};
+pub use teo::Teo;
 
 use halfwink_units::Time;
 
@@ -34,9 +58,16 @@ pub trait Scaling: Policy<Event = Event, Action = Action> + Send {
         false
     }
 
-    /// Whether its answer to [`Event::Empty`] is [`Rest::Spin`] for ever, and it moves and parks
-    /// nothing. A world may spare itself asking.
-    fn always_spins(&self) -> bool {
+    /// Its answer to every [`Event::Empty`], if that never changes and it asks for nothing else. A
+    /// world may spare itself asking.
+    fn always_rests(&self) -> Option<Rest> {
+        None
+    }
+
+    /// Whether it asks for nothing but rests, without timers, and those of a core depend on that
+    /// core's events alone. A world may then play one core ahead of another: time is in order for
+    /// each core, not between cores.
+    fn is_apart(&self) -> bool {
         false
     }
 }
@@ -46,12 +77,20 @@ pub type ScalingPolicy = Box<dyn Scaling>;
 
 /// What the poll loops tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Event {
-    /// A core takes a batch from its receive queue, and looks at it before or after.
+    /// A core takes a batch from its receive queue, and looks at it before or after. Told of empty
+    /// queues, too.
     Poll {
         /// The core.
         core: u8,
-        /// Packets that wait there.
+        /// Packets that it takes.
+        taken: u32,
+        /// Packets that wait there when it looks.
         waiting: u32,
     },
     /// A core found nothing and asks how to rest.
@@ -63,6 +102,11 @@ pub enum Event {
 
 /// What a scaling policy can ask of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Action {
     /// The core takes part: when it has nothing to do it rests as asked.
     Wake {
@@ -76,6 +120,14 @@ pub enum Action {
     },
     /// All cores run at this P-state; zero is the slowest. They share one rail.
     SetStep {
+        /// The P-state.
+        step: u8,
+    },
+    /// A core would run at this P-state; zero is the slowest. Where cores share a rail it follows
+    /// the most demanding one that takes part.
+    Wish {
+        /// The core.
+        core: u8,
         /// The P-state.
         step: u8,
     },
@@ -99,11 +151,34 @@ pub enum Action {
 
 /// How a core without packets waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Rest {
     /// Asks its queue again and again.
     Spin,
+    /// Asks its queue so many times more; if none finds anything, [`Event::Empty`] is told at the
+    /// last of them.
+    Again {
+        /// How many times, 1 at least.
+        polls: u32,
+    },
+    /// Stays awake in a delay loop for a time, deaf to its queue.
+    Pause {
+        /// How long.
+        span: Time,
+    },
     /// Goes into this state at once, until its queue interrupts it.
     Halt(Depth),
+    /// Goes into this state at once, until its queue interrupts it or so much time is over.
+    HaltFor {
+        /// How long at most.
+        span: Time,
+        /// How deep.
+        depth: Depth,
+    },
     /// Halts in C1 and is promoted to this state after a while, until its queue interrupts it.
     Nap(Depth),
     /// Sleeps for a time, deaf to its queue.
@@ -117,6 +192,11 @@ pub enum Rest {
 
 /// C-states of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Depth {
     /// Clock off.
     C1,

@@ -176,7 +176,7 @@ impl Policy for PowerSave {
 
     fn on_event(&mut self, now: Time, event: &Event) {
         match *event {
-            Event::Poll { core: 0, waiting } => {
+            Event::Poll { core: 0, waiting, .. } => {
                 self.heard = now;
                 self.look(waiting);
             }

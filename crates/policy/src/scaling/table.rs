@@ -69,6 +69,17 @@ impl RedirectTable {
         }
     }
 
+    /// Entry i goes to queue i mod `queues`.
+    pub(super) fn spread(&mut self, queues: u8, out: &mut Actions) {
+        for n in 0..ENTRIES {
+            let (entry, to) = (n as u8, (n % usize::from(queues)) as u8);
+            if self.entries[n] != to {
+                self.set(entry, to);
+                out.push(Action::Move { entry, to, in_order: false });
+            }
+        }
+    }
+
     fn move_one(&mut self, from: u8, to: u8, in_order: bool, out: &mut Actions) {
         let entry = self.entries.iter().rposition(|&q| q == from).expect("it owns one") as u8;
         self.set(entry, to);

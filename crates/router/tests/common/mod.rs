@@ -1,5 +1,8 @@
 //! The shipped router, policies for it, and short traffic.
 
+// Each test binary uses its own part of it.
+#![allow(dead_code)]
+
 use halfwink_engine::Input;
 use halfwink_policy::scaling::{
     Depth, Napi, Polling, PowerSave, PowerSaveParameters, ScalingPolicy,

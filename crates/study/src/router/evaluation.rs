@@ -4,7 +4,9 @@
 use halfwink_router::{App, Flows, Options, Point, Profile, Run, Traffic};
 use halfwink_units::Time;
 
-use super::{run_all, run_table, run_values, Cell, RouterInfo, ROUTER_POLICIES, SEED, STACKS};
+use super::{
+    run_all, run_table, run_values, Cell, RouterInfo, ROUTER_POLICIES, SEED, STACKS, THESIS,
+};
 use crate::error::StudyError;
 use crate::table::{Table, Value};
 
@@ -74,12 +76,14 @@ impl RouterInfo {
         }
     }
 
-    /// All applications under all policies over the evaluation's profile; and the seconds of each.
+    /// All applications under the thesis' policies over the evaluation's profile; and the seconds
+    /// of each.
     ///
     /// # Errors
     /// If a run's books do not balance.
     pub fn evaluation(&self) -> Result<(Table, Table), StudyError> {
-        self.ask(&RouterQuestion { seed: SEED, ..RouterQuestion::default() })
+        let policies = ROUTER_POLICIES[..THESIS].iter().map(|p| p.name.to_owned()).collect();
+        self.ask(&RouterQuestion { policies, seed: SEED, ..RouterQuestion::default() })
     }
 
     /// Applications under policies over a load profile; and the points of each.
@@ -99,7 +103,7 @@ impl RouterInfo {
         };
         let known: Vec<&str> = spec.apps.keys().map(String::as_str).collect();
         let apps = chosen("application", &question.apps, &known)?;
-        let names = ROUTER_POLICIES.map(|p| p.name);
+        let names: Vec<&str> = ROUTER_POLICIES.iter().map(|p| p.name).collect();
         let policies = chosen("policy", &question.policies, &names)?;
         let mut keys = Vec::new();
         let mut cells = Vec::new();

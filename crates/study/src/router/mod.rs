@@ -3,17 +3,20 @@
 mod bursts;
 mod evaluation;
 mod facts;
+mod live;
 mod points;
+mod policies;
 mod sleep;
 
+pub use self::policies::{RouterPolicy, ROUTER_POLICIES};
+use self::policies::{STACKS, THESIS};
 pub use evaluation::{RouterProfile, RouterQuestion};
+pub use live::{CoreTimes, VirtualMeter};
 
 use std::thread;
 
 use halfwink_engine::Imbalance;
-use halfwink_policy::scaling::{
-    Depth, Napi, Polling, PowerSave, PowerSaveParameters, ScalingPolicy,
-};
+use halfwink_policy::scaling::ScalingPolicy;
 use halfwink_router::{simulate, App, Model, ModelError, Options, Run, Traffic};
 
 use crate::error::StudyError;
@@ -24,62 +27,6 @@ use crate::table::{Table, Value};
 const FOLDER: &str = "machines/router";
 /// The seed of every run.
 const SEED: u64 = 1;
-
-/// How a router's cores are run.
-#[derive(Clone, Copy, Debug)]
-pub struct RouterPolicy {
-    /// Name on the command line.
-    pub name: &'static str,
-    /// In one line.
-    pub title: &'static str,
-    make: fn(&Model) -> ScalingPolicy,
-}
-
-/// All of them; the first is what others are compared with.
-pub const ROUTER_POLICIES: [RouterPolicy; 5] = [
-    RouterPolicy {
-        name: "polling",
-        title: "Click: all cores poll at full speed",
-        make: |_| Box::new(Polling::new()),
-    },
-    RouterPolicy {
-        name: "napi",
-        title: "NAPI-Click: all cores at full speed, interrupts, naps in C1",
-        make: |_| Box::new(Napi::new(Depth::C1)),
-    },
-    RouterPolicy {
-        name: "power-save",
-        title: "PowerSave: fewest cores, then slowest clock, the others in C6",
-        make: |model| Box::new(PowerSave::new(power_save(model))),
-    },
-    RouterPolicy {
-        name: "power-save-in-order",
-        title: "PowerSave whose moved flows wait for the queue that they left",
-        make: |model| {
-            let parameters = PowerSaveParameters { in_order: true, ..power_save(model) };
-            Box::new(PowerSave::new(parameters))
-        },
-    },
-    RouterPolicy {
-        name: "napi-c6",
-        title: "NAPI-Click whose long naps go on in C6",
-        make: |_| Box::new(Napi::new(Depth::C6)),
-    },
-];
-/// The three stacks of the thesis are the first ones.
-const STACKS: usize = 3;
-
-fn power_save(model: &Model) -> PowerSaveParameters {
-    let spec = model.spec();
-    let p = &spec.power_save;
-    PowerSaveParameters {
-        q_high: p.q_high,
-        q_low: p.q_low,
-        c_up: p.c_up,
-        c_down: p.c_down,
-        ..PowerSaveParameters::published(spec.cores.count, model.steps())
-    }
-}
 
 /// A router, read.
 #[derive(Clone, Debug)]

@@ -1,0 +1,364 @@
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use halfwink_units::Time;
+
+use crate::counters::{Counters, DropReason};
+use crate::fib::Hop;
+use crate::frame::Frame;
+use crate::icmp::{Complaint, Limiter};
+use crate::neighbours::{Cache, Key};
+use crate::netflow::NetFlow;
+use crate::redundancy::Encoder;
+use crate::shared::Shared;
+use crate::tables::{App, Tables};
+use crate::wire::{self, be16};
+
+/// Where the router's own frames go.
+pub trait Out {
+    /// A frame that the router made (ARP, neighbour discovery, ICMP, fragments), or one that had to
+    /// wait for its neighbour.
+    fn send(&mut self, port: u16, frame: &[u8]);
+    /// A datagram of flow records: the payload of a UDP packet to the collector.
+    fn export(&mut self, datagram: &[u8]);
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was rewritten and is to leave by this port.
+    Send {
+        /// The port.
+        port: u16,
+    },
+    /// It was for the router, or left in pieces through [`Out::send`].
+    Consumed,
+    /// A copy waits for the neighbour's answer.
+    Held,
+    /// It is to be forgotten.
+    Drop(DropReason),
+}
+
+/// One worker of a router.
+#[derive(Debug)]
+pub struct Forwarder {
+    shared: Arc<Shared>,
+    tables: Arc<Tables>,
+    epoch: u64,
+    /// The settings whose addresses this worker has told everyone.
+    announced: Option<u64>,
+    worker: Worker,
+}
+
+/// Where a frame begins in a worker's own memory, and how much of it there is: the longest IP
+/// packet, with room on both sides.
+pub(crate) const SCRATCH_START: usize = 128;
+const SCRATCH: usize = SCRATCH_START + wire::ETHERNET + 65_536 + 128;
+
+/// "Came in on" of packets that were encrypted: counted as forwarded, but nobody is told of them.
+const SEALED: u16 = u16::MAX;
+
+/// What a worker has for itself.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) number: u16,
+    pub(crate) counters: Counters,
+    pub(crate) cache: Cache,
+    pub(crate) limiter: Limiter,
+    /// Of the last IPv4 packet of its own.
+    pub(crate) identification: u16,
+    pub(crate) scratch: Box<[u8]>,
+    /// The packet at hand has come out of a tunnel: it enters none.
+    pub(crate) inside: bool,
+    pub(crate) flows: Option<NetFlow>,
+    pub(crate) encoder: Option<Encoder>,
+}
+
+/// Where a packet goes next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) to: Key,
+    /// The longest packet that the way takes, in bytes.
+    pub(crate) mtu: usize,
+    /// The association that encrypts it first, as its place in the list.
+    pub(crate) tunnel: Option<usize>,
+}
+
+/// What a step of a packet's way may look at.
+pub(crate) struct Cx<'a> {
+    pub(crate) now: Time,
+    pub(crate) tables: &'a Tables,
+    pub(crate) shared: &'a Shared,
+    pub(crate) out: &'a mut dyn Out,
+}
+
+impl Forwarder {
+    /// Worker number `worker` of a router.
+    #[must_use]
+    pub fn new(shared: Arc<Shared>, worker: u16) -> Forwarder {
+        let (epoch, tables) = (shared.epoch(), shared.tables());
+        let worker = Worker {
+            number: worker,
+            counters: Counters::default(),
+            cache: Cache::default(),
+            limiter: Limiter::default(),
+            identification: 0,
+            scratch: vec![0; SCRATCH].into_boxed_slice(),
+            inside: false,
+            flows: None,
+            encoder: None,
+        };
+        let mut forwarder = Forwarder { shared, tables, epoch, announced: None, worker };
+        forwarder.worker.begin_app(&forwarder.tables.app);
+        forwarder
+    }
+
+    /// One frame that came in on `port`, rewritten in place if it is to leave. `now` is the time
+    /// since the router's start and never goes back.
+    pub fn process(
+        &mut self,
+        now: Time,
+        port: u16,
+        frame: &mut Frame<'_>,
+        out: &mut dyn Out,
+    ) -> Verdict {
+        self.refresh(now, out);
+        let mut cx = Cx { now, tables: &self.tables, shared: &self.shared, out };
+        let verdict = self.worker.input(&mut cx, port, frame);
+        self.worker.count(verdict, frame.len());
+        verdict
+    }
+
+    /// Timers: retries and expiry of neighbours, time-outs of flows, templates. To be called about
+    /// every 10 ms.
+    pub fn tick(&mut self, now: Time, out: &mut dyn Out) {
+        self.refresh(now, out);
+        let mut cx = Cx { now, tables: &self.tables, shared: &self.shared, out };
+        self.worker.neighbours_due(&mut cx);
+        if let Some(flows) = &mut self.worker.flows {
+            flows.tick(now, cx.out, &mut self.worker.counters);
+        }
+        // One speaks for all.
+        if self.worker.number == 0 && self.announced != Some(self.epoch) {
+            self.announced = Some(self.epoch);
+            self.worker.announce(&mut cx);
+        }
+    }
+
+    /// At the end: exports every flow.
+    pub fn flush(&mut self, now: Time, out: &mut dyn Out) {
+        self.refresh(now, out);
+        if let Some(flows) = &mut self.worker.flows {
+            flows.flush(now, out, &mut self.worker.counters);
+        }
+    }
+
+    /// What this worker did since it began.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.worker.counters
+    }
+
+    fn refresh(&mut self, now: Time, out: &mut dyn Out) {
+        let epoch = self.shared.epoch();
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.tables = self.shared.tables();
+            self.worker.change_app(&self.tables.app, now, out);
+        }
+    }
+}
+
+impl Worker {
+    /// What an application needs that each worker has for itself.
+    fn begin_app(&mut self, app: &App) {
+        if let App::NetFlow(settings) = app {
+            self.flows = Some(NetFlow::new(settings.clone(), self.number));
+        }
+        if let App::Redundancy(redundancy) = app {
+            self.encoder = Some(Encoder::new(redundancy.settings().clone()));
+        }
+    }
+
+    /// After a reload: what is there goes on unless its settings have changed.
+    fn change_app(&mut self, app: &App, now: Time, out: &mut dyn Out) {
+        let same = match (app, &self.flows) {
+            (App::NetFlow(settings), Some(flows)) => settings == flows.settings(),
+            (App::NetFlow(_), None) => false,
+            _ => self.flows.is_none(),
+        };
+        let same = same
+            && match (app, &self.encoder) {
+                (App::Redundancy(redundancy), Some(encoder)) => {
+                    redundancy.settings() == encoder.settings()
+                }
+                (App::Redundancy(_), None) => false,
+                _ => self.encoder.is_none(),
+            };
+        if !same {
+            if let Some(mut flows) = self.flows.take() {
+                flows.flush(now, out, &mut self.counters);
+            }
+            self.encoder = None;
+            self.begin_app(app);
+        }
+    }
+
+    fn count(&mut self, verdict: Verdict, len: usize) {
+        self.counters.received += 1;
+        match verdict {
+            Verdict::Send { .. } => {
+                self.counters.forwarded += 1;
+                self.counters.forwarded_bytes += len as u64;
+            }
+            Verdict::Consumed => self.counters.consumed += 1,
+            Verdict::Held => self.counters.held += 1,
+            Verdict::Drop(reason) => self.counters.drop_one(reason),
+        }
+    }
+
+    fn input(&mut self, cx: &mut Cx<'_>, port: u16, frame: &mut Frame<'_>) -> Verdict {
+        let Some(settings) = cx.tables.ports.get(usize::from(port)) else {
+            return Verdict::Drop(DropReason::NoPort);
+        };
+        let bytes = frame.bytes();
+        let Some(header) = bytes.first_chunk::<{ wire::ETHERNET }>() else {
+            return Verdict::Drop(DropReason::Short);
+        };
+        // The lowest bit of the first byte says "group".
+        let group = header[0] & 1 == 1;
+        if !group && header[..6] != settings.mac {
+            return Verdict::Drop(DropReason::NotForUs);
+        }
+        match be16(header, 12) {
+            wire::ETHERTYPE_V4 => self.v4_input(cx, port, frame, group),
+            wire::ETHERTYPE_V6 => self.v6_input(cx, port, frame, group),
+            wire::ETHERTYPE_ARP => self.arp_input(cx, port, bytes),
+            wire::ETHERTYPE_VLAN | wire::ETHERTYPE_QINQ => Verdict::Drop(DropReason::Vlan),
+            _ => Verdict::Drop(DropReason::EtherType),
+        }
+    }
+
+    /// Where a packet to `to` goes, which has this hop, or what its sender is told.
+    #[inline]
+    pub(crate) fn way(
+        &self,
+        cx: &Cx<'_>,
+        to: IpAddr,
+        hop: Hop,
+    ) -> Result<Way, (Complaint, DropReason)> {
+        let tables = cx.tables;
+        let App::Ipsec(ipsec) = &tables.app else { return plain_way(tables, to, hop) };
+        let tunnel = if self.inside { None } else { ipsec.outbound_for(to) };
+        let Some(place) = tunnel else { return plain_way(tables, to, hop) };
+        let outbound = &ipsec.outbound[place];
+        let peer = outbound.peer();
+        let way = plain_way(tables, peer, tables.fib.lookup(peer))?;
+        Ok(Way { mtu: outbound.inner_mtu(way.mtu), tunnel, ..way })
+    }
+
+    /// The last steps of a packet's way.
+    #[inline]
+    pub(crate) fn depart(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: Option<u16>,
+        way: &Way,
+        frame: &mut Frame<'_>,
+    ) -> Verdict {
+        let mut from = from;
+        // The router's own packets may be what repairs the link: they go as they are.
+        if let (App::Redundancy(redundancy), true) = (&cx.tables.app, from.is_some()) {
+            self.encode(redundancy, way.to.port, frame);
+        }
+        if let (Some(place), App::Ipsec(ipsec)) = (way.tunnel, &cx.tables.app) {
+            if let Err(reason) = ipsec.outbound[place].seal(frame) {
+                return Verdict::Drop(reason);
+            }
+            self.counters.esp_encrypted += 1;
+            // The sender is not told about what it cannot read.
+            from = from.map(|_| SEALED);
+        }
+        self.transmit(cx, from, way.to, frame)
+    }
+
+    /// Takes an ESP packet that is for the router, whose outer header has `outer` bytes, out of
+    /// its tunnel, and sends the inner packet on.
+    pub(crate) fn decrypt(
+        &mut self,
+        cx: &mut Cx<'_>,
+        port: u16,
+        outer: usize,
+        peer: IpAddr,
+        frame: &mut Frame<'_>,
+    ) -> Verdict {
+        let App::Ipsec(ipsec) = &cx.tables.app else {
+            return Verdict::Drop(DropReason::Unwanted);
+        };
+        // A tunnel in a tunnel would be for somebody else.
+        if self.inside {
+            return Verdict::Drop(DropReason::EspInner);
+        }
+        if let Err(reason) = ipsec.open(frame, outer, peer) {
+            return Verdict::Drop(reason);
+        }
+        self.counters.esp_decrypted += 1;
+        self.inside = true;
+        let verdict = match be16(frame.bytes(), 12) {
+            wire::ETHERTYPE_V4 => self.v4_input(cx, port, frame, false),
+            _ => self.v6_input(cx, port, frame, false),
+        };
+        self.inside = false;
+        verdict
+    }
+
+    /// Writes the Ethernet header and lets the frame go, if the neighbour is known.
+    #[inline]
+    pub(crate) fn transmit(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: Option<u16>,
+        to: Key,
+        frame: &mut Frame<'_>,
+    ) -> Verdict {
+        let mac = match self.neighbour(cx, from, to, frame.bytes()) {
+            Ok(mac) => mac,
+            Err(verdict) => return verdict,
+        };
+        let bytes = frame.bytes_mut();
+        bytes[..6].copy_from_slice(&mac);
+        bytes[6..12].copy_from_slice(&cx.tables.ports[usize::from(to.port)].mac);
+        Verdict::Send { port: to.port }
+    }
+
+    /// Asks again for neighbours, and gives up those that do not answer.
+    fn neighbours_due(&mut self, cx: &mut Cx<'_>) {
+        let due = cx.shared.neighbours().due(cx.now);
+        if due.gone {
+            cx.shared.forget_neighbours();
+        }
+        for (key, who) in due.ask {
+            self.ask(cx, key, who);
+        }
+        for held in due.dead {
+            let reason = DropReason::HostUnreachable;
+            self.counters.drop_one(reason);
+            self.refuse(cx, held.from, &held.frame, (Complaint::HostUnreachable, reason));
+        }
+    }
+}
+
+#[inline]
+fn plain_way(tables: &Tables, to: IpAddr, hop: Hop) -> Result<Way, (Complaint, DropReason)> {
+    let to = match hop {
+        Hop::Link { port } => Key::new(port, to),
+        Hop::Gateway { port, gateway } => Key::new(port, gateway),
+        Hop::None => return Err((Complaint::NoRoute, DropReason::NoRoute)),
+        Hop::Blackhole => return Err((Complaint::HostUnreachable, DropReason::Blackhole)),
+        // The router does not send to itself.
+        Hop::Broadcast | Hop::Local => {
+            return Err((Complaint::HostUnreachable, DropReason::Unwanted))
+        }
+    };
+    Ok(Way { to, mtu: tables.ports[usize::from(to.port)].mtu, tunnel: None })
+}

@@ -1,0 +1,331 @@
+//! Who is behind which Ethernet address: the table that all workers share, and what each worker
+//! remembers of it. How neighbours are asked and answered is in `discovery`.
+//!
+//! The states are those of RFC 4861, 7.3, without "delay": an entry is incomplete (asked for,
+//! packets wait), reachable, or stale (still used, and asked again by unicast).
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use halfwink_units::Time;
+
+use crate::settings::StaticNeighbour;
+use crate::wire::Mac;
+
+/// An answer is believed this long (RFC 4861, 10: REACHABLE_TIME).
+const REACHABLE: Time = Time::ns(30_000_000_000);
+/// Between two requests, and how many there are (RFC 4861, 10: RETRANS_TIMER,
+/// MAX_MULTICAST_SOLICIT).
+const RETRY: Time = Time::ns(1_000_000_000);
+const TRIES: u32 = 3;
+/// A stale entry is asked about again at most this often, and is then trusted this long.
+const TRUST: Time = RETRY;
+/// An entry that nobody used for this long is forgotten.
+const UNUSED: Time = Time::ns(300_000_000_000);
+/// Between two looks at all entries.
+const LOOK: Time = Time::ns(100_000_000);
+/// Packets that may wait for one neighbour.
+pub(crate) const HELD: usize = 16;
+/// Neighbours that are not given: a scan of a network must not fill the memory.
+const MOST: usize = 4096;
+
+/// A neighbour: the port it is behind, and its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) port: u16,
+    /// IPv4 addresses as ::ffff:a.b.c.d, which no IPv6 neighbour has.
+    pub(crate) address: u128,
+}
+
+const MAPPED: u128 = 0xffff_0000_0000;
+
+impl Key {
+    pub(crate) fn new(port: u16, address: IpAddr) -> Key {
+        match address {
+            IpAddr::V4(address) => Key::v4(port, address.into()),
+            IpAddr::V6(address) => Key { port, address: address.into() },
+        }
+    }
+
+    pub(crate) fn v4(port: u16, address: u32) -> Key {
+        Key { port, address: MAPPED | u128::from(address) }
+    }
+
+    /// The address, if it is an IPv4 one.
+    pub(crate) fn as_v4(self) -> Option<u32> {
+        (self.address >> 32 == MAPPED >> 32).then_some(self.address as u32)
+    }
+}
+
+/// A packet that waits, with its Ethernet header still to be written.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// The port that it came in on; none for the router's own.
+    pub(crate) from: Option<u16>,
+    pub(crate) frame: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct Neighbour {
+    mac: Option<Mac>,
+    fixed: bool,
+    confirmed: Time,
+    used: Time,
+    /// Requests sent since the last answer, and when the next is due.
+    asked: u32,
+    next: Option<Time>,
+    queue: Vec<Held>,
+}
+
+/// What the table says of a neighbour.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It is this one until then; `ask`: confirm it.
+    Known { mac: Mac, until: Time, ask: bool },
+    /// The packet waits; `ask`: send the first request.
+    Held { ask: bool },
+    /// There is no more room to wait.
+    Full,
+}
+
+/// What has become due.
+#[derive(Debug, Default)]
+pub(crate) struct Due {
+    /// To be asked for: all, or the one at this Ethernet address.
+    pub(crate) ask: Vec<(Key, Option<Mac>)>,
+    /// Packets whose neighbour did not answer.
+    pub(crate) dead: Vec<Held>,
+    /// Whether a neighbour that workers may remember is gone.
+    pub(crate) gone: bool,
+}
+
+/// All neighbours of a router.
+#[derive(Debug, Default)]
+pub(crate) struct Neighbours {
+    table: HashMap<Key, Neighbour>,
+    next_look: Time,
+}
+
+impl Neighbours {
+    /// Gives the fixed ones; what was learnt of others stays.
+    pub(crate) fn set_static(&mut self, neighbours: &[StaticNeighbour]) {
+        self.table.retain(|_, neighbour| !neighbour.fixed);
+        for given in neighbours {
+            let key = Key::new(given.port, given.address);
+            let entry = self.table.entry(key).or_default();
+            entry.fixed = true;
+            entry.mac = Some(given.mac);
+            entry.next = None;
+        }
+    }
+
+    /// Forgets what was learnt of a port; packets that wait there go on waiting.
+    pub(crate) fn forget(&mut self, port: u16) {
+        for (key, entry) in &mut self.table {
+            if key.port == port && !entry.fixed {
+                entry.mac = None;
+            }
+        }
+        self.table.retain(|_, entry| entry.mac.is_some() || entry.next.is_some());
+    }
+
+    /// The neighbour's address, or a place for `packet` to wait.
+    pub(crate) fn resolve(&mut self, now: Time, key: Key, packet: impl FnOnce() -> Held) -> Answer {
+        if self.table.len() >= MOST && !self.table.contains_key(&key) {
+            return Answer::Full;
+        }
+        let entry = self.table.entry(key).or_default();
+        entry.used = now;
+        let Some(mac) = entry.mac else {
+            if entry.queue.len() >= HELD {
+                return Answer::Full;
+            }
+            entry.queue.push(packet());
+            let ask = entry.next.is_none();
+            if ask {
+                entry.asked = 1;
+                entry.next = Some(now.saturating_add(RETRY));
+            }
+            return Answer::Held { ask };
+        };
+        if entry.fixed {
+            return Answer::Known { mac, until: Time::NEVER, ask: false };
+        }
+        let until = entry.confirmed.saturating_add(REACHABLE);
+        if now < until {
+            return Answer::Known { mac, until, ask: false };
+        }
+        let ask = entry.next.is_none();
+        if ask {
+            entry.asked = 1;
+            entry.next = Some(now.saturating_add(RETRY));
+        }
+        Answer::Known { mac, until: now.saturating_add(TRUST), ask }
+    }
+
+    /// A neighbour has told its address. `create`: also if nobody asked; `replace`: also if it was
+    /// another before. Returns whether workers must forget, and what waited; `None`: not believed.
+    pub(crate) fn learn(
+        &mut self,
+        now: Time,
+        key: Key,
+        mac: Mac,
+        create: bool,
+        replace: bool,
+    ) -> Option<(bool, Vec<Held>)> {
+        let room = self.table.len() < MOST;
+        let entry = match self.table.get_mut(&key) {
+            Some(entry) if entry.fixed => return None,
+            Some(entry) => entry,
+            None if create && room => {
+                self.table.entry(key).or_insert(Neighbour { used: now, ..Neighbour::default() })
+            }
+            None => return None,
+        };
+        let other = entry.mac.is_some_and(|old| old != mac);
+        if other && !replace {
+            return None;
+        }
+        entry.mac = Some(mac);
+        entry.confirmed = now;
+        entry.next = None;
+        entry.asked = 0;
+        Some((other, std::mem::take(&mut entry.queue)))
+    }
+
+    /// Retries, failures and expiry.
+    pub(crate) fn due(&mut self, now: Time) -> Due {
+        let mut due = Due::default();
+        if now < self.next_look {
+            return due;
+        }
+        self.next_look = now.saturating_add(LOOK);
+        self.table.retain(|&key, entry| {
+            if entry.fixed {
+                return true;
+            }
+            let failed = match entry.next {
+                Some(next) if next <= now => {
+                    if entry.asked < TRIES {
+                        entry.asked += 1;
+                        entry.next = Some(now.saturating_add(RETRY));
+                        due.ask.push((key, entry.mac));
+                    }
+                    entry.next == Some(next)
+                }
+                _ => false,
+            };
+            let gone = failed || (entry.next.is_none() && now.saturating_sub(entry.used) > UNUSED);
+            if gone {
+                due.gone |= entry.mac.is_some();
+                due.dead.append(&mut entry.queue);
+            }
+            !gone
+        });
+        due
+    }
+}
+
+/// Neighbours that one worker remembers.
+const REMEMBERED: usize = 1024;
+
+/// What one worker remembers of the table, so that it need not lock it for each packet.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    slots: Vec<(Key, Mac, Time)>,
+    epoch: u64,
+}
+
+impl Default for Cache {
+    fn default() -> Cache {
+        let nobody = (Key { port: 0, address: 0 }, [0; 6], Time::ZERO);
+        Cache { slots: vec![nobody; REMEMBERED], epoch: 0 }
+    }
+}
+
+impl Cache {
+    fn place(key: Key) -> usize {
+        let folded = (key.address >> 64) as u64 ^ key.address as u64 ^ u64::from(key.port) << 48;
+        (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % REMEMBERED
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self, now: Time, key: Key, epoch: u64) -> Option<Mac> {
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.slots.iter_mut().for_each(|slot| slot.2 = Time::ZERO);
+        }
+        let &(held, mac, until) = &self.slots[Cache::place(key)];
+        (held == key && now < until).then_some(mac)
+    }
+
+    pub(crate) fn put(&mut self, key: Key, mac: Mac, until: Time) {
+        self.slots[Cache::place(key)] = (key, mac, until);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Key = Key { port: 1, address: MAPPED | 0x0a00_0001 };
+    const MAC: Mac = [2, 0, 0, 0, 0, 9];
+
+    fn seconds(s: u64) -> Time {
+        Time::ns(s * 1_000_000_000)
+    }
+
+    fn held() -> Held {
+        Held { from: None, frame: Vec::new() }
+    }
+
+    #[test]
+    fn an_unanswered_neighbour_is_asked_three_times_and_given_up() {
+        let mut table = Neighbours::default();
+        assert_eq!(table.resolve(Time::ZERO, KEY, held), Answer::Held { ask: true });
+        for _ in 1..HELD {
+            assert_eq!(table.resolve(Time::ZERO, KEY, held), Answer::Held { ask: false });
+        }
+        assert_eq!(table.resolve(Time::ZERO, KEY, held), Answer::Full);
+        for s in [1, 2] {
+            assert_eq!(table.due(seconds(s)).ask, [(KEY, None)]);
+            assert!(table.due(seconds(s)).ask.is_empty());
+        }
+        let due = table.due(seconds(3));
+        assert_eq!((due.ask.len(), due.dead.len(), due.gone), (0, HELD, false));
+        assert_eq!(table.resolve(seconds(3), KEY, held), Answer::Held { ask: true });
+    }
+
+    #[test]
+    fn an_answer_is_believed_for_a_while_then_confirmed_then_forgotten() {
+        let mut table = Neighbours::default();
+        assert!(table.learn(Time::ZERO, KEY, MAC, false, true).is_none(), "nobody asked");
+        table.resolve(Time::ZERO, KEY, held);
+        let (changed, released) = table.learn(seconds(1), KEY, MAC, false, true).expect("asked");
+        assert_eq!((changed, released.len()), (false, 1));
+        let known = |until, ask| Answer::Known { mac: MAC, until: seconds(until), ask };
+        assert_eq!(table.resolve(seconds(2), KEY, held), known(31, false));
+        assert_eq!(table.resolve(seconds(31), KEY, held), known(32, true));
+        assert_eq!(table.resolve(seconds(31), KEY, held), known(32, false));
+        assert_eq!(table.due(seconds(32)).ask, [(KEY, Some(MAC))]);
+        table.learn(seconds(32), KEY, MAC, false, true).expect("asked");
+        assert_eq!(table.resolve(seconds(33), KEY, held), known(62, false));
+        // Another address: only if it may replace.
+        assert!(table.learn(seconds(34), KEY, [4; 6], false, false).is_none());
+        assert!(table.learn(seconds(34), KEY, [4; 6], false, true).expect("it may").0);
+        assert!(!table.due(seconds(300)).gone);
+        assert!(table.due(seconds(334)).gone);
+    }
+
+    #[test]
+    fn what_was_given_is_never_asked_for_nor_replaced() {
+        let mut table = Neighbours::default();
+        let given = StaticNeighbour { port: 1, address: [10, 0, 0, 1].into(), mac: MAC };
+        table.set_static(&[given]);
+        let forever = Answer::Known { mac: MAC, until: Time::NEVER, ask: false };
+        assert_eq!(table.resolve(seconds(9999), KEY, held), forever);
+        assert!(table.learn(Time::ZERO, KEY, [4; 6], true, true).is_none());
+        table.set_static(&[]);
+        assert_eq!(table.resolve(seconds(9999), KEY, held), Answer::Held { ask: true });
+    }
+}

@@ -1,0 +1,150 @@
+//! Two routers with a tunnel between them.
+
+mod bed;
+
+use bed::*;
+use halfwink_dataplane::{
+    AeadKey, AppSettings, DropReason, Forwarder, Frame, IpsecSettings, SecurityAssociation,
+    Settings, Verdict,
+};
+
+fn association(spi: u32, ends: [&str; 2], key: u8, selector: &str) -> SecurityAssociation {
+    SecurityAssociation {
+        spi,
+        local: ends[0].parse().expect("an address"),
+        peer: ends[1].parse().expect("an address"),
+        key: AeadKey::new(&[key; 20]).expect("a length"),
+        esn: false,
+        selectors: vec![selector.parse().expect("a prefix")],
+    }
+}
+
+/// The router of the bed encrypts what leaves for 192.0.2.0/24 towards 10.0.1.9.
+fn near() -> Settings {
+    let mut settings = settings();
+    settings.app = AppSettings::Ipsec(IpsecSettings {
+        outbound: vec![association(0x1001, ["10.0.1.1", "10.0.1.9"], 1, "192.0.2.0/24")],
+        inbound: vec![association(0x1002, ["10.0.1.1", "10.0.1.9"], 2, "192.0.2.0/24")],
+    });
+    settings
+}
+
+/// The other end: its port 0 is 10.0.1.9, behind its port 1 is 192.0.2.0/24.
+fn far() -> Settings {
+    let mut settings = settings();
+    settings.ports[0].mac = GATEWAY;
+    settings.ports[0].addresses = vec!["10.0.1.9/24".parse().expect("one")];
+    settings.ports[1].addresses = vec!["192.0.2.1/24".parse().expect("one")];
+    settings.routes = vec![route("10.0.0.0/24", Some("10.0.1.1"), None)];
+    settings.neighbours = [(0, "10.0.1.1", MAC[1]), (1, "192.0.2.7", HOST[1])]
+        .map(|(port, address, mac)| halfwink_dataplane::StaticNeighbour {
+            port,
+            address: address.parse().expect("one"),
+            mac,
+        })
+        .to_vec();
+    settings.app = AppSettings::Ipsec(IpsecSettings {
+        outbound: vec![association(0x1002, ["10.0.1.9", "10.0.1.1"], 2, "10.0.0.0/24")],
+        inbound: vec![association(0x1001, ["10.0.1.9", "10.0.1.1"], 1, "10.0.0.0/24")],
+    });
+    settings
+}
+
+#[test]
+fn a_packet_goes_in_unreadable_and_comes_out_as_it_was() {
+    let (mut near, mut far) = (Bed::new(near()), Bed::new(far()));
+    let frame = udp4("10.0.0.2", "192.0.2.7", 64, b"a secret of some length");
+    let (verdict, sealed) = near.give(0, &frame);
+    assert_eq!(verdict, Verdict::Send { port: 1 });
+    // 51 bytes, 3 of padding to a word with the two of the trailer, 8+8 before, 16 behind.
+    assert_eq!(sealed.len(), 14 + 20 + 16 + 56 + 16);
+    assert_eq!(sealed[..6], GATEWAY);
+    assert_eq!((sealed[23], &sealed[26..34]), (50, &[v4("10.0.1.1"), v4("10.0.1.9")].concat()[..]));
+    assert_eq!(sealed[34..50], [0, 0, 0x10, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
+    parse(&sealed);
+    assert!(!sealed.windows(6).any(|w| w == b"secret"));
+    let (verdict, opened) = far.give(0, &sealed);
+    assert_eq!(verdict, Verdict::Send { port: 1 });
+    assert_eq!(opened[..6], HOST[1]);
+    parse(&opened);
+    assert_eq!((opened[22], &opened[26..]), (62, &frame[26..]));
+    assert_eq!(far.give(0, &sealed).0, Verdict::Drop(DropReason::EspReplay));
+    let (_, mut sealed) = near.give(0, &frame);
+    sealed[60] ^= 4;
+    assert_eq!(far.give(0, &sealed).0, Verdict::Drop(DropReason::EspAuthentication));
+    sealed[37] = 9;
+    assert_eq!(far.give(0, &sealed).0, Verdict::Drop(DropReason::EspUnknown));
+    sealed.truncate(64);
+    sealed[16..18].copy_from_slice(&50u16.to_be_bytes());
+    seal4(&mut sealed);
+    assert_eq!(far.give(0, &sealed).0, Verdict::Drop(DropReason::Short));
+    // What comes back is for the sender's network, and leaves by the other association.
+    let mut back = udp4("192.0.2.7", "10.0.0.2", 64, b"x");
+    back[..6].copy_from_slice(&MAC[1]);
+    let (verdict, sealed) = far.give(1, &back);
+    assert_eq!(verdict, Verdict::Send { port: 0 });
+    assert_eq!(near.give(1, &sealed).0, Verdict::Send { port: 0 });
+    assert_eq!(near.router.counters().esp_encrypted, 2);
+    assert_eq!(near.router.counters().esp_decrypted, 1);
+}
+
+#[test]
+fn what_an_association_is_not_for_does_not_come_out_of_it() {
+    let mut near = Bed::new(near());
+    let mut narrow = far();
+    let AppSettings::Ipsec(ipsec) = &mut narrow.app else { panic!("no IPsec") };
+    ipsec.inbound[0].selectors = vec!["10.0.0.128/25".parse().expect("one")];
+    let mut far = Bed::new(narrow);
+    let (_, sealed) = near.give(0, &udp4("10.0.0.2", "192.0.2.7", 64, b"x"));
+    assert_eq!(far.give(0, &sealed).0, Verdict::Drop(DropReason::EspSelector));
+    let (_, sealed) = near.give(0, &udp4("10.0.0.129", "192.0.2.7", 64, b"x"));
+    assert_eq!(far.give(0, &sealed).0, Verdict::Send { port: 1 });
+}
+
+#[test]
+fn long_packets_are_told_the_room_that_is_left_or_go_in_pieces_that_fit() {
+    let (mut near, mut far) = (Bed::new(near()), Bed::new(far()));
+    // 1500 - 20 - 16 - 16 = 1448, a whole number of words, less the trailer.
+    let fits = udp4("10.0.0.2", "192.0.2.7", 64, &[7; 1446 - 28]);
+    let (verdict, sealed) = near.give(0, &fits);
+    assert_eq!((verdict, sealed.len()), (Verdict::Send { port: 1 }, 14 + 1500));
+    let mut long = udp4("10.0.0.2", "192.0.2.7", 64, &[7; 1446 - 27]);
+    assert_eq!(near.give(0, &long).0, Verdict::Drop(DropReason::TooBig));
+    let told = near.taken().remove(0).1;
+    assert_eq!((told[34..36].to_vec(), told[40..42].to_vec()), (vec![3, 4], vec![5, 0xa6]));
+    set_fragment(&mut long, 0);
+    assert_eq!(near.give(0, &long).0, Verdict::Consumed);
+    let mut joined = Vec::new();
+    for (port, sealed) in near.taken() {
+        assert!(port == 1 && sealed.len() <= 1514);
+        let (verdict, opened) = far.give(0, &sealed);
+        assert_eq!(verdict, Verdict::Send { port: 1 });
+        joined.extend_from_slice(&opened[34..]);
+    }
+    assert_eq!(joined, long[34..]);
+}
+
+#[test]
+fn workers_never_share_a_sequence_number() {
+    let bed = Bed::new(near());
+    let frame = udp4("10.0.0.2", "192.0.2.7", 64, b"x");
+    let numbers = |worker| {
+        let mut router = Forwarder::new(bed.shared.clone(), worker);
+        let (mut out, mut numbers) = (Sent::default(), Vec::new());
+        for _ in 0..2000 {
+            let mut room = vec![0; 512];
+            room[128..128 + frame.len()].copy_from_slice(&frame);
+            let mut frame = Frame::new(&mut room, 128, frame.len()).expect("fits");
+            router.process(bed.now, 0, &mut frame, &mut out);
+            let bytes = frame.bytes();
+            numbers.push(u32::from_be_bytes([bytes[38], bytes[39], bytes[40], bytes[41]]));
+        }
+        numbers
+    };
+    let mut all: Vec<u32> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4).map(|n| scope.spawn(move || numbers(n))).collect();
+        workers.into_iter().flat_map(|w| w.join().expect("no panic")).collect()
+    });
+    all.sort_unstable();
+    assert_eq!(all, (1..=8000).collect::<Vec<u32>>());
+}

@@ -1,0 +1,235 @@
+//! All ports of a router: their receiving halves in one thread, their sending halves shared. A port
+//! whose interface goes away is tried again until it is back.
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::interface::Interface;
+use super::pool::{Pool, Slot};
+use super::port::{self, Io, Receive, Transmit};
+
+/// Between two tries to open a port that is gone.
+const AGAIN: Duration = Duration::from_millis(250);
+
+type Half = Mutex<Option<Box<dyn Transmit>>>;
+
+/// Sending halves, by port and lane.
+#[derive(Clone)]
+pub(super) struct Senders(Arc<Vec<Vec<Half>>>);
+
+impl Senders {
+    pub(super) fn ports(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Sends by the lane of a worker; what stays in `slots` could not be sent.
+    pub(super) fn send(&self, port: usize, worker: usize, pool: &Pool, slots: &mut VecDeque<Slot>) {
+        let lanes = &self.0[port];
+        let lane = &lanes[worker % lanes.len()];
+        let mut half = lane.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = half.as_mut().is_some_and(|sender| sender.send(pool, slots).is_err());
+        if gone {
+            *half = None;
+        }
+    }
+
+    fn set(&self, port: usize, lane: usize, sender: Option<Box<dyn Transmit>>) {
+        *self.0[port][lane].lock().unwrap_or_else(PoisonError::into_inner) = sender;
+    }
+
+    fn has(&self, port: usize, lane: usize) -> bool {
+        self.0[port][lane].lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+}
+
+/// What a port is and has done.
+#[derive(Clone, Debug, Serialize)]
+pub struct PortSeen {
+    /// Interface.
+    pub interface: String,
+    /// How it was opened.
+    pub io: Io,
+    /// Queues in use.
+    pub queues: usize,
+    /// It is there.
+    pub up: bool,
+    /// Frames taken from it.
+    pub received: u64,
+    /// Frames that the kernel dropped for want of room.
+    pub lost: u64,
+    /// Times that it went away.
+    pub gone: u64,
+}
+
+/// A port.
+struct Port {
+    name: String,
+    wanted: Io,
+    queues: Option<u32>,
+    interface: Interface,
+    receivers: Vec<Box<dyn Receive>>,
+    keep: Option<Box<dyn std::any::Any + Send>>,
+    retry: Option<Instant>,
+    /// Lost by sockets that are closed.
+    lost_before: u64,
+    seen: PortSeen,
+}
+
+/// The receiving halves.
+pub(super) struct Ports {
+    pool: Pool,
+    ports: Vec<Port>,
+    senders: Senders,
+    seen: Arc<Mutex<Vec<PortSeen>>>,
+    next: usize,
+}
+
+impl Ports {
+    /// Opens all: (interface, by what, queues at most).
+    pub(super) fn open(
+        wanted: &[(String, Io, Option<u32>)],
+        pool: &Pool,
+    ) -> Result<(Ports, Senders), String> {
+        let mut ports = Vec::new();
+        let mut halves = Vec::new();
+        for (name, io, queues) in wanted {
+            let opened = port::open(name, *io, *queues, pool)?;
+            let (receivers, senders): (Vec<_>, Vec<_>) =
+                opened.lanes.into_iter().map(|l| (l.receiver, Mutex::new(Some(l.sender)))).unzip();
+            let seen = PortSeen {
+                interface: name.clone(),
+                io: opened.io,
+                queues: receivers.len(),
+                up: true,
+                received: 0,
+                lost: 0,
+                gone: 0,
+            };
+            halves.push(senders);
+            ports.push(Port {
+                name: name.clone(),
+                // What was found to work is what is opened again.
+                wanted: opened.io,
+                queues: Some(receivers.len() as u32),
+                interface: opened.interface,
+                receivers,
+                keep: opened.keep,
+                retry: None,
+                lost_before: 0,
+                seen,
+            });
+        }
+        let senders = Senders(Arc::new(halves));
+        let seen = Arc::new(Mutex::new(ports.iter().map(|p| p.seen.clone()).collect()));
+        Ok((Ports { pool: pool.clone(), ports, senders: senders.clone(), seen, next: 0 }, senders))
+    }
+
+    pub(super) fn interfaces(&self) -> impl Iterator<Item = &Interface> {
+        self.ports.iter().map(|port| &port.interface)
+    }
+
+    pub(super) fn seen(&self) -> Arc<Mutex<Vec<PortSeen>>> {
+        self.seen.clone()
+    }
+
+    /// What is to be waited for.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
+        self.ports.iter().flat_map(|port| port.receivers.iter().map(|r| r.descriptor()))
+    }
+
+    /// Takes up to `most` frames from every lane, by turns; gives each to `put`.
+    pub(super) fn receive(
+        &mut self,
+        most: usize,
+        frames: &mut VecDeque<Slot>,
+        mut put: impl FnMut(u16, Slot),
+    ) -> usize {
+        let mut total = 0;
+        let count = self.ports.len();
+        for turn in 0..count {
+            let n = (self.next + turn) % count;
+            let port = &mut self.ports[n];
+            let mut gone = false;
+            for receiver in &mut port.receivers {
+                gone |= receiver.receive(&self.pool, most, frames).is_err();
+                port.seen.received += frames.len() as u64;
+                total += frames.len();
+                frames.drain(..).for_each(|slot| put(n as u16, slot));
+            }
+            if gone {
+                self.close(n);
+            }
+        }
+        self.next = (self.next + 1) % count;
+        total
+    }
+
+    /// Shows what was counted, closes ports that are gone, opens those that are back: these.
+    pub(super) fn look_after(&mut self) -> Vec<u16> {
+        let mut back = Vec::new();
+        for n in 0..self.ports.len() {
+            let port = &self.ports[n];
+            let deaf = (0..port.receivers.len()).any(|lane| !self.senders.has(n, lane));
+            let replaced = || {
+                let found = Interface::find(&port.name);
+                found.map_or(true, |i| i.index != port.interface.index || !i.up)
+            };
+            if port.retry.is_none() && (deaf || replaced()) {
+                self.close(n);
+            }
+            if self.reopen(n) {
+                back.push(n as u16);
+            }
+            let port = &mut self.ports[n];
+            let lost: u64 = port.receivers.iter_mut().map(|r| r.lost()).sum();
+            port.seen.lost = port.lost_before + lost;
+        }
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.clone_from_slice(&self.ports.iter().map(|p| p.seen.clone()).collect::<Vec<_>>());
+        back
+    }
+
+    fn close(&mut self, n: usize) {
+        let port = &mut self.ports[n];
+        if port.wanted == Io::Tap {
+            // Its device is ours: it cannot go away, only be down for a while.
+            return;
+        }
+        port.lost_before += port.receivers.iter_mut().map(|r| r.lost()).sum::<u64>();
+        for lane in 0..port.receivers.len() {
+            self.senders.set(n, lane, None);
+        }
+        port.receivers.clear();
+        port.keep = None;
+        port.retry = Some(Instant::now());
+        port.seen.up = false;
+        port.seen.gone += 1;
+    }
+
+    fn reopen(&mut self, n: usize) -> bool {
+        let port = &mut self.ports[n];
+        if port.retry.is_none_or(|at| Instant::now() < at) {
+            return false;
+        }
+        // Whoever took it down brings it up again; this is not ours to do.
+        let there = Interface::find(&port.name).is_ok_and(|i| i.up);
+        let opened = there.then(|| port::open(&port.name, port.wanted, port.queues, &self.pool));
+        let Some(Ok(opened)) = opened else {
+            port.retry = Some(Instant::now() + AGAIN);
+            return false;
+        };
+        port.retry = None;
+        port.interface = opened.interface;
+        port.keep = opened.keep;
+        port.seen.up = true;
+        for (lane, opened) in opened.lanes.into_iter().enumerate() {
+            port.receivers.push(opened.receiver);
+            self.senders.set(n, lane, Some(opened.sender));
+        }
+        true
+    }
+}

@@ -1,0 +1,124 @@
+//! grout's micro-sleep: a router on DPDK whose workers sleep a little longer each time they find
+//! nothing.
+//!
+//! Follows `gr_datapath_loop` of grout's `modules/infra/datapath/main_loop.c` and
+//! `link_event_cb` of `modules/infra/control/port.c`: 256 walks of the packet graph without a packet
+//! end in a sleep, 1 us the first time and 1 us more each further time, up to what the receive ring
+//! can hold of the smallest frames at line rate. Packets start it over.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use halfwink_units::Time;
+
+use super::polls::EmptyPolls;
+use super::{Action, Depth, Event, Rest, Scaling};
+use crate::{Policy, Snapshot};
+
+/// `HOUSEKEEPING_INTERVAL`.
+pub(super) const WINDOW: u32 = 256;
+/// The longest sleep of all.
+const LONGEST_US: u32 = 1_000;
+/// Smallest frame and gap, in bits.
+const FRAME_BITS: u32 = (64 + 20) * 8;
+
+/// What grout's sleeps depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroutParameters {
+    /// Cores.
+    pub cores: u8,
+    /// Longest sleep, in microseconds; none if zero.
+    pub longest_us: u32,
+    /// Idle state of a sleeping core; the operating system chooses it.
+    pub depth: Depth,
+}
+
+impl GroutParameters {
+    /// Longest sleep with rings of so many descriptors on links of so many Mb/s: `queue_buffer_us`.
+    #[must_use]
+    pub const fn longest_us(ring: u32, link_mbps: u32) -> u32 {
+        match link_mbps / FRAME_BITS {
+            0 => 0,
+            packets_per_us if ring / packets_per_us > LONGEST_US => LONGEST_US,
+            packets_per_us => ring / packets_per_us,
+        }
+    }
+}
+
+/// The sleeps of a worker.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ramp {
+    polls: EmptyPolls,
+    sleep_us: u32,
+}
+
+impl Ramp {
+    pub(super) fn found(&mut self) {
+        *self = Ramp::default();
+    }
+
+    /// A poll found nothing; whether that fills a window without packets.
+    pub(super) fn empty(&mut self, p: &GroutParameters) -> (Rest, bool) {
+        if self.polls.empty() < WINDOW {
+            return (self.polls.until(WINDOW), false);
+        }
+        self.polls.restart();
+        if p.longest_us == 0 {
+            return (self.polls.until(WINDOW), true);
+        }
+        self.sleep_us = (self.sleep_us + 1).min(p.longest_us);
+        let span = Time::ns(1_000 * u64::from(self.sleep_us));
+        (Rest::Sleep { span, depth: p.depth }, true)
+    }
+}
+
+/// The policy.
+#[derive(Clone, Debug)]
+pub struct Grout {
+    parameters: GroutParameters,
+    cores: Vec<Ramp>,
+    pending: Option<Action>,
+}
+
+impl Grout {
+    /// All workers take part for ever.
+    #[must_use]
+    pub fn new(parameters: GroutParameters) -> Grout {
+        let cores = vec![Ramp::default(); usize::from(parameters.cores)];
+        Grout { parameters, cores, pending: None }
+    }
+}
+
+impl Policy for Grout {
+    type Event = Event;
+    type Action = Action;
+
+    fn on_event(&mut self, _now: Time, event: &Event) {
+        match *event {
+            Event::Poll { core, taken, .. } if taken > 0 => self.cores[usize::from(core)].found(),
+            Event::Poll { .. } => {}
+            Event::Empty { core } => {
+                let (rest, _) = self.cores[usize::from(core)].empty(&self.parameters);
+                self.pending = Some(Action::Rest { core, rest });
+            }
+        }
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.pending.take()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        vec![]
+    }
+}
+
+impl Scaling for Grout {
+    fn hears_polls(&self, _core: u8) -> bool {
+        true
+    }
+
+    fn is_apart(&self) -> bool {
+        true
+    }
+}

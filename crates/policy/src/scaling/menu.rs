@@ -1,0 +1,208 @@
+//! NAPI whose idle state Linux' menu governor chooses.
+//!
+//! Follows `drivers/cpuidle/governors/menu.c` of Linux 6.x: the expected rest is the mean of the
+//! last eight, if they are alike, with outliers above left out; else the time to the next timer
+//! times a factor learnt for its order of magnitude. The deepest state whose residency and exit
+//! latency fit into it is chosen.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use halfwink_units::Time;
+
+use super::cpuidle::{IdleParameters, Rested, Resting, TIMER_NS};
+use super::{Action, Event, Rest, Scaling};
+use crate::{Policy, Snapshot};
+
+const INTERVALS: usize = 8;
+/// Orders of magnitude, from below 10 us to above 100 ms.
+const BUCKETS: usize = 6;
+const RESOLUTION: u64 = 1_024;
+const DECAY: u64 = 8;
+/// Longer rests count as foreseen.
+const MAX_INTERESTING_NS: u64 = 50_000_000;
+/// `RESIDENCY_THRESHOLD_NS`: shorter expectations need no look at timers.
+const THRESHOLD_NS: u64 = 15_000;
+
+#[derive(Clone, Copy, Debug)]
+struct Core {
+    resting: Resting,
+    /// In microseconds.
+    intervals: [u64; INTERVALS],
+    at: usize,
+    factors: [u64; BUCKETS],
+    bucket: usize,
+    timer_ns: u64,
+}
+
+impl Core {
+    const fn new() -> Core {
+        Core {
+            resting: Resting::NONE,
+            intervals: [0; INTERVALS],
+            at: 0,
+            factors: [RESOLUTION * DECAY; BUCKETS],
+            bucket: 0,
+            timer_ns: TIMER_NS,
+        }
+    }
+
+    /// `menu_update`.
+    fn learn(&mut self, rested: Rested, p: &IdleParameters) {
+        let exit = p.states[rested.state].exit_ns();
+        let measured = match rested.ns {
+            _ if rested.by_tick && self.timer_ns > p.tick_ns() => 9 * MAX_INTERESTING_NS / 10,
+            ns if ns > 2 * exit => ns - exit,
+            ns => ns / 2,
+        };
+        let measured = measured.min(self.timer_ns);
+        let factor = &mut self.factors[self.bucket];
+        *factor -= *factor / DECAY;
+        *factor += if self.timer_ns > 0 && measured < MAX_INTERESTING_NS {
+            RESOLUTION * measured / self.timer_ns
+        } else {
+            RESOLUTION
+        };
+        self.intervals[self.at] = measured / 1_000;
+        self.at = (self.at + 1) % INTERVALS;
+    }
+
+    /// `menu_select`: the state, and whether the tick goes on.
+    fn choose(&mut self, now: Time, p: &IdleParameters) -> (usize, bool) {
+        let mut expected = typical_us(&self.intervals).map_or(u64::MAX, |us| 1_000 * us);
+        let until_tick = if expected > THRESHOLD_NS {
+            self.timer_ns = TIMER_NS;
+            self.bucket = bucket(self.timer_ns);
+            let scale = RESOLUTION * DECAY * 1_000;
+            let timer_us = (scale / 2 + self.timer_ns * self.factors[self.bucket]) / scale;
+            expected = expected.min(1_000 * timer_us);
+            p.until_tick_ns(now)
+        } else {
+            self.timer_ns = u64::MAX;
+            self.bucket = BUCKETS - 1;
+            p.tick_ns() / 2
+        };
+        let longest_exit = expected;
+        let mut state = 0;
+        for (n, s) in p.states.iter().enumerate() {
+            if s.residency_ns() > expected {
+                // Too shallow by this guess, but the tick would wake it to guess again.
+                if expected >= p.tick_ns() {
+                    expected = p.states[state].residency_ns();
+                }
+                break;
+            }
+            if s.exit_ns() > longest_exit {
+                break;
+            }
+            state = n;
+        }
+        let tick = expected < p.tick_ns();
+        if tick && state > 0 && p.states[state].residency_ns() > until_tick {
+            state = p.shallower(state, until_tick);
+        }
+        (state, tick)
+    }
+}
+
+fn bucket(ns: u64) -> usize {
+    [10_000, 100_000, 1_000_000, 10_000_000, 100_000_000].iter().filter(|&&up| ns >= up).count()
+}
+
+/// `get_typical_interval`: the mean of intervals that are alike, in microseconds.
+fn typical_us(intervals: &[u64; INTERVALS]) -> Option<u64> {
+    let mut limit = u64::MAX;
+    loop {
+        let kept = || intervals.iter().filter(move |&&us| us <= limit);
+        let count = kept().count() as u64;
+        let longest = kept().copied().max().filter(|&us| us > 0)?;
+        let mean = kept().sum::<u64>() / count;
+        let variance = kept().map(|&us| us.abs_diff(mean).pow(2)).sum::<u64>() / count;
+        let most = 4 * count >= 3 * INTERVALS as u64;
+        if (mean * mean > 36 * variance && most) || variance <= 400 {
+            return Some(mean);
+        }
+        if 4 * count <= 3 * INTERVALS as u64 {
+            return None;
+        }
+        limit = longest - 1;
+    }
+}
+
+/// The policy.
+#[derive(Clone, Debug)]
+pub struct Menu {
+    parameters: IdleParameters,
+    cores: Vec<Core>,
+    pending: Option<Action>,
+}
+
+impl Menu {
+    /// Has learnt nothing yet.
+    #[must_use]
+    pub fn new(parameters: IdleParameters) -> Menu {
+        let cores = vec![Core::new(); usize::from(parameters.cores)];
+        Menu { parameters, cores, pending: None }
+    }
+
+    fn rest(&mut self, now: Time, core: u8) -> Rest {
+        let core = &mut self.cores[usize::from(core)];
+        let (state, tick) = core.choose(now, &self.parameters);
+        core.resting.begins(now, state, tick);
+        self.parameters.rest(now, state, tick)
+    }
+}
+
+impl Policy for Menu {
+    type Event = Event;
+    type Action = Action;
+
+    fn on_event(&mut self, now: Time, event: &Event) {
+        match *event {
+            Event::Poll { core, taken, .. } => {
+                let core = &mut self.cores[usize::from(core)];
+                if let Some(rested) = core.resting.polled(now, taken, &self.parameters) {
+                    core.learn(rested, &self.parameters);
+                }
+            }
+            Event::Empty { core } => {
+                let rest = self.rest(now, core);
+                self.pending = Some(Action::Rest { core, rest });
+            }
+        }
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.pending.take()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        vec![]
+    }
+}
+
+impl Scaling for Menu {
+    fn hears_polls(&self, _core: u8) -> bool {
+        true
+    }
+
+    fn is_apart(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typical_intervals_by_hand() {
+        assert_eq!(typical_us(&[100; 8]), Some(100));
+        // Two outliers above are left out; three are too many.
+        assert_eq!(typical_us(&[100, 100, 100, 100, 100, 100, 9_000, 9_000]), Some(100));
+        assert_eq!(typical_us(&[100, 900, 100, 100, 500, 100, 9_000, 9_000]), None);
+        assert_eq!(typical_us(&[0; 8]), None);
+        // Within 20 us of each other is alike.
+        assert_eq!(typical_us(&[5, 25, 5, 25, 5, 25, 5, 25]), Some(15));
+    }
+}

@@ -1,0 +1,244 @@
+//! The run loop: packets in, poll loops, what the policy asks for.
+//!
+//! Events are passes of poll loops, not packets: a core that polls takes a batch and is busy until
+//! it polls again. Before each pass all packets that arrived until then are in their rings, under
+//! the redirect table of their time. So the run is exact to the packet.
+
+//!
+//! * `passes.rs`: a packet comes, wakes its core, is taken in a batch, leaves.
+//! * `actions.rs`: what the policy asks for is done.
+//! * `order.rs`: which packets overtook which.
+//! * `slots.rs`: points of the profile, and the end.
+
+mod actions;
+mod order;
+mod passes;
+mod slots;
+
+use halfwink_engine::{stream, Imbalance, Stream};
+use halfwink_policy::scaling::{RedirectTable, Rest, ScalingPolicy};
+use halfwink_units::Time;
+
+use self::actions::Barrier;
+use self::order::Order;
+use self::slots::SlotStart;
+use crate::books::{Counts, Parts, Run, Slot};
+use crate::cpu::Cpu;
+use crate::latency::Latencies;
+use crate::model::{Model, Point};
+use crate::power::Watts;
+use crate::ring::Packet;
+use crate::spec::{App, Look};
+use crate::traffic::{Arrivals, Traffic};
+
+const NEVER: u64 = u64::MAX;
+
+/// How to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// Cores and P-state to start with; a policy may change both.
+    pub start: Point,
+    /// Whether ports batch, as in the evaluation.
+    pub batching: bool,
+    /// Whether timers and devices wake cores, too.
+    pub background: bool,
+    /// Whether to count reordering over all packets, which takes memory.
+    pub overall_order: bool,
+}
+
+impl Options {
+    /// All cores at full speed.
+    #[must_use]
+    pub fn all_cores(model: &Model, seed: u64) -> Options {
+        Options {
+            seed,
+            start: model.fastest(),
+            batching: false,
+            background: false,
+            overall_order: false,
+        }
+    }
+}
+
+struct World<'a> {
+    model: &'a Model,
+    app: &'a App,
+    options: Options,
+    policy: ScalingPolicy,
+    hears: Vec<bool>,
+    /// How every core rests, if the policy has but one answer.
+    rests: Option<Rest>,
+    /// Cores have nothing to do with each other.
+    apart: bool,
+    watts: Watts,
+    parts: Parts,
+    cpus: Vec<Cpu>,
+    next: Vec<u64>,
+    table: RedirectTable,
+    arrivals: Arrivals,
+    coming: Packet,
+    noise: Stream,
+    step: u8,
+    /// P-states that cores wish for.
+    wishes: Vec<u8>,
+    /// The last P-state asked for.
+    asked: u8,
+    /// P-states asked for, and when they hold.
+    changing: Vec<(u64, u8)>,
+    service: u64,
+    in_use: u8,
+    barriers: Vec<Barrier>,
+    order: Order,
+    /// Latency beside waiting and processing.
+    path: u64,
+    batch: u32,
+    /// Whether cores look at their queues before they take a batch.
+    before: bool,
+    timer: u64,
+    counts: Counts,
+    active: Time,
+    latency: Latencies,
+    slot_latency: Latencies,
+    slots: Vec<Slot>,
+    slot_start: SlotStart,
+}
+
+/// Plays traffic against a policy until the end of its profile.
+///
+/// # Errors
+/// If the books do not balance: a mistake in this crate.
+pub fn simulate(
+    model: &Model,
+    app: &App,
+    traffic: &Traffic,
+    policy: ScalingPolicy,
+    options: Options,
+) -> Result<Run, Imbalance> {
+    let mut world = World::new(model, app, traffic, policy, options);
+    let point = traffic.profile.point.0;
+    let end = traffic.profile.length().0;
+    world.act(0);
+    for n in 0..traffic.profile.loads.len() {
+        world.run_until((point * (n as u64 + 1)).min(end));
+        world.close_slot(traffic.profile.loads[n], point * (n as u64 + 1));
+    }
+    world.finish(Time(end))
+}
+
+impl<'a> World<'a> {
+    fn new(
+        model: &'a Model,
+        app: &'a App,
+        traffic: &Traffic,
+        policy: ScalingPolicy,
+        options: Options,
+    ) -> World<'a> {
+        let spec = model.spec();
+        let count = usize::from(spec.cores.count);
+        let watts = Watts::new(model);
+        let parts = Parts::new(model, traffic.bytes);
+        let mut arrivals = Arrivals::new(traffic, options.seed);
+        let coming = arrivals.next();
+        let own = model.service_us(app, model.fastest());
+        let ipv4 = model.app("ipv4").map_or(own, |a| model.service_us(a, model.fastest()));
+        let batching = if options.batching { spec.path.batching_us } else { 0.0 };
+        let path = Time::from_ns((spec.path.unloaded_us - ipv4 + batching).max(0.0) * 1e3).0;
+        let start = options.start;
+        let mut cpus = vec![Cpu::new(spec.nic.ring, &watts); count];
+        for cpu in cpus.iter_mut().skip(usize::from(start.cores)) {
+            cpu.parked = true;
+        }
+        World {
+            model,
+            app,
+            options,
+            hears: (0..count).map(|n| policy.hears_polls(n as u8)).collect(),
+            rests: policy.always_rests(),
+            apart: policy.is_apart() && !options.background,
+            policy,
+            watts,
+            parts,
+            cpus,
+            next: vec![0; count],
+            table: RedirectTable::even(start.cores),
+            arrivals,
+            coming,
+            noise: stream(options.seed, "background"),
+            step: start.step,
+            wishes: vec![start.step; count],
+            asked: start.step,
+            changing: Vec::new(),
+            service: model.service(app, start).0,
+            in_use: start.cores,
+            barriers: Vec::new(),
+            order: Order::new(traffic.flow_count, options.overall_order),
+            path,
+            batch: spec.poll.batch,
+            before: spec.poll.look == Look::BeforeBatch,
+            timer: NEVER,
+            counts: Counts::default(),
+            active: Time::ZERO,
+            latency: Latencies::default(),
+            slot_latency: Latencies::default(),
+            slots: Vec::new(),
+            slot_start: SlotStart::default(),
+        }
+    }
+
+    fn run_until(&mut self, end: u64) {
+        if self.apart {
+            return self.run_apart(end);
+        }
+        loop {
+            let (mut core, mut at) = self.earliest();
+            let special = self.changing.first().map_or(NEVER, |c| c.0).min(self.timer);
+            while self.coming.at <= at.min(special) && self.coming.at < end {
+                if let Some(woken) = self.arrive() {
+                    if woken == core {
+                        // It may be busy waking up by then.
+                        (core, at) = self.earliest();
+                    } else if self.next[woken] < at {
+                        (core, at) = (woken, self.next[woken]);
+                    }
+                }
+            }
+            if at.min(special) >= end {
+                return;
+            }
+            if special <= at {
+                self.on_special(special);
+            } else {
+                self.on_core(core, at);
+            }
+        }
+    }
+
+    /// The same for cores that have nothing to do with each other: each is played up to its next
+    /// packet when that comes.
+    fn run_apart(&mut self, end: u64) {
+        while self.coming.at < end {
+            let core = usize::from(self.table.queue(self.coming.flow));
+            while self.next[core] < self.coming.at {
+                self.on_core(core, self.next[core]);
+            }
+            self.arrive();
+        }
+        for core in 0..self.next.len() {
+            while self.next[core] < end {
+                self.on_core(core, self.next[core]);
+            }
+        }
+    }
+
+    fn earliest(&self) -> (usize, u64) {
+        let mut best = (0, self.next[0]);
+        for (n, &at) in self.next.iter().enumerate().skip(1) {
+            if at < best.1 {
+                best = (n, at);
+            }
+        }
+        best
+    }
+}

@@ -1,0 +1,73 @@
+//! Points of the profile, and the end.
+
+use halfwink_engine::Imbalance;
+use halfwink_units::Time;
+
+use super::World;
+use crate::books::{Run, Slot};
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SlotStart {
+    pub(super) at: u64,
+    energy_j: f64,
+    lost: u64,
+    pub(super) core_time: f64,
+    pub(super) core_since: u64,
+}
+
+impl World<'_> {
+    pub(super) fn note_cores(&mut self, at: u64) {
+        let span = (at - self.slot_start.core_since) as f64;
+        self.slot_start.core_time += span * f64::from(self.in_use);
+        self.slot_start.core_since = at;
+    }
+
+    pub(super) fn close_slot(&mut self, load: f64, at: u64) {
+        for cpu in &mut self.cpus {
+            cpu.account(at, self.step, &self.watts);
+        }
+        self.note_cores(at);
+        let cores = self.cpus.iter().map(|cpu| cpu.meter().energy).sum();
+        let energy_j = self.parts.energy_j(Time(at), cores, self.counts.received);
+        let start = self.slot_start;
+        let span = (at - start.at) as f64;
+        self.slots.push(Slot {
+            load,
+            power_w: (energy_j - start.energy_j) / (span * 1e-12),
+            mean_us: self.slot_latency.mean_us(),
+            p99_us: self.slot_latency.quantile_us(0.99),
+            cores: start.core_time / span,
+            ghz: self.model.ghz(self.step),
+            lost: self.counts.lost - start.lost,
+        });
+        self.latency.add(&self.slot_latency);
+        self.slot_latency.clear();
+        self.slot_start =
+            SlotStart { at, energy_j, lost: self.counts.lost, core_time: 0.0, core_since: at };
+    }
+
+    pub(super) fn finish(self, duration: Time) -> Result<Run, Imbalance> {
+        let books = self.parts.close(
+            duration,
+            &self.cpus,
+            &self.watts,
+            self.counts.received,
+            self.active,
+        )?;
+        Ok(Run {
+            duration,
+            received: self.counts.received,
+            forwarded: self.counts.forwarded,
+            lost: self.counts.lost,
+            changes: self.counts.changes,
+            interrupts: self.counts.interrupts,
+            passes: self.counts.passes,
+            queued: self.cpus.iter().map(|cpu| u64::from(cpu.ring.len())).sum(),
+            reordered: self.order.in_flows(),
+            reordered_overall: self.order.overall(),
+            latency: self.latency,
+            slots: self.slots,
+            books,
+        })
+    }
+}

@@ -1,0 +1,128 @@
+"""A live router in a bed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from halfwink.bed.places import Process, python
+from halfwink.bed.topology import BEHIND_SINK, NETWORKS, ROUTER_PORTS, Bed
+from halfwink.errors import RunError
+
+#: Longest that it takes to begin: Python, a native module, sockets.
+BEGIN_S = 30.0
+
+
+def description(
+    *,
+    io: str = "af-xdp",
+    policy: str = "power-save-in-order",
+    workers: int = 2,
+    app: str = 'kind = "route"',
+    **values: Any,
+) -> str:
+    """A description of a live router between a bed's generator and sink, as TOML.
+
+    Args:
+        io: by what frames come and go.
+        policy: which scales it.
+        workers: how many.
+        app: lines of its application.
+        values: others of the first level.
+    """
+    head = {"schema": 1, "policy": policy, "workers": workers, "routes": "routes.txt", **values}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in head.items()]
+    for port, network in zip(ROUTER_PORTS, NETWORKS, strict=True):
+        addresses = json.dumps([pair[0] for pair in network])
+        lines += ["[[port]]", f'interface = "{port}"', f'io = "{io}"', f"addresses = {addresses}"]
+    return "\n".join([*lines, "[app]", app, ""])
+
+
+def routes() -> str:
+    """Routes to what is behind the sink."""
+    hops = [pair[1].split("/")[0] for pair in NETWORKS[1]]
+    return "".join(f"{prefix} via {hop}\n" for prefix, hop in zip(BEHIND_SINK, hops, strict=True))
+
+
+class Live:
+    """``halfwink live router`` in a bed's router namespace, while the context lasts."""
+
+    def __init__(
+        self,
+        bed: Bed,
+        text: str | None = None,
+        *,
+        route_lines: str | None = None,
+        words: Sequence[str] = (),
+        cpus: Sequence[int] = (),
+    ) -> None:
+        """Begins it, and waits until it forwards.
+
+        Args:
+            bed: where; the router's addresses are taken from the kernel.
+            text: its description (default: `description()`).
+            route_lines: its routes (default: `routes()`).
+            words: more options of the command.
+            cpus: CPUs that it may use (default: all).
+
+        Raises:
+            RunError: it does not begin, with what it said.
+        """
+        self._folder = tempfile.TemporaryDirectory(prefix="halfwink-bed-")
+        self.path = Path(self._folder.name) / "router.toml"
+        self.routes = self.path.with_name("routes.txt")
+        self.log = self.path.with_name("log.jsonl")
+        self._out, self._err = self.path.with_name("out.json"), self.path.with_name("err.txt")
+        self.path.write_text(text or description())
+        self.routes.write_text(routes() if route_lines is None else route_lines)
+        bed.hand_over()
+        command = [python(), "-m", "halfwink", "live", "router", str(self.path)]
+        pipes = {"stdin": subprocess.DEVNULL, "stderr": self._err.open("w")}
+        self.process: Process = bed.router.start(
+            [*command, "-o", str(self._out), *words], cpus=list(cpus), **pipes
+        )
+        pipes["stderr"].close()
+        self._await()
+
+    def _await(self) -> None:
+        end = time.monotonic() + BEGIN_S
+        while time.monotonic() < end:
+            if "ready" in self.said().splitlines():
+                return
+            if self.process.popen.poll() is not None:
+                break
+            time.sleep(0.01)
+        self.stop()
+        lines = [line for line in self.said().splitlines() if line] or ["it does not begin"]
+        self._folder.cleanup()
+        raise RunError(f"live router: {lines[0]}")
+
+    def said(self) -> str:
+        """What it has written on standard error."""
+        return self._err.read_text()
+
+    def stop(self) -> int:
+        """Ends it (SIGTERM): what has arrived is forwarded first. Its exit status."""
+        return self.process.stop()
+
+    def result(self) -> dict[str, Any]:
+        """Ends it; its report."""
+        status = self.stop()
+        if status != 0 or not self._out.exists():
+            raise RunError(f"live router: status {status}: {self.said().strip()[-300:]}")
+        return json.loads(self._out.read_text())
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.stop()
+        self._folder.cleanup()

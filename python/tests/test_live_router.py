@@ -1,0 +1,270 @@
+"""The live router, between real interfaces of network namespaces."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import REQUIRED, Halfwink, need
+
+from halfwink.bed import Bed, Live, description, needs, routes
+from halfwink.errors import RunError
+from halfwink.forwarding import read_log, replay
+
+V6 = ["2001:2::/48"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _can_make_a_bed() -> None:
+    need("ping", "apt-get install -y iputils-ping")
+    for thing in needs():
+        if not thing.present:
+            message = f"{thing.name}: {thing.detail}; run: {thing.fix}"
+            kernel = thing.name == "namespaces"
+            (pytest.fail if REQUIRED and not kernel else pytest.skip)(message)
+
+
+@pytest.fixture(scope="module")
+def bed() -> Generator[Bed]:
+    with Bed() as made:
+        if made.router.run(["id", "-u"]).strip() != "0":
+            pytest.skip("AF_XDP: run as root")
+        yield made
+
+
+def nothing_wrong(found: dict[str, Any]) -> None:
+    for name in ("lost", "duplicated", "corrupt", "reordered", "sink_drops"):
+        assert found[name] == 0, (name, found)
+
+
+def balanced(report: dict[str, Any]) -> None:
+    """Every frame that was taken is accounted for."""
+    packets = report["packets"]
+    dropped = sum(count for name, count in packets.items() if name.startswith("drop_"))
+    held = packets["held"]
+    assert report["received"] == packets["received"] + report["overflowed"]
+    ends = packets["forwarded"] + packets["consumed"] + dropped
+    # A frame that was held is sent or dropped later.
+    assert ends <= packets["received"] <= ends + held
+    for worker in report["workers"]:
+        total = sum(worker["residency"].values())
+        assert total == pytest.approx(report["duration_s"], rel=0.05, abs=0.05)
+
+
+def ping(bed: Bed, to: str, *words: str) -> str:
+    return bed.generator.run(["ping", "-c", "1", "-W", "4", *words, to], check=False)
+
+
+@pytest.mark.parametrize("io", ["af-xdp", "af-xdp-generic", "af-packet", "auto"])
+def test_forwards_by_every_kind_of_socket(bed: Bed, io: str):
+    with Live(bed, description(io=io)) as live:
+        nothing_wrong(bed.trial(pps=4000, seconds=0.5, flows=20))
+        nothing_wrong(bed.trial(pps=4000, seconds=0.5, flows=20, to=V6))
+        report = live.result()
+    balanced(report)
+    assert report["packets"]["forwarded"] >= 4000
+    wanted = "af-xdp" if io == "auto" else io
+    assert [port["io"] for port in report["ports"]] == [wanted, wanted]
+    assert report["modelled"]["asleep_w"] < report["modelled"]["energy_w"]
+    assert report["modelled"]["energy_w"] < report["modelled"]["polling_w"]
+
+
+def test_several_queues_and_one_worker(bed: Bed):
+    with Bed(queues=2) as wide, Live(wide, description(workers=1)) as live:
+        nothing_wrong(wide.trial(pps=4000, seconds=0.5, flows=64))
+        report = live.result()
+    balanced(report)
+    assert [port["queues"] for port in report["ports"]] == [2, 2]
+
+
+def test_without_privileges_packet_sockets_go(bed: Bed):
+    with Bed(user_namespace=True) as own:
+        with Live(own, description(io="af-packet")):
+            nothing_wrong(own.trial(pps=2000, seconds=0.3))
+        with pytest.raises(RunError, match=r"rt0 by AF_XDP: .*needs CAP_NET_ADMIN.*CAP_BPF"):
+            Live(own, description(io="af-xdp"))
+
+
+def test_scales_up_and_down_without_loss_or_overtaking(bed: Bed, tmp_path: Path):
+    log = tmp_path / "log.jsonl"
+    with Live(bed, words=["--log", str(log)]) as live:
+        ping(bed, "10.2.0.2")
+        nothing_wrong(bed.trial(pps=20_000, seconds=1.5, burst=256, flows=64))
+        report = live.result()
+        balanced(report)
+        assert report["changes"] >= 4
+        assert report["moves"] > 128
+        assert min(worker["served"] for worker in report["workers"]) > 0
+        # The log, told to the policy as the simulator has it, leads to the same actions.
+        lines = read_log(log)
+        assert replay(live.path, lines) is None
+        polls = [n for n, line in enumerate(lines) if '"waiting":' in line and '"wake"' in line]
+        changed = lines.copy()
+        changed[polls[0]] = json.dumps({**json.loads(lines[polls[0]]), "asked": []})
+        where = replay(live.path, changed)
+        assert where is not None
+        assert where[0] == polls[0]
+
+
+def test_answers_as_a_router_does(bed: Bed):
+    with Live(bed) as live:
+        assert " 0% packet loss" in ping(bed, "10.2.0.2")
+        assert " 0% packet loss" in ping(bed, "fd02::2")
+        assert " 0% packet loss" in ping(bed, "10.1.0.1")
+        assert " 0% packet loss" in ping(bed, "fd01::1")
+        assert "From 10.1.0.1 icmp_seq=1 Time to live exceeded" in ping(bed, "10.2.0.2", "-t", "1")
+        assert "From fd01::1 icmp_seq=1 Time exceeded: Hop limit" in ping(bed, "fd02::2", "-t", "1")
+        assert "From 10.1.0.1 icmp_seq=1 Destination Net Unreachable" in ping(bed, "10.9.0.1")
+        assert "From 10.1.0.1 icmp_seq=1 Destination Host Unreachable" in ping(bed, "10.2.0.9")
+        assert " 0% packet loss" in ping(bed, "10.2.0.2", "-M", "do", "-s", "1472")
+        report = live.result()
+    balanced(report)
+    assert report["packets"]["drop_ttl_exceeded"] == 2
+
+
+def test_what_is_short_on_the_way_is_said(bed: Bed):
+    bed.router.shell("ip link set rt1 mtu 1400")
+    bed.sink.shell("ip link set sink0 mtu 1400")
+    try:
+        with Live(bed):
+            found = ping(bed, "10.2.0.2", "-M", "do", "-s", "1472")
+            assert "From 10.1.0.1 icmp_seq=1 Frag needed and DF set (mtu = 1400)" in found
+            assert " 0% packet loss" in ping(bed, "10.2.0.2", "-M", "dont", "-s", "1472")
+            assert "Packet too big: mtu=1400" in ping(bed, "fd02::2", "-M", "do", "-s", "1452")
+    finally:
+        bed.router.shell("ip link set rt1 mtu 1500")
+        bed.sink.shell("ip link set sink0 mtu 1500")
+        for flush in ("-4", "-6"):
+            bed.generator.run(["ip", flush, "route", "flush", "cache"])
+
+
+def test_sigterm_drains_and_leaves_nothing(bed: Bed):
+    with Live(bed) as live:
+        macs = [bed.mac(bed.router, "rt0")]
+        generator = bed.worker("generator")
+        generator.begin("generator", interfaces="gen0", pps=5000, seconds=1.0, macs=macs)
+        time.sleep(0.4)
+        report = live.result()
+        generator.result()
+    balanced(report)
+    assert report["packets"]["forwarded"] > 0
+    assert [worker["waiting"] for worker in report["workers"]] == [0, 0]
+    assert "xdp" not in bed.router.run(["ip", "-details", "link", "show"])
+
+
+def test_takes_new_routes_without_loss(bed: Bed):
+    with Live(bed) as live:
+        macs = [bed.mac(bed.router, "rt0")]
+        generator, sink = bed.worker("generator"), bed.worker("sink")
+        ping(bed, "10.2.0.2")
+        sink.begin("sink", interfaces="sink0")
+        generator.begin("generator", interfaces="gen0", pps=4000, seconds=1.2, macs=macs)
+        time.sleep(0.3)
+        more = "".join(f"100.64.{n}.0/24 via 10.2.0.2\n" for n in range(200))
+        live.routes.write_text(routes() + more + "unreachable 203.0.113.0/24\n")
+        live.process.signal(signal.SIGHUP)
+        sent = generator.result()
+        time.sleep(0.1)
+        sink.stop()
+        received = sink.result()
+        assert received["order"]["received"] == sent["frames"]
+        assert "again" in live.said()
+        assert "From 10.1.0.1 icmp_seq=1 Destination Host Unreachable" in ping(bed, "203.0.113.9")
+        live.routes.write_text("not a route\n")
+        live.process.signal(signal.SIGHUP)
+        said = until(lambda: "all stays as it was" in live.said() and live.said())
+        assert "routes.txt: line 1" in said or "routes.txt:1" in said
+        assert " 0% packet loss" in ping(bed, "10.2.0.2")
+
+
+def until(done: Callable[[], Any], seconds: float = 10.0) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := done()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return found
+
+
+def test_an_interface_goes_and_comes_back(bed: Bed):
+    metrics = "127.0.0.1:9475"
+    with Live(bed, words=["--metrics", metrics]) as live:
+        assert " 0% packet loss" in ping(bed, "10.2.0.2")
+        bed.router.shell("ip link set rt1 down")
+        until(lambda: not up(bed, metrics, "rt1"))
+        assert " 100% packet loss" in ping(bed, "10.2.0.2", "-W", "1")
+        bed.router.shell("ip link set rt1 up")
+        until(lambda: up(bed, metrics, "rt1"))
+        assert " 0% packet loss" in until(lambda: " 0% " in (p := ping(bed, "10.2.0.2")) and p)
+        bed.router.shell("ip link delete rt1")
+        until(lambda: not up(bed, metrics, "rt1"))
+        bed.join_sink()
+        bed.hand_over()
+        until(lambda: up(bed, metrics, "rt1"))
+        assert " 0% packet loss" in until(lambda: " 0% " in (p := ping(bed, "10.2.0.2")) and p)
+        report = live.result()
+    assert [port["gone"] for port in report["ports"]] == [0, 2]
+
+
+def up(bed: Bed, address: str, interface: str) -> bool:
+    return f'halfwink_port_up{{interface="{interface}"}} 1.0' in scrape(bed, address)
+
+
+def scrape(bed: Bed, address: str) -> str:
+    return bed.router.run(["curl", "-sS", f"http://{address}/metrics"])
+
+
+def test_metrics_are_openmetrics(bed: Bed):
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+    with Live(bed, words=["--metrics", "127.0.0.1:9475"]):
+        nothing_wrong(bed.trial(pps=1000, seconds=0.3))
+        families = {
+            family.name: family
+            for family in text_string_to_metric_families(scrape(bed, "127.0.0.1:9475"))
+        }
+    received = {
+        s.labels["interface"]: s.value
+        for s in families["halfwink_port_frames_received"].samples
+        if s.name.endswith("_total")
+    }
+    assert received["rt0"] >= 300
+    assert "modelled" in families["halfwink_modelled_energy_joules"].documentation
+
+
+def test_a_tap_device_is_a_port(bed: Bed):
+    text = description() + (
+        '[[port]]\ninterface = "hwtap0"\nio = "tap"\naddresses = ["10.3.0.1/24"]\n'
+    )
+    with Live(bed, text) as live:
+        bed.router.shell("ip address add 10.3.0.2/24 dev hwtap0; ip link set hwtap0 up")
+        bed.router.shell("ip route add 10.2.0.0/24 via 10.3.0.1")
+        words = ["ping", "-c", "3", "-i", "0.05", "-W", "4", "10.2.0.2"]
+        assert " 0% packet loss" in bed.router.run(words, check=False)
+        report = live.result()
+    assert report["ports"][2]["io"] == "tap"
+    assert report["ports"][2]["received"] >= 3
+
+
+def test_what_is_wrong_is_said_in_one_line(halfwink: Halfwink, tmp_path: Path):
+    path = tmp_path / "router.toml"
+    good = description(io="af-packet")
+    for text, expected in (
+        (good.replace("schema = 1", "schema = 7"), "router.toml:1: schema: found 7"),
+        (good.replace("power-save-in-order", "power-safe"), "no router policy `power-safe`"),
+        (good.replace("workers = 2", "workers = 0"), "router.toml:3: workers: found 0"),
+        (good.replace("10.1.0.1/24", "10.1.0.1/240"), "router.toml:"),
+        (good.replace('"rt0"', '"no-such-if"'), "no-such-if by AF_PACKET: no such interface"),
+        (good.replace("schema = 1", 'schema = 1\nmachine = "nil"'), "nil"),
+    ):
+        path.write_text(text)
+        done = halfwink("live", "router", str(path))
+        assert done.status in (1, 2), done.err
+        assert expected in done.complaint
+    assert "No such file" in halfwink("live", "router", str(tmp_path / "none.toml")).complaint
+    path.write_text(good)
+    assert "--seconds" in halfwink("live", "router", str(path), "--seconds", "0").complaint
