@@ -46,11 +46,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kinds", default=",".join(DEFAULT), help="some of " + ", ".join(KINDS))
     parser.add_argument("--quick", action="store_true", help="fewer and shorter trials")
     parser.add_argument("--queues", type=int, help="queues of the ports (1)")
-    parser.add_argument("--workers", type=int, default=1, help="threads that forward (1)")
+    parser.add_argument(
+        "--workers", type=int, default=0, help="threads that forward (halfwink 2, testpmd 1)"
+    )
     parser.add_argument("--cpus", default="", help="CPUs of user-space routers, as 0,1 (all)")
     parser.add_argument("--repeats", type=int, help="of everything (5, quick 2)")
     parser.add_argument("--size", help="of frames without check sequence (60), or imix")
-    parser.add_argument("--policy", default="power-save", help="of halfwink's router")
+    parser.add_argument("--policy", default="power-save-in-order", help="of halfwink's router")
     parser.add_argument("--json", type=Path, help="file for all results")
     return parser.parse_args()
 
@@ -58,7 +60,7 @@ def arguments() -> argparse.Namespace:
 def with_options(kind: Kind, told: argparse.Namespace) -> Kind:
     """The kind as asked for."""
     cpus = tuple(int(cpu) for cpu in told.cpus.split(",") if cpu)
-    return replace(kind, workers=told.workers, cpus=cpus, config=f'policy = "{told.policy}"\n')
+    return replace(kind, workers=told.workers, cpus=cpus, policy=told.policy)
 
 
 def highest(rates: list[float], generator_pps: float) -> str:

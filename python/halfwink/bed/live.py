@@ -83,11 +83,13 @@ class Live:
         self.routes.write_text(routes() if route_lines is None else route_lines)
         bed.hand_over()
         command = [python(), "-m", "halfwink", "live", "router", str(self.path)]
-        pipes = {"stdin": subprocess.DEVNULL, "stderr": self._err.open("w")}
-        self.process: Process = bed.router.start(
-            [*command, "-o", str(self._out), *words], cpus=list(cpus), **pipes
-        )
-        pipes["stderr"].close()
+        with self._err.open("w") as said:
+            self.process: Process = bed.router.start(
+                [*command, "-o", str(self._out), *words],
+                cpus=list(cpus),
+                stdin=subprocess.DEVNULL,
+                stderr=said,
+            )
         self._await()
 
     def _await(self) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
@@ -15,15 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from halfwink.bed.live import Live, description
 from halfwink.bed.places import Need, Process
-from halfwink.bed.topology import (
-    BEHIND_SINK,
-    GENERATOR_PORT,
-    NETWORKS,
-    ROUTER_PORTS,
-    SINK_PORT,
-    Bed,
-)
+from halfwink.bed.topology import GENERATOR_PORT, ROUTER_PORTS, SINK_PORT, Bed
 from halfwink.errors import HalfwinkError, RunError
 
 #: Longest until a router forwards.
@@ -46,7 +39,7 @@ class Router:
 
     Attributes:
         processes: its processes; none if the kernel itself forwards.
-        printed: what it wrote to standard output, once it has ended.
+        printed: what it said of itself in the end: halfwink's report as JSON, DPDK's words.
     """
 
     processes: list[Process] = field(default_factory=list[Process])
@@ -60,16 +53,16 @@ class Kind:
     Attributes:
         name: one of `KINDS`; ``none`` is the generator straight to the sink.
         cpus: where it may run (default: all).
-        command: begins halfwink's router; the configuration file follows.
-        config: further lines of that file, before the ports.
-        workers: worker threads of halfwink's, forwarding threads of testpmd.
+        policy: of halfwink's router.
+        workers: worker threads of halfwink's (default: 2), forwarding threads of testpmd (1).
+        description: of halfwink's router, as TOML, instead of one made of the above.
     """
 
     name: str
     cpus: tuple[int, ...] = ()
-    command: tuple[str, ...] = (sys.executable, "-m", "halfwink", "live", "router")
-    config: str = 'policy = "power-save"\n'
-    workers: int = 1
+    policy: str = "power-save-in-order"
+    workers: int = 0
+    description: str = ""
 
     def missing(self) -> str:
         """Why it cannot run here, with what helps; empty if it can."""
@@ -78,12 +71,6 @@ class Kind:
         if self.name.startswith(("testpmd", "l3fwd-power")):
             wanted = [n for n in peer_needs() if self.name.startswith("l3fwd") or not n.optional]
             return next((f"{n.detail}; run: {n.fix}" for n in wanted if not n.present), "")
-        if self.name.startswith("halfwink"):
-            done = subprocess.run(
-                [*self.command, "--help"], capture_output=True, text=True, check=False
-            )
-            lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
-            return "" if done.returncode == 0 else lines[-1]
         return ""
 
     def bed(self, **options: Any) -> Bed:
@@ -235,7 +222,7 @@ def _dpdk_words(bed: Bed, kind: Kind) -> list[str]:
     peers = [bed.mac(bed.generator, GENERATOR_PORT), bed.mac(bed.sink, SINK_PORT)]
     cpus = sorted(kind.cpus or os.sched_getaffinity(0))
     # The first thread only waits for commands: it may share a CPU with the second.
-    workers = cpus[-min(kind.workers, len(cpus)) :]
+    workers = cpus[-min(kind.workers or 1, len(cpus)) :]
     threads = f"0@{cpus[0]}," + ",".join(f"{n + 1}@{cpu}" for n, cpu in enumerate(workers))
     return [
         *("dpdk-testpmd", *DPDK_WORDS, f"--lcores={threads}", "--main-lcore=0", *devices, "--"),
@@ -270,67 +257,16 @@ def _dpdk(bed: Bed, kind: Kind) -> Generator[Router]:
         router.printed = log.read()
 
 
-def config_text(kind: Kind, *, routes: Path | None = None) -> str:
-    """The configuration of halfwink's router in a bed."""
-    io = kind.name.removeprefix("halfwink-")
-    top = [f"schema = 1\n{kind.config.rstrip()}\nworkers = {kind.workers}"]
-    if routes is not None:
-        top.append(f'routes = "{routes}"')
-    ports = [
-        f'[[port]]\ninterface = "{port}"\nio = "{io}"\naddresses = ["{v4[0]}", "{v6[0]}"]'
-        for port, (v4, v6) in zip(ROUTER_PORTS, NETWORKS, strict=True)
-    ]
-    return "\n".join(top) + "\n\n" + "\n\n".join([*ports, '[app]\nkind = "route"']) + "\n"
-
-
 @contextmanager
 def _halfwink(bed: Bed, kind: Kind) -> Generator[Router]:
-    bed.hand_over()
-    with tempfile.TemporaryDirectory() as name:
-        config, routes = Path(name) / "router.toml", Path(name) / "routes.txt"
-        hops = [pair[1].split("/")[0] for pair in NETWORKS[1]]
-        lines = [
-            f"{prefix} via {hop} dev {ROUTER_PORTS[1]}\n"
-            for prefix, hop in zip(BEHIND_SINK, hops, strict=True)
-        ]
-        routes.write_text("".join(lines))
-        config.write_text(config_text(kind, routes=routes))
-        with tempfile.TemporaryFile("w+") as printed:
-            process = bed.router.start(
-                [*kind.command, str(config), "--json"],
-                cpus=kind.cpus,
-                stdout=printed,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            try:
-                _wait_until_ready(process, kind)
-                _wait_until_it_forwards(bed, kind, process)
-                router = Router([process])
-                yield router
-            finally:
-                process.stop()
-            printed.seek(0)
-            router.printed = printed.read()
-
-
-def _wait_until_ready(process: Process, kind: Kind) -> None:
-    """Waits for the line `ready`; later ones are read and dropped, so that the pipe never fills."""
-    complaints: list[str] = []
-    ready = threading.Event()
-
-    def read() -> None:
-        assert process.popen.stderr is not None
-        for line in process.popen.stderr:
-            if line.strip() == "ready":
-                ready.set()
-            elif len(complaints) < 100:
-                complaints.append(line.strip())
-        ready.set()
-
-    threading.Thread(target=read, daemon=True).start()
-    if not ready.wait(READY_S) or process.popen.poll() is not None:
-        raise RunError(f"{kind.name}: {complaints[-1] if complaints else 'it does not get ready'}")
+    text = kind.description or description(
+        io=kind.name.removeprefix("halfwink-"), policy=kind.policy, workers=kind.workers or 2
+    )
+    with Live(bed, text, cpus=kind.cpus) as live:
+        _wait_until_it_forwards(bed, kind, live.process)
+        router = Router([live.process])
+        yield router
+        router.printed = json.dumps(live.result())
 
 
 def parse_kinds(names: Sequence[str]) -> list[Kind]:
