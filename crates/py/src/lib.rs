@@ -32,6 +32,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<library::RunControl>()?;
     module.add_class::<pdn::Network>()?;
     module.add_class::<router::Router>()?;
+    module.add_class::<router::PreparedRouterJob>()?;
     module.add_class::<switching::Switching>()?;
     module.add_function(wrap_pyfunction!(router::router_policies, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
