@@ -256,7 +256,7 @@ def test_what_is_wrong_is_said_in_one_line(halfwink: Halfwink, tmp_path: Path):
     good = description(io="af-packet")
     for text, expected in (
         (good.replace("schema = 1", "schema = 7"), "router.toml:1: schema: found 7"),
-        (good.replace("power-save-in-order", "power-safe"), "no router policy `power-safe`"),
+        (good.replace("power-save-in-order", "power-safe"), "power-safe"),
         (good.replace("workers = 2", "workers = 0"), "router.toml:3: workers: found 0"),
         (good.replace("10.1.0.1/24", "10.1.0.1/240"), "router.toml:"),
         (good.replace('"rt0"', '"no-such-if"'), "no-such-if by AF_PACKET: no such interface"),
