@@ -55,7 +55,7 @@ use meter::Meter;
 use pool::Pool;
 use ports::{PortSeen, Ports};
 use queue::{Redirect, Standing};
-use receiver::{Bell, Receiver, Steering};
+use receiver::{Bell, OnBack, Receiver, Steering};
 use worker::{Common, Queue, Seen, Worker};
 
 /// A router at work. Dropping it stops it.
@@ -190,7 +190,7 @@ impl Router {
     }
 
     /// What is to be done if ports are back, perhaps with other addresses and neighbours.
-    fn on_back(&self) -> Box<dyn FnMut(&Ports, &[u16]) + Send> {
+    fn on_back(&self) -> OnBack {
         let (config, shared) = (self.config.clone(), self.shared.clone());
         let (kept, start) = (self.interfaces.clone(), self.start_unix_ns);
         Box::new(move |ports, back| {

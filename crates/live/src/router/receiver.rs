@@ -67,6 +67,9 @@ impl Bell {
     }
 }
 
+/// What is done when ports are back.
+pub(super) type OnBack = Box<dyn FnMut(&Ports, &[u16]) + Send>;
+
 pub(super) struct Receiver {
     pub(super) worker: Worker,
     pub(super) ports: Ports,
@@ -74,7 +77,7 @@ pub(super) struct Receiver {
     pub(super) bell: Arc<Bell>,
     pub(super) steering: Arc<Steering>,
     /// Told which ports are back.
-    pub(super) on_back: Box<dyn FnMut(&Ports, &[u16]) + Send>,
+    pub(super) on_back: OnBack,
     pub(super) cared: Instant,
     /// See [`super::Config::moderation_us`].
     pub(super) moderation: Time,
