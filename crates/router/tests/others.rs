@@ -103,7 +103,7 @@ fn others() -> [(&'static str, ScalingPolicy); 9] {
 fn packets_and_joules_are_conserved_and_each_saves_something() {
     let model = model();
     let loads = [0.02, 0.3, 0.7, 0.3, 0.02];
-    let profile = Profile { loads: loads.to_vec(), point: Time::ns(2_000_000) };
+    let profile = Profile::smooth(loads.to_vec(), Time::ns(2_000_000));
     let traffic = Traffic { profile, ..random(&model, 28.0, 1) };
     let options = Options::all_cores(&model, 5);
     let most = run(&model, &traffic, polling(), options).power_w();
@@ -251,7 +251,7 @@ fn metronome_visits_a_queue_once_in_a_vacation() {
 fn grout_rss_feeds_more_queues_when_one_is_full_and_fewer_when_all_are_calm() {
     let model = model();
     let loads = [0.02, 0.02, 0.9, 0.9, 0.001, 0.001, 0.001, 0.001];
-    let profile = Profile { loads: loads.to_vec(), point: Time::ns(10_000_000) };
+    let profile = Profile::smooth(loads.to_vec(), Time::ns(10_000_000));
     let traffic = Traffic { profile, ..random(&model, 28.0, 1) };
     let [_, _, _, _, (_, rss), ..] = others();
     let run = run(&model, &traffic, rss, Options::all_cores(&model, 1));

@@ -77,7 +77,7 @@ fn waiting_is_that_of_random_arrivals_at_a_server_of_fixed_time() {
 fn power_save_follows_the_load_without_loss_or_reordering() {
     let model = model();
     let loads = [0.05, 0.4, 0.8, 0.4, 0.05, 0.05];
-    let profile = Profile { loads: loads.to_vec(), point: Time::ns(10_000_000) };
+    let profile = Profile::smooth(loads.to_vec(), Time::ns(10_000_000));
     let traffic = Traffic { profile, ..random(&model, 28.0, 1) };
     let run = run(&model, &traffic, power_save(true), Options::all_cores(&model, 7));
     assert_eq!((run.lost, run.reordered), (0, 0));

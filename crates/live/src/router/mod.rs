@@ -46,6 +46,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use halfwink_dataplane::{Forwarder, Shared};
 use halfwink_policy::scaling::ScalingPolicy;
+use halfwink_units::Time;
 
 use crate::clock::Rate;
 use crate::sys::CpuSet;
@@ -160,6 +161,8 @@ impl Router {
             steering: self.steering.clone(),
             on_back: self.on_back(),
             cared: Instant::now(),
+            moderation: Time::from_ns(locked(&self.config).moderation_us * 1e3),
+            fed: false,
         };
         self.spawn(0, move || receiver.run())?;
         for worker in workers {
