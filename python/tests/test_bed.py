@@ -332,6 +332,21 @@ def test_the_command_line(wire: Bed, tmp_path: Path):
     assert json.loads(text)["stopped"]
 
 
+def test_flows_are_dealt_out_to_interfaces(routed: Bed):
+    macs = [routed.mac(routed.generator, "gen0"), routed.mac(routed.sink, "sink0")]
+    watcher = routed.worker("sink")
+    watcher.begin("sink", interfaces="sink0")
+    words = [sys.executable, "-m", "halfwink", "live", "generate", "rt0", "rt1", "--json"]
+    words += ["--mac", macs[0], "--mac", macs[1], "--flows", "6", "--pps", "3000"]
+    sent = json.loads(routed.router.run([*words, "--seconds", "0.2"]))
+    time.sleep(0.1)
+    watcher.stop()
+    found = watcher.result()
+    # Every other flow, whole: seen over all frames, every other number is missing.
+    assert (sent["frames"], found["frames"]) == (600, 300)
+    assert found["flows"] | {"order": None} == {"flows": 3, "disturbed": 0, "order": None}
+
+
 def test_mistakes_on_the_command_line(halfwink: Halfwink):
     for words, expected in (
         (["generate", "nowhere0"], "nowhere0"),

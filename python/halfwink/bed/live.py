@@ -88,6 +88,8 @@ class Live:
                 [*command, "-o", str(self._out), *words],
                 cpus=list(cpus),
                 stdin=subprocess.DEVNULL,
+                # Its report goes to a file; the table would mix with what our user prints.
+                stdout=subprocess.DEVNULL,
                 stderr=said,
             )
         self._await()

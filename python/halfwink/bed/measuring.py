@@ -45,6 +45,7 @@ class Plan:
         queues: of the router's ports.
         to: destinations; of routers that know no others, their own.
         generator_cpus: of generator and sink; default: the first CPU.
+        common_pps: the rate that loads are shares of; default: the lowest of the kinds' maxima.
     """
 
     repeats: int = 5
@@ -57,6 +58,7 @@ class Plan:
     queues: int = 1
     to: str = "198.18.0.0/24"
     generator_cpus: tuple[int, ...] = ()
+    common_pps: float = 0.0
 
     def bed_options(self) -> dict[str, Any]:
         """Options of the beds."""
@@ -76,7 +78,7 @@ class Report:
         generator_pps: what the generator can send at all; a maximum that is as high is its, not the
             router's.
         maxima: of each kind, the highest rate of each repeat, in frames per second.
-        common_pps: the lowest of the kinds' medians: the rate that the shares are of.
+        common_pps: the plan's, or the lowest of the kinds' medians: what the shares are of.
         rows: of each kind and load, medians over the repeats.
         trials: all single results.
         failed: kinds that could not be measured, and why.
@@ -194,7 +196,7 @@ def measure(kinds: Sequence[Kind], plan: Plan | None = None, say: Say | None = N
     _find_maxima(kinds, plan, report, say)
     kinds = [kind for kind in kinds if kind.name not in report.failed]
     forwarding = [median(report.maxima[k.name]) for k in kinds if k.name != "none"]
-    report.common_pps = min(forwarding, default=0.0)
+    report.common_pps = plan.common_pps or min(forwarding, default=0.0)
     if report.common_pps > 0:
         _measure_loads(kinds, plan, report, say)
     return report
