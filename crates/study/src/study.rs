@@ -294,4 +294,21 @@ techniques = ["always-on", "tap"]
             assert!(error.contains(expected), "{error}");
         }
     }
+
+    #[test]
+    fn a_study_of_routers_names_policies_and_no_instructions() {
+        let routers = |change: fn(String) -> String| {
+            let text = TEXT.replace("schema = 1", "schema = 1\nworld = \"router\"");
+            parse(&change(text.replace("\"always-on\", \"tap\"", "\"napi\", \"power-save\"")))
+        };
+        let study = routers(|text| text).unwrap();
+        assert_eq!((study.world, study.baseline.as_str()), (World::Router, "napi"));
+        let complaint = |change| routers(change).unwrap_err().to_string();
+        let wrong = complaint(|text| text.replace("power-save", "tap"));
+        assert!(wrong.starts_with("s.toml:7: unknown policy `tap`"), "{wrong}");
+        let played = complaint(|text| text.replace("\n[sweep]", "instructions = 5\n[sweep]"));
+        assert!(played.contains("plays packets, not instructions"), "{played}");
+        let world = complaint(|text| text.replace("\"router\"", "\"roter\""));
+        assert!(world.starts_with("s.toml:3:"), "{world}");
+    }
 }
