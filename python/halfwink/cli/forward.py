@@ -84,7 +84,8 @@ def router(
     log_lines
         Events to record, at most.
     samples
-        File for what is counted and measured, again and again: lines of JSON.
+        File for what is counted and measured, again and again: lines of JSON, each with at_ns, the
+        machine's monotonic clock.
     every_s
         Seconds between two of them.
     json
@@ -167,7 +168,8 @@ def _viewer(router: LiveRouter, view: Live) -> Callable[[], None]:
 
 def _sampler(router: LiveRouter, file: TextIO) -> Callable[[], None]:
     def look() -> None:
-        file.write(jsonlib.dumps(router.report()) + "\n")
+        sample = {"at_ns": time.monotonic_ns(), **router.report()}
+        file.write(jsonlib.dumps(sample) + "\n")
         file.flush()
 
     return look
