@@ -284,3 +284,24 @@ fn workers_can_be_moved_to_threads() {
     moves::<halfwink_dataplane::Forwarder>();
     is_shared::<halfwink_dataplane::Shared>();
 }
+
+#[test]
+fn options_that_are_to_be_copied_are_in_every_fragment_and_others_in_the_first() {
+    let mut bed = Bed::new(settings());
+    let mut frame = udp4("10.0.0.2", "192.0.2.7", 64, &[5; 1900]);
+    // Record route (7) is not to be copied, router alert (148) is.
+    let options = [7, 3, 4, 1, 148, 4, 0, 0];
+    frame.splice(34..34, options);
+    frame[14] = 0x47;
+    let total = (frame.len() - 14) as u16;
+    frame[16..18].copy_from_slice(&total.to_be_bytes());
+    set_fragment(&mut frame, 0);
+    assert_eq!(bed.give(0, &frame).0, Verdict::Consumed);
+    let pieces = bed.taken();
+    let [(_, first), (_, second)] = pieces.as_slice() else { panic!("two pieces") };
+    check_headers(first);
+    check_headers(second);
+    assert_eq!((first[14], &first[34..42]), (0x47, &options[..]));
+    assert_eq!((second[14], &second[34..38]), (0x46, &[148, 4, 0, 0][..]));
+    assert_eq!([&first[42..], &second[38..]].concat(), frame[42..]);
+}
