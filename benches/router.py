@@ -27,6 +27,7 @@ def main() -> int:
     told = arguments()
     plan = QUICK if told.quick else Plan()
     wanted = {"queues": told.queues, "repeats": told.repeats, "size": told.size}
+    wanted["common_pps"] = told.common_pps
     plan = replace(plan, **{name: value for name, value in wanted.items() if value})
     try:
         kinds = [with_options(kind, told) for kind in parse_kinds(told.kinds.split(","))]
@@ -46,11 +47,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kinds", default=",".join(DEFAULT), help="some of " + ", ".join(KINDS))
     parser.add_argument("--quick", action="store_true", help="fewer and shorter trials")
     parser.add_argument("--queues", type=int, help="queues of the ports (1)")
-    parser.add_argument("--workers", type=int, default=1, help="threads that forward (1)")
+    parser.add_argument(
+        "--workers", type=int, default=0, help="threads that forward (halfwink 2, testpmd 1)"
+    )
     parser.add_argument("--cpus", default="", help="CPUs of user-space routers, as 0,1 (all)")
     parser.add_argument("--repeats", type=int, help="of everything (5, quick 2)")
+    parser.add_argument(
+        "--common-pps", type=float, help="loads are shares of this (the lowest of the maxima)"
+    )
     parser.add_argument("--size", help="of frames without check sequence (60), or imix")
-    parser.add_argument("--policy", default="power-save", help="of halfwink's router")
+    parser.add_argument("--policy", default="power-save-in-order", help="of halfwink's router")
     parser.add_argument("--json", type=Path, help="file for all results")
     return parser.parse_args()
 
@@ -58,7 +64,13 @@ def arguments() -> argparse.Namespace:
 def with_options(kind: Kind, told: argparse.Namespace) -> Kind:
     """The kind as asked for."""
     cpus = tuple(int(cpu) for cpu in told.cpus.split(",") if cpu)
-    return replace(kind, workers=told.workers, cpus=cpus, config=f'policy = "{told.policy}"\n')
+    return replace(kind, workers=told.workers, cpus=cpus, policy=told.policy)
+
+
+def highest(rates: list[float], generator_pps: float) -> str:
+    """The highest rate, marked if the generator could not send more."""
+    found = median(rates)
+    return f"{'>= ' if found >= generator_pps else ''}{found / 1e3:,.1f}"
 
 
 def show(report: Report) -> None:
@@ -73,7 +85,7 @@ def show(report: Report) -> None:
             rows.append(
                 [
                     kind if first else "",
-                    f"{median(rates) / 1e3:,.1f}" if first else "",
+                    highest(rates, report.generator_pps) if first else "",
                     "-" if idle is None or not first else f"{idle:.1f}",
                     row["load"],
                     f"{row['sent_pps'] / 1e3:,.1f}",
@@ -89,11 +101,15 @@ def show(report: Report) -> None:
     heads = ["max kpps", "idle CPU %", "load", "kpps", "CPU s/Mpkt", "+-", "machine CPU s/Mpkt"]
     heads += ["p50 us", "p99 us", "loss", "reordered"]
     print_table([("router", "left"), *((h, "right") for h in heads)], rows, ruled=ruled)
+    for kind in report.maxima:
+        wrong = sum(row.get("bad_headers", 0) for row in report.rows if row["kind"] == kind)
+        if wrong:
+            print(f"{kind}: {wrong:,} frames with wrong IPv4 header checksums", file=sys.stderr)
     for kind, why in report.failed.items():
         print(f"{kind}: not measured: {why}", file=sys.stderr)
     print(
         f"medians of {report.plan['repeats']}; loads in shares of {report.common_pps / 1e3:,.1f} "
-        f"kpps, the lowest of the maxima; no loss: below {report.plan['loss']:.0e}; CPU less that "
+        f"kpps; no loss: below {report.plan['loss']:.0e}; CPU less that "
         "of `none`, the generator straight into the sink",
         file=sys.stderr,
     )

@@ -23,7 +23,7 @@ import delegation as costing
 import peers
 from halfwink import _core, pdn
 from halfwink.jobs import Job
-from halfwink.library import root
+from halfwink.library import library, root
 
 REPEATS = 3
 OUT = Path("halfwink-out") / "bench.json"
@@ -189,6 +189,27 @@ def paired(job: Job, other: Job) -> float:
     return statistics.median(one / two for one, two in pairs)
 
 
+#: Policies, the goal in packets per second and host core, and 64-byte packets of the profile.
+ROUTED = ("polling", "napi", "power-save", "metronome")
+SMALL = [("apps.ipv4.bytes", "64")]
+ROUTER_GOAL = 20
+
+
+def routers() -> list[Row]:
+    """Packets through the simulated router over the evaluation's profile, next to drawing them."""
+    router = library().router("westmere", SMALL)
+    alone = speed_of(lambda: router.draw("ipv4", "evaluation", 1))
+    rows: list[Row] = []
+    for policy in ROUTED:
+        job = partial(library().prepare_router, "ipv4", "westmere", policy, SMALL)
+        speed = speed_of(lambda job=job: job().run(_core.RunControl())["run"]["offered"][0])
+        for against, reference in (("goal", ROUTER_GOAL), ("drawing them, this run", alone)):
+            what = f"router, {policy}"
+            row = Row(what, speed, "M packets/s", against, reference, speed / reference)
+            rows.append(row)
+    return rows
+
+
 MEMORY = """
 import resource
 from halfwink import _core, pdn
@@ -305,6 +326,7 @@ def main() -> None:
             ("Host time follows activity", utilisation),
             ("What gating adds", gating),
             ("What a core for the kernel adds", offload),
+            ("Packets through a router (user CPU time)", routers),
             ("Counting cache misses", lambda: caches(folder)),
             ("Power delivery (user CPU time)", delivery),
             ("Memory", memory),

@@ -19,9 +19,16 @@ from halfwink.library import build_id, library
 Tables = dict[str, dict[str, list[Any]]]
 
 
+#: A job whose names were found.
+Prepared = _core.PreparedJob | _core.PreparedRouterJob
+
+
 @dataclass(frozen=True)
 class Job:
-    """One technique on one workload on one machine, by names."""
+    """One technique on one workload on one machine, by names.
+
+    In the world of routers: a policy on an application (``ipv4@PROFILE``) on a router.
+    """
 
     workload: str
     machine: str
@@ -29,9 +36,14 @@ class Job:
     set: tuple[tuple[str, str], ...] = ()
     instructions: int | None = None
     timeline_ns: tuple[int, int] | None = None
+    world: str = "chip"
 
-    def prepare(self) -> _core.PreparedJob:
+    def prepare(self) -> Prepared:
         """Finds what the job names; raises HalfwinkError in one line if it cannot be."""
+        if self.world == "router":
+            return library().prepare_router(
+                self.workload, self.machine, self.technique, list(self.set)
+            )
         return library().prepare(
             self.workload,
             self.machine,
@@ -109,7 +121,7 @@ class Executor(Protocol):
 
     def run(
         self,
-        jobs: Sequence[tuple[int, _core.PreparedJob]],
+        jobs: Sequence[tuple[int, Prepared]],
         progress: Callable[[int, int], None],
     ) -> Iterator[tuple[int, Tables]]:
         """Yields (number of the job, its tables); calls progress(jobs done, instructions done)."""
@@ -124,7 +136,7 @@ class LocalExecutor:
 
     def run(
         self,
-        jobs: Sequence[tuple[int, _core.PreparedJob]],
+        jobs: Sequence[tuple[int, Prepared]],
         progress: Callable[[int, int], None],
     ) -> Iterator[tuple[int, Tables]]:
         """See Executor. If the consumer stops early, or on Ctrl-C, running jobs are stopped."""
@@ -132,7 +144,7 @@ class LocalExecutor:
         lock = threading.Lock()
         finished_instructions = 0
 
-        def work(number: int, job: _core.PreparedJob) -> Tables:
+        def work(number: int, job: Prepared) -> Tables:
             control = _core.RunControl()
             with lock:
                 controls[number] = control

@@ -13,6 +13,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.jobs import Executor, Job, LocalExecutor, Progress, RunStore, run_jobs
 from halfwink.library import build_id, library, root
 from halfwink.results import Results, collect
+from halfwink.router_results import RouterResults, collect_router
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class StudyRun:
     """A study and what it found."""
 
     study: dict[str, Any]
-    results: Results
+    results: Results | RouterResults
 
 
 def study_jobs(study: dict[str, Any]) -> list[Job]:
@@ -32,12 +33,13 @@ def study_jobs(study: dict[str, Any]) -> list[Job]:
     for path, values in study["sweep"]:
         points = [(*point, (path, value)) for point in points for value in values]
     instructions, alone = study["instructions"], study["baseline_machine"]
+    world = study["world"]
     baseline = [
         Job(workload, alone, study["baseline"], (), instructions)
         for workload in (study["workloads"] if alone else ())
     ]
     return baseline + [
-        Job(workload, machine, technique, point, instructions)
+        Job(workload, machine, technique, point, instructions, world=world)
         for machine in study["machines"]
         for workload in study["workloads"]
         for point in points
@@ -76,6 +78,8 @@ def run(
     if store is None and out is not None:
         store = RunStore(out / "runs")
     tables = run_jobs(jobs, store=store, fresh=fresh, executor=executor, progress=progress)
+    if study["world"] == "router":
+        return StudyRun(study, collect_router(jobs, tables, study["baseline"]))
     return StudyRun(study, collect(jobs, tables, study["baseline"], study["baseline_machine"]))
 
 

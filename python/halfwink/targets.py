@@ -78,7 +78,10 @@ def reproduce(
             if progress is not None:
                 progress(study, p)
 
-        return run(study, store=store, fresh=fresh, executor=executor, progress=report).results
+        found = run(study, store=store, fresh=fresh, executor=executor, progress=report).results
+        if not isinstance(found, Results):
+            raise HalfwinkError(f"study `{study}` is of routers; a target reads a chip's")
+        return found
 
     tables = _Tables(results)
     ours = [

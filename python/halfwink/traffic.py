@@ -176,8 +176,8 @@ def compare(sent: dict[str, Any], received: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``lost`` frames (without those that the sink itself dropped, while it tells them apart) and
-        ``loss`` as a share of all; ``sink_drops``, ``duplicated``, ``corrupt``; ``reordered`` in
-        their flows.
+        ``loss`` as a share of all; ``sink_drops``, ``duplicated``, ``corrupt``; ``bad_headers``:
+        whole frames but for the checksum of their IPv4 header; ``reordered`` in their flows.
     """
     order = received["order"]
     # What came at all, broken frames too, counts once.
@@ -192,6 +192,7 @@ def compare(sent: dict[str, Any], received: dict[str, Any]) -> dict[str, Any]:
         "sink_drops": received["sink_drops"],
         "duplicated": order["duplicated"],
         "corrupt": received["corrupt"],
+        "bad_headers": received["bad_headers"],
         "reordered": received["flows"]["order"]["reordered"],
         "latency_us": received["latency_us"],
     }

@@ -16,11 +16,13 @@ import pytest
 from conftest import REQUIRED, Halfwink
 
 from halfwink import traffic
-from halfwink.bed import Bed, needs
+from halfwink.bed import Bed, Kind, Plan, measure, needs, peer_needs
 from halfwink.errors import HalfwinkError, RunError
 
 #: A user without rights, who exists on every Linux.
 NOBODY = 65_534
+#: Routers that are not the kernel.
+PEERS = ("testpmd-af-packet", "testpmd-af-xdp", "l3fwd-power-af-packet", "halfwink-af-packet")
 #: Begins a bed, says so, and waits.
 HOLD = "from halfwink.bed import Bed\nwith Bed() as bed:\n    print('made', flush=True); input()\n"
 
@@ -50,7 +52,7 @@ def routed() -> Generator[Bed]:
 
 
 def nothing_wrong(found: dict[str, Any]) -> None:
-    for name in ("lost", "duplicated", "corrupt", "reordered", "sink_drops"):
+    for name in ("lost", "duplicated", "corrupt", "bad_headers", "reordered", "sink_drops"):
         assert found[name] == 0, name
 
 
@@ -161,6 +163,59 @@ def test_settings_of_the_ports_are_kept():
         assert len(shown.split()[3:]) == 2
         big = bed.trial(pps=500, seconds=0.1, sizes="2014")
         assert big["received"] == 50
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_peers_forward(name: str):
+    kind = Kind(name)
+    why = kind.missing()
+    if why:
+        optional = name.startswith("l3fwd") or os.geteuid() != 0
+        (pytest.fail if REQUIRED and not optional else pytest.skip)(why)
+    try:
+        with kind.bed() as bed, kind.begin(bed) as router:
+            options = {"to": [kind.to]} if kind.to else {}
+            found = bed.trial(pps=1000, seconds=0.3, macs=[bed.mac(bed.router, "rt0")], **options)
+            assert len(router.processes) == 1
+    except RunError as error:
+        # A kernel without XDP on veth, or too little memory, is no fault of ours.
+        pytest.skip(str(error))
+    assert (found["received"], found["lost"], found["duplicated"]) == (300, 0, 0)
+    # l3fwd-power leaves the checksum to hardware that these drivers do not have: the sink sees it.
+    assert found["bad_headers"] == (300 if name.startswith("l3fwd") else 0)
+    # testpmd's mac mode forwards like a bridge.
+    assert found["sink"]["hops_left"] == ([64, 64] if name.startswith("testpmd") else [63, 63])
+
+
+def test_routers_side_by_side():
+    plan = Plan(repeats=1, trial_s=0.05, load_s=0.1, steps=1)
+    report = measure([Kind("kernel")], plan)
+    assert report.failed == {}
+    assert set(report.maxima) == {"none", "kernel"}
+    assert 0 < report.common_pps <= report.generator_pps
+    loads = {row["load"] for row in report.rows if row["kind"] == "kernel"}
+    assert loads == {"idle", "1 kpps", "10%", "35%", "100%"}
+    for row in report.rows:
+        if row["load"] == "1 kpps":
+            assert row["loss"] == 0
+            assert 0 < row["p50_us"] <= row["p99_us"]
+        if row["load"] == "idle":
+            assert 0 <= row["idle_cpu_pct"] < 100
+    with pytest.raises(HalfwinkError, match="expected one of"):
+        measure([Kind("nothing")], plan)
+
+
+def test_the_zero_leaves_out_what_the_generator_waits(wire: Bed):
+    awake = wire.trial(pps=1000, seconds=0.4, spin_us=1e6)["generator"]
+    asleep = wire.trial(pps=1000, seconds=0.4, spin_us=0)["generator"]
+    # Waiting awake is nearly all of it; waiting asleep has none.
+    assert awake["spin_s"] > 0.5 * awake["cpu_s"]
+    assert asleep["spin_s"] <= 0.1 * asleep["cpu_s"]
+    assert asleep["cpu_s"] < awake["cpu_s"]
+
+
+def test_peers_say_what_they_need():
+    assert all(need.fix.startswith("apt-get install -y ") for need in peer_needs())
 
 
 def test_what_cannot_be_is_refused(wire: Bed):
@@ -275,6 +330,21 @@ def test_the_command_line(wire: Bed, tmp_path: Path):
     endless.signal(signal.SIGINT)
     text, _ = endless.popen.communicate(timeout=20)
     assert json.loads(text)["stopped"]
+
+
+def test_flows_are_dealt_out_to_interfaces(routed: Bed):
+    macs = [routed.mac(routed.generator, "gen0"), routed.mac(routed.sink, "sink0")]
+    watcher = routed.worker("sink")
+    watcher.begin("sink", interfaces="sink0")
+    words = [sys.executable, "-m", "halfwink", "live", "generate", "rt0", "rt1", "--json"]
+    words += ["--mac", macs[0], "--mac", macs[1], "--flows", "6", "--pps", "3000"]
+    sent = json.loads(routed.router.run([*words, "--seconds", "0.2"]))
+    time.sleep(0.1)
+    watcher.stop()
+    found = watcher.result()
+    # Every other flow, whole: seen over all frames, every other number is missing.
+    assert (sent["frames"], found["frames"]) == (600, 300)
+    assert found["flows"] | {"order": None} == {"flows": 3, "disturbed": 0, "order": None}
 
 
 def test_mistakes_on_the_command_line(halfwink: Halfwink):

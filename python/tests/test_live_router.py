@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -255,7 +256,7 @@ def test_what_is_wrong_is_said_in_one_line(halfwink: Halfwink, tmp_path: Path):
     good = description(io="af-packet")
     for text, expected in (
         (good.replace("schema = 1", "schema = 7"), "router.toml:1: schema: found 7"),
-        (good.replace("power-save-in-order", "power-safe"), "no router policy `power-safe`"),
+        (good.replace("power-save-in-order", "power-safe"), "power-safe"),
         (good.replace("workers = 2", "workers = 0"), "router.toml:3: workers: found 0"),
         (good.replace("10.1.0.1/24", "10.1.0.1/240"), "router.toml:"),
         (good.replace('"rt0"', '"no-such-if"'), "no-such-if by AF_PACKET: no such interface"),
@@ -268,3 +269,28 @@ def test_what_is_wrong_is_said_in_one_line(halfwink: Halfwink, tmp_path: Path):
     assert "No such file" in halfwink("live", "router", str(tmp_path / "none.toml")).complaint
     path.write_text(good)
     assert "--seconds" in halfwink("live", "router", str(path), "--seconds", "0").complaint
+
+
+@pytest.mark.parametrize("export", ["ipfix", "netflow-9", "netflow-5"])
+def test_a_real_collector_reads_the_flows(bed: Bed, tmp_path: Path, export: str):
+    for program in ("nfcapd", "nfdump"):
+        need(program, "apt-get install -y nfdump")
+    words = ["nfcapd", "-l", str(tmp_path), "-p", "9995", "-b", "127.0.0.1", "-t", "60"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    collector = bed.router.start(words, **quiet)
+    try:
+        until(lambda: "9995" in bed.router.run(["ss", "-Huln"]))
+        app = f'kind = "netflow"\ncollector = "127.0.0.1:9995"\nformat = "{export}"'
+        with Live(bed, description(app=app)) as live:
+            nothing_wrong(bed.trial(pps=4000, seconds=0.5, flows=10))
+            report = live.result()
+        assert report["exported"] > 0
+        assert report["unexported"] == 0
+    finally:
+        collector.stop()
+    show = ["nfdump", "-q", "-R", str(tmp_path), "-o", "fmt:%pr %da %dp %pkt %byt"]
+    lines = subprocess.run(show, capture_output=True, text=True, check=True).stdout.splitlines()
+    flows = sorted(line.split() for line in lines if line.startswith("UDP"))
+    # Frames of 60 bytes hold IP packets of 46.
+    assert [flow[3:] for flow in flows] == [["200", "9200"]] * 10
+    assert {flow[1] for flow in flows} == {f"198.18.0.{n}" for n in range(1, 11)}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from conftest import Halfwink
 
@@ -28,6 +31,100 @@ def test_mistakes_are_one_line(halfwink: Halfwink) -> None:
     wrong = halfwink("router", "--set", "nic.ring=1000")
     assert wrong.status == 2
     assert "expected a power of two" in wrong.complaint
+
+
+def test_a_wrong_policy_is_one_line_with_a_suggestion(halfwink: Halfwink) -> None:
+    wrong = halfwink("router", "--policy", "polling,metronom")
+    assert wrong.status == 2
+    assert wrong.complaint == "unknown policy `metronom`; did you mean `metronome`?"
+
+
+def test_rates_in_packets_per_second(halfwink: Halfwink, tmp_path: Path) -> None:
+    def offered(*arguments: str) -> list[int]:
+        run = halfwink(
+            "router",
+            "linux",
+            "--policy",
+            "napi",
+            "--set",
+            "evaluation.point_ms=50",
+            *arguments,
+            "--json",
+        ).json()["runs"][0]
+        return [run["offered"], run["lost"]]
+
+    def near(count: int, expected: float) -> bool:
+        return abs(count / expected - 1) < 0.05
+
+    rates = tmp_path / "rates.txt"
+    rates.write_text("100000 # calm\n\n300000\n")
+    assert near(offered("--pps", "100000")[0], 5_000)
+    assert near(offered("--profile-pps", str(rates))[0], 20_000)
+    assert near(offered("--profile", "step:100kpps,0.3Mpps")[0], 20_000)
+    assert near(offered("--profile", "ramp:100kpps,300kpps,50")[0], 30_000)
+    # A packet costs a microsecond of one of two cores.
+    assert offered("--pps", "3000000")[1] > 0
+    rates.write_text("100000\nmany\n")
+    wrong = halfwink("router", "linux", "--profile-pps", str(rates))
+    assert wrong.status == 2
+    assert "rates.txt:2: `many`, expected packets per second" in wrong.complaint
+    assert "expected one of" in halfwink("router", "--pps", "1", "--profile", "5").complaint
+
+
+def test_lists_know_routers_and_their_policies(halfwink: Halfwink) -> None:
+    machines = {m["name"]: m for m in halfwink("list", "machines", "--json").json()}
+    assert machines["westmere"]["world"] == "router"
+    assert machines["linux"]["cores"] == 2
+    techniques = {t["name"]: t for t in halfwink("list", "techniques", "--json").json()}
+    assert techniques["metronome"]["source"] == "Faltelli 2020"
+    shown = halfwink("router", "--profile", "20", "--json").json()["runs"]
+    scaling = [name for name, t in techniques.items() if t["family"] == "scaling"]
+    assert [run["policy"] for run in shown] == scaling
+
+
+STUDY = """
+schema = 1
+world = "router"
+title = "small"
+workloads = ["ipv4@step:5,50"]
+machines = ["westmere"]
+techniques = ["polling", "power-save"]
+
+[sweep]
+"power_save.c_up" = [2, 10]
+"seed" = [1, 2, 3]
+"evaluation.point_ms" = [0.5]
+
+[[plot]]
+title = "lost"
+mark = "point"
+x = "power_save.c_up"
+y = "lost_pct"
+color = "technique"
+"""
+
+
+def test_a_study_of_routers_runs_and_goes_on(halfwink: Halfwink, tmp_path: Path) -> None:
+    study, out = tmp_path / "small.toml", tmp_path / "out"
+    study.write_text(STUDY)
+    runs = halfwink("run", str(study), "-o", str(out), "--json").json()
+    assert len(runs) == 2 * 2 * 3
+    assert {run["seed"] for run in runs} == {1, 2, 3}
+    assert all(run["saved_pct"] == 0 for run in runs if run["technique"] == "polling")
+    kept = sorted((out / "runs").iterdir())
+    assert len(kept) == len(runs)
+    # What is there is not run again: a result that was altered shows.
+    altered = json.loads(kept[0].read_text())
+    altered["run"]["power_w"] = [12345.0]
+    kept[0].write_text(json.dumps(altered))
+    again = halfwink("run", str(study), "-o", str(out), "--json").json()
+    assert [run["power_w"] for run in again].count(12345.0) == 1
+    assert "power w half" in halfwink("run", str(study), "-o", str(out)).out
+    assert (out / "report.html").stat().st_size > 100_000
+    study.write_text(STUDY.replace("power-save", "power-safe"))
+    wrong = halfwink("run", str(study), "-o", str(out))
+    assert wrong.status == 2
+    assert "small.toml:7: unknown policy `power-safe`; did you mean `power-save`" in wrong.complaint
 
 
 def test_the_api_takes_values() -> None:

@@ -132,7 +132,7 @@ counters! {
     forwarded_bytes,
     /// Frames that were for the router itself.
     consumed,
-    /// Packets that had to wait for a neighbour's address.
+    /// Packets that had to wait for a neighbour's address; they are forwarded or dropped later.
     held,
     /// Packets that went in fragments.
     fragmented,

@@ -188,15 +188,21 @@ impl Worker {
 
     fn learn(&mut self, cx: &mut Cx<'_>, key: Key, mac: Mac, create: bool, replace: bool) {
         let learnt = cx.shared.neighbours().learn(cx.now, key, mac, create, replace);
-        let Some((changed, released)) = learnt else { return };
-        if changed {
+        let Some(learnt) = learnt else { return };
+        if learnt.forget {
             cx.shared.forget_neighbours();
         }
-        self.counters.neighbours_learnt += u64::from(changed || !released.is_empty() || create);
-        let own = cx.tables.ports[usize::from(key.port)].mac;
+        self.counters.neighbours_learnt += 1;
+        self.release(cx, key, mac, learnt.released);
+    }
+
+    /// Sends what waited for a neighbour.
+    pub(crate) fn release(&mut self, cx: &mut Cx<'_>, key: Key, mac: Mac, released: Vec<Held>) {
+        // After a reload its port may be gone.
+        let Some(port) = cx.tables.ports.get(usize::from(key.port)) else { return };
         for mut held in released {
             held.frame[..6].copy_from_slice(&mac);
-            held.frame[6..12].copy_from_slice(&own);
+            held.frame[6..12].copy_from_slice(&port.mac);
             cx.out.send(key.port, &held.frame);
             if held.from.is_some() {
                 self.counters.forwarded += 1;

@@ -70,6 +70,8 @@ pub(crate) struct Worker {
     pub(crate) scratch: Box<[u8]>,
     /// The packet at hand has come out of a tunnel: it enters none.
     pub(crate) inside: bool,
+    /// The packet at hand has left in pieces, and has been counted.
+    pub(crate) in_pieces: bool,
     pub(crate) flows: Option<NetFlow>,
     pub(crate) encoder: Option<Encoder>,
 }
@@ -105,6 +107,7 @@ impl Forwarder {
             identification: 0,
             scratch: vec![0; SCRATCH].into_boxed_slice(),
             inside: false,
+            in_pieces: false,
             flows: None,
             encoder: None,
         };
@@ -211,6 +214,7 @@ impl Worker {
                 self.counters.forwarded += 1;
                 self.counters.forwarded_bytes += len as u64;
             }
+            Verdict::Consumed if std::mem::take(&mut self.in_pieces) => {}
             Verdict::Consumed => self.counters.consumed += 1,
             Verdict::Held => self.counters.held += 1,
             Verdict::Drop(reason) => self.counters.drop_one(reason),
@@ -339,6 +343,9 @@ impl Worker {
         }
         for (key, who) in due.ask {
             self.ask(cx, key, who);
+        }
+        for (key, mac, held) in due.ready {
+            self.release(cx, key, mac, held);
         }
         for held in due.dead {
             let reason = DropReason::HostUnreachable;

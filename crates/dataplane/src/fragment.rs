@@ -85,6 +85,7 @@ impl Worker {
         match verdict {
             Verdict::Send { .. } => {
                 if from.is_some() {
+                    self.in_pieces = true;
                     self.counters.forwarded += 1;
                     self.counters.forwarded_bytes += frame.len() as u64;
                 }

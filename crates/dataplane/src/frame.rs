@@ -1,6 +1,8 @@
 /// A frame in a buffer with room before and after it: an XDP chunk, a slot of a pool, a `Vec`.
 ///
-/// Elements grow and shrink the frame where it lies; nothing is copied to make room.
+/// Elements grow and shrink the frame where it lies; nothing is copied to make room. Encryption
+/// needs 56 bytes before it and 21 behind it, restoring what redundancy elimination took out as
+/// many behind it as the link's MTU has; without room the packet is dropped.
 #[derive(Debug)]
 pub struct Frame<'a> {
     room: &'a mut [u8],

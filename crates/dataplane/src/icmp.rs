@@ -226,12 +226,15 @@ impl Worker {
 
     /// Sends a packet of the router's own; it answers one that came in on `port`.
     pub(crate) fn originate(&mut self, cx: &mut Cx<'_>, port: u16, frame: &mut Frame<'_>) {
+        // An answer to what came out of a tunnel goes back into it.
+        let inside = std::mem::replace(&mut self.inside, false);
         let packet = &frame.bytes()[ETHERNET..];
         let verdict = if be16(frame.bytes(), 12) == ETHERTYPE_V4 {
             V4Header::check(packet).map(|header| self.v4_leave(cx, None, &header, frame))
         } else {
             V6Header::check(packet).map(|header| self.v6_leave(cx, None, port, &header, frame))
         };
+        self.inside = inside;
         self.counters.sent += 1;
         if let Ok(Verdict::Send { port }) = verdict {
             cx.out.send(port, frame.bytes());

@@ -88,11 +88,22 @@ pub(crate) enum Answer {
     Full,
 }
 
+/// What follows from an answer.
+#[derive(Debug)]
+pub(crate) struct Learnt {
+    /// Workers must forget what they remember.
+    pub(crate) forget: bool,
+    /// What waited for it.
+    pub(crate) released: Vec<Held>,
+}
+
 /// What has become due.
 #[derive(Debug, Default)]
 pub(crate) struct Due {
     /// To be asked for: all, or the one at this Ethernet address.
     pub(crate) ask: Vec<(Key, Option<Mac>)>,
+    /// Packets whose neighbour has been given meanwhile.
+    pub(crate) ready: Vec<(Key, Mac, Vec<Held>)>,
     /// Packets whose neighbour did not answer.
     pub(crate) dead: Vec<Held>,
     /// Whether a neighbour that workers may remember is gone.
@@ -164,7 +175,7 @@ impl Neighbours {
     }
 
     /// A neighbour has told its address. `create`: also if nobody asked; `replace`: also if it was
-    /// another before. Returns whether workers must forget, and what waited; `None`: not believed.
+    /// another before. `None`: not believed, or nothing new about it.
     pub(crate) fn learn(
         &mut self,
         now: Time,
@@ -172,7 +183,7 @@ impl Neighbours {
         mac: Mac,
         create: bool,
         replace: bool,
-    ) -> Option<(bool, Vec<Held>)> {
+    ) -> Option<Learnt> {
         let room = self.table.len() < MOST;
         let entry = match self.table.get_mut(&key) {
             Some(entry) if entry.fixed => return None,
@@ -186,11 +197,12 @@ impl Neighbours {
         if other && !replace {
             return None;
         }
+        let same = entry.mac == Some(mac);
         entry.mac = Some(mac);
         entry.confirmed = now;
         entry.next = None;
         entry.asked = 0;
-        Some((other, std::mem::take(&mut entry.queue)))
+        (!same).then(|| Learnt { forget: other, released: std::mem::take(&mut entry.queue) })
     }
 
     /// Retries, failures and expiry.
@@ -201,7 +213,10 @@ impl Neighbours {
         }
         self.next_look = now.saturating_add(LOOK);
         self.table.retain(|&key, entry| {
-            if entry.fixed {
+            if let (true, Some(mac)) = (entry.fixed, entry.mac) {
+                if !entry.queue.is_empty() {
+                    due.ready.push((key, mac, std::mem::take(&mut entry.queue)));
+                }
                 return true;
             }
             let failed = match entry.next {
@@ -301,18 +316,18 @@ mod tests {
         let mut table = Neighbours::default();
         assert!(table.learn(Time::ZERO, KEY, MAC, false, true).is_none(), "nobody asked");
         table.resolve(Time::ZERO, KEY, held);
-        let (changed, released) = table.learn(seconds(1), KEY, MAC, false, true).expect("asked");
-        assert_eq!((changed, released.len()), (false, 1));
+        let learnt = table.learn(seconds(1), KEY, MAC, false, true).expect("asked");
+        assert_eq!((learnt.forget, learnt.released.len()), (false, 1));
         let known = |until, ask| Answer::Known { mac: MAC, until: seconds(until), ask };
         assert_eq!(table.resolve(seconds(2), KEY, held), known(31, false));
         assert_eq!(table.resolve(seconds(31), KEY, held), known(32, true));
         assert_eq!(table.resolve(seconds(31), KEY, held), known(32, false));
         assert_eq!(table.due(seconds(32)).ask, [(KEY, Some(MAC))]);
-        table.learn(seconds(32), KEY, MAC, false, true).expect("asked");
+        assert!(table.learn(seconds(32), KEY, MAC, false, true).is_none(), "nothing new");
         assert_eq!(table.resolve(seconds(33), KEY, held), known(62, false));
         // Another address: only if it may replace.
         assert!(table.learn(seconds(34), KEY, [4; 6], false, false).is_none());
-        assert!(table.learn(seconds(34), KEY, [4; 6], false, true).expect("it may").0);
+        assert!(table.learn(seconds(34), KEY, [4; 6], false, true).expect("it may").forget);
         assert!(!table.due(seconds(300)).gone);
         assert!(table.due(seconds(334)).gone);
     }
@@ -327,5 +342,8 @@ mod tests {
         assert!(table.learn(Time::ZERO, KEY, [4; 6], true, true).is_none());
         table.set_static(&[]);
         assert_eq!(table.resolve(seconds(9999), KEY, held), Answer::Held { ask: true });
+        table.set_static(&[given]);
+        let due = table.due(seconds(9999));
+        assert_eq!((due.ready.len(), due.dead.len()), (1, 0));
     }
 }

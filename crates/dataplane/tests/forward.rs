@@ -237,6 +237,7 @@ fn long_packets_leave_in_fragments_that_join_to_the_payload() {
     assert_eq!(joined, frame[34..]);
     let counters = bed.router.counters();
     assert_eq!((counters.fragments, counters.fragmented, counters.forwarded), (3, 1, 1));
+    assert_eq!((counters.received, counters.consumed), (1, 0));
     // A fragment of a fragment keeps "more" to its end.
     let mut frame = udp4("10.0.0.2", "192.0.2.7", 64, &payload[..1992]);
     set_fragment(&mut frame, 0x2000 | 100);
@@ -244,4 +245,63 @@ fn long_packets_leave_in_fragments_that_join_to_the_payload() {
     let words: Vec<u16> =
         bed.taken().iter().map(|(_, p)| u16::from_be_bytes([p[20], p[21]])).collect();
     assert_eq!(words, vec![0x2000 | 100, 0x2000 | (100 + 185)]);
+}
+
+#[test]
+fn a_packet_in_a_loop_of_routers_ends() {
+    let mut bed = Bed::new(settings());
+    let mut frame = udp4("10.0.0.2", "192.0.2.7", 64, b"round and round");
+    let mut hops = 0;
+    loop {
+        // The gateway sends it back.
+        frame[..6].copy_from_slice(&MAC[1]);
+        let (verdict, after) = bed.give(1, &frame);
+        if verdict == Verdict::Drop(DropReason::TtlExceeded) {
+            break;
+        }
+        assert_eq!(verdict, SEND_1);
+        hops += 1;
+        frame = after;
+    }
+    assert_eq!(hops, 63);
+    assert_eq!(bed.taken().len(), 1, "its sender is told once");
+}
+
+#[test]
+fn errors_are_limited_and_the_rest_counted() {
+    let mut bed = Bed::new(settings());
+    let frame = udp4("10.0.0.2", "192.0.2.7", 1, b"x");
+    (0..60).for_each(|_| assert_ne!(bed.give(0, &frame).0, SEND_1));
+    let counters = bed.router.counters();
+    assert_eq!((counters.icmp_errors, counters.icmp_suppressed), (50, 10));
+    assert_eq!(bed.taken().len(), 50);
+}
+
+#[test]
+fn workers_can_be_moved_to_threads() {
+    fn moves<T: Send>() {}
+    fn is_shared<T: Send + Sync>() {}
+    moves::<halfwink_dataplane::Forwarder>();
+    is_shared::<halfwink_dataplane::Shared>();
+}
+
+#[test]
+fn options_that_are_to_be_copied_are_in_every_fragment_and_others_in_the_first() {
+    let mut bed = Bed::new(settings());
+    let mut frame = udp4("10.0.0.2", "192.0.2.7", 64, &[5; 1900]);
+    // Record route (7) is not to be copied, router alert (148) is.
+    let options = [7, 3, 4, 1, 148, 4, 0, 0];
+    frame.splice(34..34, options);
+    frame[14] = 0x47;
+    let total = (frame.len() - 14) as u16;
+    frame[16..18].copy_from_slice(&total.to_be_bytes());
+    set_fragment(&mut frame, 0);
+    assert_eq!(bed.give(0, &frame).0, Verdict::Consumed);
+    let pieces = bed.taken();
+    let [(_, first), (_, second)] = pieces.as_slice() else { panic!("two pieces") };
+    check_headers(first);
+    check_headers(second);
+    assert_eq!((first[14], &first[34..42]), (0x47, &options[..]));
+    assert_eq!((second[14], &second[34..38]), (0x46, &[148, 4, 0, 0][..]));
+    assert_eq!([&first[42..], &second[38..]].concat(), frame[42..]);
 }

@@ -27,6 +27,8 @@ fn near() -> Settings {
         inbound: vec![association(0x1002, ["10.0.1.1", "10.0.1.9"], 2, "192.0.2.0/24")],
         first_iv: 0x0102_0304_0506_0700,
     });
+    let AppSettings::Ipsec(ipsec) = &mut settings.app else { panic!("it is") };
+    ipsec.inbound[0].selectors.push("10.0.1.9/32".parse().expect("one"));
     settings
 }
 
@@ -88,6 +90,59 @@ fn a_packet_goes_in_unreadable_and_comes_out_as_it_was() {
     assert_eq!(near.give(1, &sealed).0, Verdict::Send { port: 0 });
     assert_eq!(near.router.counters().esp_encrypted, 2);
     assert_eq!(near.router.counters().esp_decrypted, 1);
+}
+
+#[test]
+fn answers_to_what_came_out_of_the_tunnel_go_back_into_it() {
+    let (mut near, mut far) = (Bed::new(near()), Bed::new(far()));
+    // The near router lets it pass with a TTL of 2; it ends in the far one.
+    let (_, sealed) = near.give(0, &udp4("10.0.0.2", "192.0.2.7", 2, b"x"));
+    assert_eq!(far.give(0, &sealed).0, Verdict::Drop(DropReason::TtlExceeded));
+    let (port, told) = far.taken().remove(0);
+    assert_eq!((port, told[23]), (0, 50));
+    let (verdict, opened) = near.give(1, &told);
+    assert_eq!((verdict, opened[23], opened[34]), (Verdict::Send { port: 0 }, 1, 11));
+    assert_eq!(opened[26..30], v4("10.0.1.9"));
+}
+
+#[test]
+fn a_tunnel_over_ipv6_carries_both_families() {
+    let over_six = |mut settings: Settings, ends: [&str; 2], port: usize| {
+        settings.ports[port].addresses.push(format!("{}/64", ends[0]).parse().expect("one"));
+        let AppSettings::Ipsec(ipsec) = &mut settings.app else { panic!("it is") };
+        for association in ipsec.outbound.iter_mut().chain(&mut ipsec.inbound) {
+            association.local = ends[0].parse().expect("one");
+            association.peer = ends[1].parse().expect("one");
+            association.selectors.clear();
+            association.esn = true;
+        }
+        settings
+    };
+    let ends = ["2001:db8:1::1", "2001:db8:1::9"];
+    let mut near = near();
+    near.ports[1].addresses.pop();
+    let mut far = far();
+    far.ports[1].addresses.push("2001:db8:2::1/48".parse().expect("one"));
+    far.routes.push(route("2001:db8::/64", Some("2001:db8:1::1"), None));
+    far.neighbours.push(halfwink_dataplane::StaticNeighbour {
+        port: 1,
+        address: "2001:db8:2::7".parse().expect("one"),
+        mac: HOST[1],
+    });
+    let mut near = Bed::new(over_six(near, ends, 1));
+    let mut far = Bed::new(over_six(far, [ends[1], ends[0]], 0));
+    for frame in [
+        udp4("10.0.0.2", "192.0.2.7", 64, b"four in six"),
+        udp6("2001:db8::2", "2001:db8:2::7", 64, b"six in six"),
+    ] {
+        let (verdict, sealed) = near.give(0, &frame);
+        assert_eq!((verdict, &sealed[..6]), (Verdict::Send { port: 1 }, &GATEWAY[..]));
+        assert_eq!((&sealed[12..14], sealed[20]), (&[0x86, 0xdd][..], 50));
+        let (verdict, opened) = far.give(0, &sealed);
+        assert_eq!((verdict, opened.len()), (Verdict::Send { port: 1 }, frame.len()));
+        parse(&opened);
+        assert_eq!(opened[26..], frame[26..]);
+    }
 }
 
 #[test]

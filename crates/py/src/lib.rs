@@ -34,6 +34,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<library::RunControl>()?;
     module.add_class::<pdn::Network>()?;
     module.add_class::<router::Router>()?;
+    module.add_class::<router::PreparedRouterJob>()?;
     module.add_class::<switching::Switching>()?;
     module.add_class::<forward::LiveRouter>()?;
     module.add_function(wrap_pyfunction!(forward::replay_router, module)?)?;

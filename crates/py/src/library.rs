@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::pdn::Network;
-use crate::router::Router;
+use crate::router::{PreparedRouterJob, Router};
 use crate::switching::Switching;
 use crate::{HalfwinkError, Interrupted, RunError};
 
@@ -263,6 +263,18 @@ impl Library {
                 Ok(verdict.as_str().unwrap_or_default().to_owned())
             })
             .collect()
+    }
+
+    /// Finds everything that a job of a study of routers names.
+    fn prepare_router(
+        &self,
+        workload: String,
+        machine: String,
+        technique: String,
+        set: Vec<(String, String)>,
+    ) -> PyResult<PreparedRouterJob> {
+        let job = study::RouterJob { workload, machine, technique, set };
+        job.prepare(&self.0).map(PreparedRouterJob).map_err(py_error)
     }
 
     /// Finds everything that a job names.

@@ -4,7 +4,7 @@ use halfwink_study as study;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::library::{from_json, json, py_error, table, tables};
+use crate::library::{from_json, json, py_error, table, tables, RunControl};
 
 /// A router, read.
 #[pyclass(frozen)]
@@ -39,6 +39,38 @@ impl Router {
         let question = study::RouterQuestion { apps, policies, profile, seed };
         let (runs, slots) = py.detach(|| self.0.ask(&question)).map_err(py_error)?;
         Ok((table(py, &runs)?, table(py, &slots)?))
+    }
+
+    /// Draws the packets of an application and does nothing with them: how many there are.
+    fn draw(&self, py: Python<'_>, app: &str, profile: &str, seed: u64) -> PyResult<u64> {
+        let profile = study::RouterProfile::parse(profile).map_err(py_error)?;
+        let apps = vec![app.to_owned()];
+        let question = study::RouterQuestion { apps, profile, seed, ..Default::default() };
+        py.detach(|| self.0.draw(&question)).map_err(py_error)
+    }
+}
+
+/// A job of a study of routers whose names were found.
+#[pyclass(frozen)]
+pub(crate) struct PreparedRouterJob(pub(crate) study::PreparedRouter);
+
+#[pymethods]
+impl PreparedRouterJob {
+    /// Identifies the result.
+    fn key(&self) -> String {
+        self.0.key()
+    }
+
+    /// Instructions that will be played: a router plays packets.
+    fn instructions(&self) -> u64 {
+        0
+    }
+
+    /// Runs it without holding the interpreter, to its end: the tables by name.
+    fn run<'py>(&self, py: Python<'py>, _control: &RunControl) -> PyResult<Bound<'py, PyDict>> {
+        let output = py.detach(|| self.0.run()).map_err(py_error)?;
+        let named = [("run", &output.run), ("slots", &output.slots), ("ledger", &output.ledger)];
+        tables(py, named)
     }
 }
 

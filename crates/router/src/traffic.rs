@@ -56,20 +56,52 @@ pub enum Flows {
     Train,
 }
 
-/// Load against time: points of equal length, with lines between them.
+/// Load against time: points of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// Load of each point, 0 to 1.
+    /// Mean load of each point, 0 to 1.
     pub loads: Vec<f64>,
     /// How long each is.
     pub point: Time,
+    /// Loads at the beginning and the end of each point, with a straight line between them. If
+    /// there are none, loads change between the middles of points.
+    pub ends: Option<Vec<(f64, f64)>>,
 }
 
 impl Profile {
     /// One load for so long, in so many points.
     #[must_use]
     pub fn constant(load: f64, points: usize, point: Time) -> Profile {
-        Profile { loads: vec![load; points.max(1)], point }
+        Profile::smooth(vec![load; points.max(1)], point)
+    }
+
+    /// Loads, with lines between them.
+    #[must_use]
+    pub fn smooth(loads: Vec<f64>, point: Time) -> Profile {
+        Profile { loads, point, ends: None }
+    }
+
+    /// Loads that change at once.
+    #[must_use]
+    pub fn steps(loads: Vec<f64>, point: Time) -> Profile {
+        let ends = loads.iter().map(|&load| (load, load)).collect();
+        Profile { loads, point, ends: Some(ends) }
+    }
+
+    /// A straight line from one load to another in so much time, each held for `hold` before and
+    /// after. Points are as long as `hold` or the line, whichever is shorter; what does not divide
+    /// evenly becomes longer.
+    #[must_use]
+    pub fn ramp(from: f64, to: f64, span: Time, hold: Time) -> Profile {
+        let point = span.min(hold).max(Time(1));
+        let held = hold.0.div_ceil(point.0) as usize;
+        let rising = span.0.div_ceil(point.0) as usize;
+        let at = |n: usize| from + (to - from) * n as f64 / rising as f64;
+        let mut ends = vec![(from, from); held];
+        ends.extend((0..rising).map(|n| (at(n), at(n + 1))));
+        ends.extend(vec![(to, to); held]);
+        let loads = ends.iter().map(|(begin, end)| (begin + end) / 2.0).collect();
+        Profile { loads, point, ends: Some(ends) }
     }
 
     /// The evaluation's: a sine, a random walk beside it, three spikes; scaled to the mean
@@ -98,7 +130,7 @@ impl Profile {
         for &n in &spikes {
             loads[n] = e.spike_load;
         }
-        Profile { loads, point }
+        Profile::smooth(loads, point)
     }
 
     /// Length of all points.
@@ -116,12 +148,19 @@ impl Profile {
     /// Loads of the parts of each point: a quarter of the way to its neighbours at both ends, so
     /// that the mean of a point stays near what it says.
     fn parts(&self) -> Vec<f64> {
+        let middle = |part: usize| (part as f64 + 0.5) / PARTS as f64;
+        if let Some(ends) = &self.ends {
+            let line = |&(begin, end): &(f64, f64)| {
+                (0..PARTS).map(move |part| begin + (end - begin) * middle(part))
+            };
+            return ends.iter().flat_map(line).collect();
+        }
         let at = |n: usize| self.loads[n.min(self.loads.len() - 1)];
         let mut out = Vec::with_capacity(self.loads.len() * PARTS);
         for n in 0..self.loads.len() {
             let (before, here, after) = (at(n.saturating_sub(1)), at(n), at(n + 1));
             for part in 0..PARTS {
-                let x = (part as f64 + 0.5) / PARTS as f64;
+                let x = middle(part);
                 let toward =
                     |other: f64, far: f64| here + (other - here) * (0.25 - far).max(0.0) * 2.0;
                 out.push(if x < 0.5 { toward(before, x) } else { toward(after, 1.0 - x) });
@@ -132,6 +171,13 @@ impl Profile {
 }
 
 impl Traffic {
+    /// Draws all packets and does nothing with them: how many there are.
+    #[must_use]
+    pub fn count(&self, seed: u64) -> u64 {
+        let mut arrivals = Arrivals::new(self, seed);
+        (0..).find(|_| arrivals.next().at == u64::MAX).unwrap_or(0)
+    }
+
     /// Packets of an application one by one, at random, from all ports: a load of 1 is what all
     /// cores at full speed forward.
     #[must_use]
@@ -325,6 +371,29 @@ mod tests {
             std::iter::from_fn(|| Some(arrivals.next()).filter(|p| p.at < u64::MAX)).count();
         let line = 4.0 * 10e-3 / 67.2e-9;
         assert!((count as f64 / line - 1.0).abs() < 0.001, "{count} {line}");
+    }
+
+    #[test]
+    fn steps_and_ramps_are_where_they_should_be() {
+        let ms = |ms: u64| Time::ns(1_000_000 * ms);
+        let per_ms = |profile: Profile| -> Vec<usize> {
+            let length = profile.length().0 / 1_000_000_000;
+            let mut arrivals = Arrivals::new(&Traffic { profile, ..traffic(1, 1.0) }, 3);
+            let mut counts = vec![0; length as usize];
+            while let Some(at) = Some(arrivals.next().at).filter(|&at| at < u64::MAX) {
+                counts[(at / 1_000_000_000) as usize] += 1;
+            }
+            counts
+        };
+        let near = |count: usize, load: f64| (count as f64 / 20e3 / load - 1.0).abs() < 0.04;
+        let steps = per_ms(Profile::steps(vec![0.1, 0.9], ms(2)));
+        let expected = [0.1, 0.1, 0.9, 0.9];
+        assert!(steps.iter().zip(expected).all(|(&n, load)| near(n, load)), "{steps:?}");
+        let ramp = per_ms(Profile::ramp(0.2, 0.8, ms(3), ms(1)));
+        let expected = [0.2, 0.3, 0.5, 0.7, 0.8];
+        assert!(ramp.iter().zip(expected).all(|(&n, load)| near(n, load)), "{ramp:?}");
+        let short = Profile::ramp(0.0, 1.0, ms(2), ms(10));
+        assert_eq!((short.point, short.loads.len(), short.loads[5]), (ms(2), 11, 0.5));
     }
 
     #[test]

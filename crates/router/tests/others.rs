@@ -103,7 +103,7 @@ fn others() -> [(&'static str, ScalingPolicy); 9] {
 fn packets_and_joules_are_conserved_and_each_saves_something() {
     let model = model();
     let loads = [0.02, 0.3, 0.7, 0.3, 0.02];
-    let profile = Profile { loads: loads.to_vec(), point: Time::ns(2_000_000) };
+    let profile = Profile::smooth(loads.to_vec(), Time::ns(2_000_000));
     let traffic = Traffic { profile, ..random(&model, 28.0, 1) };
     let options = Options::all_cores(&model, 5);
     let most = run(&model, &traffic, polling(), options).power_w();
@@ -155,6 +155,53 @@ fn cores_played_apart_give_the_same_bits_as_all_in_the_order_of_time() {
             assert_eq!(go(Box::new(Napi::new(Depth::C1))), go(napi()));
         }
     }
+}
+
+/// Hides that its cores have nothing to do with each other.
+struct InOrder(ScalingPolicy);
+
+impl Policy for InOrder {
+    type Event = Event;
+    type Action = Action;
+
+    fn on_event(&mut self, now: Time, event: &Event) {
+        self.0.on_event(now, event);
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.0.poll_action()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.0.snapshot()
+    }
+}
+
+impl Scaling for InOrder {
+    fn hears_polls(&self, core: u8) -> bool {
+        self.0.hears_polls(core)
+    }
+}
+
+#[test]
+fn policies_that_say_so_are_apart() {
+    let model = model();
+    let loads = [0.02, 0.5, 0.02];
+    let profile = Profile::smooth(loads.to_vec(), Time::ns(2_000_000));
+    let traffic = Traffic { profile, ..random(&model, 28.0, 1) };
+    let go = |policy| {
+        let run = run(&model, &traffic, policy, at(&model, 12, 13));
+        let latency = (run.latency.mean_us(), run.latency.max_us());
+        (run.energy_j().to_bits(), run.passes, run.interrupts, run.lost, latency)
+    };
+    let mut count = 0;
+    for ((name, one), (_, other)) in others().into_iter().zip(others()) {
+        if one.is_apart() {
+            count += 1;
+            assert_eq!(go(one), go(Box::new(InOrder(other))), "{name}");
+        }
+    }
+    assert_eq!(count, 6);
 }
 
 #[test]
@@ -251,7 +298,7 @@ fn metronome_visits_a_queue_once_in_a_vacation() {
 fn grout_rss_feeds_more_queues_when_one_is_full_and_fewer_when_all_are_calm() {
     let model = model();
     let loads = [0.02, 0.02, 0.9, 0.9, 0.001, 0.001, 0.001, 0.001];
-    let profile = Profile { loads: loads.to_vec(), point: Time::ns(10_000_000) };
+    let profile = Profile::smooth(loads.to_vec(), Time::ns(10_000_000));
     let traffic = Traffic { profile, ..random(&model, 28.0, 1) };
     let [_, _, _, _, (_, rss), ..] = others();
     let run = run(&model, &traffic, rss, Options::all_cores(&model, 1));

@@ -29,9 +29,11 @@ pub use network::{CaseAnswer, Fact, FitRow, NetworkInfo, StaggerRow, WakeRow};
 pub use os_profile::THRESHOLDS;
 pub use predict::{Accuracy, Decisions, Foresight};
 pub use registry::{technique, Plan, Technique, TECHNIQUES};
-pub use router::{CoreTimes, VirtualMeter};
-pub use router::{RouterInfo, RouterPolicy, RouterProfile, RouterQuestion, ROUTER_POLICIES};
-pub use study::{Plot, Study};
+pub use router::{
+    CoreTimes, Load, PreparedRouter, RouterInfo, RouterJob, RouterOutput, RouterPolicy,
+    RouterProfile, RouterQuestion, VirtualMeter, ROUTER_POLICIES,
+};
+pub use study::{Plot, Study, World};
 pub use switching::SwitchingInfo;
 pub use table::{Column, Table, Value};
 pub use target::{Class, Compute, Target, Tolerance, Verdict, Work};

@@ -8,12 +8,28 @@ use crate::error::StudyError;
 use crate::job::Job;
 use crate::library::{read, Library};
 use crate::registry::technique;
+use crate::router::policy;
+
+/// Where techniques are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum World {
+    /// Techniques on workloads on machines.
+    #[default]
+    Chip,
+    /// Policies on applications under load profiles on routers: each run is a [`RouterJob`].
+    ///
+    /// [`RouterJob`]: crate::RouterJob
+    Router,
+}
 
 /// A study, read and checked.
 #[derive(Clone, Debug, Serialize)]
 pub struct Study {
     /// Name: its file's, without the ending.
     pub name: String,
+    /// Where it is played.
+    pub world: World,
     /// One line.
     pub title: String,
     /// Workloads by name.
@@ -59,6 +75,8 @@ pub struct Plot {
 #[serde(deny_unknown_fields)]
 struct StudyFile {
     schema: Spanned<u32>,
+    #[serde(default)]
+    world: World,
     title: String,
     workloads: Spanned<Vec<String>>,
     machines: Spanned<Vec<String>>,
@@ -99,7 +117,19 @@ impl Study {
             }
         }
         for name in file.techniques.get_ref() {
-            technique(name).map_err(|e| input.error_at(&file.techniques.span(), e.to_string()))?;
+            let known = match file.world {
+                World::Chip => technique(name).map(|_| ()),
+                World::Router => policy(name).map(|_| ()),
+            };
+            known.map_err(|e| input.error_at(&file.techniques.span(), e.to_string()))?;
+        }
+        if let (World::Router, Some(n)) = (file.world, &file.instructions) {
+            let message = "a router plays packets, not instructions; leave this out";
+            return Err(input.error_at(&n.span(), message));
+        }
+        if let (World::Router, Some(_)) = (file.world, &file.baseline_machine) {
+            let message = "baseline_machine: a study of routers has none".to_owned();
+            return Err(InputError { name: input.name.clone(), line: None, message });
         }
         let baseline = match &file.baseline {
             Some(name) if file.baseline_machine.is_some() => {
@@ -124,6 +154,7 @@ impl Study {
             .collect::<Result<_, _>>()?;
         Ok(Study {
             name: name.to_owned(),
+            world: file.world,
             title: file.title,
             workloads: file.workloads.into_inner(),
             machines: file.machines.into_inner(),
@@ -262,5 +293,22 @@ techniques = ["always-on", "tap"]
             let error = parse(&TEXT.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn a_study_of_routers_names_policies_and_no_instructions() {
+        let routers = |change: fn(String) -> String| {
+            let text = TEXT.replace("schema = 1", "schema = 1\nworld = \"router\"");
+            parse(&change(text.replace("\"always-on\", \"tap\"", "\"napi\", \"power-save\"")))
+        };
+        let study = routers(|text| text).unwrap();
+        assert_eq!((study.world, study.baseline.as_str()), (World::Router, "napi"));
+        let complaint = |change| routers(change).unwrap_err().to_string();
+        let wrong = complaint(|text| text.replace("power-save", "tap"));
+        assert!(wrong.starts_with("s.toml:7: unknown policy `tap`"), "{wrong}");
+        let played = complaint(|text| text.replace("\n[sweep]", "instructions = 5\n[sweep]"));
+        assert!(played.contains("plays packets, not instructions"), "{played}");
+        let world = complaint(|text| text.replace("\"router\"", "\"roter\""));
+        assert!(world.starts_with("s.toml:3:"), "{world}");
     }
 }

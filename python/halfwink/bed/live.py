@@ -61,6 +61,7 @@ class Live:
         route_lines: str | None = None,
         words: Sequence[str] = (),
         cpus: Sequence[int] = (),
+        samples_s: float | None = None,
     ) -> None:
         """Begins it, and waits until it forwards.
 
@@ -70,6 +71,7 @@ class Live:
             route_lines: its routes (default: `routes()`).
             words: more options of the command.
             cpus: CPUs that it may use (default: all).
+            samples_s: seconds between two samples of its report, if they are wanted.
 
         Raises:
             RunError: it does not begin, with what it said.
@@ -81,13 +83,20 @@ class Live:
         self._out, self._err = self.path.with_name("out.json"), self.path.with_name("err.txt")
         self.path.write_text(text or description())
         self.routes.write_text(routes() if route_lines is None else route_lines)
+        self._samples = self.path.with_name("samples.jsonl")
+        if samples_s is not None:
+            words = [*words, "--samples", str(self._samples), "--every-s", str(samples_s)]
         bed.hand_over()
         command = [python(), "-m", "halfwink", "live", "router", str(self.path)]
-        pipes = {"stdin": subprocess.DEVNULL, "stderr": self._err.open("w")}
-        self.process: Process = bed.router.start(
-            [*command, "-o", str(self._out), *words], cpus=list(cpus), **pipes
-        )
-        pipes["stderr"].close()
+        with self._err.open("w") as said:
+            self.process: Process = bed.router.start(
+                [*command, "-o", str(self._out), *words],
+                cpus=list(cpus),
+                stdin=subprocess.DEVNULL,
+                # Its report goes to a file; the table would mix with what our user prints.
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+            )
         self._await()
 
     def _await(self) -> None:
@@ -106,6 +115,11 @@ class Live:
     def said(self) -> str:
         """What it has written on standard error."""
         return self._err.read_text()
+
+    def samples(self) -> list[dict[str, Any]]:
+        """Samples so far; each with ``at_ns``, its time on the machine's monotonic clock."""
+        lines = self._samples.read_text().splitlines() if self._samples.exists() else []
+        return [json.loads(line) for line in lines]
 
     def stop(self) -> int:
         """Ends it (SIGTERM): what has arrived is forwarded first. Its exit status."""

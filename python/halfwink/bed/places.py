@@ -38,12 +38,14 @@ class Need:
         present: whether it is there.
         detail: where it is, or why it is not there.
         fix: the line that adds it.
+        optional: only some of what it belongs to needs it.
     """
 
     name: str
     present: bool
     detail: str
     fix: str
+    optional: bool = False
 
 
 #: Programs of the bed, and the Debian packages that have them.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
@@ -15,24 +14,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from halfwink.bed.live import Live, description
 from halfwink.bed.places import Need, Process
-from halfwink.bed.topology import (
-    BEHIND_SINK,
-    GENERATOR_PORT,
-    NETWORKS,
-    ROUTER_PORTS,
-    SINK_PORT,
-    Bed,
-)
+from halfwink.bed.topology import GENERATOR_PORT, ROUTER_PORTS, SINK_PORT, Bed
 from halfwink.errors import HalfwinkError, RunError
 
 #: Longest until a router forwards.
 READY_S = 20.0
 #: Memory of testpmd, in MiB, and its packet buffers.
 DPDK_MIB, DPDK_BUFFERS = 192, 16_384
+DPDK_WORDS = ("--no-huge", "-m", str(DPDK_MIB), "--no-pci", "--no-shconf", "--no-telemetry")
+#: Where Debian's dpdk-doc has the source of l3fwd-power, and the network that it sends to port 1.
+L3FWD_SOURCE = Path("/usr/share/dpdk/examples/l3fwd-power")
+L3FWD_TO = "2.1.1.0/24"
 #: Where Debian keeps DPDK's drivers.
 DPDK_DRIVERS = "/usr/lib/*/dpdk/pmds-*"
 DPDK_PACKAGES = "dpdk-dev librte-net-af-packet23 librte-net-af-xdp23 librte-mempool-ring23"
+L3FWD_PACKAGES = "dpdk-doc libdpdk-dev gcc make pkg-config"
 
 
 @dataclass
@@ -41,7 +39,7 @@ class Router:
 
     Attributes:
         processes: its processes; none if the kernel itself forwards.
-        printed: what it wrote to standard output, once it has ended.
+        printed: what it said of itself in the end: halfwink's report as JSON, DPDK's words.
     """
 
     processes: list[Process] = field(default_factory=list[Process])
@@ -53,32 +51,26 @@ class Kind:
     """A kind of router.
 
     Attributes:
-        name: ``kernel``, ``kernel-threaded``, ``testpmd-af-packet``, ``testpmd-af-xdp``,
-            ``halfwink-af-packet``, ``halfwink-af-xdp`` or ``none`` (generator straight to sink).
+        name: one of `KINDS`; ``none`` is the generator straight to the sink.
         cpus: where it may run (default: all).
-        command: begins halfwink's router; the configuration file follows.
-        config: further lines of that file, before the ports.
-        workers: worker threads of halfwink's, forwarding threads of testpmd.
+        policy: of halfwink's router.
+        workers: worker threads of halfwink's (default: 2), forwarding threads of testpmd (1).
+        description: of halfwink's router, as TOML, instead of one made of the above.
     """
 
     name: str
     cpus: tuple[int, ...] = ()
-    command: tuple[str, ...] = (sys.executable, "-m", "halfwink", "live", "router")
-    config: str = 'policy = "power-save"\n'
-    workers: int = 1
+    policy: str = "power-save-in-order"
+    workers: int = 0
+    description: str = ""
 
     def missing(self) -> str:
         """Why it cannot run here, with what helps; empty if it can."""
         if self.name not in KINDS:
             return f"{self.name}: expected one of {', '.join(KINDS)}"
-        if self.name.startswith("testpmd"):
-            return next((f"{n.detail}; run: {n.fix}" for n in peer_needs() if not n.present), "")
-        if self.name.startswith("halfwink"):
-            done = subprocess.run(
-                [*self.command, "--help"], capture_output=True, text=True, check=False
-            )
-            lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
-            return "" if done.returncode == 0 else lines[-1]
+        if self.name.startswith(("testpmd", "l3fwd-power")):
+            wanted = [n for n in peer_needs() if self.name.startswith("l3fwd") or not n.optional]
+            return next((f"{n.detail}; run: {n.fix}" for n in wanted if not n.present), "")
         return ""
 
     def bed(self, **options: Any) -> Bed:
@@ -88,6 +80,11 @@ class Kind:
             return Bed(direct=True, **options)
         return Bed(gro=threaded, threaded_napi=threaded, **options)
 
+    @property
+    def to(self) -> str:
+        """Destinations that it must be given; empty if any will do."""
+        return L3FWD_TO if self.name.startswith("l3fwd-power") else ""
+
     @contextmanager
     def begin(self, bed: Bed) -> Generator[Router]:
         """Makes it forward in a bed, and ends it."""
@@ -96,10 +93,10 @@ class Kind:
                 bed.forward()
             if self.name == "kernel-threaded" and self.cpus:
                 _pin_napi(self.cpus)
-            _wait_until_it_forwards(bed, None)
+            _wait_until_it_forwards(bed, self, None)
             yield Router()
-        elif self.name.startswith("testpmd"):
-            with _testpmd(bed, self) as router:
+        elif self.name.startswith(("testpmd", "l3fwd-power")):
+            with _dpdk(bed, self) as router:
                 yield router
         else:
             with _halfwink(bed, self) as router:
@@ -113,6 +110,8 @@ KINDS = (
     "kernel-threaded",
     "testpmd-af-packet",
     "testpmd-af-xdp",
+    "l3fwd-power-af-packet",
+    "l3fwd-power-af-xdp",
     "halfwink-af-packet",
     "halfwink-af-xdp",
 )
@@ -127,15 +126,45 @@ def peer_needs() -> list[Need]:
         files = list(Path("/").glob(f"{DPDK_DRIVERS[1:]}/librte_net_{driver}.so*"))
         detail = str(files[0]) if files else f"DPDK's {driver} driver is missing"
         found.append(Need(f"peer driver {driver}", bool(files), detail, fix))
-    return found
+    tools = all(shutil.which(name) for name in ("cc", "make", "pkg-config"))
+    there = L3FWD_SOURCE.exists() and tools
+    detail = (
+        str(L3FWD_SOURCE) if there else "the source of l3fwd-power, or what builds it, is missing"
+    )
+    fix = f"apt-get install -y {L3FWD_PACKAGES}"
+    return [*found, Need("peer l3fwd-power", there, detail, fix, optional=True)]
 
 
-def _wait_until_it_forwards(bed: Bed, process: Process | None) -> None:
+def l3fwd_power() -> Path:
+    """DPDK's l3fwd-power, built from Debian's source the first time (seconds).
+
+    Raises:
+        RunError: it does not build.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "halfwink" / "l3fwd-power"
+    built = folder / "build" / "l3fwd-power"
+    if not built.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(L3FWD_SOURCE, folder)
+        done = subprocess.run(
+            ["make", "-C", str(folder)], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise RunError(
+                f"l3fwd-power: {(done.stderr.strip().splitlines() or ['make failed'])[-1]}"
+            )
+    return built
+
+
+def _wait_until_it_forwards(bed: Bed, kind: Kind, process: Process | None) -> None:
     """Sends a few frames until some arrive."""
-    macs = [next_mac(bed)]
+    options: dict[str, Any] = {"macs": [next_mac(bed)]}
+    if kind.to:
+        options["to"] = [kind.to]
     end = time.monotonic() + READY_S
     while time.monotonic() < end:
-        if bed.trial(pps=1000, seconds=0.02, macs=macs, drain_s=0.05)["received"]:
+        if bed.trial(pps=1000, seconds=0.02, drain_s=0.05, **options)["received"]:
             return
         if process is not None and process.popen.poll() is not None:
             break
@@ -168,8 +197,9 @@ def kernel_threads(prefix: str) -> list[int]:
     return found
 
 
-def _testpmd_words(bed: Bed, kind: Kind) -> list[str]:
-    if kind.name == "testpmd-af-xdp":
+def _dpdk_words(bed: Bed, kind: Kind) -> list[str]:
+    """The command line of one of DPDK's programs."""
+    if kind.name.endswith("af-xdp"):
         devices = [
             f"--vdev=net_af_xdp{n},iface={port},start_queue=0,queue_count={bed.queues}"
             for n, port in enumerate(ROUTER_PORTS)
@@ -181,14 +211,21 @@ def _testpmd_words(bed: Bed, kind: Kind) -> list[str]:
             f"--vdev=eth_af_packet{n},iface={port},{ring},qpairs={bed.queues}"
             for n, port in enumerate(ROUTER_PORTS)
         ]
+    if kind.name.startswith("l3fwd-power"):
+        # One thread for both ports and all queues: the waiting of an idle first one would count.
+        cpu = max(kind.cpus or os.sched_getaffinity(0))
+        config = ",".join(f"({port},{q},0)" for port in (0, 1) for q in range(bed.queues))
+        return [
+            *(str(l3fwd_power()), *DPDK_WORDS, f"--lcores=0@{cpu}", *devices, "--"),
+            *("-p", "0x3", "-P", "--parse-ptype", f"--config={config}", "--pmd-mgmt=pause"),
+        ]
     peers = [bed.mac(bed.generator, GENERATOR_PORT), bed.mac(bed.sink, SINK_PORT)]
     cpus = sorted(kind.cpus or os.sched_getaffinity(0))
     # The first thread only waits for commands: it may share a CPU with the second.
-    workers = cpus[-min(kind.workers, len(cpus)) :]
+    workers = cpus[-min(kind.workers or 1, len(cpus)) :]
     threads = f"0@{cpus[0]}," + ",".join(f"{n + 1}@{cpu}" for n, cpu in enumerate(workers))
     return [
-        *("dpdk-testpmd", "--no-huge", "-m", str(DPDK_MIB), "--no-pci", "--no-shconf"),
-        *("--no-telemetry", f"--lcores={threads}", "--main-lcore=0", *devices, "--"),
+        *("dpdk-testpmd", *DPDK_WORDS, f"--lcores={threads}", "--main-lcore=0", *devices, "--"),
         *("--forward-mode=mac", "--port-topology=paired", "--auto-start", "--stats-period=0"),
         *(f"--eth-peer={n},{mac}" for n, mac in enumerate(peers)),
         *(f"--nb-cores={len(workers)}", f"--rxq={bed.queues}", f"--txq={bed.queues}"),
@@ -197,14 +234,14 @@ def _testpmd_words(bed: Bed, kind: Kind) -> list[str]:
 
 
 @contextmanager
-def _testpmd(bed: Bed, kind: Kind) -> Generator[Router]:
+def _dpdk(bed: Bed, kind: Kind) -> Generator[Router]:
     with tempfile.TemporaryFile("w+") as log:
         process = bed.router.start(
-            _testpmd_words(bed, kind), stdin=subprocess.PIPE, stdout=log, stderr=log
+            _dpdk_words(bed, kind), stdin=subprocess.PIPE, stdout=log, stderr=log
         )
         try:
             try:
-                _wait_until_it_forwards(bed, process)
+                _wait_until_it_forwards(bed, kind, process)
             except RunError as error:
                 log.seek(0)
                 causes = [line for line in log if "Cause" in line or "rror" in line]
@@ -212,72 +249,24 @@ def _testpmd(bed: Bed, kind: Kind) -> Generator[Router]:
             router = Router([process])
             yield router
         finally:
+            # testpmd waits for a key; the end of its input is one.
+            if process.popen.stdin is not None:
+                process.popen.stdin.close()
             process.stop(5)
         log.seek(0)
         router.printed = log.read()
 
 
-def config_text(kind: Kind, *, routes: Path | None = None) -> str:
-    """The configuration of halfwink's router in a bed."""
-    io = kind.name.removeprefix("halfwink-")
-    top = [f"schema = 1\n{kind.config.rstrip()}\nworkers = {kind.workers}"]
-    if routes is not None:
-        top.append(f'routes = "{routes}"')
-    ports = [
-        f'[[port]]\ninterface = "{port}"\nio = "{io}"\naddresses = ["{v4[0]}", "{v6[0]}"]'
-        for port, (v4, v6) in zip(ROUTER_PORTS, NETWORKS, strict=True)
-    ]
-    return "\n".join(top) + "\n\n" + "\n\n".join([*ports, '[app]\nkind = "route"']) + "\n"
-
-
 @contextmanager
 def _halfwink(bed: Bed, kind: Kind) -> Generator[Router]:
-    bed.hand_over()
-    with tempfile.TemporaryDirectory() as name:
-        config, routes = Path(name) / "router.toml", Path(name) / "routes.txt"
-        hops = [pair[1].split("/")[0] for pair in NETWORKS[1]]
-        lines = [
-            f"{prefix} via {hop} dev {ROUTER_PORTS[1]}\n"
-            for prefix, hop in zip(BEHIND_SINK, hops, strict=True)
-        ]
-        routes.write_text("".join(lines))
-        config.write_text(config_text(kind, routes=routes))
-        with tempfile.TemporaryFile("w+") as printed:
-            process = bed.router.start(
-                [*kind.command, str(config), "--json"],
-                cpus=kind.cpus,
-                stdout=printed,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            try:
-                _wait_until_ready(process, kind)
-                _wait_until_it_forwards(bed, process)
-                router = Router([process])
-                yield router
-            finally:
-                process.stop()
-            printed.seek(0)
-            router.printed = printed.read()
-
-
-def _wait_until_ready(process: Process, kind: Kind) -> None:
-    """Waits for the line `ready`; later ones are read and dropped, so that the pipe never fills."""
-    complaints: list[str] = []
-    ready = threading.Event()
-
-    def read() -> None:
-        assert process.popen.stderr is not None
-        for line in process.popen.stderr:
-            if line.strip() == "ready":
-                ready.set()
-            elif len(complaints) < 100:
-                complaints.append(line.strip())
-        ready.set()
-
-    threading.Thread(target=read, daemon=True).start()
-    if not ready.wait(READY_S) or process.popen.poll() is not None:
-        raise RunError(f"{kind.name}: {complaints[-1] if complaints else 'it does not get ready'}")
+    text = kind.description or description(
+        io=kind.name.removeprefix("halfwink-"), policy=kind.policy, workers=kind.workers or 2
+    )
+    with Live(bed, text, cpus=kind.cpus) as live:
+        _wait_until_it_forwards(bed, kind, live.process)
+        router = Router([live.process])
+        yield router
+        router.printed = json.dumps(live.result())
 
 
 def parse_kinds(names: Sequence[str]) -> list[Kind]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Any
 
@@ -219,6 +219,7 @@ class Bed:
         *,
         sink: dict[str, Any] | None = None,
         drain_s: float = DRAIN_S,
+        mark: Callable[[], Any] | None = None,
         **options: Any,
     ) -> dict[str, Any]:
         """Sends from the generator, watches at the sink.
@@ -228,6 +229,7 @@ class Bed:
             seconds: how long.
             sink: options of `traffic.Sink`.
             drain_s: how long the sink goes on after the last frame was sent.
+            mark: called when the sending begins and when it ends; its answers are in ``marks``.
             options: of `traffic.Generator`.
 
         Returns:
@@ -240,13 +242,17 @@ class Bed:
         # With several queues, frames are spread over them as a network card would.
         options.setdefault("bypass", self.queues == 1)
         watcher.begin("sink", interfaces=SINK_PORT, **(sink or {}))
+        marks: list[Any] = []
         try:
+            marks += [mark()] if mark else []
             generator.begin(
                 "generator", interfaces=GENERATOR_PORT, pps=pps, seconds=seconds, **options
             )
             sent = generator.result()
+            marks += [mark()] if mark else []
             time.sleep(drain_s)
         finally:
             watcher.stop()
             received = watcher.result()
-        return traffic.compare(sent, received) | {"generator": sent, "sink": received}
+        found = traffic.compare(sent, received) | {"generator": sent, "sink": received}
+        return found | ({"marks": marks} if mark else {})

@@ -16,10 +16,13 @@ from halfwink import studies
 from halfwink import targets as published
 from halfwink.cli import placement
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_table, progress_bar, say
+from halfwink.cli.console import print_frame, print_json, print_table, progress_bar, say
+from halfwink.cli.router import keep_router
+from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.jobs import write_whole
 from halfwink.results import Results
+from halfwink.router_results import RouterResults
 from halfwink.timeline import write_timeline
 
 if TYPE_CHECKING:
@@ -29,7 +32,6 @@ Json = Annotated[bool, Parameter(name="--json", negative="")]
 Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]
 Fresh = Annotated[bool, Parameter(negative="")]
 Out = Annotated[Path | None, Parameter(name=["-o", "--out"])]
-Setting = Annotated[list[str] | None, Parameter(name="--set", negative="", consume_multiple=False)]
 
 #: Where results go when nothing else is said.
 OUT = Path("halfwink-out")
@@ -143,6 +145,15 @@ def run(
             fresh=fresh,
             progress=progress,
         )
+    if isinstance(done.results, RouterResults):
+        keep_router(folder, done.study, done.results)
+        if json:
+            print_json(done.results.runs.to_dicts())
+        else:
+            print_frame(done.results.table())
+            stdout.print("all watts and times are modelled; half: of the 95 % interval of a mean")
+        say(f"report: {folder / 'report.html'}", quiet=quiet)
+        return 0
     from halfwink.report import Section
     from halfwink.report.charts import study_plot
 
@@ -284,6 +295,8 @@ def report(folder: Path, *, quiet: Quiet = False) -> int:
     if not (folder / "results.parquet").exists():
         raise HalfwinkError(f"{folder}: no results.parquet; expected the folder of a finished run")
     results = Results.read(folder, comparing.BASELINE)
+    if "instructions" not in results.runs.columns:
+        raise HalfwinkError(f"{folder}: of routers; `halfwink run` draws the report of its study")
     names = results.runs["workload"].unique(maintain_order=True)
     machines = results.runs["machine"].unique(maintain_order=True)
     from halfwink.report import write_report
@@ -393,16 +406,6 @@ def _compare_study(results: Results) -> str:
                 value = f'"{value}"'
             lines.append(f'"{path}" = [{value}]')
     return studies.as_run({"text": "\n".join(lines) + "\n"})
-
-
-def settings(given: list[str] | None) -> list[tuple[str, str]]:
-    pairs: list[tuple[str, str]] = []
-    for item in given or []:
-        path, equals, value = item.partition("=")
-        if not equals or not path or not value:
-            raise HalfwinkError(f"--set {item}: expected PATH=VALUE, as gating.wake_up_ns=16")
-        pairs.append((path, value))
-    return pairs
 
 
 def _window(text: str | None) -> tuple[int, int] | None:

@@ -100,7 +100,8 @@ def progress_bar(title: str, *, quiet: bool = False) -> Generator[Callable[[jobs
 
         def report(p: jobs.Progress) -> None:
             elapsed = bar.tasks[0].elapsed or 0.0
-            speed = f"{p.instructions_done / elapsed / 1e6:.0f} M instr/s" if elapsed > 1 else ""
+            known = p.instructions and elapsed > 1
+            speed = f"{p.instructions_done / elapsed / 1e6:.0f} M instr/s" if known else ""
             bar.update(task, total=p.jobs, completed=p.jobs_done, speed=speed)
 
         yield report

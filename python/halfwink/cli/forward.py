@@ -7,11 +7,11 @@ import os
 import select
 import signal
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 from cyclopts import Parameter
 from rich.console import Group
@@ -41,7 +41,7 @@ class _Asked:
 
     def wait(self, seconds: float) -> None:
         """Until a signal comes, or so long."""
-        if select.select([self._heard], [], [], seconds)[0]:
+        if select.select([self._heard], [], [], max(seconds, 0.0))[0]:
             os.read(self._heard, 512)
 
     def close(self) -> None:
@@ -58,6 +58,8 @@ def router(
     metrics: str | None = None,
     log: Path | None = None,
     log_lines: Annotated[int, Parameter(name="--log-lines")] = LOG_LINES,
+    samples: Path | None = None,
+    every_s: Annotated[float, Parameter(name="--every-s")] = 1.0,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
     quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
@@ -81,6 +83,11 @@ def router(
         File for the policy's events: lines of JSON.
     log_lines
         Events to record, at most.
+    samples
+        File for what is counted and measured, again and again: lines of JSON, each with at_ns, the
+        machine's monotonic clock.
+    every_s
+        Seconds between two of them.
     json
         Print the result as one JSON document.
     out
@@ -92,14 +99,21 @@ def router(
         raise HalfwinkError(f"--seconds {seconds}: expected above 0, at most 30 days")
     if not 1 <= log_lines < 1 << 31:
         raise HalfwinkError(f"--log-lines {log_lines}: expected 1 or more, below {1 << 31}")
+    if not 0.05 <= every_s <= 3600:
+        raise HalfwinkError(f"--every-s {every_s}: expected 0.05 to 3600")
     with ExitStack() as stack:
         asked = stack.enter_context(_signals())
         router = stack.enter_context(LiveRouter(description, log_lines=log_lines if log else 0))
         if metrics is not None:
             where = stack.enter_context(serve(metrics, router.report))
             say(f"metrics: http://{where}/metrics", quiet=quiet)
+        looks: list[tuple[float, Callable[[], None]]] = []
+        if view:
+            looks.append((LOOK_S, _viewer(router, stack.enter_context(_live()))))
+        if samples is not None:
+            looks.append((every_s, _sampler(router, stack.enter_context(samples.open("w")))))
         say("ready", quiet=quiet)
-        _run(router, asked, seconds, stack.enter_context(_view(view)))
+        _run(router, asked, seconds, looks)
         alive = router.is_running
         router.stop()
         report = router.report()
@@ -116,21 +130,49 @@ def router(
     return 0
 
 
-def _run(router: LiveRouter, asked: _Asked, seconds: float | None, view: Live | None) -> None:
-    ends = None if seconds is None else time.monotonic() + seconds
-    before: dict[str, Any] | None = None
+def _run(
+    router: LiveRouter,
+    asked: _Asked,
+    seconds: float | None,
+    looks: Sequence[tuple[float, Callable[[], None]]],
+) -> None:
+    """Until it is to end; calls each of ``looks`` every so many seconds."""
+    now = time.monotonic()
+    ends = None if seconds is None else now + seconds
+    due = [now + every for every, _ in looks]
     while router.is_running and not asked.stop:
-        left = PATIENCE_S if ends is None else ends - time.monotonic()
-        if left <= 0:
+        now = time.monotonic()
+        if ends is not None and now >= ends:
             return
-        asked.wait(min(left, LOOK_S if view else PATIENCE_S))
+        asked.wait(min([PATIENCE_S, *(at - now for at in due), *([ends - now] if ends else [])]))
         if asked.reload:
             asked.reload = False
             _reload(router)
-        if view is not None:
-            now = router.report()
-            view.update(_page(now, before or now, router))
-            before = now
+        for number, (every, look) in enumerate(looks):
+            if time.monotonic() >= due[number]:
+                due[number] += every
+                look()
+
+
+def _viewer(router: LiveRouter, view: Live) -> Callable[[], None]:
+    before = router.report()
+
+    def look() -> None:
+        nonlocal before
+        now = router.report()
+        view.update(_page(now, before, router))
+        before = now
+
+    return look
+
+
+def _sampler(router: LiveRouter, file: TextIO) -> Callable[[], None]:
+    def look() -> None:
+        sample = {"at_ns": time.monotonic_ns(), **router.report()}
+        file.write(jsonlib.dumps(sample) + "\n")
+        file.flush()
+
+    return look
 
 
 def _reload(router: LiveRouter) -> None:
@@ -164,13 +206,8 @@ def _signals() -> Generator[_Asked]:
         asked.close()
 
 
-@contextmanager
-def _view(wanted: bool) -> Generator[Live | None]:
-    if not wanted:
-        yield None
-        return
-    with Live(console=err_table, auto_refresh=True, refresh_per_second=4, transient=True) as live:
-        yield live
+def _live() -> Live:
+    return Live(console=err_table, auto_refresh=True, refresh_per_second=4, transient=True)
 
 
 def _page(now: dict[str, Any], before: dict[str, Any], router: LiveRouter) -> Group:

@@ -46,7 +46,10 @@ Listing = tuple[list[dict[str, Any]], list[str]]
 
 
 def _techniques() -> Listing:
-    return list(_core.techniques()), ["name", "family", "title", "source"]
+    entries: list[dict[str, Any]] = list(_core.techniques())
+    for name, title, source in _core.router_policies():
+        entries.append({"name": name, "family": "scaling", "title": title, "source": source})
+    return entries, ["name", "family", "title", "source"]
 
 
 def _machines() -> Listing:
@@ -56,13 +59,27 @@ def _machines() -> Listing:
         entries.append(
             {
                 "name": name,
+                "world": "chip",
                 "cores": info["cores"],
                 "clock_ghz": round(info["clock_ghz"], 3),
                 "description": info["description"],
                 "also": f"{name}-1 to {name}-64",
             }
         )
-    return entries, ["name", "cores", "clock_ghz", "description", "also"]
+    for name in library().routers():
+        spec = library().router(name, []).spec()
+        cores = spec["cores"]
+        entries.append(
+            {
+                "name": name,
+                "world": "router",
+                "cores": cores["count"],
+                "clock_ghz": round(cores["fastest"] * cores["clock_step_mhz"] * 1e-3, 3),
+                "description": spec["description"],
+                "also": "",
+            }
+        )
+    return entries, ["name", "world", "cores", "clock_ghz", "description", "also"]
 
 
 def _networks() -> Listing:

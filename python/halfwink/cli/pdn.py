@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from halfwink import _core
-from halfwink.cli.commands import Setting, settings
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, print_table, say
+from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 from halfwink.jobs import write_whole
 from halfwink.library import library

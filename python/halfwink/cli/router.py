@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import polars as pl
 from cyclopts import Parameter
 
-from halfwink.cli.commands import Setting, settings
+from halfwink import studies
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json
+from halfwink.cli.settings import Setting, settings
+from halfwink.errors import HalfwinkError
+from halfwink.jobs import write_whole
 from halfwink.library import library
 from halfwink.router import software_router
+
+if TYPE_CHECKING:
+    from halfwink.router_results import RouterResults
 
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -40,7 +47,9 @@ def router(
     *,
     app: Annotated[str, Parameter(name="--app")] = "ipv4",
     policy: Annotated[str, Parameter(name="--policy")] = "",
-    profile: str = "evaluation",
+    profile: str | None = None,
+    pps: float | None = None,
+    profile_pps: Path | None = None,
     points: Flag = False,
     seed: int = 1,
     setting: Setting = None,
@@ -51,13 +60,20 @@ def router(
     Parameters
     ----------
     name
-        Name (westmere), or a TOML file.
+        Name (westmere, linux), or a TOML file.
     app
         Applications, comma-separated: ipv4, netflow, ipsec, redundancy; or all.
     policy
-        Policies, comma-separated: polling, napi, power-save ... (default: all).
+        Policies, comma-separated: polling, napi, power-save, metronome ... (default: all;
+        `halfwink list techniques` shows them).
     profile
-        evaluation, or loads in per cent of the peak rate: 5,20,80.
+        evaluation; loads in per cent of the peak rate or in packets per second, with lines between
+        them: 5,20,80 or 100kpps,1Mpps; the same at once, step:5,80; in so many milliseconds,
+        ramp:5,80,2. Each load lasts evaluation.point_ms.
+    pps
+        One rate, in packets per second.
+    profile_pps
+        File of rates in packets per second, one on each line.
     points
         Each point of the profile.
     seed
@@ -68,10 +84,11 @@ def router(
         Print one JSON document.
     """
     values = settings(setting)
+    shape = _profile(profile, pps, profile_pps)
     apps = [] if app == "all" else app.split(",")
     policies = policy.split(",") if policy else []
     found = software_router(
-        name, apps=apps, policies=policies, profile=profile, seed=seed, set=dict(values)
+        name, apps=apps, policies=policies, profile=shape, seed=seed, set=dict(values)
     )
     runs = _saved(found.runs)
     if json:
@@ -83,6 +100,55 @@ def router(
     if calibrated:
         stdout.print(f"calibrated: {', '.join(calibrated)}", markup=False)
     return 0
+
+
+def _profile(profile: str | None, pps: float | None, file: Path | None) -> str:
+    """The one profile that was asked for, as a text."""
+    given = [part for part in (profile, pps, file) if part is not None]
+    if len(given) > 1:
+        raise HalfwinkError("expected one of --profile, --pps, --profile-pps, not several")
+    if pps is not None:
+        return f"{pps:f}pps"
+    if file is None:
+        return profile or "evaluation"
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise HalfwinkError(f"{file}: cannot be read; expected a rate on each line") from error
+    rates: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        try:
+            rate = float(text)
+        except ValueError:
+            rate = -1.0
+        if not 0 <= rate <= 1e12:
+            raise HalfwinkError(
+                f"{file}:{number}: `{text}`, expected packets per second, 0 to 1e12"
+            )
+        rates.append(f"{rate:f}pps")
+    if not rates:
+        raise HalfwinkError(f"{file}: no rates; expected one on each line")
+    return ",".join(rates)
+
+
+def keep_router(folder: Path, study: dict[str, Any], results: RouterResults) -> None:
+    """Writes what a study of routers found, and its plots as one page."""
+    results.write(folder)
+    write_whole(folder / "study.toml", studies.as_run(study))
+    if not study["plots"]:
+        return
+    # Drawing costs a second of imports, which most commands need not wait for.
+    import altair as alt
+
+    from halfwink.report.charts import study_plot
+
+    alt.data_transformers.disable_max_rows()
+    charts = [study_plot(results, plot).properties(title=plot["title"]) for plot in study["plots"]]
+    page = alt.vconcat(*charts, title=study["title"]).resolve_scale(color="independent")
+    write_whole(folder / "report.html", page.to_html(inline=True))
 
 
 def _saved(runs: pl.DataFrame) -> pl.DataFrame:

@@ -7,9 +7,9 @@ from typing import Annotated
 import polars as pl
 from cyclopts import Parameter
 
-from halfwink.cli.commands import Setting, settings
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json
+from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 from halfwink.library import library
 from halfwink.switching import core_switching, frame

@@ -318,8 +318,8 @@ def _show_kernel(
     workload: str, caches: str, setting: list[str] | None, limit: int, *, json: bool
 ) -> int:
     # Data frames and all that: not for those who only look at a file.
-    from halfwink.cli.commands import settings
     from halfwink.cli.kernel import show
+    from halfwink.cli.settings import settings
 
     return show(workload, caches, settings(setting), limit, json=json)
 

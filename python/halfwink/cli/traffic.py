@@ -266,6 +266,7 @@ def _received_rows(found: dict[str, Any]) -> list[list[str]]:
         ["reordered in their flow", f"{flows['order']['reordered']:,}"],
         ["reordered over all", f"{order['reordered']:,}"],
         ["corrupt", f"{found['corrupt']:,}"],
+        ["wrong IPv4 header checksums", f"{found['bad_headers']:,}"],
         ["flows", f"{flows['flows']:,}"],
         ["latency us", _times(found["latency_us"])],
         ["dropped by the sink itself", f"{found['sink_drops']:,}"],

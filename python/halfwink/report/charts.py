@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import altair as alt
 import polars as pl
 
 from halfwink.results import Results, sweep_columns
+
+if TYPE_CHECKING:
+    from halfwink.router_results import RouterResults
 
 #: Techniques in a fixed order of colours, so that a technique looks the same in every report.
 TECHNIQUE_COLOURS = {
@@ -60,7 +64,7 @@ SLOWDOWN = alt.Scale(type="symlog", constant=0.02, nice=False)
 AXIS = alt.Axis(tickCount=6)
 
 
-def technique_scale(results: Results) -> alt.Scale:
+def technique_scale(results: Results | RouterResults) -> alt.Scale:
     """The colour of each technique."""
     return _technique_scale(results.runs)
 
@@ -263,7 +267,9 @@ def residency(results: Results) -> alt.FacetChart:
     )
 
 
-def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt.FacetChart:
+def study_plot(
+    results: Results | RouterResults, plot: dict[str, str | None]
+) -> alt.Chart | alt.FacetChart:
     """A plot that a study describes: any two columns of its results.
 
     Values of a sweep are columns too, under their path (``gating.wake_up_ns``). A baseline on a

@@ -238,6 +238,28 @@ fn packet(version: u8, tos: u8, body: &[u8]) -> Vec<u8> {
     packet
 }
 
+#[test]
+fn congestion_outside_is_told_inside_or_drops_what_cannot_tell() {
+    for version in [4, 6] {
+        for inner in 0..4 {
+            for outer in 0..4 {
+                let mut packet = packet(version, 0xb8 | inner, &[]);
+                let sum = crate::checksum::of(&packet[..V4]);
+                put16(&mut packet, 10, if version == 4 { sum } else { 0 });
+                let told = congestion(&mut packet, outer);
+                // RFC 6040, figure 4, without the logging of odd cases.
+                let expected = match (inner, outer) {
+                    (0, 3) => Err(DropReason::EspInner),
+                    (_, 3) => Ok(3),
+                    _ => Ok(inner),
+                };
+                assert_eq!(told.map(|()| ecn(&packet)), expected);
+                assert!(version == 6 || crate::checksum::of(&packet[..V4]) == 0);
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]

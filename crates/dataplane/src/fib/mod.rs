@@ -39,7 +39,7 @@ pub enum Hop {
     },
 }
 
-/// The table. Building it takes milliseconds, a look-up one or two loads (IPv4, [`dir24`]) or a
+/// The table. Building it takes milliseconds, a look-up one or two loads (IPv4, DIR-24-8) or a
 /// walk of a trie (IPv6).
 #[derive(Debug)]
 pub struct Fib {

@@ -14,6 +14,11 @@ const MOST_MATCHES: usize = 32;
 /// Names that are marked as lacking at the other end.
 const MARKS: usize = 4096;
 
+/// So many refused names in so many packets, and the other end has lost its store: nothing older
+/// is referred to.
+pub(super) const MOST_MARKED: u32 = 64;
+const OF_PACKETS: u32 = 1024;
+
 /// Gear hashing (Xia et al. 2014, "Ddelta"; 2016, "FastCDC"): each byte shifts the others up by
 /// one bit, so that 64 bits hold a fingerprint of exactly the last 64 bytes.
 static GEAR: [u64; 256] = gear();
@@ -66,6 +71,10 @@ pub(crate) struct Encoder {
     index: Vec<Window>,
     number: u32,
     marks: Vec<u64>,
+    /// Marks since which packet, and the last packet that is not referred to.
+    marked: u32,
+    since: u32,
+    floor: u32,
     pub(crate) refusals_seen: u64,
     encoded: Vec<u8>,
 }
@@ -80,6 +89,9 @@ impl Encoder {
             index: vec![Window::default(); windows],
             number: 0,
             marks: vec![0; MARKS],
+            marked: 0,
+            since: 0,
+            floor: 0,
             refusals_seen: 0,
             encoded: Vec::with_capacity(1 << 16),
             settings,
@@ -93,6 +105,15 @@ impl Encoder {
     /// The other end lacks this packet.
     pub(crate) fn mark(&mut self, name: u64) {
         self.marks[name as usize % MARKS] = name;
+        if self.number.wrapping_sub(self.since) > OF_PACKETS {
+            self.since = self.number;
+            self.marked = 0;
+        }
+        self.marked += 1;
+        if self.marked >= MOST_MARKED {
+            self.floor = self.number;
+            self.marked = 0;
+        }
     }
 
     /// Keeps a payload, and returns it encoded if that is shorter.
@@ -154,6 +175,8 @@ impl Encoder {
         let kept = &self.kept[window.packet as usize % self.kept.len()];
         let usable = kept.number == window.packet
             && window.packet != self.number
+            // Numbers wrap.
+            && window.packet.wrapping_sub(self.floor) as i32 > 0
             && self.marks[kept.name as usize % MARKS] != kept.name;
         let old = self.ring.get(kept.position, kept.len.into()).filter(|_| usable)?;
         let offset = usize::from(window.offset);

@@ -1,3 +1,4 @@
+use super::encoder::MOST_MARKED;
 use super::*;
 use proptest::prelude::*;
 
@@ -82,6 +83,32 @@ fn what_was_lost_is_dropped_and_named_and_referred_to_no_more() {
     assert_eq!(send(&mut encoder, &decoder, &again), (1100, Ok(again.clone())));
     let (len, restored) = send(&mut encoder, &decoder, &again);
     assert_eq!((len, restored), (HEAD + 2 + REFERENCE + 2, Ok(again)));
+}
+
+#[test]
+fn an_end_that_has_lost_everything_is_soon_understood() {
+    let (mut encoder, decoder) = (encoder(1 << 20), Decoder::new(1 << 24));
+    let payloads: Vec<Vec<u8>> = (0..500).map(|n| random(1000 + n, 800)).collect();
+    for payload in &payloads {
+        send(&mut encoder, &decoder, payload).1.expect("nothing is lost");
+    }
+    let (decoder, mut out, mut lost) = (Decoder::new(1 << 24), vec![0; 1 << 16], 0);
+    for round in 0..3 {
+        for payload in &payloads {
+            let Some(encoded) = encoder.encode(payload, 6) else {
+                decoder.keep(name(payload, KEY), payload);
+                continue;
+            };
+            if let Err((_, names)) = decoder.decode(encoded, KEY, &mut out) {
+                assert_eq!(round, 0);
+                lost += 1;
+                names.into_iter().flatten().for_each(|name| encoder.mark(name));
+            }
+        }
+    }
+    // Two names in each refusal.
+    assert_eq!(lost, MOST_MARKED / 2);
+    assert!(encoder.encode(&payloads[0], 6).is_some());
 }
 
 #[test]

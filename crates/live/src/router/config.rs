@@ -30,6 +30,11 @@ pub struct Config {
     /// Frames that a worker takes at a time.
     #[serde(default = "default_batch")]
     pub batch: usize,
+    /// Once it has had frames, the receiver sleeps for so many microseconds before it lets itself
+    /// be woken by the next: fewer wake-ups, and that much more latency. As a network card's
+    /// interrupt moderation.
+    #[serde(default)]
+    pub moderation_us: f64,
     /// Frames that a queue holds.
     #[serde(default = "default_queue")]
     pub queue: usize,
@@ -138,6 +143,9 @@ impl Config {
         }
         if !(1..=256).contains(&self.batch) {
             return wrong("batch", &self.batch, "1 to 256");
+        }
+        if !(0.0..=10_000.0).contains(&self.moderation_us) {
+            return wrong("moderation_us", &self.moderation_us, "0 to 10000");
         }
         if !(64..=65_536).contains(&self.queue) {
             return wrong("queue", &self.queue, "64 to 65536");

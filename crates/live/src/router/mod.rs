@@ -46,6 +46,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use halfwink_dataplane::{Forwarder, Shared};
 use halfwink_policy::scaling::ScalingPolicy;
+use halfwink_units::Time;
 
 use crate::clock::Rate;
 use crate::sys::CpuSet;
@@ -54,7 +55,7 @@ use meter::Meter;
 use pool::Pool;
 use ports::{PortSeen, Ports};
 use queue::{Redirect, Standing};
-use receiver::{Bell, Receiver, Steering};
+use receiver::{Bell, OnBack, Receiver, Steering};
 use worker::{Common, Queue, Seen, Worker};
 
 /// A router at work. Dropping it stops it.
@@ -160,6 +161,8 @@ impl Router {
             steering: self.steering.clone(),
             on_back: self.on_back(),
             cared: Instant::now(),
+            moderation: Time::from_ns(locked(&self.config).moderation_us * 1e3),
+            fed: false,
         };
         self.spawn(0, move || receiver.run())?;
         for worker in workers {
@@ -187,7 +190,7 @@ impl Router {
     }
 
     /// What is to be done if ports are back, perhaps with other addresses and neighbours.
-    fn on_back(&self) -> Box<dyn FnMut(&Ports, &[u16]) + Send> {
+    fn on_back(&self) -> OnBack {
         let (config, shared) = (self.config.clone(), self.shared.clone());
         let (kept, start) = (self.interfaces.clone(), self.start_unix_ns);
         Box::new(move |ports, back| {

@@ -67,6 +67,9 @@ impl Bell {
     }
 }
 
+/// What is done when ports are back.
+pub(super) type OnBack = Box<dyn FnMut(&Ports, &[u16]) + Send>;
+
 pub(super) struct Receiver {
     pub(super) worker: Worker,
     pub(super) ports: Ports,
@@ -74,8 +77,12 @@ pub(super) struct Receiver {
     pub(super) bell: Arc<Bell>,
     pub(super) steering: Arc<Steering>,
     /// Told which ports are back.
-    pub(super) on_back: Box<dyn FnMut(&Ports, &[u16]) + Send>,
+    pub(super) on_back: OnBack,
     pub(super) cared: Instant,
+    /// See [`super::Config::moderation_us`].
+    pub(super) moderation: Time,
+    /// It has had frames since it slept last.
+    pub(super) fed: bool,
 }
 
 impl Receiver {
@@ -90,6 +97,7 @@ impl Receiver {
                 0
             };
             let served = self.worker.serve(SERVE);
+            self.fed |= got > 0;
             let idle = got == 0 && !matches!(served, Served::Frames(_));
             self.worker.queue.meter.spent(if idle { State::Spin } else { State::Busy });
             self.look_after();
@@ -189,6 +197,13 @@ impl Receiver {
         match wait {
             Wait::Look => std::hint::spin_loop(),
             Wait::Pause(span) => pause(self.worker.clock(), span),
+            Wait::Sleep { state, deaf: false, .. } if self.fed && self.moderation > Time::ZERO => {
+                // More frames are likely: they come together.
+                self.fed = false;
+                self.worker.queue.meter.sleeps(state);
+                nap(self.moderation);
+                self.worker.queue.meter.spent(state);
+            }
             Wait::Sleep { state, most, deaf } => {
                 let timer = self.worker.common.control.timer();
                 let now = self.worker.clock().now();

@@ -175,8 +175,11 @@ pub enum Seen {
         stamp: Stamp,
         /// Hops that were left to it.
         hops: u8,
+        /// Whether the checksum of its IPv4 header is right: routers write it anew. The UDP one
+        /// covers addresses and content without it.
+        header_is_whole: bool,
     },
-    /// One of ours by its tag, but with a wrong length, checksum or filler.
+    /// One of ours by its tag, but with a wrong length, UDP checksum or filler.
     Corrupt,
     /// Somebody else's: ARP, neighbour discovery, another tag.
     Other,
@@ -207,10 +210,10 @@ pub fn read(frame: &[u8], tag: u16) -> Seen {
     // The filler is looked at too: a checksum does not see words that changed places.
     let rest = &frame[start + STAMP_BYTES..end];
     let filler_is_whole = FILLER.get(..rest.len()) == Some(rest);
-    if !header_is_whole || u16_at(udp + 6) == 0 || fold(total) != 0xffff || !filler_is_whole {
+    if u16_at(udp + 6) == 0 || fold(total) != 0xffff || !filler_is_whole {
         return Seen::Corrupt;
     }
-    Seen::Ours { stamp: Stamp::parse(&frame[start..]), hops: frame[hops] }
+    Seen::Ours { stamp: Stamp::parse(&frame[start..]), hops: frame[hops], header_is_whole }
 }
 
 /// Sum of big-endian words; an odd byte counts as the upper half of one (RFC 1071).
@@ -253,7 +256,7 @@ mod tests {
             for bytes in [0, 60, 81, 128, 1514] {
                 let length = template.write(STAMP, bytes, &mut out);
                 assert_eq!(length, bytes.max(template.least_bytes()));
-                let expected = Seen::Ours { stamp: STAMP, hops: HOPS };
+                let expected = Seen::Ours { stamp: STAMP, hops: HOPS, header_is_whole: true };
                 assert_eq!(read(&out[..length], TAG), expected);
                 assert_eq!(read(&out[..length], TAG + 1), Seen::Other);
                 // Short frames are padded on their way.
@@ -297,6 +300,12 @@ mod tests {
                 // IPv6 has no checksum over its traffic class, flow label and hop limit.
                 let unguarded = template.is_v6 && matches!(n, 14..=17 | 21);
                 if !unguarded {
+                    let whole = matches!(seen, Seen::Ours { header_is_whole: true, .. });
+                    assert!(!whole, "byte {n}: {seen:?}");
+                }
+                // What the UDP checksum covers must never be believed.
+                let covered = if template.is_v6 { n >= 22 } else { n >= 26 };
+                if covered {
                     assert!(!matches!(seen, Seen::Ours { .. }), "byte {n}: {seen:?}");
                 }
             }

@@ -16,7 +16,7 @@ use crate::sys::CpuSet;
 
 /// From the call until the first frame can be due: time to get ready.
 const LEAD_NS: u64 = 2_000_000;
-/// From one look at the clock to the next while waiting awake, at most: else something came between.
+/// Longest from one look at the clock to the next while waiting awake: else something came between.
 const SPIN_GAP_NS: u64 = 1_000;
 /// Longest sleep, so that a wish to stop is heard.
 const NAP_NS: u64 = 50_000_000;

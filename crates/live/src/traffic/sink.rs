@@ -47,8 +47,10 @@ pub struct Received {
     pub frames: u64,
     /// Their bytes, without check sequences.
     pub bytes: u64,
-    /// Frames of the generator with a wrong length, checksum or content.
+    /// Frames of the generator with a wrong length, UDP checksum or content.
     pub corrupt: u64,
+    /// Whole ones but for a wrong IPv4 header checksum.
+    pub bad_headers: u64,
     /// Frames of others: ARP, neighbour discovery, replays.
     pub other: u64,
     /// Their bytes.
@@ -156,7 +158,7 @@ fn finish_soon(
 /// Takes all blocks that are ready; whether there were any.
 fn drain(rings: &mut [Ring], books: &mut Books) -> bool {
     let mut found = false;
-    // The kernel stamps frames by the clock of the day, which may be moved: compared anew each time.
+    // The kernel stamps frames by the clock of the day, which may be moved: compared each time.
     let offset_ns = realtime_ahead_ns();
     for ring in rings {
         // No more blocks than the ring has, so that the others get their turn.
@@ -194,6 +196,7 @@ struct Books {
     frames: u64,
     bytes: u64,
     corrupt: u64,
+    bad_headers: u64,
     other: u64,
     other_bytes: u64,
     early: u64,
@@ -217,6 +220,7 @@ impl Books {
             frames: 0,
             bytes: 0,
             corrupt: 0,
+            bad_headers: 0,
             other: 0,
             other_bytes: 0,
             early: 0,
@@ -237,7 +241,8 @@ impl Books {
         }
         let now = frame.at_realtime_ns.saturating_sub(offset_ns);
         match read(frame.bytes, self.tag) {
-            Seen::Ours { stamp, hops } => {
+            Seen::Ours { stamp, hops, header_is_whole } => {
+                self.bad_headers += u64::from(!header_is_whole);
                 self.tracker.add(stamp);
                 let [least, most] = self.hops.unwrap_or([hops; 2]);
                 self.hops = Some([least.min(hops), most.max(hops)]);
@@ -256,7 +261,7 @@ impl Books {
     fn count(&mut self, now_ns: u64, latency: Time, bytes: u64) {
         let first = *self.first_ns.get_or_insert(now_ns);
         let slot = (now_ns.saturating_sub(first) / self.slot_ns) as usize;
-        // Of several interfaces, a frame may be a little older than the newest slot: it counts there.
+        // Of several interfaces, a frame may be older than the newest slot: it counts there.
         while self.slots.len() < slot {
             self.close_slot();
         }
@@ -288,6 +293,7 @@ impl Books {
             frames: self.frames,
             bytes: self.bytes,
             corrupt: self.corrupt,
+            bad_headers: self.bad_headers,
             other: self.other,
             other_bytes: self.other_bytes,
             sink_drops,

@@ -90,6 +90,10 @@ pub(super) fn mac(interface: &str) -> Result<[u8; 6], Error> {
 }
 
 /// Sends frames of one interface in batches.
+///
+/// By `sendmmsg`, not by a transmit ring: on veth pairs the ring was no faster (0.49 against 0.53
+/// million frames a second), and there the kernel gives a slot of the ring back before the frame in
+/// it has been read at the other end.
 pub(super) struct Sender {
     fd: OwnedFd,
     frames: Vec<Box<[u8]>>,
@@ -152,8 +156,8 @@ impl Sender {
         bytes
     }
 
-    /// Hands the batch to the kernel. Frames that it has no room for are offered again until it has,
-    /// or until `give_up` says so; how many offers it refused.
+    /// Hands the batch to the kernel, which has it copied when this returns. Frames that it has no
+    /// room for are offered again until it has, or until `give_up` says so; how many it refused.
     pub(super) fn flush(&mut self, give_up: impl Fn() -> bool) -> Result<u64, Error> {
         let (mut done, mut refusals) = (0, 0);
         while done < self.filled {

@@ -59,8 +59,8 @@ impl Source {
         }
     }
 
-    /// Makes the next frame ready: when it was captured, in nanoseconds from the first (0 of stamped
-    /// ones); `None` after the last.
+    /// Makes the next frame ready: when it was captured, in nanoseconds from the first, and 0 of
+    /// stamped ones; `None` after the last.
     pub(super) fn advance(&mut self) -> Result<Option<u64>, Error> {
         match self {
             Source::Stamped { .. } => Ok(Some(0)),

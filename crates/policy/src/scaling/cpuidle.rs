@@ -2,8 +2,8 @@
 //! tick.
 //!
 //! Beside the tick there are no timers here, so the next one is a second away (assumption). The
-//! tick runs while a core is busy; a governor that expects a short rest keeps it, and is asked again
-//! when it rings: so a wrong guess costs no more than a tick.
+//! tick runs while a core is busy; a governor that expects a short rest keeps it, and is asked
+//! again when it rings: so a wrong guess costs no more than a tick.
 
 use halfwink_units::Time;
 

@@ -2,9 +2,9 @@
 //! nothing.
 //!
 //! Follows `gr_datapath_loop` of grout's `modules/infra/datapath/main_loop.c` and
-//! `link_event_cb` of `modules/infra/control/port.c`: 256 walks of the packet graph without a packet
-//! end in a sleep, 1 us the first time and 1 us more each further time, up to what the receive ring
-//! can hold of the smallest frames at line rate. Packets start it over.
+//! `link_event_cb` of `modules/infra/control/port.c`: 256 walks of the packet graph without a
+//! packet end in a sleep, 1 us the first time and 1 us more each further time, up to what the
+//! receive ring can hold of the smallest frames at line rate. Packets start it over.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! After Kang et al., "NMAP: Power Management Based on Network Packet Processing Mode Transition
-//! for Latency-Critical Workloads" (MICRO 2021). Its thresholds are found by profiling each
-//! service; those here are assumptions, as is that utilisation is followed like Linux' ondemand
+//! for Latency-Critical Workloads" (MICRO 2021). Its abstract was at hand, not its text: the
+//! modes and their signals are NMAP's; thresholds (which it finds by profiling each service), the
+//! ratio and the periods are assumptions, as is that utilisation is followed like Linux' ondemand
 //! governor (`drivers/cpufreq/cpufreq_ondemand.c`). Cores nap as under NAPI.
 
 use alloc::vec;

@@ -44,7 +44,7 @@ pub struct Options {
     pub batching: bool,
     /// Whether timers and devices wake cores, too.
     pub background: bool,
-    /// Whether to count reordering over all packets, which takes memory.
+    /// Whether to count reordering over all packets, which takes time.
     pub overall_order: bool,
 }
 

@@ -23,6 +23,7 @@ impl World<'_> {
         let cpu = &mut self.cpus[core];
         if !cpu.ring.put(packet) {
             self.counts.lost += 1;
+            self.order.is_lost(packet);
             return None;
         }
         match cpu.phase {

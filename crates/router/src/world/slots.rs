@@ -27,6 +27,7 @@ impl World<'_> {
             cpu.account(at, self.step, &self.watts);
         }
         self.note_cores(at);
+        self.order.settle(at);
         let cores = self.cpus.iter().map(|cpu| cpu.meter().energy).sum();
         let energy_j = self.parts.energy_j(Time(at), cores, self.counts.received);
         let start = self.slot_start;
@@ -46,7 +47,7 @@ impl World<'_> {
             SlotStart { at, energy_j, lost: self.counts.lost, core_time: 0.0, core_since: at };
     }
 
-    pub(super) fn finish(self, duration: Time) -> Result<Run, Imbalance> {
+    pub(super) fn finish(mut self, duration: Time) -> Result<Run, Imbalance> {
         let books = self.parts.close(
             duration,
             &self.cpus,

@@ -4,6 +4,7 @@
 use halfwink_router::{App, Flows, Options, Point, Profile, Run, Traffic};
 use halfwink_units::Time;
 
+use super::profile::RouterProfile;
 use super::{
     run_all, run_table, run_values, Cell, RouterInfo, ROUTER_POLICIES, SEED, STACKS, THESIS,
 };
@@ -24,48 +25,20 @@ pub struct RouterQuestion {
     pub apps: Vec<String>,
     /// Policies; all if none.
     pub policies: Vec<String>,
-    /// `evaluation`, or loads as shares of the peak rate, in per cent.
+    /// Load against time.
     pub profile: RouterProfile,
     /// Seed of all random streams.
     pub seed: u64,
 }
 
-/// A load profile by name.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum RouterProfile {
-    /// That of the thesis' evaluation.
-    #[default]
-    Evaluation,
-    /// Loads of equal length, in per cent.
-    Loads(Vec<f64>),
-}
-
-impl RouterProfile {
-    /// Reads `evaluation`, or loads in per cent, as `5,20,80`.
-    ///
-    /// # Errors
-    /// If it is neither.
-    pub fn parse(text: &str) -> Result<RouterProfile, StudyError> {
-        if text == "evaluation" {
-            return Ok(RouterProfile::Evaluation);
-        }
-        let wrong = || {
-            let message = "expected `evaluation` or loads in per cent, as 5,20,80";
-            StudyError::Usage(format!("unknown profile `{text}`; {message}"))
-        };
-        let load = |part: &str| {
-            let percent: f64 = part.trim().parse().map_err(|_| wrong())?;
-            if (0.0..=200.0).contains(&percent) {
-                Ok(percent)
-            } else {
-                Err(wrong())
-            }
-        };
-        Ok(RouterProfile::Loads(text.split(',').map(load).collect::<Result<_, _>>()?))
-    }
-}
-
 impl RouterInfo {
+    /// What an application receives.
+    pub(super) fn question_traffic(&self, app: &App, question: &RouterQuestion) -> Traffic {
+        let full_pps = 1e6 * self.model.rate_mpps(app, self.model.fastest());
+        let evaluation = &self.model.spec().evaluation;
+        self.evaluation_traffic(app, question.profile.build(evaluation, full_pps, question.seed))
+    }
+
     /// The evaluation's traffic of an application.
     fn evaluation_traffic(&self, app: &App, profile: Profile) -> Traffic {
         let e = &self.model.spec().evaluation;
@@ -92,15 +65,6 @@ impl RouterInfo {
     /// If there is no such application or policy, or a run's books do not balance.
     pub fn ask(&self, question: &RouterQuestion) -> Result<(Table, Table), StudyError> {
         let spec = self.model.spec();
-        let point = Time::from_ns(spec.evaluation.point_ms * 1e6);
-        let profile = match &question.profile {
-            RouterProfile::Evaluation => {
-                Profile::evaluation(&spec.evaluation, point, question.seed)
-            }
-            RouterProfile::Loads(percent) => {
-                Profile { loads: percent.iter().map(|p| p / 100.0).collect(), point }
-            }
-        };
         let known: Vec<&str> = spec.apps.keys().map(String::as_str).collect();
         let apps = chosen("application", &question.apps, &known)?;
         let names: Vec<&str> = ROUTER_POLICIES.iter().map(|p| p.name).collect();
@@ -114,7 +78,7 @@ impl RouterInfo {
                 let options = Options::all_cores(&self.model, question.seed);
                 cells.push(Cell {
                     app,
-                    traffic: self.evaluation_traffic(app, profile.clone()),
+                    traffic: self.question_traffic(app, question),
                     policy: (policy.make)(&self.model),
                     options: Options { batching: true, overall_order: true, ..options },
                 });
@@ -122,6 +86,18 @@ impl RouterInfo {
         }
         let runs = run_all(&self.model, cells)?;
         Ok(two_tables(&keys, &runs))
+    }
+
+    /// Draws the packets of the first application and does nothing with them: how many there are.
+    ///
+    /// # Errors
+    /// If there is no such application.
+    pub fn draw(&self, question: &RouterQuestion) -> Result<u64, StudyError> {
+        let spec = self.model.spec();
+        let known: Vec<&str> = spec.apps.keys().map(String::as_str).collect();
+        let apps = chosen("application", &question.apps, &known)?;
+        let traffic = self.question_traffic(&spec.apps[apps[0]], question);
+        Ok(traffic.count(question.seed))
     }
 
     /// Stacks against rate: one core and all, 64 and 1024 bytes.
@@ -193,9 +169,7 @@ fn two_tables(keys: &[(&str, &'static str)], runs: &[Run]) -> (Table, Table) {
         &[&["app", "policy", "offered"][..], &super::RUN_COLUMNS, &["reordered_overall", "cores"]]
             .concat(),
     );
-    let mut slots = Table::new(&[
-        "app", "policy", "second", "load", "power_w", "mean_us", "p99_us", "cores", "ghz", "lost",
-    ]);
+    let mut slots = super::slot_table(&["app", "policy"]);
     for (&(app, policy), run) in keys.iter().zip(runs) {
         let mut row: Vec<Value> = vec![app.into(), policy.into(), run.received.into()];
         row.extend(super::run_values(run));
@@ -203,18 +177,9 @@ fn two_tables(keys: &[(&str, &'static str)], runs: &[Run]) -> (Table, Table) {
         row.extend([run.reordered_overall.into(), cores.into()]);
         table.push(row);
         for (n, slot) in run.slots.iter().enumerate() {
-            slots.push(vec![
-                app.into(),
-                policy.into(),
-                n.into(),
-                slot.load.into(),
-                slot.power_w.into(),
-                slot.mean_us.into(),
-                slot.p99_us.into(),
-                slot.cores.into(),
-                slot.ghz.into(),
-                slot.lost.into(),
-            ]);
+            let mut row: Vec<Value> = vec![app.into(), policy.into()];
+            row.extend(super::slot_values(n, slot));
+            slots.push(row);
         }
     }
     (table, slots)

@@ -3,7 +3,7 @@
 
 use halfwink_policy::scaling::ScalingPolicy;
 
-use super::{RouterInfo, ROUTER_POLICIES};
+use super::{policy, RouterInfo};
 use crate::error::StudyError;
 use crate::library::Library;
 
@@ -65,15 +65,7 @@ impl RouterInfo {
     /// # Errors
     /// If there is none of that name.
     pub fn policy(&self, name: &str) -> Result<ScalingPolicy, StudyError> {
-        let found = ROUTER_POLICIES.iter().find(|policy| policy.name == name);
-        let policy = found.ok_or_else(|| {
-            let names: Vec<_> = ROUTER_POLICIES.iter().map(|p| p.name).collect();
-            StudyError::Usage(format!(
-                "there is no router policy `{name}`; there are: {}",
-                names.join(", ")
-            ))
-        })?;
-        Ok((policy.make)(&self.model))
+        policy(name).map(|policy| (policy.make)(&self.model))
     }
 
     /// What this router's cores would have drawn in these times, at its highest P-state, with so

@@ -3,21 +3,26 @@
 mod bursts;
 mod evaluation;
 mod facts;
+mod job;
 mod live;
 mod points;
 mod policies;
+mod profile;
 mod sleep;
 
+pub(crate) use self::policies::policy;
 pub use self::policies::{RouterPolicy, ROUTER_POLICIES};
 use self::policies::{STACKS, THESIS};
-pub use evaluation::{RouterProfile, RouterQuestion};
+pub use evaluation::RouterQuestion;
+pub use job::{PreparedRouter, RouterJob, RouterOutput};
 pub use live::{CoreTimes, VirtualMeter};
+pub use profile::{Load, RouterProfile};
 
 use std::thread;
 
 use halfwink_engine::Imbalance;
 use halfwink_policy::scaling::ScalingPolicy;
-use halfwink_router::{simulate, App, Model, ModelError, Options, Run, Traffic};
+use halfwink_router::{simulate, App, Model, ModelError, Options, Run, Slot, Traffic};
 
 use crate::error::StudyError;
 use crate::library::{described, Library};
@@ -35,6 +40,8 @@ pub struct RouterInfo {
     pub name: String,
     /// The model.
     pub model: Model,
+    /// Its description, with the values that were set.
+    pub text: String,
 }
 
 impl Library {
@@ -51,7 +58,7 @@ impl Library {
         let input = described(&path, values.iter().map(|(path, value)| (path.as_str(), value)))?;
         let at = |e: ModelError| input.error_at_key(&e.element, &e.message);
         let model = Model::new(input.parse()?).map_err(at)?;
-        Ok(RouterInfo { name: name.to_owned(), model })
+        Ok(RouterInfo { name: name.to_owned(), model, text: input.text })
     }
 
     /// Names of the routers.
@@ -134,6 +141,40 @@ fn run_values(run: &Run) -> Vec<Value> {
 /// A table with these columns, then those of a run.
 fn run_table(before: &[&'static str]) -> Table {
     Table::new(&[before, &RUN_COLUMNS].concat())
+}
+
+/// A table of points of a profile, with these columns before.
+fn slot_table(before: &[&'static str]) -> Table {
+    let columns = ["second", "load", "power_w", "mean_us", "p99_us", "cores", "ghz", "lost"];
+    Table::new(&[before, &columns].concat())
+}
+
+fn slot_values(number: usize, slot: &Slot) -> Vec<Value> {
+    vec![
+        number.into(),
+        slot.load.into(),
+        slot.power_w.into(),
+        slot.mean_us.into(),
+        slot.p99_us.into(),
+        slot.cores.into(),
+        slot.ghz.into(),
+        slot.lost.into(),
+    ]
+}
+
+/// Time and energy by component, state and cause.
+fn ledger(run: &Run) -> Table {
+    let mut table = Table::new(&["component", "state", "cause", "time_s", "energy_j"]);
+    for (name, state, cause, row) in run.books.named_rows() {
+        table.push(vec![
+            name.into(),
+            state.0.into(),
+            cause.reason.into(),
+            row.time.as_s().into(),
+            row.energy.as_j().into(),
+        ]);
+    }
+    table
 }
 
 impl RouterInfo {

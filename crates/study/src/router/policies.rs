@@ -8,6 +8,8 @@ use halfwink_policy::scaling::{
 use halfwink_router::Model;
 use halfwink_units::Time;
 
+use crate::error::StudyError;
+
 /// How a router's cores are run.
 #[derive(Clone, Copy, Debug)]
 pub struct RouterPolicy {
@@ -114,6 +116,16 @@ pub static ROUTER_POLICIES: &[RouterPolicy] = &[
 pub(super) const STACKS: usize = 3;
 /// ... of those that its experiments are run with.
 pub(super) const THESIS: usize = 5;
+
+/// A policy by name.
+///
+/// # Errors
+/// If there is none of that name.
+pub(crate) fn policy(name: &str) -> Result<&'static RouterPolicy, StudyError> {
+    let known = || ROUTER_POLICIES.iter();
+    let unknown = || StudyError::unknown("policy", name, known().map(|p| p.name));
+    known().find(|p| p.name == name).ok_or_else(unknown)
+}
 
 fn us(us: f64) -> Time {
     Time::from_ns(us * 1e3)

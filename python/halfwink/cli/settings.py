@@ -1,0 +1,22 @@
+"""``--set PATH=VALUE``: values of a description to change for one run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from halfwink.errors import HalfwinkError
+
+Setting = Annotated[list[str] | None, Parameter(name="--set", negative="", consume_multiple=False)]
+
+
+def settings(given: list[str] | None) -> list[tuple[str, str]]:
+    """Paths and values; raises HalfwinkError in one line if something is neither."""
+    pairs: list[tuple[str, str]] = []
+    for item in given or []:
+        path, equals, value = item.partition("=")
+        if not equals or not path or not value:
+            raise HalfwinkError(f"--set {item}: expected PATH=VALUE, as gating.wake_up_ns=16")
+        pairs.append((path, value))
+    return pairs
