@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 use super::interface::{bring_up, Interface};
 use super::pool::{Pool, Slot};
 
+/// Most chunks that a lane holds: in its rings, on their way in and out.
+pub const CHUNKS_OF_A_LANE: u32 = 2 * xdp::RING + 256;
+
 /// By what a port's frames come and go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -122,6 +125,9 @@ fn explain(name: &str, io: Io, error: &io::Error) -> String {
         (Some(libc::EPERM | libc::EACCES), Io::AfPacket | Io::Auto) => ": needs CAP_NET_RAW",
         (Some(libc::EPERM | libc::EACCES), Io::Tap) => ": needs CAP_NET_ADMIN",
         (Some(libc::EBUSY), _) => ": somebody else has it",
+        (Some(libc::ENOBUFS), Io::AfXdp | Io::AfXdpGeneric) => {
+            ": needs more locked memory (ulimit -l unlimited) or CAP_IPC_LOCK"
+        }
         _ => "",
     };
     format!("interface {name}{what}: {error}{needed}")
