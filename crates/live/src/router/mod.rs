@@ -36,7 +36,7 @@ pub use config::Config;
 pub use control::{replay, Line};
 pub use interface::Interface;
 pub use meter::Residency;
-pub use port::Io;
+pub use port::{sockets, Io};
 pub use report::{Latency, PortReport, Report, WorkerReport};
 
 use std::sync::atomic::{AtomicBool, Ordering};
