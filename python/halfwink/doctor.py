@@ -85,6 +85,9 @@ def _live_findings() -> list[Finding]:
     reasons = {
         "io_uring": "sysctl kernel.io_uring_disabled=0",
         "switch records": "run as root, or with CAP_PERFMON",
+        "router: AF_XDP sockets": "run as root, or with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF",
+        "router: packet sockets": "run as root, or with CAP_NET_RAW",
+        "router: TAP devices": "run as root, or with CAP_NET_ADMIN",
         "waiting in hardware": "a processor with WAITPKG or MONITORX",
         "constant time-stamp counter": "a machine whose clock source is tsc",
     }

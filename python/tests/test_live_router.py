@@ -91,6 +91,39 @@ def test_without_privileges_packet_sockets_go(bed: Bed):
             Live(own, description(io="af-xdp"))
 
 
+def test_four_capabilities_are_enough(bed: Bed):
+    # The fifth is only for reading a clone in somebody's home.
+    caps = "-all,+net_raw,+net_admin,+bpf,+ipc_lock,+dac_read_search"
+    drop = ["setpriv", "--inh-caps", caps, "--ambient-caps", caps, "--bounding-set", caps]
+    nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    with Live(bed, under=[*drop, *nobody]) as live:
+        status = Path(f"/proc/{live.process.pid}/status").read_text()
+        assert "CapEff:\t0000008000007004" in status
+        nothing_wrong(bed.trial(pps=2000, seconds=0.3))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "polling",
+        "napi",
+        "napi-teo",
+        "nmap-dvfs",
+        "l3fwd-power",
+        "metronome",
+        "grout-rss",
+        "suricata",
+    ],
+)
+def test_every_kind_of_policy_forwards(bed: Bed, policy: str):
+    with Live(bed, description(policy=policy, workers=1)) as live:
+        nothing_wrong(bed.trial(pps=1000, seconds=0.3))
+        report = live.result()
+    balanced(report)
+    slept = sum(report["workers"][0]["residency"][state] for state in ("c1_s", "c3_s", "c6_s"))
+    assert (slept == 0) == (policy == "polling")
+
+
 def test_scales_up_and_down_without_loss_or_overtaking(bed: Bed, tmp_path: Path):
     log = tmp_path / "log.jsonl"
     with Live(bed, words=["--log", str(log)]) as live:

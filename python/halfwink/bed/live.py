@@ -62,6 +62,7 @@ class Live:
         words: Sequence[str] = (),
         cpus: Sequence[int] = (),
         samples_s: float | None = None,
+        under: Sequence[str] = (),
     ) -> None:
         """Begins it, and waits until it forwards.
 
@@ -71,6 +72,7 @@ class Live:
             route_lines: its routes (default: `routes()`).
             words: more options of the command.
             cpus: CPUs that it may use (default: all).
+            under: a command that runs ours, as ``setpriv --clear-groups``.
             samples_s: seconds between two samples of its report, if they are wanted.
 
         Raises:
@@ -87,7 +89,7 @@ class Live:
         if samples_s is not None:
             words = [*words, "--samples", str(self._samples), "--every-s", str(samples_s)]
         bed.hand_over()
-        command = [python(), "-m", "halfwink", "live", "router", str(self.path)]
+        command = [*under, python(), "-m", "halfwink", "live", "router", str(self.path)]
         with self._err.open("w") as said:
             self.process: Process = bed.router.start(
                 [*command, "-o", str(self._out), *words],

@@ -3,7 +3,9 @@
 //! Five instructions; written out, since loading them so needs neither a compiler nor libbpf.
 //!
 //! ```text
-//!  int hand_over(struct xdp_md *ctx) { return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS); }
+//!  int hand_over(struct xdp_md *ctx) {
+//!      return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
+//!  }
 //! ```
 
 use std::io;
@@ -67,6 +69,14 @@ impl Redirect {
         // SAFETY: key and value are the four bytes each that the map was made with.
         unsafe { bpf(MAP_UPDATE, &attr) }.map(drop)
     }
+}
+
+/// Whether the kernel takes the program from us.
+///
+/// # Errors
+/// Why not.
+pub fn may_load() -> io::Result<()> {
+    create_map().and_then(|map| load(map.as_raw_fd())).map(drop)
 }
 
 #[repr(C)]

@@ -36,7 +36,7 @@ pub use config::Config;
 pub use control::{replay, Line};
 pub use interface::Interface;
 pub use meter::Residency;
-pub use port::Io;
+pub use port::{sockets, Io};
 pub use report::{Latency, PortReport, Report, WorkerReport};
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -264,11 +264,18 @@ impl Drop for Router {
     }
 }
 
-/// Chunks for the rings of all lanes and the queues of all workers, and as many again under way.
+/// Chunks for the rings of all lanes, the queues of all workers, and batches under way.
 fn chunks(config: &Config) -> u32 {
-    let lanes = config.port.len() * 4 + usize::from(config.workers);
-    let all = lanes * 3072 + usize::from(config.workers) * config.queue * 2;
-    all.next_power_of_two() as u32
+    let lanes: u32 = config
+        .port
+        .iter()
+        .map(|port| {
+            let there = Interface::find(&port.interface).map_or(1, |i| i.queues);
+            port.queues.map_or(there, |most| most.clamp(1, there))
+        })
+        .sum();
+    let workers = u32::from(config.workers) * (config.queue as u32 + 512);
+    lanes * port::CHUNKS_OF_A_LANE + workers + 1024
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 use super::interface::{bring_up, Interface};
 use super::pool::{Pool, Slot};
 
+/// Most chunks that a lane holds: in its rings, on their way in and out.
+pub const CHUNKS_OF_A_LANE: u32 = 2 * xdp::RING + 256;
+
 /// By what a port's frames come and go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -98,6 +101,28 @@ pub fn open(name: &str, io: Io, queues: Option<u32>, pool: &Pool) -> Result<Open
     }
 }
 
+/// Whether this process may open sockets by AF_XDP and AF_PACKET, and TAP devices; why not.
+pub fn sockets() -> [Result<(), String>; 3] {
+    let xdp = super::bpf::may_load().and_then(|()| {
+        // SAFETY: plain numbers; the descriptor is closed at once.
+        unsafe { opened(libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0)) }
+    });
+    // SAFETY: as above.
+    let packet =
+        unsafe { opened(libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0)) };
+    let tap = std::fs::File::options().read(true).write(true).open("/dev/net/tun").map(drop);
+    [xdp, packet, tap].map(|result| result.map_err(|e| e.to_string()))
+}
+
+fn opened(fd: RawFd) -> io::Result<()> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else has.
+    drop(unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) });
+    Ok(())
+}
+
 fn found(name: &str, io: Io) -> Result<Interface, String> {
     bring_up(name).or_else(|e| match e.raw_os_error() {
         // Without the right to bring it up it may be up already.
@@ -122,6 +147,9 @@ fn explain(name: &str, io: Io, error: &io::Error) -> String {
         (Some(libc::EPERM | libc::EACCES), Io::AfPacket | Io::Auto) => ": needs CAP_NET_RAW",
         (Some(libc::EPERM | libc::EACCES), Io::Tap) => ": needs CAP_NET_ADMIN",
         (Some(libc::EBUSY), _) => ": somebody else has it",
+        (Some(libc::ENOBUFS), Io::AfXdp | Io::AfXdpGeneric) => {
+            ": needs more locked memory (ulimit -l unlimited) or CAP_IPC_LOCK"
+        }
         _ => "",
     };
     format!("interface {name}{what}: {error}{needed}")

@@ -15,7 +15,7 @@ use crate::router::bpf::Redirect;
 use crate::router::pool::{Pool, Queue, Slot};
 
 /// Descriptors of each ring.
-const RING: u32 = 2048;
+pub(super) const RING: u32 = 2048;
 /// The kernel sends so many frames for one call.
 const PER_CALL: usize = 32;
 /// A queue that was in use a moment ago answers EBUSY for that long at most.
