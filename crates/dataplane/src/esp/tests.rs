@@ -281,7 +281,8 @@ proptest! {
         let mut inbound = outbound.clone();
         (inbound.local, inbound.peer) = (outbound.peer, outbound.local);
         let build = |outbound: &[_], inbound: &[_], own| {
-            let settings = IpsecSettings { outbound: outbound.into(), inbound: inbound.into(), first_iv: 0 };
+            let (outbound, inbound) = (outbound.into(), inbound.into());
+            let settings = IpsecSettings { outbound, inbound, first_iv: 0 };
             Ipsec::build(&settings, &[own], None).expect("good settings")
         };
         let sender = build(std::slice::from_ref(&outbound), &[], outbound.local);
