@@ -92,7 +92,7 @@ def encrypt(bed: Bed, tmp_path: Path, app_text: str, seed: int) -> tuple[Path, l
     made = packets(seed)
     types = {4: b"\x08\x00", 6: b"\x86\xdd"}
     write_pcap(sent, [bytes(12) + types[packet[0] >> 4] + packet for packet, _ in made])
-    with Live(bed, description(app=app_text)) as live:
+    with Live(bed, description(io="af-packet", app=app_text)) as live:
         bed.trial(
             pps=1000,
             seconds=1,

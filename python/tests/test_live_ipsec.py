@@ -214,3 +214,19 @@ def test_both_ends_say_the_same_mtu(bed: Bed, guest: XfrmGuest):
     finally:
         for place in (bed.generator, bed.sink):
             place.run(["ip", "route", "flush", "cache"])
+
+
+def test_after_a_restart_the_peer_needs_its_association_anew(bed: Bed, guest: XfrmGuest):
+    tunnel = Tunnel()
+    tunnel.tell(guest)
+    words = ("-c", "8", "-i", "0.05")
+    with live(bed, tunnel):
+        assert " 0% packet loss" in ping(bed, "10.3.0.2", *words)
+    # The numbers begin anew, and Linux has had them.
+    with live(bed, tunnel):
+        assert " 100% packet loss" in ping(bed, "10.3.0.2", *words, "-W", "1")
+        found = guest.association(OUTBOUND)
+        assert (found["packets"], found["replays"]) == (8, 8)
+        # The key may stay: the initialisation vectors are others.
+        tunnel.tell(guest)
+        assert " 0% packet loss" in ping(bed, "10.3.0.2", *words)
