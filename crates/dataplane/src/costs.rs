@@ -287,7 +287,7 @@ fn port(name: &str, mac: Mac, address: &str) -> PortSettings {
 
 /// From 10.0.0.2 on port 0 to everywhere behind [`REMOTE`] on port 1.
 fn near(app: AppSettings, prefixes: impl Iterator<Item = IpNet>) -> Settings {
-    let route = |prefix| Route { prefix, via: Some(IpAddr::V4(REMOTE)), port: None };
+    let route = |prefix| Route { prefix, via: Some(IpAddr::V4(REMOTE)), port: None, silent: false };
     Settings {
         ports: vec![port("in", OURS[0], "10.0.0.1/24"), port("out", OURS[1], "10.0.1.1/24")],
         routes: prefixes.map(route).collect(),
@@ -301,7 +301,12 @@ fn far(app: AppSettings) -> Settings {
     let gateway = IpAddr::V4(Ipv4Addr::new(10, 0, 2, 9));
     Settings {
         ports: vec![port("in", OURS[0], "10.0.1.9/24"), port("out", OURS[1], "10.0.2.1/24")],
-        routes: vec![Route { prefix: default_route(), via: Some(gateway), port: None }],
+        routes: vec![Route {
+            prefix: default_route(),
+            via: Some(gateway),
+            port: None,
+            silent: false,
+        }],
         neighbours: vec![StaticNeighbour { port: 1, address: gateway, mac: PEER }],
         app,
     }

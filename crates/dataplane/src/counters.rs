@@ -52,8 +52,10 @@ drop_reasons! {
     TtlExceeded = "ttl_exceeded",
     /// No route.
     NoRoute = "no_route",
-    /// The route is a black hole.
+    /// The route is a black hole: nobody is told.
     Blackhole = "blackhole",
+    /// The route says that nobody is there.
+    Unreachable = "unreachable",
     /// Longer than the next link's MTU and not to be fragmented.
     TooBig = "too_big",
     /// The neighbour does not answer.

@@ -361,7 +361,9 @@ fn plain_way(tables: &Tables, to: IpAddr, hop: Hop) -> Result<Way, (Complaint, D
         Hop::Link { port } => Key::new(port, to),
         Hop::Gateway { port, gateway } => Key::new(port, gateway),
         Hop::None => return Err((Complaint::NoRoute, DropReason::NoRoute)),
+        // `refuse` keeps quiet about it.
         Hop::Blackhole => return Err((Complaint::HostUnreachable, DropReason::Blackhole)),
+        Hop::Unreachable => return Err((Complaint::HostUnreachable, DropReason::Unreachable)),
         // The router does not send to itself.
         Hop::Broadcast | Hop::Local => {
             return Err((Complaint::HostUnreachable, DropReason::Unwanted))

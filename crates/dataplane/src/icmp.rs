@@ -94,7 +94,8 @@ impl Worker {
         frame: &[u8],
         (complaint, reason): (Complaint, DropReason),
     ) -> Verdict {
-        if let Some(port) = from.filter(|&port| usize::from(port) < cx.tables.ports.len()) {
+        let told = from.filter(|_| reason != DropReason::Blackhole);
+        if let Some(port) = told.filter(|&port| usize::from(port) < cx.tables.ports.len()) {
             let packet = &frame[ETHERNET..];
             match packet.first().map(|b| b >> 4) {
                 Some(4) => self.complain_v4(cx, port, packet, complaint),

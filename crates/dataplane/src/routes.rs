@@ -44,8 +44,9 @@ const FLAGS: [&str; 3] = ["onlink", "linkdown", "dead"];
 
 fn parse_line(words: &[&str], ports: &[PortSettings]) -> Result<Route, String> {
     if words[0] == "blackhole" || words[0] == "unreachable" {
-        let prefix = words.get(1).ok_or("expected a prefix after `blackhole`")?;
-        return Ok(Route { prefix: prefix_of(prefix, false)?, via: None, port: None });
+        let prefix = words.get(1).ok_or("expected a prefix after it")?;
+        let (prefix, silent) = (prefix_of(prefix, false)?, words[0] == "blackhole");
+        return Ok(Route { prefix, via: None, port: None, silent });
     }
     let (mut via, mut port) = (None, None);
     let mut rest = words[1..].iter();
@@ -67,7 +68,7 @@ fn parse_line(words: &[&str], ports: &[PortSettings]) -> Result<Route, String> {
     if via.is_none() && port.is_none() {
         return Err(format!("`{prefix}` leads nowhere: expected `via GATEWAY` or `dev NAME`"));
     }
-    Ok(Route { prefix, via, port })
+    Ok(Route { prefix, via, port, silent: false })
 }
 
 fn prefix_of(text: &str, default_is_v6: bool) -> Result<IpNet, String> {
@@ -115,19 +116,22 @@ mod tests {
                     10.1.0.0/16 dev west proto kernel scope link src 10.1.0.1 linkdown\n\
                     198.51.100.7 dev west metric 100\n\
                     blackhole 203.0.113.0/24\n\
+                    unreachable 203.0.114.0/24\n\
                     default via fe80::1 dev east\n";
-        let found = parse(text, &ports()).expect("six routes");
+        let found = parse(text, &ports()).expect("seven routes");
         let route = |prefix: &str, via: Option<&str>, port| Route {
             prefix: prefix.parse().expect("a prefix"),
             via: via.map(|via| via.parse().expect("an address")),
             port,
+            silent: false,
         };
         let expected = [
             route("0.0.0.0/0", Some("10.0.0.1"), Some(0)),
             route("192.0.2.0/24", Some("10.0.0.2"), None),
             route("10.1.0.0/16", None, Some(1)),
             route("198.51.100.7/32", None, Some(1)),
-            route("203.0.113.0/24", None, None),
+            Route { silent: true, ..route("203.0.113.0/24", None, None) },
+            route("203.0.114.0/24", None, None),
             route("::/0", Some("fe80::1"), Some(0)),
         ];
         assert_eq!(found, expected);

@@ -41,8 +41,8 @@ impl Default for PortSettings {
     }
 }
 
-/// One route. With neither gateway nor port it is a black hole: packets are dropped and their
-/// senders told so.
+/// One route. With neither gateway nor port packets are dropped, and their senders told so unless
+/// it is silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Where packets go to.
@@ -51,6 +51,8 @@ pub struct Route {
     pub via: Option<IpAddr>,
     /// The port; with a gateway it may be left out.
     pub port: Option<u16>,
+    /// A black hole, as the kernel's: nobody is told. Only without gateway and port.
+    pub silent: bool,
 }
 
 /// A neighbour whose Ethernet address is given.

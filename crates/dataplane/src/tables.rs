@@ -219,7 +219,8 @@ fn hop(route: &Route, ports: &[Port], settings: &Settings) -> Result<Hop, Settin
         port_exists(&format!("route to {prefix}"), port, ports.len())?;
     }
     let Some(gateway) = route.via else {
-        return Ok(route.port.map_or(Hop::Blackhole, |port| Hop::Link { port }));
+        let nowhere = if route.silent { Hop::Blackhole } else { Hop::Unreachable };
+        return Ok(route.port.map_or(nowhere, |port| Hop::Link { port }));
     };
     let mut candidates: Vec<u16> = match route.port {
         Some(port) => vec![port],

@@ -119,7 +119,7 @@ fn senders_are_told_why_with_the_packet_as_it_came() {
         ("192.0.2.7", 1, &b"x"[..], DropReason::TtlExceeded, exceeded.clone()),
         ("192.0.2.7", 0, b"x", DropReason::TtlExceeded, exceeded),
         ("203.0.113.1", 9, b"x", DropReason::NoRoute, unreachable(Why::Network)),
-        ("198.51.100.1", 9, b"x", DropReason::Blackhole, unreachable(Why::Host)),
+        ("198.51.100.1", 9, b"x", DropReason::Unreachable, unreachable(Why::Host)),
         ("10.0.0.1", 9, b"x", DropReason::Unwanted, unreachable(Why::Port)),
         ("192.0.2.7", 9, &big, DropReason::TooBig, too_big),
     ];
@@ -132,6 +132,17 @@ fn senders_are_told_why_with_the_packet_as_it_came() {
         assert_eq!(quoted, frame[14..frame.len().min(14 + 548)]);
     }
     assert_eq!(bed.router.counters().icmp_errors, 6);
+}
+
+#[test]
+fn a_black_hole_is_silent() {
+    let mut changed = settings();
+    let hole = halfwink_dataplane::Route { silent: true, ..route("203.0.113.0/24", None, None) };
+    changed.routes.push(hole);
+    let mut bed = Bed::new(changed);
+    let frame = udp4("10.0.0.2", "203.0.113.1", 64, b"x");
+    assert_eq!(bed.give(0, &frame).0, Verdict::Drop(DropReason::Blackhole));
+    assert_eq!(bed.router.counters().icmp_errors, 0);
 }
 
 #[test]

@@ -210,10 +210,10 @@ fn a_reload_changes_routes_between_two_packets() {
     let mut changed = settings();
     changed.routes[0] = route("192.0.2.0/24", None, None);
     bed.shared.reload(changed).expect("good settings");
-    assert_eq!(bed.give(0, &frame).0, Verdict::Drop(DropReason::Blackhole));
+    assert_eq!(bed.give(0, &frame).0, Verdict::Drop(DropReason::Unreachable));
     let mut wrong = settings();
     wrong.routes[0] = route("192.0.2.0/24", Some("10.7.7.7"), None);
     let error = bed.shared.reload(wrong).expect_err("no such network").to_string();
     assert!(error.contains("gateway 10.7.7.7 is on no network of any port"), "{error}");
-    assert_eq!(bed.give(0, &frame).0, Verdict::Drop(DropReason::Blackhole));
+    assert_eq!(bed.give(0, &frame).0, Verdict::Drop(DropReason::Unreachable));
 }

@@ -19,8 +19,10 @@ pub(crate) use synthetic::SplitMix;
 pub enum Hop {
     /// No route.
     None,
-    /// Dropped on purpose.
+    /// Dropped on purpose, and nobody is told.
     Blackhole,
+    /// Dropped on purpose, and the sender is told.
+    Unreachable,
     /// An address of this router.
     Local,
     /// A broadcast address of a network of ours.

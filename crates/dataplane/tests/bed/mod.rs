@@ -32,11 +32,11 @@ pub const GATEWAY: [u8; 6] = [2, 0, 0, 0, 9, 9];
 
 pub fn route(prefix: &str, via: Option<&str>, port: Option<u16>) -> Route {
     let via = via.map(|via| via.parse().expect("an address"));
-    Route { prefix: prefix.parse().expect("a prefix"), via, port }
+    Route { prefix: prefix.parse().expect("a prefix"), via, port, silent: false }
 }
 
 /// Ports 10.0.0.1/24 and 10.0.1.1/24, 2001:db8::1/64 and 2001:db8:1::1/64; beyond 10.0.1.9 is
-/// 192.0.2.0/24, beyond 2001:db8:1::9 is 2001:db8:2::/48; 198.51.100.0/24 is a black hole.
+/// 192.0.2.0/24, beyond 2001:db8:1::9 is 2001:db8:2::/48; 198.51.100.0/24 is unreachable.
 pub fn settings() -> Settings {
     let port = |n: usize, six: &str| PortSettings {
         name: format!("p{n}"),

@@ -29,6 +29,7 @@ mod ports;
 mod queue;
 mod receiver;
 mod report;
+mod waiter;
 mod worker;
 
 pub use app::App;
@@ -55,7 +56,8 @@ use meter::Meter;
 use pool::Pool;
 use ports::{PortSeen, Ports};
 use queue::{Redirect, Standing};
-use receiver::{Bell, OnBack, Receiver, Steering};
+use receiver::{OnBack, Receiver, Steering};
+use waiter::{Bell, Waiter};
 use worker::{Common, Queue, Seen, Worker};
 
 /// A router at work. Dropping it stops it.
@@ -153,11 +155,12 @@ impl Router {
                 Worker::new(queue, forwarder, self.common.clone())
             })
             .collect();
+        let waiter = Waiter::new(self.bell.clone(), &ports).map_err(|e| format!("epoll: {e}"))?;
         let receiver = Receiver {
             worker: workers.remove(0),
             ports,
             redirect,
-            bell: self.bell.clone(),
+            waiter,
             steering: self.steering.clone(),
             on_back: self.on_back(),
             cared: Instant::now(),

@@ -2,7 +2,6 @@
 //! and does what the policy asks of the router.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use super::meter::State;
 use super::pool::Slot;
 use super::ports::Ports;
 use super::queue::Redirect;
+use super::waiter::Waiter;
 use super::worker::{nap, pause, Served, Wait, Worker, TICK};
 
 /// Frames taken from a lane at a time.
@@ -39,34 +39,6 @@ pub struct Steering {
     pub step: AtomicU32,
 }
 
-/// Wakes the receiver from outside.
-#[derive(Debug)]
-pub(super) struct Bell(OwnedFd);
-
-impl Bell {
-    pub(super) fn new() -> std::io::Result<Bell> {
-        // SAFETY: plain numbers; a fresh descriptor is ours alone.
-        unsafe {
-            match libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) {
-                -1 => Err(std::io::Error::last_os_error()),
-                fd => Ok(Bell(OwnedFd::from_raw_fd(fd))),
-            }
-        }
-    }
-
-    pub(super) fn ring(&self) {
-        let one = 1u64;
-        // SAFETY: eight bytes of ours.
-        unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
-    }
-
-    fn heard(&self) {
-        let mut count = 0u64;
-        // SAFETY: eight bytes of ours.
-        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
-    }
-}
-
 /// What is done when ports are back.
 pub(super) type OnBack = Box<dyn FnMut(&Ports, &[u16]) + Send>;
 
@@ -74,7 +46,7 @@ pub(super) struct Receiver {
     pub(super) worker: Worker,
     pub(super) ports: Ports,
     pub(super) redirect: Redirect,
-    pub(super) bell: Arc<Bell>,
+    pub(super) waiter: Waiter,
     pub(super) steering: Arc<Steering>,
     /// Told which ports are back.
     pub(super) on_back: OnBack,
@@ -189,6 +161,7 @@ impl Receiver {
             let back = self.ports.look_after();
             if !back.is_empty() {
                 (self.on_back)(&self.ports, &back);
+                self.waiter.watch(&self.ports);
             }
         }
     }
@@ -212,32 +185,10 @@ impl Receiver {
                 if deaf {
                     nap(most);
                 } else {
-                    self.wait(most);
+                    self.waiter.wait(most);
                 }
                 self.worker.queue.meter.spent(state);
             }
-        }
-    }
-
-    /// Until a frame comes, or somebody rings, or so long.
-    fn wait(&self, most: Time) {
-        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut all = [entry(-1); 64];
-        let fds = std::iter::once(self.bell.0.as_raw_fd()).chain(self.ports.descriptors());
-        let mut count = 0;
-        for (to, fd) in all.iter_mut().zip(fds) {
-            *to = entry(fd);
-            count += 1;
-        }
-        let ns = most.0 / 1000;
-        let timeout = libc::timespec {
-            tv_sec: (ns / 1_000_000_000) as i64,
-            tv_nsec: (ns % 1_000_000_000) as i64,
-        };
-        // SAFETY: `count` entries of ours, and a time that outlives the call.
-        unsafe { libc::ppoll(all.as_mut_ptr(), count, &raw const timeout, std::ptr::null()) };
-        if all[0].revents != 0 {
-            self.bell.heard();
         }
     }
 }

@@ -14,8 +14,9 @@ use super::{last, Interface, Io, Lane, Opened, Receive, Transmit};
 use crate::router::bpf::Redirect;
 use crate::router::pool::{Pool, Queue, Slot};
 
-/// Descriptors of each ring.
-pub(super) const RING: u32 = 2048;
+/// Descriptors of each ring: what comes in while the receiver's CPU is somebody else's for 10 ms
+/// and more.
+pub(super) const RING: u32 = 4096;
 /// The kernel sends so many frames for one call.
 const PER_CALL: usize = 32;
 /// A queue that was in use a moment ago answers EBUSY for that long at most.
