@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from halfwink._core import __version__, techniques
     from halfwink.comparison import compare
     from halfwink.errors import HalfwinkError, Interrupted, RunError
+    from halfwink.forwarding import LiveRouter
     from halfwink.profiles import OsProfile, os_profile, os_profiles
     from halfwink.results import Results
     from halfwink.router import RouterExperiments, RouterRun, router_experiments, software_router
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "HalfwinkError": "errors",
     "Interrupted": "errors",
+    "LiveRouter": "forwarding",
     "OsProfile": "profiles",
     "Results": "results",
     "RouterExperiments": "router",
@@ -51,6 +53,7 @@ _HOMES = {
 __all__ = [
     "HalfwinkError",
     "Interrupted",
+    "LiveRouter",
     "OsProfile",
     "Results",
     "RouterExperiments",

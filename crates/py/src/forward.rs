@@ -136,6 +136,17 @@ pub(crate) fn replay_router(
     found.map(|(n, asked)| Ok((n, json(&asked)?.to_string()))).transpose()
 }
 
+/// What each element of the data plane costs here: (element, bytes of a frame, nanoseconds per
+/// packet, times a copy of the frame).
+#[pyfunction]
+pub(crate) fn dataplane_costs(
+    py: Python<'_>,
+    repeats: usize,
+) -> PyResult<Vec<(&'static str, usize, f64, f64)>> {
+    let found = py.detach(|| live::costs(repeats)).map_err(RunError::new_err)?;
+    Ok(found.into_iter().map(|c| (c.element, c.frame_bytes, c.ns_per_packet, c.per_copy)).collect())
+}
+
 /// What a description of a live router says of itself: its policy and interfaces.
 #[pyfunction]
 pub(crate) fn live_router_ports<'py>(

@@ -39,6 +39,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<forward::LiveRouter>()?;
     module.add_function(wrap_pyfunction!(forward::replay_router, module)?)?;
     module.add_function(wrap_pyfunction!(forward::live_router_ports, module)?)?;
+    module.add_function(wrap_pyfunction!(forward::dataplane_costs, module)?)?;
     module.add_function(wrap_pyfunction!(router::router_policies, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     live::register(module)?;

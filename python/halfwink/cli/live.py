@@ -17,6 +17,7 @@ from halfwink.errors import HalfwinkError
 app = App(name="live", help="Run techniques on this machine.", help_on_error=False)
 app.command(forward.router)
 app.command(day.play, name="day")
+app.command(forward.costs)
 app.command(traffic.generate)
 app.command(traffic.sink)
 

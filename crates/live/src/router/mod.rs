@@ -60,6 +60,16 @@ use receiver::{OnBack, Receiver, Steering};
 use waiter::{Bell, Waiter};
 use worker::{Common, Queue, Seen, Worker};
 
+/// What each element of the data plane costs on this machine: medians of so many batches.
+///
+/// # Errors
+/// None that is known.
+pub fn costs(repeats: usize) -> Result<Vec<halfwink_dataplane::costs::Cost>, String> {
+    let start = Instant::now();
+    let mut clock = || start.elapsed().as_nanos() as u64;
+    halfwink_dataplane::costs::measure(&mut clock, repeats).map_err(|e| e.to_string())
+}
+
 /// A router at work. Dropping it stops it.
 pub struct Router {
     config: Arc<Mutex<Config>>,

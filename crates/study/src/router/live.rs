@@ -48,8 +48,12 @@ impl Library {
         values: &[(String, String)],
     ) -> Result<RouterInfo, StudyError> {
         let described = self.router(name, values)?;
-        let fastest = described.model.spec().cores.fastest;
+        let (model, fastest) = (&described.model, described.model.spec().cores.fastest);
+        let step = model.steps() - 1;
         let own = [
+            // Watts are given at the slowest P-state, which now is the fastest.
+            ("power.busy_w", model.busy_w(step).to_string()),
+            ("power.spin_w", model.spin_w(step).to_string()),
             ("cores.count", cores.to_string()),
             ("cores.packages", "1".to_owned()),
             ("cores.slowest", fastest.to_string()),
@@ -98,5 +102,29 @@ impl RouterInfo {
             polling_j: energy(busy_s * busy_w + (all_s - busy_s).max(0.0) * spin_w),
             asleep_j: energy(0.0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_live_core_draws_what_the_described_one_does_at_its_fastest() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let library = Library::new(root);
+        let described = library.router("westmere", &[]).unwrap().model;
+        let live = library.live_router("westmere", 2, &[]).unwrap();
+        let fastest = described.steps() - 1;
+        assert_eq!(live.model.steps(), 1);
+        assert!((live.model.busy_w(0) - described.busy_w(fastest)).abs() < 1e-9);
+        let busy = CoreTimes { busy_s: 1.0, ..CoreTimes::default() };
+        let spin = CoreTimes { spin_s: 1.0, ..CoreTimes::default() };
+        let all = live.virtual_meter(&[busy, spin], 1.0, 0, 64.0);
+        let expected = described.busy_w(fastest) + described.spin_w(fastest);
+        assert!((all.cores_j - expected).abs() < 1e-9, "{all:?}");
+        // Polling is what it did: its empty loop spins, so both are the same.
+        assert!((all.polling_j - all.energy_j).abs() < 1e-9, "{all:?}");
+        assert!(all.asleep_j < all.energy_j);
     }
 }
