@@ -5,9 +5,13 @@
 //! tick runs while a core is busy; a governor that expects a short rest keeps it, and is asked
 //! again when it rings: so a wrong guess costs no more than a tick.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use halfwink_units::Time;
 
-use super::{Depth, Rest};
+use super::{Action, Depth, Event, Rest, Scaling};
+use crate::{Policy, Snapshot};
 
 /// The next timer beside the tick, in nanoseconds.
 pub(super) const TIMER_NS: u64 = 1_000_000_000;
@@ -73,7 +77,7 @@ impl IdleParameters {
 
 /// How a rest went.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rested {
+pub struct Rested {
     /// The state.
     pub(super) state: usize,
     /// How long, with the way out of the state, in nanoseconds.
@@ -84,7 +88,7 @@ pub(super) struct Rested {
 
 /// The rest of a core, from its beginning to the first poll after it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Resting {
+pub struct Resting {
     entered: Option<(Time, usize, bool)>,
 }
 
@@ -100,5 +104,73 @@ impl Resting {
         let (entered, state, tick) = self.entered.take()?;
         let ns = now.0.saturating_sub(entered.0 + p.wake.0) / 1_000;
         Some(Rested { state, ns, by_tick: tick && taken == 0 })
+    }
+}
+
+/// What a governor of one core knows and decides.
+pub trait Governor: Clone + Send {
+    /// Has learnt nothing yet.
+    fn new() -> Self;
+    /// A rest is over.
+    fn learn(&mut self, rested: Rested, p: &IdleParameters);
+    /// The state to rest in, and whether the tick goes on.
+    fn choose(&mut self, now: Time, p: &IdleParameters) -> (usize, bool);
+}
+
+/// NAPI whose idle state a governor of each core chooses.
+#[derive(Clone, Debug)]
+pub struct Governed<G> {
+    parameters: IdleParameters,
+    cores: Vec<(Resting, G)>,
+    pending: Option<Action>,
+}
+
+impl<G: Governor> Governed<G> {
+    /// Has learnt nothing yet.
+    #[must_use]
+    pub fn new(parameters: IdleParameters) -> Governed<G> {
+        let cores = vec![(Resting::NONE, G::new()); usize::from(parameters.cores)];
+        Governed { parameters, cores, pending: None }
+    }
+}
+
+impl<G: Governor> Policy for Governed<G> {
+    type Event = Event;
+    type Action = Action;
+
+    fn on_event(&mut self, now: Time, event: &Event) {
+        match *event {
+            Event::Poll { core, taken, .. } => {
+                let (resting, governor) = &mut self.cores[usize::from(core)];
+                if let Some(rested) = resting.polled(now, taken, &self.parameters) {
+                    governor.learn(rested, &self.parameters);
+                }
+            }
+            Event::Empty { core } => {
+                let (resting, governor) = &mut self.cores[usize::from(core)];
+                let (state, tick) = governor.choose(now, &self.parameters);
+                resting.begins(now, state, tick);
+                let rest = self.parameters.rest(now, state, tick);
+                self.pending = Some(Action::Rest { core, rest });
+            }
+        }
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.pending.take()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        vec![]
+    }
+}
+
+impl<G: Governor> Scaling for Governed<G> {
+    fn hears_polls(&self, _core: u8) -> bool {
+        true
+    }
+
+    fn is_apart(&self) -> bool {
+        true
     }
 }

@@ -5,14 +5,9 @@
 //! times a factor learnt for its order of magnitude. The deepest state whose residency and exit
 //! latency fit into it is chosen.
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use halfwink_units::Time;
 
-use super::cpuidle::{IdleParameters, Rested, Resting, TIMER_NS};
-use super::{Action, Event, Rest, Scaling};
-use crate::{Policy, Snapshot};
+use super::cpuidle::{Governor, IdleParameters, Rested, TIMER_NS};
 
 const INTERVALS: usize = 8;
 /// Orders of magnitude, from below 10 us to above 100 ms.
@@ -24,9 +19,9 @@ const MAX_INTERESTING_NS: u64 = 50_000_000;
 /// `RESIDENCY_THRESHOLD_NS`: shorter expectations need no look at timers.
 const THRESHOLD_NS: u64 = 15_000;
 
+/// Of one core.
 #[derive(Clone, Copy, Debug)]
-struct Core {
-    resting: Resting,
+pub struct Menu {
     /// In microseconds.
     intervals: [u64; INTERVALS],
     at: usize,
@@ -35,10 +30,9 @@ struct Core {
     timer_ns: u64,
 }
 
-impl Core {
-    const fn new() -> Core {
-        Core {
-            resting: Resting::NONE,
+impl Governor for Menu {
+    fn new() -> Menu {
+        Menu {
             intervals: [0; INTERVALS],
             at: 0,
             factors: [RESOLUTION * DECAY; BUCKETS],
@@ -126,68 +120,6 @@ fn typical_us(intervals: &[u64; INTERVALS]) -> Option<u64> {
             return None;
         }
         limit = longest - 1;
-    }
-}
-
-/// The policy.
-#[derive(Clone, Debug)]
-pub struct Menu {
-    parameters: IdleParameters,
-    cores: Vec<Core>,
-    pending: Option<Action>,
-}
-
-impl Menu {
-    /// Has learnt nothing yet.
-    #[must_use]
-    pub fn new(parameters: IdleParameters) -> Menu {
-        let cores = vec![Core::new(); usize::from(parameters.cores)];
-        Menu { parameters, cores, pending: None }
-    }
-
-    fn rest(&mut self, now: Time, core: u8) -> Rest {
-        let core = &mut self.cores[usize::from(core)];
-        let (state, tick) = core.choose(now, &self.parameters);
-        core.resting.begins(now, state, tick);
-        self.parameters.rest(now, state, tick)
-    }
-}
-
-impl Policy for Menu {
-    type Event = Event;
-    type Action = Action;
-
-    fn on_event(&mut self, now: Time, event: &Event) {
-        match *event {
-            Event::Poll { core, taken, .. } => {
-                let core = &mut self.cores[usize::from(core)];
-                if let Some(rested) = core.resting.polled(now, taken, &self.parameters) {
-                    core.learn(rested, &self.parameters);
-                }
-            }
-            Event::Empty { core } => {
-                let rest = self.rest(now, core);
-                self.pending = Some(Action::Rest { core, rest });
-            }
-        }
-    }
-
-    fn poll_action(&mut self) -> Option<Action> {
-        self.pending.take()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        vec![]
-    }
-}
-
-impl Scaling for Menu {
-    fn hears_polls(&self, _core: u8) -> bool {
-        true
-    }
-
-    fn is_apart(&self) -> bool {
-        true
     }
 }
 

@@ -33,7 +33,7 @@ mod teo;
 
 use alloc::boxed::Box;
 
-pub use cpuidle::{IdleParameters, IdleState};
+pub use cpuidle::{Governed, Governor, IdleParameters, IdleState};
 pub use fixed::{Napi, Polling};
 pub use grout::{Grout, GroutParameters};
 pub use grout_rss::{GroutRss, GroutRssParameters};

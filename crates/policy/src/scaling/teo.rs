@@ -6,14 +6,9 @@
 //! or of the last nine, ended before the state that the timer allows, the deepest state is taken
 //! that over half of those reached.
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use halfwink_units::Time;
 
-use super::cpuidle::{IdleParameters, Rested, Resting, TIMER_NS};
-use super::{Action, Event, Rest, Scaling};
-use crate::{Policy, Snapshot};
+use super::cpuidle::{Governor, IdleParameters, Rested, TIMER_NS};
 
 const PULSE: u32 = 1_024;
 const DECAY_SHIFT: u32 = 3;
@@ -27,9 +22,9 @@ struct Bin {
     recent: u32,
 }
 
+/// Of one core.
 #[derive(Clone, Copy, Debug)]
-struct Core {
-    resting: Resting,
+pub struct Teo {
     bins: [Bin; STATES],
     total: u32,
     /// Bins of the last intercepts.
@@ -37,16 +32,10 @@ struct Core {
     at: usize,
 }
 
-impl Core {
-    const fn new() -> Core {
+impl Governor for Teo {
+    fn new() -> Teo {
         let bin = Bin { intercepts: 0, hits: 0, recent: 0 };
-        Core {
-            resting: Resting::NONE,
-            bins: [bin; STATES],
-            total: 0,
-            recent: [None; RECENT],
-            at: 0,
-        }
+        Teo { bins: [bin; STATES], total: 0, recent: [None; RECENT], at: 0 }
     }
 
     /// `teo_update`.
@@ -85,7 +74,7 @@ impl Core {
     }
 
     /// `teo_select`: the state, and whether the tick goes on.
-    fn choose(&self, now: Time, p: &IdleParameters) -> (usize, bool) {
+    fn choose(&mut self, now: Time, p: &IdleParameters) -> (usize, bool) {
         let allowed = (0..STATES).filter(|&n| p.states[n].residency_ns() <= TIMER_NS).max();
         let mut state = allowed.unwrap_or(0);
         let mut span = if state == 0 { p.states[0].residency_ns() } else { TIMER_NS };
@@ -115,67 +104,5 @@ impl Core {
             state = p.shallower(state, until);
         }
         (state, tick)
-    }
-}
-
-/// The policy.
-#[derive(Clone, Debug)]
-pub struct Teo {
-    parameters: IdleParameters,
-    cores: Vec<Core>,
-    pending: Option<Action>,
-}
-
-impl Teo {
-    /// Has learnt nothing yet.
-    #[must_use]
-    pub fn new(parameters: IdleParameters) -> Teo {
-        let cores = vec![Core::new(); usize::from(parameters.cores)];
-        Teo { parameters, cores, pending: None }
-    }
-
-    fn rest(&mut self, now: Time, core: u8) -> Rest {
-        let core = &mut self.cores[usize::from(core)];
-        let (state, tick) = core.choose(now, &self.parameters);
-        core.resting.begins(now, state, tick);
-        self.parameters.rest(now, state, tick)
-    }
-}
-
-impl Policy for Teo {
-    type Event = Event;
-    type Action = Action;
-
-    fn on_event(&mut self, now: Time, event: &Event) {
-        match *event {
-            Event::Poll { core, taken, .. } => {
-                let core = &mut self.cores[usize::from(core)];
-                if let Some(rested) = core.resting.polled(now, taken, &self.parameters) {
-                    core.learn(rested, &self.parameters);
-                }
-            }
-            Event::Empty { core } => {
-                let rest = self.rest(now, core);
-                self.pending = Some(Action::Rest { core, rest });
-            }
-        }
-    }
-
-    fn poll_action(&mut self) -> Option<Action> {
-        self.pending.take()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        vec![]
-    }
-}
-
-impl Scaling for Teo {
-    fn hears_polls(&self, _core: u8) -> bool {
-        true
-    }
-
-    fn is_apart(&self) -> bool {
-        true
     }
 }
