@@ -1,9 +1,9 @@
 //! Snapshots of what the policies of others decide in short scenarios.
 
 use halfwink_policy::scaling::{
-    Action, Depth, Event, Governed, Grout, GroutParameters, GroutRss, GroutRssParameters,
-    IdleParameters, IdleState, L3fwdPause, L3fwdPower, L3fwdPowerParameters, Menu, Metronome,
-    MetronomeParameters, Nmap, NmapParameters, Rest, ScalingPolicy, Suricata, Teo,
+    Action, Depth, Event, Grout, GroutParameters, GroutRss, GroutRssParameters, IdleParameters,
+    IdleState, L3fwdPause, L3fwdPower, L3fwdPowerParameters, Menu, Metronome, MetronomeParameters,
+    Nmap, NmapParameters, Rest, ScalingPolicy, Suricata, Teo,
 };
 use halfwink_policy::{drive, Logged, Policy};
 use halfwink_units::Time;
@@ -320,7 +320,7 @@ fn governors_go_deep_until_they_learn_that_rests_are_short() {
         core.nothing(2);
         core.story()
     };
-    insta::assert_snapshot!(story(Box::new(Governed::<Menu>::new(idle()))), @r"
+    insta::assert_snapshot!(story(Box::new(Menu::new(idle()))), @r"
         0.0 Halt(C6)
        31.0 HaltFor C1 until 4000.0, 15 times
      4376.0 HaltFor C1 until 8000.0, 4 times
@@ -328,7 +328,7 @@ fn governors_go_deep_until_they_learn_that_rests_are_short() {
     12384.0 HaltFor C6 until 16000.0
     16000.0 HaltFor C6 until 20000.0
     ");
-    insta::assert_snapshot!(story(Box::new(Governed::<Teo>::new(idle()))), @r"
+    insta::assert_snapshot!(story(Box::new(Teo::new(idle()))), @r"
        0.0 Halt(C6)
       31.0 HaltFor C1 until 4000.0, 15 times
     4376.0 HaltFor C1 until 8000.0
@@ -351,8 +351,8 @@ fn a_replayed_log_gives_the_same_actions() {
     }
     let make: [fn() -> ScalingPolicy; 3] = [
         || Box::new(L3fwdPower::new(l3fwd())),
-        || Box::new(Governed::<Menu>::new(idle())),
-        || Box::new(Governed::<Teo>::new(idle())),
+        || Box::new(Menu::new(idle())),
+        || Box::new(Teo::new(idle())),
     ];
     for make in make {
         let mut logged = Logged::new(make());

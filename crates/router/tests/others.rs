@@ -5,9 +5,9 @@ mod common;
 
 use common::{at, model, napi, polling, random, run};
 use halfwink_policy::scaling::{
-    Action, Depth, Event, Governed, Grout, GroutParameters, GroutRss, GroutRssParameters,
-    IdleParameters, IdleState, L3fwdPause, L3fwdPower, L3fwdPowerParameters, Menu, Metronome,
-    MetronomeParameters, Napi, Nmap, NmapParameters, Rest, Scaling, ScalingPolicy, Suricata, Teo,
+    Action, Depth, Event, Grout, GroutParameters, GroutRss, GroutRssParameters, IdleParameters,
+    IdleState, L3fwdPause, L3fwdPower, L3fwdPowerParameters, Menu, Metronome, MetronomeParameters,
+    Napi, Nmap, NmapParameters, Rest, Scaling, ScalingPolicy, Suricata, Teo,
 };
 use halfwink_policy::{Policy, Snapshot};
 use halfwink_router::{Options, Profile, Traffic};
@@ -94,8 +94,8 @@ fn others() -> [(&'static str, ScalingPolicy); 9] {
         ("grout-rss", Box::new(GroutRss::new(rss))),
         ("suricata", Box::new(Suricata::new(12, Depth::C1))),
         ("nmap-dvfs", Box::new(Nmap::new(nmap))),
-        ("napi-menu", Box::new(Governed::<Menu>::new(idle()))),
-        ("napi-teo", Box::new(Governed::<Teo>::new(idle()))),
+        ("napi-menu", Box::new(Menu::new(idle()))),
+        ("napi-teo", Box::new(Teo::new(idle()))),
     ]
 }
 

@@ -5,13 +5,10 @@
 //! tick runs while a core is busy; a governor that expects a short rest keeps it, and is asked
 //! again when it rings: so a wrong guess costs no more than a tick.
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use halfwink_units::Time;
 
-use super::{Action, Depth, Event, Rest, Scaling};
-use crate::{Policy, Snapshot};
+use super::apart::{Apart, Resting};
+use super::{Depth, Rest};
 
 /// The next timer beside the tick, in nanoseconds.
 pub(super) const TIMER_NS: u64 = 1_000_000_000;
@@ -88,12 +85,12 @@ pub struct Rested {
 
 /// The rest of a core, from its beginning to the first poll after it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Resting {
+pub(super) struct Stay {
     entered: Option<(Time, usize, bool)>,
 }
 
-impl Resting {
-    pub(super) const NONE: Resting = Resting { entered: None };
+impl Stay {
+    pub(super) const NONE: Stay = Stay { entered: None };
 
     pub(super) fn begins(&mut self, now: Time, state: usize, tick: bool) {
         self.entered = Some((now, state, tick));
@@ -117,60 +114,34 @@ pub trait Governor: Clone + Send {
     fn choose(&mut self, now: Time, p: &IdleParameters) -> (usize, bool);
 }
 
-/// NAPI whose idle state a governor of each core chooses.
+/// A core whose idle state a governor chooses.
 #[derive(Clone, Debug)]
 pub struct Governed<G> {
-    parameters: IdleParameters,
-    cores: Vec<(Resting, G)>,
-    pending: Option<Action>,
+    stay: Stay,
+    governor: G,
 }
 
-impl<G: Governor> Governed<G> {
+impl<G: Governor> Apart<Governed<G>> {
     /// Has learnt nothing yet.
     #[must_use]
-    pub fn new(parameters: IdleParameters) -> Governed<G> {
-        let cores = vec![(Resting::NONE, G::new()); usize::from(parameters.cores)];
-        Governed { parameters, cores, pending: None }
+    pub fn new(parameters: IdleParameters) -> Apart<Governed<G>> {
+        let core = Governed { stay: Stay::NONE, governor: G::new() };
+        Apart::alike(&core, parameters.cores, parameters)
     }
 }
 
-impl<G: Governor> Policy for Governed<G> {
-    type Event = Event;
-    type Action = Action;
+impl<G: Governor> Resting for Governed<G> {
+    type Parameters = IdleParameters;
 
-    fn on_event(&mut self, now: Time, event: &Event) {
-        match *event {
-            Event::Poll { core, taken, .. } => {
-                let (resting, governor) = &mut self.cores[usize::from(core)];
-                if let Some(rested) = resting.polled(now, taken, &self.parameters) {
-                    governor.learn(rested, &self.parameters);
-                }
-            }
-            Event::Empty { core } => {
-                let (resting, governor) = &mut self.cores[usize::from(core)];
-                let (state, tick) = governor.choose(now, &self.parameters);
-                resting.begins(now, state, tick);
-                let rest = self.parameters.rest(now, state, tick);
-                self.pending = Some(Action::Rest { core, rest });
-            }
+    fn polled(&mut self, now: Time, taken: u32, p: &IdleParameters) {
+        if let Some(rested) = self.stay.polled(now, taken, p) {
+            self.governor.learn(rested, p);
         }
     }
 
-    fn poll_action(&mut self) -> Option<Action> {
-        self.pending.take()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        vec![]
-    }
-}
-
-impl<G: Governor> Scaling for Governed<G> {
-    fn hears_polls(&self, _core: u8) -> bool {
-        true
-    }
-
-    fn is_apart(&self) -> bool {
-        true
+    fn rest(&mut self, now: Time, p: &IdleParameters) -> Rest {
+        let (state, tick) = self.governor.choose(now, p);
+        self.stay.begins(now, state, tick);
+        p.rest(now, state, tick)
     }
 }

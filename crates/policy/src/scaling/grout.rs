@@ -6,14 +6,11 @@
 //! packet end in a sleep, 1 us the first time and 1 us more each further time, up to what the
 //! receive ring can hold of the smallest frames at line rate. Packets start it over.
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use halfwink_units::Time;
 
+use super::apart::{Apart, Resting};
 use super::polls::EmptyPolls;
-use super::{Action, Depth, Event, Rest, Scaling};
-use crate::{Policy, Snapshot};
+use super::{Depth, Rest};
 
 /// `HOUSEKEEPING_INTERVAL`.
 pub(super) const WINDOW: u32 = 256;
@@ -47,7 +44,7 @@ impl GroutParameters {
 
 /// The sleeps of a worker.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ramp {
+pub struct Ramp {
     polls: EmptyPolls,
     sleep_us: u32,
 }
@@ -72,53 +69,27 @@ impl Ramp {
     }
 }
 
-/// The policy.
-#[derive(Clone, Debug)]
-pub struct Grout {
-    parameters: GroutParameters,
-    cores: Vec<Ramp>,
-    pending: Option<Action>,
-}
+/// All workers take part for ever.
+pub type Grout = Apart<Ramp>;
 
-impl Grout {
-    /// All workers take part for ever.
+impl Apart<Ramp> {
+    /// Starts with every worker at the foot of its ramp.
     #[must_use]
     pub fn new(parameters: GroutParameters) -> Grout {
-        let cores = vec![Ramp::default(); usize::from(parameters.cores)];
-        Grout { parameters, cores, pending: None }
+        Apart::alike(&Ramp::default(), parameters.cores, parameters)
     }
 }
 
-impl Policy for Grout {
-    type Event = Event;
-    type Action = Action;
+impl Resting for Ramp {
+    type Parameters = GroutParameters;
 
-    fn on_event(&mut self, _now: Time, event: &Event) {
-        match *event {
-            Event::Poll { core, taken, .. } if taken > 0 => self.cores[usize::from(core)].found(),
-            Event::Poll { .. } => {}
-            Event::Empty { core } => {
-                let (rest, _) = self.cores[usize::from(core)].empty(&self.parameters);
-                self.pending = Some(Action::Rest { core, rest });
-            }
+    fn polled(&mut self, _now: Time, taken: u32, _p: &GroutParameters) {
+        if taken > 0 {
+            self.found();
         }
     }
 
-    fn poll_action(&mut self) -> Option<Action> {
-        self.pending.take()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        vec![]
-    }
-}
-
-impl Scaling for Grout {
-    fn hears_polls(&self, _core: u8) -> bool {
-        true
-    }
-
-    fn is_apart(&self) -> bool {
-        true
+    fn rest(&mut self, _now: Time, p: &GroutParameters) -> Rest {
+        self.empty(p).0
     }
 }

@@ -3,14 +3,11 @@
 //! Follows `clb_pause` of DPDK's `lib/power/rte_power_pmd_mgmt.c`: after 512 empty polls in a row
 //! each further one ends in a pause of 1 us, until packets come. It never sleeps.
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use halfwink_units::Time;
 
+use super::apart::{Apart, Resting};
 use super::polls::EmptyPolls;
-use super::{Action, Event, Rest, Scaling};
-use crate::{Policy, Snapshot};
+use super::Rest;
 
 /// `emptypoll_max` by default.
 const EMPTY_POLLS: u32 = 512;
@@ -18,55 +15,32 @@ const EMPTY_POLLS: u32 = 512;
 const PAUSE: Time = Time::ns(1_000);
 
 /// Pauses between empty polls.
-#[derive(Clone, Debug)]
-pub struct L3fwdPause {
-    cores: Vec<EmptyPolls>,
-    pending: Option<Action>,
-}
+pub type L3fwdPause = Apart<Lcore>;
 
-impl L3fwdPause {
+/// A core of l3fwd-power.
+#[derive(Clone, Debug, Default)]
+pub struct Lcore(EmptyPolls);
+
+impl Apart<Lcore> {
     /// For so many cores.
     #[must_use]
     pub fn new(cores: u8) -> L3fwdPause {
-        L3fwdPause { cores: vec![EmptyPolls::default(); usize::from(cores)], pending: None }
+        Apart::alike(&Lcore::default(), cores, ())
     }
 }
 
-impl Policy for L3fwdPause {
-    type Event = Event;
-    type Action = Action;
+impl Resting for Lcore {
+    type Parameters = ();
 
-    fn on_event(&mut self, _now: Time, event: &Event) {
-        match *event {
-            Event::Poll { core, taken, .. } if taken > 0 => self.cores[usize::from(core)].found(),
-            Event::Poll { .. } => {}
-            Event::Empty { core } => {
-                let polls = &mut self.cores[usize::from(core)];
-                let rest = if polls.empty() <= EMPTY_POLLS {
-                    polls.until(EMPTY_POLLS + 1)
-                } else {
-                    Rest::Pause { span: PAUSE }
-                };
-                self.pending = Some(Action::Rest { core, rest });
-            }
+    fn polled(&mut self, _now: Time, taken: u32, (): &()) {
+        self.0.polled(taken);
+    }
+
+    fn rest(&mut self, _now: Time, (): &()) -> Rest {
+        if self.0.empty() <= EMPTY_POLLS {
+            self.0.until(EMPTY_POLLS + 1)
+        } else {
+            Rest::Pause { span: PAUSE }
         }
-    }
-
-    fn poll_action(&mut self) -> Option<Action> {
-        self.pending.take()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        vec![]
-    }
-}
-
-impl Scaling for L3fwdPause {
-    fn hears_polls(&self, _core: u8) -> bool {
-        true
-    }
-
-    fn is_apart(&self) -> bool {
-        true
     }
 }

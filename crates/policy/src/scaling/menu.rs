@@ -7,7 +7,8 @@
 
 use halfwink_units::Time;
 
-use super::cpuidle::{Governor, IdleParameters, Rested, TIMER_NS};
+use super::apart::Apart;
+use super::cpuidle::{Governed, Governor, IdleParameters, Rested, TIMER_NS};
 
 const INTERVALS: usize = 8;
 /// Orders of magnitude, from below 10 us to above 100 ms.
@@ -19,9 +20,12 @@ const MAX_INTERESTING_NS: u64 = 50_000_000;
 /// `RESIDENCY_THRESHOLD_NS`: shorter expectations need no look at timers.
 const THRESHOLD_NS: u64 = 15_000;
 
+/// NAPI with this governor.
+pub type Menu = Apart<Governed<MenuCore>>;
+
 /// Of one core.
 #[derive(Clone, Copy, Debug)]
-pub struct Menu {
+pub struct MenuCore {
     /// In microseconds.
     intervals: [u64; INTERVALS],
     at: usize,
@@ -30,9 +34,9 @@ pub struct Menu {
     timer_ns: u64,
 }
 
-impl Governor for Menu {
-    fn new() -> Menu {
-        Menu {
+impl Governor for MenuCore {
+    fn new() -> MenuCore {
+        MenuCore {
             intervals: [0; INTERVALS],
             at: 0,
             factors: [RESOLUTION * DECAY; BUCKETS],

@@ -15,6 +15,7 @@
 //! Beside the thesis' own stacks there are those of others, to compare with. They follow the rules
 //! of their sources, which each names, in this world: one queue for each core.
 
+mod apart;
 mod cpuidle;
 mod fixed;
 mod grout;
@@ -33,6 +34,7 @@ mod teo;
 
 use alloc::boxed::Box;
 
+pub use apart::{Apart, Resting};
 pub use cpuidle::{Governed, Governor, IdleParameters, IdleState};
 pub use fixed::{Napi, Polling};
 pub use grout::{Grout, GroutParameters};

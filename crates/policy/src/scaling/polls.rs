@@ -16,6 +16,13 @@ impl EmptyPolls {
         *self = EmptyPolls::default();
     }
 
+    /// A poll took so many packets.
+    pub(super) fn polled(&mut self, taken: u32) {
+        if taken > 0 {
+            self.found();
+        }
+    }
+
     /// A poll found none: how many did in a row, those made on its own included.
     pub(super) fn empty(&mut self) -> u32 {
         self.count = self.count.saturating_add(self.granted.max(1));

@@ -4,14 +4,11 @@
 //! repeated at once; the next one waits for the queue's interrupt, 500 ms at most. (Its delay of
 //! 1 us between the two is never reached: both thresholds are ten.)
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use halfwink_units::Time;
 
+use super::apart::{Apart, Resting};
 use super::polls::EmptyPolls;
-use super::{Action, Depth, Event, Rest, Scaling};
-use crate::{Policy, Snapshot};
+use super::{Depth, Rest};
 
 /// `MIN_ZERO_POLL_COUNT`.
 const EMPTY_POLLS: u32 = 10;
@@ -19,56 +16,32 @@ const EMPTY_POLLS: u32 = 10;
 const TIMEOUT: Time = Time::ns(500_000_000);
 
 /// Sleeps soon.
-#[derive(Clone, Debug)]
-pub struct Suricata {
-    depth: Depth,
-    cores: Vec<EmptyPolls>,
-    pending: Option<Action>,
-}
+pub type Suricata = Apart<Worker>;
 
-impl Suricata {
+/// A worker of Suricata.
+#[derive(Clone, Debug, Default)]
+pub struct Worker(EmptyPolls);
+
+impl Apart<Worker> {
     /// For so many cores, whose idle state the operating system chooses (assumption: this one).
     #[must_use]
     pub fn new(cores: u8, depth: Depth) -> Suricata {
-        Suricata { depth, cores: vec![EmptyPolls::default(); usize::from(cores)], pending: None }
+        Apart::alike(&Worker::default(), cores, depth)
     }
 }
 
-impl Policy for Suricata {
-    type Event = Event;
-    type Action = Action;
+impl Resting for Worker {
+    type Parameters = Depth;
 
-    fn on_event(&mut self, _now: Time, event: &Event) {
-        match *event {
-            Event::Poll { core, taken, .. } if taken > 0 => self.cores[usize::from(core)].found(),
-            Event::Poll { .. } => {}
-            Event::Empty { core } => {
-                let polls = &mut self.cores[usize::from(core)];
-                let rest = if polls.empty() <= EMPTY_POLLS {
-                    polls.until(EMPTY_POLLS + 1)
-                } else {
-                    Rest::HaltFor { span: TIMEOUT, depth: self.depth }
-                };
-                self.pending = Some(Action::Rest { core, rest });
-            }
+    fn polled(&mut self, _now: Time, taken: u32, _depth: &Depth) {
+        self.0.polled(taken);
+    }
+
+    fn rest(&mut self, _now: Time, &depth: &Depth) -> Rest {
+        if self.0.empty() <= EMPTY_POLLS {
+            self.0.until(EMPTY_POLLS + 1)
+        } else {
+            Rest::HaltFor { span: TIMEOUT, depth }
         }
-    }
-
-    fn poll_action(&mut self) -> Option<Action> {
-        self.pending.take()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        vec![]
-    }
-}
-
-impl Scaling for Suricata {
-    fn hears_polls(&self, _core: u8) -> bool {
-        true
-    }
-
-    fn is_apart(&self) -> bool {
-        true
     }
 }

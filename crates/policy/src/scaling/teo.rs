@@ -8,7 +8,8 @@
 
 use halfwink_units::Time;
 
-use super::cpuidle::{Governor, IdleParameters, Rested, TIMER_NS};
+use super::apart::Apart;
+use super::cpuidle::{Governed, Governor, IdleParameters, Rested, TIMER_NS};
 
 const PULSE: u32 = 1_024;
 const DECAY_SHIFT: u32 = 3;
@@ -22,9 +23,12 @@ struct Bin {
     recent: u32,
 }
 
+/// NAPI with this governor.
+pub type Teo = Apart<Governed<TeoCore>>;
+
 /// Of one core.
 #[derive(Clone, Copy, Debug)]
-pub struct Teo {
+pub struct TeoCore {
     bins: [Bin; STATES],
     total: u32,
     /// Bins of the last intercepts.
@@ -32,10 +36,10 @@ pub struct Teo {
     at: usize,
 }
 
-impl Governor for Teo {
-    fn new() -> Teo {
+impl Governor for TeoCore {
+    fn new() -> TeoCore {
         let bin = Bin { intercepts: 0, hits: 0, recent: 0 };
-        Teo { bins: [bin; STATES], total: 0, recent: [None; RECENT], at: 0 }
+        TeoCore { bins: [bin; STATES], total: 0, recent: [None; RECENT], at: 0 }
     }
 
     /// `teo_update`.

@@ -1,10 +1,9 @@
 //! Policies of a router by name: one line each.
 
 use halfwink_policy::scaling::{
-    Depth, Governed, Grout, GroutParameters, GroutRss, GroutRssParameters, IdleParameters,
-    IdleState, L3fwdPause, L3fwdPower, L3fwdPowerParameters, Menu, Metronome, MetronomeParameters,
-    Napi, Nmap, NmapParameters, Polling, PowerSave, PowerSaveParameters, ScalingPolicy, Suricata,
-    Teo,
+    Depth, Grout, GroutParameters, GroutRss, GroutRssParameters, IdleParameters, IdleState,
+    L3fwdPause, L3fwdPower, L3fwdPowerParameters, Menu, Metronome, MetronomeParameters, Napi, Nmap,
+    NmapParameters, Polling, PowerSave, PowerSaveParameters, ScalingPolicy, Suricata, Teo,
 };
 use halfwink_router::Model;
 use halfwink_units::Time;
@@ -62,13 +61,13 @@ pub static ROUTER_POLICIES: &[RouterPolicy] = &[
         name: "napi-menu",
         title: "NAPI whose idle state Linux' menu governor chooses",
         source: "Linux, cpuidle/governors/menu.c",
-        make: |model| Box::new(Governed::<Menu>::new(idle(model))),
+        make: |model| Box::new(Menu::new(idle(model))),
     },
     RouterPolicy {
         name: "napi-teo",
         title: "NAPI whose idle state Linux' TEO governor chooses",
         source: "Linux, cpuidle/governors/teo.c",
-        make: |model| Box::new(Governed::<Teo>::new(idle(model))),
+        make: |model| Box::new(Teo::new(idle(model))),
     },
     RouterPolicy {
         name: "nmap-dvfs",
