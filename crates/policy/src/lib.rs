@@ -23,6 +23,7 @@ pub mod gating;
 mod log;
 pub mod offload;
 pub mod scaling;
+pub mod steering;
 pub mod switching;
 pub mod wake_up;
 

@@ -1,0 +1,125 @@
+//! Which machine of a hybrid server serves a request, and which of them sleep (Niccolini 2012,
+//! ch. 3). One policy object decides for one pair: a small machine and a big one.
+//!
+//! ```text
+//!   Arrive ──▶ Send(Small | Big) ──▶ queue ──▶ workers ──▶ Finish
+//!                                      machine: on ─Sleep▶ going down ▶ asleep
+//!                                               ▲────── waking ◀─Wake─────┘
+//! ```
+//!
+//! Both machines are on at the start; what a policy wants asleep then, it asks for before the first
+//! event. A machine that sleeps keeps what was sent to it: that waits, or stands still, until it is
+//! awake again. Nobody wakes a machine but the policy.
+
+mod fixed;
+mod pair;
+mod queue;
+mod threshold;
+
+use alloc::boxed::Box;
+
+pub use fixed::{Always, AlwaysOn};
+pub use threshold::{Count, Threshold, ThresholdParameters};
+
+use halfwink_units::Time;
+
+use crate::Policy;
+
+/// A policy for one pair of machines.
+pub trait Steering: Policy<Event = Event, Action = Action> + Send {}
+
+/// Any steering policy.
+pub type SteeringPolicy = Box<dyn Steering>;
+
+/// One of the two machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Side {
+    /// The small one: slow, drawing little.
+    Small,
+    /// The big one: fast, drawing much.
+    Big,
+}
+
+impl Side {
+    /// Both, the small one first.
+    pub const BOTH: [Side; 2] = [Side::Small, Side::Big];
+
+    /// The other machine.
+    #[must_use]
+    pub fn other(self) -> Side {
+        match self {
+            Side::Small => Side::Big,
+            Side::Big => Side::Small,
+        }
+    }
+}
+
+/// What the server tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Event {
+    /// A request came. The answer is one [`Action::Send`], at once.
+    Arrive,
+    /// A request that was sent to this machine is done there, or was given up.
+    Finish {
+        /// The machine.
+        side: Side,
+        /// Since it came.
+        sojourn: Time,
+    },
+    /// A machine that was asked to wake serves now.
+    Awake {
+        /// The machine.
+        side: Side,
+    },
+    /// A machine that was asked to sleep sleeps now. Not told if it was asked to wake meanwhile.
+    Asleep {
+        /// The machine.
+        side: Side,
+    },
+    /// A machine cannot be reached, or did not wake in time. Only real ones are lost.
+    Lost {
+        /// The machine.
+        side: Side,
+    },
+    /// A lost machine is back, and on.
+    Back {
+        /// The machine.
+        side: Side,
+    },
+}
+
+/// What a steering policy can ask of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Action {
+    /// Answer to [`Event::Arrive`]: this machine serves the request, from now on.
+    Send {
+        /// The machine.
+        side: Side,
+    },
+    /// The machine wakes up. If it is going down, it does so after that.
+    Wake {
+        /// The machine.
+        side: Side,
+    },
+    /// The machine goes down now. What it has in service stands still until it is awake again: a
+    /// policy that wants it drained first waits for the last [`Event::Finish`].
+    Sleep {
+        /// The machine.
+        side: Side,
+    },
+}

@@ -1,0 +1,152 @@
+//! The hybrid server's scheduler (Niccolini 2012, Sec 3.1.2): below a threshold of concurrent
+//! requests the small machine serves, above it the big one, which sleeps whenever it has nothing.
+
+use halfwink_units::Time;
+
+use super::pair::Pair;
+use super::queue::Queue;
+use super::{Action, Event, Side, Steering};
+use crate::{Policy, Snapshot};
+
+/// Which requests count against the threshold. The thesis says both: "concurrent requests" (Sec
+/// 3.1.2) and "simultaneous requests served by the small cores" (Sec 3.1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// Those of the small machine.
+    Small,
+    /// Those of the whole server. Starves the small machine when the big one is full.
+    All,
+}
+
+/// How the scheduler decides.
+#[derive(Clone, Copy, Debug)]
+pub struct ThresholdParameters {
+    /// Concurrent requests from which on the big machine serves (the thesis' S_t).
+    pub threshold: u32,
+    /// Which of them count.
+    pub count: Count,
+    /// The big machine is woken, and kept awake, while more than so many count. The threshold in
+    /// the thesis: woken by the first request that it must serve. Fewer hide its wake-up.
+    pub wake_at: u32,
+    /// How long the big machine stays on without requests; zero in the thesis.
+    pub linger: Time,
+}
+
+impl ThresholdParameters {
+    /// As in the thesis, for this S_t.
+    #[must_use]
+    pub fn published(threshold: u32) -> ThresholdParameters {
+        ThresholdParameters {
+            threshold,
+            count: Count::Small,
+            wake_at: threshold,
+            linger: Time::ZERO,
+        }
+    }
+}
+
+/// The scheduler.
+#[derive(Clone, Debug)]
+pub struct Threshold {
+    parameters: ThresholdParameters,
+    pair: Pair,
+    queue: Queue,
+    /// When the big machine goes down, unless a request comes.
+    down_at: Option<Time>,
+}
+
+impl Threshold {
+    /// A scheduler whose big machine sleeps.
+    #[must_use]
+    pub fn new(parameters: ThresholdParameters) -> Threshold {
+        let mut policy =
+            Threshold { parameters, pair: Pair::NEW, queue: Queue::NEW, down_at: None };
+        policy.sleep();
+        policy
+    }
+
+    fn sleep(&mut self) {
+        self.down_at = None;
+        if self.pair.sleep(Side::Big) {
+            self.queue.push(Action::Sleep { side: Side::Big });
+        }
+    }
+
+    fn wake(&mut self) {
+        self.down_at = None;
+        if self.pair.wake(Side::Big) {
+            self.queue.push(Action::Wake { side: Side::Big });
+        }
+    }
+
+    #[inline]
+    fn arrive(&mut self) {
+        let small = self.pair.of(Side::Small).load;
+        let counted = match self.parameters.count {
+            Count::Small => small,
+            Count::All => small + self.pair.of(Side::Big).load,
+        };
+        let wanted = if counted < self.parameters.threshold { Side::Small } else { Side::Big };
+        let side = self.pair.send(wanted);
+        self.queue.push(Action::Send { side });
+        if side == Side::Big || counted + 1 > self.parameters.wake_at {
+            self.wake();
+        }
+    }
+
+    /// The big machine may have become idle.
+    #[inline]
+    fn settle(&mut self, now: Time) {
+        let early = self.pair.of(Side::Small).load > self.parameters.wake_at;
+        if self.pair.of(Side::Big).load > 0 || early {
+            return;
+        }
+        if self.parameters.linger == Time::ZERO {
+            self.sleep();
+        } else if self.down_at.is_none() {
+            self.down_at = Some(now + self.parameters.linger);
+        }
+    }
+}
+
+impl Policy for Threshold {
+    type Event = Event;
+    type Action = Action;
+
+    #[inline]
+    fn on_event(&mut self, now: Time, event: &Event) {
+        self.pair.note(event);
+        match event {
+            Event::Arrive => self.arrive(),
+            Event::Asleep { .. } => {}
+            Event::Finish { .. }
+            | Event::Awake { .. }
+            | Event::Lost { .. }
+            | Event::Back { .. } => {
+                self.settle(now);
+            }
+        }
+    }
+
+    fn on_timer(&mut self, now: Time) {
+        if self.down_at.is_some_and(|at| at <= now) {
+            self.sleep();
+        }
+    }
+
+    #[inline]
+    fn next_timer(&self) -> Option<Time> {
+        self.down_at
+    }
+
+    #[inline]
+    fn poll_action(&mut self) -> Option<Action> {
+        self.queue.pop()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.pair.snapshot()
+    }
+}
+
+impl Steering for Threshold {}
