@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod delegate;
+pub mod descriptor;
 pub mod idle;
 pub mod measure;
 pub mod probe;

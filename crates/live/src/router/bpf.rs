@@ -9,7 +9,9 @@
 //! ```
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use crate::descriptor::owned;
 
 const MAP_CREATE: u32 = 0;
 const MAP_UPDATE: u32 = 2;
@@ -131,8 +133,8 @@ struct Instruction {
 
 fn create_map() -> io::Result<OwnedFd> {
     let attr = MapCreate { kind: MAP_TYPE_XSKMAP, key_bytes: 4, value_bytes: 4, entries: QUEUES };
-    // SAFETY: no addresses.
-    unsafe { bpf(MAP_CREATE, &attr) }.and_then(fresh)
+    // SAFETY: no addresses; the answer is a fresh descriptor.
+    unsafe { owned(bpf(MAP_CREATE, &attr)?) }
 }
 
 fn load(map: RawFd) -> io::Result<OwnedFd> {
@@ -168,27 +170,23 @@ fn load(map: RawFd) -> io::Result<OwnedFd> {
         interface: 0,
         attach_type: ATTACH_XDP,
     };
-    // SAFETY: code and licence outlive the call, which only reads them.
-    unsafe { bpf(PROG_LOAD, &attr) }.and_then(fresh)
+    // SAFETY: code and licence outlive the call, which only reads them; the answer is a fresh
+    // descriptor.
+    unsafe { owned(bpf(PROG_LOAD, &attr)?) }
 }
 
 fn link(program: RawFd, interface: u32, flags: u32) -> io::Result<OwnedFd> {
     let attr = LinkCreate { program: program as u32, interface, attach_type: ATTACH_XDP, flags };
-    // SAFETY: no addresses.
-    unsafe { bpf(LINK_CREATE, &attr) }.and_then(fresh)
+    // SAFETY: no addresses; the answer is a fresh descriptor.
+    unsafe { owned(bpf(LINK_CREATE, &attr)?) }
 }
 
 /// # Safety
 /// `T` must be how `command` lays out its part of `union bpf_attr`, its addresses fit for it.
-unsafe fn bpf<T>(command: u32, attr: &T) -> io::Result<i64> {
+unsafe fn bpf<T>(command: u32, attr: &T) -> io::Result<RawFd> {
     // SAFETY: by the caller.
     match unsafe { libc::syscall(libc::SYS_bpf, command, attr, size_of::<T>()) } {
         -1 => Err(io::Error::last_os_error()),
-        answer => Ok(answer),
+        answer => Ok(answer as RawFd),
     }
-}
-
-fn fresh(fd: i64) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel has just made it, for nobody else.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }

@@ -2,7 +2,9 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
+
+use crate::descriptor::socket;
 
 /// An interface that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +27,7 @@ impl Interface {
     /// # Errors
     /// `NotFound` if there is none of that name here; else as the kernel says.
     pub fn find(name: &str) -> io::Result<Interface> {
-        let socket = control()?;
+        let socket = socket(libc::AF_INET, libc::SOCK_DGRAM)?;
         let mut request = request(name)?;
         let mut ask = |what: libc::c_ulong| {
             // SAFETY: these requests read the name and write the union of an `ifreq`.
@@ -62,7 +64,7 @@ impl Interface {
 /// # Errors
 /// As the kernel says.
 pub fn bring_up(name: &str) -> io::Result<()> {
-    let socket = control()?;
+    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM)?;
     let mut request = request(name)?;
     // SAFETY: both requests read or write flags of an `ifreq`.
     unsafe {
@@ -81,16 +83,6 @@ fn missing(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::ENODEV) => io::Error::new(io::ErrorKind::NotFound, "no such interface here"),
         _ => error,
-    }
-}
-
-fn control() -> io::Result<OwnedFd> {
-    // SAFETY: plain numbers; a fresh descriptor is ours alone.
-    unsafe {
-        match libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) {
-            -1 => Err(io::Error::last_os_error()),
-            fd => Ok(OwnedFd::from_raw_fd(fd)),
-        }
     }
 }
 

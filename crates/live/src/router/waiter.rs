@@ -1,12 +1,13 @@
 //! What the receiver sleeps on: all sockets, and a bell.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use halfwink_units::Time;
 
 use super::ports::Ports;
+use crate::descriptor::owned;
 
 /// Wakes the receiver from outside.
 #[derive(Debug)]
@@ -15,7 +16,7 @@ pub(super) struct Bell(OwnedFd);
 impl Bell {
     pub(super) fn new() -> io::Result<Bell> {
         // SAFETY: plain numbers; a fresh descriptor is ours alone.
-        unsafe { fresh(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }.map(Bell)
+        unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }.map(Bell)
     }
 
     pub(super) fn ring(&self) {
@@ -36,7 +37,7 @@ pub(super) struct Waiter {
 impl Waiter {
     pub(super) fn new(bell: Arc<Bell>, ports: &Ports) -> io::Result<Waiter> {
         // SAFETY: plain numbers; a fresh descriptor is ours alone.
-        let set = unsafe { fresh(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }?;
+        let set = unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }?;
         let waiter = Waiter { set, _bell: bell.clone() };
         waiter.add(bell.0.as_raw_fd());
         waiter.watch(ports);
@@ -82,16 +83,6 @@ impl Waiter {
     }
 }
 
-/// # Safety
-/// `fd` must be ours alone, or an error.
-unsafe fn fresh(fd: RawFd) -> io::Result<OwnedFd> {
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: by the caller.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,7 +92,7 @@ mod tests {
     fn a_ring_wakes_each_time_and_time_ends_a_wait() {
         let bell = Arc::new(Bell::new().unwrap());
         // SAFETY: as above.
-        let set = unsafe { fresh(libc::epoll_create1(0)) }.unwrap();
+        let set = unsafe { owned(libc::epoll_create1(0)) }.unwrap();
         let waiter = Waiter { set, _bell: bell.clone() };
         waiter.add(bell.0.as_raw_fd());
         let long = Time::ns(60_000_000_000);

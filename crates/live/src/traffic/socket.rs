@@ -1,69 +1,37 @@
 //! Packet sockets.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::Error;
+use crate::descriptor::{bind_packet, set_option, socket};
 
 /// What a packet socket is told in numbers and small structures.
 fn set<T>(fd: &OwnedFd, name: libc::c_int, value: &T, what: &str) -> Result<(), Error> {
-    let bytes = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel reads `bytes` bytes of the value.
-    let answer = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_PACKET,
-            name,
-            core::ptr::from_ref(value).cast(),
-            bytes,
-        )
-    };
-    if answer == 0 {
-        Ok(())
-    } else {
-        Err(Error::os(what))
+    set_option(fd, libc::SOL_PACKET, name, value)
+        .map_err(|source| Error::Os { what: what.to_owned(), source })
+}
+
+/// The number of an interface of this network namespace.
+fn index(interface: &str) -> Result<u32, Error> {
+    let name = std::ffi::CString::new(interface).unwrap_or_default();
+    // SAFETY: the name ends in a zero.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(Error::input(format!("{interface}: there is no such interface"))),
+        index => Ok(index),
     }
 }
 
-/// A raw packet socket on an interface; for all protocols if it shall receive, else for none.
-fn open(interface: &str, receives: bool) -> Result<OwnedFd, Error> {
-    let name = std::ffi::CString::new(interface).unwrap_or_default();
-    // SAFETY: the name ends in a zero.
-    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-    if index == 0 {
-        return Err(Error::input(format!("{interface}: there is no such interface")));
-    }
-    // SAFETY: plain numbers; the descriptor that comes back is owned by nobody else.
-    let fd = unsafe {
-        let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
-        if fd < 0 {
-            let what = "a packet socket (needs root, CAP_NET_RAW or a user namespace)";
-            return Err(Error::os(what));
-        }
-        OwnedFd::from_raw_fd(fd)
-    };
-    if receives {
-        return Ok(fd);
-    }
-    bind(&fd, index, 0)?;
-    Ok(fd)
+/// A raw packet socket that receives nothing yet.
+fn open() -> Result<OwnedFd, Error> {
+    let what = "a packet socket (needs root, CAP_NET_RAW or a user namespace)";
+    socket(libc::AF_PACKET, libc::SOCK_RAW)
+        .map_err(|source| Error::Os { what: what.to_owned(), source })
 }
 
 fn bind(fd: &OwnedFd, index: u32, protocol: libc::c_int) -> Result<(), Error> {
-    // SAFETY: all zeroes are a valid address; the kernel reads as many bytes as it has.
-    let answer = unsafe {
-        let mut address: libc::sockaddr_ll = core::mem::zeroed();
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (protocol as u16).to_be();
-        address.sll_ifindex = index as i32;
-        let bytes = size_of_val(&address) as libc::socklen_t;
-        libc::bind(fd.as_raw_fd(), (&raw const address).cast(), bytes)
-    };
-    if answer == 0 {
-        Ok(())
-    } else {
-        Err(Error::os("binding a packet socket"))
-    }
+    let what = || "binding a packet socket".to_owned();
+    bind_packet(fd, index, protocol).map_err(|source| Error::Os { what: what(), source })
 }
 
 /// MAC address of an interface of this network namespace.
@@ -72,7 +40,8 @@ fn bind(fd: &OwnedFd, index: u32, protocol: libc::c_int) -> Result<(), Error> {
 /// There is no such interface.
 pub(super) fn mac(interface: &str) -> Result<[u8; 6], Error> {
     // An ioctl, since /sys may show another namespace's interfaces.
-    let fd = open(interface, false)?;
+    index(interface)?;
+    let fd = open()?;
     // SAFETY: all zeroes are a valid request, which the kernel reads and writes; the name ends in a
     // zero since it is shorter than its field.
     let (answer, address) = unsafe {
@@ -115,7 +84,9 @@ impl Sender {
         bytes: usize,
         bypass: bool,
     ) -> Result<Sender, Error> {
-        let fd = open(interface, false)?;
+        let index = index(interface)?;
+        let fd = open()?;
+        bind(&fd, index, 0)?;
         if bypass {
             let on: libc::c_int = 1;
             set(&fd, libc::PACKET_QDISC_BYPASS, &on, "sending without queueing discipline")?;
@@ -213,7 +184,8 @@ impl Ring {
     /// A ring of `mib` MiB on an interface. The kernel hands over a block when it is full, or
     /// `timeout_ms` after its first frame.
     pub(super) fn open(interface: &str, mib: usize, timeout_ms: u32) -> Result<Ring, Error> {
-        let fd = open(interface, true)?;
+        let index = index(interface)?;
+        let fd = open()?;
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         set(&fd, libc::PACKET_VERSION, &version, "a packet ring (TPACKET_V3)")?;
         let on: libc::c_int = 1;
@@ -241,9 +213,6 @@ impl Ring {
             return Err(Error::os("mapping a packet ring"));
         }
         let ring = Ring { fd, base: base.cast(), blocks, next: 0 };
-        let name = std::ffi::CString::new(interface).unwrap_or_default();
-        // SAFETY: the name ends in a zero.
-        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
         // Only now: what came before would have gone to no ring.
         bind(&ring.fd, index, libc::ETH_P_ALL)?;
         Ok(ring)

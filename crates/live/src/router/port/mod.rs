@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::interface::{bring_up, Interface};
 use super::pool::{Pool, Slot};
+use crate::descriptor::socket;
 
 /// Most chunks that a lane holds: in its rings, on their way in and out.
 pub const CHUNKS_OF_A_LANE: u32 = 2 * xdp::RING + 256;
@@ -103,24 +104,10 @@ pub fn open(name: &str, io: Io, queues: Option<u32>, pool: &Pool) -> Result<Open
 
 /// Whether this process may open sockets by AF_XDP and AF_PACKET, and TAP devices; why not.
 pub fn sockets() -> [Result<(), String>; 3] {
-    let xdp = super::bpf::may_load().and_then(|()| {
-        // SAFETY: plain numbers; the descriptor is closed at once.
-        unsafe { opened(libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0)) }
-    });
-    // SAFETY: as above.
-    let packet =
-        unsafe { opened(libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0)) };
-    let tap = std::fs::File::options().read(true).write(true).open("/dev/net/tun").map(drop);
-    [xdp, packet, tap].map(|result| result.map_err(|e| e.to_string()))
-}
-
-fn opened(fd: RawFd) -> io::Result<()> {
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a fresh descriptor that nobody else has.
-    drop(unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) });
-    Ok(())
+    let xdp = super::bpf::may_load().and_then(|()| socket(libc::AF_XDP, libc::SOCK_RAW));
+    let packet = socket(libc::AF_PACKET, libc::SOCK_RAW);
+    let tap = std::fs::File::options().read(true).write(true).open("/dev/net/tun");
+    [xdp.map(drop), packet.map(drop), tap.map(drop)].map(|result| result.map_err(|e| e.to_string()))
 }
 
 fn found(name: &str, io: Io) -> Result<Interface, String> {

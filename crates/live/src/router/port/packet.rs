@@ -3,74 +3,36 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use super::{last, Interface, Io, Lane, Opened, Receive, Transmit};
+use crate::descriptor::{bind_packet, set_option, socket};
 use crate::router::pool::{Pool, Slot, LONGEST};
 
 /// Frames for one call.
 const AT_ONCE: usize = 64;
 /// Bytes that may wait in the socket.
 const ROOM: libc::c_int = 8 << 20;
-const IGNORE_OUTGOING: libc::c_int = 23;
-const QDISC_BYPASS: libc::c_int = 20;
 
 pub(super) fn open(interface: Interface) -> io::Result<Opened> {
-    let socket = Arc::new(socket(interface.index)?);
+    let socket = Arc::new(open_socket(interface.index)?);
     let receiver = Receiver { socket: socket.clone(), spare: Vec::new(), lost: 0 };
     let lanes = vec![Lane { receiver: Box::new(receiver), sender: Box::new(Sender { socket }) }];
     Ok(Opened { lanes, io: Io::AfPacket, interface, keep: None })
 }
 
-fn socket(interface: u32) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: plain numbers; a fresh descriptor is ours alone.
-    let socket = unsafe {
-        match libc::socket(libc::AF_PACKET, kind, 0) {
-            -1 => return Err(last()),
-            fd => OwnedFd::from_raw_fd(fd),
-        }
-    };
-    set(&socket, libc::SOL_PACKET, IGNORE_OUTGOING, 1)?;
+fn open_socket(interface: u32) -> io::Result<OwnedFd> {
+    let socket = socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK)?;
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
     // What comes from us has no business in queueing disciplines of the machine.
-    set(&socket, libc::SOL_PACKET, QDISC_BYPASS, 1)?;
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1i32)?;
     // Without privileges beside CAP_NET_RAW only up to the machine's limit.
-    if set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, ROOM).is_err() {
-        set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, ROOM)?;
+    if set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &ROOM).is_err() {
+        set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &ROOM)?;
     }
-    let address = libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as u16,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-        sll_ifindex: interface as i32,
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    };
-    // SAFETY: the address is what its length says.
-    let bound = unsafe {
-        let length = size_of_val(&address) as libc::socklen_t;
-        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length)
-    };
-    if bound == 0 {
-        Ok(socket)
-    } else {
-        Err(last())
-    }
-}
-
-fn set(socket: &OwnedFd, level: i32, name: i32, value: libc::c_int) -> io::Result<()> {
-    let bytes = size_of_val(&value) as libc::socklen_t;
-    // SAFETY: the value is what its length says.
-    let answer = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), bytes)
-    };
-    if answer == 0 {
-        Ok(())
-    } else {
-        Err(last())
-    }
+    bind_packet(&socket, interface, libc::ETH_P_ALL)?;
+    Ok(socket)
 }
 
 struct Receiver {

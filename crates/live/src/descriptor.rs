@@ -1,0 +1,78 @@
+//! Descriptors and sockets: what routers, generators and sinks ask the kernel for alike.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// A descriptor that the kernel has just made, or why it has not.
+///
+/// # Errors
+/// The calling thread's last error, if `fd` is negative.
+///
+/// # Safety
+/// `fd` must be the kernel's latest answer to the caller, and nobody else's.
+pub unsafe fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: by the caller.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A fresh socket.
+///
+/// # Errors
+/// As the kernel says.
+pub fn socket(family: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: plain numbers.
+    unsafe { owned(libc::socket(family, kind | libc::SOCK_CLOEXEC, 0)) }
+}
+
+/// Sets an option of a socket.
+///
+/// # Errors
+/// As the kernel says.
+pub fn set_option<T>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<()> {
+    let bytes = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel reads `bytes` bytes of the value.
+    done(unsafe {
+        libc::setsockopt(fd.as_raw_fd(), level, name, core::ptr::from_ref(value).cast(), bytes)
+    })
+}
+
+/// Ties a packet socket to an interface, to receive a protocol; zero for none.
+///
+/// # Errors
+/// As the kernel says.
+pub fn bind_packet(fd: &OwnedFd, interface: u32, protocol: libc::c_int) -> io::Result<()> {
+    // SAFETY: all zeroes are a valid address; the kernel reads as many bytes as it has.
+    done(unsafe {
+        let mut address: libc::sockaddr_ll = core::mem::zeroed();
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (protocol as u16).to_be();
+        address.sll_ifindex = interface as i32;
+        let bytes = size_of_val(&address) as libc::socklen_t;
+        libc::bind(fd.as_raw_fd(), (&raw const address).cast(), bytes)
+    })
+}
+
+fn done(answer: libc::c_int) -> io::Result<()> {
+    if answer == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_refuses_is_an_error() {
+        assert!(socket(libc::AF_INET, -1).is_err());
+        let fd = socket(libc::AF_INET, libc::SOCK_DGRAM).unwrap();
+        set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &8192i32).unwrap();
+        let refused = set_option(&fd, libc::SOL_PACKET, 1, &0i32).unwrap_err();
+        assert!(refused.raw_os_error().is_some(), "{refused}");
+    }
+}
