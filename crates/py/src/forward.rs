@@ -7,7 +7,6 @@ use std::sync::{Mutex, PoisonError};
 use halfwink_live::router as live;
 use halfwink_study as study;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 use crate::library::{from_json, json, py_error, Library};
 use crate::{HalfwinkError, RunError};
@@ -145,20 +144,4 @@ pub(crate) fn dataplane_costs(
 ) -> PyResult<Vec<(&'static str, usize, f64, f64)>> {
     let found = py.detach(|| live::costs(repeats)).map_err(RunError::new_err)?;
     Ok(found.into_iter().map(|c| (c.element, c.frame_bytes, c.ns_per_packet, c.per_copy)).collect())
-}
-
-/// What a description of a live router says of itself: its policy and interfaces.
-#[pyfunction]
-pub(crate) fn live_router_ports<'py>(
-    py: Python<'py>,
-    path: PathBuf,
-) -> PyResult<Bound<'py, PyDict>> {
-    let config = read(&path)?;
-    let found = PyDict::new(py);
-    found.set_item("policy", &config.policy)?;
-    found.set_item("workers", config.workers)?;
-    found.set_item("machine", &config.machine)?;
-    let ports: Vec<String> = config.port.iter().map(|p| p.interface.clone()).collect();
-    found.set_item("interfaces", ports)?;
-    Ok(found)
 }

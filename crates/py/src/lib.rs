@@ -38,7 +38,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<switching::Switching>()?;
     module.add_class::<forward::LiveRouter>()?;
     module.add_function(wrap_pyfunction!(forward::replay_router, module)?)?;
-    module.add_function(wrap_pyfunction!(forward::live_router_ports, module)?)?;
     module.add_function(wrap_pyfunction!(forward::dataplane_costs, module)?)?;
     module.add_function(wrap_pyfunction!(router::router_policies, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;

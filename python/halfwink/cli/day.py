@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from halfwink.bed.day import Day, chart, day, summary
+from halfwink.bed.day import Day, day, summary
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json, say
 from halfwink.errors import HalfwinkError
@@ -67,6 +67,9 @@ def play(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         found.slots.write_parquet(out / "day.parquet")
+        # Drawing costs a second of imports, which most commands need not wait for.
+        from halfwink.bed.day_chart import chart
+
         chart(found).save(str(out / "day.html"), inline=True)
         chart(found).save(str(out / "day.png"), scale_factor=2)
     if json:
