@@ -1,0 +1,1 @@
+//! World: requests, queues, small and big machines.
