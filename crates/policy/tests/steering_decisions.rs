@@ -213,7 +213,8 @@ proptest! {
         linger_ns in 0u64..20_000,
     ) {
         let count = if all { Count::All } else { Count::Small };
-        let parameters = ThresholdParameters { threshold, count, wake_at, linger: Time::ns(linger_ns) };
+        let parameters =
+            ThresholdParameters { threshold, count, wake_at, linger: Time::ns(linger_ns) };
         play(Box::new(Threshold::new(parameters)), &steps)?;
         play(Box::new(AlwaysOn::new(threshold)), &steps)?;
         for side in Side::BOTH {
