@@ -225,7 +225,7 @@ impl Draw {
             return None;
         }
         self.at_ps += gap_ps.min(LONGEST_PS);
-        Some((Time(self.at_ps.round() as u64), None))
+        Some((Time((self.at_ps + 0.5) as u64), None))
     }
 }
 

@@ -127,7 +127,7 @@ impl Sampler {
             }
             Sampler::LogNormal(law, _) => law.sample(random),
             Sampler::BoundedPareto { low, span, power, .. } => {
-                (low - span * random.random::<f64>()).powf(*power)
+                (power * (low - span * random.random::<f64>()).ln()).exp()
             }
             Sampler::Points(points) => points.at(random.random::<f64>()),
         }
