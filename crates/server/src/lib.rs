@@ -16,6 +16,7 @@
 //! All times, watts and joules are modelled.
 
 mod arrivals;
+mod fleet;
 mod law;
 mod model;
 mod run;
@@ -24,6 +25,7 @@ mod spec;
 mod station;
 
 pub use arrivals::Arrivals;
+pub use fleet::{simulate_fleet, Dispatch, FleetRun, MakePolicy};
 pub use model::{Model, ModelError, Service};
 pub use run::{simulate, MachineUse, Options, Run, RunError, Slot};
 pub use server::{Misled, Tally};

@@ -149,8 +149,8 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    pub(crate) fn new(models: [MachineModel; 2]) -> Books {
-        Books { models, sums: [Spent::default(); 2] }
+    pub(crate) fn new(model: &Model) -> Books {
+        Books { models: model.machines(), sums: [Spent::default(); 2] }
     }
 
     pub(crate) fn add(&mut self, spent: &[Spent; 2]) {
@@ -217,71 +217,73 @@ pub fn simulate(
 ) -> Result<Run, RunError> {
     arrivals.check().map_err(RunError::Arrivals)?;
     let mut draw = arrivals.draw(options.seed, "");
-    let mut server = Server::new(model, service.clone(), policy, options.seed, "");
-    let mut start = Time::ZERO;
+    let mut server = Server::new(model, service, policy, options.seed, "");
+    let mut play = Play { start: Time::ZERO, tally: Tally::default(), books: Books::new(model) };
     for _ in 0..options.warm_up {
         let Some((at, size)) = draw.next() else { break };
-        server.arrive(at, size)?;
-        start = at;
+        server.arrive(at, size, &mut play.tally)?;
+        play.start = at;
     }
-    server.take(start);
-    let mut play =
-        Play { now: start, start, books: Books::new(model.machines()), slots: Vec::new() };
-    let mut tally = Tally::default();
+    let start = play.start;
+    server.take(start, &mut play.tally);
+    play.tally = Tally::default();
+    let (mut now, mut tally, mut slots) = (start, Tally::default(), Vec::new());
     for _ in 0..options.requests {
         let Some((at, size)) = draw.next().filter(|(at, _)| *at <= options.until) else { break };
-        play.slots_until(&mut server, at, options.slot, &mut tally);
-        server.arrive(at, size)?;
-        play.now = at;
+        slots.extend(play.parts_until(&mut server, at, options.slot, &mut tally));
+        server.arrive(at, size, &mut play.tally)?;
+        now = at;
     }
-    if options.until != Time::NEVER && play.now < options.until {
-        play.slots_until(&mut server, options.until, options.slot, &mut tally);
-        play.now = options.until;
+    if options.until != Time::NEVER && now < options.until {
+        slots.extend(play.parts_until(&mut server, options.until, options.slot, &mut tally));
+        now = options.until;
     }
     if options.drain {
-        play.now = play.now.max(server.drain()?);
+        now = now.max(server.drain(&mut play.tally)?);
     }
-    let end = play.now;
-    play.part(&mut server, end, options.slot.is_some(), &mut tally);
-    let duration = end - start;
+    let last = play.part(&mut server, now, &mut tally);
+    slots.extend(last.filter(|_| options.slot.is_some()));
+    let duration = now - start;
     let books = play.books.close(duration)?;
-    Ok(Run { duration, tally, machines: play.books.machines(), slots: play.slots, books })
+    Ok(Run { duration, tally, machines: play.books.machines(), slots, books })
 }
 
 /// A run's parts, one after the other.
 struct Play {
-    now: Time,
     /// Where the next part begins.
     start: Time,
+    tally: Tally,
     books: Books,
-    slots: Vec<Slot>,
 }
 
 impl Play {
-    /// Closes the parts that end before then.
+    /// The parts that end before then.
     #[inline]
-    fn slots_until(
+    fn parts_until(
         &mut self,
         server: &mut Server,
         at: Time,
         slot: Option<Time>,
         tally: &mut Tally,
-    ) {
-        let Some(slot) = slot else { return };
-        while self.start + slot <= at {
-            self.part(server, self.start + slot, true, tally);
+    ) -> Vec<Slot> {
+        let mut parts = Vec::new();
+        if let Some(slot) = slot {
+            while self.start + slot <= at {
+                parts.extend(self.part(server, self.start + slot, tally));
+            }
         }
+        parts
     }
 
-    fn part(&mut self, server: &mut Server, end: Time, keep: bool, tally: &mut Tally) {
-        let (part, spent) = server.take(end);
+    /// Closes a part, if it has any length.
+    fn part(&mut self, server: &mut Server, end: Time, tally: &mut Tally) -> Option<Slot> {
+        let spent = server.take(end, &mut self.tally);
         self.books.add(&spent);
+        let (start, span) = (self.start, end - self.start);
+        let part = std::mem::take(&mut self.tally);
         tally.add(&part);
-        let span = end - self.start;
-        if keep && span > Time::ZERO {
-            let machines = spent.map(|spent| machine_use(&spent));
-            self.slots.push(Slot { start: self.start, span, tally: part, machines });
-        }
         self.start = end;
+        let machines = spent.map(|spent| machine_use(&spent));
+        (span > Time::ZERO).then_some(Slot { start, span, tally: part, machines })
     }
 }
