@@ -29,4 +29,4 @@ pub use fleet::{simulate_fleet, Dispatch, FleetRun, MakePolicy};
 pub use model::{Model, ModelError, Service};
 pub use run::{simulate, MachineUse, Options, Run, RunError, Slot};
 pub use server::{Misled, Tally};
-pub use spec::{Counted, Fact, Law, Machine, Others, Policy, Spec, Times, Workload};
+pub use spec::{Counted, Fact, Law, Machine, Others, Policy, Spec, Study, Times, Workload};
