@@ -115,7 +115,7 @@ impl ServerInfo {
         let study = &self.model.spec().study;
         let mut designs = Vec::new();
         for &big_speed in &study.big_speeds {
-            for (ideal, idle_grows) in [(false, false), (true, false), (false, true)] {
+            for (ideal, idle_grows) in [(false, false), (true, false)] {
                 for &ratio in &study.speed_ratios {
                     for &speed in &study.speeds {
                         designs.push(Design { big_speed, ratio, speed, ideal, idle_grows });
