@@ -16,8 +16,10 @@
 //! All times, watts and joules are modelled.
 
 mod arrivals;
+pub mod closed_form;
 mod law;
 mod model;
+pub mod proportionality;
 mod run;
 mod server;
 mod spec;
