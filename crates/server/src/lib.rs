@@ -15,7 +15,7 @@
 //!
 //! All times, watts and joules are modelled.
 
-mod arrivals;
+pub mod arrivals;
 pub mod closed_form;
 mod law;
 mod model;
