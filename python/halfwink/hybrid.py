@@ -20,10 +20,11 @@ from halfwink.library import library
 #: Loads that are shown unless others are asked for, in per cent of what both machines carry.
 LOADS = ("5", "10", "20", "30", "50", "70", "90")
 #: Columns that may hold nothing: their type cannot be read off the values.
-TYPES = {
-    name: pl.Float64
-    for name in ("mean_ms", "p50_ms", "p99_ms", "p999_ms", "max_ms", "value", "delay_units")
-} | {"text": pl.String}
+TYPES: dict[str, type[pl.DataType]] = {
+    "text": pl.String,
+    **dict.fromkeys(("mean_ms", "p50_ms", "p99_ms", "p999_ms", "max_ms"), pl.Float64),
+    **dict.fromkeys(("value", "delay_units"), pl.Float64),
+}
 
 
 @dataclass(frozen=True)

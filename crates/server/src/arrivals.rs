@@ -1,5 +1,13 @@
 //! When requests come.
 
+pub mod cdf;
+pub mod counts;
+mod lines;
+pub mod log;
+mod moment;
+
+pub use lines::{unpack, LineError, ReadError, Skipped};
+
 use std::sync::Arc;
 
 use halfwink_engine::{stream, Stream};

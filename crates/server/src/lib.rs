@@ -15,10 +15,12 @@
 //!
 //! All times, watts and joules are modelled.
 
-mod arrivals;
+pub mod arrivals;
+pub mod closed_form;
 mod fleet;
 mod law;
 mod model;
+pub mod proportionality;
 mod run;
 mod server;
 mod spec;

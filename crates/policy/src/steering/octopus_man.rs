@@ -14,6 +14,9 @@
 //!
 //! Deviations: there all cores are on, here a machine that the rung does not need sleeps once it is
 //! drained. While the machines of a new rung wake, the old rung serves, and nothing is measured.
+//! There what waits moves along with the rung, here it ends where it began, and counts. A safe zone
+//! that is too wide makes it swing between the rungs, as the rule knows nothing of what the lower
+//! one can carry.
 //!
 //! A percentile is only ever compared with two bounds, so it needs no histogram: the tail is above
 //! a bound if, and only if, more than its share of the requests is. Two counters are exact.
@@ -214,11 +217,9 @@ impl Policy for OctopusMan {
             Event::Arrive => {
                 self.machines.send(self.choose());
             }
-            Event::Finish { side, sojourn } => {
-                // What the former rung still had tells nothing of this one.
-                if self.serving.has(side) {
-                    self.done(sojourn);
-                }
+            Event::Finish { sojourn, .. } => {
+                // What the former rung still had too: while it is late, the target is missed.
+                self.done(sojourn);
                 self.settle();
             }
             Event::Asleep { .. } => {}
