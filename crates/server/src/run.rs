@@ -6,6 +6,7 @@ use halfwink_units::Time;
 
 use crate::arrivals::Arrivals;
 use crate::model::{MachineModel, Model, Service};
+use crate::precise::{Goal, Precision, Watch};
 use crate::server::{Misled, Server, Tally};
 use crate::station::{Spent, State};
 
@@ -22,6 +23,8 @@ pub struct Options {
     pub until: Time,
     /// Keeps what happened in each span of this length.
     pub slot: Option<Time>,
+    /// Ends when results are known so well; not together with `slot`.
+    pub goal: Option<Goal>,
     /// Waits until all requests are done; else the run ends with its last arrival.
     pub drain: bool,
 }
@@ -36,6 +39,7 @@ impl Options {
             requests: requests - requests / 10,
             until: Time::NEVER,
             slot: None,
+            goal: None,
             drain: false,
         }
     }
@@ -49,6 +53,7 @@ impl Options {
             requests: u64::MAX,
             until: Time::NEVER,
             slot: None,
+            goal: None,
             drain: true,
         }
     }
@@ -91,6 +96,8 @@ pub struct Run {
     pub machines: [MachineUse; 2],
     /// Its parts, if they were asked for.
     pub slots: Vec<Slot>,
+    /// How well its results are known, if that was asked for.
+    pub precision: Option<Precision>,
     /// The balanced books.
     pub books: Closed,
 }
@@ -228,11 +235,18 @@ pub fn simulate(
     server.take(start, &mut play.tally);
     play.tally = Tally::default();
     let (mut now, mut tally, mut slots) = (start, Tally::default(), Vec::new());
-    for _ in 0..options.requests {
+    let mut watch = options.goal.filter(|_| options.slot.is_none()).map(Watch::new);
+    play.tally.one_by_one = watch.as_ref().map(|_| Vec::new());
+    for count in 1..=options.requests {
         let Some((at, size)) = draw.next().filter(|(at, _)| *at <= options.until) else { break };
         slots.extend(play.parts_until(&mut server, at, options.slot, &mut tally));
         server.arrive(at, size, &mut play.tally)?;
         now = at;
+        if let Some(watch) = watch.as_mut().filter(|_| count % Watch::INTERVAL == 0) {
+            if play.look(&mut server, now, watch) {
+                break;
+            }
+        }
     }
     if options.until != Time::NEVER && now < options.until {
         slots.extend(play.parts_until(&mut server, options.until, options.slot, &mut tally));
@@ -245,7 +259,8 @@ pub fn simulate(
     slots.extend(last.filter(|_| options.slot.is_some()));
     let duration = now - start;
     let books = play.books.close(duration)?;
-    Ok(Run { duration, tally, machines: play.books.machines(), slots, books })
+    let precision = watch.map(|watch| watch.precision());
+    Ok(Run { duration, tally, machines: play.books.machines(), slots, precision, books })
 }
 
 /// A run's parts, one after the other.
@@ -273,6 +288,16 @@ impl Play {
             }
         }
         parts
+    }
+
+    /// Looks at an interval; whether all that is wanted is known, or never will be.
+    fn look(&mut self, server: &mut Server, now: Time, watch: &mut Watch) -> bool {
+        let spent = server.take(now, &mut self.tally);
+        self.books.add(&spent);
+        let energy_j = spent[0].energy.as_j() + spent[1].energy.as_j();
+        let sojourns = self.tally.one_by_one.as_mut().map(std::mem::take).unwrap_or_default();
+        watch.interval(now, energy_j, &sojourns);
+        watch.is_done() || server.load() > Watch::HOPELESS
     }
 
     /// Closes a part, if it has any length.

@@ -22,6 +22,8 @@ pub struct Tally {
     pub longest_wait: [Time; 2],
     /// From arrival until done.
     pub sojourn: Histogram,
+    /// The same one by one, in seconds, for whoever takes them away; if there is one.
+    pub(crate) one_by_one: Option<Vec<f64>>,
 }
 
 impl Tally {
@@ -162,6 +164,9 @@ impl<'a> Server<'a> {
         let sojourn = now - done.arrived;
         tally.finished[side as usize] += 1;
         tally.sojourn.record(sojourn);
+        if let Some(list) = &mut tally.one_by_one {
+            list.push(sojourn.as_s());
+        }
         // The next one begins before the policy may put the machine to sleep.
         self.serve(now, side, tally);
         self.policy.on_event(now, &Event::Finish { side, sojourn });
