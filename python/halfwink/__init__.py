@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from halfwink.comparison import compare
     from halfwink.errors import HalfwinkError, Interrupted, RunError
     from halfwink.forwarding import LiveRouter
+    from halfwink.hybrid import HybridExperiments, HybridRun, hybrid_experiments, hybrid_server
     from halfwink.profiles import OsProfile, os_profile, os_profiles
     from halfwink.results import Results
     from halfwink.router import RouterExperiments, RouterRun, router_experiments, software_router
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 #: `list` do not wait for data frames and charts.
 _HOMES = {
     "HalfwinkError": "errors",
+    "HybridExperiments": "hybrid",
+    "HybridRun": "hybrid",
     "Interrupted": "errors",
     "LiveRouter": "forwarding",
     "OsProfile": "profiles",
@@ -41,6 +44,8 @@ _HOMES = {
     "__version__": "_core",
     "compare": "comparison",
     "core_switching": "switching",
+    "hybrid_experiments": "hybrid",
+    "hybrid_server": "hybrid",
     "os_profile": "profiles",
     "os_profiles": "profiles",
     "reproduce": "targets",
@@ -52,6 +57,8 @@ _HOMES = {
 
 __all__ = [
     "HalfwinkError",
+    "HybridExperiments",
+    "HybridRun",
     "Interrupted",
     "LiveRouter",
     "OsProfile",
@@ -64,6 +71,8 @@ __all__ = [
     "__version__",
     "compare",
     "core_switching",
+    "hybrid_experiments",
+    "hybrid_server",
     "os_profile",
     "os_profiles",
     "reproduce",

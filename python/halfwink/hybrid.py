@@ -2,7 +2,9 @@
 
 import halfwink as hw
 
-hw.hybrid_server("niccolini", policies=["always-on", "hybrid"], loads=["10", "30"])
+run = hw.hybrid_server("niccolini", policies=["always-on", "hybrid"], loads=["10", "30", "90"])
+run.runs  # power, energy per request, delays
+run.proportionality()
 hw.hybrid_experiments().power  # power against load, as Niccolini 2012, Fig 3.5
 """
 
@@ -14,16 +16,21 @@ from typing import Any
 
 import polars as pl
 
+from halfwink import _core
 from halfwink.frames import Frames
 from halfwink.library import library
 
 #: Loads that are shown unless others are asked for, in per cent of what both machines carry.
-LOADS = ("5", "10", "20", "30", "50", "70", "90")
+LOADS = ("0", "5", "10", "20", "30", "50", "70", "90")
+#: Requests of a run, of one that may end earlier, of a recorded one; at most.
+REQUESTS, MOST_PRECISE, MOST_RECORDED = 200_000, 20_000_000, 10_000_000_000
 #: Columns that may hold nothing: their type cannot be read off the values.
 TYPES: dict[str, type[pl.DataType]] = {
     "text": pl.String,
     **dict.fromkeys(("mean_ms", "p50_ms", "p99_ms", "p999_ms", "max_ms"), pl.Float64),
     **dict.fromkeys(("value", "delay_units"), pl.Float64),
+    **dict.fromkeys(("mean_half_pct", "p99_half_pct", "power_half_pct"), pl.Float64),
+    "known": pl.Int64,
 }
 
 
@@ -48,16 +55,51 @@ class HybridExperiments(Frames):
     speeds: pl.DataFrame
 
 
+@dataclass(frozen=True)
+class HybridRun:
+    """Loads against a hybrid server, or many, under policies. All watts and times are modelled.
+
+    Attributes:
+        runs: a row for each workload, load and policy: power in watts (of all servers), energy in
+            joules per request, delays in milliseconds, use of the big machine; ``saved_pct`` of the
+            power of the first policy; half widths of 95 % confidence intervals in per cent of the
+            value (``mean_half_pct``) and whether they are as narrow as was wanted (``known``).
+        slots: a row for each span of time in it, if that was asked for.
+    """
+
+    runs: pl.DataFrame
+    slots: pl.DataFrame
+
+    def proportionality(self) -> pl.DataFrame:
+        """How power follows load, for each workload and policy with load 0 and two more.
+
+        Load is relative to the highest one shown, power to that at it. Columns as in Wong and
+        Annavaram (MICRO 2012): ``dynamic_range_pct``, ``linear_deviation``,
+        ``proportionality_gap`` (mean over loads), and ``energy_proportionality`` (Ryckbosch 2011).
+        """
+        rows: list[dict[str, Any]] = []
+        for key, group in self.runs.group_by(["workload", "policy"], maintain_order=True):
+            points = group.filter(pl.col("keeps_up") == 1).select("load_pct", "power_w")
+            found = _core.proportionality([(load, watts) for load, watts in points.iter_rows()])
+            if found is not None:
+                rows.append({"workload": key[0], "policy": key[1], **found})
+        return pl.DataFrame(rows)
+
+
 def hybrid_server(
     name: str = "niccolini",
     *,
     workloads: Sequence[str] = ("count",),
     policies: Sequence[str] = (),
     loads: Sequence[str] = LOADS,
-    requests: int = 200_000,
+    accuracy: float | None = None,
+    requests: int | None = None,
+    servers: int | None = None,
+    dispatch: str = "random",
+    slot_s: float | None = None,
     seed: int = 1,
     set: Mapping[str, Any] | None = None,
-) -> pl.DataFrame:
+) -> HybridRun:
     """Plays loads against a hybrid server under policies.
 
     Args:
@@ -65,22 +107,39 @@ def hybrid_server(
         workloads: which workloads; all if none.
         policies: which policies; all if none.
         loads: per cent of what both machines carry, or requests per second (``"200/s"``);
-            ``constant:30``; ``mmpp:10,90,5,1``.
-        requests: of each run; the first tenth is left out.
+            ``constant:30``; ``mmpp:10,90,5,1`` (two loads, how many seconds each lasts);
+            ``log:FILE``, ``counts:FILE``, ``gaps:FILE@30`` (``@``: the mean rate).
+        accuracy: a run ends when mean delay, 99th percentile and power have 95 % confidence
+            intervals whose half width is this share of them, as 0.02.
+        requests: of each run at most (default 200,000; with an accuracy 20 million); but for logs
+            and counts the first tenth is left out.
+        servers: a fleet of so many; loads are those of all.
+        dispatch: ``random``, ``round-robin``, ``least:2``, ``pack:6``.
+        slot_s: fill :attr:`HybridRun.slots` with spans of so many seconds.
         seed: of all random streams.
         set: values to change, as ``{"big.wake_ms": 50}``.
-
-    Returns:
-        A row for each workload, load and policy: power in watts, energy in joules per request,
-        delays in milliseconds, use of the big machine; ``saved_pct`` of the power of the first
-        policy. All modelled.
 
     Raises:
         HalfwinkError: there is none of that name, or a value is impossible.
     """
     found = library().server(name, _values(set))
-    rows = found.ask(list(workloads), list(policies), list(loads), requests, seed)
-    return saved(_frame(rows))
+    ends = any(load.startswith(("log:", "counts:")) for load in loads)
+    most = MOST_RECORDED if ends else MOST_PRECISE if accuracy is not None else REQUESTS
+    runs, slots = found.ask(
+        library(),
+        {
+            "workloads": list(workloads),
+            "policies": list(policies),
+            "loads": list(loads),
+            "requests": most if requests is None else requests,
+            "accuracy": accuracy,
+            "servers": servers,
+            "dispatch": dispatch,
+            "slot_s": slot_s,
+            "seed": seed,
+        },
+    )
+    return HybridRun(saved(_frame(runs)), _frame(slots))
 
 
 def saved(runs: pl.DataFrame) -> pl.DataFrame:

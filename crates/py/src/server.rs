@@ -4,7 +4,7 @@ use halfwink_study as study;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::library::{from_json, json, py_error, table, tables};
+use crate::library::{from_json, json, py_error, table, tables, Library};
 
 /// A hybrid server, read.
 #[pyclass(frozen)]
@@ -23,21 +23,49 @@ impl Server {
         tables(py, found.iter().map(|(name, content)| (*name, content)))
     }
 
-    /// Policies against loads.
+    /// Policies against loads: runs, and their parts. `question`: a dict of what is asked, each key
+    /// as the fields of `ServerQuestion`.
     fn ask<'py>(
         &self,
         py: Python<'py>,
-        workloads: Vec<String>,
-        policies: Vec<String>,
-        loads: Vec<String>,
-        requests: u64,
-        seed: u64,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let loads = loads.iter().map(|load| study::ServerLoad::parse(load));
-        let loads = loads.collect::<Result<Vec<_>, _>>().map_err(py_error)?;
-        let question = study::ServerQuestion { workloads, policies, loads, requests, seed };
-        let found = py.detach(|| self.0.ask(&question)).map_err(py_error)?;
-        table(py, &found)
+        library: &Library,
+        question: Question,
+    ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
+        let question = question.read().map_err(py_error)?;
+        let found = py.detach(|| self.0.ask(&library.0, &question)).map_err(py_error)?;
+        Ok((table(py, &found.0)?, table(py, &found.1)?))
+    }
+}
+
+/// What is asked, from a dict.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Question {
+    workloads: Vec<String>,
+    policies: Vec<String>,
+    loads: Vec<String>,
+    requests: u64,
+    accuracy: Option<f64>,
+    servers: Option<u32>,
+    dispatch: String,
+    slot_s: Option<f64>,
+    seed: u64,
+}
+
+impl Question {
+    fn read(self) -> Result<study::ServerQuestion, study::StudyError> {
+        let loads = self.loads.iter().map(|load| study::ServerLoad::parse(load));
+        let dispatch = study::dispatch(&self.dispatch)?;
+        Ok(study::ServerQuestion {
+            loads: loads.collect::<Result<Vec<_>, _>>()?,
+            workloads: self.workloads,
+            policies: self.policies,
+            requests: self.requests,
+            goal: self.accuracy.map(|relative| study::Goal { relative, confidence: 0.95 }),
+            fleet: self.servers.map(|servers| (servers, dispatch)),
+            slot_s: self.slot_s,
+            seed: self.seed,
+        })
     }
 }
 
@@ -45,4 +73,18 @@ impl Server {
 #[pyfunction]
 pub(crate) fn server_policies(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     PyList::new(py, study::SERVER_POLICIES.iter().map(|p| (p.name, p.title, p.source)))
+}
+
+/// Measures of how power follows load, from pairs (load, watts); none if they are too few.
+#[pyfunction]
+pub(crate) fn proportionality<'py>(
+    py: Python<'py>,
+    points: Vec<(f64, f64)>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let Some(found) = study::proportionality(&points) else { return Ok(None) };
+    let dict = PyDict::new(py);
+    for (name, value) in found {
+        dict.set_item(name, value)?;
+    }
+    Ok(Some(dict))
 }

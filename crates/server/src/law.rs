@@ -109,6 +109,7 @@ impl Sampler {
                 let mean = bounded_pareto_mean(min, max, shape);
                 Sampler::BoundedPareto { low, span: low - high, power: -1.0 / shape, mean }
             }
+            Law::Cdf { ref file, .. } => return Err(format!("{file}: not read yet")),
             Law::Points { ref points } => Sampler::Points(Points::new(points)?),
         })
     }

@@ -78,6 +78,11 @@ impl Model {
         if spec.workloads.is_empty() {
             return Err(ModelError::at("workloads", "expected one workload or more"));
         }
+        for name in &spec.study.workloads {
+            if !spec.workloads.contains_key(name) {
+                return Err(ModelError::at("study.workloads", format!("no workload `{name}`")));
+            }
+        }
         let model = Model { spec, machines };
         for (name, workload) in &model.spec.workloads {
             model.check(workload).map_err(|e| ModelError {
@@ -242,6 +247,9 @@ fn machine(name: &str, m: &Machine) -> Result<MachineModel, ModelError> {
 }
 
 fn study(s: &Study) -> Result<(), ModelError> {
+    if s.workloads.is_empty() {
+        return Err(ModelError::at("study.workloads", "expected one or more"));
+    }
     within("study.requests", s.requests as f64, 1000.0, 1e9)?;
     let all = |name: &str, values: &[f64], low: f64, high: f64| {
         if values.is_empty() {

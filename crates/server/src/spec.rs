@@ -48,6 +48,8 @@ pub struct Study {
     pub speed_ratios: Vec<u32>,
     /// Speeds of the small machine over what its workloads' times say (Fig 3.7).
     pub speeds: Vec<f64>,
+    /// Workloads whose delays are shown (Fig 3.3, Sec 3.1.3).
+    pub workloads: Vec<String>,
     /// Thresholds (Fig 3.3, Sec 3.2.3).
     pub thresholds: Vec<u32>,
     /// Wake-up times of the big machine, in milliseconds (Fig 3.5).
@@ -219,6 +221,13 @@ pub enum Law {
         max: f64,
         /// The exponent of its tail.
         shape: f64,
+    },
+    /// A file of BigHouse: lines of a value and the share of values up to it.
+    Cdf {
+        /// The file; looked for in the library, unless it begins with `/` or `.`.
+        file: String,
+        /// What one of its units is in those of the workload.
+        unit: f64,
     },
     /// A measured one: points of its cumulative distribution, with lines between them.
     Points {

@@ -25,6 +25,7 @@ mod workload;
 pub use closed_form::closed_form;
 pub use error::StudyError;
 pub use halfwink_engine::RunControl;
+pub use halfwink_server::Goal;
 pub use job::{Job, Output, Prepared};
 pub use library::{Library, MachineInfo, WorkloadInfo};
 pub use network::{CaseAnswer, Fact, FitRow, NetworkInfo, StaggerRow, WakeRow};
@@ -35,7 +36,10 @@ pub use router::{
     CoreTimes, Load, PreparedRouter, RouterInfo, RouterJob, RouterOutput, RouterPolicy,
     RouterProfile, RouterQuestion, VirtualMeter, ROUTER_POLICIES,
 };
-pub use server::{Rate, ServerInfo, ServerLoad, ServerPolicy, ServerQuestion, SERVER_POLICIES};
+pub use server::{
+    dispatch, proportionality, Kind, Rate, ServerInfo, ServerLoad, ServerPolicy, ServerQuestion,
+    SERVER_POLICIES,
+};
 pub use study::{Plot, Study, World};
 pub use switching::SwitchingInfo;
 pub use table::{Column, Table, Value};

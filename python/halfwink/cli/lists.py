@@ -29,7 +29,9 @@ def list_(
     if json:
         print_json(document)
         return 0
-    rows = [[str(entry.get(key, "")) for key in columns] for entry in document]
+    rows = [
+        ["" if entry.get(key) is None else str(entry[key]) for key in columns] for entry in document
+    ]
     print_table([(key.replace("_", " "), _side(key)) for key in columns], rows)
     return 0
 
@@ -49,6 +51,8 @@ def _techniques() -> Listing:
     entries: list[dict[str, Any]] = list(_core.techniques())
     for name, title, source in _core.router_policies():
         entries.append({"name": name, "family": "scaling", "title": title, "source": source})
+    for name, title, source in _core.server_policies():
+        entries.append({"name": name, "family": "steering", "title": title, "source": source})
     return entries, ["name", "family", "title", "source"]
 
 
@@ -75,6 +79,18 @@ def _machines() -> Listing:
                 "world": "router",
                 "cores": cores["count"],
                 "clock_ghz": round(cores["fastest"] * cores["clock_step_mhz"] * 1e-3, 3),
+                "description": spec["description"],
+                "also": "",
+            }
+        )
+    for name in library().servers():
+        spec = library().server(name, []).spec()
+        entries.append(
+            {
+                "name": name,
+                "world": "server",
+                "cores": spec["small"]["workers"] + spec["big"]["workers"],
+                "clock_ghz": None,
                 "description": spec["description"],
                 "also": "",
             }

@@ -4,7 +4,7 @@
 use halfwink_policy::steering::{Side, SteeringPolicy, Threshold, ThresholdParameters};
 use halfwink_server::{Arrivals, Model, Options, Run, Service, Spec, Times};
 
-use super::{capacity, run_all, run_table, run_values, Cell, ServerInfo, SEED};
+use super::{capacity, run_all, run_table, run_values, Cell, RunView, ServerInfo, SEED};
 use crate::error::StudyError;
 use crate::table::Table;
 
@@ -83,7 +83,7 @@ impl ServerInfo {
                 worst_w.into(),
                 (100.0 * (1.0 - run.power_w() / worst_w)).into(),
             ];
-            row.extend(run_values(run));
+            row.extend(run_values(&RunView::of(run)));
             table.push(row);
         }
         Ok(table)

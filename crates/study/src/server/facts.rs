@@ -46,7 +46,8 @@ impl ServerInfo {
                 push(&format!("{name}.shape"), shape);
             }
         }
-        let names: Vec<&str> = s.workloads.keys().map(String::as_str).collect();
+        let mut names: Vec<&str> = s.study.workloads.iter().map(String::as_str).collect();
+        names.sort_unstable();
         let text = |table: &mut Table, fact: &str, text: String| {
             table.push(vec![fact.into(), Value::Missing, text.into()]);
         };

@@ -7,15 +7,22 @@ mod facts;
 mod load;
 mod policies;
 
-pub use ask::ServerQuestion;
-pub use load::{Rate, ServerLoad};
+pub use ask::{dispatch, ServerQuestion};
+pub use load::{Kind, Rate, ServerLoad};
 pub(crate) use policies::server_policy;
 pub use policies::{ServerPolicy, SERVER_POLICIES};
 
+use std::path::PathBuf;
+
 use halfwink_policy::steering::{Side, SteeringPolicy};
+use halfwink_server::arrivals::cdf::Cdf;
+use halfwink_server::proportionality::Curve;
 use halfwink_server::{
-    simulate, Arrivals, Model, ModelError, Options, Run, RunError, Service, Spec,
+    simulate, Arrivals, FleetRun, Law, MachineUse, Model, ModelError, Options, Run, RunError,
+    Service, Slot, Spec, Tally,
 };
+
+use halfwink_units::Time;
 
 use crate::error::StudyError;
 use crate::library::{described, Library};
@@ -54,8 +61,25 @@ impl Library {
         let path = self.find_named(FOLDER, "hybrid server", name)?;
         let input = described(&path, values.iter().map(|(path, value)| (path.as_str(), value)))?;
         let at = |e: ModelError| input.error_at_key(&e.element, &e.message);
-        let model = Model::new(input.parse()?).map_err(at)?;
+        let mut spec: Spec = input.parse()?;
+        for (name, workload) in &mut spec.workloads {
+            let element = format!("workloads.{name}.size");
+            let wrong = |message: String| input.error_at_key(&element, &message);
+            if let Law::Cdf { file, unit } = &workload.size {
+                workload.size = self.distribution(file, *unit).map_err(wrong)?;
+            }
+        }
+        let model = Model::new(spec).map_err(at)?;
         Ok(ServerInfo { name: name.to_owned(), model, text: input.text })
+    }
+
+    /// A distribution of BigHouse's format.
+    fn distribution(&self, file: &str, unit: f64) -> Result<Law, String> {
+        let own = file.starts_with(['/', '.']);
+        let path = if own { PathBuf::from(file) } else { self.folder(file) };
+        let text = std::fs::read_to_string(&path).map_err(|e| format!("{file}: {e}"))?;
+        let cdf = Cdf::parse(&text).map_err(|e| format!("{file}: {e}"))?;
+        Ok(cdf.scaled(unit).law())
     }
 
     /// Names of the hybrid servers.
@@ -167,26 +191,61 @@ const RUN_COLUMNS: [&str; 15] = [
     "requests",
 ];
 
-fn run_values(run: &Run) -> Vec<Value> {
-    let (tally, seconds) = (&run.tally, run.duration.as_s());
-    let ms = |time: Option<halfwink_units::Time>| time.map(|t| t.as_ns() * 1e-6);
+/// A run of one server or of many, to be shown.
+struct RunView<'a> {
+    duration_s: f64,
+    /// How many servers.
+    servers: f64,
+    tally: &'a Tally,
+    machines: &'a [MachineUse; 2],
+    slots: &'a [Slot],
+}
+
+impl<'a> RunView<'a> {
+    fn of(run: &'a Run) -> RunView<'a> {
+        RunView {
+            duration_s: run.duration.as_s(),
+            servers: 1.0,
+            tally: &run.tally,
+            machines: &run.machines,
+            slots: &run.slots,
+        }
+    }
+
+    fn of_fleet(run: &'a FleetRun, servers: u32) -> RunView<'a> {
+        RunView {
+            duration_s: run.duration.as_s(),
+            servers: f64::from(servers),
+            tally: &run.tally,
+            machines: &run.machines,
+            slots: &run.slots,
+        }
+    }
+}
+
+/// Power is that of all servers, use of the big machine and wake-ups that of one in the mean.
+fn run_values(run: &RunView) -> Vec<Value> {
+    let (tally, seconds) = (run.tally, run.duration_s);
+    let ms = |time: Option<Time>| time.map(|t| t.as_ns() * 1e-6);
     let at = |quantile: f64| ms(tally.sojourn.quantile(quantile)).into();
-    let finished = run.finished() as f64 / tally.arrived.max(1) as f64;
+    let done: u64 = tally.finished.iter().sum();
+    let finished = if tally.arrived == 0 { 1.0 } else { done as f64 / tally.arrived as f64 };
     let waited_ps: u128 = tally.waited_ps.iter().sum();
-    let [_, big] = &run.machines;
+    let [small, big] = run.machines;
+    let energy_j = small.energy_j + big.energy_j;
     vec![
-        (run.finished() as f64 / seconds).into(),
-        run.power_w().into(),
-        run.energy_per_request_j().into(),
+        (done as f64 / seconds).into(),
+        (energy_j / seconds).into(),
+        (energy_j / done.max(1) as f64).into(),
         ms(tally.sojourn.mean()).into(),
         at(0.5),
         at(0.99),
         at(0.999),
         ms(tally.sojourn.max()).into(),
         (waited_ps as f64 * 1e-9 / tally.arrived.max(1) as f64).into(),
-        run.big_share().into(),
-        (100.0 * big.state_s[2] / seconds).into(),
-        (big.wakes as f64 / seconds).into(),
+        (tally.sent[1] as f64 / tally.arrived.max(1) as f64).into(),
+        (100.0 * big.state_s[2] / seconds / run.servers).into(),
+        (big.wakes as f64 / seconds / run.servers).into(),
         (100.0 * finished).into(),
         u64::from(finished >= KEEPS_UP).into(),
         tally.arrived.into(),
@@ -196,6 +255,20 @@ fn run_values(run: &Run) -> Vec<Value> {
 /// A table with these columns, then those of a run.
 fn run_table(before: &[&'static str]) -> Table {
     Table::new(&[before, &RUN_COLUMNS].concat())
+}
+
+/// Measures of how power follows load, from pairs (load, watts): none without an idle point and
+/// two others.
+#[must_use]
+pub fn proportionality(points: &[(f64, f64)]) -> Option<[(&'static str, f64); 5]> {
+    let curve = Curve::new(points).ok().filter(|_| points.len() > 2)?;
+    Some([
+        ("idle_to_peak_pct", 100.0 * curve.idle_to_peak()),
+        ("dynamic_range_pct", 100.0 * curve.dynamic_range()),
+        ("linear_deviation", curve.linear_deviation()),
+        ("proportionality_gap", curve.mean_gap()),
+        ("energy_proportionality", curve.energy_proportionality()),
+    ])
 }
 
 #[cfg(test)]

@@ -1,0 +1,182 @@
+"""``halfwink hybrid``: power and delay of a small machine beside a big one, under each policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import polars as pl
+from cyclopts import Parameter
+
+from halfwink.cli.console import out as stdout
+from halfwink.cli.console import print_frame, print_json, say
+from halfwink.cli.settings import Setting, settings
+from halfwink.errors import HalfwinkError
+from halfwink.hybrid import LOADS, HybridRun, hybrid_server
+
+if TYPE_CHECKING:
+    import altair as alt
+
+Flag = Annotated[bool, Parameter(negative="")]
+
+#: Columns of the table, in order.
+RUNS = [
+    "workload",
+    "load",
+    "policy",
+    "power_w",
+    "saved_pct",
+    "j_per_request",
+    "mean_ms",
+    "p50_ms",
+    "p99_ms",
+    "big_share",
+    "big_asleep_pct",
+    "wakes_per_s",
+    "keeps_up",
+]
+PRECISE = ["power_half_pct", "mean_half_pct", "p99_half_pct"]
+
+
+def hybrid(
+    name: str = "niccolini",
+    *,
+    workload: str = "count",
+    policy: str = "",
+    load: Annotated[list[str] | None, Parameter(name="--load")] = None,
+    accuracy: float | None = None,
+    requests: int | None = None,
+    servers: int | None = None,
+    dispatch: str = "random",
+    slot_s: Annotated[float | None, Parameter(name="--slot-s")] = None,
+    proportionality: Flag = False,
+    seed: int = 1,
+    setting: Setting = None,
+    out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
+) -> int:
+    """Show what a hybrid server draws and delays under each policy.
+
+    Parameters
+    ----------
+    name
+        Name (niccolini), or a TOML file.
+    workload
+        Workloads, comma-separated: count, readfile, ksort, compress, dns, mail ...; or all.
+    policy
+        Policies, comma-separated: always-on, hybrid, power-nap, knight-shift ... (default: all;
+        `halfwink list techniques` shows them). Savings are against the first one shown.
+    load
+        A load, or several with spaces between them: per cent of what both machines carry (30),
+        requests per second (200/s), constant:30, mmpp:10,90,5,1 (two loads, seconds of each),
+        log:FILE (common log format, CSV), counts:FILE (requests in each minute), gaps:FILE@30
+        (BigHouse's distributions); @30 after a file: at this mean rate. May be repeated.
+    accuracy
+        Run until mean delay, 99th percentile and power are known within so many per cent (95 %
+        confidence).
+    requests
+        Of each run, at most (default 200,000; with --accuracy 20 million).
+    servers
+        A fleet of so many such servers; loads are those of all.
+    dispatch
+        How requests are spread over it: random, round-robin, least:2 (the emptiest of so many),
+        pack:6 (the first one with fewer unfinished requests).
+    slot_s
+        Show each span of so many seconds, too.
+    proportionality
+        Show how power follows load: dynamic range, linear deviation, proportionality gap.
+    seed
+        Seed of all random streams.
+    setting
+        Change a value: --set big.wake_ms=50. May be repeated.
+    out
+        Folder for runs.parquet, slots.parquet and chart.html.
+    json
+        Print one JSON document.
+    quiet
+        No messages.
+    """
+    if accuracy is not None and not 0.05 <= accuracy <= 50:
+        raise HalfwinkError(f"--accuracy {accuracy}: expected 0.05 to 50 per cent")
+    if requests is not None and not 1000 <= requests <= 10**11:
+        raise HalfwinkError(f"--requests {requests}: expected 1000 to 100000000000")
+    if servers is not None and not 1 <= servers <= 1_000_000:
+        raise HalfwinkError(f"--servers {servers}: expected 1 to 1000000")
+    if slot_s is not None and not 1e-3 <= slot_s <= 1e7:
+        raise HalfwinkError(f"--slot-s {slot_s}: expected 0.001 to 10000000")
+    loads = [part for text in load or LOADS for part in text.split()]
+    found = hybrid_server(
+        name,
+        workloads=[] if workload == "all" else workload.split(","),
+        policies=policy.split(",") if policy else [],
+        loads=loads,
+        accuracy=None if accuracy is None else accuracy / 100,
+        requests=requests,
+        servers=servers,
+        dispatch=dispatch,
+        slot_s=slot_s,
+        seed=seed,
+        set=dict(settings(setting)),
+    )
+    if out is not None:
+        _keep(out, found)
+        say(f"chart: {out / 'chart.html'}", quiet=quiet)
+    curves = found.proportionality() if proportionality else pl.DataFrame()
+    if json:
+        document = {"runs": found.runs.to_dicts(), "slots": found.slots.to_dicts()}
+        if proportionality:
+            document["proportionality"] = curves.to_dicts()
+        print_json(document)
+        return 0
+    columns = [*RUNS, *(PRECISE if accuracy is not None else [])]
+    print_frame(found.runs.select(columns))
+    if slot_s is not None:
+        print_frame(found.slots)
+    if proportionality:
+        print_frame(curves)
+    _tell(found.runs, accuracy, quiet)
+    return 0
+
+
+def _tell(runs: pl.DataFrame, accuracy: float | None, quiet: bool) -> None:
+    stdout.print("all watts and times are modelled; saved: against the first policy shown")
+    if accuracy is not None:
+        unknown = runs.filter((pl.col("known") == 0) & (pl.col("keeps_up") == 1)).height
+        text = f"95 % confidence intervals within {accuracy:g} % of each value"
+        stdout.print(text if not unknown else f"{text}, but for {unknown} runs: see *_half_pct")
+    late = runs.filter(keeps_up=0).height
+    if late:
+        stdout.print(f"{late} runs do not keep up with their load: their delays grow for ever")
+    for row in runs.filter(pl.col("bad_lines") > 0).unique("load").iter_rows(named=True):
+        say(f"{row['load']}: {row['bad_lines']} bad lines left out; {row['bad_line']}", quiet=quiet)
+
+
+def _keep(folder: Path, found: HybridRun) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    found.runs.write_parquet(folder / "runs.parquet")
+    found.slots.write_parquet(folder / "slots.parquet")
+    chart(found).save(str(folder / "chart.html"), inline=True)
+
+
+def chart(found: HybridRun) -> alt.HConcatChart:
+    """Power and 99th percentile against load, or against time where there are slots."""
+    # Drawing costs a second of imports, which most commands need not wait for.
+    import altair as alt
+
+    alt.data_transformers.disable_max_rows()
+    timed = not found.slots.is_empty()
+    data = found.slots if timed else found.runs.filter(keeps_up=1)
+    x = alt.X("start_s:Q", title="seconds") if timed else alt.X("load_pct:Q", title="load (%)")
+
+    def panel(column: str, title: str, scale: alt.Scale) -> alt.Chart:
+        return (
+            alt.Chart(data)
+            .mark_line(point=not timed, interpolate="step-after" if timed else "linear")
+            .encode(x=x, y=alt.Y(f"{column}:Q", title=title, scale=scale), color="policy:N")
+            .properties(width=420, height=320)
+        )
+
+    power = panel("power_w", "watts, modelled", alt.Scale(zero=True))
+    delay = panel("p99_ms", "99th percentile of the delay (ms)", alt.Scale(type="log"))
+    return alt.hconcat(power, delay, title="hybrid server: watts and times are modelled")
