@@ -17,8 +17,11 @@
 
 pub mod arrivals;
 pub mod closed_form;
+pub mod confidence;
+mod fleet;
 mod law;
 mod model;
+mod precise;
 pub mod proportionality;
 mod run;
 mod server;
@@ -26,7 +29,9 @@ mod spec;
 mod station;
 
 pub use arrivals::Arrivals;
+pub use fleet::{simulate_fleet, Dispatch, FleetRun, MakePolicy};
 pub use model::{Model, ModelError, Service};
+pub use precise::{Goal, Precision};
 pub use run::{simulate, MachineUse, Options, Run, RunError, Slot};
 pub use server::{Misled, Tally};
-pub use spec::{Counted, Fact, Law, Machine, Others, Policy, Spec, Times, Workload};
+pub use spec::{Counted, Fact, Law, Machine, Others, Policy, Spec, Study, Times, Workload};

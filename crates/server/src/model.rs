@@ -4,7 +4,7 @@ use halfwink_policy::steering::Side;
 use halfwink_units::{Power, Time};
 
 use crate::law::{Points, Sampler};
-use crate::spec::{Machine, Spec, Times, Workload};
+use crate::spec::{Machine, Spec, Study, Times, Workload};
 
 /// A value of a description that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +74,7 @@ impl Model {
         within("others.period_ms", spec.others.period_ms, 1e-3, 1e7)?;
         within("others.delay_ms", spec.others.delay_ms, 0.0, 1e7)?;
         within("others.timer_ms", spec.others.timer_ms, 0.0, 1e7)?;
+        study(&spec.study)?;
         if spec.workloads.is_empty() {
             return Err(ModelError::at("workloads", "expected one workload or more"));
         }
@@ -164,6 +165,12 @@ impl Service {
         self.size.draw(random)
     }
 
+    /// Mean size of a request, in the unit of its law.
+    #[must_use]
+    pub fn mean_size(&self) -> f64 {
+        self.size.mean()
+    }
+
     /// Mean time of service, in seconds, with so many in service there; exact for an exponent of 1
     /// and for profiles, else that of the mean of many draws.
     #[must_use]
@@ -232,6 +239,26 @@ fn machine(name: &str, m: &Machine) -> Result<MachineModel, ModelError> {
         wake: ms(m.wake_ms),
         down: ms(m.down_ms),
     })
+}
+
+fn study(s: &Study) -> Result<(), ModelError> {
+    within("study.requests", s.requests as f64, 1000.0, 1e9)?;
+    let all = |name: &str, values: &[f64], low: f64, high: f64| {
+        if values.is_empty() {
+            return Err(ModelError::at(format!("study.{name}"), "expected one or more"));
+        }
+        values.iter().try_for_each(|v| within(&format!("study.{name}"), *v, low, high))
+    };
+    let whole = |values: &[u32]| values.iter().map(|&v| f64::from(v)).collect::<Vec<f64>>();
+    all("utilisation", &s.utilisation, 0.0, 1.0)?;
+    all("big_speeds", &s.big_speeds, 1e-3, 1e3)?;
+    all("ratios", &whole(&s.ratios), 1.0, 512.0)?;
+    all("speed_ratios", &whole(&s.speed_ratios), 1.0, 512.0)?;
+    all("speeds", &s.speeds, 1e-3, 1e3)?;
+    all("thresholds", &whole(&s.thresholds), 0.0, 1e6)?;
+    all("transitions_ms", &s.transitions_ms, 0.0, 1e6)?;
+    all("sleep_shares", &s.sleep_shares, 0.0, 1.0)?;
+    within("study.utilisation, summed up", s.utilisation.iter().sum(), 0.999, 1.001)
 }
 
 fn within(element: &str, value: f64, low: f64, high: f64) -> Result<(), ModelError> {

@@ -6,6 +6,7 @@ use halfwink_units::Time;
 
 use crate::arrivals::Arrivals;
 use crate::model::{MachineModel, Model, Service};
+use crate::precise::{Goal, Precision, Watch};
 use crate::server::{Misled, Server, Tally};
 use crate::station::{Spent, State};
 
@@ -22,6 +23,8 @@ pub struct Options {
     pub until: Time,
     /// Keeps what happened in each span of this length.
     pub slot: Option<Time>,
+    /// Ends when results are known so well; not together with `slot`.
+    pub goal: Option<Goal>,
     /// Waits until all requests are done; else the run ends with its last arrival.
     pub drain: bool,
 }
@@ -36,6 +39,7 @@ impl Options {
             requests: requests - requests / 10,
             until: Time::NEVER,
             slot: None,
+            goal: None,
             drain: false,
         }
     }
@@ -49,6 +53,7 @@ impl Options {
             requests: u64::MAX,
             until: Time::NEVER,
             slot: None,
+            goal: None,
             drain: true,
         }
     }
@@ -91,6 +96,8 @@ pub struct Run {
     pub machines: [MachineUse; 2],
     /// Its parts, if they were asked for.
     pub slots: Vec<Slot>,
+    /// How well its results are known, if that was asked for.
+    pub precision: Option<Precision>,
     /// The balanced books.
     pub books: Closed,
 }
@@ -149,8 +156,8 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    pub(crate) fn new(models: [MachineModel; 2]) -> Books {
-        Books { models, sums: [Spent::default(); 2] }
+    pub(crate) fn new(model: &Model) -> Books {
+        Books { models: model.machines(), sums: [Spent::default(); 2] }
     }
 
     pub(crate) fn add(&mut self, spent: &[Spent; 2]) {
@@ -217,71 +224,91 @@ pub fn simulate(
 ) -> Result<Run, RunError> {
     arrivals.check().map_err(RunError::Arrivals)?;
     let mut draw = arrivals.draw(options.seed, "");
-    let mut server = Server::new(model, service.clone(), policy, options.seed, "");
-    let mut start = Time::ZERO;
+    let mut server = Server::new(model, service, policy, options.seed, "");
+    let mut play = Play { start: Time::ZERO, tally: Tally::default(), books: Books::new(model) };
     for _ in 0..options.warm_up {
         let Some((at, size)) = draw.next() else { break };
-        server.arrive(at, size)?;
-        start = at;
+        server.arrive(at, size, &mut play.tally)?;
+        play.start = at;
     }
-    server.take(start);
-    let mut play =
-        Play { now: start, start, books: Books::new(model.machines()), slots: Vec::new() };
-    let mut tally = Tally::default();
-    for _ in 0..options.requests {
+    let start = play.start;
+    server.take(start, &mut play.tally);
+    play.tally = Tally::default();
+    let (mut now, mut tally, mut slots) = (start, Tally::default(), Vec::new());
+    let mut watch = options.goal.filter(|_| options.slot.is_none()).map(Watch::new);
+    play.tally.one_by_one = watch.as_ref().map(|_| Vec::new());
+    for count in 1..=options.requests {
         let Some((at, size)) = draw.next().filter(|(at, _)| *at <= options.until) else { break };
-        play.slots_until(&mut server, at, options.slot, &mut tally);
-        server.arrive(at, size)?;
-        play.now = at;
+        slots.extend(play.parts_until(&mut server, at, options.slot, &mut tally));
+        server.arrive(at, size, &mut play.tally)?;
+        now = at;
+        if let Some(watch) = watch.as_mut().filter(|_| count % Watch::INTERVAL == 0) {
+            if play.look(&mut server, now, watch) {
+                break;
+            }
+        }
     }
-    if options.until != Time::NEVER && play.now < options.until {
-        play.slots_until(&mut server, options.until, options.slot, &mut tally);
-        play.now = options.until;
+    if options.until != Time::NEVER && now < options.until {
+        slots.extend(play.parts_until(&mut server, options.until, options.slot, &mut tally));
+        now = options.until;
     }
     if options.drain {
-        play.now = play.now.max(server.drain()?);
+        now = now.max(server.drain(&mut play.tally)?);
     }
-    let end = play.now;
-    play.part(&mut server, end, options.slot.is_some(), &mut tally);
-    let duration = end - start;
+    let last = play.part(&mut server, now, &mut tally);
+    slots.extend(last.filter(|_| options.slot.is_some()));
+    let duration = now - start;
     let books = play.books.close(duration)?;
-    Ok(Run { duration, tally, machines: play.books.machines(), slots: play.slots, books })
+    let precision = watch.map(|watch| watch.precision());
+    Ok(Run { duration, tally, machines: play.books.machines(), slots, precision, books })
 }
 
 /// A run's parts, one after the other.
 struct Play {
-    now: Time,
     /// Where the next part begins.
     start: Time,
+    tally: Tally,
     books: Books,
-    slots: Vec<Slot>,
 }
 
 impl Play {
-    /// Closes the parts that end before then.
+    /// The parts that end before then.
     #[inline]
-    fn slots_until(
+    fn parts_until(
         &mut self,
         server: &mut Server,
         at: Time,
         slot: Option<Time>,
         tally: &mut Tally,
-    ) {
-        let Some(slot) = slot else { return };
-        while self.start + slot <= at {
-            self.part(server, self.start + slot, true, tally);
+    ) -> Vec<Slot> {
+        let mut parts = Vec::new();
+        if let Some(slot) = slot {
+            while self.start + slot <= at {
+                parts.extend(self.part(server, self.start + slot, tally));
+            }
         }
+        parts
     }
 
-    fn part(&mut self, server: &mut Server, end: Time, keep: bool, tally: &mut Tally) {
-        let (part, spent) = server.take(end);
+    /// Looks at an interval; whether all that is wanted is known, or never will be.
+    fn look(&mut self, server: &mut Server, now: Time, watch: &mut Watch) -> bool {
+        let spent = server.take(now, &mut self.tally);
         self.books.add(&spent);
+        let energy_j = spent[0].energy.as_j() + spent[1].energy.as_j();
+        let sojourns = self.tally.one_by_one.as_mut().map(std::mem::take).unwrap_or_default();
+        watch.interval(now, energy_j, &sojourns);
+        watch.is_done() || server.load() > Watch::HOPELESS
+    }
+
+    /// Closes a part, if it has any length.
+    fn part(&mut self, server: &mut Server, end: Time, tally: &mut Tally) -> Option<Slot> {
+        let spent = server.take(end, &mut self.tally);
+        self.books.add(&spent);
+        let (start, span) = (self.start, end - self.start);
+        let part = std::mem::take(&mut self.tally);
         tally.add(&part);
-        let span = end - self.start;
-        if keep && span > Time::ZERO {
-            let machines = spent.map(|spent| machine_use(&spent));
-            self.slots.push(Slot { start: self.start, span, tally: part, machines });
-        }
         self.start = end;
+        let machines = spent.map(|spent| machine_use(&spent));
+        (span > Time::ZERO).then_some(Slot { start, span, tally: part, machines })
     }
 }

@@ -22,6 +22,8 @@ pub struct Tally {
     pub longest_wait: [Time; 2],
     /// From arrival until done.
     pub sojourn: Histogram,
+    /// The same one by one, in seconds, for whoever takes them away; if there is one.
+    pub(crate) one_by_one: Option<Vec<f64>>,
 }
 
 impl Tally {
@@ -50,32 +52,30 @@ pub enum Misled {
 }
 
 /// A hybrid server at run time.
-pub(crate) struct Server {
-    service: Service,
+pub(crate) struct Server<'a> {
+    service: &'a Service,
     policy: SteeringPolicy,
     machines: [Station; 2],
     sizes: Stream,
     timer: Time,
-    tally: Tally,
     now: Time,
 }
 
-impl Server {
+impl<'a> Server<'a> {
     /// Both machines on; then what the policy asks for at its start.
     pub(crate) fn new(
         model: &Model,
-        service: Service,
+        service: &'a Service,
         policy: SteeringPolicy,
         seed: u64,
         name: &str,
-    ) -> Server {
+    ) -> Server<'a> {
         let mut server = Server {
             service,
             policy,
             machines: model.machines().map(Station::new),
             sizes: stream(seed, &format!("{name}sizes")),
             timer: Time::NEVER,
-            tally: Tally::default(),
             now: Time::ZERO,
         };
         server.obey();
@@ -92,21 +92,26 @@ impl Server {
     /// # Errors
     /// If the policy does not send it anywhere.
     #[inline]
-    pub(crate) fn arrive(&mut self, now: Time, size: Option<f64>) -> Result<(), Misled> {
-        self.advance(now);
+    pub(crate) fn arrive(
+        &mut self,
+        now: Time,
+        size: Option<f64>,
+        tally: &mut Tally,
+    ) -> Result<(), Misled> {
+        self.advance(now, tally);
         let size = size.unwrap_or_else(|| self.service.draw(&mut self.sizes));
-        self.tally.arrived += 1;
+        tally.arrived += 1;
         self.policy.on_event(now, &Event::Arrive);
         let side = self.obey().ok_or(Misled::Unanswered(now))?;
-        self.tally.sent[side as usize] += 1;
+        tally.sent[side as usize] += 1;
         self.machines[side as usize].queue(Waiting { arrived: now, size });
-        self.serve(now, side);
+        self.serve(now, side, tally);
         Ok(())
     }
 
     /// Lets happen what happens until then.
     #[inline]
-    pub(crate) fn advance(&mut self, until: Time) {
+    pub(crate) fn advance(&mut self, until: Time, tally: &mut Tally) {
         loop {
             let [small, big] = &self.machines;
             let finish = [small.next_finish(), big.next_finish()];
@@ -118,13 +123,13 @@ impl Server {
             self.now = next;
             // What happens at the same time, in this order: done, changed, timer.
             if next == finish[0] {
-                self.finish(next, Side::Small);
+                self.finish(next, Side::Small, tally);
             } else if next == finish[1] {
-                self.finish(next, Side::Big);
+                self.finish(next, Side::Big, tally);
             } else if next == turns[0] {
-                self.turn(next, Side::Small);
+                self.turn(next, Side::Small, tally);
             } else if next == turns[1] {
-                self.turn(next, Side::Big);
+                self.turn(next, Side::Big, tally);
             } else {
                 self.policy.on_timer(next);
                 self.obey();
@@ -137,7 +142,7 @@ impl Server {
     ///
     /// # Errors
     /// If a machine sleeps for ever with requests.
-    pub(crate) fn drain(&mut self) -> Result<Time, Misled> {
+    pub(crate) fn drain(&mut self, tally: &mut Tally) -> Result<Time, Misled> {
         // A policy's timer may ring for ever.
         while self.load() > 0 {
             let [small, big] = &self.machines;
@@ -149,42 +154,45 @@ impl Server {
                 let left = self.machines[side as usize].load();
                 return Err(Misled::Stranded(self.now, side, left));
             }
-            self.advance(next);
+            self.advance(next, tally);
         }
         Ok(self.now)
     }
 
-    fn finish(&mut self, now: Time, side: Side) {
+    fn finish(&mut self, now: Time, side: Side, tally: &mut Tally) {
         let Some(done) = self.machines[side as usize].finish(now) else { return };
         let sojourn = now - done.arrived;
-        self.tally.finished[side as usize] += 1;
-        self.tally.sojourn.record(sojourn);
+        tally.finished[side as usize] += 1;
+        tally.sojourn.record(sojourn);
+        if let Some(list) = &mut tally.one_by_one {
+            list.push(sojourn.as_s());
+        }
         // The next one begins before the policy may put the machine to sleep.
-        self.serve(now, side);
+        self.serve(now, side, tally);
         self.policy.on_event(now, &Event::Finish { side, sojourn });
         self.obey();
     }
 
-    fn turn(&mut self, now: Time, side: Side) {
+    fn turn(&mut self, now: Time, side: Side, tally: &mut Tally) {
         let event = match self.machines[side as usize].turn(now) {
             Some(State::On) => Event::Awake { side },
             Some(State::Asleep) => Event::Asleep { side },
             _ => return,
         };
-        self.serve(now, side);
+        self.serve(now, side, tally);
         self.policy.on_event(now, &event);
         self.obey();
     }
 
     /// Starts what can start.
     #[inline]
-    fn serve(&mut self, now: Time, side: Side) {
+    fn serve(&mut self, now: Time, side: Side, tally: &mut Tally) {
         let machine = &mut self.machines[side as usize];
         while let Some((request, load)) = machine.take() {
             let span = self.service.span(side, request.size, load);
             let waited = now - request.arrived;
-            self.tally.waited_ps[side as usize] += u128::from(waited.0);
-            let longest = &mut self.tally.longest_wait[side as usize];
+            tally.waited_ps[side as usize] += u128::from(waited.0);
+            let longest = &mut tally.longest_wait[side as usize];
             *longest = (*longest).max(waited);
             machine.serve(now, request.arrived, span);
         }
@@ -209,11 +217,11 @@ impl Server {
         sent
     }
 
-    /// What happened since the last time.
-    pub(crate) fn take(&mut self, now: Time) -> (Tally, [Spent; 2]) {
-        self.advance(now);
+    /// What its machines spent since the last time.
+    pub(crate) fn take(&mut self, now: Time, tally: &mut Tally) -> [Spent; 2] {
+        self.advance(now, tally);
         let [small, big] = &mut self.machines;
-        (std::mem::take(&mut self.tally), [small.close(now), big.close(now)])
+        [small.close(now), big.close(now)]
     }
 }
 

@@ -25,9 +25,35 @@ pub struct Spec {
     pub others: Others,
     /// Workloads by name.
     pub workloads: BTreeMap<String, Workload>,
+    /// The design study.
+    pub study: Study,
     /// What is printed and the model does not need.
     #[serde(default)]
     pub facts: BTreeMap<String, Fact>,
+}
+
+/// What the design study (Niccolini 2012, Sec 3.3) is run with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// Requests of each run, the first tenth of which are left out.
+    pub requests: u64,
+    /// Shares of time at a utilisation in the middle of each of so many equal parts.
+    pub utilisation: Vec<f64>,
+    /// Speeds of the big machine over what its workloads' times say.
+    pub big_speeds: Vec<f64>,
+    /// Numbers of small over big workers (Fig 3.6).
+    pub ratios: Vec<u32>,
+    /// The same of the speed study (Fig 3.7).
+    pub speed_ratios: Vec<u32>,
+    /// Speeds of the small machine over what its workloads' times say (Fig 3.7).
+    pub speeds: Vec<f64>,
+    /// Thresholds (Fig 3.3, Sec 3.2.3).
+    pub thresholds: Vec<u32>,
+    /// Wake-up times of the big machine, in milliseconds (Fig 3.5).
+    pub transitions_ms: Vec<f64>,
+    /// Sleep power of the big machine over its idle power (Fig 3.5).
+    pub sleep_shares: Vec<f64>,
 }
 
 /// A printed fact.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use halfwink_policy::steering::{
     Always, AlwaysOn, Side, SteeringPolicy, Threshold, ThresholdParameters,
 };
-use halfwink_server::{simulate, Arrivals, Law, Model, Options, Run, Spec, Times, Workload};
+use halfwink_server::confidence::Estimate;
+use halfwink_server::{simulate, Arrivals, Goal, Law, Model, Options, Run, Spec, Times, Workload};
 use halfwink_units::Time;
 
 fn model(change: impl FnOnce(&mut Spec)) -> Model {
@@ -207,6 +208,45 @@ fn parts_add_up_to_the_run() {
     let joules: f64 = parts.slots.iter().flat_map(|s| s.machines.map(|m| m.energy_j)).sum();
     assert!((joules / one.energy_j() - 1.0).abs() < 1e-9);
     assert_eq!(one.finished(), one.tally.arrived, "drained");
+}
+
+#[test]
+fn a_run_ends_when_its_results_are_known_and_the_closed_form_lies_in_its_interval() {
+    let model = model(|spec| spec.big.workers = 1);
+    let service = model.check(&plain(Law::Exponential { mean: 5.0 })).unwrap();
+    let goal = Some(Goal { relative: 0.02, confidence: 0.95 });
+    let mut within = 0;
+    for seed in 0..10 {
+        let arrivals = Arrivals::Poisson { rate: 0.7 * 200.0 };
+        let options = Options { goal, ..Options::requests(20_000_000, seed) };
+        let policy = Box::new(Always::new(Side::Big));
+        let run = simulate(&model, &service, &arrivals, policy, options).unwrap();
+        let found = run.precision.unwrap();
+        assert!(found.reached && run.tally.arrived < 10_000_000, "{}", run.tally.arrived);
+        // M/M/1: the mean of an exponential sojourn, and its quantiles.
+        let mean = 0.005 / 0.3;
+        assert!(found.mean_s.relative() <= 0.02 && found.p99_s.relative() <= 0.02);
+        let hits = |e: &Estimate, exact: f64| u32::from((e.mean - exact).abs() <= e.half_width);
+        within += hits(&found.mean_s, mean) + hits(&found.p99_s, mean * 100f64.ln());
+        let small_w = 12.1 * 0.25;
+        within += hits(&found.power_w, small_w + 160.0 + 160.0 * 0.7);
+    }
+    // 30 intervals of 95 %: fewer than 24 hits would be one chance in 10,000.
+    assert!(within >= 24, "{within}");
+}
+
+#[test]
+fn a_run_that_cannot_keep_up_ends_and_says_so() {
+    let model = model(|_| {});
+    let service = model.service("count").unwrap();
+    let arrivals = Arrivals::Poisson { rate: 2.0 * service.capacity(Side::Small) };
+    let goal = Some(Goal { relative: 0.01, confidence: 0.95 });
+    let options = Options { goal, ..Options::requests(50_000_000, 1) };
+    let policy = Box::new(Always::new(Side::Small));
+    let run = simulate(&model, &service, &arrivals, policy, options).unwrap();
+    assert!(!run.precision.unwrap().reached);
+    assert!(run.tally.arrived < 2_000_000);
+    assert!(run.finished() < run.tally.arrived * 6 / 10);
 }
 
 #[test]
