@@ -194,7 +194,7 @@ mod tests {
             let (gaps, service) =
                 (read(&format!("{name}.arrival")), read(&format!("{name}.service")));
             told += &format!(
-                "{name}: gaps {:.6} (cv {:.2}), service {:.6} (cv {:.2}), BigHouse {:.6} and {:.6}\n",
+                "{name}: {:.6} (cv {:.2}), {:.6} (cv {:.2}); BigHouse {:.6}, {:.6}\n",
                 gaps.mean(),
                 gaps.variation(),
                 service.mean(),
@@ -204,11 +204,11 @@ mod tests {
             );
         }
         insta::assert_snapshot!(told, @r"
-        csedns: gaps 1105.813805 (cv 1.11), service 184.994505 (cv 1.05), BigHouse 1101.319370 and 188.434930
-        newman: gaps 194.796225 (cv 1.34), service 79.870935 (cv 2.08), BigHouse 196.528510 and 82.440590
-        search: gaps 0.000317 (cv 1.19), service 0.004170 (cv 1.15), BigHouse 0.000319 and 0.004220
-        shell: gaps 172.205685 (cv 2.06), service 31.120645 (cv 3.58), BigHouse 171.239920 and 33.803330
-        www: gaps 174.833060 (cv 1.72), service 64.948920 (cv 2.40), BigHouse 176.002800 and 67.870590
+        csedns: 1105.813805 (cv 1.11), 184.994505 (cv 1.05); BigHouse 1101.319370, 188.434930
+        newman: 194.796225 (cv 1.34), 79.870935 (cv 2.08); BigHouse 196.528510, 82.440590
+        search: 0.000317 (cv 1.19), 0.004170 (cv 1.15); BigHouse 0.000319, 0.004220
+        shell: 172.205685 (cv 2.06), 31.120645 (cv 3.58); BigHouse 171.239920, 33.803330
+        www: 174.833060 (cv 1.72), 64.948920 (cv 2.40); BigHouse 176.002800, 67.870590
         ");
     }
 

@@ -14,8 +14,8 @@ use super::log::LONGEST_S;
 use super::{moment, Arrivals};
 
 const ROW: &str = "`period,count`, as `1998-04-30 21:30:00,2`";
-const ROWS: &str = "two rows `period,count` or more, as `1998-04-30 21:30:00,2`";
-const REGULAR: &str = "a period that is whole steps after the one before";
+const ROWS: &str = "two rows or more, as `1998-04-30 21:30:00,2`";
+const REGULAR: &str = "whole steps after the line before";
 const PERIOD: &str = "a period of seconds, a date and time, or a time of day";
 /// Most steps, those that are left out too.
 const MOST: f64 = 2e7;
@@ -185,7 +185,7 @@ mod tests {
         let told: Vec<String> = counts.skipped.examples.iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(told.join("\n"), @r"
         line 5: found `what?`, expected `period,count`, as `1998-04-30 21:30:00,2`
-        line 6: found `1998-04-30 21:34:30,1`, expected a period that is whole steps after the one before
+        line 6: found `1998-04-30 21:34:30,1`, expected whole steps after the line before
         ");
     }
 
@@ -224,15 +224,23 @@ mod tests {
         let errors: Vec<String> = wrong
             .iter()
             .map(|text| Counts::read(text.as_bytes(), 0).unwrap_err().to_string())
+            .map(|text| text.replace(", expected", ",\n  expected"))
             .collect();
         insta::assert_snapshot!(errors.join("\n"), @r"
-        nothing to read, expected two rows `period,count` or more, as `1998-04-30 21:30:00,2`
-        nothing to read, expected two rows `period,count` or more, as `1998-04-30 21:30:00,2`
-        nothing to read, expected two rows `period,count` or more, as `1998-04-30 21:30:00,2`
-        nothing to read, expected two rows `period,count` or more, as `1998-04-30 21:30:00,2`
-        more than 0 bad lines; the first one, line 3: found `x`, expected `period,count`, as `1998-04-30 21:30:00,2`
-        more than 0 bad lines; the first one, line 2: found `1,-2`, expected `period,count`, as `1998-04-30 21:30:00,2`
-        10000000000 seconds from the first to the last, expected at most 18000000
+        nothing to read,
+          expected two rows or more, as `1998-04-30 21:30:00,2`
+        nothing to read,
+          expected two rows or more, as `1998-04-30 21:30:00,2`
+        nothing to read,
+          expected two rows or more, as `1998-04-30 21:30:00,2`
+        nothing to read,
+          expected two rows or more, as `1998-04-30 21:30:00,2`
+        more than 0 bad lines; the first one, line 3: found `x`,
+          expected `period,count`, as `1998-04-30 21:30:00,2`
+        more than 0 bad lines; the first one, line 2: found `1,-2`,
+          expected `period,count`, as `1998-04-30 21:30:00,2`
+        10000000000 seconds from the first to the last,
+          expected at most 18000000
         ");
     }
 

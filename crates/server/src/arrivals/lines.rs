@@ -141,7 +141,10 @@ impl<R: BufRead> Lines<R> {
             let error = LineError::new(self.number, &self.buffer, "at most 65535 characters");
             return Ok(Some((self.number, Err(error))));
         }
-        Ok(Some((self.number, Ok(self.buffer.trim_ascii()))))
+        let line = &self.buffer[..];
+        // A mark of UTF-8, as spreadsheets write it.
+        let line = line.strip_prefix(b"\xef\xbb\xbf").filter(|_| self.number == 1).unwrap_or(line);
+        Ok(Some((self.number, Ok(line.trim_ascii()))))
     }
 
     /// Up to the end of a line that is too long.
@@ -192,7 +195,7 @@ mod tests {
 
     #[test]
     fn long_lines_are_bad_and_end() {
-        let text = format!("a\r\n{}\nb", "x".repeat(200_000));
+        let text = format!("\u{feff}a\r\n{}\nb", "x".repeat(200_000));
         let mut lines = Lines::new(text.as_bytes());
         assert_eq!(lines.next().unwrap(), Some((1, Ok(&b"a"[..]))));
         let (number, long) = lines.next().unwrap().unwrap();

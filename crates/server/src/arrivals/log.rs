@@ -5,7 +5,8 @@
 //!   behind. Times are whole seconds, so requests of the same second are spread over it: at equal
 //!   distances, or as Poisson arrivals of that number would be, at sorted random times.
 //! * CSV with a header: a column `time`, `at_s` or `timestamp` (seconds, or dates and times), and
-//!   perhaps `bytes`, `size` or `service_s`. Times are taken as they are.
+//!   perhaps `bytes`, `size` or `service_s`. Times are taken as they are; seconds since 1970 with a
+//!   fraction are exact to a quarter of a microsecond.
 //!
 //! Servers log a request when it is done, with the time at which it came: lines out of order are
 //! sorted, and counted.
@@ -135,29 +136,28 @@ impl Log {
     ///
     /// # Errors
     /// If it cannot be read, has no requests or no column of times, or too many bad lines.
-    pub fn csv(reader: impl Read, options: &LogOptions) -> Result<Log, ReadError> {
-        let mut reader =
-            csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(reader);
-        let header = reader.byte_headers().map_err(broken)?.clone();
-        let column = |names: &[&str]| {
-            let named = |cell: &[u8]| names.iter().any(|n| cell.eq_ignore_ascii_case(n.as_bytes()));
-            header.iter().position(named)
+    pub fn csv(reader: impl BufRead, options: &LogOptions) -> Result<Log, ReadError> {
+        let mut lines = Lines::new(reader);
+        let mut cells = Cells::default();
+        let (time, size) = loop {
+            let Some((number, line)) = lines.next()? else {
+                return Err(ReadError::Empty { expected: HEADER });
+            };
+            let line = line?;
+            if !line.is_empty() {
+                break columns(&mut cells, line).ok_or(LineError::new(number, line, HEADER))?;
+            }
         };
-        let Some(time) = column(&["time", "at_s", "timestamp"]) else {
-            let found = header.iter().collect::<Vec<_>>().join(&b',');
-            return Err(LineError::new(1, &found, HEADER).into());
-        };
-        let size = [(Sizes::Bytes, "bytes"), (Sizes::Size, "size"), (Sizes::Service, "service_s")]
-            .into_iter()
-            .find_map(|(kind, name)| Some((kind, column(&[name])?)));
         let mut rows = Rows::default();
-        let mut record = csv::ByteRecord::new();
-        while reader.read_byte_record(&mut record).map_err(broken)? {
-            let row = csv_row(&record, time, size.map(|s| s.1)).ok_or_else(|| {
-                let number = record.position().map_or(0, csv::Position::line);
-                LineError::new(number, &record.iter().collect::<Vec<_>>().join(&b','), ROW)
+        while let Some((number, line)) = lines.next()? {
+            let row = line.and_then(|line| {
+                if line.is_empty() {
+                    return Ok(None);
+                }
+                let row = cells.split(line).and_then(|()| csv_row(&cells, time, size.map(|s| s.1)));
+                row.map(Some).ok_or_else(|| LineError::new(number, line, ROW))
             });
-            rows.take(row.map(Some), options.bad_lines)?;
+            rows.take(row, options.bad_lines)?;
         }
         let (rows, start_s, skipped, disordered) = rows.sorted(ROW)?;
         Ok(Log {
@@ -271,20 +271,75 @@ fn common_line(line: &[u8]) -> Option<Row> {
     Some((seconds as f64, bytes as f64))
 }
 
-/// Time and size of a row.
-fn csv_row(record: &csv::ByteRecord, time: usize, size: Option<usize>) -> Option<Row> {
-    let cell = |column: usize| std::str::from_utf8(record.get(column)?).ok();
-    let seconds = moment::seconds(cell(time)?)?;
-    let Some(size) = size else { return Some((seconds, 0.0)) };
-    let size: f64 = cell(size)?.trim().parse().ok()?;
-    (0.0..=1e15).contains(&size).then_some((seconds, size))
+/// Cells of one line of CSV. Lines are taken one by one, so a quote that is never closed spoils no
+/// other line; a cell of several lines does not exist in a log.
+struct Cells {
+    reader: csv_core::Reader,
+    text: Vec<u8>,
+    ends: [usize; Cells::MOST],
+    count: usize,
 }
 
-fn broken(error: csv::Error) -> ReadError {
-    ReadError::Io(match error.into_kind() {
-        csv::ErrorKind::Io(error) => error,
-        kind => std::io::Error::other(format!("{kind:?}")),
-    })
+impl Default for Cells {
+    fn default() -> Cells {
+        let text = vec![0; LONGEST_LINE as usize];
+        // Lines come without what ends them; a carriage return within is a character.
+        let end = csv_core::Terminator::Any(b'\n');
+        let reader = csv_core::ReaderBuilder::new().terminator(end).build();
+        Cells { reader, text, ends: [0; Cells::MOST], count: 0 }
+    }
+}
+
+impl Cells {
+    const MOST: usize = 256;
+
+    /// Splits a line, if it is no longer than lines are, and has no more cells.
+    fn split(&mut self, line: &[u8]) -> Option<()> {
+        self.reader.reset();
+        let (mut text, mut count) = (0, 0);
+        // All of it, and then its end.
+        for part in [line, b""] {
+            let (out, ends) = (&mut self.text[text..], &mut self.ends[count..]);
+            let (result, _, written, ended) = self.reader.read_record(part, out, ends);
+            if matches!(
+                result,
+                csv_core::ReadRecordResult::OutputFull | csv_core::ReadRecordResult::OutputEndsFull
+            ) {
+                return None;
+            }
+            (text, count) = (text + written, count + ended);
+        }
+        self.count = count;
+        Some(())
+    }
+
+    fn get(&self, cell: usize) -> Option<&[u8]> {
+        let end = *self.ends[..self.count].get(cell)?;
+        let start = if cell == 0 { 0 } else { self.ends[cell - 1] };
+        Some(self.text[start..end].trim_ascii())
+    }
+}
+
+/// Where a header has times, and sizes.
+fn columns(cells: &mut Cells, header: &[u8]) -> Option<(usize, Option<(Sizes, usize)>)> {
+    cells.split(header)?;
+    let column = |names: &[&str]| {
+        let named = |cell: &[u8]| names.iter().any(|n| cell.eq_ignore_ascii_case(n.as_bytes()));
+        (0..cells.count).find(|&n| cells.get(n).is_some_and(named))
+    };
+    let size = [(Sizes::Bytes, "bytes"), (Sizes::Size, "size"), (Sizes::Service, "service_s")]
+        .into_iter()
+        .find_map(|(kind, name)| Some((kind, column(&[name])?)));
+    Some((column(&["time", "at_s", "timestamp"])?, size))
+}
+
+/// Time and size of a row.
+fn csv_row(cells: &Cells, time: usize, size: Option<usize>) -> Option<Row> {
+    let cell = |column: usize| std::str::from_utf8(cells.get(column)?).ok();
+    let seconds = moment::seconds(cell(time)?)?;
+    let Some(size) = size else { return Some((seconds, 0.0)) };
+    let size: f64 = cell(size)?.parse().ok()?;
+    (0.0..=1e15).contains(&size).then_some((seconds, size))
 }
 
 #[cfg(test)]

@@ -65,6 +65,9 @@ fn csv_has_times_and_perhaps_sizes() {
     let log = Log::read(dates.as_bytes(), &even()).unwrap();
     assert_eq!(log.times, [Time::ZERO, Time::ns(500_000_000)]);
     assert!(log.sizes.is_empty() && log.sizes_are.is_none());
+    // A quote that is never closed is a matter of its line.
+    let quote = Log::read(&b"agent,time\n\"x,1\n\"y,z\",2\ny,3\n"[..], &even()).unwrap();
+    assert_eq!((quote.times.len(), quote.skipped.count), (2, 1));
     let service = Log::read(&b"service_s,time\n0.5,1\n"[..], &even()).unwrap();
     assert_eq!((service.sizes_are, &service.sizes[..]), (Some(Sizes::Service), &[0.5][..]));
 }
@@ -84,7 +87,7 @@ fn what_cannot_be_read_says_where_and_what() {
         .map(|text| wrapped(&Log::read(text.as_bytes(), &even()).unwrap_err()))
         .collect();
     insta::assert_snapshot!(errors.join("\n"), @r#"
-    line 1: found ``,
+    nothing to read,
       expected a header with a column `time`, `at_s` or `timestamp`
     line 1: found `a,b`,
       expected a header with a column `time`, `at_s` or `timestamp`
