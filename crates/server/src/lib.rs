@@ -1,1 +1,4 @@
 //! World: requests, queues, small and big machines.
+
+pub mod capping;
+pub mod confidence;
