@@ -1,10 +1,12 @@
 //! `halfwink._core`: the study and trace crates for Python. Conversion only, no logic.
 
+mod capping;
 mod forward;
 mod library;
 mod live;
 mod pdn;
 mod router;
+mod server;
 mod switching;
 mod trace;
 mod traffic;
@@ -35,11 +37,14 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pdn::Network>()?;
     module.add_class::<router::Router>()?;
     module.add_class::<router::PreparedRouterJob>()?;
+    module.add_class::<server::Server>()?;
     module.add_class::<switching::Switching>()?;
     module.add_class::<forward::LiveRouter>()?;
+    module.add_function(wrap_pyfunction!(capping::run_capping, module)?)?;
     module.add_function(wrap_pyfunction!(forward::replay_router, module)?)?;
     module.add_function(wrap_pyfunction!(forward::dataplane_costs, module)?)?;
     module.add_function(wrap_pyfunction!(router::router_policies, module)?)?;
+    module.add_function(wrap_pyfunction!(server::server_policies, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     live::register(module)?;
     trace::register(module)?;

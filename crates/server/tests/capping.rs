@@ -143,6 +143,9 @@ fn what_cannot_be_is_said() {
     let good = exponential(2, 2, 0.5);
     let none = Capping { servers: 0, ..good.clone() };
     assert_eq!(found(&none, &stop), "servers: expected a number above 0, found 0");
+    let at_once = Capping { gaps: Sampler::constant(Time::ZERO), ..good.clone() };
+    let expected = "gaps between requests: expected a number above 0, found 0";
+    assert_eq!(found(&at_once, &stop), expected);
     let sure = Stop { confidence: 1.0, ..stop };
     assert_eq!(found(&good, &sure), "confidence: expected a number between 0 and 1, found 1");
     let exact = Stop { accuracy: f64::NAN, ..stop };

@@ -43,11 +43,13 @@ mod server;
 mod world;
 
 pub use budget::{Budget, Rule};
-pub use sampler::{Cdf, CdfError, Sampler};
+pub use sampler::Sampler;
 pub use world::{run, Outcome};
 
 use halfwink_engine::{Imbalance, Interrupted};
 use halfwink_units::Time;
+
+use crate::arrivals::cdf::Cdf;
 
 /// Servers, what comes to them, and their cap.
 #[derive(Clone, Debug)]
@@ -79,12 +81,12 @@ impl Capping {
     /// `BigHouse`'s `PowerCappingExperiment`, with distributions in milliseconds.
     #[must_use]
     pub fn bighouse(gaps: &Cdf, sizes: &Cdf, servers: usize, rule: Rule) -> Capping {
-        let load = sizes.upper_mean() / gaps.upper_mean() / CORES as f64;
+        let scale = gaps.bighouse_scale(sizes, CORES as u32, LOAD);
         Capping {
             servers,
             cores: CORES,
-            gaps: gaps.sampler(1e-3 * load / LOAD),
-            sizes: sizes.sampler(1e-3),
+            gaps: Sampler::empirical(gaps, 1e-3 * scale),
+            sizes: Sampler::empirical(sizes, 1e-3),
             epoch: Time::ns(1_000_000_000),
             idle_w: 51.4,
             dynamic_w: 41.6,

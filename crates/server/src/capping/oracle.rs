@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use halfwink_engine::{stream, Class, EventQueue, RunControl, Stream};
 use halfwink_units::Time;
 
-use super::{run, Budget, Capping, Cdf, Rule, Sampler, Stop};
+use super::{run, Budget, Capping, Rule, Sampler, Stop};
+use crate::arrivals::cdf::Cdf;
 use crate::confidence::{Estimate, Estimator, QuantileEstimator};
 
 const FINISH: Class = Class(0);
@@ -217,8 +218,8 @@ fn so_it_is_with_other_cores_budgets_and_epochs() {
             let budget = Budget { cap_w, ..Budget::bighouse(Rule::Slower) };
             let setting = Capping {
                 cores,
-                gaps: gaps.sampler(unit),
-                sizes: sizes.sampler(1e-3 * 0.3),
+                gaps: Sampler::empirical(&gaps, unit),
+                sizes: Sampler::empirical(&sizes, 1e-3 * 0.3),
                 epoch: Time::ns(epoch_ms * 1_000_000),
                 budget: Some(budget),
                 ..base.clone()

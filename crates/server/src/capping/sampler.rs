@@ -4,31 +4,7 @@ use halfwink_engine::Stream;
 use halfwink_units::Time;
 use rand::{Rng, RngExt};
 
-/// What cannot be sampled from.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum CdfError {
-    /// A line is not two numbers.
-    #[error("line {line}: expected a value and a probability, found `{found}`")]
-    Line {
-        /// Which, from 1.
-        line: usize,
-        /// What is there.
-        found: String,
-    },
-    /// A value or a probability falls, or is out of range.
-    #[error("line {line}: expected {expected}, found {found}")]
-    Order {
-        /// Which, from 1.
-        line: usize,
-        /// What ought to be there.
-        expected: &'static str,
-        /// What is there.
-        found: f64,
-    },
-    /// Nothing to sample.
-    #[error("expected at least two points, the first of probability 0 and some value above 0")]
-    Empty,
-}
+use crate::arrivals::cdf::Cdf;
 
 /// Cells of the unit interval that each know where to begin to look.
 const CELLS: usize = 4096;
@@ -62,71 +38,16 @@ struct Row {
     slope: f64,
 }
 
-/// Points of an empirical distribution function.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cdf {
-    /// Value and probability of each; both never fall.
-    points: Vec<(f64, f64)>,
-}
-
-impl Cdf {
-    /// Reads lines of a value and its probability, as `BigHouse`'s workloads are written.
-    ///
-    /// # Errors
-    /// The first line that does not fit.
-    pub fn parse(text: &str) -> Result<Cdf, CdfError> {
-        let mut points: Vec<(f64, f64)> = Vec::new();
-        for (n, found) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
-            let line = n + 1;
-            let wrong = || CdfError::Line { line, found: found.chars().take(40).collect() };
-            let mut words = found.split_whitespace().map(str::parse::<f64>);
-            let (Some(Ok(x)), Some(Ok(y)), None) = (words.next(), words.next(), words.next())
-            else {
-                return Err(wrong());
-            };
-            let (last_x, last_y) = points.last().copied().unwrap_or((0.0, 0.0));
-            if !(x >= last_x && x.is_finite()) {
-                let expected = "a finite value no less than the one before";
-                return Err(CdfError::Order { line, expected, found: x });
-            }
-            if !(y >= last_y && y <= 1.0) {
-                let expected = "a probability up to 1, no less than the one before";
-                return Err(CdfError::Order { line, expected, found: y });
-            }
-            points.push((x, y));
-        }
-        match (points.first(), points.last()) {
-            (Some(&(_, 0.0)), Some(&(x, _))) if points.len() > 1 && x > 0.0 => Ok(Cdf { points }),
-            _ => Err(CdfError::Empty),
-        }
-    }
-
-    /// Mean as `BigHouse` computes it for scaling: every step at its upper end, and nothing for what
-    /// is missing to 1. In the unit of the values.
-    #[must_use]
-    pub fn upper_mean(&self) -> f64 {
-        self.points.windows(2).map(|pair| pair[1].0 * (pair[1].1 - pair[0].1)).sum()
-    }
-
-    /// Mean of what is drawn, in the unit of the values.
-    #[must_use]
-    pub fn mean(&self) -> f64 {
-        let lines = self.points.windows(2).map(|p| (p[0].0 + p[1].0) / 2.0 * (p[1].1 - p[0].1));
-        let last = self.points.last().map_or(0.0, |&(x, y)| x * (1.0 - y));
-        lines.sum::<f64>() + last
-    }
-
-    /// Draws from it, values taken times `unit` as time.
-    #[must_use]
-    pub fn sampler(&self, unit: f64) -> Sampler {
+impl Table {
+    fn new(points: &[[f64; 2]], unit: f64) -> Table {
         let ps = unit * 1e12;
-        let mut rows: Vec<Row> = Vec::with_capacity(self.points.len());
-        for pair in self.points.windows(2).filter(|pair| pair[1].1 > pair[0].1) {
-            let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
+        let mut rows: Vec<Row> = Vec::with_capacity(points.len());
+        for pair in points.windows(2).filter(|pair| pair[1][1] > pair[0][1]) {
+            let ([x0, y0], [x1, y1]) = (pair[0], pair[1]);
             let slope = (x1 - x0) / (y1 - y0) * ps;
             rows.push(Row { until: y1, offset: x0 * ps - slope * y0, slope });
         }
-        let last = self.points.last().map_or(0.0, |point| point.0);
+        let last = points.last().map_or(0.0, |point| point[0]);
         rows.push(Row { until: f64::INFINITY, offset: last * ps, slope: 0.0 });
         let mut row = 0;
         let cells = (0..CELLS).map(|cell| {
@@ -136,11 +57,9 @@ impl Cdf {
             row as u32
         });
         let cells = cells.collect();
-        Sampler(Law::Table(Table { rows, cells }))
+        Table { rows, cells }
     }
-}
 
-impl Table {
     #[inline]
     fn draw(&self, random: &mut Stream) -> u64 {
         let bits = random.next_u64();
@@ -155,6 +74,13 @@ impl Table {
 }
 
 impl Sampler {
+    /// An empirical distribution, its values taken times `unit` as seconds. Draws what
+    /// [`Cdf::quantile`] says, in constant time.
+    #[must_use]
+    pub fn empirical(cdf: &Cdf, unit: f64) -> Sampler {
+        Sampler(Law::Table(Table::new(cdf.points(), unit)))
+    }
+
     /// Exponential, of this mean.
     #[must_use]
     pub fn exponential(mean: Time) -> Sampler {
@@ -165,6 +91,15 @@ impl Sampler {
     #[must_use]
     pub fn constant(time: Time) -> Sampler {
         Sampler(Law::Constant(time.0))
+    }
+
+    /// Whether it is never anything but zero.
+    pub(super) fn is_zero(&self) -> bool {
+        match &self.0 {
+            Law::Table(table) => table.rows.iter().all(|r| r.slope == 0.0 && r.offset < 1.0),
+            Law::Exponential { mean_ps } => *mean_ps < 1.0,
+            Law::Constant(time) => *time == 0,
+        }
     }
 
     /// The next time, in picoseconds.
@@ -188,17 +123,16 @@ mod tests {
     const POINTS: &str = "0.0 0.0\n0.0 0.1\n10.0 0.3\n20.0 0.3\n40.0 0.9\n";
 
     #[test]
-    fn means_are_those_of_the_lines_and_of_the_upper_ends() {
-        let cdf = Cdf::parse(POINTS).unwrap();
-        assert!((cdf.upper_mean() - (10.0 * 0.2 + 40.0 * 0.6)).abs() < 1e-12);
-        assert!((cdf.mean() - (5.0 * 0.2 + 30.0 * 0.6 + 40.0 * 0.1)).abs() < 1e-12);
-    }
-
-    #[test]
     fn drawn_times_have_the_distribution() {
         let cdf = Cdf::parse(POINTS).unwrap();
-        let sampler = cdf.sampler(1e-3);
+        let sampler = Sampler::empirical(&cdf, 1e-3);
         let mut random = stream(1, "test");
+        let mut same = stream(1, "test");
+        for _ in 0..1_000 {
+            let rank = (same.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+            let found = sampler.draw(&mut random) as f64 * 1e-9;
+            assert!((found - cdf.quantile(rank)).abs() < 1e-8, "{rank}");
+        }
         let drawn: Vec<u64> = (0..200_000).map(|_| sampler.draw(&mut random)).collect();
         let share = |limit_ms: u64| {
             let below = drawn.iter().filter(|&&ps| ps <= limit_ms * 1_000_000_000).count();
@@ -212,22 +146,5 @@ mod tests {
         assert_eq!(share(40), 1.0);
         let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64 * 1e-9;
         assert!((mean / cdf.mean() - 1.0).abs() < 0.01, "{mean}");
-    }
-
-    #[test]
-    fn bad_lines_are_named() {
-        let found = |text| Cdf::parse(text).unwrap_err().to_string();
-        assert_eq!(found("0 0\n1 x\n"), "line 2: expected a value and a probability, found `1 x`");
-        assert_eq!(
-            found("0 0\n2 0.5\n1 0.6\n"),
-            "line 3: expected a finite value no less than the one before, found 1"
-        );
-        assert_eq!(
-            found("0 0\n2 0.5\n3 1.5\n"),
-            "line 3: expected a probability up to 1, no less than the one before, found 1.5"
-        );
-        for text in ["", "0 0\n", "0 0.1\n1 1\n", "0 0\n0 1\n"] {
-            assert_eq!(Cdf::parse(text), Err(CdfError::Empty), "{text}");
-        }
     }
 }

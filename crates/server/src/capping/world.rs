@@ -143,6 +143,7 @@ fn check(setting: &Capping, stop: &Stop) -> Result<(), CappingError> {
     match () {
         () if setting.servers == 0 => wrong("servers", above_0, 0.0),
         () if setting.cores == 0 => wrong("cores", above_0, 0.0),
+        () if setting.gaps.is_zero() => wrong("gaps between requests", above_0, 0.0),
         () if setting.epoch == Time::ZERO => wrong("epoch", above_0, 0.0),
         () if stop.accuracy.is_nan() || stop.accuracy <= 0.0 => {
             wrong("accuracy", above_0, stop.accuracy)
