@@ -3,8 +3,8 @@
 git clone https://github.com/meisner/BigHouse
 .venv/bin/python benches/bighouse.py --bighouse BigHouse [--servers 100] [--seed 1] [--json FILE]
 
-CPU seconds are those of whole processes, with the start of Java and of Python. Ours runs for as long
-a simulated time as BigHouse took, and until its confidence is the wanted one.
+CPU seconds are those of whole processes, with the start of Java and of Python. Ours runs as long
+a simulated time as BigHouse did, and until its confidence is the wanted one.
 """
 
 from __future__ import annotations
