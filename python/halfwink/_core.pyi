@@ -128,6 +128,18 @@ class LiveRouter:
     def is_running(self) -> bool: ...
     def log(self) -> list[str]: ...
 
+def run_capping(
+    gaps: str,
+    sizes: str,
+    *,
+    servers: int,
+    seed: int,
+    slower: bool,
+    accuracy: float,
+    confidence: float,
+    warm_up: int,
+    epochs: int | None,
+) -> dict[str, Any]: ...
 def replay_router(library: Library, path: str, lines: list[str]) -> tuple[int, str] | None: ...
 def dataplane_costs(repeats: int) -> list[tuple[str, int, float, float]]: ...
 

@@ -1,5 +1,6 @@
 //! `halfwink._core`: the study and trace crates for Python. Conversion only, no logic.
 
+mod capping;
 mod forward;
 mod library;
 mod live;
@@ -39,6 +40,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<server::Server>()?;
     module.add_class::<switching::Switching>()?;
     module.add_class::<forward::LiveRouter>()?;
+    module.add_function(wrap_pyfunction!(capping::run_capping, module)?)?;
     module.add_function(wrap_pyfunction!(forward::replay_router, module)?)?;
     module.add_function(wrap_pyfunction!(forward::dataplane_costs, module)?)?;
     module.add_function(wrap_pyfunction!(router::router_policies, module)?)?;

@@ -59,20 +59,24 @@ struct Goal {
 
 impl Goal {
     /// Half width of a mean of batches from their deviations from it, and whether neighbours seem
-    /// independent.
+    /// independent. Four batches taken as one must not say that it is wider: they would if batches
+    /// were too short for their correlation to show.
     fn half_width(self, deviations: impl Iterator<Item = f64>) -> (f64, bool) {
-        let (mut count, mut squares, mut products, mut last) = (0_usize, 0.0, 0.0, 0.0);
-        for deviation in deviations {
-            squares += deviation * deviation;
-            products += deviation * last;
-            last = deviation;
-            count += 1;
-        }
+        let deviations: Vec<f64> = deviations.collect();
         // A batch without samples has no deviation but NaN.
-        if count < BATCHES || !squares.is_finite() {
+        if deviations.len() < BATCHES || deviations.iter().any(|d| !d.is_finite()) {
             return (f64::INFINITY, false);
         }
-        let n = count as f64;
+        let fours: Vec<f64> =
+            deviations.chunks_exact(4).map(|four| four.iter().sum::<f64>() / 4.0).collect();
+        let (own, apart) = self.of_batches(&deviations);
+        (own.max(self.of_batches(&fours).0), apart)
+    }
+
+    fn of_batches(self, deviations: &[f64]) -> (f64, bool) {
+        let n = deviations.len() as f64;
+        let squares: f64 = deviations.iter().map(|d| d * d).sum();
+        let products: f64 = deviations.windows(2).map(|pair| pair[0] * pair[1]).sum();
         let r = if squares > 0.0 { (products / squares).clamp(0.0, 0.99) } else { 0.0 };
         let limit = normal(1.0 - SIGNIFICANCE) / n.sqrt();
         let error = (squares / (n * (n - 1.0))).sqrt() * ((1.0 + r) / (1.0 - r)).sqrt();

@@ -16,6 +16,7 @@
 //! All times, watts and joules are modelled.
 
 pub mod arrivals;
+pub mod capping;
 pub mod closed_form;
 pub mod confidence;
 mod fleet;
