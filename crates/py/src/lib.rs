@@ -4,6 +4,7 @@ mod forward;
 mod library;
 mod live;
 mod pdn;
+mod prototype;
 mod router;
 mod switching;
 mod trace;
@@ -42,6 +43,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(router::router_policies, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     live::register(module)?;
+    prototype::register(module)?;
     trace::register(module)?;
     traffic::register(module)
 }
