@@ -140,7 +140,9 @@ async fn work(options: Options, stop: &AtomicBool) -> Result<Outcome, Error> {
         }
     };
     target.sizes = sizes;
-    let start_ns = monotonic_ns() + LEAD_NS;
+    // Clients of a closed loop begin at once.
+    let lead_ns = if matches!(options.pace, Pace::Closed(..)) { 0 } else { LEAD_NS };
+    let start_ns = monotonic_ns() + lead_ns;
     let warm_ns = (options.warm_up_s.max(0.0) * 1e9) as u64;
     let limit = options.requests.unwrap_or(u64::MAX);
     let files = Files { random: RefCell::new(stream(options.seed, "files")), files };

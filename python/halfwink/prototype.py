@@ -1,0 +1,457 @@
+"""The prototype of a hybrid server: data set, pools of workers, loads, calibration.
+
+from halfwink import prototype
+
+prototype.dataset("pages", files=2000)
+with prototype.Pool("pages", workers=2, slow=3.0) as small:
+    found = prototype.load(small.url, rate=200.0, seconds=5.0, workload="count")
+    found["latency_s"]["p99"]
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import urllib.parse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from halfwink import _core, traffic
+from halfwink.delay_model import Calibration, PoolFit, fit_pool
+from halfwink.errors import HalfwinkError, RunError
+
+#: What can be asked for, of each file.
+WORKLOADS = ("readfile", "ksort", "compress", "count")
+#: Arrivals without a file: at random, evenly, or at random along a profile of rates.
+ARRIVALS = ("poisson", "constant", *traffic.PROFILES)
+#: How often a wish to stop is looked for.
+TICK_S = 0.1
+#: Of each run of a calibration, the share that is left out at its start.
+WARM_UP = 0.1
+
+
+def dataset(
+    folder: Path | str,
+    *,
+    files: int = 2000,
+    min_bytes: int = 6_000,
+    max_bytes: int = 1_400_000,
+    mean_bytes: float = 40_000.0,
+    seed: int = 1,
+    threads: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
+    """Writes pages of text whose sizes follow a bounded Pareto law (Niccolini 2012, Fig 3.2).
+
+    The same values make the same bytes. A folder that holds them already is left as it is; one that
+    was begun is finished.
+
+    Args:
+        folder: a new or empty folder, or one made by this.
+        files: how many; the thesis has 250,000 (10 GB).
+        min_bytes: of the smallest possible file.
+        max_bytes: of the largest possible.
+        mean_bytes: mean of the law; the shape is solved from it.
+        seed: of sizes and text.
+        threads: that write at once; as many as CPUs if it is not said.
+        progress: told of how many files are written.
+
+    Returns:
+        ``options``, ``shape``, ``bytes`` of all files, ``sum`` (XXH3 over all files' XXH3).
+
+    Raises:
+        HalfwinkError: the folder holds something else, or there is no room.
+        RunError: the kernel refuses.
+    """
+    writer = _core.DatasetWriter(
+        str(folder),
+        files=files,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        mean_bytes=mean_bytes,
+        seed=seed,
+        threads=threads or len(os.sched_getaffinity(0)),
+    )
+    try:
+        while not writer.wait(TICK_S):
+            if progress is not None:
+                progress(writer.written)
+    except BaseException:
+        writer.stop()
+        raise
+    return writer.result()
+
+
+def check(folder: Path | str) -> dict[str, Any]:
+    """Reads all files of a data set again.
+
+    Raises:
+        HalfwinkError: a file is missing or differs.
+    """
+    return _core.dataset_check(str(folder))
+
+
+class Pool:
+    """Workers that answer ``/WORKLOAD/NUMBER``, each on a CPU of its own, one request at a time."""
+
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        workers: int = 1,
+        listen: str = "127.0.0.1:0",
+        name: str = "pool",
+        cpus: Sequence[int] = (),
+        slow: float = 1.0,
+        slow_by: Literal["wait", "spin"] = "wait",
+        repeat: int = 1,
+        quota: float | None = None,
+    ) -> None:
+        """Begins to serve.
+
+        Args:
+            folder: of a data set.
+            workers: requests in service at once, at most; all others wait in one queue.
+            listen: ``HOST:PORT`` or ``unix:PATH``.
+            name: in the ``X-Backend`` header of answers.
+            cpus: where workers stay, in turn.
+            slow: a request takes so many times its processor time.
+            slow_by: ``wait`` sleeps and leaves the CPU to others, ``spin`` does the work again.
+            repeat: the work is done so many times.
+            quota: per cent of one CPU that this whole process gets (a control group).
+
+        Raises:
+            HalfwinkError: something of this cannot be.
+            RunError: the kernel refuses.
+        """
+        self._native = _core.WorkerPool(
+            str(folder),
+            name=name,
+            listen=listen,
+            workers=workers,
+            cpus=list(cpus),
+            slow=slow,
+            slow_by=slow_by,
+            repeat=repeat,
+            quota=quota,
+        )
+
+    @property
+    def address(self) -> str:
+        """Where it listens: ``HOST:PORT`` or ``unix:PATH``."""
+        return self._native.address
+
+    @property
+    def url(self) -> str:
+        """The same, as a load takes it."""
+        address = self._native.address
+        return address if address.startswith("unix:") else f"http://{address}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether all workers are alive."""
+        return self._native.is_running
+
+    def report(self) -> dict[str, Any]:
+        """What was done so far, measured: of each worker requests, busy and processor seconds."""
+        return self._native.report()
+
+    def stop(self) -> dict[str, Any]:
+        """Ends it: requests in service are answered first. What was done."""
+        self._native.stop()
+        return self._native.report()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class Load:
+    """Requests that are sent when they are due (see `load`)."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        rate: float | None = None,
+        clients: int | None = None,
+        arrivals: str = "poisson",
+        seconds: float = 10.0,
+        requests: int | None = None,
+        seed: int = 1,
+        **options: Any,
+    ) -> None:
+        """Begins to send; arguments as of `load`."""
+        if clients is not None and (rate is not None or arrivals != "poisson"):
+            raise HalfwinkError("clients send when they are answered: no rate and no arrivals")
+        pace: dict[str, Any] = {}
+        if clients is not None:
+            pace = {"clients": clients, "seconds": seconds}
+        else:
+            pace = arrival_times(arrivals, rate, seconds, seed=seed)
+        self._native = _core.Load(url, requests=requests, seed=seed, **pace, **options)
+        self._result: dict[str, Any] | None = None
+
+    def wait(self, seconds: float) -> bool:
+        """Waits so long at most; whether it has ended."""
+        return self._native.wait(seconds)
+
+    def stop(self) -> None:
+        """Asks it to end."""
+        self._native.stop()
+
+    def result(self) -> dict[str, Any]:
+        """Waits for its end; what was found.
+
+        Raises:
+            HalfwinkError: the options or the server's files do not fit.
+            RunError: the server cannot be reached.
+        """
+        if self._result is None:
+            while not self._native.wait(TICK_S):
+                pass
+            self._result = self._native.result()
+        return self._result
+
+    def records(self) -> dict[str, list[Any]]:
+        """Columns ``at_s``, ``bytes``, ``latency_s``, ``service_s``, ``status``, ``backend``.
+
+        Only with ``keep=True``.
+        """
+        self.result()
+        names = ("at_s", "bytes", "latency_s", "service_s", "status", "backend")
+        return dict(zip(names, self._native.records(), strict=True))
+
+    def write_csv(self, path: Path | str) -> None:
+        """Writes the same columns, times to the nanosecond. Only with ``keep=True``."""
+        self.result()
+        self._native.write_csv(str(path))
+
+    def __enter__(self) -> Load:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def load(
+    url: str,
+    *,
+    rate: float | None = None,
+    clients: int | None = None,
+    arrivals: str = "poisson",
+    seconds: float = 10.0,
+    requests: int | None = None,
+    seed: int = 1,
+    log: Path | str | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Sends requests and measures how long they take.
+
+    Args:
+        url: ``http://HOST:PORT`` or ``unix:PATH``.
+        rate: requests per second; of a profile its peak; scales a file of rates to this peak.
+        clients: instead, so many that each ask again as soon as they are answered.
+        arrivals: ``poisson``, ``constant``, ``world-cup``, ``evaluation`` (see `traffic.profile`),
+            or a file (see `arrival_times`).
+        seconds: how long.
+        requests: ends after so many.
+        seed: of arrivals and files.
+        log: file for every request, CSV ``at_s,bytes,latency_s,service_s,status,backend``.
+        options: ``workload``, ``files``, ``path``, ``connections``, ``http2``, ``timeout_s``,
+            ``warm_up_s``, ``backend_header``.
+
+    Returns:
+        Counts, rates and times in seconds: ``latency_s`` from when requests were due,
+        ``service_s`` from when they were really sent, ``lateness_s`` between both.
+    """
+    options.setdefault("keep", log is not None)
+    with Load(
+        url,
+        rate=rate,
+        clients=clients,
+        arrivals=arrivals,
+        seconds=seconds,
+        requests=requests,
+        seed=seed,
+        **options,
+    ) as work:
+        found = work.result()
+        if log is not None:
+            work.write_csv(log)
+        return found
+
+
+def arrival_times(
+    arrivals: str, rate: float | None, seconds: float, *, seed: int = 1
+) -> dict[str, Any]:
+    """When requests are due, as the native load takes it.
+
+    A file has a time in seconds on each line, or ``SECONDS,RATE`` with rates per second that change
+    in lines between points (arrivals are then random), or is the log of another load.
+
+    Raises:
+        HalfwinkError: a rate is missing, or a line of the file is not understood.
+    """
+    if arrivals in ("poisson", "constant"):
+        if rate is None:
+            raise HalfwinkError(f"arrivals {arrivals}: expected a rate")
+        return {"segments": [(seconds, rate, rate)], "random": arrivals == "poisson"}
+    if arrivals in traffic.PROFILES:
+        if rate is None:
+            raise HalfwinkError(f"arrivals {arrivals}: expected the rate of its peak")
+        return {"segments": traffic.profile(arrivals, seconds, rate, seed=seed), "random": True}
+    path = Path(arrivals)
+    if not path.exists():
+        raise HalfwinkError(f"arrivals {arrivals}: expected {', '.join(ARRIVALS)} or a file")
+    text = path.read_text()
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if lines and lines[0].startswith("at_s"):
+        return {"times": _times(path, [line.split(",")[0] for line in lines], first=1)}
+    if lines and "," not in lines[-1]:
+        return {"times": _times(path, lines, first=0)}
+    try:
+        peak = max((max(line[1:]) for line in _core.traffic_rates(text)), default=0.0)
+        scale = 1.0 if rate is None else rate / max(peak, 1e-9)
+        return {"segments": _core.traffic_rates(text, scale=scale), "random": True}
+    except HalfwinkError as error:
+        raise HalfwinkError(f"{path}: {error}") from None
+
+
+def _times(path: Path, words: Sequence[str], *, first: int) -> list[float]:
+    times: list[float] = []
+    for word in words[first:]:
+        try:
+            times.append(float(word))
+        except ValueError:
+            raise HalfwinkError(f"{path}: `{word}`: expected a time in seconds") from None
+    return times
+
+
+def info(url: str) -> dict[str, Any]:
+    """How a pool is set: ``workers``, ``files``, ``slow``, ``repeat``, ``name``.
+
+    Raises:
+        RunError: it cannot be reached.
+        HalfwinkError: it is no pool of halfwink's.
+    """
+    connection: http.client.HTTPConnection
+    if url.startswith("unix:"):
+        connection = _Unix(url.removeprefix("unix:"))
+    else:
+        parts = urllib.parse.urlsplit(url)
+        try:
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host, port = None, None
+        if parts.scheme != "http" or not host:
+            raise HalfwinkError(f"{url}: expected http://HOST:PORT or unix:PATH")
+        connection = http.client.HTTPConnection(host, port or 80, timeout=10)
+    try:
+        connection.request("GET", "/info")
+        answer = connection.getresponse()
+        body = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise RunError(f"{url}: {error}") from None
+    finally:
+        connection.close()
+    try:
+        found = json.loads(body) if answer.status == 200 else None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or "workers" not in found:
+        raise HalfwinkError(f"{url}: expected a server of `halfwink live serve`")
+    return found
+
+
+class _Unix(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=10)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def calibrate(
+    pools: Mapping[str, str],
+    *,
+    workload: str = "count",
+    requests: int = 2000,
+    rounds: int = 3,
+    seconds: float = 60.0,
+    threads: int | None = None,
+    seed: int = 1,
+    tell: Callable[[str], None] | None = None,
+) -> Calibration:
+    """Measures delay against size with 1 to T requests in service, and fits Niccolini's Eq 3.1.
+
+    delay = alpha + beta[N] * size, where N requests are in service at once (a closed loop of N
+    clients, so none waits). Runs of all N take turns, so that a machine that is slow for a while is
+    slow for all. Whatever the machine adds on one request in a few (interrupts, other programs)
+    moves least squares, so the model is fitted on medians of requests of like size; the plain fit
+    stands beside it.
+
+    Args:
+        pools: names with addresses, ``{"small": "http://...", "big": "unix:..."}``.
+        workload: which.
+        requests: of each N, over all rounds.
+        rounds: turns.
+        seconds: longest time of one run.
+        threads: highest N; as many as the pool has workers if it is not said.
+        seed: of the files that are picked.
+        tell: told of each run.
+
+    Raises:
+        HalfwinkError: a server is no pool, or a request failed.
+        RunError: a server cannot be reached.
+    """
+    if workload not in WORKLOADS:
+        raise HalfwinkError(f"workload {workload}: expected one of {', '.join(WORKLOADS)}")
+    if requests < 20 * rounds or rounds < 1:
+        raise HalfwinkError(f"{requests} requests in {rounds} rounds: expected 20 or more in each")
+    fits: dict[str, PoolFit] = {}
+    for name, url in pools.items():
+        most = threads or int(info(url)["workers"])
+        points: dict[int, list[tuple[float, float]]] = {n: [] for n in range(1, most + 1)}
+        for turn in range(rounds):
+            for n in points:
+                each = requests // rounds
+                if tell is not None:
+                    tell(f"{name}: {n} at once, round {turn + 1} of {rounds}")
+                points[n] += _run(url, workload, n, each, seconds, seed * 7919 + turn * 64 + n)
+        fits[name] = fit_pool(points)
+    return Calibration(workload, fits)
+
+
+def _run(
+    url: str, workload: str, clients: int, requests: int, seconds: float, seed: int
+) -> list[tuple[float, float]]:
+    with Load(
+        url,
+        clients=clients,
+        requests=requests,
+        seconds=seconds,
+        workload=workload,
+        connections=clients,
+        seed=seed,
+        keep=True,
+    ) as work:
+        found = work.result()
+        columns = work.records()
+    if found["errors"]:
+        raise HalfwinkError(f"{url}: requests failed: {found['errors']}")
+    rows = list(zip(columns["bytes"], columns["service_s"], strict=True))
+    return [(float(size), s) for size, s in rows[int(len(rows) * WARM_UP) :]]
