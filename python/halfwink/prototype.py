@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from halfwink import _core, traffic
-from halfwink.delay_model import Calibration, PoolFit, fit_pool
+from halfwink.delay_model import Calibration, fit_pool
 from halfwink.errors import HalfwinkError, RunError
 
 #: What can be asked for, of each file.
@@ -399,7 +399,7 @@ def calibrate(
     """Measures delay against size with 1 to T requests in service, and fits Niccolini's Eq 3.1.
 
     delay = alpha + beta[N] * size, where N requests are in service at once (a closed loop of N
-    clients, so none waits). Runs of all N take turns, so that a machine that is slow for a while is
+    clients, so none waits). Runs of all N and pools take turns, so that a machine that is slow for a while is
     slow for all. Whatever the machine adds on one request in a few (interrupts, other programs)
     moves least squares, so the model is fitted on medians of requests of like size; the plain fit
     stands beside it.
@@ -422,18 +422,18 @@ def calibrate(
         raise HalfwinkError(f"workload {workload}: expected one of {', '.join(WORKLOADS)}")
     if requests < 20 * rounds or rounds < 1:
         raise HalfwinkError(f"{requests} requests in {rounds} rounds: expected 20 or more in each")
-    fits: dict[str, PoolFit] = {}
+    points: dict[str, dict[int, list[tuple[float, float]]]] = {}
     for name, url in pools.items():
         most = threads or int(info(url)["workers"])
-        points: dict[int, list[tuple[float, float]]] = {n: [] for n in range(1, most + 1)}
-        for turn in range(rounds):
-            for n in points:
-                each = requests // rounds
+        points[name] = {n: [] for n in range(1, most + 1)}
+    each = requests // rounds
+    for turn in range(rounds):
+        for name, url in pools.items():
+            for n, rows in points[name].items():
                 if tell is not None:
                     tell(f"{name}: {n} at once, round {turn + 1} of {rounds}")
-                points[n] += _run(url, workload, n, each, seconds, seed * 7919 + turn * 64 + n)
-        fits[name] = fit_pool(points)
-    return Calibration(workload, fits)
+                rows += _run(url, workload, n, each, seconds, seed * 7919 + turn * 64 + n)
+    return Calibration(workload, {name: fit_pool(rows) for name, rows in points.items()})
 
 
 def _run(

@@ -188,7 +188,7 @@ impl Tally {
         found.bytes += answer.body_bytes;
         found.late += u64::from(late_ns > LATE_NS);
         self.lateness.record(Time::ns(late_ns));
-        if answer.status != 200 {
+        if !(200..300).contains(&answer.status) {
             return self.failed(format!("status-{}", answer.status));
         }
         if answer.wrong_length {
