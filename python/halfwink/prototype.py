@@ -10,24 +10,34 @@ with prototype.Pool("pages", workers=2, slow=3.0) as small:
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
-import socket
-import urllib.parse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
-from halfwink import _core, traffic
+from halfwink import _core
+from halfwink.arrivals import ARRIVALS, arrival_times
 from halfwink.delay_model import Calibration, fit_pool
-from halfwink.errors import HalfwinkError, RunError
+from halfwink.errors import HalfwinkError
+from halfwink.worker_pool import Pool, info
+
+__all__ = [
+    "ARRIVALS",
+    "TICK_S",
+    "WORKLOADS",
+    "Load",
+    "Pool",
+    "arrival_times",
+    "calibrate",
+    "check",
+    "dataset",
+    "info",
+    "load",
+]
 
 #: What can be asked for, of each file.
 WORKLOADS = ("readfile", "ksort", "compress", "count")
-#: Arrivals without a file: at random, evenly, or at random along a profile of rates.
-ARRIVALS = ("poisson", "constant", *traffic.PROFILES)
 #: How often a wish to stop is looked for.
 TICK_S = 0.1
 #: Of each run of a calibration, the share that is left out at its start.
@@ -93,85 +103,6 @@ def check(folder: Path | str) -> dict[str, Any]:
         HalfwinkError: a file is missing or differs.
     """
     return _core.dataset_check(str(folder))
-
-
-class Pool:
-    """Workers that answer ``/WORKLOAD/NUMBER``, each on a CPU of its own, one request at a time."""
-
-    def __init__(
-        self,
-        folder: Path | str,
-        *,
-        workers: int = 1,
-        listen: str = "127.0.0.1:0",
-        name: str = "pool",
-        cpus: Sequence[int] = (),
-        slow: float = 1.0,
-        slow_by: Literal["wait", "spin"] = "wait",
-        repeat: int = 1,
-        quota: float | None = None,
-    ) -> None:
-        """Begins to serve.
-
-        Args:
-            folder: of a data set.
-            workers: requests in service at once, at most; all others wait in one queue.
-            listen: ``HOST:PORT`` or ``unix:PATH``.
-            name: in the ``X-Backend`` header of answers.
-            cpus: where workers stay, in turn.
-            slow: a request takes so many times its processor time.
-            slow_by: ``wait`` sleeps and leaves the CPU to others, ``spin`` does the work again.
-            repeat: the work is done so many times.
-            quota: per cent of one CPU that this whole process gets (a control group).
-
-        Raises:
-            HalfwinkError: something of this cannot be.
-            RunError: the kernel refuses.
-        """
-        self._native = _core.WorkerPool(
-            str(folder),
-            name=name,
-            listen=listen,
-            workers=workers,
-            cpus=list(cpus),
-            slow=slow,
-            slow_by=slow_by,
-            repeat=repeat,
-            quota=quota,
-        )
-
-    @property
-    def address(self) -> str:
-        """Where it listens: ``HOST:PORT`` or ``unix:PATH``."""
-        return self._native.address
-
-    @property
-    def url(self) -> str:
-        """The same, as a load takes it."""
-        address = self._native.address
-        return address if address.startswith("unix:") else f"http://{address}"
-
-    @property
-    def is_running(self) -> bool:
-        """Whether all workers are alive."""
-        return self._native.is_running
-
-    def report(self) -> dict[str, Any]:
-        """What was done so far, measured: of each worker requests, busy and processor seconds."""
-        return self._native.report()
-
-    def stop(self) -> dict[str, Any]:
-        """Ends it: requests in service are answered first. What was done."""
-        self._native.stop()
-        return self._native.report()
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 class Load:
@@ -292,99 +223,6 @@ def load(
         return found
 
 
-def arrival_times(
-    arrivals: str, rate: float | None, seconds: float, *, seed: int = 1
-) -> dict[str, Any]:
-    """When requests are due, as the native load takes it.
-
-    A file has a time in seconds on each line, or ``SECONDS,RATE`` with rates per second that change
-    in lines between points (arrivals are then random), or is the log of another load.
-
-    Raises:
-        HalfwinkError: a rate is missing, or a line of the file is not understood.
-    """
-    if arrivals in ("poisson", "constant"):
-        if rate is None:
-            raise HalfwinkError(f"arrivals {arrivals}: expected a rate")
-        return {"segments": [(seconds, rate, rate)], "random": arrivals == "poisson"}
-    if arrivals in traffic.PROFILES:
-        if rate is None:
-            raise HalfwinkError(f"arrivals {arrivals}: expected the rate of its peak")
-        return {"segments": traffic.profile(arrivals, seconds, rate, seed=seed), "random": True}
-    path = Path(arrivals)
-    if not path.exists():
-        raise HalfwinkError(f"arrivals {arrivals}: expected {', '.join(ARRIVALS)} or a file")
-    text = path.read_text()
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    if lines and lines[0].startswith("at_s"):
-        return {"times": _times(path, [line.split(",")[0] for line in lines], first=1)}
-    if lines and "," not in lines[-1]:
-        return {"times": _times(path, lines, first=0)}
-    try:
-        peak = max((max(line[1:]) for line in _core.traffic_rates(text)), default=0.0)
-        scale = 1.0 if rate is None else rate / max(peak, 1e-9)
-        return {"segments": _core.traffic_rates(text, scale=scale), "random": True}
-    except HalfwinkError as error:
-        raise HalfwinkError(f"{path}: {error}") from None
-
-
-def _times(path: Path, words: Sequence[str], *, first: int) -> list[float]:
-    times: list[float] = []
-    for word in words[first:]:
-        try:
-            times.append(float(word))
-        except ValueError:
-            raise HalfwinkError(f"{path}: `{word}`: expected a time in seconds") from None
-    return times
-
-
-def info(url: str) -> dict[str, Any]:
-    """How a pool is set: ``workers``, ``files``, ``slow``, ``repeat``, ``name``.
-
-    Raises:
-        RunError: it cannot be reached.
-        HalfwinkError: it is no pool of halfwink's.
-    """
-    connection: http.client.HTTPConnection
-    if url.startswith("unix:"):
-        connection = _Unix(url.removeprefix("unix:"))
-    else:
-        parts = urllib.parse.urlsplit(url)
-        try:
-            host, port = parts.hostname, parts.port
-        except ValueError:
-            host, port = None, None
-        if parts.scheme != "http" or not host:
-            raise HalfwinkError(f"{url}: expected http://HOST:PORT or unix:PATH")
-        connection = http.client.HTTPConnection(host, port or 80, timeout=10)
-    try:
-        connection.request("GET", "/info")
-        answer = connection.getresponse()
-        body = answer.read()
-    except (OSError, http.client.HTTPException) as error:
-        raise RunError(f"{url}: {error}") from None
-    finally:
-        connection.close()
-    try:
-        found = json.loads(body) if answer.status == 200 else None
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or "workers" not in found:
-        raise HalfwinkError(f"{url}: expected a server of `halfwink live serve`")
-    return found
-
-
-class _Unix(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=10)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
 def calibrate(
     pools: Mapping[str, str],
     *,
@@ -399,10 +237,10 @@ def calibrate(
     """Measures delay against size with 1 to T requests in service, and fits Niccolini's Eq 3.1.
 
     delay = alpha + beta[N] * size, where N requests are in service at once (a closed loop of N
-    clients, so none waits). Runs of all N and pools take turns, so that a machine that is slow for a while is
-    slow for all. Whatever the machine adds on one request in a few (interrupts, other programs)
-    moves least squares, so the model is fitted on medians of requests of like size; the plain fit
-    stands beside it.
+    clients, so none waits). Runs of all N and pools take turns, so that a machine that is slow for
+    a while is slow for all. Whatever the machine adds on one request in a few (interrupts, other
+    programs) moves least squares, so the model is fitted on medians of requests of like size; the
+    plain fit stands beside it.
 
     Args:
         pools: names with addresses, ``{"small": "http://...", "big": "unix:..."}``.

@@ -1,11 +1,11 @@
 //! Data sets, pools and loads against each other, over loopback.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use halfwink_live::prototype::dataset::{check, write, Dataset, Index, Options as Values};
 use halfwink_live::prototype::handlers::Workload;
@@ -307,87 +307,4 @@ fn requests_leave_when_they_are_due_and_the_log_tells() {
     some.what = What::Workload(Workload::Readfile, Some(3));
     let some = sent(some);
     assert!(some.found.requests < 90 && some.records.is_empty(), "{:?}", some.found);
-}
-
-/// Answers every request on every connection, but is silent once for 200 ms.
-fn stalls_once(after: Duration) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let (start, mut stalled) = (Instant::now(), false);
-        let mut room = [0; 4096];
-        while stream.read(&mut room).unwrap_or(0) > 0 {
-            if start.elapsed() > after && !stalled {
-                stalled = true;
-                std::thread::sleep(Duration::from_millis(200));
-            }
-            if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
-                return;
-            }
-        }
-    });
-    url
-}
-
-#[test]
-fn a_stall_is_charged_to_all_that_were_due_meanwhile() {
-    let mut options =
-        loading(stalls_once(Duration::from_millis(300)), flat(500.0, 2.0, Spacing::Even));
-    (options.what, options.connections) = (What::Path("/".into()), 1);
-    let found = sent(options).found;
-    assert_eq!((found.requests, found.answered), (1000, 1000), "{found:?}");
-    let (latency, service) = (found.latency_s.p99.unwrap(), found.service_s.p99.unwrap());
-    // 100 of 1,000 were due in the stall: the one in ten of those that waited longest, 180 ms.
-    assert!((0.17..0.4).contains(&latency), "{latency}");
-    // Who counts from the real send has one in a thousand that was slow, and does not see it.
-    assert!(service < latency / 3.0, "{service} {latency}");
-    assert!(found.waited >= 95 && found.late >= 95, "{found:?}");
-    assert!(found.service_s.max.unwrap() >= 0.2, "{found:?}");
-    // In a closed loop the same stall is one slow request among all the others.
-    let mut options = loading(stalls_once(Duration::from_millis(300)), Pace::Closed(1, 1.0));
-    options.what = What::Path("/".into());
-    let closed = sent(options).found;
-    assert!(closed.latency_s.p99.unwrap() < latency / 3.0, "{closed:?}");
-}
-
-/// Answers with these bytes, and closes.
-fn says(answer: &'static [u8]) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
-            let _ = stream.read(&mut [0; 4096]);
-            let _ = stream.write_all(answer);
-        }
-    });
-    url
-}
-
-#[test]
-fn failures_are_counted_by_kind() {
-    for (answer, kind) in [
-        (&b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"[..], "broken"),
-        (b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", "status-503"),
-        (b"nothing of the sort\r\n\r\n", "malformed"),
-        (b"", "closed"),
-    ] {
-        let mut options = loading(says(answer), flat(200.0, 0.05, Spacing::Even));
-        options.what = What::Path("/".into());
-        let outcome = sent(options);
-        let found = &outcome.found;
-        assert_eq!(found.errors.get(kind), Some(&10), "{kind}: {:?}", found.errors);
-        assert_eq!((found.requests, found.answered, outcome.records.len()), (10, 0, 10));
-    }
-    // Nobody accepts, or nobody answers in time.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let mut options = loading(url.clone(), flat(100.0, 0.03, Spacing::Even));
-    (options.what, options.timeout_s, options.connections) = (What::Path("/".into()), 0.1, 2);
-    let late = sent(options.clone()).found;
-    assert_eq!(late.errors.values().sum::<u64>(), 3, "{:?}", late.errors);
-    assert!(late.errors.contains_key("timeout"), "{:?}", late.errors);
-    drop(listener);
-    assert_eq!(sent(options).found.errors.get("connect"), Some(&3));
 }

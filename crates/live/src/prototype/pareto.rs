@@ -16,7 +16,8 @@ impl BoundedPareto {
     /// # Errors
     /// Bounds do not ascend from 1, or the shape is not a number other than 0.
     pub fn new(least: f64, most: f64, shape: f64) -> Result<BoundedPareto, Error> {
-        if !(1.0 <= least && least < most && most <= 1e12) || !(-50.0..=50.0).contains(&shape) {
+        let ascend = 1.0 <= least && least < most && most <= 1e12;
+        if !(ascend && (-50.0..=50.0).contains(&shape)) {
             return Err(Error::input(format!(
                 "sizes from {least} to {most} of shape {shape}: expected 1 or more, ascending"
             )));

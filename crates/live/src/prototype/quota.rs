@@ -106,7 +106,8 @@ fn places(mounts: &str, groups: &str) -> Vec<Place> {
             continue;
         };
         let unified = kind == "cgroup2";
-        if !unified && !(kind == "cgroup" && options.split(',').any(|o| o == "cpu")) {
+        let older = kind == "cgroup" && options.split(',').any(|o| o == "cpu");
+        if !(unified || older) {
             continue;
         }
         let own = groups.lines().find_map(|line| {
