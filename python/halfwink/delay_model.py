@@ -6,14 +6,14 @@ delay = alpha + beta[N] * size^gamma, with gamma = 1 in the model. 1 kB is 1000 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 #: Bytes and seconds of requests, by how many were in service at once.
 Points = Mapping[int, Sequence[tuple[float, float]]]
-#: The same with a weight.
-Weighted = Mapping[int, Sequence[tuple[float, float, float]]]
+#: The same with a weight in the fit, and how many requests it stands for.
+Weighted = Mapping[int, Sequence[tuple[float, float, float, int]]]
 
 #: Where the free exponent is looked for.
 GAMMA = (0.2, 2.5)
@@ -28,7 +28,7 @@ class Fit:
     """One fit: ``alpha_s``, ``beta_s_per_kb[N - 1]`` (per kB to the ``gamma``), how far off it is.
 
     ``rms_s`` is the root of the mean squared residual, ``relative_rms`` that of residuals over
-    fitted delays, both weighted as the fit was.
+    fitted delays, over all requests (of medians, as many as each stands for).
     """
 
     alpha_s: float
@@ -125,11 +125,12 @@ def fit_pool(points: Points) -> PoolFit:
         raise ValueError("expected requests for N = 1, 2, ... without gaps")
     if any(len(rows) < 2 or len({size for size, _ in rows}) < 2 for rows in points.values()):
         raise ValueError("expected requests of two sizes or more for each N")
-    whole = {n: [(size, s, 1.0) for size, s in rows] for n, rows in points.items()}
+    whole = {n: [(size, s, 1.0, 1) for size, s in rows] for n, rows in points.items()}
     binned = {n: medians(rows) for n, rows in points.items()}
     # A median of k requests is off by its own size over the root of k.
     weighted = {
-        n: [(size, s, k / max(s, 1e-9) ** 2) for size, s, k in rows] for n, rows in binned.items()
+        n: [(size, s, k / max(s, 1e-9) ** 2, k) for size, s, k in part]
+        for n, part in binned.items()
     }
     model = fit(weighted)
     bins = tuple(
@@ -167,10 +168,31 @@ def medians(rows: Sequence[tuple[float, float]]) -> list[tuple[float, float, int
 
 def fit(points: Weighted, gamma: float = 1.0) -> Fit:
     """Weighted least squares: one intercept, a slope for each N. Intercepts below 0 are 0."""
+    alpha, betas = _solve(points, gamma)
+    square = relative = 0.0
+    count = 0
+    for fitted, seconds, _, k in _fitted(points, gamma, alpha, betas):
+        square += k * (seconds - fitted) ** 2
+        relative += k * ((seconds - fitted) / fitted) ** 2 if fitted > 0.0 else 0.0
+        count += k
+    return Fit(alpha, betas, gamma, (square / count) ** 0.5, (relative / count) ** 0.5)
+
+
+def fit_free(points: Weighted) -> Fit:
+    """The same with the exponent that leaves least over."""
+
+    def over(gamma: float) -> float:
+        rows = _fitted(points, gamma, *_solve(points, gamma))
+        return sum(weight * (seconds - fitted) ** 2 for fitted, seconds, weight, _ in rows)
+
+    return fit(points, _least(over, *GAMMA))
+
+
+def _solve(points: Weighted, gamma: float) -> tuple[float, tuple[float, ...]]:
     sums: list[tuple[float, float, float, float, float]] = []
     for rows in points.values():
         w = x = xx = y = xy = 0.0
-        for size, seconds, weight in rows:
+        for size, seconds, weight, _ in rows:
             value = (size / BYTES_PER_KB) ** gamma
             w += weight
             x += weight * value
@@ -182,21 +204,16 @@ def fit(points: Weighted, gamma: float = 1.0) -> Fit:
     above = sum(y - x * xy / xx for _, x, xx, y, xy in sums)
     below = sum(w - x * x / xx for w, x, xx, _, _ in sums)
     alpha = max(above / below, 0.0) if below > 0.0 else 0.0
-    betas = tuple((xy - alpha * x) / xx for _, x, xx, _, xy in sums)
-    square = relative = total = 0.0
+    return alpha, tuple((xy - alpha * x) / xx for _, x, xx, _, xy in sums)
+
+
+def _fitted(
+    points: Weighted, gamma: float, alpha: float, betas: Sequence[float]
+) -> Iterator[tuple[float, float, float, int]]:
+    """Fitted and measured seconds, weight, count."""
     for beta, rows in zip(betas, points.values(), strict=True):
-        for size, seconds, weight in rows:
-            fitted = alpha + beta * (size / BYTES_PER_KB) ** gamma
-            square += weight * (seconds - fitted) ** 2
-            relative += weight * ((seconds - fitted) / fitted) ** 2 if fitted > 0.0 else 0.0
-            total += weight
-    return Fit(alpha, betas, gamma, (square / total) ** 0.5, (relative / total) ** 0.5)
-
-
-def fit_free(points: Weighted) -> Fit:
-    """The same with the exponent that leaves least over."""
-    gamma = _least(lambda value: fit(points, value).rms_s, *GAMMA)
-    return fit(points, gamma)
+        for size, seconds, weight, count in rows:
+            yield alpha + beta * (size / BYTES_PER_KB) ** gamma, seconds, weight, count
 
 
 def _least(f: Callable[[float], float], low: float, high: float) -> float:

@@ -200,7 +200,7 @@ def load(
         seed: of arrivals and files.
         log: file for every request, CSV ``at_s,bytes,latency_s,service_s,status,backend``.
         options: ``workload``, ``files``, ``path``, ``connections``, ``http2``, ``timeout_s``,
-            ``warm_up_s``, ``backend_header``.
+            ``warm_up_s``, ``backend_header``, ``spin_us``.
 
     Returns:
         Counts, rates and times in seconds: ``latency_s`` from when requests were due,

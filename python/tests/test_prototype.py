@@ -183,11 +183,11 @@ def test_a_noisy_machine_moves_least_squares_but_not_the_medians():
 
 
 def test_fits_of_little():
-    exact = fit({1: [(1e3, 2e-3, 1.0), (3e3, 4e-3, 1.0)]})
+    exact = fit({1: [(1e3, 2e-3, 1.0, 1), (3e3, 4e-3, 1.0, 1)]})
     assert (exact.alpha_s, exact.beta_s_per_kb[0]) == pytest.approx((1e-3, 1e-3))
     assert exact.rms_s < 1e-12
     # A delay cannot begin below nothing.
-    assert fit({1: [(1e3, 1e-3, 1.0), (2e3, 9e-3, 1.0)]}).alpha_s == 0.0
+    assert fit({1: [(1e3, 1e-3, 1.0, 1), (2e3, 9e-3, 1.0, 1)]}).alpha_s == 0.0
     assert sum(k for _, _, k in medians([(float(n), 1.0) for n in range(1, 100)])) == 99
     for wrong in ({}, {2: [(1.0, 1.0), (2.0, 1.0)]}, {1: [(1.0, 1.0), (1.0, 2.0)]}):
         with pytest.raises(ValueError, match="expected requests"):

@@ -60,6 +60,7 @@ fn loading(url: String, pace: Pace) -> Loading {
         backend_header: "x-backend".into(),
         seed: 1,
         keep: true,
+        spin_ns: 0,
     }
 }
 
@@ -293,7 +294,7 @@ fn requests_leave_when_they_are_due_and_the_log_tells() {
     assert_eq!((found.backends.len(), found.backends[0].latency_s.count), (1, 250));
     // The same seed picks the same files; a list of times is kept to.
     let times = Pace::Times(due.clone());
-    let again = sent(loading(url.clone(), times));
+    let again = sent(Loading { spin_ns: 100_000, ..loading(url.clone(), times) });
     let bytes = |o: &Outcome| o.records.iter().map(|r| r.bytes).collect::<Vec<_>>();
     assert_eq!(bytes(&again), bytes(&outcome));
     let mut csv = Vec::new();

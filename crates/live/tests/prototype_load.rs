@@ -35,6 +35,7 @@ fn loading(url: String, pace: Pace) -> Loading {
         backend_header: "x-backend".into(),
         seed: 1,
         keep: true,
+        spin_ns: 0,
     }
 }
 

@@ -182,7 +182,8 @@ impl Load {
     #[pyo3(signature = (url, *, segments=None, random=true, times=None, clients=None,
                         seconds=10.0, requests=None, workload=None, files=None, path=None,
                         connections=256, http2=false, timeout_s=10.0, warm_up_s=0.0,
-                        backend_header="x-backend", seed=1, keep=false))]
+                        backend_header="x-backend", seed=1, keep=false,
+                        spin_us=0.0))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         url: String,
@@ -202,6 +203,7 @@ impl Load {
         backend_header: &str,
         seed: u64,
         keep: bool,
+        spin_us: f64,
     ) -> PyResult<Load> {
         let what = match (workload, path) {
             (_, Some(path)) => What::Path(path),
@@ -232,6 +234,7 @@ impl Load {
             backend_header: backend_header.to_owned(),
             seed,
             keep,
+            spin_ns: (spin_us * 1e3) as u64,
         });
         Ok(Load { running, outcome: Mutex::default() })
     }

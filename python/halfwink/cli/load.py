@@ -38,6 +38,7 @@ def load(
     timeout_s: Annotated[float, Parameter(name="--timeout-s")] = 10.0,
     warm_up_s: Annotated[float, Parameter(name="--warm-up-s")] = 0.0,
     backend_header: Annotated[str, Parameter(name="--backend-header")] = "x-backend",
+    spin_us: Annotated[float, Parameter(name="--spin-us")] = 0.0,
     seed: int = 1,
     log: Path | None = None,
     json: Json = False,
@@ -82,6 +83,9 @@ def load(
         Send for so long before counting.
     backend_header
         Header of answers that names who answered.
+    spin_us
+        Wait awake for so long before a request is due, and sleep before that (which ends tens of
+        microseconds late).
     seed
         Of arrivals and files.
     log
@@ -100,6 +104,8 @@ def load(
         raise HalfwinkError(f"--rate {rate}: expected above 0, at most 1e7")
     if not 0 < seconds <= 1e6:
         raise HalfwinkError(f"--seconds {seconds}: expected above 0, at most 1e6")
+    if not 0 <= spin_us <= 1e6:
+        raise HalfwinkError(f"--spin-us {spin_us}: expected 0 to 1e6")
     for flag, value in (("clients", clients), ("requests", requests), ("files", files)):
         if value is not None and not 1 <= value < 1 << 40:
             raise HalfwinkError(f"--{flag} {value}: expected 1 or more")
@@ -121,6 +127,7 @@ def load(
         timeout_s=timeout_s,
         warm_up_s=warm_up_s,
         backend_header=backend_header,
+        spin_us=spin_us,
         seed=seed,
         keep=log is not None,
     )
