@@ -229,6 +229,81 @@ class Sink:
     def stop(self) -> None: ...
     def result(self) -> dict[str, Any]: ...
 
+class DatasetWriter:
+    def __init__(
+        self,
+        folder: str,
+        *,
+        files: int,
+        min_bytes: int,
+        max_bytes: int,
+        mean_bytes: float,
+        seed: int,
+        threads: int,
+    ) -> None: ...
+    @property
+    def written(self) -> int: ...
+    def wait(self, seconds: float) -> bool: ...
+    def stop(self) -> None: ...
+    def result(self) -> dict[str, Any]: ...
+
+def dataset_check(folder: str) -> dict[str, Any]: ...
+def bounded_pareto(
+    min_bytes: float, max_bytes: float, mean_bytes: float, shares: list[float]
+) -> tuple[float, list[float]]: ...
+
+class WorkerPool:
+    def __init__(
+        self,
+        folder: str,
+        *,
+        name: str,
+        listen: str,
+        workers: int,
+        cpus: list[int],
+        slow: float,
+        slow_by: str,
+        repeat: int,
+        quota: float | None,
+    ) -> None: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def is_running(self) -> bool: ...
+    def report(self) -> dict[str, Any]: ...
+    def stop(self) -> None: ...
+
+class Load:
+    def __init__(
+        self,
+        url: str,
+        *,
+        segments: list[tuple[float, float, float]] | None = None,
+        random: bool = True,
+        times: list[float] | None = None,
+        clients: int | None = None,
+        seconds: float = 10.0,
+        requests: int | None = None,
+        workload: str | None = None,
+        files: int | None = None,
+        path: str | None = None,
+        connections: int = 256,
+        http2: bool = False,
+        timeout_s: float = 10.0,
+        warm_up_s: float = 0.0,
+        backend_header: str = "x-backend",
+        seed: int = 1,
+        keep: bool = False,
+        spin_us: float = 0.0,
+    ) -> None: ...
+    def wait(self, seconds: float) -> bool: ...
+    def stop(self) -> None: ...
+    def result(self) -> dict[str, Any]: ...
+    def records(
+        self,
+    ) -> tuple[list[float], list[int], list[float], list[float], list[int], list[str | None]]: ...
+    def write_csv(self, path: str) -> None: ...
+
 def traffic_profile(
     name: str, seconds: float, peak_pps: float, *, seed: int = 1
 ) -> list[tuple[float, float, float]]: ...

@@ -10,6 +10,7 @@ pub mod descriptor;
 pub mod idle;
 pub mod measure;
 pub mod probe;
+pub mod prototype;
 pub mod router;
 pub mod sys;
 pub mod traffic;

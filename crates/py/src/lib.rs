@@ -5,6 +5,7 @@ mod forward;
 mod library;
 mod live;
 mod pdn;
+mod prototype;
 mod router;
 mod server;
 mod switching;
@@ -48,6 +49,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(server::proportionality, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     live::register(module)?;
+    prototype::register(module)?;
     trace::register(module)?;
     traffic::register(module)
 }

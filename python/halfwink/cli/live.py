@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from rich.console import Console
 
 from halfwink import live as living
-from halfwink.cli import day, forward, traffic
+from halfwink.cli import day, forward, load, prototype, traffic
 from halfwink.cli.console import err_table, print_json, print_table, say
 from halfwink.errors import HalfwinkError
 
@@ -20,6 +20,10 @@ app.command(day.play, name="day")
 app.command(forward.costs)
 app.command(traffic.generate)
 app.command(traffic.sink)
+app.command(prototype.dataset)
+app.command(prototype.serve)
+app.command(load.load)
+app.command(load.calibrate)
 
 Flag = Annotated[bool, Parameter(negative="")]
 Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]

@@ -94,7 +94,7 @@ pub fn monotonic_ns() -> u64 {
 }
 
 #[inline]
-fn clock_ns(clock: libc::clockid_t) -> u64 {
+pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes the one structure that it is given.
     unsafe { libc::clock_gettime(clock, &raw mut now) };
@@ -102,7 +102,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 }
 
 /// Sleeps until `CLOCK_MONOTONIC` says so, or a signal comes.
-fn sleep_until(ns: u64) {
+pub(crate) fn sleep_until(ns: u64) {
     let until = libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,
@@ -115,12 +115,12 @@ fn sleep_until(ns: u64) {
 }
 
 /// Processor time of the calling thread, in seconds.
-fn thread_cpu_s() -> f64 {
+pub(crate) fn thread_cpu_s() -> f64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) as f64 / 1e9
 }
 
 /// The calling thread's timers fire as soon as they can: 50 us of slack are the default.
-fn no_timer_slack() {
+pub(crate) fn no_timer_slack() {
     // SAFETY: plain numbers.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }

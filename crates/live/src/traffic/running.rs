@@ -8,19 +8,20 @@ use std::time::Duration;
 use super::{generator, sink, Error};
 
 /// Work in a thread.
-pub struct Running<T> {
+pub struct Running<T, E = Error> {
     stop: Arc<AtomicBool>,
     // Waiting and asking it to end may come from different threads.
-    end: Mutex<End<T>>,
+    end: Mutex<End<T, E>>,
 }
 
-struct End<T> {
-    result: Receiver<Result<T, Error>>,
-    found: Option<Result<T, Error>>,
+struct End<T, E> {
+    result: Receiver<Result<T, E>>,
+    found: Option<Result<T, E>>,
 }
 
-impl<T: Send + 'static> Running<T> {
-    fn begin(work: impl FnOnce(&AtomicBool) -> Result<T, Error> + Send + 'static) -> Running<T> {
+impl<T: Send + 'static, E: Send + 'static> Running<T, E> {
+    /// Begins; the work looks now and then whether it was asked to end.
+    pub fn begin(work: impl FnOnce(&AtomicBool) -> Result<T, E> + Send + 'static) -> Running<T, E> {
         let stop = Arc::new(AtomicBool::new(false));
         let (give, result) = channel();
         let asked = Arc::clone(&stop);
@@ -51,12 +52,12 @@ impl<T: Send + 'static> Running<T> {
     }
 
     /// The result, once it has ended, and only once.
-    pub fn take(&self) -> Option<Result<T, Error>> {
+    pub fn take(&self) -> Option<Result<T, E>> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner).found.take()
     }
 }
 
-impl<T> Drop for Running<T> {
+impl<T, E> Drop for Running<T, E> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
