@@ -21,8 +21,8 @@
 //! * **Speed.** At speed `s` the factor `f = 0.1 + 0.9 / s` is how much longer a request ought to
 //!   take. But its finish is planned at `left / f` from now: a slow server finishes *sooner*. At
 //!   each epoch, what was done so far is counted as `time / f` and the rest is planned anew. So at
-//!   half speed a request takes 0.53 of its time, and the mean response is below the mean size. That
-//!   is [`Rule::Published`]; [`Rule::Slower`] plans `left * f`.
+//!   half speed a request takes 0.53 of its time, and the mean response is below the mean size.
+//!   That is [`Rule::Published`]; [`Rule::Slower`] plans `left * f`.
 //! * **Statistics.** Mean within 5 % at 95 %; for the 0.95 quantile, `1.96 q^2 / sqrt(n)` must be
 //!   below 5 % of the *mean*, which says nothing of the quantile's error. Samples are thinned until
 //!   5,000 of them pass a runs test (lags 4 and 3). Each statistic drops 5,000 samples and
