@@ -1,14 +1,15 @@
 //! When a simulation has run long enough: means and quantiles with their confidence intervals, and
 //! a rule that stops at a wanted one.
 //!
-//! Successive observations of a queue depend on each other, so their plain variance says too little.
-//! Observations are gathered into batches in the order of time, 32 to 64 of them: when there are
-//! 64, neighbours are merged and batches become twice as long (batch means with growing batches;
-//! Law and Carson, "A sequential procedure for determining the length of a steady-state simulation",
-//! Operations Research 27, 1979). The half width is Student's t times the standard error of the
-//! batches. Correlation left between neighbouring batches widens it, as in ASAP3 (Steiger and
-//! others, ACM TOMACS 15, 2005): by `sqrt((1 + r) / (1 - r))` for a first-order process. While that
-//! correlation is more than chance would give, nothing is done, however narrow the interval.
+//! Successive observations of a queue depend on each other, so their plain variance says too
+//! little. Observations are gathered into batches in the order of time, 32 to 64 of them: when
+//! there are 64, neighbours are merged and batches become twice as long (batch means with growing
+//! batches; Law and Carson, "A sequential procedure for determining the length of a steady-state
+//! simulation", Operations Research 27, 1979). The half width is Student's t times the standard
+//! error of the batches. Correlation left between neighbouring batches widens it, as in ASAP3
+//! (Steiger and others, ACM TOMACS 15, 2005): by `sqrt((1 + r) / (1 - r))` for a first-order
+//! process. While that correlation is more than chance would give, nothing is done, however narrow
+//! the interval.
 //!
 //! A batch may hold any number of samples: where time is cut into intervals, each with so many
 //! samples, the mean is the ratio of two sums and its variance that of the residuals. So samples
@@ -84,8 +85,8 @@ impl Goal {
     }
 }
 
-/// Whether to look at so many batches. Each look is a chance to stop for a variance that is small by
-/// accident, so there are few: two for each doubling of the run.
+/// Whether to look at so many batches. Each look is a chance to stop for a variance that is small
+/// by accident, so there are few: two for each doubling of the run.
 const fn is_look(batches: usize) -> bool {
     batches == BATCHES * 3 / 2 || batches == BATCHES * 2
 }
@@ -140,7 +141,8 @@ impl Sums {
 }
 
 impl Estimator {
-    /// Wants a half width of at most `target_relative_half_width` of the mean, at `confidence` (0.95).
+    /// Wants a half width of at most `target_relative_half_width` of the mean, at `confidence`
+    /// (0.95).
     #[must_use]
     pub fn new(target_relative_half_width: f64, confidence: f64) -> Estimator {
         let goal = Goal { relative: target_relative_half_width, confidence };
@@ -225,8 +227,8 @@ const BUCKETS: usize = ((MOST - LEAST) as usize) << BUCKET_BITS;
 
 /// Counts of values of at least zero, in buckets of 1.6 % width between 2^-40 and 2^40.
 ///
-/// Not the engine's histogram: that one counts whole picoseconds, and does not look within a bucket,
-/// so the quantiles of batches would come in steps.
+/// Not the engine's histogram: that one counts whole picoseconds, and does not look within a
+/// bucket, so the quantiles of batches would come in steps.
 #[derive(Clone, Debug)]
 struct Buckets(Vec<u32>);
 

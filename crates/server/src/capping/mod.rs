@@ -4,12 +4,13 @@
 //! systems", ISPASS 2012; github.com/meisner/BigHouse) is the stochastic queueing simulator of the
 //! field. Its reference experiment, `PowerCappingExperiment`, read from its source:
 //!
-//! * **Requests.** Each server has its own arrivals. Gaps and sizes are drawn independently, on the
-//!   straight lines between the points of two empirical distribution functions; what these lack to 1
-//!   is the last value. Gaps are scaled so that cores are loaded to 0.5, with means that count every
-//!   step at its upper end and leave out what is missing: the load that is played is 0.49.
-//! * **Server.** One socket of four cores, one queue, first come, first served. Cores are all alike,
-//!   so which one serves does not matter, nor would the socket.
+//! * **Requests.** Each server has its own arrivals. Gaps and sizes are drawn independently, on
+//!   the straight lines between the points of two empirical distribution functions; what these
+//!   lack to 1 is the last value. Gaps are scaled so that cores are loaded to 0.5, with means that
+//!   count every step at its upper end and leave out what is missing: the load that is played is
+//!   0.49.
+//! * **Server.** One socket of four cores, one queue, first come, first served. Cores are all
+//!   alike, so which one serves does not matter, nor would the socket.
 //! * **Power.** 51.4 W (four halted cores of 1.6 W, socket 1 W, memory 25 W, disk 9 W, other 10 W)
 //!   and 41.6 W more at full use (cores 25.6 W, memory 10 W, disk 1 W, other 5 W), by the share of
 //!   cores that work. It does not follow frequency.
@@ -17,15 +18,15 @@
 //!   51.4 W and its share. The statistic "cap" is the mean over servers of what one draws beyond
 //!   what it gets, at that moment. Speed is the cube root of what is above 75 W over 25 W, between
 //!   0.5 and 1; below 75 W it is 0.5, so servers at less than full use run at half speed.
-//! * **Speed.** At speed `s` the factor `f = 0.1 + 0.9 / s` is how much longer a request ought to take.
-//!   But its finish is planned at `left / f` from now: a slow server finishes *sooner*. At each
-//!   epoch, what was done so far is counted as `time / f` and the rest is planned anew. So at half
-//!   speed a request takes 0.53 of its time, and the mean response is below the mean size. That is
-//!   [`Rule::Published`]; [`Rule::Slower`] plans `left * f`.
+//! * **Speed.** At speed `s` the factor `f = 0.1 + 0.9 / s` is how much longer a request ought to
+//!   take. But its finish is planned at `left / f` from now: a slow server finishes *sooner*. At
+//!   each epoch, what was done so far is counted as `time / f` and the rest is planned anew. So at
+//!   half speed a request takes 0.53 of its time, and the mean response is below the mean size.
+//!   That is [`Rule::Published`]; [`Rule::Slower`] plans `left * f`.
 //! * **Statistics.** Mean within 5 % at 95 %; for the 0.95 quantile, `1.96 q^2 / sqrt(n)` must be
 //!   below 5 % of the *mean*, which says nothing of the quantile's error. Samples are thinned until
-//!   5,000 of them pass a runs test (lags 4 and 3). Each statistic drops 5,000 samples and calibrates
-//!   on 5,000 more; for caps, one a second, that alone is 10,000 s.
+//!   5,000 of them pass a runs test (lags 4 and 3). Each statistic drops 5,000 samples and
+//!   calibrates on 5,000 more; for caps, one a second, that alone is 10,000 s.
 //!
 //! Here, responses and caps are gathered by epoch and judged by [`crate::confidence`], which also
 //! sees that requests under one cap depend on each other. Watts and joules are modelled.

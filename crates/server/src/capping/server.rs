@@ -17,7 +17,8 @@ use super::sampler::Sampler;
 pub(super) struct Pace {
     /// Time that the rest of a request is given, for each unit of it.
     pub(super) span: f64,
-    /// What is counted as done of a request that is looked at before its end, for each unit of time.
+    /// What is counted as done of a request that is looked at before its end, for each unit of
+    /// time.
     pub(super) credit: f64,
 }
 
