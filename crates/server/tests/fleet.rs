@@ -1,14 +1,15 @@
 //! Fleets of hybrid servers.
 
+mod common;
+
 use halfwink_policy::steering::{Side, SteeringPolicy, Threshold, ThresholdParameters};
 use halfwink_server::{
-    simulate, simulate_fleet, Arrivals, Dispatch, FleetRun, Model, Options, Service, Spec,
+    simulate, simulate_fleet, Arrivals, Dispatch, FleetRun, Model, Options, Service,
 };
 use halfwink_units::Time;
 
 fn model() -> (Model, Service) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/server/niccolini.toml");
-    let spec: Spec = toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let spec = common::niccolini();
     let model = Model::new(spec).unwrap();
     let service = model.service("count").unwrap();
     (model, service)

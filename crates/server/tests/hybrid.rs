@@ -1,5 +1,7 @@
 //! The world of hybrid servers against cases that can be computed by hand, and closed forms.
 
+mod common;
+
 use std::sync::Arc;
 
 use halfwink_policy::steering::{
@@ -10,8 +12,7 @@ use halfwink_server::{simulate, Arrivals, Goal, Law, Model, Options, Run, Spec, 
 use halfwink_units::Time;
 
 fn model(change: impl FnOnce(&mut Spec)) -> Model {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/server/niccolini.toml");
-    let mut spec: Spec = toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let mut spec = common::niccolini();
     change(&mut spec);
     Model::new(spec).unwrap()
 }

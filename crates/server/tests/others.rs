@@ -1,13 +1,15 @@
 //! Steering policies of others in the world of hybrid servers, against closed forms where there are
 //! some.
 
+mod common;
+
 use halfwink_policy::steering::{
     DreamWeaver, DreamWeaverParameters, Hal, HalParameters, KnightShift, KnightShiftParameters,
     OctopusMan, OctopusManParameters, Server, Shortest, ShortestParameters, SleepTimer,
     SleepTimerParameters, SteeringPolicy,
 };
 use halfwink_server::closed_form::{Mg1, Mmk, SleepCycle};
-use halfwink_server::{simulate, Arrivals, Law, Model, Options, Run, Spec, Times, Workload};
+use halfwink_server::{simulate, Arrivals, Law, Model, Options, Run, Times, Workload};
 use halfwink_units::Time;
 
 const fn ms(ms: u64) -> Time {
@@ -16,8 +18,7 @@ const fn ms(ms: u64) -> Time {
 
 /// Machines of so many workers; the big one wakes in 4 ms and goes down in 2.
 fn model(small: u32, big: u32) -> Model {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/server/niccolini.toml");
-    let mut spec: Spec = toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let mut spec = common::niccolini();
     (spec.small.workers, spec.big.workers) = (small, big);
     (spec.big.down_ms, spec.big.wake_ms) = (2.0, 4.0);
     Model::new(spec).unwrap()
