@@ -11,5 +11,6 @@ pub mod idle;
 pub mod measure;
 pub mod probe;
 pub mod router;
+pub mod steer;
 pub mod sys;
 pub mod traffic;
