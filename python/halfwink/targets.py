@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.hybrid import hybrid_experiments
 from halfwink.jobs import Executor, Progress, RunStore
 from halfwink.library import cache_dir, library
 from halfwink.profiles import foresights, os_profiles
@@ -98,8 +99,8 @@ def reproduce(
 
 
 #: What may hold a target's value: a study, a delivery network, caches of kernel profiles, a model
-#: of core switching, a router, the run-length predictor.
-SOURCES = ("study", "network", "os_profile", "switching", "router", "predict")
+#: of core switching, a router, a hybrid server, the run-length predictor.
+SOURCES = ("study", "network", "os_profile", "switching", "router", "hybrid", "predict")
 
 
 def _sources(compute: dict[str, Any]) -> tuple[str | bool | None, ...]:
@@ -120,6 +121,7 @@ class _Tables:
             "os_profile": lambda caches: _prefixed("os", os_profiles(caches=caches).frames()),
             "switching": lambda name: _prefixed("switch", core_switching(name).frames()),
             "router": lambda name: _prefixed("router", router_experiments(name).frames()),
+            "hybrid": lambda name: _prefixed("hybrid", hybrid_experiments(name).frames()),
             "predict": lambda _: foresights(),
         }
         self._loaded: dict[tuple[str, str | bool], Frames] = {}

@@ -93,11 +93,11 @@ pub fn set_value(input: &Input, path: &str, value: &str) -> Result<Input, InputE
     let parsed = parsed.unwrap_or_else(|| value.into());
     let keys: Vec<&str> = path.split('.').collect();
     let (last, parents) = keys.split_last().expect("split yields at least one part");
-    let mut table = document.as_table_mut();
+    let mut table: &mut dyn toml_edit::TableLike = document.as_table_mut();
     for (depth, key) in parents.iter().enumerate() {
         let unknown = unknown_key(table, key, &keys[..depth]);
-        table =
-            table.get_mut(key).and_then(|item| item.as_table_mut()).ok_or_else(|| fail(unknown))?;
+        let found = table.get_mut(key).and_then(|item| item.as_table_like_mut());
+        table = found.ok_or_else(|| fail(unknown))?;
     }
     let unknown = unknown_key(table, last, parents);
     let slot = table.get_mut(last).and_then(|item| item.as_value_mut());
@@ -108,7 +108,7 @@ pub fn set_value(input: &Input, path: &str, value: &str) -> Result<Input, InputE
     Ok(Input::new(format!("{} with {path}={value}", input.name), document.to_string()))
 }
 
-fn unknown_key(table: &toml_edit::Table, key: &str, parents: &[&str]) -> String {
+fn unknown_key(table: &dyn toml_edit::TableLike, key: &str, parents: &[&str]) -> String {
     let known: Vec<&str> = table.iter().map(|(name, _)| name).collect();
     let place =
         if parents.is_empty() { String::new() } else { format!(" in {}", parents.join(".")) };
@@ -194,6 +194,15 @@ mod tests {
         assert_eq!(line("l1.ways"), "m.toml:3: l1.ways: wrong");
         assert_eq!(line("l1.sets"), "m.toml:1: l1.sets: wrong");
         assert_eq!(line("l2.ways"), "m.toml: l2.ways: wrong");
+    }
+
+    #[test]
+    fn values_of_inline_tables_are_replaced_too() {
+        let input = Input::new("a.toml", "[work]\nsize = { law = \"fixed\", value = 3.0 }\n");
+        let set = set_value(&input, "work.size.value", "4.5").unwrap();
+        assert_eq!(set.text, "[work]\nsize = { law = \"fixed\", value = 4.5 }\n");
+        let wrong = set_value(&input, "work.size.valu", "4.5").unwrap_err().to_string();
+        assert!(wrong.contains("did you mean `value`"), "{wrong}");
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Snapshots of what each steering policy decides in short scenarios. A changed decision shows up
 //! here as a changed line.
 
+mod common;
+
+use common::{decisions, play, steps};
 use halfwink_policy::steering::{
-    Action, Always, AlwaysOn, Count, Event, Side, SteeringPolicy, Threshold, ThresholdParameters,
+    Always, AlwaysOn, Count, Event, Side, SteeringPolicy, Threshold, ThresholdParameters,
 };
-use halfwink_policy::{drive, Decision, Policy};
 use halfwink_units::Time;
 use proptest::prelude::*;
 
@@ -12,24 +14,6 @@ const SMALL: Event = Event::Finish { side: Side::Small, sojourn: Time::ZERO };
 const BIG: Event = Event::Finish { side: Side::Big, sojourn: Time::ZERO };
 const AWAKE: Event = Event::Awake { side: Side::Big };
 const ASLEEP: Event = Event::Asleep { side: Side::Big };
-
-/// Tells events, a millisecond apart; what it asks for, by milliseconds.
-fn decisions(mut policy: SteeringPolicy, events: &[Event]) -> String {
-    let mut text = String::new();
-    while let Some(action) = policy.poll_action() {
-        text += &format!("  0 {action:?}\n");
-    }
-    let told: Vec<(Time, Event)> = events
-        .iter()
-        .enumerate()
-        .map(|(n, &event)| (Time::ns(1_000_000 * (n as u64 + 1)), event))
-        .collect();
-    let line = |d: Decision<Action>| format!("{:>3} {:?}\n", d.at.as_ns() / 1e6, d.action);
-    text + &drive(&mut policy, &told, Time::ns(100_000_000))
-        .into_iter()
-        .map(line)
-        .collect::<String>()
-}
 
 fn threshold(parameters: ThresholdParameters) -> SteeringPolicy {
     Box::new(Threshold::new(parameters))
@@ -142,78 +126,18 @@ fn fixed_servers_decide_nothing() {
     ");
 }
 
-/// A world in small: machines that wake and sleep at once, requests that finish in any order.
-fn play(mut policy: SteeringPolicy, steps: &[(bool, u8)]) -> Result<(), TestCaseError> {
-    let mut on = [true; 2];
-    let mut load = [0u32; 2];
-    let mut news = answers(&mut policy, &mut on, &mut load)?.1;
-    for (n, &(arrives, pick)) in steps.iter().enumerate() {
-        let now = Time::ns(1_000 * n as u64);
-        let pick = Side::BOTH[usize::from(pick % 2)];
-        if arrives {
-            news.insert(0, Event::Arrive);
-        } else if load[pick as usize] > 0 && on[pick as usize] {
-            load[pick as usize] -= 1;
-            news.push(Event::Finish { side: pick, sojourn: Time::ns(1) });
-        }
-        while policy.next_timer().is_some_and(|at| at <= now) {
-            policy.on_timer(now);
-            news.extend(answers(&mut policy, &mut on, &mut load)?.1);
-        }
-        while !news.is_empty() {
-            let event = news.remove(0);
-            policy.on_event(now, &event);
-            let (sent, more) = answers(&mut policy, &mut on, &mut load)?;
-            prop_assert_eq!(sent, u32::from(event == Event::Arrive), "one answer to an arrival");
-            news.extend(more);
-        }
-    }
-    // Whatever waits somewhere is served in the end: by a machine that is on.
-    for side in Side::BOTH {
-        prop_assert!(load[side as usize] == 0 || on[side as usize], "{side:?} sleeps on work");
-    }
-    Ok(())
-}
-
-/// Takes all actions: how many requests were sent, and what to tell then.
-fn answers(
-    policy: &mut SteeringPolicy,
-    on: &mut [bool; 2],
-    load: &mut [u32; 2],
-) -> Result<(u32, Vec<Event>), TestCaseError> {
-    let (mut sent, mut news) = (0, Vec::new());
-    while let Some(action) = policy.poll_action() {
-        match action {
-            Action::Send { side } => {
-                sent += 1;
-                load[side as usize] += 1;
-            }
-            Action::Wake { side } => {
-                prop_assert!(!on[side as usize], "{side:?} is on");
-                on[side as usize] = true;
-                news.push(Event::Awake { side });
-            }
-            Action::Sleep { side } => {
-                prop_assert!(on[side as usize], "{side:?} sleeps");
-                on[side as usize] = false;
-                news.push(Event::Asleep { side });
-            }
-        }
-    }
-    Ok((sent, news))
-}
-
 proptest! {
     #[test]
-    fn every_arrival_is_sent_once_and_no_machine_sleeps_on_work(
-        steps in proptest::collection::vec((any::<bool>(), any::<u8>()), 1..200),
+    fn every_arrival_is_sent_once_and_every_request_is_done(
+        steps in steps(true),
         threshold in 0u32..6,
         all: bool,
         wake_at in 0u32..8,
-        linger_ns in 0u64..20_000,
+        linger_us in 0u64..5_000,
     ) {
         let count = if all { Count::All } else { Count::Small };
-        let parameters = ThresholdParameters { threshold, count, wake_at, linger: Time::ns(linger_ns) };
+        let linger = Time::ns(1_000 * linger_us);
+        let parameters = ThresholdParameters { threshold, count, wake_at, linger };
         play(Box::new(Threshold::new(parameters)), &steps)?;
         play(Box::new(AlwaysOn::new(threshold)), &steps)?;
         for side in Side::BOTH {

@@ -8,6 +8,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::pdn::Network;
 use crate::router::{PreparedRouterJob, Router};
+use crate::server::Server;
 use crate::switching::Switching;
 use crate::{HalfwinkError, Interrupted, RunError};
 
@@ -177,6 +178,16 @@ impl Library {
     /// Names of the routers.
     fn routers(&self) -> Vec<String> {
         self.0.routers()
+    }
+
+    /// A hybrid server by name or file, with values set.
+    fn server(&self, name: &str, set: Vec<(String, String)>) -> PyResult<Server> {
+        self.0.server(name, &set).map(Server).map_err(py_error)
+    }
+
+    /// Names of the hybrid servers.
+    fn servers(&self) -> Vec<String> {
+        self.0.servers()
     }
 
     /// A model of core switching by name or file, with values set.

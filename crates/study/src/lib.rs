@@ -11,9 +11,11 @@ mod library;
 mod network;
 mod os_profile;
 mod output;
+mod parallel;
 mod predict;
 mod registry;
 mod router;
+mod server;
 mod study;
 mod switching;
 mod table;
@@ -33,6 +35,7 @@ pub use router::{
     CoreTimes, Load, PreparedRouter, RouterInfo, RouterJob, RouterOutput, RouterPolicy,
     RouterProfile, RouterQuestion, VirtualMeter, ROUTER_POLICIES,
 };
+pub use server::{Rate, ServerInfo, ServerLoad, ServerPolicy, ServerQuestion, SERVER_POLICIES};
 pub use study::{Plot, Study, World};
 pub use switching::SwitchingInfo;
 pub use table::{Column, Table, Value};

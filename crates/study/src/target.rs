@@ -109,6 +109,9 @@ pub struct Compute {
     /// `router_partial`, `router_ladder`, `router_naps`, `router_held`, `router_rates`,
     /// `router_runs`, `router_slots`, `router_bursts`.
     pub router: Option<String>,
+    /// Hybrid server whose tables hold it: `hybrid_facts`, `hybrid_peaks`, `hybrid_delays`,
+    /// `hybrid_power`, `hybrid_ratios`, `hybrid_speeds`.
+    pub hybrid: Option<String>,
     /// Ask how well the run-length predictor foresees the kernel entries of every shipped workload:
     /// tables `predictions` and `decisions`, each with a column `workload`.
     #[serde(default)]
@@ -272,6 +275,10 @@ impl Target {
         let published = match self.published {
             Published::Claim(holds) => return (ours >= 0.5) == holds,
             Published::Number(n) => Some(n),
+            // A fact in words is asked for: are ours the same?
+            Published::Text(_) if self.class == Class::Exact && self.tolerance.is_none() => {
+                return ours.to_bits() == 1.0f64.to_bits();
+            }
             Published::Text(_) => None,
         };
         if let Some(Tolerance { rel, abs, min, max }) = self.tolerance {
@@ -346,6 +353,7 @@ mod tests {
             os_profile: None,
             switching: None,
             router: None,
+            hybrid: None,
             predict: false,
             sql: String::new(),
             calibrated: false,

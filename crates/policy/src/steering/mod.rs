@@ -11,14 +11,27 @@
 //! event. A machine that sleeps keeps what was sent to it: that waits, or stands still, until it is
 //! awake again. Nobody wakes a machine but the policy.
 
+mod dream_weaver;
 mod fixed;
+mod hal;
+mod knight_shift;
+mod machines;
+mod octopus_man;
 mod pair;
 mod queue;
+mod shortest;
+mod sleep_timer;
 mod threshold;
 
 use alloc::boxed::Box;
 
+pub use dream_weaver::{DreamWeaver, DreamWeaverParameters};
 pub use fixed::{Always, AlwaysOn};
+pub use hal::{Hal, HalParameters};
+pub use knight_shift::{KnightShift, KnightShiftParameters};
+pub use octopus_man::{OctopusMan, OctopusManParameters};
+pub use shortest::{Server, Shortest, ShortestParameters};
+pub use sleep_timer::{SleepTimer, SleepTimerParameters};
 pub use threshold::{Count, Threshold, ThresholdParameters};
 
 use halfwink_units::Time;

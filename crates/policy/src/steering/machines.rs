@@ -1,0 +1,148 @@
+//! What policies of others share: two machines that are woken when something is sent to them, and
+//! sleep when they have nothing to do.
+
+use halfwink_units::Time;
+
+use super::pair::{Machine, Pair, Power};
+use super::queue::Queue;
+use super::{Action, Event, Side};
+use crate::Snapshot;
+
+/// Both machines, and what is asked of them.
+#[derive(Clone, Debug)]
+pub(super) struct Machines {
+    pair: Pair,
+    queue: Queue,
+}
+
+impl Machines {
+    /// Both on, without requests.
+    pub(super) const NEW: Machines = Machines { pair: Pair::NEW, queue: Queue::NEW };
+
+    /// A machine.
+    #[inline]
+    pub(super) fn of(&self, side: Side) -> &Machine {
+        self.pair.of(side)
+    }
+
+    /// Whether a machine serves now.
+    #[inline]
+    pub(super) fn is_on(&self, side: Side) -> bool {
+        self.of(side).power == Power::On && !self.of(side).lost
+    }
+
+    /// Takes note of what happened.
+    #[inline]
+    pub(super) fn note(&mut self, event: &Event) {
+        self.pair.note(event);
+    }
+
+    /// A request goes to `wanted`, or to the other machine if only that can be reached; that one is
+    /// woken.
+    #[inline]
+    pub(super) fn send(&mut self, wanted: Side) -> Side {
+        let side = self.queue(wanted);
+        self.wake(side);
+        side
+    }
+
+    /// Like [`Machines::send`], but asleep the machine goes on sleeping.
+    #[inline]
+    pub(super) fn queue(&mut self, wanted: Side) -> Side {
+        let side = self.pair.send(wanted);
+        self.queue.push(Action::Send { side });
+        side
+    }
+
+    /// Wakes a machine unless it is up.
+    #[inline]
+    pub(super) fn wake(&mut self, side: Side) {
+        if self.pair.wake(side) {
+            self.queue.push(Action::Wake { side });
+        }
+    }
+
+    /// Whether a machine has nothing to do.
+    #[inline]
+    fn is_free(&self, side: Side) -> bool {
+        self.is_on(side) && self.of(side).load == 0
+    }
+
+    /// A machine that is not wanted sleeps if it has nothing to do, and need not stand in for the
+    /// other one.
+    #[inline]
+    pub(super) fn rest(&mut self, side: Side) {
+        if self.is_free(side) && !self.of(side.other()).lost {
+            self.freeze(side);
+        }
+    }
+
+    /// A machine that is on sleeps, with all that it has.
+    #[inline]
+    pub(super) fn freeze(&mut self, side: Side) {
+        if self.pair.sleep(side) {
+            self.queue.push(Action::Sleep { side });
+        }
+    }
+
+    /// What is asked next.
+    #[inline]
+    pub(super) fn poll(&mut self) -> Option<Action> {
+        self.queue.pop()
+    }
+
+    /// Loads and power states.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        self.pair.snapshot()
+    }
+}
+
+/// A machine that sleeps once it has had nothing to do for a while.
+#[derive(Clone, Debug)]
+pub(super) struct Linger {
+    side: Side,
+    span: Time,
+    down_at: Option<Time>,
+}
+
+impl Linger {
+    /// For so long.
+    pub(super) const fn new(side: Side, span: Time) -> Linger {
+        Linger { side, span, down_at: None }
+    }
+
+    /// Something was sent there.
+    #[inline]
+    pub(super) fn busy(&mut self) {
+        self.down_at = None;
+    }
+
+    /// The machine may have nothing to do any more.
+    #[inline]
+    pub(super) fn settle(&mut self, now: Time, machines: &mut Machines) {
+        if !machines.is_free(self.side) {
+            return;
+        }
+        if self.span == Time::ZERO {
+            machines.freeze(self.side);
+        } else if self.span != Time::NEVER {
+            self.down_at.get_or_insert(now.saturating_add(self.span));
+        }
+    }
+
+    /// Its time may have come.
+    pub(super) fn timer(&mut self, now: Time, machines: &mut Machines) {
+        if self.down_at.is_some_and(|at| at <= now) {
+            self.down_at = None;
+            if machines.is_free(self.side) {
+                machines.freeze(self.side);
+            }
+        }
+    }
+
+    /// When it goes down unless something is sent there.
+    #[inline]
+    pub(super) fn next(&self) -> Option<Time> {
+        self.down_at
+    }
+}

@@ -1,0 +1,265 @@
+//! Arrivals from counts: requests in each minute, hour or other step.
+//!
+//! Two columns, perhaps with a header: when the step begins (a date and time, a time of day, or
+//! seconds) and how many requests came in it, as `1998-04-30 21:30:00,2`. The step is the median
+//! distance between rows; steps that are left out hold no requests, and are counted. Within a step
+//! requests come as a Poisson process: what they did there, counts do not tell.
+
+use std::io::Read;
+
+use halfwink_units::Time;
+
+use super::lines::{unpack, LineError, Lines, ReadError, Skipped};
+use super::log::LONGEST_S;
+use super::{moment, Arrivals};
+
+const ROW: &str = "`period,count`, as `1998-04-30 21:30:00,2`";
+const ROWS: &str = "two rows `period,count` or more, as `1998-04-30 21:30:00,2`";
+const REGULAR: &str = "a period that is whole steps after the one before";
+const PERIOD: &str = "a period of seconds, a date and time, or a time of day";
+/// Most steps, those that are left out too.
+const MOST: f64 = 2e7;
+/// The highest rate, in requests per second.
+const HIGHEST: f64 = 1e12;
+
+/// Counts that were read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counts {
+    /// When the first step begins, in seconds (since 1970 for dates, since midnight for times).
+    pub start_s: f64,
+    /// How long each step is.
+    pub step: Time,
+    /// Requests in each step.
+    pub requests: Vec<f64>,
+    /// Steps without a row.
+    pub missing: u64,
+    /// Bad lines.
+    pub skipped: Skipped,
+}
+
+/// A row, and its line for what is said about it.
+struct Row {
+    at_s: f64,
+    requests: f64,
+    line: u64,
+    text: Vec<u8>,
+}
+
+impl Counts {
+    /// Reads counts, packed or not, leaving out so many bad lines.
+    ///
+    /// # Errors
+    /// If it cannot be read, has fewer than two rows or too many bad ones.
+    pub fn read(reader: impl Read, bad_lines: u64) -> Result<Counts, ReadError> {
+        let mut lines = Lines::new(unpack(reader)?);
+        let mut skipped = Skipped::default();
+        let mut rows: Vec<Row> = Vec::new();
+        let mut begun = false;
+        while let Some((number, line)) = lines.next()? {
+            match line {
+                Ok(b"") => {}
+                Ok(line) => match row(line, number) {
+                    Some(row) => rows.push(row),
+                    // A header.
+                    None if !begun && has_letters(line) => {}
+                    None => skipped.add(LineError::new(number, line, ROW), bad_lines)?,
+                },
+                Err(error) => skipped.add(error, bad_lines)?,
+            }
+            begun = true;
+        }
+        let mut counts = Counts { skipped, ..Counts::of(&rows)? };
+        counts.fill(&rows, bad_lines)?;
+        Ok(counts)
+    }
+
+    /// Their first row and step.
+    fn of(rows: &[Row]) -> Result<Counts, ReadError> {
+        let mut steps: Vec<f64> = rows.windows(2).map(|w| w[1].at_s - w[0].at_s).collect();
+        steps.retain(|step| *step > 0.0);
+        steps.sort_by(f64::total_cmp);
+        let middle = steps.len().saturating_sub(1) / 2;
+        let (Some(&step_s), Some(first)) = (steps.get(middle), rows.first()) else {
+            return Err(ReadError::Empty { expected: ROWS });
+        };
+        // Seconds are written in decimals: the nearest nanosecond is meant.
+        let step = Time::ns((step_s.min(LONGEST_S) * 1e9).round() as u64);
+        if step == Time::ZERO || step_s > LONGEST_S {
+            return Err(LineError::new(first.line, &first.text, PERIOD).into());
+        }
+        let requests = Vec::with_capacity(rows.len());
+        Ok(Counts { start_s: first.at_s, step, requests, missing: 0, skipped: Skipped::default() })
+    }
+
+    fn fill(&mut self, rows: &[Row], bad_lines: u64) -> Result<(), ReadError> {
+        let step_s = self.step.as_s();
+        for row in rows {
+            let place = (row.at_s - self.start_s) / step_s;
+            let regular = (place - place.round()).abs() < 1e-3 && row.requests / step_s <= HIGHEST;
+            let next = self.requests.len() as f64;
+            if !regular || place.round() < next {
+                self.skipped.add(LineError::new(row.line, &row.text, REGULAR), bad_lines)?;
+                continue;
+            }
+            let found = row.at_s - self.start_s;
+            let most = LONGEST_S.min(MOST * step_s);
+            if found > most {
+                return Err(ReadError::Span { found, most });
+            }
+            let left_out = (place.round() - next) as usize;
+            self.missing += left_out as u64;
+            self.requests.resize(self.requests.len() + left_out, 0.0);
+            self.requests.push(row.requests);
+        }
+        Ok(())
+    }
+
+    /// Requests in all.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.requests.iter().sum()
+    }
+
+    /// Requests in the fullest step.
+    #[must_use]
+    pub fn peak(&self) -> f64 {
+        self.requests.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The steps from this time on, in seconds since the first one, for so long; what there is of
+    /// them.
+    #[must_use]
+    pub fn part(&self, from_s: f64, for_s: f64) -> Counts {
+        let index = |s: f64| ((s / self.step.as_s()).round() as usize).min(self.requests.len());
+        let (from, to) = (index(from_s), index(from_s + for_s));
+        let requests = self.requests[from..to.max(from)].to_vec();
+        let start_s = self.start_s + from as f64 * self.step.as_s();
+        let (missing, skipped) = (self.missing, self.skipped.clone());
+        Counts { start_s, step: self.step, requests, missing, skipped }
+    }
+
+    /// The arrivals: Poisson at the rate of each step.
+    #[must_use]
+    pub fn arrivals(&self) -> Arrivals {
+        let step_s = self.step.as_s();
+        let per_s = self.requests.iter().map(|count| count / step_s).collect();
+        Arrivals::Rates { step: self.step, per_s }
+    }
+}
+
+fn has_letters(line: &[u8]) -> bool {
+    line.iter().any(u8::is_ascii_alphabetic)
+}
+
+fn row(line: &[u8], number: u64) -> Option<Row> {
+    let text = std::str::from_utf8(line).ok()?;
+    let (period, count) = text.split_once(',')?;
+    let unquoted = |cell: &str| cell.trim().trim_matches('"').to_owned();
+    let requests: f64 = unquoted(count).parse().ok()?;
+    let at_s = moment::seconds(&unquoted(period))?;
+    let fits = (0.0..=1e18).contains(&requests);
+    fits.then(|| Row { at_s, requests, line: number, text: line.to_vec() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn counts_become_rates() {
+        let text = "period,count\n1998-04-30 21:30:00,2\n1998-04-30 21:31:00,11\n\
+                    1998-04-30 21:34:00,9\nwhat?\n1998-04-30 21:34:30,1\n1998-04-30 21:35:00,60\n\
+                    1998-04-30 21:36:00,0\n1998-04-30 21:37:00,0\n";
+        let counts = Counts::read(text.as_bytes(), 2).unwrap();
+        assert_eq!(counts.requests, [2.0, 11.0, 0.0, 0.0, 9.0, 60.0, 0.0, 0.0]);
+        assert_eq!((counts.missing, counts.skipped.count), (2, 2));
+        assert_eq!((counts.start_s, counts.step), (893_971_800.0, Time::ns(60_000_000_000)));
+        assert_eq!((counts.total(), counts.peak()), (82.0, 60.0));
+        let rates = counts.arrivals();
+        rates.check().unwrap();
+        assert!((rates.rate() - 82.0 / 480.0).abs() < 1e-12);
+        assert_eq!(counts.part(60.0, 120.0).requests, [11.0, 0.0]);
+        assert_eq!(counts.part(300.0, 1e9).requests, [60.0, 0.0, 0.0]);
+        assert!(counts.part(1e9, 1.0).requests.is_empty());
+        let told: Vec<String> = counts.skipped.examples.iter().map(ToString::to_string).collect();
+        insta::assert_snapshot!(told.join("\n"), @r"
+        line 5: found `what?`, expected `period,count`, as `1998-04-30 21:30:00,2`
+        line 6: found `1998-04-30 21:34:30,1`, expected a period that is whole steps after the one before
+        ");
+    }
+
+    #[test]
+    fn the_shipped_world_cup_is_read() {
+        let path = "/../../workloads/server/worldcup98-requests-per-minute.csv.xz";
+        let file = std::fs::File::open(format!("{}{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let cup = Counts::read(file, 0).unwrap();
+        assert_eq!((cup.total(), cup.peak()), (1_352_804_107.0, 229_426.0));
+        assert_eq!((cup.requests.len(), cup.missing), (125_310, 10));
+        assert_eq!(cup.step, Time::ns(60_000_000_000));
+        // 30 June 1998, as `workloads/worldcup98-1998-06-30.csv` has it.
+        let day = cup.part(899_164_800.0 - cup.start_s, 86_400.0);
+        assert_eq!((day.total(), day.peak()), (75_207_657.0, 215_241.0));
+    }
+
+    #[test]
+    fn times_of_day_and_seconds_are_periods_too() {
+        let day = Counts::read(&b"minute,requests\n00:00,17613\n00:01,17782\n"[..], 0).unwrap();
+        assert_eq!((day.step, day.total()), (Time::ns(60_000_000_000), 35_395.0));
+        let half = Counts::read(&b"0.5,1\n0.6,2\n0.7,3\n"[..], 0).unwrap();
+        assert_eq!((half.step, &half.requests[..]), (Time::ns(100_000_000), &[1.0, 2.0, 3.0][..]));
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_where_and_what() {
+        let wrong = [
+            "",
+            "period,count\n",
+            "0,1\n",
+            "0,1\n0,2\n",
+            "0,1\n1,2\nx\n",
+            "0,1\n1,-2\n",
+            "0,1\n1,2\n1e10,3\n",
+        ];
+        let errors: Vec<String> = wrong
+            .iter()
+            .map(|text| Counts::read(text.as_bytes(), 0).unwrap_err().to_string())
+            .collect();
+        insta::assert_snapshot!(errors.join("\n"), @r"
+        nothing to read, expected two rows `period,count` or more, as `1998-04-30 21:30:00,2`
+        nothing to read, expected two rows `period,count` or more, as `1998-04-30 21:30:00,2`
+        nothing to read, expected two rows `period,count` or more, as `1998-04-30 21:30:00,2`
+        nothing to read, expected two rows `period,count` or more, as `1998-04-30 21:30:00,2`
+        more than 0 bad lines; the first one, line 3: found `x`, expected `period,count`, as `1998-04-30 21:30:00,2`
+        more than 0 bad lines; the first one, line 2: found `1,-2`, expected `period,count`, as `1998-04-30 21:30:00,2`
+        10000000000 seconds from the first to the last, expected at most 18000000
+        ");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(bytes: Vec<u8>, text in "([0-9]{1,3}|,|:|-|e|\\.|\n){0,60}") {
+            for bytes in [&bytes[..], text.as_bytes()] {
+                if let Ok(counts) = Counts::read(bytes, 10) {
+                    prop_assert!(counts.arrivals().check().is_ok());
+                }
+            }
+        }
+
+        #[test]
+        fn what_is_written_is_read(
+            requests in proptest::collection::vec(0u32..1_000_000, 2..100),
+            step in 1u32..4000,
+            start in 0u32..2_000_000_000,
+        ) {
+            let row = |(n, count): (usize, &u32)| {
+                format!("{},{count}\n", u64::from(start) + n as u64 * u64::from(step))
+            };
+            let text: String = requests.iter().enumerate().map(row).collect();
+            let counts = Counts::read(text.as_bytes(), 0).unwrap();
+            prop_assert_eq!(counts.step, Time::ns(1_000_000_000 * u64::from(step)));
+            let found: Vec<u32> = counts.requests.iter().map(|&c| c as u32).collect();
+            prop_assert_eq!(found, requests);
+        }
+    }
+}

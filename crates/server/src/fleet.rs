@@ -1,0 +1,307 @@
+//! Many hybrid servers behind one door.
+
+use std::panic::resume_unwind;
+use std::thread;
+
+use halfwink_engine::{stream, Stream};
+use halfwink_policy::steering::SteeringPolicy;
+use halfwink_units::Time;
+use rand::RngExt;
+
+use crate::arrivals::Arrivals;
+use crate::model::{Model, Service};
+use crate::run::{machine_use, Books, MachineUse, Options, RunError, Slot};
+use crate::server::{Server, Tally};
+use crate::station::Spent;
+
+/// Which server of a fleet a request goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatch {
+    /// Any one.
+    Random,
+    /// One after the other.
+    RoundRobin,
+    /// Of so many that are picked at random, the one with the fewest unfinished requests.
+    Least {
+        /// How many, 1 at least.
+        of: u32,
+    },
+    /// The first one with fewer unfinished requests than this; if there is none, the emptiest.
+    Pack {
+        /// The limit, 1 at least.
+        below: u32,
+    },
+}
+
+/// A finished run of a fleet.
+#[derive(Clone, Debug)]
+pub struct FleetRun {
+    /// How long it was, without its warm-up.
+    pub duration: Time,
+    /// What happened to requests.
+    pub tally: Tally,
+    /// What all machines of a kind did, the small ones first.
+    pub machines: [MachineUse; 2],
+    /// What each server drew, in joules.
+    pub energy_j: Vec<f64>,
+    /// Its parts, if they were asked for.
+    pub slots: Vec<Slot>,
+}
+
+/// Makes the policy of a server.
+pub type MakePolicy<'a> = &'a (dyn Fn() -> SteeringPolicy + Sync);
+
+/// Plays arrivals against `servers` pairs of machines, each with a policy of its own.
+///
+/// Where the choice does not depend on what servers do, they are played on all host cores. The
+/// result does not depend on how many there are.
+///
+/// # Errors
+/// See [`RunError`]; books are closed for each server.
+pub fn simulate_fleet(
+    model: &Model,
+    service: &Service,
+    arrivals: &Arrivals,
+    policy: MakePolicy,
+    (servers, dispatch): (u32, Dispatch),
+    options: Options,
+) -> Result<FleetRun, RunError> {
+    arrivals.check().map_err(RunError::Arrivals)?;
+    if servers == 0 || matches!(dispatch, Dispatch::Least { of: 0 } | Dispatch::Pack { below: 0 }) {
+        return Err(RunError::Arrivals("a fleet of no servers".to_owned()));
+    }
+    let blind = matches!(dispatch, Dispatch::Random | Dispatch::RoundRobin);
+    let cores = if blind { thread::available_parallelism().map_or(1, usize::from) } else { 1 };
+    let shares = cores.min(servers as usize) as u32;
+    let play = |share: u32| {
+        let mine = (share..servers).step_by(shares as usize);
+        let mut fleet = Fleet::new(model, service, policy, mine, options.seed);
+        let door = Door::new(arrivals, servers, dispatch, options.seed);
+        fleet.play(door, (share, shares), &options).map(|()| fleet)
+    };
+    let play = &play;
+    let fleets: Result<Vec<Fleet>, RunError> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..shares).map(|n| scope.spawn(move || play(n))).collect();
+        // A thread that panicked has said so; the panic goes on here.
+        let joined = threads.into_iter().map(|t| t.join().unwrap_or_else(|p| resume_unwind(p)));
+        joined.collect()
+    });
+    let mut fleets = fleets?;
+    // Each share has drained by itself; all end together.
+    let end = fleets.iter().map(|fleet| fleet.now).max().unwrap_or_default();
+    let mut parts = Vec::new();
+    for fleet in &mut fleets {
+        parts.push(fleet.close(end, options.slot.is_some())?);
+    }
+    // Servers in their order, whatever they were played on.
+    let each = |n: u32| parts[(n % shares) as usize].energy_j[(n / shares) as usize];
+    let energy_j = (0..servers).map(each).collect();
+    let mut whole = parts.remove(0);
+    parts.iter().for_each(|part| whole.add(part));
+    whole.energy_j = energy_j;
+    Ok(whole)
+}
+
+impl FleetRun {
+    /// Energy of all servers, in joules.
+    #[must_use]
+    pub fn total_j(&self) -> f64 {
+        self.machines.iter().map(|m| m.energy_j).sum()
+    }
+
+    fn add(&mut self, other: &FleetRun) {
+        self.tally.add(&other.tally);
+        add(&mut self.machines, &other.machines);
+        for (slot, more) in self.slots.iter_mut().zip(&other.slots) {
+            slot.tally.add(&more.tally);
+            add(&mut slot.machines, &more.machines);
+        }
+    }
+}
+
+fn add(to: &mut [MachineUse; 2], more: &[MachineUse; 2]) {
+    for (sum, more) in to.iter_mut().zip(more) {
+        for (state, span) in sum.state_s.iter_mut().zip(more.state_s) {
+            *state += span;
+        }
+        sum.served_s += more.served_s;
+        sum.energy_j += more.energy_j;
+        sum.wakes += more.wakes;
+    }
+}
+
+/// Arrivals, and where each goes.
+struct Door {
+    draw: crate::arrivals::Draw,
+    choice: Stream,
+    servers: u32,
+    dispatch: Dispatch,
+    turn: u32,
+}
+
+impl Door {
+    fn new(arrivals: &Arrivals, servers: u32, dispatch: Dispatch, seed: u64) -> Door {
+        let draw = arrivals.draw(seed, "");
+        Door { draw, choice: stream(seed, "dispatch"), servers, dispatch, turn: 0 }
+    }
+
+    /// Any server, or the next one.
+    #[inline]
+    fn blind(&mut self) -> u32 {
+        if self.dispatch == Dispatch::RoundRobin {
+            let turn = self.turn;
+            self.turn = (turn + 1) % self.servers;
+            return turn;
+        }
+        self.choice.random_range(0..self.servers)
+    }
+}
+
+/// Some servers of a fleet.
+struct Fleet<'a> {
+    servers: Vec<Server<'a>>,
+    books: Vec<Books>,
+    /// Until now.
+    now: Time,
+    /// When the books were opened.
+    begun: Time,
+    /// Where the present part begins, and what has happened in it.
+    start: Time,
+    tally: Tally,
+    whole: Tally,
+    slots: Vec<Slot>,
+}
+
+impl<'a> Fleet<'a> {
+    fn new(
+        model: &'a Model,
+        service: &'a Service,
+        policy: MakePolicy,
+        numbers: impl Iterator<Item = u32>,
+        seed: u64,
+    ) -> Fleet<'a> {
+        let server = |n: u32| Server::new(model, service, policy(), seed, &format!("server{n}."));
+        let servers: Vec<Server> = numbers.map(server).collect();
+        let books = vec![Books::new(model); servers.len()];
+        Fleet {
+            servers,
+            books,
+            now: Time::ZERO,
+            begun: Time::ZERO,
+            start: Time::ZERO,
+            tally: Tally::default(),
+            whole: Tally::default(),
+            slots: Vec::new(),
+        }
+    }
+
+    /// The server that a request goes to, brought up to its time if that was needed to choose.
+    #[inline]
+    fn choose(&mut self, door: &mut Door, now: Time) -> u32 {
+        match door.dispatch {
+            Dispatch::Random | Dispatch::RoundRobin => door.blind(),
+            Dispatch::Least { of } => {
+                let picks = (0..of).map(|_| door.choice.random_range(0..door.servers));
+                picks.min_by_key(|&n| self.load(n, now)).unwrap_or(0)
+            }
+            Dispatch::Pack { below } => {
+                let mut least = (usize::MAX, 0);
+                for n in 0..door.servers {
+                    let load = self.load(n, now);
+                    if load < below as usize {
+                        return n;
+                    }
+                    least = least.min((load, n));
+                }
+                least.1
+            }
+        }
+    }
+
+    fn load(&mut self, n: u32, now: Time) -> usize {
+        let server = &mut self.servers[n as usize];
+        server.advance(now, &mut self.tally);
+        server.load()
+    }
+
+    /// Until the last arrival, or until all is done.
+    fn play(
+        &mut self,
+        mut door: Door,
+        (share, shares): (u32, u32),
+        options: &Options,
+    ) -> Result<(), RunError> {
+        let last = options.warm_up.saturating_add(options.requests);
+        let mut count = 0;
+        while count < last {
+            let Some((at, size)) = door.draw.next().filter(|(at, _)| *at <= options.until) else {
+                break;
+            };
+            if let Some(slot) = options.slot {
+                while count >= options.warm_up && self.start + slot <= at {
+                    self.part(self.start + slot, true);
+                }
+            }
+            let n = self.choose(&mut door, at);
+            if n % shares == share {
+                self.servers[(n / shares) as usize].arrive(at, size, &mut self.tally)?;
+            }
+            self.now = at;
+            count += 1;
+            if count == options.warm_up {
+                self.open();
+            }
+        }
+        if options.until != Time::NEVER {
+            self.now = self.now.max(options.until);
+        }
+        if options.drain {
+            for server in &mut self.servers {
+                self.now = self.now.max(server.drain(&mut self.tally)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the books: what was until now was to warm up.
+    fn open(&mut self) {
+        for server in &mut self.servers {
+            server.take(self.now, &mut self.tally);
+        }
+        self.tally = Tally::default();
+        (self.begun, self.start) = (self.now, self.now);
+    }
+
+    /// Closes a part.
+    fn part(&mut self, end: Time, keep: bool) {
+        let mut machines = [MachineUse::default(); 2];
+        for (server, books) in self.servers.iter_mut().zip(&mut self.books) {
+            let spent: [Spent; 2] = server.take(end, &mut self.tally);
+            books.add(&spent);
+            add(&mut machines, &spent.map(|spent| machine_use(&spent)));
+        }
+        let (start, span) = (self.start, end - self.start);
+        let tally = std::mem::take(&mut self.tally);
+        self.whole.add(&tally);
+        self.start = end;
+        if keep && span > Time::ZERO {
+            self.slots.push(Slot { start, span, tally, machines });
+        }
+    }
+
+    /// Closes the books of each server.
+    fn close(&mut self, end: Time, slots: bool) -> Result<FleetRun, RunError> {
+        self.part(end, slots);
+        let duration = end - self.begun;
+        let mut machines = [MachineUse::default(); 2];
+        let mut energy_j = Vec::with_capacity(self.books.len());
+        for books in &self.books {
+            books.close(duration)?;
+            let each = books.machines();
+            energy_j.push(each[0].energy_j + each[1].energy_j);
+            add(&mut machines, &each);
+        }
+        let tally = std::mem::take(&mut self.whole);
+        Ok(FleetRun { duration, tally, machines, energy_j, slots: std::mem::take(&mut self.slots) })
+    }
+}

@@ -1,0 +1,37 @@
+//! World: requests that a small and a big machine serve (Niccolini 2012, ch. 3).
+//!
+//! ```text
+//!  arrivals ──▶ steering policy ──▶ queue of the small machine ──▶ workers ──▶ done
+//!                   │    ▲    └───▶ queue of the big machine   ──▶ workers ──▶ done
+//!                   │    └── done, awake, asleep ──┘
+//!                   └── wake, sleep ──▶ on, going down, asleep, waking
+//! ```
+//!
+//! * [`Model`] is a description, checked; [`Service`] what requests ask for (Eq 3.1) and what the
+//!   machines can carry.
+//! * [`Arrivals`] say when requests come; [`simulate`] plays them against one pair of machines,
+//!   event by event.
+//! * A run's books close: every picosecond and attojoule of both machines belongs to a row.
+//!
+//! All times, watts and joules are modelled.
+
+pub mod arrivals;
+pub mod closed_form;
+pub mod confidence;
+mod fleet;
+mod law;
+mod model;
+mod precise;
+pub mod proportionality;
+mod run;
+mod server;
+mod spec;
+mod station;
+
+pub use arrivals::Arrivals;
+pub use fleet::{simulate_fleet, Dispatch, FleetRun, MakePolicy};
+pub use model::{Model, ModelError, Service};
+pub use precise::{Goal, Precision};
+pub use run::{simulate, MachineUse, Options, Run, RunError, Slot};
+pub use server::{Misled, Tally};
+pub use spec::{Counted, Fact, Law, Machine, Others, Policy, Spec, Study, Times, Workload};

@@ -1,0 +1,314 @@
+//! Runs, and the closing of their books.
+
+use halfwink_engine::{Cause, Closed, Imbalance, Ledger, Mode, Row, State as StateName};
+use halfwink_policy::steering::SteeringPolicy;
+use halfwink_units::Time;
+
+use crate::arrivals::Arrivals;
+use crate::model::{MachineModel, Model, Service};
+use crate::precise::{Goal, Precision, Watch};
+use crate::server::{Misled, Server, Tally};
+use crate::station::{Spent, State};
+
+/// How long a run is, and what is kept of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Of all random streams.
+    pub seed: u64,
+    /// Requests that come before the books are opened.
+    pub warm_up: u64,
+    /// Requests after that; all there are, if fewer.
+    pub requests: u64,
+    /// Ends then, if not before.
+    pub until: Time,
+    /// Keeps what happened in each span of this length.
+    pub slot: Option<Time>,
+    /// Ends when results are known so well; not together with `slot`.
+    pub goal: Option<Goal>,
+    /// Waits until all requests are done; else the run ends with its last arrival.
+    pub drain: bool,
+}
+
+impl Options {
+    /// So many requests, the first tenth of them to warm up.
+    #[must_use]
+    pub fn requests(requests: u64, seed: u64) -> Options {
+        Options {
+            seed,
+            warm_up: requests / 10,
+            requests: requests - requests / 10,
+            until: Time::NEVER,
+            slot: None,
+            goal: None,
+            drain: false,
+        }
+    }
+
+    /// All requests of arrivals that end, until they are done.
+    #[must_use]
+    pub fn all(seed: u64) -> Options {
+        Options {
+            seed,
+            warm_up: 0,
+            requests: u64::MAX,
+            until: Time::NEVER,
+            slot: None,
+            goal: None,
+            drain: true,
+        }
+    }
+}
+
+/// What a machine did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MachineUse {
+    /// Seconds in each state: on, going down, asleep, waking.
+    pub state_s: [f64; 4],
+    /// Seconds that its workers served, summed up.
+    pub served_s: f64,
+    /// Energy, in joules.
+    pub energy_j: f64,
+    /// Times that it woke.
+    pub wakes: u64,
+}
+
+/// A part of a run.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// When it begins.
+    pub start: Time,
+    /// How long it is.
+    pub span: Time,
+    /// What happened to requests.
+    pub tally: Tally,
+    /// What each machine did, the small one first.
+    pub machines: [MachineUse; 2],
+}
+
+/// A finished run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// How long it was, without its warm-up.
+    pub duration: Time,
+    /// What happened to requests.
+    pub tally: Tally,
+    /// What each machine did, the small one first.
+    pub machines: [MachineUse; 2],
+    /// Its parts, if they were asked for.
+    pub slots: Vec<Slot>,
+    /// How well its results are known, if that was asked for.
+    pub precision: Option<Precision>,
+    /// The balanced books.
+    pub books: Closed,
+}
+
+/// A run that cannot be.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RunError {
+    /// Impossible arrivals.
+    #[error("arrivals: {0}")]
+    Arrivals(String),
+    /// A policy that does not do its part.
+    #[error(transparent)]
+    Misled(#[from] Misled),
+    /// Books that do not balance.
+    #[error(transparent)]
+    Imbalance(#[from] Imbalance),
+}
+
+impl Run {
+    /// Energy, in joules.
+    #[must_use]
+    pub fn energy_j(&self) -> f64 {
+        self.machines.iter().map(|m| m.energy_j).sum()
+    }
+
+    /// Mean power, in watts.
+    #[must_use]
+    pub fn power_w(&self) -> f64 {
+        self.energy_j() / self.duration.as_s()
+    }
+
+    /// Requests that are done.
+    #[must_use]
+    pub fn finished(&self) -> u64 {
+        self.tally.finished.iter().sum()
+    }
+
+    /// Energy for each request that is done, in joules.
+    #[must_use]
+    pub fn energy_per_request_j(&self) -> f64 {
+        self.energy_j() / self.finished().max(1) as f64
+    }
+
+    /// Share of requests that were sent to the big machine.
+    #[must_use]
+    pub fn big_share(&self) -> f64 {
+        self.tally.sent[1] as f64 / (self.tally.arrived.max(1)) as f64
+    }
+}
+
+/// Books of machines of both kinds.
+#[derive(Clone, Debug)]
+pub(crate) struct Books {
+    models: [MachineModel; 2],
+    sums: [Spent; 2],
+}
+
+impl Books {
+    pub(crate) fn new(model: &Model) -> Books {
+        Books { models: model.machines(), sums: [Spent::default(); 2] }
+    }
+
+    pub(crate) fn add(&mut self, spent: &[Spent; 2]) {
+        for (sum, more) in self.sums.iter_mut().zip(spent) {
+            for (state, span) in sum.states.iter_mut().zip(more.states) {
+                *state += span;
+            }
+            sum.served += more.served;
+            sum.energy += more.energy;
+            sum.wakes += more.wakes;
+        }
+    }
+
+    pub(crate) fn machines(&self) -> [MachineUse; 2] {
+        self.sums.map(|sum| machine_use(&sum))
+    }
+
+    /// The meters ran as power changed; rows are summed up from times in states and from what
+    /// requests were served for.
+    pub(crate) fn close(&self, duration: Time) -> Result<Closed, Imbalance> {
+        let mut ledger = Ledger::new();
+        for (name, (m, spent)) in
+            ["small", "big"].into_iter().zip(self.models.iter().zip(&self.sums))
+        {
+            let meter = Row { time: duration, energy: spent.energy };
+            let id = ledger.component(name, meter);
+            for (state, span) in State::ALL.into_iter().zip(spent.states) {
+                let (power, mode, reason) = match state {
+                    State::On => (m.idle, Mode::Idle, "on"),
+                    State::Asleep => (m.sleep, Mode::Idle, "no-requests"),
+                    State::GoingDown => (m.transition, Mode::Kernel, "no-requests"),
+                    State::Waking => (m.transition, Mode::Kernel, "requests"),
+                };
+                let row = Row { time: span, energy: power * span };
+                ledger.post(id, StateName(state.name()), Cause { mode, reason }, row);
+            }
+            let cause = Cause { mode: Mode::User, reason: "requests" };
+            let row = Row { time: Time::ZERO, energy: m.thread * spent.served };
+            ledger.post(id, StateName("on"), cause, row);
+        }
+        ledger.close(duration)
+    }
+}
+
+pub(crate) fn machine_use(spent: &Spent) -> MachineUse {
+    MachineUse {
+        state_s: spent.states.map(Time::as_s),
+        served_s: spent.served.as_s(),
+        energy_j: spent.energy.as_j(),
+        wakes: spent.wakes,
+    }
+}
+
+/// Plays arrivals against one pair of machines under a policy.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn simulate(
+    model: &Model,
+    service: &Service,
+    arrivals: &Arrivals,
+    policy: SteeringPolicy,
+    options: Options,
+) -> Result<Run, RunError> {
+    arrivals.check().map_err(RunError::Arrivals)?;
+    let mut draw = arrivals.draw(options.seed, "");
+    let mut server = Server::new(model, service, policy, options.seed, "");
+    let mut play = Play { start: Time::ZERO, tally: Tally::default(), books: Books::new(model) };
+    for _ in 0..options.warm_up {
+        let Some((at, size)) = draw.next() else { break };
+        server.arrive(at, size, &mut play.tally)?;
+        play.start = at;
+    }
+    let start = play.start;
+    server.take(start, &mut play.tally);
+    play.tally = Tally::default();
+    let (mut now, mut tally, mut slots) = (start, Tally::default(), Vec::new());
+    let mut watch = options.goal.filter(|_| options.slot.is_none()).map(Watch::new);
+    play.tally.one_by_one = watch.as_ref().map(|_| Vec::new());
+    for count in 1..=options.requests {
+        let Some((at, size)) = draw.next().filter(|(at, _)| *at <= options.until) else { break };
+        slots.extend(play.parts_until(&mut server, at, options.slot, &mut tally));
+        server.arrive(at, size, &mut play.tally)?;
+        now = at;
+        if let Some(watch) = watch.as_mut().filter(|_| count % Watch::INTERVAL == 0) {
+            if play.look(&mut server, now, watch) {
+                break;
+            }
+        }
+    }
+    if options.until != Time::NEVER && now < options.until {
+        slots.extend(play.parts_until(&mut server, options.until, options.slot, &mut tally));
+        now = options.until;
+    }
+    if options.drain {
+        now = now.max(server.drain(&mut play.tally)?);
+    }
+    let last = play.part(&mut server, now, &mut tally);
+    slots.extend(last.filter(|_| options.slot.is_some()));
+    let duration = now - start;
+    let books = play.books.close(duration)?;
+    let precision = watch.map(|watch| watch.precision());
+    Ok(Run { duration, tally, machines: play.books.machines(), slots, precision, books })
+}
+
+/// A run's parts, one after the other.
+struct Play {
+    /// Where the next part begins.
+    start: Time,
+    tally: Tally,
+    books: Books,
+}
+
+impl Play {
+    /// The parts that end before then.
+    #[inline]
+    fn parts_until(
+        &mut self,
+        server: &mut Server,
+        at: Time,
+        slot: Option<Time>,
+        tally: &mut Tally,
+    ) -> Vec<Slot> {
+        let mut parts = Vec::new();
+        if let Some(slot) = slot {
+            while self.start + slot <= at {
+                parts.extend(self.part(server, self.start + slot, tally));
+            }
+        }
+        parts
+    }
+
+    /// Looks at an interval; whether all that is wanted is known, or never will be.
+    fn look(&mut self, server: &mut Server, now: Time, watch: &mut Watch) -> bool {
+        let spent = server.take(now, &mut self.tally);
+        self.books.add(&spent);
+        let energy_j = spent[0].energy.as_j() + spent[1].energy.as_j();
+        let sojourns = self.tally.one_by_one.as_mut().map(std::mem::take).unwrap_or_default();
+        watch.interval(now, energy_j, &sojourns);
+        watch.is_done() || server.load() > Watch::HOPELESS
+    }
+
+    /// Closes a part, if it has any length.
+    fn part(&mut self, server: &mut Server, end: Time, tally: &mut Tally) -> Option<Slot> {
+        let spent = server.take(end, &mut self.tally);
+        self.books.add(&spent);
+        let (start, span) = (self.start, end - self.start);
+        let part = std::mem::take(&mut self.tally);
+        tally.add(&part);
+        self.start = end;
+        let machines = spent.map(|spent| machine_use(&spent));
+        (span > Time::ZERO).then_some(Slot { start, span, tally: part, machines })
+    }
+}
