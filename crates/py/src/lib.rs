@@ -6,6 +6,7 @@ mod live;
 mod pdn;
 mod router;
 mod server;
+mod steer;
 mod switching;
 mod trace;
 mod traffic;
@@ -39,6 +40,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<server::Server>()?;
     module.add_class::<switching::Switching>()?;
     module.add_class::<forward::LiveRouter>()?;
+    module.add_class::<steer::LiveSteer>()?;
+    module.add_function(wrap_pyfunction!(steer::replay_steer, module)?)?;
     module.add_function(wrap_pyfunction!(forward::replay_router, module)?)?;
     module.add_function(wrap_pyfunction!(forward::dataplane_costs, module)?)?;
     module.add_function(wrap_pyfunction!(router::router_policies, module)?)?;

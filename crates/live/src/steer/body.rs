@@ -75,12 +75,6 @@ impl Decoder {
         self.done
     }
 
-    /// It ends with its connection.
-    #[must_use]
-    pub fn is_until_close(&self) -> bool {
-        self.framing == Framing::Close
-    }
-
     /// The connection has ended: the end of a body, or a mistake.
     ///
     /// # Errors

@@ -31,6 +31,9 @@ pub struct Config {
     /// policies take.
     #[serde(default = "default_machine")]
     pub machine: String,
+    /// Its workload that the requests are like, for policies that ask what a request takes.
+    #[serde(default = "default_workload")]
+    pub workload: String,
     /// Values of it to set: path and value.
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
@@ -236,6 +239,10 @@ fn default_policy() -> String {
 
 fn default_machine() -> String {
     "niccolini".to_owned()
+}
+
+fn default_workload() -> String {
+    "readfile".to_owned()
 }
 
 const fn default_threads() -> usize {

@@ -80,8 +80,8 @@ impl Failure {
         match broken {
             Broken::Body => Failure::new(400, Outcome::Refused),
             Broken::TooLong => Failure::new(413, Outcome::Refused),
-            Broken::Read(_) => Failure::new(0, Outcome::ClientGone),
-            Broken::Write(_) => Failure::new(502, Outcome::BadGateway),
+            Broken::Read => Failure::new(0, Outcome::ClientGone),
+            Broken::Write => Failure::new(502, Outcome::BadGateway),
         }
     }
 }
@@ -268,7 +268,7 @@ impl Lane {
             if broken.is_none() {
                 let before = conn.output.len();
                 match push(cx, conn, source) {
-                    Poll::Ready(Err(why)) if !matches!(why, Broken::Write(_)) => {
+                    Poll::Ready(Err(why)) if !matches!(why, Broken::Write) => {
                         return Poll::Ready(Err(Miss::Over(Failure::of_upload(&why))));
                     }
                     // It may have answered before it closed.
@@ -336,8 +336,8 @@ fn push(
     source: &mut impl Source,
 ) -> Poll<Result<(), Broken>> {
     if !conn.output.is_empty() {
-        if let Poll::Ready(Err(error)) = conn.poll_drain(cx) {
-            return Poll::Ready(Err(Broken::Write(error)));
+        if let Poll::Ready(Err(_)) = conn.poll_drain(cx) {
+            return Poll::Ready(Err(Broken::Write));
         }
     }
     if source.is_done() {

@@ -288,7 +288,7 @@ impl<'a, 'b> Session<'a, 'b> {
         .await;
         let outcome = match passed {
             Ok(()) => Outcome::Answered,
-            Err(Some(Broken::Write(_))) => Outcome::ClientGone,
+            Err(Some(Broken::Write)) => Outcome::ClientGone,
             Err(Some(_)) => Outcome::Truncated,
             Err(None) if self.conn.output.is_empty() => Outcome::GatewayTimeout,
             Err(None) => Outcome::Slow,

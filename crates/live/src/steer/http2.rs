@@ -216,9 +216,7 @@ impl Up {
                 self.encoder.end(out);
                 Poll::Ready(Ok(()))
             }
-            Poll::Ready(Some(Err(error))) => {
-                Poll::Ready(Err(Broken::Read(std::io::Error::other(error))))
-            }
+            Poll::Ready(Some(Err(_))) => Poll::Ready(Err(Broken::Read)),
             Poll::Ready(Some(Ok(frame))) => {
                 // Trailers may be left out (RFC 9110, section 6.5.1).
                 if let Ok(data) = frame.into_data() {
@@ -255,7 +253,7 @@ impl Source for Up {
         loop {
             if !to.output.is_empty() {
                 match to.poll_drain(cx) {
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::Write(error))),
+                    Poll::Ready(Err(_)) => return Poll::Ready(Err(Broken::Write)),
                     _ if !to.output.is_empty() => return Poll::Pending,
                     _ => {}
                 }

@@ -1,6 +1,5 @@
 //! A body on its way from one connection to another.
 
-use std::io;
 use std::task::{Context, Poll};
 
 use super::body::{BadBody, Decoder, Encoder, Framing};
@@ -25,9 +24,9 @@ pub enum Broken {
     /// It is longer than is allowed.
     TooLong,
     /// Reading failed.
-    Read(io::Error),
+    Read,
     /// Writing failed.
-    Write(io::Error),
+    Write,
 }
 
 impl From<BadBody> for Broken {
@@ -112,8 +111,8 @@ impl Pipe {
                 return Poll::Ready(Ok(()));
             }
             if !to.output.is_empty() {
-                if let Poll::Ready(Err(error)) = to.poll_drain(cx) {
-                    return Poll::Ready(Err(Broken::Write(error)));
+                if let Poll::Ready(Err(_)) = to.poll_drain(cx) {
+                    return Poll::Ready(Err(Broken::Write));
                 }
                 if to.output.len() >= WINDOW || (self.finished && !to.output.is_empty()) {
                     return Poll::Pending;
@@ -128,7 +127,7 @@ impl Pipe {
             match from.poll_fill(cx, READ) {
                 Poll::Ready(Ok(0)) => self.close(to.output.end())?,
                 Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::Read(error))),
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(Broken::Read)),
                 Poll::Pending => return Poll::Pending,
             }
         }

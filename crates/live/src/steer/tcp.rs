@@ -54,7 +54,7 @@ pub async fn serve(lane: &Lane, mut client: Conn) {
                 if n == 0 { (&mut client, &mut machine) } else { (&mut machine, &mut client) };
             match pipe.poll(cx, from, to, false) {
                 Poll::Ready(Ok(())) => closed[n] = to.poll_close(cx).is_ready(),
-                Poll::Ready(Err(Broken::Read(_) | Broken::Write(_))) if n == 0 => {
+                Poll::Ready(Err(Broken::Read | Broken::Write)) if n == 0 => {
                     return Poll::Ready(Outcome::ClientGone);
                 }
                 Poll::Ready(Err(_)) => return Poll::Ready(Outcome::Truncated),
