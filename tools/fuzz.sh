@@ -8,7 +8,7 @@ rustup toolchain list | grep -q nightly || {
     exit 1
 }
 command -v cargo-fuzz >/dev/null || cargo install --quiet --locked cargo-fuzz
-for target in trace_bytes trace_sections champsim descriptions gating dataplane routes; do
+for target in trace_bytes trace_sections champsim descriptions gating dataplane routes steer; do
     echo "-- $target"
     cargo +nightly fuzz run --fuzz-dir . "$target" -- -max_total_time="$seconds" -timeout=20 \
         -rss_limit_mb=4096 -print_final_stats=1 2>&1 | tail -n 8

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -452,14 +451,11 @@ def test_modelled_energy_by_hand():
     assert found["always_big_j"] == 40.0
 
 
-@pytest.mark.skipif(
-    shutil.which("h2load") is None,
-    reason="h2load is missing; run: apt-get install -y nghttp2-client",
-)
 def test_many_streams(tmp_path: Path, pair: tuple[Recorder, Recorder]):
+    program = need("h2load", "apt-get install -y nghttp2-client")
     path = describe(tmp_path, *(r.address for r in pair))
     with LiveSteer(path) as steer:
-        words = ["h2load", "-n", "200", "-c", "4", "-m", "10", f"http://{steer.address}/"]
+        words = [program, "-n", "200", "-c", "4", "-m", "10", f"http://{steer.address}/"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert "200 succeeded, 0 failed" in done.stdout, done.stdout
     balanced(steer.report())

@@ -2,10 +2,10 @@
 //! hybrid server (Niccolini 2012, ch. 3), and sends both to sleep.
 //!
 //! ```text
-//!  clients ──▶ connection ──▶ policy: Send ──▶ queue ──▶ at most `workers` ──▶ machine
-//!  HTTP/1.1      parsed,        │    ▲                                          │
-//!  HTTP/2        held           │    └──────────── Finish ◀─────────────────────┘
-//!  TCP                          └─ Wake, Sleep ──▶ keeper: freezer, signal, command, ...
+//!  clients ──▶ connection ──▶ policy: Send ──▶ queue ──▶ workers ──▶ machine
+//!  HTTP/1.1      parsed,        │    ▲                                 │
+//!  HTTP/2        held           │    └──────── Finish ◀────────────────┘
+//!  TCP                          └─ Wake, Sleep ──▶ keeper: freezer, signal, command
 //! ```
 //!
 //! * A thread has a runtime, a listener (`SO_REUSEPORT`) and a pool of its own; they share one lock,
@@ -15,12 +15,14 @@
 //! * HTTP/1.1 is framed here, on `httparse`: hyper resolves a message with both length and transfer
 //!   coding in silence, so that a proxy on it cannot refuse it. HTTP/2 is hyper's.
 
-mod body;
+pub mod body;
 mod config;
 mod control;
 mod dispatch;
+#[cfg(test)]
+mod dispatch_tests;
 mod exchange;
-mod head;
+pub mod head;
 mod health;
 mod http1;
 mod http2;
@@ -38,10 +40,11 @@ mod threads;
 mod tls;
 mod watch;
 
-pub use config::{Config, Mode};
+pub use config::{Config, Headers, Limits, Mode};
 pub use control::{replay, Line};
 pub use meter::{Residency, State};
 pub use report::{Latency, MachineReport, Report};
+pub use stream::Buffer;
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
