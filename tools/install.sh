@@ -14,8 +14,13 @@ add tar tar
 add sqlite3 sqlite3
 add curl curl
 add nginx nginx-light
+add openssl openssl
 add redis-server redis-server
 add redis-benchmark redis-tools
+# HTTP/2 clients of the steering proxy, and what it is compared with.
+add h2load nghttp2-client
+add haproxy haproxy
+add wrk wrk
 # The routers' test bed, and what its routers are compared with.
 PATH="$PATH:/usr/sbin:/sbin"
 add ip iproute2

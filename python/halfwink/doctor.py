@@ -127,6 +127,10 @@ def _optional_findings() -> list[Finding]:
 
     return [
         program("bench: cache peer", "valgrind", "valgrind"),
+        program("bench: proxy peer", "haproxy", "haproxy"),
+        program("bench: load of the proxies", "wrk", "wrk"),
+        program("tests: servers to steer to", "nginx", "nginx-light"),
+        program("tests: HTTP/2 streams", "h2load", "nghttp2-client"),
         program("pdn: circuit referee", "ngspice", "ngspice"),
         program("tests: browser", "chromium", "chromium"),
         program("tests: compiler for small programs", "gcc", "gcc"),

@@ -1,4 +1,4 @@
-"""What a live router counts, as OpenMetrics over HTTP."""
+"""What live programs count, as OpenMetrics over HTTP."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -16,6 +16,31 @@ from halfwink.errors import HalfwinkError
 
 #: Frames of a port, by what became of them.
 PORT_COUNTS = ("received", "sent", "unsent", "lost")
+#: Counts of a machine behind a steering proxy.
+MACHINE_COUNTS = (
+    ("served", "Requests answered"),
+    ("failed", "Attempts that failed"),
+    ("retried", "Attempts that were made again"),
+    ("queued", "Requests that had to wait"),
+    ("refused", "Requests that found the queue full, or no machine"),
+    ("resteered", "Requests that went to the other machine"),
+    ("wakes", "Times that it was asked to wake"),
+    ("sleeps", "Times that it was asked to sleep"),
+    ("power_failures", "Times that waking or sending to sleep failed"),
+    ("losses", "Times that it could not be reached any more"),
+)
+
+
+class Families(Protocol):
+    """Collects families of metrics."""
+
+    def collect(self) -> Iterable[Metric]:
+        """All families, of a fresh report."""
+        ...
+
+
+#: Makes a collector of what reports a program.
+MakeCollector = Callable[[Callable[[], dict[str, Any]]], Families]
 
 
 class RouterCollector:
@@ -95,8 +120,86 @@ def _router(report: dict[str, Any]) -> Iterable[Metric]:
     )
 
 
+class SteerCollector:
+    """Families of one report of a steering proxy. Times are measured; joules are modelled."""
+
+    def __init__(self, report: Callable[[], dict[str, Any]]) -> None:
+        self._report = report
+
+    def collect(self) -> Iterable[Metric]:
+        """All families, of a fresh report."""
+        report = self._report()
+        yield from _requests(report)
+        yield from _machines(report)
+
+
+def _requests(report: dict[str, Any]) -> Iterable[Metric]:
+    what = CounterMetricFamily(
+        "halfwink_steer_requests",
+        "Requests and connections by what became of them",
+        labels=["what"],
+    )
+    for name, count in report["requests"].items():
+        what.add_metric([name], count)
+    statuses = CounterMetricFamily(
+        "halfwink_steer_responses", "Responses by class of their status", labels=["class"]
+    )
+    for name, count in report["statuses"].items():
+        statuses.add_metric([name], count)
+    yield from (what, statuses)
+    yield GaugeMetricFamily(
+        "halfwink_steer_connections", "Connections of clients", value=report["connections"]
+    )
+    for name, help in (
+        ("queueing", "From a request's coming until a worker had it, since the start"),
+        ("total", "From a request's coming until the end of its answer, since the start"),
+    ):
+        family = GaugeMetricFamily(f"halfwink_steer_{name}_seconds", help, labels=["quantile"])
+        for quantile, key in (("0.5", "p50_us"), ("0.99", "p99_us"), ("1", "max_us")):
+            if report[name][key] is not None:
+                family.add_metric([quantile], report[name][key] * 1e-6)
+        yield family
+
+
+def _machines(report: dict[str, Any]) -> Iterable[Metric]:
+    machines: dict[str, dict[str, Any]] = report["machines"]
+    for name, help in MACHINE_COUNTS:
+        family = CounterMetricFamily(f"halfwink_machine_{name}", help, labels=["machine"])
+        for machine, found in machines.items():
+            family.add_metric([machine], found[name])
+        yield family
+    for name, help in (("in_service", "Requests in service"), ("waiting", "Requests that wait")):
+        gauge = GaugeMetricFamily(f"halfwink_machine_{name}", help, labels=["machine"])
+        for machine, found in machines.items():
+            gauge.add_metric([machine], found[name])
+        yield gauge
+    spent = CounterMetricFamily(
+        "halfwink_machine_state_seconds",
+        "Time in a power state, measured; on: with so many requests in service",
+        labels=["machine", "state", "in_service"],
+    )
+    for machine, found in machines.items():
+        for state, seconds in found["residency"].items():
+            if state == "on_s":
+                for busy, on in enumerate(seconds):
+                    spent.add_metric([machine, "on", str(busy)], on)
+            else:
+                spent.add_metric([machine, state.removesuffix("_s"), ""], seconds)
+    yield spent
+    joules = CounterMetricFamily(
+        "halfwink_modelled_energy_joules",
+        "Energy of the described machines in the measured times; modelled, not measured",
+        labels=["machine"],
+    )
+    for machine in machines:
+        joules.add_metric([machine], report["modelled"][f"{machine}_j"])
+    yield joules
+
+
 @contextmanager
-def serve(address: str, report: Callable[[], dict[str, Any]]) -> Generator[str]:
+def serve(
+    address: str, collector: MakeCollector, report: Callable[[], dict[str, Any]]
+) -> Generator[str]:
     """Serves ``/metrics`` at ``HOST:PORT`` while the context lasts; gives the address in use.
 
     Raises:
@@ -107,7 +210,7 @@ def serve(address: str, report: Callable[[], dict[str, Any]]) -> Generator[str]:
         raise HalfwinkError(f"--metrics {address}: expected HOST:PORT, such as 127.0.0.1:9475")
     registry = CollectorRegistry(auto_describe=False)
     # The collector is asked once for what it describes; a report costs next to nothing.
-    registry.register(RouterCollector(report))  # pyright: ignore[reportArgumentType]
+    registry.register(collector(report))  # pyright: ignore[reportArgumentType]
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

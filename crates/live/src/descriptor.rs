@@ -55,6 +55,17 @@ pub fn bind_packet(fd: &OwnedFd, interface: u32, protocol: libc::c_int) -> io::R
     })
 }
 
+/// An Ethernet address from text.
+#[must_use]
+pub fn mac(text: &str) -> Option<[u8; 6]> {
+    let mut parts = text.split(':').map(|part| u8::from_str_radix(part, 16).ok());
+    let mut mac = [0; 6];
+    for byte in &mut mac {
+        *byte = parts.next()??;
+    }
+    parts.next().is_none().then_some(mac)
+}
+
 fn done(answer: libc::c_int) -> io::Result<()> {
     if answer == 0 {
         Ok(())

@@ -12,5 +12,6 @@ pub mod measure;
 pub mod probe;
 pub mod prototype;
 pub mod router;
+pub mod steer;
 pub mod sys;
 pub mod traffic;

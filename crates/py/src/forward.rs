@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use halfwink_live::router as live;
 use halfwink_study as study;
 use pyo3::prelude::*;
+use serde::de::DeserializeOwned;
 
 use crate::library::{from_json, json, py_error, Library};
 use crate::{HalfwinkError, RunError};
@@ -123,16 +124,18 @@ pub(crate) fn replay_router(
 ) -> PyResult<Option<(usize, String)>> {
     let config = read(&path)?;
     let policy = described(library, &config)?.policy(&config.policy).map_err(py_error)?;
-    let lines: Vec<live::Line> = lines
-        .iter()
-        .enumerate()
-        .map(|(n, line)| {
-            serde_json::from_str(line)
-                .map_err(|e| HalfwinkError::new_err(format!("line {}: {e}", n + 1)))
-        })
-        .collect::<PyResult<_>>()?;
+    let lines: Vec<live::Line> = log_lines(&lines)?;
     let found = live::replay(&lines, policy);
     found.map(|(n, asked)| Ok((n, json(&asked)?.to_string()))).transpose()
+}
+
+/// Lines of an event log, read.
+pub(crate) fn log_lines<T: DeserializeOwned>(lines: &[String]) -> PyResult<Vec<T>> {
+    let read = |(n, line): (usize, &String)| {
+        serde_json::from_str(line)
+            .map_err(|e| HalfwinkError::new_err(format!("line {}: {e}", n + 1)))
+    };
+    lines.iter().enumerate().map(read).collect()
 }
 
 /// What each element of the data plane costs here: (element, bytes of a frame, nanoseconds per

@@ -8,6 +8,7 @@ mod pdn;
 mod prototype;
 mod router;
 mod server;
+mod steer;
 mod switching;
 mod trace;
 mod traffic;
@@ -42,6 +43,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<switching::Switching>()?;
     module.add_class::<forward::LiveRouter>()?;
     module.add_function(wrap_pyfunction!(capping::run_capping, module)?)?;
+    module.add_class::<steer::LiveSteer>()?;
+    module.add_function(wrap_pyfunction!(steer::replay_steer, module)?)?;
     module.add_function(wrap_pyfunction!(forward::replay_router, module)?)?;
     module.add_function(wrap_pyfunction!(forward::dataplane_costs, module)?)?;
     module.add_function(wrap_pyfunction!(router::router_policies, module)?)?;

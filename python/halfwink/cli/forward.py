@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import json as jsonlib
-import os
-import select
-import signal
-import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Group
-from rich.live import Live
 from rich.table import Table
 
-from halfwink.cli.console import err, err_table, print_frame, print_json, print_table, say
-from halfwink.errors import HalfwinkError, RunError
+from halfwink.cli.console import print_frame, print_json, print_table, say
+from halfwink.cli.serving import LOG_LINES, Faces, Wishes, serve_until_told
+from halfwink.errors import HalfwinkError
 from halfwink.forwarding import STATES, LiveRouter
 from halfwink.forwarding import costs as measured
-from halfwink.openmetrics import serve
-
-#: Between two looks of the live view, in seconds.
-LOOK_S = 0.5
-#: Between two looks whether all threads are alive, without a view.
-PATIENCE_S = 2.0
-#: Lines of an event log, unless more are asked for.
-LOG_LINES = 1 << 18
+from halfwink.openmetrics import RouterCollector
 
 
 def costs(
@@ -54,25 +39,6 @@ def costs(
     else:
         print_frame(found)
     return 0
-
-
-class _Asked:
-    """What signals have asked for."""
-
-    def __init__(self) -> None:
-        self.stop = False
-        self.reload = False
-        self._heard, self.bell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-
-    def wait(self, seconds: float) -> None:
-        """Until a signal comes, or so long."""
-        if select.select([self._heard], [], [], max(seconds, 0.0))[0]:
-            os.read(self._heard, 512)
-
-    def close(self) -> None:
-        """Gives the pipe back."""
-        os.close(self._heard)
-        os.close(self.bell)
 
 
 def router(
@@ -120,119 +86,16 @@ def router(
     quiet
         No messages.
     """
-    if seconds is not None and not 0 < seconds <= 30 * 86_400:
-        raise HalfwinkError(f"--seconds {seconds}: expected above 0, at most 30 days")
-    if not 1 <= log_lines < 1 << 31:
-        raise HalfwinkError(f"--log-lines {log_lines}: expected 1 or more, below {1 << 31}")
-    if not 0.05 <= every_s <= 3600:
-        raise HalfwinkError(f"--every-s {every_s}: expected 0.05 to 3600")
-    with ExitStack() as stack:
-        asked = stack.enter_context(_signals())
-        router = stack.enter_context(LiveRouter(description, log_lines=log_lines if log else 0))
-        if metrics is not None:
-            where = stack.enter_context(serve(metrics, router.report))
-            say(f"metrics: http://{where}/metrics", quiet=quiet)
-        looks: list[tuple[float, Callable[[], None]]] = []
-        if view:
-            looks.append((LOOK_S, _viewer(router, stack.enter_context(_live()))))
-        if samples is not None:
-            looks.append((every_s, _sampler(router, stack.enter_context(samples.open("w")))))
-        say("ready", quiet=quiet)
-        _run(router, asked, seconds, looks)
-        alive = router.is_running
-        router.stop()
-        report = router.report()
-    if log is not None:
-        log.write_text("".join(f"{line}\n" for line in router.log()))
-    if out is not None:
-        out.write_text(jsonlib.dumps(report, indent=2) + "\n")
-    if json:
-        print_json(report)
-    elif not quiet:
-        _show(report)
-    if not alive:
-        raise RunError("a thread of the router has died; what it said is above")
-    return 0
+    wishes = Wishes(
+        seconds, view, metrics, log, log_lines, samples, every_s, json=json, out=out, quiet=quiet
+    )
+    return serve_until_told(
+        lambda lines: LiveRouter(description, log_lines=lines), wishes, _faces, "router"
+    )
 
 
-def _run(
-    router: LiveRouter,
-    asked: _Asked,
-    seconds: float | None,
-    looks: Sequence[tuple[float, Callable[[], None]]],
-) -> None:
-    """Until it is to end; calls each of ``looks`` every so many seconds."""
-    now = time.monotonic()
-    ends = None if seconds is None else now + seconds
-    due = [now + every for every, _ in looks]
-    while router.is_running and not asked.stop:
-        now = time.monotonic()
-        if ends is not None and now >= ends:
-            return
-        asked.wait(min([PATIENCE_S, *(at - now for at in due), *([ends - now] if ends else [])]))
-        if asked.reload:
-            asked.reload = False
-            _reload(router)
-        for number, (every, look) in enumerate(looks):
-            if time.monotonic() >= due[number]:
-                due[number] += every
-                look()
-
-
-def _viewer(router: LiveRouter, view: Live) -> Callable[[], None]:
-    before = router.report()
-
-    def look() -> None:
-        nonlocal before
-        now = router.report()
-        view.update(_page(now, before, router))
-        before = now
-
-    return look
-
-
-def _sampler(router: LiveRouter, file: TextIO) -> Callable[[], None]:
-    def look() -> None:
-        sample = {"at_ns": time.monotonic_ns(), **router.report()}
-        file.write(jsonlib.dumps(sample) + "\n")
-        file.flush()
-
-    return look
-
-
-def _reload(router: LiveRouter) -> None:
-    try:
-        router.reload()
-        say(f"read {router.path} again")
-    except HalfwinkError as error:
-        err.print(f"halfwink: {error}; all stays as it was", markup=False)
-
-
-@contextmanager
-def _signals() -> Generator[_Asked]:
-    asked = _Asked()
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        asked.stop = True
-
-    def reload(_number: int, _frame: FrameType | None) -> None:
-        asked.reload = True
-
-    handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    # Whichever thread the kernel picks, the pipe is written to: no signal is slept over.
-    bell = signal.set_wakeup_fd(asked.bell, warn_on_full_buffer=False)
-    try:
-        yield asked
-    finally:
-        signal.set_wakeup_fd(bell)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        asked.close()
-
-
-def _live() -> Live:
-    return Live(console=err_table, auto_refresh=True, refresh_per_second=4, transient=True)
+def _faces(router: LiveRouter) -> Faces:
+    return Faces(RouterCollector, lambda now, before: _page(now, before, router), _show)
 
 
 def _page(now: dict[str, Any], before: dict[str, Any], router: LiveRouter) -> Group:

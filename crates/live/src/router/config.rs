@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::app::App;
 use super::interface::Interface;
 use super::port::Io;
+use crate::descriptor::mac;
 
 /// A router, as described in a file.
 #[derive(Clone, Debug, Deserialize)]
@@ -214,16 +215,6 @@ impl Config {
         let app: AppSettings = self.app.settings(&names, start_unix_ns)?;
         Ok(Settings { ports, routes, neighbours, app })
     }
-}
-
-/// An Ethernet address from text.
-fn mac(text: &str) -> Option<[u8; 6]> {
-    let mut parts = text.split(':').map(|part| u8::from_str_radix(part, 16).ok());
-    let mut mac = [0; 6];
-    for byte in &mut mac {
-        *byte = parts.next()??;
-    }
-    parts.next().is_none().then_some(mac)
 }
 
 #[cfg(test)]

@@ -1,0 +1,595 @@
+//! Heads of HTTP/1.1 messages: parsed by `httparse`, then held to what RFC 9112 demands beyond it,
+//! and written anew for the other side. Pure: bytes to bytes.
+
+use std::mem::MaybeUninit;
+
+use super::body::Framing;
+use super::config::{Headers, Limits, MOST_FIELDS};
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Status for the client.
+    pub status: u16,
+    /// What is wrong.
+    pub why: &'static str,
+}
+
+const fn refuse<T>(status: u16, why: &'static str) -> Result<T, Refused> {
+    Err(Refused { status, why })
+}
+
+/// What is known of a request once its head has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Bytes that it took.
+    pub taken: usize,
+    /// How its body ends.
+    pub framing: Framing,
+    /// The client speaks HTTP/1.1, not 1.0.
+    pub is_1_1: bool,
+    /// The connection may stay.
+    pub keep_alive: bool,
+    /// The client waits for 100 (Continue).
+    pub expects: bool,
+    /// It may be sent twice.
+    pub idempotent: bool,
+    /// The response has no body.
+    pub is_head: bool,
+}
+
+/// What machines are told about a client.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Its address.
+    pub address: String,
+    /// `http` or `https`.
+    pub scheme: &'static str,
+    /// What they are told.
+    pub headers: Headers,
+}
+
+/// What a field is to a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    EndToEnd,
+    Host,
+    ContentLength,
+    TransferEncoding,
+    Connection,
+    Expect,
+    Via,
+    XForwardedFor,
+    /// `Forwarded`, `X-Forwarded-Proto`, `X-Forwarded-Host`.
+    Forwarded,
+    /// Belongs to one connection (RFC 9110, section 7.6.1).
+    HopByHop,
+}
+
+#[inline]
+fn field(name: &[u8]) -> Field {
+    let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+    match name.len() {
+        2 if is("te") => Field::HopByHop,
+        3 if is("via") => Field::Via,
+        4 if is("host") => Field::Host,
+        6 if is("expect") => Field::Expect,
+        7 if is("trailer") || is("upgrade") => Field::HopByHop,
+        9 if is("forwarded") => Field::Forwarded,
+        10 if is("connection") => Field::Connection,
+        10 if is("keep-alive") => Field::HopByHop,
+        14 if is("content-length") => Field::ContentLength,
+        14 if is("http2-settings") => Field::HopByHop,
+        15 if is("x-forwarded-for") => Field::XForwardedFor,
+        16 if is("proxy-connection") => Field::HopByHop,
+        16 if is("x-forwarded-host") => Field::Forwarded,
+        17 if is("transfer-encoding") => Field::TransferEncoding,
+        17 if is("x-forwarded-proto") => Field::Forwarded,
+        18 if is("proxy-authenticate") => Field::HopByHop,
+        19 if is("proxy-authorization") => Field::HopByHop,
+        _ => Field::EndToEnd,
+    }
+}
+
+/// Every line ends as it must; `httparse` takes a lone line feed too.
+fn has_lone_line_feed(head: &[u8]) -> bool {
+    memchr::memchr_iter(b'\n', head).any(|at| at == 0 || head[at - 1] != b'\r')
+}
+
+/// A list of names or codings, without blanks and empty parts.
+fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&b| b == b',').map(<[u8]>::trim_ascii).filter(|part| !part.is_empty())
+}
+
+fn has_token(value: &[u8], token: &str) -> bool {
+    list(value).any(|part| part.eq_ignore_ascii_case(token.as_bytes()))
+}
+
+/// A length: digits and nothing else.
+fn length(value: &[u8]) -> Option<u64> {
+    let digits = !value.is_empty() && value.len() < 19 && value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
+}
+
+/// A host, with its port or without: what may stand in a URI and cannot break a line or a path.
+#[must_use]
+pub fn is_host(value: &[u8]) -> bool {
+    let sound = |b: &u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+;=:[]%".contains(b);
+    value.len() <= 1024 && value.iter().all(sound)
+}
+
+/// What the fields of a message say about its connection and body.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen<'a> {
+    hosts: usize,
+    host: &'a [u8],
+    lengths: usize,
+    length: Option<u64>,
+    codings: usize,
+    chunked: usize,
+    chunked_last: bool,
+    close: bool,
+    keep_alive: bool,
+    /// The connection names further fields.
+    nominates: bool,
+    expects: bool,
+    expects_more: bool,
+}
+
+impl<'a> Seen<'a> {
+    #[inline]
+    fn note(&mut self, kind: Field, value: &'a [u8]) {
+        match kind {
+            Field::Host => {
+                self.hosts += 1;
+                self.host = value;
+            }
+            Field::ContentLength => {
+                self.lengths += 1;
+                self.length = length(value);
+            }
+            Field::TransferEncoding => {
+                // An empty field is no coding, and no mistake of ours to be made.
+                self.codings += usize::from(list(value).next().is_none());
+                for coding in list(value) {
+                    self.codings += 1;
+                    self.chunked_last = coding.eq_ignore_ascii_case(b"chunked");
+                    self.chunked += usize::from(self.chunked_last);
+                }
+            }
+            Field::Connection => {
+                for name in list(value) {
+                    if name.eq_ignore_ascii_case(b"close") {
+                        self.close = true;
+                    } else if name.eq_ignore_ascii_case(b"keep-alive") {
+                        self.keep_alive = true;
+                    } else {
+                        self.nominates = true;
+                    }
+                }
+            }
+            Field::Expect if has_token(value, "100-continue") => self.expects = true,
+            Field::Expect => self.expects_more = true,
+            _ => {}
+        }
+    }
+
+    fn request_framing(&self, is_1_1: bool) -> Result<Framing, Refused> {
+        if self.codings > 0 {
+            return match () {
+                () if self.lengths > 0 => refuse(400, "both length and transfer coding"),
+                () if !is_1_1 => refuse(400, "transfer coding in HTTP/1.0"),
+                () if self.chunked == 1 && self.codings == 1 => Ok(Framing::Chunked),
+                () if self.chunked == 1 && self.chunked_last => refuse(501, "transfer coding"),
+                () => refuse(400, "transfer coding"),
+            };
+        }
+        match (self.lengths, self.length) {
+            (0, _) => Ok(Framing::None),
+            (1, Some(length)) => Ok(Framing::Length(length)),
+            _ => refuse(400, "content length"),
+        }
+    }
+}
+
+/// Reads a request's head; writes the one that a machine gets to the end of `out`. None if it is
+/// not all there.
+///
+/// # Errors
+/// The status that the client gets, and why.
+pub fn request(
+    input: &[u8],
+    limits: &Limits,
+    client: &Client,
+    out: &mut Vec<u8>,
+) -> Result<Option<Request>, Refused> {
+    // A robust server ignores empty lines before a request (RFC 9112, section 2.2).
+    let blank = input.chunks_exact(2).take(4).take_while(|two| two == b"\r\n").count() * 2;
+    let input = &input[blank..];
+    let mut fields = [const { MaybeUninit::uninit() }; MOST_FIELDS];
+    let mut parsed = httparse::Request::new(&mut []);
+    let read = match parsed.parse_with_uninit_headers(input, &mut fields) {
+        Ok(httparse::Status::Complete(read)) => read,
+        Ok(httparse::Status::Partial) => return part(input, limits).map(|()| None),
+        Err(httparse::Error::TooManyHeaders) => return refuse(431, "too many fields"),
+        Err(httparse::Error::Version) => return version(input),
+        Err(_) => return part(input, limits).and(refuse(400, "syntax")),
+    };
+    let (Some(method), Some(path)) = (parsed.method, parsed.path) else {
+        return refuse(400, "syntax");
+    };
+    if path.len() > limits.target_bytes {
+        return refuse(414, "target too long");
+    }
+    if read > limits.header_bytes {
+        return refuse(431, "header too long");
+    }
+    if parsed.headers.len() > limits.header_fields {
+        return refuse(431, "too many fields");
+    }
+    if has_lone_line_feed(&input[..read]) {
+        return refuse(400, "lone line feed");
+    }
+    let is_1_1 = parsed.version == Some(1);
+    let mut seen = Seen::default();
+    for header in parsed.headers.iter() {
+        seen.note(field(header.name.as_bytes()), header.value);
+    }
+    let (target, host) = target(method, path, is_1_1, &seen)?;
+    let framing = seen.request_framing(is_1_1)?;
+    if seen.expects_more {
+        return refuse(417, "expectation");
+    }
+    if matches!(framing, Framing::Length(length) if length > limits.body_bytes) {
+        return refuse(413, "body too long");
+    }
+    let mut writer = Writer::begin(method, target, host, client, out);
+    let nominating = |name: &str| {
+        let mut all = parsed.headers.iter();
+        all.any(|h| field(h.name.as_bytes()) == Field::Connection && has_token(h.value, name))
+    };
+    for header in parsed.headers.iter() {
+        if !(seen.nominates && nominating(header.name)) {
+            writer.field(header.name.as_bytes(), header.value);
+        }
+    }
+    writer.end(framing, if is_1_1 { "1.1" } else { "1.0" });
+    Ok(Some(Request {
+        taken: blank + read,
+        framing,
+        is_1_1,
+        keep_alive: !seen.close && (is_1_1 || seen.keep_alive),
+        expects: seen.expects && is_1_1,
+        idempotent: is_idempotent(method),
+        is_head: method == "HEAD",
+    }))
+}
+
+/// What may be done twice (RFC 9110, section 9.2.2).
+#[must_use]
+pub fn is_idempotent(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE")
+}
+
+/// A head that is not all there: whether it may still become one.
+fn part(input: &[u8], limits: &Limits) -> Result<(), Refused> {
+    let line = memchr::memchr(b'\n', input);
+    if line.unwrap_or(input.len()) > limits.target_bytes + 64 {
+        return refuse(414, "target too long");
+    }
+    if input.len() > limits.header_bytes {
+        return refuse(431, "header too long");
+    }
+    Ok(())
+}
+
+fn version<T>(input: &[u8]) -> Result<T, Refused> {
+    let line = input.split(|&b| b == b'\r' || b == b'\n').next().unwrap_or_default();
+    let name = line.rsplit(|&b| b == b' ').next().unwrap_or_default();
+    match name {
+        [b'H', b'T', b'T', b'P', b'/', a, b'.', b]
+            if a.is_ascii_digit() && b.is_ascii_digit() && name != b"HTTP/1.1" =>
+        {
+            refuse(505, "version")
+        }
+        _ => refuse(400, "syntax"),
+    }
+}
+
+/// The target in origin form, and the host.
+fn target<'a>(
+    method: &str,
+    path: &'a str,
+    is_1_1: bool,
+    seen: &Seen<'a>,
+) -> Result<(&'a [u8], &'a [u8]), Refused> {
+    if method == "CONNECT" || method == "TRACE" {
+        return refuse(501, "method");
+    }
+    if seen.hosts > 1 || (is_1_1 && seen.hosts == 0) {
+        return refuse(400, "host");
+    }
+    if !is_host(seen.host) {
+        return refuse(400, "host");
+    }
+    if !path.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
+        return refuse(400, "target");
+    }
+    if path.starts_with('/') || (path == "*" && method == "OPTIONS") {
+        return Ok((path.as_bytes(), seen.host));
+    }
+    // The host of a target in absolute form replaces the field (RFC 9112, section 3.2.2).
+    let lower = path.get(..8).map(str::to_ascii_lowercase).unwrap_or_default();
+    let rest = match lower.as_str() {
+        "https://" => &path[8..],
+        _ if lower.starts_with("http://") => &path[7..],
+        _ => return refuse(400, "target"),
+    };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (host, path) = rest.split_at(end);
+    if host.is_empty() || !is_host(host.as_bytes()) || path.starts_with('?') {
+        return refuse(400, "target");
+    }
+    Ok((if path.is_empty() { b"/" } else { path.as_bytes() }, host.as_bytes()))
+}
+
+/// Writes the head that a machine gets.
+pub struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+    client: &'a Client,
+    host: &'a [u8],
+    via: Vec<u8>,
+    before: Vec<u8>,
+}
+
+impl<'a> Writer<'a> {
+    /// Its first two lines. All that is given must be free of line ends.
+    pub fn begin(
+        method: &str,
+        target: &[u8],
+        host: &'a [u8],
+        client: &'a Client,
+        out: &'a mut Vec<u8>,
+    ) -> Writer<'a> {
+        put(out, &[method.as_bytes(), b" ", target, b" HTTP/1.1\r\nHost: ", host, b"\r\n"]);
+        Writer { out, client, host, via: Vec::new(), before: Vec::new() }
+    }
+
+    /// A field, if it is for the machine.
+    #[inline]
+    pub fn field(&mut self, name: &[u8], value: &[u8]) {
+        let list = match field(name) {
+            Field::EndToEnd => return put(self.out, &[name, b": ", value, b"\r\n"]),
+            Field::Forwarded if self.client.headers.trust => {
+                return put(self.out, &[name, b": ", value, b"\r\n"]);
+            }
+            Field::Via => &mut self.via,
+            Field::XForwardedFor if self.client.headers.trust => &mut self.before,
+            _ => return,
+        };
+        put(list, &[value, b", "]);
+    }
+
+    /// Its last lines.
+    #[inline]
+    pub fn end(self, framing: Framing, version: &str) {
+        let Client { address, scheme, headers } = self.client;
+        let (out, scheme) = (self.out, scheme.as_bytes());
+        if headers.via || !self.via.is_empty() {
+            put(out, &[b"Via: ", &self.via, version.as_bytes(), b" halfwink\r\n"]);
+        }
+        if headers.x_forwarded {
+            put(out, &[b"X-Forwarded-For: ", &self.before, address.as_bytes(), b"\r\n"]);
+            if !headers.trust {
+                put(out, &[b"X-Forwarded-Proto: ", scheme, b"\r\n"]);
+                put(out, &[b"X-Forwarded-Host: ", self.host, b"\r\n"]);
+            }
+        }
+        if headers.forwarded && !headers.trust {
+            let quote: &[u8] = if address.contains(':') { b"\"[" } else { b"" };
+            let unquote: &[u8] = if address.contains(':') { b"]\"" } else { b"" };
+            put(out, &[b"Forwarded: for=", quote, address.as_bytes(), unquote, b";proto=", scheme]);
+            put(out, &[b";host=\"", self.host, b"\"\r\n"]);
+        }
+        match framing {
+            Framing::Length(length) => {
+                put(out, &[b"Content-Length: ", length.to_string().as_bytes(), b"\r\n"]);
+            }
+            Framing::Chunked => put(out, &[b"Transfer-Encoding: chunked\r\n"]),
+            Framing::None | Framing::Close => {}
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[inline]
+fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+}
+
+/// What is known of a response once its head has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// Bytes that it took.
+    pub taken: usize,
+    /// Its status.
+    pub status: u16,
+    /// How its body ends.
+    pub framing: Framing,
+    /// The connection may stay.
+    pub keep_alive: bool,
+}
+
+/// A machine's answer is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Garbage;
+
+/// Reads a response's head, and gives its end-to-end fields to `give`, after its status and
+/// reason. None if it is not all there.
+///
+/// # Errors
+/// It is none, or it could be read in two ways.
+pub fn response(
+    input: &[u8],
+    is_head: bool,
+    mut give: impl FnMut(Given<'_>),
+) -> Result<Option<Response>, Garbage> {
+    let mut fields = [const { MaybeUninit::uninit() }; MOST_FIELDS];
+    let mut parsed = httparse::Response::new(&mut []);
+    let mut parser = httparse::ParserConfig::default();
+    parser.allow_spaces_after_header_name_in_responses(true);
+    let read = match parser.parse_response_with_uninit_headers(&mut parsed, input, &mut fields) {
+        Ok(httparse::Status::Complete(read)) => read,
+        Ok(httparse::Status::Partial) if input.len() <= MOST_RESPONSE_BYTES => return Ok(None),
+        _ => return Err(Garbage),
+    };
+    let status = parsed.code.unwrap_or(0);
+    if !(100..1000).contains(&status) || has_lone_line_feed(&input[..read]) {
+        return Err(Garbage);
+    }
+    let mut seen = Seen::default();
+    for header in parsed.headers.iter() {
+        seen.note(field(header.name.as_bytes()), header.value);
+    }
+    let bodiless = is_head || status < 200 || status == 204 || status == 304;
+    let framing = match (seen.codings, seen.lengths, seen.length) {
+        _ if bodiless => Framing::None,
+        (0, 0, _) => Framing::Close,
+        (0, 1, Some(length)) => Framing::Length(length),
+        (1, 0, _) if seen.chunked == 1 => Framing::Chunked,
+        _ => return Err(Garbage),
+    };
+    let is_1_1 = parsed.version == Some(1);
+    if framing == Framing::Chunked && !is_1_1 {
+        return Err(Garbage);
+    }
+    let said = Response {
+        taken: read,
+        status,
+        framing,
+        keep_alive: !seen.close && (is_1_1 || seen.keep_alive) && framing != Framing::Close,
+    };
+    if status < 200 {
+        return Ok(Some(said));
+    }
+    give(Given::Status(status, parsed.reason.unwrap_or("")));
+    let nominating = |name: &str| {
+        let mut all = parsed.headers.iter();
+        all.any(|h| field(h.name.as_bytes()) == Field::Connection && has_token(h.value, name))
+    };
+    for header in parsed.headers.iter() {
+        let kind = field(header.name.as_bytes());
+        let length_of_none = kind == Field::ContentLength
+            && (is_head || status == 304)
+            && seen.lengths == 1
+            && seen.length.is_some();
+        let ours = matches!(
+            kind,
+            Field::ContentLength | Field::TransferEncoding | Field::Connection | Field::HopByHop
+        );
+        if length_of_none || !(ours || (seen.nominates && nominating(header.name))) {
+            give(Given::Field(header.name, header.value));
+        }
+    }
+    Ok(Some(said))
+}
+
+/// A part of a response's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given<'a> {
+    /// Status and reason.
+    Status(u16, &'a str),
+    /// Name and value.
+    Field(&'a str, &'a [u8]),
+}
+
+/// A machine's header, at most.
+const MOST_RESPONSE_BYTES: usize = 64 << 10;
+
+impl Given<'_> {
+    /// Writes it as HTTP/1.1.
+    #[inline]
+    pub fn write(self, out: &mut Vec<u8>) {
+        match self {
+            Given::Status(code, reason) => {
+                let digits = [100, 10, 1].map(|n| b'0' + (code / n % 10) as u8);
+                put(out, &[b"HTTP/1.1 ", &digits, b" ", reason.as_bytes(), b"\r\n"]);
+            }
+            Given::Field(name, value) => put(out, &[name.as_bytes(), b": ", value, b"\r\n"]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(headers: Headers) -> Client {
+        Client { address: "2001:db8::1".to_owned(), scheme: "https", headers }
+    }
+
+    fn ask(text: &str, headers: Headers) -> Result<(Request, String), u16> {
+        let mut out = Vec::new();
+        match request(text.as_bytes(), &Limits::default(), &client(headers), &mut out) {
+            Ok(Some(found)) => Ok((found, String::from_utf8(out).unwrap())),
+            Ok(None) => Err(0),
+            Err(refused) => Err(refused.status),
+        }
+    }
+
+    #[test]
+    fn a_request_is_written_anew() {
+        let headers = Headers { forwarded: true, ..Headers::default() };
+        let text = "PUT /a?b HTTP/1.1\r\nHost: h:1\r\nContent-Length: 007\r\nX:  y \r\n\r\nbody";
+        let (found, out) = ask(text, headers).unwrap();
+        assert_eq!((found.taken, found.framing), (text.len() - 4, Framing::Length(7)));
+        assert!(found.keep_alive && found.idempotent && !found.is_head && !found.expects);
+        assert_eq!(
+            out,
+            "PUT /a?b HTTP/1.1\r\nHost: h:1\r\nX: y\r\nVia: 1.1 halfwink\r\n\
+             X-Forwarded-For: 2001:db8::1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: h:1\r\n\
+             Forwarded: for=\"[2001:db8::1]\";proto=https;host=\"h:1\"\r\nContent-Length: 7\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn proxies_in_front_may_be_trusted() {
+        let headers = Headers { trust: true, via: false, ..Headers::default() };
+        let text = "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.2.3.4\r\n\
+                    X-Forwarded-Proto: http\r\nVia: 1.1 a\r\n\r\n";
+        let (_, out) = ask(text, headers).unwrap();
+        assert_eq!(
+            out,
+            "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-Proto: http\r\nVia: 1.1 a, 1.1 halfwink\r\n\
+             X-Forwarded-For: 1.2.3.4, 2001:db8::1\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn any_part_of_a_request_may_become_one() {
+        let text = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+        for end in 0..text.len() {
+            assert_eq!(ask(&text[..end], Headers::default()).unwrap_err(), 0, "{end}");
+        }
+        assert_eq!(ask(text, Headers::default()).unwrap().0.framing, Framing::Chunked);
+    }
+
+    fn answer(text: &str, is_head: bool) -> Result<Option<(Response, String)>, Garbage> {
+        let mut out = Vec::new();
+        let found = response(text.as_bytes(), is_head, |part| part.write(&mut out))?;
+        Ok(found.map(|found| (found, String::from_utf8(out).unwrap())))
+    }
+
+    #[test]
+    fn a_response_is_written_anew() {
+        let text = "HTTP/1.1 200 Fine\r\nContent-Length : 3\r\nConnection: close, x-a\r\nX-A: 1\r\nB: 2\r\n\r\n";
+        let (found, out) = answer(text, false).unwrap().unwrap();
+        assert_eq!((found.framing, found.keep_alive), (Framing::Length(3), false));
+        assert_eq!(out, "HTTP/1.1 200 Fine\r\nB: 2\r\n");
+        let (found, out) = answer(text, true).unwrap().unwrap();
+        assert_eq!(found.framing, Framing::None);
+        assert_eq!(out, "HTTP/1.1 200 Fine\r\nContent-Length: 3\r\nB: 2\r\n");
+        assert_eq!(answer("HTTP/1.1 200 OK\r\n", false), Ok(None));
+        assert_eq!(answer("HTTP/1.1 200 OK\r\nA: \0\r\n\r\n", false), Err(Garbage));
+    }
+}

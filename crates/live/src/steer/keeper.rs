@@ -1,0 +1,149 @@
+//! Who does what the policy wants of a machine's power, and watches its health: a task for each.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use halfwink_policy::steering::Side;
+
+use super::config::{ms, Config, Machine};
+use super::health::probe;
+use super::meter::State;
+use super::power::Wanted;
+use super::shared::Shared;
+
+/// Between two looks whether a lost machine is back, where nothing else is said.
+const LOOK: Duration = Duration::from_millis(500);
+/// The longest pause between two looks whether a machine that was woken serves.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Keeps a machine until the proxy ends.
+pub async fn keep(shared: Arc<Shared>, side: Side) {
+    let (mut well, mut ill) = (0, 0);
+    loop {
+        let config = shared.config();
+        let (state, wanted) = shared.dispatch.state(side);
+        let changed = shared.dispatch.changed[side as usize].notified();
+        match state {
+            State::GoingDown => go_down(&shared, &config, side).await,
+            State::Waking => wake(&shared, &config, side).await,
+            State::Asleep => changed.await,
+            State::On | State::Lost => {
+                let every = match config.health.interval_ms {
+                    0 if state == State::On => Duration::MAX,
+                    0 => LOOK,
+                    every => ms(every),
+                };
+                let look = async {
+                    tokio::time::sleep(every.min(Duration::from_secs(1 << 30))).await;
+                    look(&config, side).await
+                };
+                let found = tokio::select! {
+                    found = look => found,
+                    () = changed => {
+                        (well, ill) = (0, 0);
+                        if state == State::Lost && wanted == Wanted::Awake {
+                            again(&shared, &config, side).await;
+                        }
+                        continue;
+                    }
+                };
+                (well, ill) = if found.is_ok() { (well + 1, 0) } else { (0, ill + 1) };
+                if state == State::On && ill >= config.health.fall {
+                    shared.say(side, &format!("lost: {}", found.err().unwrap_or_default()));
+                    shared.dispatch.lost(side);
+                } else if state == State::Lost && well >= config.health.rise {
+                    shared.say(side, "back");
+                    shared.dispatch.back(side);
+                }
+            }
+        }
+    }
+}
+
+fn machine(config: &Config, side: Side) -> &Machine {
+    match side {
+        Side::Small => &config.small,
+        Side::Big => &config.big,
+    }
+}
+
+async fn look(config: &Config, side: Side) -> Result<(), String> {
+    let health = &config.health;
+    probe(&machine(config, side).address, health.path.as_deref(), ms(health.timeout_ms)).await
+}
+
+async fn go_down(shared: &Shared, config: &Config, side: Side) {
+    let machine = machine(config, side);
+    let done = machine.power.turn(Wanted::Asleep, ms(machine.wake_timeout_ms)).await;
+    if let Err(why) = &done {
+        shared.say(side, &format!("cannot sleep: {why}"));
+    }
+    shared.dispatch.asleep(side, done.is_ok());
+}
+
+/// Wakes a machine: it is awake once it answers.
+async fn wake(shared: &Shared, config: &Config, side: Side) {
+    let machine = machine(config, side);
+    let patience = ms(machine.wake_timeout_ms);
+    let until = Instant::now() + patience;
+    let mut found = machine.power.turn(Wanted::Awake, patience).await;
+    if found.is_err() {
+        shared.dispatch.power_failed(side);
+    } else {
+        let mut pause = Duration::from_millis(1);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let timeout = ms(config.health.timeout_ms).min(left.max(Duration::from_millis(1)));
+            let path = config.health.path.as_deref();
+            found = probe(&machine.address, path, timeout).await;
+            if found.is_ok() || Instant::now() + pause >= until {
+                break;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE);
+        }
+    }
+    match found {
+        Ok(()) => shared.dispatch.awake(side),
+        Err(why) => {
+            shared.say(side, &format!("lost, did not wake in time: {why}"));
+            shared.dispatch.lost(side);
+        }
+    }
+}
+
+/// A lost machine was asked to wake once more.
+async fn again(shared: &Shared, config: &Config, side: Side) {
+    let machine = machine(config, side);
+    if let Err(why) = machine.power.turn(Wanted::Awake, ms(machine.wake_timeout_ms)).await {
+        shared.dispatch.power_failed(side);
+        shared.say(side, &format!("cannot wake: {why}"));
+    }
+}
+
+/// Rings the policy's timer.
+pub async fn keep_time(shared: Arc<Shared>) {
+    loop {
+        let earlier = shared.dispatch.timer.notified();
+        match shared.dispatch.tick() {
+            None => earlier.await,
+            Some(left) => {
+                let left = Duration::from_nanos(left.0.div_ceil(1000));
+                let _ = tokio::time::timeout(left, earlier).await;
+            }
+        }
+    }
+}
+
+/// At the end: nobody is left asleep, since nobody would wake him.
+pub async fn wake_all(shared: &Shared) {
+    let config = shared.config();
+    for side in Side::BOTH {
+        let machine = machine(&config, side);
+        if shared.dispatch.state(side).0 != State::On {
+            if let Err(why) = machine.power.turn(Wanted::Awake, ms(machine.wake_timeout_ms)).await {
+                shared.say(side, &format!("cannot wake at the end: {why}"));
+            }
+        }
+    }
+}

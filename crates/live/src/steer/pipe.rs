@@ -1,0 +1,135 @@
+//! A body on its way from one connection to another.
+
+use std::task::{Context, Poll};
+
+use super::body::{BadBody, Decoder, Encoder, Framing};
+use super::stream::{Buffer, Conn};
+
+/// A body on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Pipe {
+    /// Where it ends.
+    pub decoder: Decoder,
+    encoder: Encoder,
+    total: u64,
+    most: u64,
+    finished: bool,
+}
+
+/// What went wrong, and on which side.
+#[derive(Debug)]
+pub enum Broken {
+    /// The body is none, or was cut off.
+    Body,
+    /// It is longer than is allowed.
+    TooLong,
+    /// Reading failed.
+    Read,
+    /// Writing failed.
+    Write,
+}
+
+impl From<BadBody> for Broken {
+    fn from(_: BadBody) -> Broken {
+        Broken::Body
+    }
+}
+
+/// Bytes that wait to be written, at most.
+const WINDOW: usize = 64 << 10;
+/// Bytes that are read at a time.
+pub const READ: usize = 16 << 10;
+
+impl Pipe {
+    /// At the start of a body, of so many bytes at most.
+    #[must_use]
+    pub fn new(framing: Framing, encoder: Encoder, most: u64) -> Pipe {
+        let decoder = Decoder::new(framing);
+        let finished = framing == Framing::None;
+        Pipe { decoder, encoder, total: 0, most, finished }
+    }
+
+    /// All has been taken from where it comes.
+    #[inline]
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.finished
+    }
+
+    /// Moves what has been read to where it is written.
+    ///
+    /// # Errors
+    /// It is no body, or too long.
+    #[inline]
+    pub fn step(&mut self, from: &mut Buffer, out: &mut Vec<u8>) -> Result<(), Broken> {
+        if self.finished {
+            return Ok(());
+        }
+        let encoder = self.encoder;
+        self.total += self.decoder.take(from, WINDOW, |piece| encoder.piece(piece, out))? as u64;
+        if self.total > self.most {
+            return Err(Broken::TooLong);
+        }
+        self.finish(out);
+        Ok(())
+    }
+
+    /// Where it comes from has ended.
+    ///
+    /// # Errors
+    /// It is cut off.
+    pub fn close(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+        self.decoder.close()?;
+        self.finish(out);
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        if self.decoder.is_done() && !self.finished {
+            self.finished = true;
+            self.encoder.end(out);
+        }
+    }
+
+    /// Goes on as far as it can; ready once all has been taken and written. With `eager` as soon
+    /// as all has been taken.
+    ///
+    /// # Errors
+    /// As [`Broken`] says.
+    pub fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Conn,
+        to: &mut Conn,
+        eager: bool,
+    ) -> Poll<Result<(), Broken>> {
+        loop {
+            if to.output.len() < WINDOW {
+                self.step(&mut from.input, to.output.end())?;
+            }
+            if self.finished && eager {
+                return Poll::Ready(Ok(()));
+            }
+            if !to.output.is_empty() {
+                if let Poll::Ready(Err(_)) = to.poll_drain(cx) {
+                    return Poll::Ready(Err(Broken::Write));
+                }
+                if to.output.len() >= WINDOW || (self.finished && !to.output.is_empty()) {
+                    return Poll::Pending;
+                }
+            }
+            if self.finished {
+                return Poll::Ready(Ok(()));
+            }
+            if !from.input.is_empty() {
+                continue;
+            }
+            match from.poll_fill(cx, READ) {
+                Poll::Ready(Ok(0)) => self.close(to.output.end())?,
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(Broken::Read)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The steps of [`super::dispatch`], each under its lock.
+
+use halfwink_engine::Histogram;
+use halfwink_policy::steering::{Action, Event, Side, SteeringPolicy};
+use halfwink_units::Time;
+use tokio::sync::oneshot;
+
+use super::control::Control;
+use super::machine::{Machine, Refusal, Verdict, Waiter};
+use super::meter::State;
+use super::power::Wanted;
+
+/// The policy and both machines.
+pub struct Inner {
+    /// The policy.
+    pub control: Control,
+    /// The small machine and the big one.
+    pub machines: [Machine; 2],
+    /// Failed connections one after the other that make a machine lost.
+    pub fall: u32,
+    /// When the policy's timer was last said to ring.
+    pub armed: Time,
+    /// Which policy: requests of an earlier one are not told to this one.
+    pub epoch: u32,
+    /// From coming to service.
+    pub queueing: Histogram,
+    /// From coming to the end.
+    pub total: Histogram,
+    /// Whom it concerns: the keepers of both machines, and of the timer.
+    pub ring: [bool; 3],
+    asked: Vec<Action>,
+    pending: Vec<Event>,
+    next_id: u64,
+}
+
+/// Where the policy and a queue put a request.
+pub enum Placed {
+    /// In service.
+    Now(Side, u32),
+    /// In a queue, under a number.
+    Later(u64, oneshot::Receiver<Verdict>),
+    /// Nowhere.
+    Refused(Refusal),
+}
+
+impl Inner {
+    /// Nothing has been asked of the policy yet.
+    pub fn new(control: Control, machines: [Machine; 2], fall: u32) -> Inner {
+        Inner {
+            control,
+            machines,
+            fall,
+            armed: Time::NEVER,
+            epoch: 0,
+            queueing: Histogram::default(),
+            total: Histogram::default(),
+            ring: [false; 3],
+            asked: Vec::new(),
+            pending: Vec::new(),
+            next_id: 0,
+        }
+    }
+
+    fn of(&mut self, side: Side) -> &mut Machine {
+        &mut self.machines[side as usize]
+    }
+
+    /// Does what the policy asks for at its start.
+    pub fn begin(&mut self, now: Time) {
+        let mut asked = std::mem::take(&mut self.asked);
+        self.control.start(&mut asked);
+        self.asked = asked;
+        self.obey(now);
+        self.settle(now);
+    }
+
+    /// Another policy: it believes that both machines are on and empty. Those that are not, and
+    /// that it does not want asleep, are woken; requests in service are not its affair, those that
+    /// wait come anew.
+    pub fn replace(&mut self, policy: SteeringPolicy, log_lines: usize, now: Time) {
+        self.control.replace(policy, log_lines);
+        self.epoch += 1;
+        self.machines.iter_mut().for_each(|machine| {
+            machine.stray = machine.in_service;
+            machine.wanted = Wanted::Awake;
+        });
+        self.begin(now);
+        for side in Side::BOTH {
+            let (state, wanted) = (self.of(side).state, self.of(side).wanted);
+            if state == State::Lost {
+                self.tell(now, Event::Lost { side });
+            } else if state != State::On && wanted == Wanted::Awake {
+                self.wake(side, now);
+            }
+        }
+        let waiters: Vec<_> =
+            self.machines.iter_mut().flat_map(|m| std::mem::take(&mut m.queue)).collect();
+        waiters.into_iter().for_each(|waiter| self.again(waiter, now));
+    }
+
+    /// Tells the policy, and does what it asks for; its answer to an arrival.
+    #[inline]
+    pub fn tell(&mut self, now: Time, event: Event) -> Option<Side> {
+        let mut asked = std::mem::take(&mut self.asked);
+        self.control.tell(now, event, &mut asked);
+        self.asked = asked;
+        let send = self.obey(now);
+        self.settle(now);
+        send
+    }
+
+    /// Rings the policy's timer if its time has come: whether it has.
+    pub fn ring_timer(&mut self, now: Time) -> bool {
+        let mut asked = std::mem::take(&mut self.asked);
+        let rung = self.control.ring(now, &mut asked);
+        self.asked = asked;
+        self.obey(now);
+        self.settle(now);
+        rung
+    }
+
+    #[inline]
+    fn obey(&mut self, now: Time) -> Option<Side> {
+        let mut send = None;
+        let mut asked = std::mem::take(&mut self.asked);
+        for action in asked.drain(..) {
+            match action {
+                Action::Send { side } => send = Some(side),
+                Action::Wake { side } => self.wake(side, now),
+                Action::Sleep { side } => self.sleep(side, now),
+            }
+        }
+        self.asked = asked;
+        send
+    }
+
+    /// Tells what its wishes have led to at once; looks after its timer.
+    #[inline]
+    fn settle(&mut self, now: Time) {
+        while let Some(event) = self.pending.pop() {
+            let mut asked = std::mem::take(&mut self.asked);
+            self.control.tell(now, event, &mut asked);
+            self.asked = asked;
+            self.obey(now);
+        }
+        if self.control.next_timer().is_some_and(|at| at < self.armed) {
+            self.ring[2] = true;
+        }
+    }
+
+    fn wake(&mut self, side: Side, now: Time) {
+        self.ring[side as usize] = true;
+        let machine = self.of(side);
+        machine.counts.wakes += 1;
+        machine.wanted = Wanted::Awake;
+        match machine.state {
+            State::Asleep => machine.become_(now, State::Waking),
+            // Nothing has been done to it yet.
+            State::GoingDown if machine.stray > 0 => {
+                machine.become_(now, State::On);
+                self.pending.push(Event::Awake { side });
+            }
+            State::On | State::GoingDown | State::Waking | State::Lost => {}
+        }
+    }
+
+    fn sleep(&mut self, side: Side, now: Time) {
+        self.ring[side as usize] = true;
+        let machine = self.of(side);
+        machine.counts.sleeps += 1;
+        machine.wanted = Wanted::Asleep;
+        match machine.state {
+            State::On => machine.become_(now, State::GoingDown),
+            // A policy that has just begun does not know.
+            State::Asleep => self.pending.push(Event::Asleep { side }),
+            State::GoingDown | State::Waking | State::Lost => {}
+        }
+    }
+
+    /// A request that came at `came` gets its place.
+    #[inline]
+    pub fn arrive(&mut self, came: Time, now: Time) -> Placed {
+        let Some(side) = self.tell(now, Event::Arrive) else {
+            debug_assert!(false, "a policy answers each arrival");
+            return Placed::Refused(Refusal::Nowhere);
+        };
+        let machine = self.of(side);
+        if machine.is_free() && machine.queue.is_empty() {
+            machine.book(now);
+            machine.in_service += 1;
+            self.queueing.record(Time(now.0 - came.0));
+            return Placed::Now(side, self.epoch);
+        }
+        let refusal = match machine.state {
+            State::Lost => Refusal::Nowhere,
+            _ if machine.queue.len() >= machine.room => Refusal::Full,
+            _ => {
+                self.next_id += 1;
+                let (id, (tell, hear)) = (self.next_id, oneshot::channel());
+                let machine = self.of(side);
+                machine.counts.queued += 1;
+                machine.queue.push_back(Waiter { id, came, tell });
+                return Placed::Later(id, hear);
+            }
+        };
+        machine.counts.refused += 1;
+        self.tell(now, Event::Finish { side, sojourn: Time(now.0 - came.0) });
+        Placed::Refused(refusal)
+    }
+
+    /// A request in service ends.
+    #[inline]
+    pub fn leave(&mut self, side: Side, epoch: u32, came: Time, now: Time) {
+        let current = self.epoch;
+        let machine = self.of(side);
+        machine.book(now);
+        machine.in_service -= 1;
+        if epoch == current {
+            self.tell(now, Event::Finish { side, sojourn: Time(now.0 - came.0) });
+        } else {
+            machine.stray -= 1;
+            self.ring[side as usize] |= machine.stray == 0;
+        }
+        self.admit(side, now);
+    }
+
+    /// Those that wait longest begin to be served.
+    #[inline]
+    pub fn admit(&mut self, side: Side, now: Time) {
+        while self.of(side).is_free() {
+            let Some(waiter) = self.of(side).queue.pop_front() else { return };
+            self.serve(side, waiter, now);
+        }
+    }
+
+    fn serve(&mut self, side: Side, waiter: Waiter, now: Time) {
+        let epoch = self.epoch;
+        if waiter.tell.send(Verdict::Serve(side, epoch)).is_err() {
+            // It has just been given up.
+            self.tell(now, Event::Finish { side, sojourn: Time(now.0 - waiter.came.0) });
+            return;
+        }
+        self.queueing.record(Time(now.0 - waiter.came.0));
+        let machine = self.of(side);
+        machine.book(now);
+        machine.in_service += 1;
+    }
+
+    /// A request that waits goes away.
+    pub fn give_up(&mut self, id: u64, now: Time) {
+        for side in Side::BOTH {
+            let machine = self.of(side);
+            if let Some(at) = machine.queue.iter().position(|w| w.id == id) {
+                machine.counts.given_up += 1;
+                let came = machine.queue.remove(at).map_or(now, |w| w.came);
+                self.tell(now, Event::Finish { side, sojourn: Time(now.0 - came.0) });
+                return;
+            }
+        }
+    }
+
+    /// A machine cannot be reached.
+    pub fn lose(&mut self, side: Side, now: Time) {
+        let machine = self.of(side);
+        if machine.state == State::Lost {
+            return;
+        }
+        machine.become_(now, State::Lost);
+        machine.counts.losses += 1;
+        self.ring[side as usize] = true;
+        self.tell(now, Event::Lost { side });
+        for waiter in std::mem::take(&mut self.of(side).queue) {
+            self.of(side).counts.resteered += 1;
+            self.tell(now, Event::Finish { side, sojourn: Time(now.0 - waiter.came.0) });
+            self.again(waiter, now);
+        }
+    }
+
+    /// A request that has waited comes again.
+    fn again(&mut self, waiter: Waiter, now: Time) {
+        let Some(side) = self.tell(now, Event::Arrive) else { return };
+        let machine = self.of(side);
+        let refusal = match machine.state {
+            State::Lost => Refusal::Nowhere,
+            _ if machine.is_free() && machine.queue.is_empty() => {
+                return self.serve(side, waiter, now);
+            }
+            _ if machine.queue.len() < machine.room => {
+                machine.queue.push_back(waiter);
+                return;
+            }
+            _ => Refusal::Full,
+        };
+        machine.counts.refused += 1;
+        self.tell(now, Event::Finish { side, sojourn: Time(now.0 - waiter.came.0) });
+        // Nobody may listen any more.
+        let _ = waiter.tell.send(Verdict::Refuse(refusal));
+    }
+}

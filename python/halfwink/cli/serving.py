@@ -1,0 +1,261 @@
+"""What every live program that runs until it is told to end has in common: signals, the loop, what
+is written while it runs and at its end."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Protocol, TextIO
+
+from rich.console import Group
+from rich.live import Live
+
+from halfwink.cli.console import err, err_table, print_json, say
+from halfwink.errors import HalfwinkError, RunError
+from halfwink.openmetrics import MakeCollector, serve
+
+#: Between two looks of the live view, in seconds.
+LOOK_S = 0.5
+#: Between two looks whether all threads are alive, without a view.
+PATIENCE_S = 2.0
+#: Lines of an event log, unless more are asked for.
+LOG_LINES = 1 << 18
+
+Report = dict[str, Any]
+
+
+class Program(Protocol):
+    """A program at work, from its making until it is stopped."""
+
+    path: Path
+
+    def __enter__(self) -> Program: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+    def report(self) -> Report:
+        """Counts and times since the start."""
+        ...
+
+    def reload(self) -> None:
+        """Takes its description anew."""
+        ...
+
+    def stop(self) -> None:
+        """Ends in good order."""
+        ...
+
+    def log(self) -> list[str]:
+        """Events of its policy, a JSON document each."""
+        ...
+
+    @property
+    def is_running(self) -> bool:
+        """Whether all its threads are at work."""
+        ...
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a user wants of a run.
+
+    Attributes:
+        seconds: how long; without end if none.
+        metrics: HOST:PORT of OpenMetrics.
+        log: file for the policy's events, ``log_lines`` of them.
+        samples: file for reports, one every ``every_s`` seconds.
+        json: print the last report.
+        out: file for it.
+    """
+
+    seconds: float | None
+    view: bool
+    metrics: str | None
+    log: Path | None
+    log_lines: int
+    samples: Path | None
+    every_s: float
+    json: bool
+    out: Path | None
+    quiet: bool
+
+    def check(self) -> None:
+        """Raises:
+        HalfwinkError: an option cannot be.
+        """
+        if self.seconds is not None and not 0 < self.seconds <= 30 * 86_400:
+            raise HalfwinkError(f"--seconds {self.seconds}: expected above 0, at most 30 days")
+        if not 1 <= self.log_lines < 1 << 31:
+            raise HalfwinkError(
+                f"--log-lines {self.log_lines}: expected 1 or more, below {1 << 31}"
+            )
+        if not 0.05 <= self.every_s <= 3600:
+            raise HalfwinkError(f"--every-s {self.every_s}: expected 0.05 to 3600")
+
+
+@dataclass(frozen=True)
+class Faces:
+    """How a program shows itself.
+
+    Attributes:
+        collector: OpenMetrics of its reports.
+        page: the live view, from a report and the one before.
+        show: its last report, as tables.
+    """
+
+    collector: MakeCollector
+    page: Callable[[Report, Report], Group]
+    show: Callable[[Report], None]
+
+
+class Asked:
+    """What signals have asked for."""
+
+    def __init__(self) -> None:
+        self.stop = False
+        self.reload = False
+        self._heard, self.bell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def wait(self, seconds: float) -> None:
+        """Until a signal comes, or so long."""
+        if select.select([self._heard], [], [], max(seconds, 0.0))[0]:
+            os.read(self._heard, 512)
+
+    def close(self) -> None:
+        """Gives the pipe back."""
+        os.close(self._heard)
+        os.close(self.bell)
+
+
+def serve_until_told(
+    begin: Callable[[int], Program], wishes: Wishes, faces: Callable[[Any], Faces], name: str
+) -> int:
+    """Begins a program, with so many lines of a log; runs it until it is told to end.
+
+    Raises:
+        HalfwinkError: what the user asked for cannot be.
+        RunError: the program has died.
+    """
+    wishes.check()
+    quiet = wishes.quiet
+    with ExitStack() as stack:
+        asked = stack.enter_context(signals())
+        program = stack.enter_context(begin(wishes.log_lines if wishes.log else 0))
+        face = faces(program)
+        if wishes.metrics is not None:
+            where = stack.enter_context(serve(wishes.metrics, face.collector, program.report))
+            say(f"metrics: http://{where}/metrics", quiet=quiet)
+        looks: list[tuple[float, Callable[[], None]]] = []
+        if wishes.view:
+            looks.append((LOOK_S, _viewer(program, face, stack.enter_context(_live()))))
+        if wishes.samples is not None:
+            file = stack.enter_context(wishes.samples.open("w"))
+            looks.append((wishes.every_s, _sampler(program, file)))
+        say("ready", quiet=quiet)
+        _run(program, asked, wishes.seconds, looks)
+        alive = program.is_running
+        program.stop()
+        report = program.report()
+    if wishes.log is not None:
+        wishes.log.write_text("".join(f"{line}\n" for line in program.log()))
+    if wishes.out is not None:
+        wishes.out.write_text(jsonlib.dumps(report, indent=2) + "\n")
+    if wishes.json:
+        print_json(report)
+    elif not quiet:
+        face.show(report)
+    if not alive:
+        raise RunError(f"a thread of the {name} has died; what it said is above")
+    return 0
+
+
+def _run(
+    program: Program,
+    asked: Asked,
+    seconds: float | None,
+    looks: Sequence[tuple[float, Callable[[], None]]],
+) -> None:
+    """Until it is to end; calls each of ``looks`` every so many seconds."""
+    now = time.monotonic()
+    ends = None if seconds is None else now + seconds
+    due = [now + every for every, _ in looks]
+    while program.is_running and not asked.stop:
+        now = time.monotonic()
+        if ends is not None and now >= ends:
+            return
+        asked.wait(min([PATIENCE_S, *(at - now for at in due), *([ends - now] if ends else [])]))
+        if asked.reload:
+            asked.reload = False
+            _reload(program)
+        for number, (every, look) in enumerate(looks):
+            if time.monotonic() >= due[number]:
+                due[number] += every
+                look()
+
+
+def _viewer(program: Program, face: Faces, view: Live) -> Callable[[], None]:
+    before = program.report()
+
+    def look() -> None:
+        nonlocal before
+        now = program.report()
+        view.update(face.page(now, before))
+        before = now
+
+    return look
+
+
+def _sampler(program: Program, file: TextIO) -> Callable[[], None]:
+    def look() -> None:
+        sample = {"at_ns": time.monotonic_ns(), **program.report()}
+        file.write(jsonlib.dumps(sample) + "\n")
+        file.flush()
+
+    return look
+
+
+def _reload(program: Program) -> None:
+    try:
+        program.reload()
+        say(f"read {program.path} again")
+    except HalfwinkError as error:
+        err.print(f"halfwink: {error}; all stays as it was", markup=False)
+
+
+@contextmanager
+def signals() -> Generator[Asked]:
+    """SIGTERM and SIGINT ask to stop, SIGHUP to reload, while the context lasts."""
+    asked = Asked()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        asked.stop = True
+
+    def reload(_number: int, _frame: FrameType | None) -> None:
+        asked.reload = True
+
+    handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    # Whichever thread the kernel picks, the pipe is written to: no signal is slept over.
+    bell = signal.set_wakeup_fd(asked.bell, warn_on_full_buffer=False)
+    try:
+        yield asked
+    finally:
+        signal.set_wakeup_fd(bell)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        asked.close()
+
+
+def _live() -> Live:
+    return Live(console=err_table, auto_refresh=True, refresh_per_second=4, transient=True)

@@ -1,0 +1,203 @@
+"""What the tests of the steering proxy stand on: descriptions, servers to steer to, raw clients."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import socketserver
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+from conftest import need
+
+#: Description of a proxy in front of two servers.
+SHORT = """schema = 1
+listen = "127.0.0.1:0"
+{top}
+[small]
+address = "{small}"
+workers = 2
+{small_more}
+[big]
+address = "{big}"
+workers = 4
+{big_more}
+[health]
+interval_ms = 50
+timeout_ms = 300
+{health}
+[limits]
+retries = 2
+{limits}
+"""
+
+
+def describe(folder: Path, small: str, big: str, **more: str) -> Path:
+    """Writes a description; ``more``: top, small_more, big_more, health, limits."""
+    words = dict.fromkeys(("top", "small_more", "big_more", "health", "limits"), "") | more
+    path = folder / "steer.toml"
+    path.write_text(SHORT.format(small=small, big=big, **words))
+    return path
+
+
+class Recorder:
+    """A server that keeps what reaches it, byte by byte, and answers as it is told."""
+
+    def __init__(
+        self, answer: Callable[[bytes, socket.socket], None] | bytes | None = None
+    ) -> None:
+        self.seen: list[bytes] = []
+        self.connections = 0
+        self.answer = answer
+        recorder = self
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                recorder.connections += 1
+                recorder._serve(self.request)
+
+        class Server(socketserver.ThreadingTCPServer):
+            allow_reuse_address = True
+            daemon_threads = True
+            request_queue_size = 128
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.address = "{}:{}".format(*self._server.server_address[:2])
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def _serve(self, peer: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                found = read_request(peer)
+                if found is None:
+                    return
+                self.seen.append(found)
+                if callable(self.answer):
+                    self.answer(found, peer)
+                elif self.answer is None:
+                    ok = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Kept: yes\r\n\r\n"
+                    peer.sendall(ok if found.startswith(b"HEAD ") else ok + b"ok")
+                else:
+                    peer.sendall(self.answer)
+                    peer.close()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def read_request(peer: socket.socket) -> bytes | None:
+    """A request with its body, as it came; none at the end."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        more = peer.recv(1 << 16)
+        if not more:
+            return data or None
+        data += more
+    head, _, body = data.partition(b"\r\n\r\n")
+    lower = head.lower()
+    if b"\r\ntransfer-encoding: chunked" in lower:
+        while not body.endswith(b"0\r\n\r\n"):
+            body += peer.recv(1 << 16)
+    elif b"\r\ncontent-length: " in lower:
+        length = int(lower.split(b"\r\ncontent-length: ")[1].split(b"\r\n")[0])
+        while len(body) < length:
+            more = peer.recv(1 << 16)
+            if not more:
+                break
+            body += more
+    return head + b"\r\n\r\n" + body
+
+
+def talk(address: str, *parts: bytes, pause: float = 0.0, timeout: float = 4.0) -> bytes:
+    """Sends bytes, and reads until the other side closes, or says nothing more for a while."""
+    host, _, port = address.rpartition(":")
+    data = b""
+    with socket.create_connection((host, int(port)), timeout) as peer:
+        for part in parts:
+            with contextlib.suppress(OSError):
+                peer.sendall(part)
+            time.sleep(pause)
+        peer.settimeout(timeout)
+        with contextlib.suppress(OSError):
+            while more := peer.recv(1 << 16):
+                data += more
+    return data
+
+
+def get(address: str, path: str = "/", headers: str = "Connection: close\r\n") -> bytes:
+    """One request, to the end of its connection."""
+    return talk(address, f"GET {path} HTTP/1.1\r\nHost: h\r\n{headers}\r\n".encode())
+
+
+def status(answer: bytes) -> int:
+    """Of the first response; 0 if there is none."""
+    return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.") else 0
+
+
+def wait_until(true: Callable[[], Any], seconds: float = 5.0) -> None:
+    """Until something is true, or the test fails."""
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, "not in time"
+        time.sleep(0.005)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@contextlib.contextmanager
+def nginx(folder: Path, name: str) -> Generator[tuple[str, Path]]:
+    """A real nginx of one worker: its address and the file with its process number."""
+    program = need("nginx", "apt-get install -y nginx-light")
+    place = folder / name
+    (place / "html").mkdir(parents=True)
+    (place / "html" / "index.html").write_text(f"{name}\n" * 64)
+    place.chmod(0o755)
+    port, pid = free_port(), place / "pid"
+    (place / "nginx.conf").write_text(
+        f"worker_processes 1; daemon on; pid {pid}; error_log {place}/error.log;"
+        + ("user root;" if os.geteuid() == 0 else "")
+        + "events { worker_connections 512; } http { access_log off;"
+        + "".join(
+            f"{kind}_temp_path {place}/{kind};"
+            for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        + f"server {{ listen 127.0.0.1:{port} backlog=511; root {place}/html; }} }}"
+    )
+    subprocess.run([program, "-p", str(place), "-c", str(place / "nginx.conf")], check=True)
+    wait_until(pid.exists)
+    number = int(pid.read_text())
+    try:
+        yield f"127.0.0.1:{port}", pid
+    finally:
+        children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+        for process in (*map(int, children), number):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGCONT)
+        os.kill(number, signal.SIGTERM)
+        wait_until(lambda: not Path(f"/proc/{number}").exists())
+
+
+def balanced(report: dict[str, Any]) -> None:
+    """Every request is accounted for, every machine is empty, every moment is somewhere."""
+    requests = report["requests"]
+    ends = ["answered", "refused", "slow", "client_gone", "overloaded", "unreachable"]
+    ends += ["bad_gateway", "gateway_timeout", "truncated", "aborted"]
+    assert requests["received"] == sum(requests[name] for name in ends), requests
+    for machine in report["machines"].values():
+        assert machine["in_service"] == 0, machine
+        assert machine["waiting"] == 0, machine
+        spent = dict(machine["residency"])
+        total = sum(spent.pop("on_s")) + sum(spent.values())
+        assert abs(total - report["duration_s"]) < 1e-6
+    assert report["policy"]["small_load"] == report["policy"]["big_load"] == 0
