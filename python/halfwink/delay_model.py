@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Bytes and seconds of requests, by how many were in service at once.
 Points = Mapping[int, Sequence[tuple[float, float]]]
@@ -21,6 +21,15 @@ GAMMA = (0.2, 2.5)
 BINS_PER_OCTAVE = 2
 LEAST_IN_BIN = 15
 BYTES_PER_KB = 1000.0
+
+
+class Bin(NamedTuple):
+    """Requests of like size, with so many in service: how many, their median size and delay."""
+
+    n: int
+    requests: int
+    size_bytes: float
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -94,7 +103,7 @@ class Calibration:
         """A fragment of a machine's description; of the plain fit if that is wanted."""
         lines = [
             "# Measured by `halfwink live calibrate`: a request takes",
-            "# alpha_ms + beta_ms_per_kb[N - 1] * kB, 1 kB = 1000 bytes, N in service with it.",
+            "# alpha_ms + beta_ms[N - 1] * kB, 1 kB = 1000 bytes, N in service with it.",
         ]
         for name, pool in self.pools.items():
             fit = pool.plain if plain else pool.medians
@@ -107,7 +116,7 @@ class Calibration:
                 f"with a free exponent gamma = {free.gamma:.4g}.",
                 f"[workloads.{self.workload}.{name}]",
                 f"alpha_ms = {fit.alpha_s * 1e3:.9g}",
-                f"beta_ms_per_kb = [{betas}]",
+                f"beta_ms = [{betas}]",
             ]
         return "\n".join(lines) + "\n"
 
@@ -127,23 +136,35 @@ def fit_pool(points: Points) -> PoolFit:
         raise ValueError("expected requests of two sizes or more for each N")
     whole = {n: [(size, s, 1.0, 1) for size, s in rows] for n, rows in points.items()}
     binned = {n: medians(rows) for n, rows in points.items()}
-    # A median of k requests is off by its own size over the root of k.
-    weighted = {
-        n: [(size, s, k / max(s, 1e-9) ** 2, k) for size, s, k in part]
-        for n, part in binned.items()
-    }
-    model = fit(weighted)
+    rows = [Bin(n, k, size, s) for n, part in binned.items() for size, s, k in part]
+    model = fit_bins(rows)
     bins = tuple(
-        (n, k, size, s, model.delay_s(size, n)) for n, rows in binned.items() for size, s, k in rows
+        (row.n, row.requests, row.size_bytes, row.seconds, model.delay_s(row.size_bytes, row.n))
+        for row in rows
     )
     return PoolFit(
         medians=model,
-        medians_free=fit_free(weighted),
+        medians_free=fit_bins(rows, free=True),
         plain=fit(whole),
         plain_free=fit_free(whole),
         requests=sum(len(rows) for rows in points.values()),
         bins=bins,
     )
+
+
+def fit_bins(rows: Sequence[Bin], *, free: bool = False) -> Fit:
+    """The model, from medians of size and delay of requests of like size.
+
+    Args:
+        rows: for N = 1, 2, ... without gaps.
+        free: fit the exponent of size, too.
+    """
+    weighted: dict[int, list[tuple[float, float, float, int]]] = {}
+    for n, count, size, seconds in rows:
+        # A median of k requests is off by its own size over the root of k.
+        weight = count / max(seconds, 1e-9) ** 2
+        weighted.setdefault(n, []).append((size, seconds, weight, count))
+    return fit_free(weighted) if free else fit(weighted)
 
 
 def medians(rows: Sequence[tuple[float, float]]) -> list[tuple[float, float, int]]:

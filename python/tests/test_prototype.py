@@ -201,9 +201,7 @@ def test_the_fragment_is_toml():
         read = tomllib.loads(both.toml(plain=plain))["workloads"]["count"]
         assert set(read) == {"small", "big"}
         assert read["big"]["alpha_ms"] == pytest.approx(0.4, rel=0.05)
-        assert read["big"]["beta_ms_per_kb"] == pytest.approx(
-            [0.020, 0.022, 0.029, 0.031], rel=0.05
-        )
+        assert read["big"]["beta_ms"] == pytest.approx([0.020, 0.022, 0.029, 0.031], rel=0.05)
 
 
 @contextmanager
@@ -253,12 +251,12 @@ def test_from_the_data_set_to_alpha_and_beta(halfwink: Halfwink, tmp_path: Path)
     assert busy > 2.0 * sum(worker["cpu_s"] for worker in report["workers"]) > 0.0
     pools = done.json()["pools"]
     read = tomllib.loads(toml.read_text())["workloads"]["count"]
-    assert len(read["small"]["beta_ms_per_kb"]) == 2
-    assert len(read["big"]["beta_ms_per_kb"]) == 1
+    assert len(read["small"]["beta_ms"]) == 2
+    assert len(read["big"]["beta_ms"]) == 1
     alpha_s = pools["big"]["medians"]["alpha_s"]
     assert read["big"]["alpha_ms"] == pytest.approx(alpha_s * 1e3, rel=1e-6)
     # Three times the processor time of each byte, whatever the machine adds to a request.
-    ratio = read["small"]["beta_ms_per_kb"][0] / read["big"]["beta_ms_per_kb"][0]
+    ratio = read["small"]["beta_ms"][0] / read["big"]["beta_ms"][0]
     assert 1.2 < ratio < 12.0, ratio
 
 

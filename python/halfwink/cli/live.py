@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from rich.console import Console
 
 from halfwink import live as living
-from halfwink.cli import day, forward, load, prototype, steer, traffic
+from halfwink.cli import day, forward, load, predict, prototype, steer, traffic
 from halfwink.cli.console import err_table, print_json, print_table, say
 from halfwink.errors import HalfwinkError
 
@@ -25,6 +25,8 @@ app.command(prototype.dataset)
 app.command(prototype.serve)
 app.command(load.load)
 app.command(load.calibrate)
+app.command(predict.predict)
+app.command(predict.steer_day)
 
 Flag = Annotated[bool, Parameter(negative="")]
 Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]

@@ -1,0 +1,176 @@
+"""``halfwink live predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from halfwink.cli.console import out as stdout
+from halfwink.cli.console import print_frame, print_json, print_table, say
+from halfwink.errors import HalfwinkError
+
+if TYPE_CHECKING:
+    from halfwink.prediction import Foreseen
+
+
+def predict(
+    folder: Path,
+    *,
+    workload: str = "count",
+    thresholds: str = "4,8,12",
+    loads: str = "20,40,60,80",
+    requests: int = 3000,
+    files: int = 2000,
+    again: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
+) -> int:
+    """Measure a hybrid server of two pools on this machine, and simulate it: are they the same?
+
+    The simulator's delay model is fitted in closed loops; then open loads go through the steering
+    proxy, and the simulator plays the same arrivals and sizes. Takes minutes; let nothing else run.
+
+    Parameters
+    ----------
+    folder
+        Is made, and keeps the data set and what was measured.
+    workload
+        count, readfile, ksort or compress.
+    thresholds
+        Concurrent requests from which on the big pool serves, comma-separated.
+    loads
+        Per cent of what both pools carry, comma-separated.
+    requests
+        Of each load, and of the calibration with each number in service.
+    files
+        Of the data set.
+    again
+        Measure nothing: simulate what the folder holds.
+    json
+        Print one JSON document.
+    quiet
+        No messages.
+    """
+    from halfwink.prediction import experiment, foreseen
+
+    if again:
+        found = foreseen(folder)
+    else:
+        found = experiment(
+            folder,
+            workload=workload,
+            thresholds=[int(n) for n in _numbers("--thresholds", thresholds, 0, 10_000)],
+            loads=_numbers("--loads", loads, 1, 99),
+            requests=requests,
+            files=files,
+            tell=lambda line: say(line, quiet=quiet),
+        )
+    if json:
+        print_json(document(found))
+        return 0
+    print_frame(found.rows)
+    print_frame(found.errors)
+    for name in found.gamma:
+        betas = ", ".join(f"{b:.4g}" for b in found.beta_ms[name])
+        stdout.print(
+            f"{name}: alpha {found.alpha_ms[name]:.4g} ms, beta {betas} ms per kB with 1, 2 ... in "
+            f"service; exponent of size, fitted freely: {found.gamma[name]:.3f}"
+        )
+    stdout.print("measured: on this machine; simulated: the same arrivals, sizes and policy")
+    return 0
+
+
+def steer_day(
+    folder: Path,
+    *,
+    policy: str = "hybrid",
+    workload: str = "count",
+    arrivals: str = "world-cup",
+    seconds: float = 120.0,
+    peak_pct: Annotated[float, Parameter(name="--peak-pct")] = 70.0,
+    files: int = 2000,
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
+) -> int:
+    """Play a day of load through a real hybrid server, whose big pool is stopped and continued.
+
+    The simulator plays the same arrivals and sizes, with delays fitted in closed loops. Watts are
+    modelled, in both.
+
+    Parameters
+    ----------
+    folder
+        Is made, and keeps the data set and what was measured.
+    policy
+        Of the proxy and of the simulator.
+    workload
+        count, readfile, ksort or compress.
+    arrivals
+        world-cup (30 June 1998), evaluation or poisson.
+    seconds
+        How long the day is.
+    peak_pct
+        Load at its busiest, in per cent of what both pools carry.
+    files
+        Of the data set.
+    json
+        Print one JSON document.
+    quiet
+        No messages.
+    """
+    from halfwink import steer_day as days
+
+    days.check(seconds, peak_pct)
+    found = days.steer_day(
+        folder,
+        policy=policy,
+        workload=workload,
+        arrivals=arrivals,
+        seconds=seconds,
+        peak_pct=peak_pct,
+        files=files,
+        tell=lambda line: say(line, quiet=quiet),
+    )
+    if json:
+        slots = found.slots.to_dicts()
+        print_json(
+            {
+                "live": found.live,
+                "simulated": found.simulated,
+                "replayed": found.replayed,
+                "slots": slots,
+            }
+        )
+        return 0
+    print_frame(found.slots)
+    rows = [
+        [name, f"{value:.5g}", f"{found.simulated[name]:.5g}" if name in found.simulated else "-"]
+        for name, value in found.live.items()
+    ]
+    print_table([("", "left"), ("live", "right"), ("simulated", "right")], rows)
+    again = "the same" if found.replayed else "something else"
+    stdout.print(f"watts are modelled; the policy, told its log again, asks for {again}")
+    return 0 if found.replayed and found.live["failed"] == 0 else 1
+
+
+def document(found: Foreseen) -> dict[str, Any]:
+    """As JSON."""
+    return {
+        "rows": found.rows.to_dicts(),
+        "errors": found.errors.to_dicts(),
+        "gamma": found.gamma,
+        "alpha_ms": found.alpha_ms,
+        "beta_ms": found.beta_ms,
+    }
+
+
+def _numbers(option: str, text: str, least: float, most: float) -> list[float]:
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or not all(least <= number <= most for number in found):
+        raise HalfwinkError(f"{option} {text}: expected numbers from {least:g} to {most:g}: 4,8,12")
+    return found
