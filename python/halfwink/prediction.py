@@ -230,8 +230,26 @@ def on_first_cpu() -> Generator[tuple[int, int]]:
 
 
 @contextmanager
-def proxy(folder: Path, pools: dict[str, Pool], policy: str, threshold: int) -> Generator[str]:
-    """The steering proxy before both pools; neither sleeps, as on the thesis' prototype."""
+def proxy(
+    folder: Path,
+    pools: Mapping[str, Address],
+    policy: str,
+    threshold: int,
+    *,
+    power: str = "",
+    log_lines: int = 0,
+) -> Generator[LiveSteer]:
+    """The steering proxy before both pools.
+
+    Args:
+        folder: for its description.
+        pools: small and big.
+        policy: of the proxy.
+        threshold: concurrent requests from which on the big pool serves.
+        power: how the big pool sleeps, in TOML; neither sleeps if it is not said, as on the thesis'
+            prototype.
+        log_lines: events of the policy to keep.
+    """
     path = folder / "steer.toml"
     lines = [
         'schema = 1\nlisten = "127.0.0.1:0"',
