@@ -1,6 +1,6 @@
 """The steering proxy beside HAProxy: the same two nginx behind both, in one run.
 
-    benches/steer.py [--seconds 3] [--repeats 3] [--connections 32] [--path /]
+    benches/steer.py [--seconds 3] [--repeats 3] [--connections 32] [--workers 32] [--bytes 512]
 
 For each repeat and proxy in turn: ``wrk`` at full speed. CPU seconds are those of the proxy's own
 process, user and system. Ratios are of medians. HAProxy takes ``balance first`` with a ``maxconn``
@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--workers", type=int, default=32)
-    parser.add_argument("--path", default="/")
+    parser.add_argument("--bytes", type=int, default=512, help="of a response's body")
     args = parser.parse_args()
     for program, package in (("haproxy", "haproxy"), ("wrk", "wrk")):
         if shutil.which(program) is None:
@@ -123,6 +123,8 @@ def main() -> None:
         folder = Path(name)
         folder.chmod(0o755)
         small, big = (stack.enter_context(nginx(folder, n))[0] for n in ("small", "big"))
+        for n in ("small", "big"):
+            (folder / n / "html" / "body").write_bytes(b"x" * args.bytes)
         ports, pids = {}, {}
         for proxy, text, words in (
             ("haproxy", HAPROXY, ["haproxy", "-db", "-f"]),
@@ -137,7 +139,7 @@ def main() -> None:
         for _ in range(args.repeats):
             for proxy in ("nginx", "haproxy", "halfwink"):
                 before = cpu_s(pids[proxy]) if proxy in pids else 0.0
-                run = load(ports[proxy], args.path, args.seconds, args.connections)
+                run = load(ports[proxy], "/body", args.seconds, args.connections)
                 run["per_s"] = run["requests"] / args.seconds
                 if proxy in pids:
                     run["per_cpu_s"] = run["requests"] / (cpu_s(pids[proxy]) - before)

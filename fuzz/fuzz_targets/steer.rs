@@ -24,7 +24,8 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!((second.taken, second.framing), (out.len(), request.framing));
     }
     let mut given = Vec::new();
-    if let Ok(Some(found)) = head::response(bytes, false, |part: Given<'_>| part.write(&mut given)) {
+    let mut give = |part: Given<'_>| part.write(&mut given);
+    if let Ok(Some(found)) = head::response(bytes, false, &mut give) {
         assert!(found.taken <= bytes.len());
         if found.status >= 200 {
             given.extend_from_slice(b"\r\n");

@@ -75,6 +75,25 @@ impl Decoder {
         self.done
     }
 
+    /// Of so many bytes at hand, how many are data without anything between them; none of a body
+    /// in chunks.
+    #[inline]
+    #[must_use]
+    pub fn straight(&self, there: usize) -> usize {
+        match self.framing {
+            Framing::Length(_) => there.min(usize::try_from(self.left).unwrap_or(there)),
+            Framing::Close if !self.done => there,
+            _ => 0,
+        }
+    }
+
+    /// So many of them have been taken.
+    #[inline]
+    pub fn pass(&mut self, count: usize) {
+        debug_assert!(self.straight(count) == count);
+        self.passed(count as u64);
+    }
+
     /// The connection has ended: the end of a body, or a mistake.
     ///
     /// # Errors

@@ -582,7 +582,8 @@ mod tests {
 
     #[test]
     fn a_response_is_written_anew() {
-        let text = "HTTP/1.1 200 Fine\r\nContent-Length : 3\r\nConnection: close, x-a\r\nX-A: 1\r\nB: 2\r\n\r\n";
+        let text = "HTTP/1.1 200 Fine\r\nContent-Length : 3\r\nConnection: close, x-a\r\n\
+                    X-A: 1\r\nB: 2\r\n\r\n";
         let (found, out) = answer(text, false).unwrap().unwrap();
         assert_eq!((found.framing, found.keep_alive), (Framing::Length(3), false));
         assert_eq!(out, "HTTP/1.1 200 Fine\r\nB: 2\r\n");

@@ -320,9 +320,7 @@ impl<'a, 'b> Session<'a, 'b> {
 
     /// Writes all: whether it could.
     async fn flush(&mut self) -> bool {
-        if self.conn.output.is_empty() {
-            return true;
-        }
+        // Not only what waits here: TLS has a buffer of its own.
         let patience = ms(self.config.limits.response_timeout_ms);
         self.watch.set(patience);
         let (conn, watch) = (&mut self.conn, &mut self.watch);

@@ -8,8 +8,8 @@
 //!  TCP                          └─ Wake, Sleep ──▶ keeper: freezer, signal, command
 //! ```
 //!
-//! * A thread has a runtime, a listener (`SO_REUSEPORT`) and a pool of its own; they share one lock,
-//!   taken at each arrival and each end.
+//! * A thread has a runtime, a listener (`SO_REUSEPORT`) and a pool of its own; they share one
+//!   lock, taken at each arrival and each end.
 //! * Nothing is lost through a hand-over: what was sent to a machine waits in a bounded queue until
 //!   it is awake; what is in service when it goes down stands still.
 //! * HTTP/1.1 is framed here, on `httparse`: hyper resolves a message with both length and transfer

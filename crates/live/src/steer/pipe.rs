@@ -39,6 +39,10 @@ impl From<BadBody> for Broken {
 const WINDOW: usize = 64 << 10;
 /// Bytes that are read at a time.
 pub const READ: usize = 16 << 10;
+/// The same, of a body that is known to be long.
+const READ_MORE: usize = 64 << 10;
+/// So much is worth a system call of its own; less is copied behind what waits.
+const STRAIGHT: usize = 4 << 10;
 
 impl Pipe {
     /// At the start of a body, of so many bytes at most.
@@ -91,6 +95,33 @@ impl Pipe {
         }
     }
 
+    /// Writes a long piece from where it was read, without a copy: whether it did.
+    fn poll_straight(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Buffer,
+        to: &mut Conn,
+    ) -> Poll<Result<bool, Broken>> {
+        let count = self.decoder.straight(from.len());
+        if self.finished || self.encoder != Encoder::Plain || count < STRAIGHT {
+            return Poll::Ready(Ok(false));
+        }
+        match to.poll_pass(cx, &from.get()[..count]) {
+            Poll::Ready(Ok(count)) => {
+                from.take(count);
+                self.decoder.pass(count);
+                self.total += count as u64;
+                if self.total > self.most {
+                    return Poll::Ready(Err(Broken::TooLong));
+                }
+                self.finish(to.output.end());
+                Poll::Ready(Ok(true))
+            }
+            Poll::Ready(Err(_)) => Poll::Ready(Err(Broken::Write)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
     /// Goes on as far as it can; ready once all has been taken and written. With `eager` as soon
     /// as all has been taken.
     ///
@@ -104,6 +135,14 @@ impl Pipe {
         eager: bool,
     ) -> Poll<Result<(), Broken>> {
         loop {
+            if to.output.is_empty() {
+                match self.poll_straight(cx, &mut from.input, to) {
+                    Poll::Ready(Ok(true)) => continue,
+                    Poll::Ready(Ok(false)) => {}
+                    Poll::Ready(Err(broken)) => return Poll::Ready(Err(broken)),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
             if to.output.len() < WINDOW {
                 self.step(&mut from.input, to.output.end())?;
             }
@@ -124,11 +163,18 @@ impl Pipe {
             if !from.input.is_empty() {
                 continue;
             }
-            match from.poll_fill(cx, READ) {
+            let more = self.decoder.straight(READ_MORE).max(READ);
+            match from.poll_fill(cx, more) {
                 Poll::Ready(Ok(0)) => self.close(to.output.end())?,
                 Poll::Ready(Ok(_)) => {}
                 Poll::Ready(Err(_)) => return Poll::Ready(Err(Broken::Read)),
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    // What TLS holds back goes on meanwhile; nothing else is left.
+                    return match to.poll_drain(cx) {
+                        Poll::Ready(Err(_)) => Poll::Ready(Err(Broken::Write)),
+                        _ => Poll::Pending,
+                    };
+                }
             }
         }
     }

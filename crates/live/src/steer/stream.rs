@@ -231,6 +231,22 @@ impl Conn {
         }
     }
 
+    /// Writes some of this, past what waits, which must be nothing: how much.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn poll_pass(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        debug_assert!(self.output.is_empty());
+        match Pin::new(&mut self.io).poll_write(cx, data) {
+            Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            Poll::Ready(Ok(count)) => {
+                self.moved += count as u64;
+                Poll::Ready(Ok(count))
+            }
+            other => other,
+        }
+    }
+
     /// Says that nothing more will be written.
     pub fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_shutdown(cx)
