@@ -138,7 +138,7 @@ def _compared(
         values[f"workloads.{workload}.{name}.alpha_ms"] = fit.alpha_s * 1e3
         values[f"workloads.{workload}.{name}.beta_ms"] = [b * 1e3 for b in fit.beta_s_per_kb]
     big = report["machines"]["big"]
-    spent, changes = big["residency"], max(big["residency"]["wakes"], 1)
+    spent, changes = big["residency"], max(big["wakes"], 1)
     values["big.wake_ms"] = 1e3 * spent["waking_s"] / changes
     values["big.down_ms"] = 1e3 * spent["going_down_s"] / changes
     run = hybrid_server(
@@ -161,7 +161,7 @@ def _compared(
         "big_share": _of(done, (pl.col("backend") == "big").mean()),
         "modelled_w": report["modelled"]["energy_j"] / duration,
         "modelled_always_on_w": report["modelled"]["always_on_j"] / duration,
-        "wakes": float(big["residency"]["wakes"]),
+        "wakes": float(big["wakes"]),
         "big_asleep_pct": 100 * spent["asleep_s"] / duration,
     }
     simulated = {
