@@ -11,7 +11,8 @@ import polars as pl
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.hybrid import hybrid_experiments
 from halfwink.jobs import Executor, Progress, RunStore
-from halfwink.library import cache_dir, library
+from halfwink.library import cache_dir, library, root
+from halfwink.prediction import foreseen
 from halfwink.profiles import foresights, os_profiles
 from halfwink.results import Results, sweep_columns
 from halfwink.router import router_experiments
@@ -121,7 +122,7 @@ class _Tables:
             "os_profile": lambda caches: _prefixed("os", os_profiles(caches=caches).frames()),
             "switching": lambda name: _prefixed("switch", core_switching(name).frames()),
             "router": lambda name: _prefixed("router", router_experiments(name).frames()),
-            "hybrid": lambda name: _prefixed("hybrid", hybrid_experiments(name).frames()),
+            "hybrid": lambda name: _prefixed("hybrid", _of_hybrid(name)),
             "predict": lambda _: foresights(),
         }
         self._loaded: dict[tuple[str, str | bool], Frames] = {}
@@ -143,6 +144,14 @@ class _Tables:
         if (kind, name) not in self._loaded:
             self._loaded[kind, name] = self._load[kind](name)
         return self._loaded[kind, name]
+
+
+def _of_hybrid(name: str) -> Frames:
+    """Experiments on a hybrid server; and what the simulator foresees of the recorded prototype."""
+    found = foreseen(root() / "workloads/prototype")
+    gamma = pl.DataFrame({"pool": list(found.gamma), "gamma": list(found.gamma.values())})
+    shipped = {"predictions": found.rows, "errors": found.errors, "gamma": gamma}
+    return hybrid_experiments(name).frames() | shipped
 
 
 def _prefixed(prefix: str, frames: Frames) -> Frames:

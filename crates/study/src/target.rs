@@ -110,7 +110,8 @@ pub struct Compute {
     /// `router_runs`, `router_slots`, `router_bursts`.
     pub router: Option<String>,
     /// Hybrid server whose tables hold it: `hybrid_facts`, `hybrid_peaks`, `hybrid_delays`,
-    /// `hybrid_power`, `hybrid_ratios`, `hybrid_speeds`.
+    /// `hybrid_power`, `hybrid_ratios`, `hybrid_speeds`; and of the recorded prototype
+    /// `hybrid_predictions`, `hybrid_errors`, `hybrid_gamma`.
     pub hybrid: Option<String>,
     /// Ask how well the run-length predictor foresees the kernel entries of every shipped workload:
     /// tables `predictions` and `decisions`, each with a column `workload`.
