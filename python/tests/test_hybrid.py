@@ -84,6 +84,9 @@ def test_accuracy_is_reached_and_halves_stay_below_it(halfwink: Halfwink) -> Non
         "hybrid", "--policy", "hybrid", "--load", "30", "--accuracy", "0.1", "--requests", "5000"
     )
     assert "95 % confidence intervals within 0.1 % of each value, but for 1 runs" in few.out
+    # A fleet has no intervals: nothing is claimed of it.
+    words = ("--policy", "hybrid", "--load", "0 30", "--servers", "2", "--requests", "5000")
+    assert "each value, but for 1 runs" in halfwink("hybrid", *words, "--accuracy", "5").out
 
 
 def test_proportionality_is_that_of_the_curve(halfwink: Halfwink) -> None:
