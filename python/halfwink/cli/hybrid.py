@@ -142,7 +142,10 @@ def hybrid(
 def _tell(runs: pl.DataFrame, accuracy: float | None, quiet: bool) -> None:
     stdout.print("all watts and times are modelled; saved: against the first policy shown")
     if accuracy is not None:
-        unknown = runs.filter((pl.col("known") == 0) & (pl.col("keeps_up") == 1)).height
+        # Fleets and recorded loads have no intervals; without requests there is nothing to know.
+        said = pl.col("known").fill_null(0) == 1
+        asked = (pl.col("keeps_up") == 1) & (pl.col("load_pct") > 0)
+        unknown = runs.filter(asked & ~said).height
         text = f"95 % confidence intervals within {accuracy:g} % of each value"
         stdout.print(text if not unknown else f"{text}, but for {unknown} runs: see *_half_pct")
     late = runs.filter(keeps_up=0).height

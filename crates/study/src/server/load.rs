@@ -154,8 +154,9 @@ impl ServerLoad {
 }
 
 fn from_file(library: &Library, kind: Kind, path: &Path) -> Result<Read, StudyError> {
-    let own = path.exists();
-    let path = if own { path.to_owned() } else { library.folder(&path.display().to_string()) };
+    // A path of the user's own, or of a file that is shipped; if neither is there, as it was typed.
+    let shipped = library.folder(&path.display().to_string());
+    let path = if path.exists() || !shipped.exists() { path.to_owned() } else { shipped };
     let wrong = |message: String| StudyError::Usage(format!("{}: {message}", path.display()));
     let file = File::open(&path).map_err(|e| wrong(e.to_string()))?;
     let read = |arrivals: Arrivals, skipped: &Skipped| Read {
@@ -248,6 +249,6 @@ mod tests {
             assert_eq!(read.bad_lines, 0);
         }
         let missing = ServerLoad::parse("log:none.log").unwrap().read(&library, 1.0);
-        assert!(missing.err().unwrap().to_string().contains("none.log"));
+        assert!(missing.err().unwrap().to_string().starts_with("none.log: "));
     }
 }
