@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from halfwink.errors import HalfwinkError, Interrupted, RunError
     from halfwink.forwarding import LiveRouter
     from halfwink.hybrid import HybridExperiments, HybridRun, hybrid_experiments, hybrid_server
+    from halfwink.hybrid_year import hybrid_year
+    from halfwink.service_profile import ServiceProfile, service_profile
     from halfwink.profiles import OsProfile, os_profile, os_profiles
     from halfwink.results import Results
     from halfwink.router import RouterExperiments, RouterRun, router_experiments, software_router
@@ -39,6 +41,7 @@ _HOMES = {
     "RouterExperiments": "router",
     "RouterRun": "router",
     "RunError": "errors",
+    "ServiceProfile": "service_profile",
     "StudyRun": "studies",
     "Switching": "switching",
     "__version__": "_core",
@@ -46,11 +49,13 @@ _HOMES = {
     "core_switching": "switching",
     "hybrid_experiments": "hybrid",
     "hybrid_server": "hybrid",
+    "hybrid_year": "hybrid_year",
     "os_profile": "profiles",
     "os_profiles": "profiles",
     "reproduce": "targets",
     "router_experiments": "router",
     "run": "studies",
+    "service_profile": "service_profile",
     "software_router": "router",
     "techniques": "_core",
 }
@@ -66,6 +71,7 @@ __all__ = [
     "RouterExperiments",
     "RouterRun",
     "RunError",
+    "ServiceProfile",
     "StudyRun",
     "Switching",
     "__version__",
@@ -73,11 +79,13 @@ __all__ = [
     "core_switching",
     "hybrid_experiments",
     "hybrid_server",
+    "hybrid_year",
     "os_profile",
     "os_profiles",
     "reproduce",
     "router_experiments",
     "run",
+    "service_profile",
     "software_router",
     "techniques",
 ]

@@ -30,6 +30,7 @@ TYPES: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(("mean_ms", "p50_ms", "p99_ms", "p999_ms", "max_ms"), pl.Float64),
     **dict.fromkeys(("value", "delay_units"), pl.Float64),
     **dict.fromkeys(("mean_half_pct", "p99_half_pct", "power_half_pct"), pl.Float64),
+    "j_per_request": pl.Float64,
     "known": pl.Int64,
 }
 
@@ -122,7 +123,7 @@ def hybrid_server(
     Raises:
         HalfwinkError: there is none of that name, or a value is impossible.
     """
-    found = library().server(name, _values(set))
+    found = library().server(name, values(set))
     ends = any(load.startswith(("log:", "counts:")) for load in loads)
     most = MOST_RECORDED if ends else MOST_PRECISE if accuracy is not None else REQUESTS
     runs, slots = found.ask(
@@ -139,7 +140,7 @@ def hybrid_server(
             "seed": seed,
         },
     )
-    return HybridRun(saved(_frame(runs)), _frame(slots))
+    return HybridRun(saved(frame(runs)), frame(slots))
 
 
 def saved(runs: pl.DataFrame) -> pl.DataFrame:
@@ -161,14 +162,16 @@ def hybrid_experiments(
     Raises:
         HalfwinkError: there is none of that name, or a value is impossible.
     """
-    tables = library().server(name, _values(set)).tables()
-    return HybridExperiments(**{table: _frame(columns) for table, columns in tables.items()})
+    tables = library().server(name, values(set)).tables()
+    return HybridExperiments(**{table: frame(columns) for table, columns in tables.items()})
 
 
-def _values(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+def values(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Values to change, as the library takes them."""
     return [(path, str(value)) for path, value in (set or {}).items()]
 
 
-def _frame(columns: dict[str, list[Any]]) -> pl.DataFrame:
+def frame(columns: dict[str, list[Any]]) -> pl.DataFrame:
+    """A table of the native module."""
     series = [pl.Series(name, values, dtype=TYPES.get(name)) for name, values in columns.items()]
     return pl.DataFrame(series)

@@ -71,7 +71,6 @@ fn compare(name: &str, (year, run): &(Year, FleetRun)) {
         at(0.99),
         at(0.999)
     );
-    println!("{said}");
     assert!(requests.abs() < 0.005, "{said}");
     assert!(energy.abs() < 0.01, "{said}");
     assert!(mean.abs() < 0.03, "{said}");
