@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from halfwink.forwarding import LiveRouter
     from halfwink.hybrid import HybridExperiments, HybridRun, hybrid_experiments, hybrid_server
     from halfwink.hybrid_year import hybrid_year
-    from halfwink.service_profile import ServiceProfile, service_profile
     from halfwink.profiles import OsProfile, os_profile, os_profiles
     from halfwink.results import Results
     from halfwink.router import RouterExperiments, RouterRun, router_experiments, software_router
+    from halfwink.service_profile import ServiceProfile, service_profile
     from halfwink.studies import StudyRun, run
     from halfwink.switching import Switching, core_switching
     from halfwink.targets import reproduce

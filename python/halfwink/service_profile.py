@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from halfwink.comparison import compare
@@ -162,7 +163,7 @@ def _points(
 ) -> list[tuple[float, float]]:
     """Limits of the histogram's buckets, and what lies below each."""
     buckets = found.histograms.filter(histogram="latency", technique=technique).sort("from_ns")
-    total = buckets["count"].sum()
+    total = int(buckets["count"].sum())
     points: list[tuple[float, float]] = []
     below = 0
     for row in buckets.iter_rows(named=True):
@@ -171,7 +172,7 @@ def _points(
             points.append(start)
         below += row["count"]
         points.append((min(row["to_ns"] * 1e-6, longest_ms), below / total))
-    pairs = list(zip(points, points[1:], strict=False))
+    pairs = list(pairwise(points))
     mean = sum((high[1] - low[1]) * (low[0] + high[0]) / 2 for low, high in pairs)
     return [(ms * mean_ms / mean, share) for ms, share in points]
 

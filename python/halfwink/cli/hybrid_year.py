@@ -126,8 +126,8 @@ def year(
 def _tell(found: pl.DataFrame, quiet: bool) -> None:
     first = found.row(0, named=True)
     stdout.print(
-        f"{first['servers']} servers, {first['days']:g} days, load {first['load_pct']:.3g} % in the "
-        f"mean, {first['peak_pct']:.3g} % at most; power of all; saved: against always-on"
+        f"{first['servers']} servers, {first['days']:g} days, load {first['load_pct']:.3g} % in "
+        f"the mean, {first['peak_pct']:.3g} % at most; power of all; saved: against always-on"
     )
     stdout.print("all watts and times are modelled; quasi-stationary: from steady loads")
     for row in found.filter(pl.col("above_minutes") > 0).iter_rows(named=True):
