@@ -25,7 +25,7 @@ REQUESTS = 4_000_000
 #: Millions of requests per second of one host core.
 GOAL = 10.0
 LOAD = "30"
-POLICIES = ("always-on", "hybrid", "always-big", "power-nap", "knight-shift", "dreamweaver")
+POLICIES = ("always-on", "hybrid", "always-big", "power-nap", "knight-shift", "dream-weaver")
 #: Sizes of requests: as the thesis has them, and of the simplest law.
 SIZES = {
     "power law": "",

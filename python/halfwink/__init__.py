@@ -18,12 +18,17 @@ if TYPE_CHECKING:
     from halfwink.comparison import compare
     from halfwink.errors import HalfwinkError, Interrupted, RunError
     from halfwink.forwarding import LiveRouter
-    from halfwink.hybrid import HybridExperiments, HybridRun, hybrid_experiments, hybrid_server
-    from halfwink.hybrid_year import hybrid_year
+    from halfwink.hybrid import (
+        HybridExperiments,
+        HybridRun,
+        hybrid_experiments,
+        hybrid_server,
+        hybrid_year,
+    )
     from halfwink.profiles import OsProfile, os_profile, os_profiles
     from halfwink.results import Results
     from halfwink.router import RouterExperiments, RouterRun, router_experiments, software_router
-    from halfwink.service_profile import ServiceProfile, service_profile
+    from halfwink.service import ServiceProfile, service_profile
     from halfwink.studies import StudyRun, run
     from halfwink.switching import Switching, core_switching
     from halfwink.targets import reproduce
@@ -41,7 +46,7 @@ _HOMES = {
     "RouterExperiments": "router",
     "RouterRun": "router",
     "RunError": "errors",
-    "ServiceProfile": "service_profile",
+    "ServiceProfile": "service",
     "StudyRun": "studies",
     "Switching": "switching",
     "__version__": "_core",
@@ -49,13 +54,13 @@ _HOMES = {
     "core_switching": "switching",
     "hybrid_experiments": "hybrid",
     "hybrid_server": "hybrid",
-    "hybrid_year": "hybrid_year",
+    "hybrid_year": "hybrid",
     "os_profile": "profiles",
     "os_profiles": "profiles",
     "reproduce": "targets",
     "router_experiments": "router",
     "run": "studies",
-    "service_profile": "service_profile",
+    "service_profile": "service",
     "software_router": "router",
     "techniques": "_core",
 }

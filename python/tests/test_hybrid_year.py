@@ -7,10 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import halfwink as hw
 from halfwink.errors import HalfwinkError
-from halfwink.hybrid import hybrid_server
-from halfwink.hybrid_year import hybrid_year
-from halfwink.service_profile import service_profile
+from halfwink.hybrid import hybrid_server, hybrid_year, service_profile
 
 QUICK = {"points": 9, "requests": 20_000, "accuracy": None}
 
@@ -49,6 +48,12 @@ def test_an_hour_of_counts_is_as_event_by_event(tmp_path: Path):
     assert ours["mean_ms"] == pytest.approx(theirs["mean_ms"], rel=0.03)
     assert ours["p99_ms"] == pytest.approx(theirs["p99_ms"], rel=0.05)
     assert ours["requests"] == pytest.approx(theirs["requests"], rel=0.01)
+
+
+def test_names_are_those_of_the_package():
+    # A module of the same name would hide them once it is imported.
+    assert hw.hybrid_year is hybrid_year
+    assert hw.service_profile is service_profile
 
 
 def test_the_command(halfwink, tmp_path: Path):

@@ -46,7 +46,7 @@ pub struct Steady {
     pub power_w: f64,
     /// From arrival until done; empty without load.
     pub sojourn: Histogram,
-    /// Whether it finishes what comes.
+    /// Whether it finishes what comes, and is not close to saturation.
     pub keeps_up: bool,
     /// Requests that were simulated.
     pub requests: u64,
@@ -58,6 +58,10 @@ const LONGEST: Time = Time::ns(1_000_000_000_000_000);
 const SILENCE: Time = Time::ns(2_000_000_000_000);
 /// A server keeps up if no more requests than this are left unfinished, or this share of all.
 const UNFINISHED: (u64, f64) = (200, 1e-3);
+/// Nor does it if its workers are busier than this, those of each machine that more than this share
+/// of requests is sent to.
+const BUSIEST: f64 = 0.95;
+const USED: f64 = 0.01;
 
 /// Simulates one server of a fleet at a steady load of so many requests per second for it.
 ///
@@ -96,12 +100,16 @@ pub fn steady(
     let most = effort.requests.min((rate * LONGEST.as_s()) as u64).max(100);
     let options = Options { goal: effort.goal, ..Options::requests(most, effort.seed) };
     let run = simulate(model, service, &arrivals, policy, options)?;
+    let full = model.machines().iter().zip(&run.machines).zip(run.tally.sent);
+    let saturated = full
+        .filter(|(_, sent)| *sent as f64 > USED * run.tally.arrived as f64)
+        .all(|((m, used), _)| used.served_s > BUSIEST * f64::from(m.workers) * run.duration.as_s());
     let unfinished = run.tally.arrived.saturating_sub(run.finished());
     let fits = UNFINISHED.0.max((UNFINISHED.1 * run.tally.arrived as f64) as u64);
     Ok(Steady {
         rate,
         power_w: run.power_w(),
-        keeps_up: unfinished <= fits,
+        keeps_up: unfinished <= fits && !saturated,
         requests: run.tally.arrived,
         sojourn: run.tally.sojourn,
     })

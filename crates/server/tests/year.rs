@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use halfwink_policy::steering::Side;
 use halfwink_policy::steering::{
-    AlwaysOn, SleepTimer, SleepTimerParameters, SteeringPolicy, Threshold, ThresholdParameters,
+    Always, AlwaysOn, SleepTimer, SleepTimerParameters, SteeringPolicy, Threshold,
+    ThresholdParameters,
 };
 use halfwink_server::year::{rates, steady, Effort, Grid, Walk, Year};
 use halfwink_server::{
@@ -102,6 +103,12 @@ fn a_load_that_is_not_kept_up_with_ends_the_grid() {
     };
     let grid = Grid::new(vec![at(0.0), at(0.5), at(1.1)]).unwrap();
     assert!((grid.highest() / capacity - 0.5).abs() < 1e-12);
+    // The big machine alone carries three quarters of what both do, and is close to its end here.
+    let big = |share: f64| {
+        let alone = Box::new(Always::new(Side::Big));
+        steady(&model, &service, alone, share * capacity, fleet, effort).unwrap().keeps_up
+    };
+    assert_eq!([0.2, 0.69, 0.73].map(big), [true, true, false]);
     let idle = at(0.0).power_w;
     assert!((idle - (12.1 + 160.0)).abs() < 1e-6, "{idle}");
     assert!(Grid::new(vec![at(0.0), at(1.1)]).is_none());

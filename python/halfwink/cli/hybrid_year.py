@@ -12,7 +12,7 @@ from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json, say
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
-from halfwink.hybrid_year import ACCURACY, COUNTS, REQUESTS, hybrid_year
+from halfwink.hybrid import ACCURACY, COUNTS, MOST_STEADY, hybrid_year
 
 #: Columns of the table, in order.
 COLUMNS = [
@@ -45,7 +45,7 @@ def year(
     dispatch: str = "random",
     points: int = 33,
     accuracy: float = 100 * ACCURACY,
-    requests: int = REQUESTS,
+    requests: int = MOST_STEADY,
     seed: int = 1,
     setting: Setting = None,
     out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
