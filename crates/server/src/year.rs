@@ -100,7 +100,8 @@ pub fn steady(
     let most = effort.requests.min((rate * LONGEST.as_s()) as u64).max(100);
     let options = Options { goal: effort.goal, ..Options::requests(most, effort.seed) };
     let run = simulate(model, service, &arrivals, policy, options)?;
-    let full = model.machines().iter().zip(&run.machines).zip(run.tally.sent);
+    let machines = model.machines();
+    let full = machines.iter().zip(&run.machines).zip(run.tally.sent);
     let saturated = full
         .filter(|(_, sent)| *sent as f64 > USED * run.tally.arrived as f64)
         .all(|((m, used), _)| used.served_s > BUSIEST * f64::from(m.workers) * run.duration.as_s());
