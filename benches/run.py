@@ -21,6 +21,7 @@ from pathlib import Path
 
 import delegation as costing
 import peers
+import server as hybrid
 from halfwink import _core, pdn
 from halfwink.jobs import Job
 from halfwink.library import library, root
@@ -210,6 +211,17 @@ def routers() -> list[Row]:
     return rows
 
 
+def servers() -> list[Row]:
+    """Requests through a simulated hybrid server, next to drawing them."""
+    rows: list[Row] = []
+    for found in hybrid.speeds():
+        speed = found.simulated
+        for against, reference in (("goal", hybrid.GOAL), ("drawing them, this run", found.drawn)):
+            row = Row(found.what, speed, "M requests/s", against, reference, speed / reference)
+            rows.append(row)
+    return rows
+
+
 MEMORY = """
 import resource
 from halfwink import _core, pdn
@@ -327,6 +339,7 @@ def main() -> None:
             ("What gating adds", gating),
             ("What a core for the kernel adds", offload),
             ("Packets through a router (user CPU time)", routers),
+            ("Requests through a hybrid server (user CPU time)", servers),
             ("Counting cache misses", lambda: caches(folder)),
             ("Power delivery (user CPU time)", delivery),
             ("Memory", memory),

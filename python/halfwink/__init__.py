@@ -18,10 +18,17 @@ if TYPE_CHECKING:
     from halfwink.comparison import compare
     from halfwink.errors import HalfwinkError, Interrupted, RunError
     from halfwink.forwarding import LiveRouter
-    from halfwink.hybrid import HybridExperiments, HybridRun, hybrid_experiments, hybrid_server
+    from halfwink.hybrid import (
+        HybridExperiments,
+        HybridRun,
+        hybrid_experiments,
+        hybrid_server,
+        hybrid_year,
+    )
     from halfwink.profiles import OsProfile, os_profile, os_profiles
     from halfwink.results import Results
     from halfwink.router import RouterExperiments, RouterRun, router_experiments, software_router
+    from halfwink.service import ServiceProfile, service_profile
     from halfwink.studies import StudyRun, run
     from halfwink.switching import Switching, core_switching
     from halfwink.targets import reproduce
@@ -39,6 +46,7 @@ _HOMES = {
     "RouterExperiments": "router",
     "RouterRun": "router",
     "RunError": "errors",
+    "ServiceProfile": "service",
     "StudyRun": "studies",
     "Switching": "switching",
     "__version__": "_core",
@@ -46,11 +54,13 @@ _HOMES = {
     "core_switching": "switching",
     "hybrid_experiments": "hybrid",
     "hybrid_server": "hybrid",
+    "hybrid_year": "hybrid",
     "os_profile": "profiles",
     "os_profiles": "profiles",
     "reproduce": "targets",
     "router_experiments": "router",
     "run": "studies",
+    "service_profile": "service",
     "software_router": "router",
     "techniques": "_core",
 }
@@ -66,6 +76,7 @@ __all__ = [
     "RouterExperiments",
     "RouterRun",
     "RunError",
+    "ServiceProfile",
     "StudyRun",
     "Switching",
     "__version__",
@@ -73,11 +84,13 @@ __all__ = [
     "core_switching",
     "hybrid_experiments",
     "hybrid_server",
+    "hybrid_year",
     "os_profile",
     "os_profiles",
     "reproduce",
     "router_experiments",
     "run",
+    "service_profile",
     "software_router",
     "techniques",
 ]

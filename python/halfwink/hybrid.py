@@ -5,6 +5,7 @@ import halfwink as hw
 run = hw.hybrid_server("niccolini", policies=["always-on", "hybrid"], loads=["10", "30", "90"])
 run.runs  # power, energy per request, delays
 run.proportionality()
+hw.hybrid_year(policies=["hybrid"], load_pct=4)  # a year of the World Cup on 1000 servers
 hw.hybrid_experiments().power  # power against load, as Niccolini 2012, Fig 3.5
 """
 
@@ -17,19 +18,38 @@ from typing import Any
 import polars as pl
 
 from halfwink import _core
+from halfwink.errors import HalfwinkError
 from halfwink.frames import Frames
 from halfwink.library import library
+from halfwink.service import ServiceProfile, service_profile
+
+__all__ = [
+    "HybridExperiments",
+    "HybridRun",
+    "ServiceProfile",
+    "hybrid_experiments",
+    "hybrid_server",
+    "hybrid_year",
+    "service_profile",
+]
 
 #: Loads that are shown unless others are asked for, in per cent of what both machines carry.
 LOADS = ("0", "5", "10", "20", "30", "50", "70", "90")
 #: Requests of a run, of one that may end earlier, of a recorded one; at most.
 REQUESTS, MOST_PRECISE, MOST_RECORDED = 200_000, 20_000_000, 10_000_000_000
+#: Counts that are played unless others are named: the World Cup's web site, 1998.
+COUNTS = "workloads/server/worldcup98-requests-per-minute.csv.xz"
+#: How well each steady load is known, and requests of it at most.
+ACCURACY, MOST_STEADY = 0.02, 4_000_000
+#: Dispatch that leaves servers independent of each other.
+DISPATCH = ("random", "round-robin")
 #: Columns that may hold nothing: their type cannot be read off the values.
 TYPES: dict[str, type[pl.DataType]] = {
     "text": pl.String,
     **dict.fromkeys(("mean_ms", "p50_ms", "p99_ms", "p999_ms", "max_ms"), pl.Float64),
     **dict.fromkeys(("value", "delay_units"), pl.Float64),
     **dict.fromkeys(("mean_half_pct", "p99_half_pct", "power_half_pct"), pl.Float64),
+    "j_per_request": pl.Float64,
     "known": pl.Int64,
 }
 
@@ -122,7 +142,7 @@ def hybrid_server(
     Raises:
         HalfwinkError: there is none of that name, or a value is impossible.
     """
-    found = library().server(name, _values(set))
+    found = library().server(name, values(set))
     ends = any(load.startswith(("log:", "counts:")) for load in loads)
     most = MOST_RECORDED if ends else MOST_PRECISE if accuracy is not None else REQUESTS
     runs, slots = found.ask(
@@ -139,7 +159,89 @@ def hybrid_server(
             "seed": seed,
         },
     )
-    return HybridRun(saved(_frame(runs)), _frame(slots))
+    return HybridRun(saved(frame(runs)), frame(slots))
+
+
+def hybrid_year(
+    name: str = "niccolini",
+    policies: Sequence[str] = (),
+    *,
+    counts: str = COUNTS,
+    servers: int = 1000,
+    load_pct: float | None = None,
+    days: float | None = 365,
+    workloads: Sequence[str] = ("count",),
+    dispatch: str = "random",
+    points: int = 33,
+    accuracy: float | None = ACCURACY,
+    requests: int = MOST_STEADY,
+    seed: int = 1,
+    set: Mapping[str, Any] | None = None,
+) -> pl.DataFrame:
+    """Plays a year of counts on a fleet of hybrid servers under policies.
+
+    Quasi-stationary: one server is simulated at steady loads, and the counts (requests in each
+    minute) are walked through: power between two loads lies on the line between theirs, delays are
+    those of both, mixed. It holds where load changes much more slowly than servers settle, and not
+    close to saturation; ``hybrid_server(loads=["counts:FILE"], servers=1000)`` plays every request.
+
+    Args:
+        name: ``niccolini``, or a TOML file.
+        policies: which policies; all if none.
+        counts: a file of requests in each minute, hour ..., of all servers.
+        servers: how many servers share them.
+        load_pct: scales counts to this mean load, in per cent of what both machines of all servers
+            carry; as counted if none. The World Cup's fullest minute is 21 times its mean.
+        days: counts are repeated or cut off; once through them if none.
+        workloads: which workloads; all if none.
+        dispatch: ``random`` or ``round-robin``.
+        points: steady loads that are simulated, from 0 to the highest, closer together at the low
+            end.
+        accuracy: a steady load is played until mean delay, 99th percentile and power have 95 %
+            confidence intervals whose half width is this share of them; all requests if none.
+        requests: of each steady load, at most.
+        seed: of all random streams.
+        set: values to change, as ``{"big.wake_ms": 50}``.
+
+    Returns:
+        A row for each workload and policy: ``energy_j``, ``power_w`` (of all servers),
+        ``j_per_request``, ``always_on_j`` (energy of the same year with both machines always on),
+        ``saved_pct`` of it, delays in milliseconds, ``peak_pct`` (load of the fullest step),
+        ``highest_pct`` (steps above it are served at it and counted: ``above_minutes``, and
+        ``above_requests`` that no other column holds), ``simulated`` requests. All watts and times
+        are modelled.
+
+    Raises:
+        HalfwinkError: there is none of that name, or a value is impossible.
+    """
+    limits: list[tuple[str, float | None, float, float]] = [
+        ("servers", servers, 1, 1_000_000),
+        ("load", load_pct, 1e-6, 1e6),
+        ("days", days, 1e-3, 1e6),
+        ("points", points, 2, 1000),
+        ("accuracy", accuracy, 5e-4, 0.5),
+        ("requests", requests, 1000, 10**10),
+    ]
+    for what, value, low, high in limits:
+        if value is not None and not low <= value <= high:
+            raise HalfwinkError(f"{what} {value:g}: expected {low:g} to {high:g}")
+    if dispatch not in DISPATCH:
+        why = "servers whose requests depend on each other are played with `halfwink hybrid`"
+        raise HalfwinkError(f"dispatch `{dispatch}`: expected {' or '.join(DISPATCH)}; {why}")
+    question = {
+        "workloads": list(workloads),
+        "policies": list(policies),
+        "counts": counts,
+        "servers": servers,
+        "dispatch": dispatch,
+        "load_pct": load_pct,
+        "days": days,
+        "points": points,
+        "requests": requests,
+        "accuracy": accuracy,
+        "seed": seed,
+    }
+    return frame(library().server(name, values(set)).year(library(), question))
 
 
 def saved(runs: pl.DataFrame) -> pl.DataFrame:
@@ -161,14 +263,16 @@ def hybrid_experiments(
     Raises:
         HalfwinkError: there is none of that name, or a value is impossible.
     """
-    tables = library().server(name, _values(set)).tables()
-    return HybridExperiments(**{table: _frame(columns) for table, columns in tables.items()})
+    tables = library().server(name, values(set)).tables()
+    return HybridExperiments(**{table: frame(columns) for table, columns in tables.items()})
 
 
-def _values(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+def values(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Values to change, as the library takes them."""
     return [(path, str(value)) for path, value in (set or {}).items()]
 
 
-def _frame(columns: dict[str, list[Any]]) -> pl.DataFrame:
+def frame(columns: dict[str, list[Any]]) -> pl.DataFrame:
+    """A table of the native module."""
     series = [pl.Series(name, values, dtype=TYPES.get(name)) for name, values in columns.items()]
     return pl.DataFrame(series)

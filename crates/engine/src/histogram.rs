@@ -79,6 +79,12 @@ impl Histogram {
         (self.count() > 0).then(|| value.clamp(self.min, self.max))
     }
 
+    /// The longest time of each bucket, and how many are in it; empty buckets left out.
+    pub fn counts(&self) -> impl Iterator<Item = (Time, u64)> + '_ {
+        let time = |value: u64| Time(value).clamp(self.min, self.max);
+        self.buckets.iter_recorded().map(move |v| (time(v.value_iterated_to()), v.count_at_value()))
+    }
+
     /// Counts between `steps` limits per factor of two, for plots; empty buckets left out.
     #[must_use]
     pub fn log_buckets(&self, steps: u32) -> Vec<Bucket> {
@@ -112,6 +118,13 @@ mod tests {
         let median = histogram.quantile(0.5).unwrap().as_ns();
         assert!((495.0..=505.0).contains(&median), "{median}");
         assert_eq!(histogram.log_buckets(4).iter().map(|b| b.count).sum::<u64>(), 1000);
+        let mut below = 0;
+        let half = histogram.counts().find(|(_, count)| {
+            below += count;
+            below >= 500
+        });
+        assert_eq!(half.unwrap().0, histogram.quantile(0.5).unwrap());
+        assert_eq!(histogram.counts().map(|(_, count)| count).sum::<u64>(), 1000);
     }
 
     #[test]

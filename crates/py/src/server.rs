@@ -35,6 +35,71 @@ impl Server {
         let found = py.detach(|| self.0.ask(&library.0, &question)).map_err(py_error)?;
         Ok((table(py, &found.0)?, table(py, &found.1)?))
     }
+
+    /// A year of counts on a fleet: a dict of lists. `question`: each key as the fields of
+    /// `YearQuestion`.
+    fn year<'py>(
+        &self,
+        py: Python<'py>,
+        library: &Library,
+        question: YearQuestion,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let question = question.read().map_err(py_error)?;
+        let found = py.detach(|| self.0.year(&library.0, &question)).map_err(py_error)?;
+        table(py, &found)
+    }
+
+    /// Draws so many requests of a workload at a load and does nothing with them: how many there
+    /// are.
+    fn draw(
+        &self,
+        py: Python<'_>,
+        library: &Library,
+        workload: &str,
+        load: &str,
+        requests: u64,
+        seed: u64,
+    ) -> PyResult<u64> {
+        let loads = vec![study::ServerLoad::parse(load).map_err(py_error)?];
+        let workloads = vec![workload.to_owned()];
+        let question =
+            study::ServerQuestion { workloads, loads, requests, seed, ..Default::default() };
+        py.detach(|| self.0.draw(&library.0, &question)).map_err(py_error)
+    }
+}
+
+/// What is asked of a year, from a dict.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct YearQuestion {
+    workloads: Vec<String>,
+    policies: Vec<String>,
+    counts: String,
+    servers: u32,
+    dispatch: String,
+    load_pct: Option<f64>,
+    days: Option<f64>,
+    points: usize,
+    requests: u64,
+    accuracy: Option<f64>,
+    seed: u64,
+}
+
+impl YearQuestion {
+    fn read(self) -> Result<study::YearQuestion, study::StudyError> {
+        Ok(study::YearQuestion {
+            workloads: self.workloads,
+            policies: self.policies,
+            counts: self.counts.into(),
+            fleet: (self.servers, study::dispatch(&self.dispatch)?),
+            load_pct: self.load_pct,
+            days: self.days,
+            points: self.points,
+            requests: self.requests,
+            goal: self.accuracy.map(|relative| study::Goal { relative, confidence: 0.95 }),
+            seed: self.seed,
+        })
+    }
 }
 
 /// What is asked, from a dict.

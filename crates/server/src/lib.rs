@@ -28,11 +28,12 @@ mod run;
 mod server;
 mod spec;
 mod station;
+pub mod year;
 
 pub use arrivals::Arrivals;
 pub use fleet::{simulate_fleet, Dispatch, FleetRun, MakePolicy};
 pub use model::{Model, ModelError, Service};
 pub use precise::{Goal, Precision};
-pub use run::{simulate, MachineUse, Options, Run, RunError, Slot};
+pub use run::{draw, simulate, MachineUse, Options, Run, RunError, Slot};
 pub use server::{Misled, Tally};
 pub use spec::{Counted, Fact, Law, Machine, Others, Policy, Spec, Study, Times, Workload};

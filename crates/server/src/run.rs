@@ -1,6 +1,6 @@
 //! Runs, and the closing of their books.
 
-use halfwink_engine::{Cause, Closed, Imbalance, Ledger, Mode, Row, State as StateName};
+use halfwink_engine::{stream, Cause, Closed, Imbalance, Ledger, Mode, Row, State as StateName};
 use halfwink_policy::steering::SteeringPolicy;
 use halfwink_units::Time;
 
@@ -261,6 +261,24 @@ pub fn simulate(
     let books = play.books.close(duration)?;
     let precision = watch.map(|watch| watch.precision());
     Ok(Run { duration, tally, machines: play.books.machines(), slots, precision, books })
+}
+
+/// Draws so many arrivals and sizes at most and does nothing with them: how many there are, for
+/// benchmarks.
+///
+/// # Errors
+/// Impossible arrivals.
+pub fn draw(service: &Service, arrivals: &Arrivals, most: u64, seed: u64) -> Result<u64, RunError> {
+    arrivals.check().map_err(RunError::Arrivals)?;
+    let mut draw = arrivals.draw(seed, "");
+    let mut sizes = stream(seed, "sizes");
+    let mut count = 0;
+    while count < most {
+        let Some((_, size)) = draw.next() else { break };
+        std::hint::black_box(size.unwrap_or_else(|| service.draw(&mut sizes)));
+        count += 1;
+    }
+    Ok(count)
 }
 
 /// A run's parts, one after the other.

@@ -38,7 +38,7 @@ pub use router::{
 };
 pub use server::{
     dispatch, proportionality, Kind, Rate, ServerInfo, ServerLoad, ServerPolicy, ServerQuestion,
-    SERVER_POLICIES,
+    YearQuestion, SERVER_POLICIES,
 };
 pub use study::{Plot, Study, World};
 pub use switching::SwitchingInfo;

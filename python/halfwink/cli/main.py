@@ -12,7 +12,18 @@ from cyclopts import App, CycloptsError
 from cyclopts.exceptions import UnknownCommandError, UnknownOptionError
 
 from halfwink import __version__
-from halfwink.cli import commands, hybrid, lists, live, measure, pdn, router, switching, traces
+from halfwink.cli import (
+    commands,
+    hybrid,
+    hybrid_year,
+    lists,
+    live,
+    measure,
+    pdn,
+    router,
+    switching,
+    traces,
+)
 from halfwink.cli.console import err
 from halfwink.errors import HalfwinkError, Interrupted, RunError
 
@@ -44,6 +55,7 @@ def build() -> App:
     app.command(switching.switching)
     app.command(router.router)
     app.command(hybrid.hybrid)
+    app.command(hybrid_year.year, name="hybrid-year")
     app.command(lists.list_, name="list")
     app.command(commands.report)
     app.command(commands.doctor)

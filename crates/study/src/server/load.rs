@@ -153,12 +153,19 @@ impl ServerLoad {
     }
 }
 
-fn from_file(library: &Library, kind: Kind, path: &Path) -> Result<Read, StudyError> {
-    // A path of the user's own, or of a file that is shipped; if neither is there, as it was typed.
+/// One's own file, or one of the library's; and where it was.
+pub(super) fn open(library: &Library, path: &Path) -> Result<(File, PathBuf), StudyError> {
+    // If neither is there, as it was typed.
     let shipped = library.folder(&path.display().to_string());
     let path = if path.exists() || !shipped.exists() { path.to_owned() } else { shipped };
+    let wrong = |e: std::io::Error| StudyError::Usage(format!("{}: {e}", path.display()));
+    let file = File::open(&path).map_err(wrong)?;
+    Ok((file, path))
+}
+
+fn from_file(library: &Library, kind: Kind, path: &Path) -> Result<Read, StudyError> {
+    let (file, path) = open(library, path)?;
     let wrong = |message: String| StudyError::Usage(format!("{}: {message}", path.display()));
-    let file = File::open(&path).map_err(|e| wrong(e.to_string()))?;
     let read = |arrivals: Arrivals, skipped: &Skipped| Read {
         arrivals,
         bad_lines: skipped.count,

@@ -6,11 +6,13 @@ mod design;
 mod facts;
 mod load;
 mod policies;
+mod year;
 
 pub use ask::{dispatch, ServerQuestion};
 pub use load::{Kind, Rate, ServerLoad};
 pub(crate) use policies::server_policy;
 pub use policies::{ServerPolicy, SERVER_POLICIES};
+pub use year::YearQuestion;
 
 use std::path::PathBuf;
 
@@ -18,7 +20,7 @@ use halfwink_policy::steering::{Side, SteeringPolicy};
 use halfwink_server::arrivals::cdf::Cdf;
 use halfwink_server::proportionality::Curve;
 use halfwink_server::{
-    simulate, Arrivals, FleetRun, Law, MachineUse, Model, ModelError, Options, Run, RunError,
+    draw, simulate, Arrivals, FleetRun, Law, MachineUse, Model, ModelError, Options, Run, RunError,
     Service, Slot, Spec, Tally,
 };
 
@@ -138,6 +140,22 @@ impl ServerInfo {
     pub fn policy(&self, name: &str, workload: &str) -> Result<SteeringPolicy, StudyError> {
         let policy = server_policy(name)?;
         Ok((policy.make)(&self.model, &self.service(workload)?))
+    }
+
+    /// Draws the arrivals and sizes of a question's first workload and load and does nothing with
+    /// them: how many requests there are.
+    ///
+    /// # Errors
+    /// If there is no such workload or file, or no load was asked for.
+    pub fn draw(&self, library: &Library, question: &ServerQuestion) -> Result<u64, StudyError> {
+        let (Some(workload), Some(load)) = (question.workloads.first(), question.loads.first())
+        else {
+            return Err(StudyError::Usage("a workload and a load: expected one each".to_owned()));
+        };
+        let service = self.service(workload)?;
+        let read = load.read(library, capacity(&service))?;
+        let drawn = draw(&service, &read.arrivals, question.requests, question.seed);
+        drawn.map_err(|error| failed(&error))
     }
 
     /// The same server with other values.
