@@ -35,8 +35,6 @@ __all__ = [
 
 #: Loads that are shown unless others are asked for, in per cent of what both machines carry.
 LOADS = ("0", "5", "10", "20", "30", "50", "70", "90")
-#: Requests of a run, of one that may end earlier, of a recorded one; at most.
-REQUESTS, MOST_PRECISE, MOST_RECORDED = 200_000, 20_000_000, 10_000_000_000
 #: Counts that are played unless others are named: the World Cup's web site, 1998.
 COUNTS = "workloads/server/worldcup98-requests-per-minute.csv.xz"
 #: How well each steady load is known, and requests of it at most.
@@ -130,9 +128,9 @@ def hybrid_server(
             ``constant:30``; ``mmpp:10,90,5,1`` (two loads, how many seconds each lasts);
             ``log:FILE``, ``counts:FILE``, ``gaps:FILE@30`` (``@``: the mean rate).
         accuracy: a run ends when mean delay, 99th percentile and power have 95 % confidence
-            intervals whose half width is this share of them, as 0.02.
-        requests: of each run at most (default 200,000; with an accuracy 20 million); but for logs
-            and counts the first tenth is left out.
+            intervals whose half width is this share of them, as 0.02; not of fleets.
+        requests: of each run at most (default 200,000, with an accuracy 20 million, of logs and
+            counts all); but for logs and counts the first tenth is left out.
         servers: a fleet of so many; loads are those of all.
         dispatch: ``random``, ``round-robin``, ``least:2``, ``pack:6``.
         slot_s: fill :attr:`HybridRun.slots` with spans of so many seconds.
@@ -143,15 +141,13 @@ def hybrid_server(
         HalfwinkError: there is none of that name, or a value is impossible.
     """
     found = library().server(name, values(set))
-    ends = any(load.startswith(("log:", "counts:")) for load in loads)
-    most = MOST_RECORDED if ends else MOST_PRECISE if accuracy is not None else REQUESTS
     runs, slots = found.ask(
         library(),
         {
             "workloads": list(workloads),
             "policies": list(policies),
             "loads": list(loads),
-            "requests": most if requests is None else requests,
+            "requests": requests,
             "accuracy": accuracy,
             "servers": servers,
             "dispatch": dispatch,

@@ -109,7 +109,7 @@ struct Question {
     workloads: Vec<String>,
     policies: Vec<String>,
     loads: Vec<String>,
-    requests: u64,
+    requests: Option<u64>,
     accuracy: Option<f64>,
     servers: Option<u32>,
     dispatch: String,

@@ -74,9 +74,9 @@ def hybrid(
         (BigHouse's distributions); @30 after a file: at this mean rate. May be repeated.
     accuracy
         Run until mean delay, 99th percentile and power are known within so many per cent (95 %
-        confidence).
+        confidence); not with --servers.
     requests
-        Of each run, at most (default 200,000; with --accuracy 20 million).
+        Of each run, at most (default 200,000; with --accuracy 20 million; of a log all).
     servers
         A fleet of so many such servers; loads are those of all.
     dispatch

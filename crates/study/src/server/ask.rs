@@ -20,9 +20,10 @@ pub struct ServerQuestion {
     pub policies: Vec<String>,
     /// Loads.
     pub loads: Vec<ServerLoad>,
-    /// Requests of each run at most; but for loads that end, the first tenth is left out.
-    pub requests: u64,
-    /// How well results are to be known, if a run is to end then.
+    /// Requests of each run at most: as many as a load has that ends, else [`REQUESTS`], or
+    /// [`MOST`] with a goal, if not said. But for loads that end, the first tenth is left out.
+    pub requests: Option<u64>,
+    /// How well results are to be known, if a run is to end then; not of fleets.
     pub goal: Option<Goal>,
     /// How many servers, and how requests are spread over them.
     pub fleet: Option<(u32, Dispatch)>,
@@ -38,7 +39,7 @@ impl Default for ServerQuestion {
             workloads: Vec::new(),
             policies: Vec::new(),
             loads: Vec::new(),
-            requests: 200_000,
+            requests: None,
             goal: None,
             fleet: None,
             slot_s: None,
@@ -47,6 +48,10 @@ impl Default for ServerQuestion {
     }
 }
 
+/// Requests of a run, if not said.
+const REQUESTS: u64 = 200_000;
+/// The same of a run that may end earlier.
+const MOST: u64 = 20_000_000;
 /// How long a run without requests is.
 const SILENCE: Time = Time::ns(100_000_000_000);
 
@@ -184,12 +189,14 @@ impl ServerInfo {
 impl ServerQuestion {
     fn options(&self, load: &ServerLoad, per_s: f64) -> Options {
         let slot = self.slot_s.map(|s| Time::from_ns(s * 1e9));
+        let goal = self.goal.filter(|_| self.fleet.is_none());
         let options = if per_s == 0.0 {
             Options { until: SILENCE, ..Options::all(self.seed) }
         } else if load.ends() {
-            Options { requests: self.requests, ..Options::all(self.seed) }
+            Options { requests: self.requests.unwrap_or(u64::MAX), ..Options::all(self.seed) }
         } else {
-            Options { goal: self.goal, ..Options::requests(self.requests, self.seed) }
+            let requests = self.requests.unwrap_or(if goal.is_some() { MOST } else { REQUESTS });
+            Options { goal, ..Options::requests(requests, self.seed) }
         };
         Options { slot, ..options }
     }
