@@ -48,7 +48,7 @@ MACHINE = "niccolini"
 #: Requests in service, of either pool.
 WORKERS = 4
 #: A request takes so many times its processor time, mostly waiting: eight workers share one CPU.
-SLOW = {"small": 60.0, "big": 20.0}
+SLOW = {"small": 120.0, "big": 40.0}
 SUMMARY = "prototype.json"
 
 

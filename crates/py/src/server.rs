@@ -62,8 +62,13 @@ impl Server {
     ) -> PyResult<u64> {
         let loads = vec![study::ServerLoad::parse(load).map_err(py_error)?];
         let workloads = vec![workload.to_owned()];
-        let question =
-            study::ServerQuestion { workloads, loads, requests, seed, ..Default::default() };
+        let question = study::ServerQuestion {
+            workloads,
+            loads,
+            requests: Some(requests),
+            seed,
+            ..Default::default()
+        };
         py.detach(|| self.0.draw(&library.0, &question)).map_err(py_error)
     }
 }

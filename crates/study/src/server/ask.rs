@@ -49,7 +49,7 @@ impl Default for ServerQuestion {
 }
 
 /// Requests of a run, if not said.
-const REQUESTS: u64 = 200_000;
+pub(super) const REQUESTS: u64 = 200_000;
 /// The same of a run that may end earlier.
 const MOST: u64 = 20_000_000;
 /// How long a run without requests is.

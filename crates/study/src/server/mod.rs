@@ -154,7 +154,12 @@ impl ServerInfo {
         };
         let service = self.service(workload)?;
         let read = load.read(library, capacity(&service))?;
-        let drawn = draw(&service, &read.arrivals, question.requests, question.seed);
+        let drawn = draw(
+            &service,
+            &read.arrivals,
+            question.requests.unwrap_or(ask::REQUESTS),
+            question.seed,
+        );
         drawn.map_err(|error| failed(&error))
     }
 
