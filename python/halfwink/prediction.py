@@ -82,6 +82,7 @@ def experiment(
     requests: int = 3000,
     files: int = 2000,
     repeat: int = 10,
+    slow: Mapping[str, float] = SLOW,
     seed: int = 1,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Foreseen:
@@ -97,6 +98,7 @@ def experiment(
         requests: of each load, and of the calibration with each number in service.
         files: of the data set.
         repeat: the work is done so many times.
+        slow: a request takes so many times its processor time, small and big.
         seed: of files and arrivals.
         tell: told of each step.
 
@@ -117,15 +119,15 @@ def experiment(
                     workers=WORKERS,
                     name=name,
                     cpus=[last],
-                    slow=slow,
+                    slow=times,
                     repeat=repeat,
                 )
             )
-            for name, slow in SLOW.items()
+            for name, times in slow.items()
         }
         tell(f"generator and proxy on CPU {first}, pools on CPU {last}")
         fits = pool_bins(folder, pools, workload, requests, seed, tell)
-        summary: dict[str, Any] = {"workload": workload, "slow": SLOW, "repeat": repeat}
+        summary: dict[str, Any] = {"workload": workload, "slow": dict(slow), "repeat": repeat}
         summary |= {"workers": WORKERS, "pools": fits, "runs": []}
         full = capacity(fits, folder / "pages")
         for threshold in thresholds:

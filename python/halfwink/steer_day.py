@@ -12,7 +12,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +68,8 @@ def steer_day(
     peak_pct: float = 70.0,
     files: int = 2000,
     repeat: int = 10,
+    slow: Mapping[str, float] = SLOW,
+    requests: int = 1000,
     seed: int = 1,
     tell: Callable[[str], None] = lambda _: None,
 ) -> SteerDay:
@@ -85,6 +87,8 @@ def steer_day(
         peak_pct: load at its busiest, in per cent of what both pools carry.
         files: of the data set.
         repeat: the work is done so many times.
+        slow: a request takes so many times its processor time, small and big.
+        requests: of the calibration with each number in service.
         seed: of files and arrivals.
         tell: told of each step.
 
@@ -98,10 +102,10 @@ def steer_day(
     with ExitStack() as stack:
         _, last = stack.enter_context(on_first_cpu())
         pools = {
-            name: stack.enter_context(_process(pages, name, slow, repeat, last))
-            for name, slow in SLOW.items()
+            name: stack.enter_context(_process(pages, name, times, repeat, last))
+            for name, times in slow.items()
         }
-        bins = pool_bins(folder, pools, workload, 1000, seed, tell)
+        bins = pool_bins(folder, pools, workload, requests, seed, tell)
         rate = capacity(bins, pages) * peak_pct / 100
         power = f'{{ kind = "signal", pid = {pools["big"].pid} }}'
         with proxy(folder, pools, policy, WORKERS, power=power, log_lines=1 << 20) as steer:

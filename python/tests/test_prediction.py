@@ -17,6 +17,8 @@ from halfwink.prediction import experiment, foreseen
 from halfwink.steer_day import steer_day
 
 SHIPPED = root() / "workloads/prototype"
+#: Of the work: milliseconds, where a real experiment takes tens of them.
+QUICK = {"small": 15.0, "big": 5.0}
 
 
 def test_the_recorded_prototype_is_foreseen_again(tmp_path: Path):
@@ -40,7 +42,9 @@ def test_the_recorded_prototype_is_foreseen_again(tmp_path: Path):
 
 
 def test_an_experiment_on_this_machine(tmp_path: Path):
-    found = experiment(tmp_path, thresholds=(4,), loads=(30,), requests=150, files=40, repeat=5)
+    found = experiment(
+        tmp_path, thresholds=(4,), loads=(30,), requests=150, files=40, repeat=5, slow=QUICK
+    )
     (row,) = found.rows.iter_rows(named=True)
     assert row["failed"] == 0
     assert row["requests"] == 150
@@ -52,7 +56,9 @@ def test_an_experiment_on_this_machine(tmp_path: Path):
 
 
 def test_a_day_whose_big_pool_is_stopped_loses_nothing(tmp_path: Path):
-    day = steer_day(tmp_path, seconds=4.0, peak_pct=60.0, files=40, repeat=5, arrivals="poisson")
+    day = steer_day(
+        tmp_path, seconds=4.0, peak_pct=60.0, files=40, slow=QUICK, requests=150, arrivals="poisson"
+    )
     assert day.replayed
     assert day.live["failed"] == 0
     assert day.live["requests"] > 100
