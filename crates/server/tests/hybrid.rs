@@ -5,8 +5,10 @@ mod common;
 use std::sync::Arc;
 
 use halfwink_policy::steering::{
-    Always, AlwaysOn, Side, SteeringPolicy, Threshold, ThresholdParameters,
+    Always, AlwaysOn, Side, SleepTimer, SleepTimerParameters, SteeringPolicy, Threshold,
+    ThresholdParameters,
 };
+use halfwink_server::closed_form::Mginf;
 use halfwink_server::confidence::Estimate;
 use halfwink_server::{simulate, Arrivals, Goal, Law, Model, Options, Run, Spec, Times, Workload};
 use halfwink_units::Time;
@@ -148,6 +150,34 @@ fn one_worker_is_an_m_m_1_queue_and_four_are_an_m_m_4() {
         assert!((busy / a - 1.0).abs() < 0.01, "{busy}, {a}");
         let power = run.machines[1].energy_j / run.duration.as_s();
         assert!((power - (160.0 + 160.0 * load)).abs() < 1.5, "{power}");
+    }
+}
+
+#[test]
+fn with_workers_for_all_it_is_an_m_g_infinity_queue() {
+    // Nobody waits, so the big machine is empty for exp(-offered) of the time, whatever the sizes.
+    let model = model(|spec| {
+        spec.big.workers = 4096;
+        (spec.big.wake_ms, spec.big.down_ms) = (0.0, 0.0);
+    });
+    for size in [
+        Law::Fixed { value: 5.0 },
+        Law::Hyperexponential { mean: 5.0, cv: 3.0 },
+        Law::BoundedPareto { min: 1.0, max: 200.0, shape: 1.2 },
+    ] {
+        let work = plain(size);
+        let offered = 1.5;
+        let mean_s = model.check(&work).unwrap().mean_s(Side::Big, 1);
+        let arrivals = Arrivals::Poisson { rate: offered / mean_s };
+        let policy = Box::new(SleepTimer::new(SleepTimerParameters::power_nap()));
+        let run = run(&model, work, arrivals, policy, Options::requests(1_000_000, 5));
+        let queue = Mginf { arrival_rate: offered / mean_s, service: mean_s };
+        let [on, _, asleep, _] = run.machines[1].state_s;
+        let empty = asleep / (on + asleep);
+        assert!((empty / queue.busy(0) - 1.0).abs() < 0.02, "{empty}, {}", queue.busy(0));
+        let busy = run.machines[1].served_s / run.duration.as_s();
+        assert!((busy / queue.mean_number() - 1.0).abs() < 0.02, "{busy}");
+        assert_eq!(run.tally.waited_ps[1], 0);
     }
 }
 
