@@ -3,8 +3,6 @@
 mod energy;
 mod programs;
 
-use std::thread;
-
 use halfwink_engine::Input;
 use halfwink_switching::accounting::{self, Watts};
 use halfwink_switching::{
@@ -14,6 +12,7 @@ use halfwink_switching::{
 
 use crate::error::StudyError;
 use crate::library::{described, Library};
+use crate::parallel::parallel;
 use crate::table::Table;
 use programs::{calls_table, cores_table, runs_table};
 
@@ -133,27 +132,12 @@ impl SwitchingInfo {
 
     /// Runs cells side by side; each is the same whatever runs beside it.
     fn run_all(&self, cells: &[Cell]) -> Result<Vec<Run>, StudyError> {
-        let workers =
-            thread::available_parallelism().map_or(1, usize::from).min(cells.len().max(1));
-        let work = |first: usize| -> Vec<Result<Run, RunError>> {
-            let one = |cell: &Cell| {
-                let kernel = Kernel::named(cell.kernel);
-                run(&self.model, cell.workload, cell.configuration, &kernel, SEED)
-            };
-            cells.iter().skip(first).step_by(workers).map(one).collect()
+        let one = |cell: &Cell| {
+            let kernel = Kernel::named(cell.kernel);
+            run(&self.model, cell.workload, cell.configuration, &kernel, SEED)
         };
-        let mut parts: Vec<_> = thread::scope(|scope| {
-            let handles: Vec<_> =
-                (0..workers).map(|first| scope.spawn(move || work(first))).collect();
-            handles.into_iter().map(|h| h.join().unwrap_or_default().into_iter()).collect()
-        });
-        (0..cells.len())
-            .map(|n| match parts[n % workers].next() {
-                Some(Ok(run)) => Ok(run),
-                Some(Err(error)) => Err(self.failed(&error)),
-                None => Err(StudyError::Usage("a simulation died".to_owned())),
-            })
-            .collect()
+        let runs = parallel(cells, one).into_iter();
+        runs.map(|run| run.map_err(|error| self.failed(&error))).collect()
     }
 
     /// Cost of an empty call that switches twice, in nanoseconds.
