@@ -2,8 +2,7 @@
 
 use halfwink_units::Time;
 
-use super::pair::Pair;
-use super::queue::Queue;
+use super::machines::Machines;
 use super::{Action, Event, Side, Steering};
 use crate::{Policy, Snapshot};
 
@@ -12,26 +11,16 @@ use crate::{Policy, Snapshot};
 #[derive(Clone, Debug)]
 pub struct Always {
     side: Side,
-    pair: Pair,
-    queue: Queue,
+    machines: Machines,
 }
 
 impl Always {
     /// This machine alone.
     #[must_use]
     pub fn new(side: Side) -> Always {
-        let mut always = Always { side, pair: Pair::NEW, queue: Queue::NEW };
-        always.rest();
+        let mut always = Always { side, machines: Machines::NEW };
+        always.machines.rest(side.other());
         always
-    }
-
-    /// The other machine sleeps once it has nothing to do: it served only while this one was lost.
-    fn rest(&mut self) {
-        let other = self.side.other();
-        let needed = self.pair.of(self.side).lost || self.pair.of(other).load > 0;
-        if !needed && self.pair.sleep(other) {
-            self.queue.push(Action::Sleep { side: other });
-        }
     }
 }
 
@@ -41,27 +30,26 @@ impl Policy for Always {
 
     #[inline]
     fn on_event(&mut self, _now: Time, event: &Event) {
-        self.pair.note(event);
+        self.machines.note(event);
         match event {
             Event::Arrive => {
-                let side = self.pair.send(self.side);
-                self.queue.push(Action::Send { side });
-                if side != self.side && self.pair.wake(side) {
-                    self.queue.push(Action::Wake { side });
-                }
+                self.machines.send(self.side);
             }
             Event::Asleep { .. } | Event::Lost { .. } => {}
-            Event::Finish { .. } | Event::Awake { .. } | Event::Back { .. } => self.rest(),
+            // It served only while this one was lost.
+            Event::Finish { .. } | Event::Awake { .. } | Event::Back { .. } => {
+                self.machines.rest(self.side.other());
+            }
         }
     }
 
     #[inline]
     fn poll_action(&mut self) -> Option<Action> {
-        self.queue.pop()
+        self.machines.poll()
     }
 
     fn snapshot(&self) -> Snapshot {
-        self.pair.snapshot()
+        self.machines.snapshot()
     }
 }
 
@@ -72,15 +60,14 @@ impl Steering for Always {}
 #[derive(Clone, Debug)]
 pub struct AlwaysOn {
     threshold: u32,
-    pair: Pair,
-    queue: Queue,
+    machines: Machines,
 }
 
 impl AlwaysOn {
     /// Up to `threshold` unfinished requests go to the small machine, others to the big one.
     #[must_use]
     pub fn new(threshold: u32) -> AlwaysOn {
-        AlwaysOn { threshold, pair: Pair::NEW, queue: Queue::NEW }
+        AlwaysOn { threshold, machines: Machines::NEW }
     }
 }
 
@@ -90,21 +77,20 @@ impl Policy for AlwaysOn {
 
     #[inline]
     fn on_event(&mut self, _now: Time, event: &Event) {
-        self.pair.note(event);
+        self.machines.note(event);
         if *event == Event::Arrive {
-            let small = self.pair.of(Side::Small).load < self.threshold;
-            let side = self.pair.send(if small { Side::Small } else { Side::Big });
-            self.queue.push(Action::Send { side });
+            let small = self.machines.of(Side::Small).load < self.threshold;
+            self.machines.queue(if small { Side::Small } else { Side::Big });
         }
     }
 
     #[inline]
     fn poll_action(&mut self) -> Option<Action> {
-        self.queue.pop()
+        self.machines.poll()
     }
 
     fn snapshot(&self) -> Snapshot {
-        self.pair.snapshot()
+        self.machines.snapshot()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What policies of others share: two machines that are woken when something is sent to them, and
+//! What policies share: two machines that are woken when something is sent to them, and
 //! sleep when they have nothing to do.
 
 use halfwink_units::Time;

@@ -3,8 +3,7 @@
 
 use halfwink_units::Time;
 
-use super::pair::Pair;
-use super::queue::Queue;
+use super::machines::{Linger, Machines};
 use super::{Action, Event, Side, Steering};
 use crate::{Policy, Snapshot};
 
@@ -49,62 +48,41 @@ impl ThresholdParameters {
 #[derive(Clone, Debug)]
 pub struct Threshold {
     parameters: ThresholdParameters,
-    pair: Pair,
-    queue: Queue,
-    /// When the big machine goes down, unless a request comes.
-    down_at: Option<Time>,
+    machines: Machines,
+    linger: Linger,
 }
 
 impl Threshold {
     /// A scheduler whose big machine sleeps.
     #[must_use]
     pub fn new(parameters: ThresholdParameters) -> Threshold {
-        let mut policy =
-            Threshold { parameters, pair: Pair::NEW, queue: Queue::NEW, down_at: None };
-        policy.sleep();
+        let linger = Linger::new(Side::Big, parameters.linger);
+        let mut policy = Threshold { parameters, machines: Machines::NEW, linger };
+        policy.machines.rest(Side::Big);
         policy
-    }
-
-    fn sleep(&mut self) {
-        self.down_at = None;
-        if self.pair.sleep(Side::Big) {
-            self.queue.push(Action::Sleep { side: Side::Big });
-        }
-    }
-
-    fn wake(&mut self) {
-        self.down_at = None;
-        if self.pair.wake(Side::Big) {
-            self.queue.push(Action::Wake { side: Side::Big });
-        }
     }
 
     #[inline]
     fn arrive(&mut self) {
-        let small = self.pair.of(Side::Small).load;
+        let small = self.machines.of(Side::Small).load;
         let counted = match self.parameters.count {
             Count::Small => small,
-            Count::All => small + self.pair.of(Side::Big).load,
+            Count::All => small + self.machines.of(Side::Big).load,
         };
         let wanted = if counted < self.parameters.threshold { Side::Small } else { Side::Big };
-        let side = self.pair.send(wanted);
-        self.queue.push(Action::Send { side });
+        let side = self.machines.queue(wanted);
         if side == Side::Big || counted + 1 > self.parameters.wake_at {
-            self.wake();
+            self.linger.busy();
+            self.machines.wake(Side::Big);
         }
     }
 
     /// The big machine may have become idle.
     #[inline]
     fn settle(&mut self, now: Time) {
-        let early = self.pair.of(Side::Small).load > self.parameters.wake_at;
-        if self.pair.of(Side::Big).load > 0 || early {
-            return;
-        }
-        if self.parameters.linger == Time::ZERO {
-            self.sleep();
-        } else if self.down_at.is_none() {
-            self.down_at = Some(now + self.parameters.linger);
+        // Soon needed: it was woken early, or would be.
+        if self.machines.of(Side::Small).load <= self.parameters.wake_at {
+            self.linger.settle(now, &mut self.machines);
         }
     }
 }
@@ -115,7 +93,7 @@ impl Policy for Threshold {
 
     #[inline]
     fn on_event(&mut self, now: Time, event: &Event) {
-        self.pair.note(event);
+        self.machines.note(event);
         match event {
             Event::Arrive => self.arrive(),
             Event::Asleep { .. } => {}
@@ -129,23 +107,21 @@ impl Policy for Threshold {
     }
 
     fn on_timer(&mut self, now: Time) {
-        if self.down_at.is_some_and(|at| at <= now) {
-            self.sleep();
-        }
+        self.linger.timer(now, &mut self.machines);
     }
 
     #[inline]
     fn next_timer(&self) -> Option<Time> {
-        self.down_at
+        self.linger.next()
     }
 
     #[inline]
     fn poll_action(&mut self) -> Option<Action> {
-        self.queue.pop()
+        self.machines.poll()
     }
 
     fn snapshot(&self) -> Snapshot {
-        self.pair.snapshot()
+        self.machines.snapshot()
     }
 }
 
