@@ -15,13 +15,14 @@ RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.
 DEMO := nginx memcached postgresql gcc gzip nginx-10pct nginx+memcached+postgresql+redis
 DEMO_TECHNIQUES := idle-gate,mapg-counter,tap,oracle
 
-.PHONY: help setup demo test test-full bench check fmt clean
+.PHONY: help setup demo test test-full bench tables check fmt clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo "make test-full  with the slow extras: fuzzing, full captures"
+	@echo "make test-full  with the slow extras: fuzzing, full captures, a bare Debian 12"
 	@echo "make bench      speed, as ratios to peers measured in the same run"
 	@echo "make check      formatting, lints, types, floors, purity"
+	@echo "make tables     tables of techniques in README and docs, from the list"
 	@echo "make fmt        format everything"
 
 setup: $(NATIVE)
@@ -39,8 +40,10 @@ $(NATIVE): $(VENV)/.tools $(RUST) pyproject.toml
 	@$(BIN)/maturin develop --release --locked --quiet >$(VENV)/build.log 2>&1 || \
 	  { cat $(VENV)/build.log >&2; exit 1; }
 	@cargo build --release --locked --quiet -p halfwink-delegate
+	@cargo build --release --locked --quiet -p halfwink-daemon
 	@mkdir -p $(PRELOAD)
 	@install -m 755 target/release/libhalfwink_delegate.so $(PRELOAD)/
+	@install -m 755 target/release/halfwink-router target/release/halfwink-steer $(BIN)/
 	@touch $@
 
 demo: $(NATIVE)
@@ -54,6 +57,10 @@ test-full: $(NATIVE)
 
 bench: $(NATIVE)
 	@$(BIN)/python benches/run.py
+
+# README.md and docs/techniques/README.md, from the list of techniques.
+tables: $(NATIVE)
+	@$(BIN)/python tools/technique_tables.py
 
 check: $(VENV)/.tools
 	cargo fmt --all --check

@@ -13,13 +13,13 @@ import argparse
 import json
 import re
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from halfwink import programs
 from halfwink.cli.console import print_table
 
 WHERE = "https://github.com/meisner/BigHouse"
@@ -82,8 +82,8 @@ def bighouse(told: argparse.Namespace) -> dict[str, Any] | None:
     if told.bighouse is None or not (told.bighouse / "src/experiment").is_dir():
         print(f"no BigHouse: git clone {WHERE} and give its folder (--bighouse)", file=sys.stderr)
         return None
-    if not (shutil.which("javac") and shutil.which("java")):
-        print("no Java: apt-get install -y default-jdk-headless", file=sys.stderr)
+    if programs.find("javac").path is None:
+        print(programs.find("javac").missing, file=sys.stderr)
         return None
     source = told.bighouse.resolve()
     with tempfile.TemporaryDirectory() as out:

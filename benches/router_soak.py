@@ -17,7 +17,7 @@ from typing import Any
 from halfwink.bed import Bed, Live, description
 from halfwink.cli.console import print_table
 from halfwink.errors import HalfwinkError, RunError
-from halfwink.forwarding import read_log, replay
+from halfwink.live_router import read_log, replay
 
 #: A round: seconds, and shares of the peak from and to.
 ROUND = (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -22,8 +21,8 @@ from pathlib import Path
 import delegation as costing
 import peers
 import server as hybrid
-from halfwink import _core, pdn
-from halfwink.jobs import Job
+from halfwink import _core, pdn, programs
+from halfwink.jobs import Job, pairs
 from halfwink.library import library, root
 
 REPEATS = 3
@@ -78,12 +77,25 @@ def decode() -> list[Row]:
 
 def fact(job: _core.PreparedJob, column: str) -> float:
     """Runs a job; one number of the result."""
-    return job.run(_core.RunControl())["run"][column][0]
+    run = job.run(_core.RunControl())["run"]
+    return next(values[0] for name, _, values in run if name == column)
+
+
+def chip_job(
+    workload: str,
+    machine: str,
+    technique: str,
+    set: dict[str, str] | None = None,
+    instructions: int | None = None,
+) -> Job:
+    """A job of the simulated chip."""
+    limit = {} if instructions is None else {"instructions": instructions}
+    return Job("chip", workload, machine, technique, pairs(set), pairs(limit))
 
 
 def chip_speed(workload: str, machine: str, instructions: int | None = None) -> float:
     """Millions of simulated instructions per second on one core."""
-    job = Job(workload, machine, "tap", instructions=instructions).prepare()
+    job = chip_job(workload, machine, "tap", instructions=instructions).prepare()
     return speed_of(partial(fact, job, "instructions"))
 
 
@@ -149,7 +161,9 @@ def utilisation() -> list[Row]:
         full = 0.0
         first = next(iter(workloads))
         for label, workload in workloads.items():
-            simulated, host = timed(partial(fact, Job(workload, "ev6-1", "tap").prepare(), SPAN))
+            simulated, host = timed(
+                partial(fact, chip_job(workload, "ev6-1", "tap").prepare(), SPAN)
+            )
             slow = host / simulated
             full = full or slow
             what = f"ev6-1 {name}, {label}"
@@ -164,7 +178,7 @@ def gating() -> list[Row]:
     """What gating adds to the time of a simulation: the same run always on and under TAP."""
     rows: list[Row] = []
     for machine, workload in (("in-order-1", "nginx"), ("ev6-1", "nginx"), ("ev6-1", "gcc")):
-        ratio = paired(Job(workload, machine, "tap"), Job(workload, machine, "always-on"))
+        ratio = paired(*(chip_job(workload, machine, t) for t in ("tap", "always-on")))
         what = f"{machine} {workload}, tap"
         rows.append(Row(what, ratio, "of always-on's time", "limit", 1.10, 1.10 / ratio))
     return rows
@@ -175,8 +189,8 @@ def offload() -> list[Row]:
     rows: list[Row] = []
     for machine, like in (("ev6-1", "ev6"), ("ev6-1", "in-order"), ("in-order-1", "in-order")):
         for workload in ("nginx", "memcached"):
-            helped = Job(workload, machine, "os-offload", (("os.like", like),))
-            ratio = paired(helped, Job(workload, machine, "always-on"))
+            helped = chip_job(workload, machine, "os-offload", {"os.like": like})
+            ratio = paired(helped, chip_job(workload, machine, "always-on"))
             what = f"{workload}, {machine} and {like}"
             rows.append(Row(what, ratio, "of one core's time", "limit", 1.5, 1.5 / ratio))
     return rows
@@ -186,13 +200,13 @@ def paired(job: Job, other: Job) -> float:
     """How many times the host time of another a job takes: the median of pairs of runs, so that the
     machine's moods fall on both."""
     ours, theirs = (partial(fact, j.prepare(), "instructions") for j in (job, other))
-    pairs = ((measured(ours)[1], measured(theirs)[1]) for _ in range(2 * REPEATS + 1))
-    return statistics.median(one / two for one, two in pairs)
+    times = ((measured(ours)[1], measured(theirs)[1]) for _ in range(2 * REPEATS + 1))
+    return statistics.median(one / two for one, two in times)
 
 
 #: Policies, the goal in packets per second and host core, and 64-byte packets of the profile.
 ROUTED = ("polling", "napi", "power-save", "metronome")
-SMALL = [("apps.ipv4.bytes", "64")]
+SMALL = pairs({"apps.ipv4.bytes": 64})
 ROUTER_GOAL = 20
 
 
@@ -202,8 +216,8 @@ def routers() -> list[Row]:
     alone = speed_of(lambda: router.draw("ipv4", "evaluation", 1))
     rows: list[Row] = []
     for policy in ROUTED:
-        job = partial(library().prepare_router, "ipv4", "westmere", policy, SMALL)
-        speed = speed_of(lambda job=job: job().run(_core.RunControl())["run"]["offered"][0])
+        job = Job("router", "ipv4", "westmere", policy, SMALL)
+        speed = speed_of(lambda job=job: fact(job.prepare(), "offered"))
         for against, reference in (("goal", ROUTER_GOAL), ("drawing them, this run", alone)):
             what = f"router, {policy}"
             row = Row(what, speed, "M packets/s", against, reference, speed / reference)
@@ -222,12 +236,34 @@ def servers() -> list[Row]:
     return rows
 
 
+#: Million events a second that the engine's queue shall reach with so many pending.
+QUEUE_GOALS = {100: 30, 10_000: 10}
+
+
+def queue() -> list[Row]:
+    """The event queue in the hold model, next to a heap of the standard library."""
+    command = ["cargo", "bench", "--locked", "--quiet", "-p", "halfwink-engine", "--bench", "queue"]
+    done = subprocess.run(command, cwd=root(), capture_output=True, text=True, check=True)
+    rows: list[Row] = []
+    for line in done.stdout.splitlines():
+        found = json.loads(line)
+        pending, speed = found["pending"], found["ours"]
+        references = [("binary heap, this run", found["standard"])]
+        if pending in QUEUE_GOALS:
+            references.insert(0, ("goal", QUEUE_GOALS[pending]))
+        for against, reference in references:
+            what = f"{pending:,} pending"
+            rows.append(Row(what, speed, "M events/s", against, reference, speed / reference))
+    return rows
+
+
 MEMORY = """
 import resource
 from halfwink import _core, pdn
 from halfwink.jobs import Job
 names = ["nginx", "memcached", "postgresql", "gcc", "gzip", "redis", "apache", "sqlite"]
-job = Job("+".join(names * 2), "ev6-16", "tap", instructions=500_000).prepare()
+limit = (("instructions", "500000"),)
+job = Job("chip", "+".join(names * 2), "ev6-16", "tap", (), limit).prepare()
 job.run(_core.RunControl())
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
@@ -254,7 +290,7 @@ def caches(folder: Path) -> list[Row]:
     sample.write_bytes(Path(_core.__file__).read_bytes()[: 1 << 20])
     peer = peers.cachegrind("gzip", "-6", "-k", sample)
     if peer is None:
-        print("Cachegrind is missing; run: apt-get install -y valgrind", file=sys.stderr)
+        print(programs.find("valgrind").missing, file=sys.stderr)
         return []
     reference = peer.fetches[0] / peer.user_s / 1e6
     path = str(root() / "workloads" / "gzip.hwt")
@@ -286,8 +322,8 @@ def delivery() -> list[Row]:
     _, ours = timed(lambda: sum(droops() for _ in range(20)))
     network = pdn.network("ev6")
     decks = [network.deck(drawing, ns) for drawing, ns in cases]
-    if shutil.which("ngspice") is None:
-        print(f"ngspice is missing; run: {pdn.NGSPICE_FIX}", file=sys.stderr)
+    if programs.find("ngspice").path is None:
+        print(programs.find("ngspice").missing, file=sys.stderr)
     else:
         theirs = statistics.median(timed_children(decks) for _ in range(REPEATS))
         ours_us, theirs_us = ours / 20 / len(cases) * 1e6, theirs / len(cases) * 1e6
@@ -340,6 +376,7 @@ def main() -> None:
             ("What a core for the kernel adds", offload),
             ("Packets through a router (user CPU time)", routers),
             ("Requests through a hybrid server (user CPU time)", servers),
+            ("Event queue: the earliest out, a later one in", queue),
             ("Counting cache misses", lambda: caches(folder)),
             ("Power delivery (user CPU time)", delivery),
             ("Memory", memory),

@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import signal
 import statistics
 import subprocess
@@ -23,6 +22,8 @@ import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from halfwink import programs
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "python" / "tests"))
 
@@ -55,8 +56,7 @@ backend both
 
 HALFWINK = """schema = 1
 listen = "127.0.0.1:{port}"
-policy = "always-on"
-set = {{ "policy.threshold" = {workers} }}
+policy = "always-on:threshold={workers}"
 [small]
 address = "{small}"
 workers = {workers}
@@ -115,9 +115,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=32)
     parser.add_argument("--bytes", type=int, default=512, help="of a response's body")
     args = parser.parse_args()
-    for program, package in (("haproxy", "haproxy"), ("wrk", "wrk")):
-        if shutil.which(program) is None:
-            raise SystemExit(f"{program} is missing; run: apt-get install -y {package}")
+    for program in map(programs.find, ("haproxy", "wrk")):
+        if program.path is None:
+            raise SystemExit(program.missing)
     found: dict[str, list[dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)

@@ -1,55 +1,45 @@
 #!/bin/sh
-# Adds what features and tests need beyond the build: as root on Debian 12, else prints the lines.
+# Adds what features and tests use beyond the prerequisites: as root on Debian 12. Without root, or
+# with HALFWINK_NO_INSTALL set, it says the line that would. Ends well if nothing is missing then.
 set -eu
+cd "$(dirname "$0")/.."
 
-need=""
-add() { command -v "$1" >/dev/null || need="$need $2"; }
-add gcc gcc
-add valgrind valgrind
-add chromium chromium
-add ngspice ngspice
-add git git
-# Programs that tests run under `halfwink live delegate`.
-add tar tar
-add sqlite3 sqlite3
-add curl curl
-add nginx nginx-light
-add openssl openssl
-add redis-server redis-server
-add redis-benchmark redis-tools
-# HTTP/2 clients of the steering proxy, and what it is compared with.
-add h2load nghttp2-client
-add haproxy haproxy
-add wrk wrk
-# The routers' test bed, and what its routers are compared with.
-PATH="$PATH:/usr/sbin:/sbin"
-add ip iproute2
-add ethtool ethtool
-# Reads the flow records that the router exports.
-add nfdump nfdump
-# Decrypts what the router encrypts.
-add tshark tshark
-add dpdk-testpmd "dpdk-dev librte-net-af-packet23 librte-net-af-xdp23 librte-mempool-ring23"
-add ping iputils-ping
+# Debian packages of each optional program that is not here, a program a line.
+missing() { python3 -I python/halfwink/programs.py; }
+apt_get() { DEBIAN_FRONTEND=noninteractive apt-get "$@"; }
 
-if [ -n "$need" ]; then
-    if [ "$(id -u)" -ne 0 ]; then
-        echo "run as root: apt-get install -y$need" >&2
-        exit 1
-    fi
-    # Services that come along are for tests to start, not for the machine.
-    policy=/usr/sbin/policy-rc.d
-    if [ ! -e "$policy" ]; then
-        printf '#!/bin/sh\nexit 101\n' >"$policy"
-        chmod 755 "$policy"
-        trap 'rm -f "$policy"' EXIT
-    fi
-    apt-get update -q
-    # shellcheck disable=SC2086
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $need
+need=$(missing | sort -u)
+line="apt-get install -y $(echo "$need" | tr ' ' '\n' | sort -u | tr '\n' ' ')"
+
+if [ -n "${HALFWINK_NO_INSTALL:-}" ] || [ "$(id -u)" -ne 0 ]; then
+    [ -n "$need" ] || exit 0
+    echo "what needs more than is here will be skipped; to add it, run as root: $line" >&2
+    exit 1
 fi
 
-if command -v rustup >/dev/null; then
-    rustup target list --installed | grep -q wasm32-unknown-unknown ||
-        rustup target add wasm32-unknown-unknown
+wasm=wasm32-unknown-unknown
+if command -v rustup >/dev/null && ! rustup target list --installed | grep -q $wasm; then
+    rustup target add $wasm || echo "no $wasm: the purity check will be skipped" >&2
 fi
+
+[ -n "$need" ] || exit 0
+command -v apt-get >/dev/null || {
+    echo "no apt-get here; on Debian 12 one would run: $line" >&2
+    exit 1
+}
+# Services that come along are for tests to start, not for the machine.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+fi
+apt_get update -q
+# One package that this Debian does not have must not keep all others away.
+# shellcheck disable=SC2086
+apt_get install -y -q --no-install-recommends $need ||
+    echo "$need" | while read -r packages; do
+        apt_get install -y -q --no-install-recommends $packages </dev/null ||
+            echo "not added: $packages" >&2
+    done
+[ -z "$(missing)" ]

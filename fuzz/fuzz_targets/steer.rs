@@ -2,9 +2,9 @@
 //! in two ways by whoever gets it.
 #![no_main]
 
-use halfwink_live::steer::body::{Decoder, Encoder, Framing};
-use halfwink_live::steer::head::{self, Client, Given};
-use halfwink_live::steer::{Buffer, Headers, Limits};
+use halfwink_live_steer::body::{Decoder, Encoder, Framing};
+use halfwink_live_steer::head::{self, Client, Given};
+use halfwink_live_steer::{Buffer, Headers, Limits};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

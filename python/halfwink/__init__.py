@@ -5,7 +5,8 @@ import halfwink as hw
 res = hw.compare("nginx", techniques=["tap", "mapg-counter"], machine="ev6-16")
 res.table()  # polars DataFrame
 res.chart()  # altair chart
-hw.run("studies/gating.toml")
+hw.run("studies/gating.toml", executor=hw.Dask("tcp://HOST:PORT"))
+hw.open("halfwink-out/run-gating")  # the results again
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from halfwink._core import __version__, techniques
+    from halfwink._core import __version__, techniques, worlds
+    from halfwink.catalogue import experiment, experiments
     from halfwink.comparison import compare
     from halfwink.errors import HalfwinkError, Interrupted, RunError
-    from halfwink.forwarding import LiveRouter
+    from halfwink.executors import Dask, LocalExecutor
     from halfwink.hybrid import (
         HybridExperiments,
         HybridRun,
@@ -25,8 +27,11 @@ if TYPE_CHECKING:
         hybrid_server,
         hybrid_year,
     )
+    from halfwink.jobs import Job
+    from halfwink.live_router import LiveRouter
     from halfwink.profiles import OsProfile, os_profile, os_profiles
     from halfwink.results import Results
+    from halfwink.results import open_results as open
     from halfwink.router import RouterExperiments, RouterRun, router_experiments, software_router
     from halfwink.service import ServiceProfile, service_profile
     from halfwink.studies import StudyRun, run
@@ -36,11 +41,14 @@ if TYPE_CHECKING:
 #: Where each public name lives. They are imported when they are asked for, so that `capture` and
 #: `list` do not wait for data frames and charts.
 _HOMES = {
+    "Dask": "executors",
     "HalfwinkError": "errors",
     "HybridExperiments": "hybrid",
     "HybridRun": "hybrid",
     "Interrupted": "errors",
-    "LiveRouter": "forwarding",
+    "Job": "jobs",
+    "LiveRouter": "live_router",
+    "LocalExecutor": "executors",
     "OsProfile": "profiles",
     "Results": "results",
     "RouterExperiments": "router",
@@ -52,9 +60,12 @@ _HOMES = {
     "__version__": "_core",
     "compare": "comparison",
     "core_switching": "switching",
+    "experiment": "catalogue",
+    "experiments": "catalogue",
     "hybrid_experiments": "hybrid",
     "hybrid_server": "hybrid",
     "hybrid_year": "hybrid",
+    "open": "results",
     "os_profile": "profiles",
     "os_profiles": "profiles",
     "reproduce": "targets",
@@ -63,14 +74,20 @@ _HOMES = {
     "service_profile": "service",
     "software_router": "router",
     "techniques": "_core",
+    "worlds": "_core",
 }
+#: Public names that their homes spell otherwise: built-in functions have them already.
+_ALIASES = {"open": "open_results"}
 
 __all__ = [
+    "Dask",
     "HalfwinkError",
     "HybridExperiments",
     "HybridRun",
     "Interrupted",
+    "Job",
     "LiveRouter",
+    "LocalExecutor",
     "OsProfile",
     "Results",
     "RouterExperiments",
@@ -82,9 +99,12 @@ __all__ = [
     "__version__",
     "compare",
     "core_switching",
+    "experiment",
+    "experiments",
     "hybrid_experiments",
     "hybrid_server",
     "hybrid_year",
+    "open",
     "os_profile",
     "os_profiles",
     "reproduce",
@@ -93,6 +113,7 @@ __all__ = [
     "service_profile",
     "software_router",
     "techniques",
+    "worlds",
 ]
 
 
@@ -100,7 +121,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'halfwink' has no attribute '{name}'")
-    return getattr(import_module(f"halfwink.{home}"), name)
+    return getattr(import_module(f"halfwink.{home}"), _ALIASES.get(name, name))
 
 
 def __dir__() -> list[str]:

@@ -2,44 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from halfwink import _core
+from halfwink.batch import Progress
 from halfwink.errors import HalfwinkError
-from halfwink.jobs import Executor, Job, Progress, RunStore, run_jobs
-from halfwink.results import Results, collect
+from halfwink.executors import Executor
+from halfwink.jobs import Job, Settings, names, pairs
+from halfwink.library import machines
+from halfwink.relate import KEYS
+from halfwink.results import Results
+from halfwink.store import HOST, RunStore
+from halfwink.studies import keep, run_all
 
-BASELINE = "always-on"
+#: Where workloads are compared, and on what, unless something else is said.
+WORLD = "chip"
 DEFAULT_MACHINE = "ev6-4"
+#: What others are compared with, in the worlds that know it.
+BASELINE = "always-on"
 
 
-def technique_names(wanted: Sequence[str] | None) -> list[str]:
-    """The techniques to run, baseline first; ``all`` and ``all-FAMILY`` stand for many."""
-    known = _core.techniques()
-    if not wanted:
-        return [t["name"] for t in known]
-    names = [BASELINE]
-    for name in wanted:
+def technique_names(wanted: str | Sequence[str] | None, world: str = WORLD) -> list[str]:
+    """The techniques to run, baseline first; ``all`` and ``all-FAMILY`` stand for many.
+
+    Where the world knows no ``always-on`` the first technique is what others are compared with.
+    """
+    listed = (t for t in _core.techniques() if world in t["worlds"])
+    # What is only ever added to another technique is no technique to run alone.
+    known = [t for t in listed if not t["is_modifier"]]
+    everything = [t["name"] for t in known]
+    chosen: list[str] = []
+    for name in names(wanted) or ["all"]:
         family = name.removeprefix("all-") if name.startswith("all-") else None
         members = [t["name"] for t in known if name == "all" or t["family"] == family]
         if family is not None and not members:
             families = sorted({t["family"] for t in known})
             raise HalfwinkError(f"unknown family `{family}`; there are: {', '.join(families)}")
-        names.extend(members or [name])
-    return list(dict.fromkeys(names))
+        chosen.extend(members or [name])
+    first = [BASELINE] if BASELINE in everything else []
+    return list(dict.fromkeys(first + chosen))
 
 
 def compare(
     workloads: str | Sequence[str],
     *,
-    techniques: Sequence[str] | None = None,
-    machine: str = DEFAULT_MACHINE,
-    set: Sequence[tuple[str, str]] = (),
+    techniques: str | Sequence[str] | None = None,
+    machine: str | None = None,
+    world: str = WORLD,
+    set: Settings | None = None,
     instructions: int | None = None,
     timeline_ns: tuple[int, int] | None = None,
-    out: Path | None = None,
+    out: Path | str | None = None,
     fresh: bool = False,
     executor: Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -48,29 +65,89 @@ def compare(
 
     Args:
         workloads: names (``nginx``), files (``my.hwt``), copies (``nginx*4``), mixes (``a+b``).
-        techniques: names; all if none are given. The baseline always runs.
+        techniques: names, with parameters (``tap:wake=last``); all if none are given. The baseline
+            always runs.
         machine: name, with a number of cores (``ev6-16``), or a file.
-        set: values of the machine to change, by path: ``("gating.wake_up_ns", "16")``.
+        world: another than the chip: workloads, machines and techniques are that one's then.
+        set: values to change, by path: ``{"gating.wake_up_ns": 16}``.
         instructions: of each core, at most.
         timeline_ns: part of the run whose states are recorded, in nanoseconds from its start.
-        out: folder in which finished runs are kept, and from which they are reused.
+        out: folder in which finished runs are kept, from which they are reused, and to which the
+            tables are written in the end, for ``hw.open``.
         fresh: run again what is already there.
 
     Raises:
         HalfwinkError: a name or value that cannot be, in one line.
         RunError: a run failed.
     """
-    names = [workloads] if isinstance(workloads, str) else list(workloads)
-    if not names:
+    named = names(workloads)
+    if not named:
         raise HalfwinkError("no workload was named")
+    options: dict[str, object] = {}
+    if instructions is not None:
+        options["instructions"] = instructions
+    if timeline_ns is not None:
+        options["timeline_ns"] = "..".join(map(str, timeline_ns))
+    chosen = technique_names(techniques, world)
+    on = machine or default_machine(world)
     jobs = [
-        Job(workload, machine, technique, tuple(set), instructions, timeline_ns)
-        for workload in names
-        for technique in technique_names(techniques)
+        Job(world, workload, on, technique, pairs(set), pairs(options))
+        for workload in named
+        for technique in chosen
     ]
-    store = RunStore(out / "runs") if out is not None else None
-    tables = run_jobs(jobs, store=store, fresh=fresh, executor=executor, progress=progress)
-    return collect(jobs, tables, BASELINE)
+    store = RunStore(Path(out) / "runs") if out is not None else None
+    results = run_all(
+        jobs, baseline=chosen[0], store=store, fresh=fresh, executor=executor, progress=progress
+    )
+    if out is not None:
+        keep(Path(out), results, as_study(jobs, chosen[0]))
+    return results
+
+
+def as_study(jobs: Sequence[Job], baseline: str) -> str:
+    """A comparison as the study that would run it."""
+
+    def listed(values: Iterable[str]) -> str:
+        return "[" + ", ".join(_toml(value) for value in dict.fromkeys(values)) + "]"
+
+    lines = [
+        "schema = 1",
+        f"world = {_toml(jobs[0].world)}",
+        f"title = {_toml(', '.join(dict.fromkeys(job.workload for job in jobs)) + ' compared')}",
+        f"workloads = {listed(job.workload for job in jobs)}",
+        f"machines = {listed(job.machine for job in jobs)}",
+        f"techniques = {listed(job.technique for job in jobs)}",
+        f"baseline = {_toml(baseline)}",
+    ]
+    if jobs[0].options:
+        lines += ["", "[options]"]
+        lines += [f"{name} = {_number_or_text(value)}" for name, value in jobs[0].options]
+    if jobs[0].set:
+        lines += ["", "[sweep]"]
+        lines += [f"{_toml(path)} = [{_number_or_text(value)}]" for path, value in jobs[0].set]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _number_or_text(value: str) -> str:
+    try:
+        tomllib.loads(f"value = {value}")
+    except tomllib.TOMLDecodeError:
+        return _toml(value)
+    return value
+
+
+def default_machine(world: str) -> str:
+    """The machine that a world's workloads run on unless one is named."""
+    if world == WORLD:
+        return DEFAULT_MACHINE
+    known = machines(world)
+    if not known:
+        raise HalfwinkError(f"world `{world}` has no machine; expected --machine FILE")
+    return known[0]["name"]
 
 
 def as_json(results: Results) -> dict[str, Any] | list[dict[str, Any]]:
@@ -82,6 +159,7 @@ def as_json(results: Results) -> dict[str, Any] | list[dict[str, Any]]:
         documents.append(
             {
                 "workload": workload,
+                "world": results.world,
                 "machine": head["machine"],
                 "set": head["set"],
                 "unit_of_work": head["unit_of_work"],
@@ -94,53 +172,67 @@ def as_json(results: Results) -> dict[str, Any] | list[dict[str, Any]]:
 
 def _kernel_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
     """What became of the kernel, if the technique watched it."""
-    if not row["kernel_invocations"]:
+    if not row.get("kernel_invocations"):
         return {}
-    who = {key: row[key] for key in ("workload", "machine", "set", "technique")}
     columns = ["kind", "number", "name", "place"]
     counts = ["invocations", "instructions", "running_s", "taken_s"]
     shares = ("kernel_time_share", "os_core_time_share", "away_share")
+    calls = results.calls.filter(**_who(row))
     return {
         "kernel": {
             "invocations": row["kernel_invocations"],
             "moved_invocations": row["moved_invocations"],
             **{name: row[name] for name in shares},
-            "calls": results.calls.filter(**who).select(columns + counts).to_dicts(),
+            "calls": calls.select(columns + counts).to_dicts(),
         }
     }
 
 
+def _who(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: row[key] for key in (*KEYS, "technique")}
+
+
+#: What a run says of itself, of which each world knows a part.
+RELATED = (
+    "energy_j_per_unit",
+    "core_energy_j_per_unit",
+    "energy_saving_pct",
+    "core_energy_saving_pct",
+    "slowdown_pct",
+    "energy_delay_pct",
+    "units",
+)
+SIMULATED = ("instructions", "kernel_instructions", "ipc", "duration_s")
+
+
 def _run_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
-    ledger = results.ledger.filter(workload=row["workload"], technique=row["technique"])
     columns = ["component", "state", "mode", "cause", "time_s", "energy_j"]
+    ledger = results.ledger.filter(**_who(row)).select(columns)
+    latency = {n: row.get(f"latency_{n}_us") for n in ("mean", "p50", "p90", "p99", "max")}
+    states = {n.removesuffix("_share"): v for n, v in row.items() if n in STATE_SHARES}
     return {
         "technique": row["technique"],
-        "energy_j_per_unit": row["energy_j_per_unit"],
-        "core_energy_j_per_unit": row["core_energy_j_per_unit"],
-        "energy_saving_pct": row["energy_saving_pct"],
-        "core_energy_saving_pct": row["core_energy_saving_pct"],
-        "latency_us": {
-            name: row[f"latency_{name}_us"] for name in ("mean", "p50", "p90", "p99", "max")
-        },
-        "slowdown_pct": row["slowdown_pct"],
-        "energy_delay_pct": row["energy_delay_pct"],
-        "units": row["units"],
-        "residency": {
-            state: row[f"{state}_share"]
-            for state in ("active", "stalled", "idle", "gating", "gated", "charging", "restoring")
-        },
-        "ledger": ledger.select(columns).to_dicts(),
+        **{name: row[name] for name in RELATED if name in row},
+        "latency_us": latency,
+        **({"residency": states} if states else {}),
+        "ledger": ledger.to_dicts(),
         **_kernel_json(results, row),
         "modelled": ["energy", "time"],
-        "sim": {
-            name: row[name]
-            for name in (
-                "instructions",
-                "kernel_instructions",
-                "ipc",
-                "duration_s",
-                "host_s",
-                "mips",
-            )
-        },
+        "sim": {name: row[name] for name in SIMULATED if name in row} | _speed(results, row),
     }
+
+
+def _speed(results: Results, row: dict[str, Any]) -> dict[str, Any]:
+    """What the host took, if that is known."""
+    known = results.tables[HOST].filter(**_who(row)) if results.has(HOST) else None
+    if known is None or known.is_empty():
+        return {}
+    facts: dict[str, Any] = known.drop(*KEYS, "technique").row(0, named=True)
+    if "instructions" in row:
+        facts["mips"] = row["instructions"] / facts["host_s"] / 1e6
+    return facts
+
+
+#: Shares of the run in a core's states.
+STATES = ("active", "stalled", "idle", "gating", "gated", "charging", "restoring")
+STATE_SHARES = {f"{state}_share" for state in STATES}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import polars as pl
 from halfwink import _core, bed, capture, live
 from halfwink.errors import HalfwinkError
 from halfwink.library import build_id, library, root
+from halfwink.programs import PROGRAMS, which
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def _core_findings() -> list[Finding]:
 
 def _library_findings() -> list[Finding]:
     try:
-        shipped = [w["name"] for w in library().workloads() if w["kind"] == "trace"]
+        shipped = library().names("workloads", "hwt")
         detail = f"{len(shipped)} recorded workloads in {root()}"
         fix = "" if shipped else "halfwink capture nginx -o workloads/nginx.hwt"
         return [Finding("recorded workloads", bool(shipped), detail, fix)]
@@ -107,37 +108,39 @@ def _live_findings() -> list[Finding]:
 
 
 def _bed_findings() -> list[Finding]:
-    found = [
+    # Its programs are on the list of programs.
+    return [
         Finding(f"bed: {need.name}", need.present, need.detail, "" if need.present else need.fix)
         for need in bed.needs()
+        if need.name not in bed.NEEDS
     ]
-    peers = bed.peer_needs()
-    found += [
-        Finding(f"bed: {need.name}", need.present, need.detail, "" if need.present else need.fix)
-        for need in peers
-    ]
-    return found
 
 
 def _optional_findings() -> list[Finding]:
-    def program(what: str, name: str, package: str) -> Finding:
-        path = shutil.which(name)
-        fix = "" if path else f"apt-get install -y {package}"
-        return Finding(what, path is not None, path or f"{name} is missing", fix)
+    found: list[Finding] = []
+    for program in PROGRAMS:
+        path = program.path
+        detail, fix = (path, "") if path else (f"{program.name} is missing", program.fix)
+        found.append(Finding(f"{program.used_by}: {program.name}", path is not None, detail, fix))
+    toolchains = (
+        ("checks: policies as WebAssembly", _has_target(WASM), f"rustup target add {WASM}"),
+        ("fuzzing: a nightly Rust toolchain", _has_nightly(), "rustup toolchain add nightly"),
+    )
+    found += [Finding(w, there, "yes" if there else "no", fix) for w, there, fix in toolchains]
+    return found
 
-    return [
-        program("bench: cache peer", "valgrind", "valgrind"),
-        program("bench: proxy peer", "haproxy", "haproxy"),
-        program("bench: load of the proxies", "wrk", "wrk"),
-        program("tests: servers to steer to", "nginx", "nginx-light"),
-        program("tests: HTTP/2 streams", "h2load", "nghttp2-client"),
-        program("pdn: circuit referee", "ngspice", "ngspice"),
-        program("tests: browser", "chromium", "chromium"),
-        program("tests: compiler for small programs", "gcc", "gcc"),
-        Finding(
-            "fuzzing", _has_nightly(), "a nightly Rust toolchain", "rustup toolchain add nightly"
-        ),
-    ]
+
+#: What the policies are also built for, to prove that they are pure.
+WASM = "wasm32-unknown-unknown"
+
+
+def _has_target(name: str) -> bool:
+    words = ["rustc", "--print", "target-libdir", "--target", name]
+    if which(words[0]) is None:
+        return False
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    folder = Path(done.stdout.strip())
+    return done.returncode == 0 and folder.is_dir() and any(folder.iterdir())
 
 
 def _has_nightly() -> bool:

@@ -1,4 +1,4 @@
-"""Results that are several tables."""
+"""Tables of the native module as data frames. Their columns have types: nothing is guessed here."""
 
 from __future__ import annotations
 
@@ -6,6 +6,58 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import polars as pl
+
+from halfwink.store import Columns, Tables
+
+#: The data frame's type for each kind of column. A missing value is null in any of them.
+KINDS: dict[str, type[pl.DataType]] = {
+    "text": pl.String,
+    "integer": pl.Int64,
+    "real": pl.Float64,
+}
+
+
+def frame(columns: Columns) -> pl.DataFrame:
+    """A table of the native module; without rows it still has its columns and their types."""
+    return pl.DataFrame(
+        [pl.Series(name, values, dtype=KINDS[kind]) for name, kind, values in columns]
+    )
+
+
+def frames(tables: Tables) -> dict[str, pl.DataFrame]:
+    """All tables by name."""
+    return {name: frame(columns) for name, columns in tables.items()}
+
+
+class Stack:
+    """Tables of the same columns, one upon the other, each row led by whose it is."""
+
+    def __init__(self, identity: tuple[str, ...]) -> None:
+        self._identity = identity
+        self._whose: list[tuple[str, ...]] = []
+        self._heights: list[int] = []
+        self._columns: dict[tuple[str, str], list[Any]] = {}
+
+    def push(self, whose: tuple[str, ...], columns: Columns) -> None:
+        """Adds a table; its own columns of the identity's names give way to what is said here."""
+        self._whose.append(whose)
+        self._heights.append(len(columns[0][2]) if columns else 0)
+        for name, kind, values in columns:
+            if name not in self._identity:
+                self._columns.setdefault((name, kind), []).extend(values)
+
+    def frame(self) -> pl.DataFrame:
+        """All of them."""
+        heights = pl.Series(self._heights, dtype=pl.Int64)
+        who = [
+            pl.Series(name, [w[n] for w in self._whose], dtype=pl.String)
+            for n, name in enumerate(self._identity)
+        ]
+        led = pl.DataFrame(who).select(pl.all().repeat_by(heights).explode())
+        if not any(self._heights):
+            led = led.clear()
+        body = frame([(name, kind, values) for (name, kind), values in self._columns.items()])
+        return led.hstack(body)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ hw.hybrid_experiments().power  # power against load, as Niccolini 2012, Fig 3.5
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,8 @@ import polars as pl
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
-from halfwink.frames import Frames
+from halfwink.frames import Frames, frame, frames
+from halfwink.jobs import Settings, names, pairs
 from halfwink.library import library
 from halfwink.service import ServiceProfile, service_profile
 
@@ -41,15 +42,6 @@ COUNTS = "workloads/server/worldcup98-requests-per-minute.csv.xz"
 ACCURACY, MOST_STEADY = 0.02, 4_000_000
 #: Dispatch that leaves servers independent of each other.
 DISPATCH = ("random", "round-robin")
-#: Columns that may hold nothing: their type cannot be read off the values.
-TYPES: dict[str, type[pl.DataType]] = {
-    "text": pl.String,
-    **dict.fromkeys(("mean_ms", "p50_ms", "p99_ms", "p999_ms", "max_ms"), pl.Float64),
-    **dict.fromkeys(("value", "delay_units"), pl.Float64),
-    **dict.fromkeys(("mean_half_pct", "p99_half_pct", "power_half_pct"), pl.Float64),
-    "j_per_request": pl.Float64,
-    "known": pl.Int64,
-}
 
 
 @dataclass(frozen=True)
@@ -107,16 +99,16 @@ class HybridRun:
 def hybrid_server(
     name: str = "niccolini",
     *,
-    workloads: Sequence[str] = ("count",),
-    policies: Sequence[str] = (),
-    loads: Sequence[str] = LOADS,
+    workloads: str | Sequence[str] = ("count",),
+    policies: str | Sequence[str] = (),
+    loads: str | Sequence[str] = LOADS,
     accuracy: float | None = None,
     requests: int | None = None,
     servers: int | None = None,
     dispatch: str = "random",
     slot_s: float | None = None,
     seed: int = 1,
-    set: Mapping[str, Any] | None = None,
+    set: Settings | None = None,
 ) -> HybridRun:
     """Plays loads against a hybrid server under policies.
 
@@ -140,13 +132,13 @@ def hybrid_server(
     Raises:
         HalfwinkError: there is none of that name, or a value is impossible.
     """
-    found = library().server(name, values(set))
-    runs, slots = found.ask(
+    found = library().server(name, pairs(set))
+    runs, slots = found.query(
         library(),
         {
-            "workloads": list(workloads),
-            "policies": list(policies),
-            "loads": list(loads),
+            "workloads": names(workloads),
+            "policies": names(policies),
+            "loads": names(loads),
             "requests": requests,
             "accuracy": accuracy,
             "servers": servers,
@@ -160,19 +152,19 @@ def hybrid_server(
 
 def hybrid_year(
     name: str = "niccolini",
-    policies: Sequence[str] = (),
+    policies: str | Sequence[str] = (),
     *,
     counts: str = COUNTS,
     servers: int = 1000,
     load_pct: float | None = None,
     days: float | None = 365,
-    workloads: Sequence[str] = ("count",),
+    workloads: str | Sequence[str] = ("count",),
     dispatch: str = "random",
     points: int = 33,
     accuracy: float | None = ACCURACY,
     requests: int = MOST_STEADY,
     seed: int = 1,
-    set: Mapping[str, Any] | None = None,
+    set: Settings | None = None,
 ) -> pl.DataFrame:
     """Plays a year of counts on a fleet of hybrid servers under policies.
 
@@ -225,8 +217,8 @@ def hybrid_year(
         why = "servers whose requests depend on each other are played with `halfwink hybrid`"
         raise HalfwinkError(f"dispatch `{dispatch}`: expected {' or '.join(DISPATCH)}; {why}")
     question = {
-        "workloads": list(workloads),
-        "policies": list(policies),
+        "workloads": names(workloads),
+        "policies": names(policies),
         "counts": counts,
         "servers": servers,
         "dispatch": dispatch,
@@ -237,7 +229,7 @@ def hybrid_year(
         "accuracy": accuracy,
         "seed": seed,
     }
-    return frame(library().server(name, values(set)).year(library(), question))
+    return frame(library().server(name, pairs(set)).year(library(), question))
 
 
 def saved(runs: pl.DataFrame) -> pl.DataFrame:
@@ -252,23 +244,12 @@ def saved(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def hybrid_experiments(
-    name: str = "niccolini", *, set: Mapping[str, Any] | None = None
+    name: str = "niccolini", *, set: Settings | None = None
 ) -> HybridExperiments:
     """Runs all experiments on a hybrid server.
 
     Raises:
         HalfwinkError: there is none of that name, or a value is impossible.
     """
-    tables = library().server(name, values(set)).tables()
-    return HybridExperiments(**{table: frame(columns) for table, columns in tables.items()})
-
-
-def values(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Values to change, as the library takes them."""
-    return [(path, str(value)) for path, value in (set or {}).items()]
-
-
-def frame(columns: dict[str, list[Any]]) -> pl.DataFrame:
-    """A table of the native module."""
-    series = [pl.Series(name, values, dtype=TYPES.get(name)) for name, values in columns.items()]
-    return pl.DataFrame(series)
+    tables = library().server(name, pairs(set)).tables()
+    return HybridExperiments(**frames(tables))

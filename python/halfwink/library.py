@@ -6,6 +6,7 @@ import hashlib
 import os
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
@@ -31,6 +32,24 @@ def root() -> Path:
 def library() -> _core.Library:
     """Everything that can be named."""
     return _core.Library(str(root()))
+
+
+def workloads(world: str) -> list[dict[str, Any]]:
+    """Workloads of a world: ``name``, ``title``; of recorded ones what is in the recording, too.
+
+    Raises:
+        HalfwinkError: there is no such world.
+    """
+    known = {(info["name"], info["description"]): info for info in library().workloads()}
+    return [
+        {**known.get((name, title), {}), "name": name, "title": title}
+        for name, title in library().workloads_of(world)
+    ]
+
+
+def machines(world: str) -> list[dict[str, Any]]:
+    """Machines of a world: ``name``, ``title``; raises HalfwinkError if there is no such world."""
+    return [{"name": name, "title": title} for name, title in library().machines_of(world)]
 
 
 @lru_cache(maxsize=1)

@@ -9,20 +9,16 @@ network.case("aw../..../..../....")  # shortest safe wake-up (ns), droop (shares
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-from collections.abc import Mapping
-from typing import Any
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.jobs import Settings, pairs
 from halfwink.library import library
-
-#: The line that adds the referee.
-NGSPICE_FIX = "apt-get install -y ngspice"
+from halfwink.programs import find
 
 
-def network(name: str = "ev6", *, set: Mapping[str, Any] | None = None) -> _core.Network:
+def network(name: str = "ev6", *, set: Settings | None = None) -> _core.Network:
     """A delivery network: ``ev6``, ``ev6-2x4`` (rows x columns), or a TOML file.
 
     Args:
@@ -32,7 +28,7 @@ def network(name: str = "ev6", *, set: Mapping[str, Any] | None = None) -> _core
     Raises:
         HalfwinkError: there is none of that name, or an element is impossible.
     """
-    return library().network(name, [(path, str(value)) for path, value in (set or {}).items()])
+    return library().network(name, pairs(set))
 
 
 def ngspice(deck: str) -> list[float]:
@@ -42,9 +38,9 @@ def ngspice(deck: str) -> list[float]:
         HalfwinkError: ngspice is missing.
         RunError: it did not understand the deck.
     """
-    program = shutil.which("ngspice")
+    program = find("ngspice").path
     if program is None:
-        raise HalfwinkError(f"ngspice is missing; run: {NGSPICE_FIX}")
+        raise HalfwinkError(find("ngspice").missing)
     done = subprocess.run(
         [program, "-b", "/dev/stdin"], input=deck, capture_output=True, text=True, check=False
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from halfwink.results import KEYS, Results
+from halfwink.relate import KEYS
+from halfwink.results import Results
 
 
 def placements(results: Results) -> pl.DataFrame:

@@ -1,9 +1,9 @@
-"""Does the simulator foresee a real hybrid server? (Niccolini 2012, Sec 3.2.3, Fig 3.4)
+"""Does the simulator predict a real hybrid server? (Niccolini 2012, Sec 3.2.3, Fig 3.4)
 
-from halfwink.prediction import experiment, foreseen
+from halfwink.prediction import experiment, predict
 
 experiment("out")        # pools, proxy, loads on this machine: minutes
-foreseen("out").rows     # measured beside simulated: mean and 99th percentile
+predict("out").rows      # measured beside simulated: mean and 99th percentile
 
 The delay model is fitted in closed loops; the loads it is then asked for are open ones, and have no
 part in the fit.
@@ -25,10 +25,12 @@ import polars as pl
 
 from halfwink.delay_model import Bin, fit_bins
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.files import write_whole
 from halfwink.hybrid import hybrid_server
-from halfwink.jobs import write_whole
+from halfwink.jobs import chosen
+from halfwink.library import root
+from halfwink.live_steer import LiveSteer
 from halfwink.prototype import Pool, calibrate, dataset, load
-from halfwink.steering import LiveSteer
 
 
 class Address(Protocol):
@@ -53,7 +55,7 @@ SUMMARY = "prototype.json"
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class Prediction:
     """Measured and simulated delays of the same arrivals and sizes.
 
     Attributes:
@@ -85,7 +87,7 @@ def experiment(
     slow: Mapping[str, float] = SLOW,
     seed: int = 1,
     tell: Callable[[str], None] = lambda _: None,
-) -> Foreseen:
+) -> Prediction:
     """Calibrates two pools behind the steering proxy, then measures open loads at each threshold.
 
     Generator and proxy run on the first CPU that is allowed, both pools on the last.
@@ -155,10 +157,10 @@ def experiment(
                         }
                     )
     write_whole(folder / SUMMARY, (json.dumps(summary, indent=1) + "\n").encode())
-    return foreseen(folder)
+    return predict(folder)
 
 
-def foreseen(folder: Path | str) -> Foreseen:
+def predict(folder: Path | str) -> Prediction:
     """Simulates what :func:`experiment` measured: fits the model, then plays the same arrivals.
 
     Raises:
@@ -187,9 +189,9 @@ def foreseen(folder: Path | str) -> Foreseen:
         simulated = hybrid_server(
             MACHINE,
             workloads=[workload],
-            policies=["always-on"],
+            policies=[f"always-on:threshold={run['threshold']}"],
             loads=[f"log:{path}"],
-            set={**values, "policy.threshold": run["threshold"]},
+            set=values,
         ).runs.row(0, named=True)
         mean_ms, p99_ms = (
             1e3 * float(measured.select(value).item())
@@ -216,7 +218,19 @@ def foreseen(folder: Path | str) -> Foreseen:
     errors = frame.group_by("threshold", maintain_order=True).agg(
         pl.col("mean_error_pct").abs().mean(), pl.col("p99_error_pct").abs().mean()
     )
-    return Foreseen(frame, errors, gamma, alpha, beta)
+    return Prediction(frame, errors, gamma, alpha, beta)
+
+
+def recorded_prototype() -> dict[str, pl.DataFrame]:
+    """What the simulator predicts of the prototype that is shipped as a recording: the tables that
+    targets query."""
+    found = predict(root() / "workloads/prototype")
+    gamma = pl.DataFrame({"pool": list(found.gamma), "gamma": list(found.gamma.values())})
+    return {
+        "hybrid_predictions": found.rows,
+        "hybrid_errors": found.errors,
+        "hybrid_gamma": gamma,
+    }
 
 
 @contextmanager
@@ -255,8 +269,7 @@ def proxy(
     path = folder / "steer.toml"
     lines = [
         'schema = 1\nlisten = "127.0.0.1:0"',
-        f'policy = "{policy}"\nmachine = "{MACHINE}"',
-        f'set = {{ "policy.threshold" = {threshold} }}',
+        f'policy = "{chosen(policy, threshold=threshold)}"\nmachine = "{MACHINE}"',
     ]
     for name, pool in pools.items():
         lines.append(f'[{name}]\naddress = "{pool.address}"\nworkers = {WORKERS}\nqueue = 100000')

@@ -9,32 +9,16 @@ os_profiles(["nginx", "redis"], caches="32KB:2 32KB:2 1MB:16").levels  # with a 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any
 
 import polars as pl
 
-from halfwink.frames import Frames
+from halfwink.frames import Frames, frames
+from halfwink.jobs import Settings, names, pairs
 from halfwink.library import library
-
-#: Columns that may hold nothing, or only nothing: their type cannot be read off the values.
-TYPES = {
-    "number": pl.Int64,
-    "at_most_instructions": pl.Int64,
-    "median_instructions": pl.Int64,
-    "p90_instructions": pl.Int64,
-    "longest_instructions": pl.Int64,
-    "value": pl.Float64,
-    "kernel_share": pl.Float64,
-    "mean_instructions": pl.Float64,
-    "user_instructions_before": pl.Float64,
-    "longer_invocation_share": pl.Float64,
-    "longer_instruction_share": pl.Float64,
-    "miss_share": pl.Float64,
-}
 
 
 @dataclass(frozen=True)
@@ -62,9 +46,7 @@ class OsProfile(Frames):
     footprint: pl.DataFrame
 
 
-def os_profile(
-    workload: str, *, caches: str = "ev6", set: Mapping[str, Any] | None = None
-) -> OsProfile:
+def os_profile(workload: str, *, caches: str = "ev6", set: Settings | None = None) -> OsProfile:
     """Profiles the kernel in a workload on one core, without time.
 
     Args:
@@ -76,57 +58,23 @@ def os_profile(
         HalfwinkError: nothing is named so, or the workload needs more than one core.
         RunError: the trace is damaged.
     """
-    values = [(path, str(value)) for path, value in (set or {}).items()]
-    tables = library().os_profile(workload, caches, values)
-    return OsProfile(**{name: _frame(columns) for name, columns in tables.items()})
+    return OsProfile(**frames(library().os_profile(workload, caches, pairs(set))))
 
 
-def os_profiles(workloads: Sequence[str] | None = None, *, caches: str = "ev6") -> OsProfile:
+def os_profiles(workloads: str | Sequence[str] | None = None, *, caches: str = "ev6") -> OsProfile:
     """Profiles several workloads, all recorded ones if none are named.
 
     Every table has a column ``workload``. Arguments and errors are those of `os_profile`.
     """
-    names = list(library().names("workloads", "hwt") if workloads is None else workloads)
+    named = names(library().names("workloads", "hwt") if workloads is None else workloads)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        found = list(pool.map(partial(os_profile, caches=caches), names))
+        found = list(pool.map(partial(os_profile, caches=caches), named))
     return OsProfile(
         **{
             field.name: pl.concat(
                 profile.frames()[field.name].select(pl.lit(name).alias("workload"), pl.all())
-                for name, profile in zip(names, found, strict=True)
+                for name, profile in zip(named, found, strict=True)
             )
             for field in fields(OsProfile)
         }
     )
-
-
-def foresights(workloads: Sequence[str] | None = None) -> dict[str, pl.DataFrame]:
-    """How well the run-length predictor foresees kernel entries, all recorded workloads' if none
-    are named.
-
-    Returns:
-        ``predictions``: a row per workload, entries (``all``, ``without-interrupts``) and table;
-        shares in per cent of the predictions. ``decisions``: a row for each threshold of these.
-
-    Raises:
-        HalfwinkError: nothing is named so, or it never enters the kernel.
-        RunError: the trace is damaged.
-    """
-    names = list(library().names("workloads", "hwt") if workloads is None else workloads)
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        found = list(pool.map(library().foresight, names))
-    predictions: list[dict[str, Any]] = []
-    decisions: list[dict[str, Any]] = []
-    for foresight in found:
-        for row in foresight["rows"]:
-            row = {"workload": foresight["workload"], **row}
-            of_row = row.pop("decisions")
-            predictions.append(row)
-            head = {key: row[key] for key in ("workload", "entries", "table", "predictions")}
-            decisions.extend({**head, **decision} for decision in of_row)
-    return {"predictions": pl.DataFrame(predictions), "decisions": pl.DataFrame(decisions)}
-
-
-def _frame(columns: dict[str, list[Any]]) -> pl.DataFrame:
-    series = [pl.Series(name, values, dtype=TYPES.get(name)) for name, values in columns.items()]
-    return pl.DataFrame(series)

@@ -3,59 +3,99 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from halfwink.jobs import Job, Tables, write_whole
+from halfwink.errors import HalfwinkError
+from halfwink.files import write_whole
+from halfwink.frames import Stack
+from halfwink.jobs import Job, Pairs, Planned
+from halfwink.library import library
+from halfwink.relate import KEYS, ends, relate
+from halfwink.store import HOST, RunStore
 
 if TYPE_CHECKING:
     import altair as alt
 
-KEYS = ["workload", "machine", "set"]
+IDENTITY = (*KEYS, "technique")
+#: Results that are read from the store at once.
+CHUNK = 256
+#: The table of one row for each run. Its file has a name of its own.
+RUN = "run"
+RUN_FILE = "results"
+#: Columns of the short table, of those that a world has.
+SHORT = (
+    "unit_of_work",
+    "energy_j_per_unit",
+    "energy_saving_pct",
+    "core_energy_saving_pct",
+    "slowdown_pct",
+    "energy_delay_pct",
+    "latency_mean_us",
+    "latency_p99_us",
+    "power_w",
+    "lost_pct",
+    "gated_share",
+)
 
 
 @dataclass(frozen=True)
 class Results:
-    """Runs of one or more techniques on one or more workloads.
+    """Runs of one or more techniques on one or more workloads, of any world.
+
+    Every table is also an attribute: ``results.counters``.
 
     Attributes:
-        runs: one row per run; units stand last in the names of columns; energies are modelled.
-        ledger: time and energy by run, component, state, mode and cause.
-        counters: caches, branches, memory by run, component and mode.
-        histograms: lengths of stalls and latencies of requests, as buckets, by run.
-        calls: kernel invocations by run, cause and place, of techniques that watch them.
-        timeline: states of the cores over time, if they were asked for.
+        world: where they were played.
+        tables: all tables by name, each row led by workload, machine, set and technique: ``run``,
+            ``ledger``, ``host`` (what the host took), and the world's own. Units stand last in the
+            names of columns; energies and times are modelled.
         baseline: the technique that others are compared with.
+        baseline_machine: the machine on which it ran, if not each run's own.
     """
 
-    runs: pl.DataFrame
-    ledger: pl.DataFrame
-    counters: pl.DataFrame
-    histograms: pl.DataFrame
-    calls: pl.DataFrame
-    timeline: pl.DataFrame
+    world: str
+    tables: dict[str, pl.DataFrame]
     baseline: str
+    baseline_machine: str | None = None
+
+    def __getattr__(self, name: str) -> pl.DataFrame:
+        # Asked only for what is no field; while unpickling not even those are there.
+        tables: dict[str, pl.DataFrame] = self.__dict__.get("tables", {})
+        if name not in tables:
+            raise AttributeError(f"these results have no table `{name}`")
+        return tables[name]
+
+    @property
+    def runs(self) -> pl.DataFrame:
+        """One row per run, with what it saves and costs relative to the baseline."""
+        return self.tables[RUN]
+
+    @property
+    def ledger(self) -> pl.DataFrame:
+        """Seconds and joules by run, component, state, mode and cause."""
+        return self.tables["ledger"]
+
+    def has(self, name: str) -> bool:
+        """Whether the world has this table and the runs filled it."""
+        return name in self.tables and not self.tables[name].is_empty()
 
     def table(self) -> pl.DataFrame:
-        """What each technique saves and costs, one row per workload, machine and technique."""
-        return self.runs.select(
-            *KEYS,
-            "technique",
-            "unit_of_work",
-            "energy_j_per_unit",
-            "energy_saving_pct",
-            "core_energy_saving_pct",
-            "slowdown_pct",
-            "energy_delay_pct",
-            "latency_mean_us",
-            "latency_p99_us",
-            "gated_share",
-        )
+        """What each technique saves and costs, one row per workload, machine and technique.
+
+        Where seeds were swept these are means over them; ``power_low_w`` and ``power_high_w`` are
+        the 95 % interval of ``power_w``, where one is known.
+        """
+        runs = over_seeds(self.runs)
+        shown = [name for name in SHORT if name in runs.columns]
+        limits = [limit for name in shown for limit in ends(name)]
+        known = [name for name in limits if name in runs.columns and runs[name].count() > 0]
+        return runs.select(*IDENTITY, *shown, *known)
 
     def chart(self) -> alt.LayerChart | alt.FacetChart:
         """Saving against slowdown, a point per technique and workload."""
@@ -64,131 +104,127 @@ class Results:
         return savings(self)
 
     def write(self, folder: Path) -> None:
-        """Writes results.parquet and ledger.parquet; raises OSError."""
+        """Writes each table as NAME.parquet, the runs as results.parquet; raises OSError."""
         folder.mkdir(parents=True, exist_ok=True)
-        frames = {
-            "results": self.runs,
-            "ledger": self.ledger,
-            "counters": self.counters,
-            "histograms": self.histograms,
-        }
-        for name, frame in (("calls", self.calls), ("timeline", self.timeline)):
-            if not frame.is_empty():
-                frames[name] = frame
-        for name, frame in frames.items():
+        for name, frame in self.tables.items():
             # Through memory, since the library's own complaint about a full disk is unreadable.
             content = BytesIO()
             frame.write_parquet(content)
-            write_whole(folder / f"{name}.parquet", content.getvalue())
+            file = RUN_FILE if name == RUN else name
+            write_whole(folder / f"{file}.parquet", content.getvalue())
 
-    @staticmethod
-    def read(folder: Path, baseline: str) -> Results:
-        """Reads what ``write`` wrote."""
 
-        def part(name: str) -> pl.DataFrame:
-            path = folder / f"{name}.parquet"
-            return pl.read_parquet(path) if path.exists() else pl.DataFrame()
+def open_results(folder: Path | str) -> Results:
+    """Results of a finished run, from its folder.
 
-        names = ("results", "ledger", "counters", "histograms", "calls", "timeline")
-        runs, ledger, counters, histograms, calls, timeline = map(part, names)
-        return Results(runs, ledger, counters, histograms, calls, timeline, baseline)
+    Raises:
+        HalfwinkError: it is no such folder, or an older halfwink wrote it.
+    """
+    folder = Path(folder)
+    if not (folder / f"{RUN_FILE}.parquet").exists():
+        expected = "expected the folder of a finished run"
+        raise HalfwinkError(f"{folder}: no {RUN_FILE}.parquet; {expected}")
+    if not (folder / "study.toml").exists():
+        raise HalfwinkError(f"{folder}: no study.toml; expected the folder of a finished run")
+    study = library().study(str(folder / "study.toml"))
+    tables: dict[str, pl.DataFrame] = {}
+    for path in sorted(folder.glob("*.parquet")):
+        tables[RUN if path.stem == RUN_FILE else path.stem] = pl.read_parquet(path)
+    return Results(study["world"], tables, study["baseline"], study["baseline_machine"])
 
 
 def collect(
-    jobs: Sequence[Job], tables: Sequence[Tables], baseline: str, machine: str | None = None
+    jobs: Sequence[Job],
+    planned: Sequence[Planned],
+    store: RunStore,
+    baseline: str,
+    machine: str | None = None,
 ) -> Results:
-    """Joins the tables of runs, and relates each run to its baseline (on `machine`, if named)."""
-    runs = _frame([_named(t["run"], job) for t, job in zip(tables, jobs, strict=True)])
-    identity = [*KEYS, "technique"]
+    """Reads what jobs found from the store, some hundreds at a time, and relates each run to its
+    baseline (on ``machine``, if one is named).
 
-    def detail(name: str) -> pl.DataFrame:
-        parts: list[pl.DataFrame] = []
-        for row, table in zip(runs.iter_rows(named=True), tables, strict=True):
-            if table[name] and len(next(iter(table[name].values()))) > 0:
-                who = [pl.lit(row[key]).alias(key) for key in identity]
-                parts.append(pl.DataFrame(table[name], strict=False).select(*who, pl.all()))
-        return pl.concat(parts, how="vertical_relaxed") if parts else pl.DataFrame()
-
-    return Results(
-        runs=relate(runs, baseline, machine),
-        ledger=detail("ledger"),
-        counters=detail("counters"),
-        histograms=detail("histograms"),
-        calls=detail("calls"),
-        timeline=detail("timeline"),
-        baseline=baseline,
-    )
-
-
-def _named(run: dict[str, list[Any]], job: Job) -> dict[str, list[Any]]:
-    # A file is known by the name that the user gave it.
-    return {**run, "workload": [job.workload], "machine": [job.machine]}
-
-
-def _frame(rows: Sequence[dict[str, list[Any]]]) -> pl.DataFrame:
-    columns: dict[str, list[Any]] = {name: [] for name in rows[0]}
-    for row in rows:
-        for name, values in row.items():
-            columns[name].extend(values)
-    frame = pl.DataFrame(columns, strict=False)
-    # A column of nothing but missing numbers has no type of its own.
-    return frame.with_columns(pl.col(pl.Null).cast(pl.Float64))
-
-
-def relate(runs: pl.DataFrame, baseline: str, machine: str | None = None) -> pl.DataFrame:
-    """Adds savings and slowdown relative to the baseline of the same workload and machine.
-
-    If a `machine` is named, everything is relative to the baseline there, with nothing set.
-
-    The slowdown is that of the mean latency where requests arrive on their own schedule, and of
-    the run time otherwise; ``energy_delay_pct`` is the change of core energy times that.
+    Raises:
+        RunError: a result is damaged.
     """
-    keys = KEYS if machine is None else ["workload"]
-    base = runs.filter(pl.col("technique") == baseline)
-    if machine is not None:
-        base = base.filter(machine=machine, set="")
-    base = base.select(
-        *keys,
-        pl.col("energy_j").alias("_energy"),
-        pl.col("working_core_energy_j").alias("_core"),
-        pl.col("run_s").alias("_run"),
-        pl.col("latency_mean_us").alias("_latency"),
-    )
-    joined = runs.join(base.unique(keys), on=keys, how="left", nulls_equal=True)
+    hosts = store.hosts()
+    parts: dict[str, list[pl.DataFrame]] = {}
+    numbered = list(zip(jobs, planned, strict=True))
+    for begin in range(0, len(jobs), CHUNK):
+        stacks: dict[str, Stack] = {}
+        for job, known in numbered[begin : begin + CHUNK]:
+            # A result does not say whose it is: jobs of other names may share it.
+            whose = (job.workload, job.machine, said(job.set), job.technique)
+            found = store.load(known.key)
+            if known.key in hosts:
+                found[HOST] = hosts[known.key]
+            for name, columns in found.items():
+                stacks.setdefault(name, Stack(IDENTITY)).push(whose, columns)
+        for name, stack in stacks.items():
+            parts.setdefault(name, []).append(stack.frame())
+    tables = {name: pl.concat(frames, how="vertical") for name, frames in parts.items()}
+    tables[RUN] = relate(tables[RUN], baseline, machine)
+    return Results(jobs[0].world, tables, baseline, machine)
 
-    # Differences first: the baseline itself gets exactly 0.
-    def above(ours: str, base: str) -> pl.Expr:
-        return 100 * (pl.col(ours) - pl.col(base)) / pl.col(base)
 
-    def below(ours: str, base: str) -> pl.Expr:
-        return 100 * (pl.col(base) - pl.col(ours)) / pl.col(base)
-
-    open_load = (pl.col("load") == "open") & pl.col("_latency").is_not_null()
-    joined = joined.with_columns(
-        below("energy_j", "_energy").alias("energy_saving_pct"),
-        below("working_core_energy_j", "_core").alias("core_energy_saving_pct"),
-        pl.when(open_load)
-        .then(above("latency_mean_us", "_latency"))
-        .otherwise(above("run_s", "_run"))
-        .alias("slowdown_pct"),
-    )
-    energy = 1 - pl.col("core_energy_saving_pct") / 100
-    delay = 1 + pl.col("slowdown_pct") / 100
-    return joined.with_columns((100 * (energy * delay - 1)).alias("energy_delay_pct")).drop(
-        "_energy", "_core", "_run", "_latency"
-    )
+def said(values: Pairs) -> str:
+    """Values that were set, as the column ``set`` has them."""
+    return " ".join(f"{path}={value}" for path, value in values)
 
 
 def sweep_columns(runs: pl.DataFrame) -> pl.DataFrame:
     """Makes the values that a sweep set into columns of their own."""
-    paths: dict[str, None] = {}
-    for text in runs["set"].unique(maintain_order=True):
-        paths.update(dict.fromkeys(item.partition("=")[0] for item in text.split()))
-    for path in paths:
-        pattern = rf"(?:^| ){re.escape(path)}=(\S+)"
-        value = pl.col("set").str.extract(pattern)
+    for path in _swept(runs["set"].unique(maintain_order=True)):
+        value = pl.col("set").str.extract(rf"(?:^| ){re.escape(path)}=(\S+)")
         number = value.cast(pl.Float64, strict=False)
         column = runs.select(number.alias("n"), value.alias("v"))
         kept = column["n"] if column["n"].null_count() == column["v"].null_count() else column["v"]
         runs = runs.with_columns(kept.alias(path))
     return runs
+
+
+def _swept(texts: Iterable[str]) -> list[str]:
+    paths: dict[str, None] = {}
+    for text in texts:
+        paths.update(dict.fromkeys(item.partition("=")[0] for item in text.split()))
+    return list(paths)
+
+
+#: In the name of an end of an interval.
+LIMIT = re.compile(r"_(low|high)(_|$)")
+#: Two-sided 95 % points of Student's t for 1 to 30 degrees of freedom.
+STUDENT = (
+    "12.706 4.303 3.182 2.776 2.571 2.447 2.365 2.306 2.262 2.228 2.201 2.179 2.160 2.145 2.131 "
+    "2.120 2.110 2.101 2.093 2.086 2.080 2.074 2.069 2.064 2.060 2.056 2.052 2.048 2.045 2.042"
+)
+POINTS = dict(enumerate((float(point) for point in STUDENT.split()), start=1))
+#: Beyond: the normal distribution's.
+NORMAL = 1.96
+
+
+def over_seeds(runs: pl.DataFrame) -> pl.DataFrame:
+    """Means over the seeds that were swept, with their 95 % intervals (see `ends`).
+
+    Runs without a sweep of seeds come back as they are.
+    """
+    seedless = pl.col("set").str.replace(r"(^| )seed=\S+", "").str.strip_chars_start()
+    grouped = runs.with_columns(seedless)
+    if grouped.select(IDENTITY).is_unique().all():
+        return runs
+    first = [pl.col(name).first() for name, kind in grouped.schema.items() if not kind.is_numeric()]
+    means: dict[str, pl.Expr] = {}
+    for name in grouped.columns:
+        if grouped.schema[name].is_numeric() and not LIMIT.search(name):
+            (low, high), mean, half = ends(name), pl.col(name).mean(), _half(name)
+            # Over seeds, not of each run's own slices.
+            means |= {name: mean, low: (mean - half).alias(low), high: (mean + half).alias(high)}
+    led = [expression for expression in first if expression.meta.output_name() not in IDENTITY]
+    return grouped.group_by(IDENTITY, maintain_order=True).agg(*led, *means.values())
+
+
+def _half(name: str) -> pl.Expr:
+    """Half of the 95 % interval of a mean (Student's t)."""
+    count = pl.col(name).count()
+    point = (count.cast(pl.Int64) - 1).replace_strict(
+        POINTS, default=NORMAL, return_dtype=pl.Float64
+    )
+    return point * pl.col(name).std() / count.sqrt()

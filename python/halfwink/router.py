@@ -5,29 +5,19 @@ import halfwink as hw
 run = hw.software_router("westmere", apps=["ipv4"], policies=["polling", "power-save"])
 run.runs  # power, latency quantiles, loss, reordering
 run.slots  # the same for each point of the load profile
-hw.router_experiments().ladder  # PowerSave's rungs beside the best operating points
+hw.router_experiments().ladder  # PowerSave's operating points beside the best ones
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
-from halfwink.frames import Frames
+from halfwink.frames import Frames, frame, frames
+from halfwink.jobs import Settings, names, pairs
 from halfwink.library import library
-
-#: Columns that may hold nothing, or only nothing: their type cannot be read off the values.
-TYPES = {
-    "mean_us": pl.Float64,
-    "p50_us": pl.Float64,
-    "p99_us": pl.Float64,
-    "max_us": pl.Float64,
-    "min_us": pl.Float64,
-    "reordered_overall": pl.Int64,
-}
 
 
 @dataclass(frozen=True)
@@ -53,7 +43,7 @@ class RouterExperiments(Frames):
         parts: parts of the router in three scenarios, in watts.
         points: cores x P-state at the highest rate.
         partial: the same below it.
-        ladder: the best point and PowerSave's rung for each rate.
+        ladder: the best operating point and PowerSave's for each rate.
         naps: cores x sleep state x rate.
         held: power and delay with all cores held in a state.
         rates: stacks against rate.
@@ -78,46 +68,35 @@ class RouterExperiments(Frames):
 def software_router(
     name: str = "westmere",
     *,
-    apps: Sequence[str] = (),
-    policies: Sequence[str] = (),
+    apps: str | Sequence[str] = (),
+    policies: str | Sequence[str] = (),
     profile: str = "evaluation",
     seed: int = 1,
-    set: Mapping[str, Any] | None = None,
+    set: Settings | None = None,
 ) -> RouterRun:
     """Runs applications under policies over a load profile.
 
     Args:
         name: ``westmere``, or a TOML file.
         apps: which applications; all if none.
-        policies: which policies; all if none.
+        policies: which techniques, with parameters (``metronome:threads=2``); all if none.
         profile: ``evaluation``, or loads in per cent of the peak rate, as ``"5,20,80"``.
         seed: of all random streams.
-        set: values to change, as ``{"power_save.c_down": 20}``.
+        set: values to change, as ``{"nic.ring": 1024}``.
 
     Raises:
         HalfwinkError: there is none of that name, or a value is impossible.
     """
-    found = library().router(name, _values(set))
-    runs, slots = found.ask(list(apps), list(policies), profile, seed)
-    return RouterRun(_frame(runs), _frame(slots))
+    found = library().router(name, pairs(set))
+    runs, slots = found.query(names(apps), names(policies), profile, seed)
+    return RouterRun(frame(runs), frame(slots))
 
 
-def router_experiments(
-    name: str = "westmere", *, set: Mapping[str, Any] | None = None
-) -> RouterExperiments:
+def router_experiments(name: str = "westmere", *, set: Settings | None = None) -> RouterExperiments:
     """Runs all experiments on a router.
 
     Raises:
         HalfwinkError: there is none of that name, or a value is impossible.
     """
-    tables = library().router(name, _values(set)).tables()
-    return RouterExperiments(**{table: _frame(columns) for table, columns in tables.items()})
-
-
-def _values(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    return [(path, str(value)) for path, value in (set or {}).items()]
-
-
-def _frame(columns: dict[str, list[Any]]) -> pl.DataFrame:
-    series = [pl.Series(name, values, dtype=TYPES.get(name)) for name, values in columns.items()]
-    return pl.DataFrame(series)
+    tables = library().router(name, pairs(set)).tables()
+    return RouterExperiments(**frames(tables))

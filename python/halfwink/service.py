@@ -8,14 +8,14 @@ profile.write("mine.toml", server="niccolini")  # then: halfwink hybrid mine.tom
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from halfwink.comparison import compare
 from halfwink.errors import HalfwinkError
-from halfwink.jobs import write_whole
+from halfwink.files import write_whole
+from halfwink.jobs import Settings
 from halfwink.library import root
 from halfwink.results import Results
 
@@ -100,8 +100,8 @@ def service_profile(
     big: str = "ev6",
     technique: str = "always-on",
     instructions: int | None = None,
-    set: Sequence[tuple[str, str]] = (),
-    out: Path | None = None,
+    set: Settings | None = None,
+    out: Path | str | None = None,
 ) -> ServiceProfile:
     """Service times of one request alone on two chips, from simulations of one core each.
 
@@ -118,7 +118,7 @@ def service_profile(
         big: chip of the big machine.
         technique: what both run under.
         instructions: of each core, at most.
-        set: values of both chips to change.
+        set: values of both chips to change, as ``{"l2.size": "512KB"}``.
         out: folder in which finished runs are kept.
 
     Raises:

@@ -23,6 +23,8 @@ import polars as pl
 from halfwink.delay_model import Bin, fit_bins
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.hybrid import hybrid_server
+from halfwink.jobs import chosen
+from halfwink.live_steer import replay
 from halfwink.prediction import (
     MACHINE,
     SLOW,
@@ -35,7 +37,6 @@ from halfwink.prediction import (
     read_log,
 )
 from halfwink.prototype import dataset, load
-from halfwink.steering import replay
 
 #: So long a pool may take to start or to end.
 PATIENCE_S = 20.0
@@ -135,7 +136,7 @@ def _compared(
     seconds: float,
     replayed: bool,
 ) -> SteerDay:
-    values: dict[str, Any] = {"policy.threshold": WORKERS}
+    values: dict[str, Any] = {}
     for name, rows in bins.items():
         fit = fit_bins(rows)
         values[f"{name}.workers"] = WORKERS
@@ -148,7 +149,7 @@ def _compared(
     run = hybrid_server(
         MACHINE,
         workloads=[workload],
-        policies=[policy],
+        policies=[chosen(policy, threshold=WORKERS)],
         loads=[f"log:{log}"],
         slot_s=seconds / 24,
         set=values,

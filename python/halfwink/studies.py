@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from halfwink import _core
-from halfwink.errors import HalfwinkError
-from halfwink.jobs import Executor, Job, LocalExecutor, Progress, RunStore, run_jobs
+from halfwink.batch import Progress, run_jobs
+from halfwink.errors import RunError
+from halfwink.executors import Executor
+from halfwink.files import write_whole
+from halfwink.jobs import Job, pairs
 from halfwink.library import build_id, library, root
 from halfwink.results import Results, collect
-from halfwink.router_results import RouterResults, collect_router
+from halfwink.store import RunStore, temporary_store
+from halfwink.timeline import write_timeline
 
 
 @dataclass(frozen=True)
@@ -21,85 +26,104 @@ class StudyRun:
     """A study and what it found."""
 
     study: dict[str, Any]
-    results: Results | RouterResults
+    results: Results
 
 
-def study_jobs(study: dict[str, Any]) -> list[Job]:
-    """Every run of a study: machines, then workloads, then the sweep, then techniques.
+def study_jobs(name: str) -> list[Job]:
+    """Every run of a study, by name or file: machines, then workloads, then the sweep, then
+    techniques; before them those of the baseline on a machine of its own, if it has one.
 
-    Before them come those of the baseline on a machine of its own, if it has one.
+    Raises:
+        HalfwinkError: there is none, or it is wrong; one line.
     """
-    points: list[tuple[tuple[str, str], ...]] = [()]
-    for path, values in study["sweep"]:
-        points = [(*point, (path, value)) for point in points for value in values]
-    instructions, alone = study["instructions"], study["baseline_machine"]
-    world = study["world"]
-    baseline = [
-        Job(workload, alone, study["baseline"], (), instructions)
-        for workload in (study["workloads"] if alone else ())
+    return [
+        Job(world, workload, machine, technique, pairs(set), pairs(options))
+        for world, workload, machine, technique, set, options in library().study_jobs(name)
     ]
-    return baseline + [
-        Job(workload, machine, technique, point, instructions, world=world)
-        for machine in study["machines"]
-        for workload in study["workloads"]
-        for point in points
-        for technique in study["techniques"]
-    ]
-
-
-def executor_named(name: str) -> Executor:
-    """The executor for ``local`` or ``local:WORKERS``."""
-    kind, _, detail = name.partition(":")
-    if kind == "local" and (not detail or (detail.isdigit() and int(detail) > 0)):
-        return LocalExecutor(int(detail)) if detail else LocalExecutor()
-    raise HalfwinkError(f"unknown executor `{name}`; expected `local` or `local:WORKERS`")
 
 
 def run(
     name: str,
     *,
-    out: Path | None = None,
+    out: Path | str | None = None,
     executor: Executor | None = None,
     fresh: bool = False,
     store: RunStore | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> StudyRun:
-    """Runs a study, by name or file.
+    """Runs a study of any world, by name or file.
 
     Finished runs are kept in ``out/runs`` (or in ``store``) and reused, so that a study that was
-    cut short goes on where it was.
+    cut short goes on where it was. When all are finished their tables are written to ``out``, from
+    where ``hw.open`` reads them.
 
     Raises:
         HalfwinkError: the study, or something it names, cannot be; one line.
         RunError: a run failed.
     """
     study = library().study(name)
-    jobs = study_jobs(study)
-    if store is None and out is not None:
-        store = RunStore(out / "runs")
-    tables = run_jobs(jobs, store=store, fresh=fresh, executor=executor, progress=progress)
-    if study["world"] == "router":
-        return StudyRun(study, collect_router(jobs, tables, study["baseline"]))
-    return StudyRun(study, collect(jobs, tables, study["baseline"], study["baseline_machine"]))
+    results = run_all(
+        study_jobs(name),
+        baseline=study["baseline"],
+        baseline_machine=study["baseline_machine"],
+        store=store or (RunStore(Path(out) / "runs") if out is not None else None),
+        executor=executor,
+        fresh=fresh,
+        progress=progress,
+    )
+    if out is not None:
+        keep(Path(out), results, study["text"])
+    return StudyRun(study, results)
+
+
+def keep(folder: Path, results: Results, study: str) -> None:
+    """Writes tables, states over time if they were recorded, and the study as it was run.
+
+    Raises:
+        RunError: the disk refuses, in one line.
+    """
+    try:
+        results.write(folder)
+        write_whole(folder / "study.toml", as_run(study))
+        if results.has("timeline"):
+            write_timeline(folder / "timeline.json", results.timeline)
+    except OSError as error:
+        raise RunError(f"{folder}: cannot keep the results: {error.strerror}") from error
+
+
+def run_all(
+    jobs: Sequence[Job],
+    *,
+    baseline: str,
+    baseline_machine: str | None = None,
+    store: RunStore | None = None,
+    executor: Executor | None = None,
+    fresh: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Results:
+    """Runs jobs of one world and relates each to the baseline; see `run`."""
+    with nullcontext(store) if store is not None else temporary_store() as kept:
+        planned = run_jobs(jobs, kept, fresh=fresh, executor=executor, progress=progress)
+        return collect(jobs, planned, kept, baseline, baseline_machine)
 
 
 def provenance() -> list[tuple[str, str]]:
     """What made a result: version, build and, in a repository, the commit."""
     facts = [("halfwink", _core.__version__), ("build", build_id())]
     try:
-        asked = subprocess.run(
+        told = subprocess.run(
             ["git", "-C", str(root()), "describe", "--always", "--dirty"],
             capture_output=True,
             text=True,
             check=True,
         )
-        facts.append(("commit", asked.stdout.strip()))
+        facts.append(("commit", told.stdout.strip()))
     except (OSError, subprocess.CalledProcessError):
         pass
     return facts
 
 
-def as_run(study: dict[str, Any]) -> str:
-    """The study's text with what made the result, for ``study.toml``."""
+def as_run(study: str) -> str:
+    """A study's text with what made the result, for ``study.toml``."""
     head = "".join(f"# {name}: {value}\n" for name, value in provenance())
-    return f"# as run\n{head}{study['text']}"
+    return f"# as run\n{head}{study}"

@@ -10,26 +10,13 @@ tables.accounts  # joules as published and otherwise (of "xeon-5160")
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
-from halfwink.frames import Frames
+from halfwink.frames import Frames, frames
+from halfwink.jobs import Settings, pairs
 from halfwink.library import library
-
-#: Columns that may hold nothing, or only nothing: their type cannot be read off the values.
-TYPES = {
-    "os_core_w": pl.Float64,
-    "break_even_merit_w": pl.Float64,
-    "break_even_energy_w": pl.Float64,
-    "merit": pl.Float64,
-    "work_per_joule": pl.Float64,
-    "amount_per_joule": pl.Float64,
-    "unit_ns": pl.Float64,
-    "energy_j": pl.Float64,
-}
 
 
 @dataclass(frozen=True)
@@ -63,7 +50,7 @@ class Switching(Frames):
     facts: pl.DataFrame
 
 
-def core_switching(name: str = "alpha", *, set: Mapping[str, Any] | None = None) -> Switching:
+def core_switching(name: str = "alpha", *, set: Settings | None = None) -> Switching:
     """Runs a model: ``alpha``, ``xeon-5160``, or a TOML file.
 
     Args:
@@ -73,12 +60,4 @@ def core_switching(name: str = "alpha", *, set: Mapping[str, Any] | None = None)
     Raises:
         HalfwinkError: there is none of that name, or a value is impossible.
     """
-    values = [(path, str(value)) for path, value in (set or {}).items()]
-    tables = library().switching(name, values).tables()
-    return Switching(**{table: frame(columns) for table, columns in tables.items()})
-
-
-def frame(columns: dict[str, list[Any]]) -> pl.DataFrame:
-    """A table of the native module as a data frame."""
-    series = [pl.Series(name, values, dtype=TYPES.get(name)) for name, values in columns.items()]
-    return pl.DataFrame(series)
+    return Switching(**frames(library().switching(name, pairs(set)).tables()))

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import polars as pl
 
+from halfwink.batch import Progress
+from halfwink.catalogue import experiment
 from halfwink.errors import HalfwinkError, RunError
-from halfwink.hybrid import hybrid_experiments
-from halfwink.jobs import Executor, Progress, RunStore
-from halfwink.library import cache_dir, library, root
-from halfwink.prediction import foreseen
-from halfwink.profiles import foresights, os_profiles
+from halfwink.executors import Executor
+from halfwink.jobs import names
+from halfwink.library import cache_dir, library
 from halfwink.results import Results, sweep_columns
-from halfwink.router import router_experiments
+from halfwink.store import RunStore
 from halfwink.studies import run
-from halfwink.switching import core_switching
 
 AREAS = (
     "gating",
@@ -60,7 +60,7 @@ def _has_prefix(target: dict[str, Any], name: str) -> bool:
 
 
 def reproduce(
-    wanted: Sequence[str] = (),
+    wanted: str | Sequence[str] = (),
     *,
     fresh: bool = False,
     executor: Executor | None = None,
@@ -68,11 +68,15 @@ def reproduce(
 ) -> list[dict[str, Any]]:
     """Computes the targets that can be, and judges each: one dict per target, as the JSON.
 
+    Args:
+        wanted: areas (``gating``), works (``strong``) or beginnings of ids; all if none.
+        fresh: compute again what is already there.
+
     Raises:
         HalfwinkError: nothing is named so.
         RunError: a study failed, or a target's SQL does.
     """
-    targets = select(library().targets(), wanted)
+    targets = select(library().targets(), names(wanted))
     store = RunStore(cache_dir() / "runs")
 
     def results(study: str) -> Results:
@@ -80,10 +84,7 @@ def reproduce(
             if progress is not None:
                 progress(study, p)
 
-        found = run(study, store=store, fresh=fresh, executor=executor, progress=report).results
-        if not isinstance(found, Results):
-            raise HalfwinkError(f"study `{study}` is of routers; a target reads a chip's")
-        return found
+        return run(study, store=store, fresh=fresh, executor=executor, progress=report).results
 
     tables = _Tables(results)
     ours = [
@@ -99,66 +100,50 @@ def reproduce(
     ]
 
 
-#: What may hold a target's value: a study, a delivery network, caches of kernel profiles, a model
-#: of core switching, a router, a hybrid server, the run-length predictor.
-SOURCES = ("study", "network", "os_profile", "switching", "router", "hybrid", "predict")
+def _sources(compute: dict[str, Any]) -> tuple[str, ...]:
+    """What holds a target's value: ``study NAME``, ``experiment NAME``, or several of them."""
+    return tuple(names(compute["from"]))
 
 
-def _sources(compute: dict[str, Any]) -> tuple[str | bool | None, ...]:
-    """What holds a target's value, in the order of `SOURCES`."""
-    return tuple(compute[kind] for kind in SOURCES)
-
-
-Frames = dict[str, pl.DataFrame]
+TableSet = dict[str, pl.DataFrame]
 
 
 class _Tables:
-    """What the targets' SQL may ask. Each source is computed once, when the first target asks."""
+    """What the targets' SQL may query. Each source is computed once, when it is first needed."""
 
     def __init__(self, results: Callable[[str], Results]) -> None:
-        self._load: dict[str, Callable[[Any], Frames]] = {
-            "study": lambda name: _of_study(results(name)),
-            "network": _of_network,
-            "os_profile": lambda caches: _prefixed("os", os_profiles(caches=caches).frames()),
-            "switching": lambda name: _prefixed("switch", core_switching(name).frames()),
-            "router": lambda name: _prefixed("router", router_experiments(name).frames()),
-            "hybrid": lambda name: _prefixed("hybrid", _of_hybrid(name)),
-            "predict": lambda _: foresights(),
-        }
-        self._loaded: dict[tuple[str, str | bool], Frames] = {}
-        self._contexts: dict[tuple[str | bool | None, ...], pl.SQLContext[pl.DataFrame]] = {}
+        self._results = results
+        self._loaded: dict[str, TableSet] = {}
+        self._contexts: dict[tuple[str, ...], pl.SQLContext[pl.DataFrame]] = {}
         self._always = _facts_and_numbers()
 
     def context(self, compute: dict[str, Any]) -> pl.SQLContext[pl.DataFrame]:
         """The tables of a target."""
-        key = _sources(compute)
-        if key not in self._contexts:
-            frames = dict(self._always)
-            for kind, name in zip(SOURCES, key, strict=True):
-                if name:
-                    frames |= self._frames(kind, name)
-            self._contexts[key] = pl.SQLContext(frames, eager=True)
-        return self._contexts[key]
+        sources = _sources(compute)
+        if sources not in self._contexts:
+            tables = dict(self._always)
+            for source in sources:
+                if source not in self._loaded:
+                    self._loaded[source] = self._load(source)
+                tables |= self._loaded[source]
+            self._contexts[sources] = pl.SQLContext(tables, eager=True)
+        return self._contexts[sources]
 
-    def _frames(self, kind: str, name: str | bool) -> Frames:
-        if (kind, name) not in self._loaded:
-            self._loaded[kind, name] = self._load[kind](name)
-        return self._loaded[kind, name]
-
-
-def _of_hybrid(name: str) -> Frames:
-    """Experiments on a hybrid server; and what the simulator foresees of the recorded prototype."""
-    found = foreseen(root() / "workloads/prototype")
-    gamma = pl.DataFrame({"pool": list(found.gamma), "gamma": list(found.gamma.values())})
-    shipped = {"predictions": found.rows, "errors": found.errors, "gamma": gamma}
-    return hybrid_experiments(name).frames() | shipped
+    def _load(self, source: str) -> TableSet:
+        kind, _, name = source.partition(" ")
+        if kind == "study":
+            return _of_study(self._results(name))
+        return experiment(name)
 
 
-def _prefixed(prefix: str, frames: Frames) -> Frames:
-    return {f"{prefix}_{name}": frame for name, frame in frames.items()}
+def _of_study(results: Results) -> TableSet:
+    """A study's tables; of the runs, columns whose names SQL cannot spell without quotes."""
+    runs = sweep_columns(results.runs)
+    safe = {name: re.sub(r"\W", "_", name) for name in runs.columns}
+    return results.tables | {"runs": runs.rename(safe)}
 
 
-def _facts_and_numbers() -> Frames:
+def _facts_and_numbers() -> TableSet:
     """Facts of machines, and what is printed."""
     facts = [
         {"machine": name, "fact": fact, "value": value}
@@ -171,23 +156,6 @@ def _facts_and_numbers() -> Frames:
         if isinstance(target["published"], int | float)
     ]
     return {"facts": pl.DataFrame(facts), "published": pl.DataFrame(numbers)}
-
-
-def _of_network(name: str) -> Frames:
-    schema = {"fact": pl.String, "value": pl.Float64}
-    return {"network": pl.DataFrame(library().network(name, []).facts(), schema=schema)}
-
-
-def _of_study(results: Results) -> Frames:
-    runs = sweep_columns(results.runs)
-    safe = {name: name.replace(".", "_") for name in runs.columns}
-    return {
-        "runs": runs.rename(safe),
-        "ledger": results.ledger,
-        "counters": results.counters,
-        "histograms": results.histograms,
-        "calls": results.calls,
-    }
 
 
 def _value(context: pl.SQLContext[pl.DataFrame], target: dict[str, Any]) -> float | None:
@@ -211,9 +179,7 @@ def _entry(target: dict[str, Any], ours: float | None, verdict: str) -> dict[str
     claim = target["unit"] == "claim"
     how = ""
     if target["compute"] is not None:
-        named = zip(SOURCES, _sources(compute), strict=True)
-        parts = [kind if name is True else f"{kind} {name}" for kind, name in named if name]
-        where = ", ".join(parts) or "closed form"
+        where = ", ".join(_sources(compute)) or "closed form"
         how = f"{where}: {compute['sql']}"
     return {
         "id": target["id"],

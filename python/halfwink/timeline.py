@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from halfwink.jobs import write_whole
+from halfwink.files import write_whole
 
 #: Colours that chrome://tracing and Perfetto know by name.
 COLOURS = {

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import shutil
 import socket
 import subprocess
 import time
@@ -22,6 +21,7 @@ from typing import Any
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
+from halfwink.programs import find
 
 #: Addresses kept for tests of network devices (RFC 2544, RFC 5180): nobody else's.
 BENCHMARK_V4 = "198.18.0.0/15"
@@ -327,9 +327,9 @@ def _first_address(prefix: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address
 
 def _ip(*words: str) -> list[dict[str, Any]]:
     """The answer of iproute2."""
-    program = shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
+    program = find("ip").path
     if program is None:
-        raise HalfwinkError("ip is missing; run: apt-get install -y iproute2")
+        raise HalfwinkError(find("ip").missing)
     done = subprocess.run(
         [program, "-json", *words], capture_output=True, text=True, check=False, timeout=10
     )

@@ -2,30 +2,129 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from halfwink import bed, capture, programs
+from halfwink.capture import host
+from halfwink.capture.errors import MissingRequirementError
+
+#: What is missing fails, instead of being skipped.
 REQUIRED = bool(os.environ.get("HALFWINK_REQUIRE_ALL"))
+#: What is missing may be installed.
+INSTALLS = os.geteuid() == 0 and not os.environ.get("HALFWINK_NO_INSTALL")
 
 
-def need(program: str, fix: str) -> str:
-    """The path of a program; else skips with the line that adds it, or fails if required."""
-    path = shutil.which(program)
-    if path is None:
-        message = f"{program} is missing; run: {fix}"
-        if REQUIRED:
-            pytest.fail(message)
-        pytest.skip(message)
-    return path
+def lacking(what: str, *, kernel: bool = False) -> NoReturn:
+    """Skips a test, with the line that adds what it needs; fails if everything is required.
+
+    Args:
+        what: that something is missing, and how to add it.
+        kernel: nothing that could be installed is: the kernel, or a right, is in the way.
+    """
+    if REQUIRED and not kernel:
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+#: Optional programs that the running test, or a fixture of its module, has asked for.
+_asked: set[str] = set()
+
+
+def need(*names: str) -> str:
+    """Asks for optional programs; the path of the first.
+
+    Raises:
+        KeyError: one is not in `halfwink.programs`, so that nobody would install it.
+    """
+    found = [programs.find(name) for name in names]
+    for program in found:
+        if program.path is None:
+            lacking(program.missing)
+        _asked.add(program.name)
+    return str(found[0].path)
+
+
+def need_bed() -> None:
+    """Asks for what the test bed of routers needs."""
+    need(*bed.NEEDS)
+    for thing in bed.needs():
+        if not thing.present:
+            lacking(f"{thing.name}: {thing.detail}; run: {thing.fix}", kernel=True)
+
+
+def need_qemu() -> None:
+    """Asks for QEMU, which the package itself knows how to install."""
+    try:
+        if INSTALLS:
+            host.ensure_qemu()
+    except MissingRequirementError as error:
+        lacking(str(error))
+    found = host.requirements()[0]
+    if not found.present:
+        lacking(f"{found.detail}; run: {found.fix}")
+
+
+def need_capture() -> None:
+    """Asks for QEMU and a guest; root's first capture makes one, and installs what it takes."""
+    need_qemu()
+    for thing in [] if INSTALLS else capture.available():
+        if not thing.present:
+            lacking(f"{thing.detail}; run: {thing.fix}")
+
+
+def pytest_configure() -> None:
+    """From now on no test starts an optional program that it has not asked for."""
+    sys.addaudithook(_watch)
+
+
+_OPTIONAL = frozenset(program.name for program in programs.PROGRAMS)
+
+
+def _watch(event: str, what: tuple[Any, ...]) -> None:
+    if event != "subprocess.Popen":
+        return
+    words = [os.fsdecode(w) for w in ([what[1]] if isinstance(what[1], str | bytes) else what[1])]
+    # The program, and those that it begins: `nsenter ... PATH=... ping`, `halfwink ... -- nginx`.
+    begun = words[:1] + [
+        word
+        for before, word in itertools.pairwise(words)
+        if before == "--" or before.startswith("PATH=")
+    ]
+    for name in (Path(word).name for word in begun):
+        if name in _OPTIONAL and name not in _asked:
+            raise AssertionError(f"this test starts {name}: ask first, by need({name!r})")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _asked_by_a_module() -> Generator[None]:
+    yield
+    _asked.clear()
+
+
+@pytest.fixture(autouse=True)
+def _asked_by_a_test(_asked_by_a_module: None) -> Generator[None]:
+    before = frozenset(_asked)
+    yield
+    _asked.intersection_update(before)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Names what else `make test` has skipped."""
+    told = os.environ.get("HALFWINK_SKIPPED")
+    lines = Path(told).read_text().splitlines() if told else []
+    if lines:
+        terminalreporter.section("skipped beside these tests", "=")
+        terminalreporter.write_line("\n".join(lines))
 
 
 @dataclass(frozen=True)

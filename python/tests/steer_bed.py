@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from conftest import need
 
 #: Description of a proxy in front of two servers.
@@ -158,7 +159,7 @@ def free_port() -> int:
 @contextlib.contextmanager
 def nginx(folder: Path, name: str) -> Generator[tuple[str, Path]]:
     """A real nginx of one worker: its address and the file with its process number."""
-    program = need("nginx", "apt-get install -y nginx-light")
+    program = need("nginx")
     place = folder / name
     (place / "html").mkdir(parents=True)
     (place / "html" / "index.html").write_text(f"{name}\n" * 64)
@@ -200,4 +201,25 @@ def balanced(report: dict[str, Any]) -> None:
         spent = dict(machine["residency"])
         total = sum(spent.pop("on_s")) + sum(spent.values())
         assert abs(total - report["duration_s"]) < 1e-6
+    ledger_balances(report)
     assert report["policy"]["small_load"] == report["policy"]["big_load"] == 0
+
+
+def ledger_balances(report: dict[str, Any]) -> None:
+    """A live program's ledger balances, fills its run, and holds the joules that it says."""
+    ledger = report["ledger"]
+    assert ledger["imbalance"] is None
+    assert ledger["gap_s"] <= ledger["tolerance_s"]
+    spent: dict[str, float] = {}
+    for row in ledger["rows"]:
+        spent[row["component"]] = spent.get(row["component"], 0.0) + row["time_s"]
+    assert len(spent) >= 2
+    for total in spent.values():
+        # Its own clock, or a clock that ran ahead of it within the tolerance.
+        assert abs(total - ledger["duration_s"]) <= ledger["tolerance_s"] + 1e-9
+    assert len({round(total, 9) for total in spent.values()}) == 1, spent
+    joules = sum(row["energy_j"] for row in ledger["rows"])
+    assert joules == pytest.approx(report["modelled"]["energy_j"], rel=1e-6)
+    tables = {name: {column[0]: column[2] for column in t} for name, t in report["tables"].items()}
+    assert list(tables["ledger"]) == ["component", "state", "mode", "cause", "time_s", "energy_j"]
+    assert tables["run"]["energy_j"] == [ledger["energy_j"]]

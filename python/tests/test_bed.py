@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REQUIRED, Halfwink
+from conftest import Halfwink, lacking, need, need_bed
 
 from halfwink import traffic
-from halfwink.bed import Bed, Kind, Plan, measure, needs, peer_needs
+from halfwink.bed import Bed, Kind, Plan, measure
 from halfwink.errors import HalfwinkError, RunError
 
 #: A user without rights, who exists on every Linux.
@@ -29,11 +29,7 @@ HOLD = "from halfwink.bed import Bed\nwith Bed() as bed:\n    print('made', flus
 
 @pytest.fixture(scope="module", autouse=True)
 def _can_make_a_bed() -> None:
-    for need in needs():
-        if not need.present:
-            message = f"{need.name}: {need.detail}; run: {need.fix}"
-            kernel = need.name == "namespaces"
-            (pytest.fail if REQUIRED and not kernel else pytest.skip)(message)
+    need_bed()
 
 
 @pytest.fixture(scope="module")
@@ -168,10 +164,8 @@ def test_settings_of_the_ports_are_kept():
 @pytest.mark.parametrize("name", PEERS)
 def test_peers_forward(name: str):
     kind = Kind(name)
-    why = kind.missing()
-    if why:
-        optional = name.startswith("l3fwd") or os.geteuid() != 0
-        (pytest.fail if REQUIRED and not optional else pytest.skip)(why)
+    if kind.programs:
+        need(*kind.programs)
     try:
         with kind.bed() as bed, kind.begin(bed) as router:
             options = {"to": [kind.to]} if kind.to else {}
@@ -179,7 +173,7 @@ def test_peers_forward(name: str):
             assert len(router.processes) == 1
     except RunError as error:
         # A kernel without XDP on veth, or too little memory, is no fault of ours.
-        pytest.skip(str(error))
+        lacking(str(error), kernel=True)
     assert (found["received"], found["lost"], found["duplicated"]) == (300, 0, 0)
     # l3fwd-power leaves the checksum to hardware that these drivers do not have: the sink sees it.
     assert found["bad_headers"] == (300 if name.startswith("l3fwd") else 0)
@@ -212,10 +206,6 @@ def test_the_zero_leaves_out_what_the_generator_waits(wire: Bed):
     assert awake["spin_s"] > 0.5 * awake["cpu_s"]
     assert asleep["spin_s"] <= 0.1 * asleep["cpu_s"]
     assert asleep["cpu_s"] < awake["cpu_s"]
-
-
-def test_peers_say_what_they_need():
-    assert all(need.fix.startswith("apt-get install -y ") for need in peer_needs())
 
 
 def test_what_cannot_be_is_refused(wire: Bed):
@@ -288,12 +278,13 @@ with Bed() as bed:
 
 
 def test_a_user_without_rights_can_make_a_bed():
+    need("setpriv")
     root = os.geteuid() == 0
     user = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"] if root else []
     probe = [*user, "unshare", "--user", "--map-root-user", "--net", "true"]
     refusal = subprocess.run(probe, capture_output=True, text=True, check=False)
     if refusal.returncode != 0:
-        pytest.skip(f"user namespaces: {refusal.stderr.strip()}; see halfwink doctor")
+        lacking(f"user namespaces: {refusal.stderr.strip()}; see halfwink doctor", kernel=True)
     words = [sys.executable, "-c", UNPRIVILEGED, str(NOBODY)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import need_capture
 
-from halfwink.capture import Result, available, build, capture, paths
+from halfwink.capture import Result, build, capture, paths
 
 pytestmark = pytest.mark.qemu
 
@@ -23,11 +24,7 @@ SOURCES = Path(__file__).resolve().parents[1]
 @pytest.fixture(scope="module", autouse=True)
 def machine() -> None:
     """Skips, with the line that adds it, where something is missing that cannot be installed."""
-    if os.geteuid() == 0:
-        return
-    for requirement in available():
-        if not requirement.present:
-            pytest.skip(f"{requirement.detail}; run: {requirement.fix}")
+    need_capture()
 
 
 def record(workload: str, out: Path, instructions: int = SLICE) -> Result:

@@ -18,7 +18,9 @@ VERDICTS = {"match", "holds", "calibrated", "miss", "fails", "analogue", "not-ye
         ("techniques", "tap"),
         ("machines", "ev6"),
         ("workloads", "nginx"),
+        ("worlds", "switching"),
         ("studies", "gating-wake-up"),
+        ("experiments", "router/westmere"),
         ("targets", "strong/PT-2.13/ev6"),
     ],
 )

@@ -61,10 +61,10 @@ def test_power_rises_with_the_wake_up_time() -> None:
 
 def test_a_threshold_of_zero_leaves_all_to_the_big_machine() -> None:
     found = hybrid_server(
-        policies=["hybrid", "power-nap"],
+        policies=["hybrid:threshold=0", "power-nap"],
         loads=["30"],
         requests=20_000,
-        set={"policy.threshold": 0, "small.sleep_share": 1.0},
+        set={"small.sleep_share": 1.0},
     ).runs
     hybrid, nap = found.iter_rows(named=True)
     assert hybrid["big_share"] == 1
@@ -168,7 +168,7 @@ def test_logs_are_read_and_bad_lines_said(halfwink: Halfwink, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--policy", "hybird"), "unknown policy `hybird`; did you mean `hybrid`?"),
+        (("--policy", "hybird"), "unknown technique `hybird`; did you mean `hybrid`?"),
         (("--workload", "cuont"), "unknown workload `cuont`; did you mean `count`?"),
         (("--load", "many"), "unknown load `many`; expected per cent"),
         (("--servers", "2", "--dispatch", "randm"), "unknown dispatch `randm`; expected random"),

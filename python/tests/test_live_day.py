@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
-from conftest import Halfwink
+from conftest import Halfwink, lacking, need_bed
 
-from halfwink.bed import needs
 from halfwink.bed.day import fit, interpolated
-from halfwink.forwarding import costs
+from halfwink.live_router import costs
 
 
 def test_costs_are_fitted_by_least_squares():
@@ -37,8 +37,9 @@ def test_elements_cost_what_they_do():
 
 
 def test_a_short_day(halfwink: Halfwink, tmp_path: Path):
-    if any(not need.present for need in needs()) or not _is_root():
-        pytest.skip("run as root, with what `halfwink doctor` names")
+    need_bed()
+    if os.geteuid() != 0:
+        lacking("AF_XDP: run as root", kernel=True)
     words = ["--seconds", "4", "--peak-pps", "8000", "-o", str(tmp_path), "--json"]
     done = halfwink("live", "day", *words)
     assert done.status == 0, done.err
@@ -50,9 +51,3 @@ def test_a_short_day(halfwink: Halfwink, tmp_path: Path):
     assert found["simulated_busy_s"] > 0
     assert {path.name for path in tmp_path.iterdir()} == {"day.parquet", "day.html", "day.png"}
     assert "--seconds" in halfwink("live", "day", "--seconds", "1").complaint
-
-
-def _is_root() -> bool:
-    import os
-
-    return os.geteuid() == 0

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REQUIRED, Halfwink, need
+from conftest import Halfwink, lacking, need
 
 from halfwink import _core, live
 from halfwink.errors import HalfwinkError
@@ -31,11 +31,11 @@ def _can_delegate() -> None:
     try:
         live.preload_library()
     except HalfwinkError as error:
-        (pytest.fail if REQUIRED else pytest.skip)(str(error))
+        lacking(str(error))
     try:
         live.cpus()
     except HalfwinkError as error:
-        pytest.skip(str(error))
+        lacking(str(error), kernel=True)
 
 
 @dataclass
@@ -91,7 +91,7 @@ def test_all_that_may_go_wrong(tmp_path: Path) -> None:
     program = tmp_path / "hazards"
     source = PROGRAMS / "hazards.c"
     flags = ["-O2", "-pthread", "-Wno-stringop-overflow"]
-    gcc = need("gcc", "apt-get install -y gcc")
+    gcc = need("gcc")
     subprocess.run([gcc, *flags, str(source), "-o", str(program)], check=True)
     ended = same(tmp_path, str(program), policies=ALL)
     assert ended.status == 5
@@ -108,7 +108,7 @@ def test_a_program_that_a_signal_ends(tmp_path: Path) -> None:
 
 
 def test_sqlite(tmp_path: Path) -> None:
-    sqlite = need("sqlite3", "apt-get install -y sqlite3")
+    sqlite = need("sqlite3")
     script = """
       create table t (a integer primary key, b text);
       with recursive n(i) as (select 1 union all select i + 1 from n where i < 5000)
@@ -124,7 +124,7 @@ def test_sqlite(tmp_path: Path) -> None:
 
 
 def test_tar(tmp_path: Path) -> None:
-    tar = need("tar", "apt-get install -y tar")
+    tar = need("tar")
     source = tmp_path / "source"
     for n in range(40):
         (source / f"d{n % 7}").mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ def test_tar(tmp_path: Path) -> None:
 
 
 def test_gcc(tmp_path: Path) -> None:
-    gcc = need("gcc", "apt-get install -y gcc")
+    gcc = need("gcc")
     source = tmp_path / "a.c"
     source.write_text('#include <stdio.h>\nint main(void) { printf("%d\\n", 6 * 7); }\n')
     ended = same(tmp_path, gcc, "-O2", "-Wall", "-o", "a", str(source))
@@ -205,8 +205,8 @@ def serving(words: list[str], ready: Callable[[], bool]) -> Generator[subprocess
 
 @pytest.mark.parametrize("sendfile", ["on", "off"])
 def test_nginx_and_curl(tmp_path: Path, sendfile: str) -> None:
-    nginx = need("nginx", "apt-get install -y nginx-light")
-    curl = need("curl", "apt-get install -y curl")
+    nginx = need("nginx")
+    curl = need("curl")
     www, sock, report = tmp_path / "www", tmp_path / "sock", tmp_path / "report.json"
     www.mkdir()
     contents = {f"f{n}": os.urandom(n) for n in (0, 1, 4096, 70_001, 1_500_000)}
@@ -232,9 +232,9 @@ def test_nginx_and_curl(tmp_path: Path, sendfile: str) -> None:
 
 
 def test_redis(tmp_path: Path) -> None:
-    server = need("redis-server", "apt-get install -y redis-server")
-    bench = need("redis-benchmark", "apt-get install -y redis-tools")
-    cli = need("redis-cli", "apt-get install -y redis-tools")
+    server = need("redis-server")
+    bench = need("redis-benchmark")
+    cli = need("redis-cli")
     sock, report = tmp_path / "sock", tmp_path / "report.json"
     own = [server, "--port", "0", "--unixsocket", str(sock), "--dir", str(tmp_path)]
     own += ["--appendonly", "yes", "--save", ""]
@@ -260,7 +260,7 @@ def test_redis(tmp_path: Path) -> None:
 
 
 def test_the_policy_told_its_log_again_asks_for_the_same(tmp_path: Path) -> None:
-    tar = need("tar", "apt-get install -y tar")
+    tar = need("tar")
     source, log = Path("/usr/include"), tmp_path / "log"
     source = source if source.is_dir() else Path(_core.__file__).parent
     options = ("--log", str(log), "--time-every", "2", "--log-records", "20000")
@@ -309,7 +309,7 @@ def test_killing_the_command_leaves_the_program(tmp_path: Path) -> None:
 
 
 def test_another_preloaded_library_keeps_its_calls(tmp_path: Path) -> None:
-    gcc = need("gcc", "apt-get install -y gcc")
+    gcc = need("gcc")
     source, other = tmp_path / "other.c", tmp_path / "other.so"
     source.write_text(
         "#include <string.h>\n"

@@ -13,9 +13,9 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from conftest import REQUIRED, need
+from conftest import need, need_bed
 
-from halfwink.bed import Bed, Live, description, needs
+from halfwink.bed import Bed, Live, description
 
 SPI = 0x1001
 FRAMES = 150
@@ -25,15 +25,12 @@ LONGEST = 1500 - 40 - 16 - 16 - 2 - 48
 
 @pytest.fixture(scope="module")
 def tshark() -> str:
-    return need("tshark", "apt-get install -y tshark")
+    return need("tshark")
 
 
 @pytest.fixture(scope="module")
 def bed(tshark: str) -> Generator[Bed]:
-    for thing in needs():
-        if not thing.present:
-            message = f"{thing.name}: {thing.detail}; run: {thing.fix}"
-            (pytest.fail if REQUIRED and thing.name != "namespaces" else pytest.skip)(message)
+    need_bed()
     with Bed() as made:
         yield made
 

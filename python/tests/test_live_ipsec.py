@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from conftest import REQUIRED
+from conftest import lacking, need, need_bed, need_qemu
 from xfrm_guest import BEHIND_GENERATOR, BEHIND_SINK, XfrmGuest
 
-from halfwink.bed import Bed, Live, description, needs
+from halfwink.bed import Bed, Live, description
 from halfwink.capture import host
 
 pytestmark = pytest.mark.qemu
@@ -79,11 +79,11 @@ class Tunnel:
 
 @pytest.fixture(scope="module")
 def bed() -> Generator[Bed]:
-    missing = [f"{n.name}: {n.detail}; run: {n.fix}" for n in needs() if not n.present]
-    if missing or not host.is_debian_12():
-        why = missing[0] if missing else "the guest is made from Debian 12's packages"
-        (pytest.fail if REQUIRED and missing else pytest.skip)(why)
-    host.ensure_qemu()
+    need("ping")
+    need_bed()
+    if not host.is_debian_12():
+        lacking("the guest is made from Debian 12's packages", kernel=True)
+    need_qemu()
     with Bed() as made:
         yield made
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REQUIRED
+from conftest import need_bed
 
-from halfwink.bed import Bed, Live, Process, needs
+from halfwink.bed import Bed, Live, Process
 from halfwink.bed.places import python
 
 FRAMES, PAYLOAD = 600, 1000
@@ -56,10 +56,7 @@ while True:
 
 @pytest.fixture(scope="module")
 def bed() -> Generator[Bed]:
-    for thing in needs():
-        if not thing.present:
-            message = f"{thing.name}: {thing.detail}; run: {thing.fix}"
-            (pytest.fail if REQUIRED and thing.name != "namespaces" else pytest.skip)(message)
+    need_bed()
     with Bed() as made:
         # rt0 [near] link0 = w0 (the wire) w1 = link1 [far] rt1
         for n in (0, 1):

@@ -11,30 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REQUIRED, Halfwink, need
+from conftest import Halfwink, lacking, need, need_bed
+from steer_bed import ledger_balances
 
-from halfwink.bed import Bed, Live, description, needs, routes
+from halfwink.bed import Bed, Live, description, routes
 from halfwink.errors import RunError
-from halfwink.forwarding import read_log, replay
+from halfwink.live_router import read_log, replay
 
 V6 = ["2001:2::/48"]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _can_make_a_bed() -> None:
-    need("ping", "apt-get install -y iputils-ping")
-    for thing in needs():
-        if not thing.present:
-            message = f"{thing.name}: {thing.detail}; run: {thing.fix}"
-            kernel = thing.name == "namespaces"
-            (pytest.fail if REQUIRED and not kernel else pytest.skip)(message)
+    need("ping")
+    need_bed()
 
 
 @pytest.fixture(scope="module")
 def bed() -> Generator[Bed]:
     with Bed() as made:
         if made.router.run(["id", "-u"]).strip() != "0":
-            pytest.skip("AF_XDP: run as root")
+            lacking("AF_XDP: run as root", kernel=True)
         yield made
 
 
@@ -55,6 +52,7 @@ def balanced(report: dict[str, Any]) -> None:
     for worker in report["workers"]:
         total = sum(worker["residency"].values())
         assert total == pytest.approx(report["duration_s"], rel=0.05, abs=0.05)
+    ledger_balances(report)
 
 
 def ping(bed: Bed, to: str, *words: str) -> str:
@@ -92,6 +90,7 @@ def test_without_privileges_packet_sockets_go(bed: Bed):
 
 
 def test_four_capabilities_are_enough(bed: Bed):
+    need("setpriv")
     # The fifth is only for reading a clone in somebody's home.
     caps = "-all,+net_raw,+net_admin,+bpf,+ipc_lock,+dac_read_search"
     drop = ["setpriv", "--inh-caps", caps, "--ambient-caps", caps, "--bounding-set", caps]
@@ -245,10 +244,11 @@ def test_an_interface_goes_and_comes_back(bed: Bed):
 
 
 def up(bed: Bed, address: str, interface: str) -> bool:
-    return f'halfwink_port_up{{interface="{interface}"}} 1.0' in scrape(bed, address)
+    return f'halfwink_port_up{{interface="{interface}"}} 1\n' in scrape(bed, address)
 
 
 def scrape(bed: Bed, address: str) -> str:
+    need("curl")
     return bed.router.run(["curl", "-sS", f"http://{address}/metrics"])
 
 
@@ -306,8 +306,7 @@ def test_what_is_wrong_is_said_in_one_line(halfwink: Halfwink, tmp_path: Path):
 
 @pytest.mark.parametrize("export", ["ipfix", "netflow-9", "netflow-5"])
 def test_a_real_collector_reads_the_flows(bed: Bed, tmp_path: Path, export: str):
-    for program in ("nfcapd", "nfdump"):
-        need(program, "apt-get install -y nfdump")
+    need("nfcapd", "nfdump", "ss")
     words = ["nfcapd", "-l", str(tmp_path), "-p", "9995", "-b", "127.0.0.1", "-t", "60"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     collector = bed.router.start(words, **quiet)

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from conftest import Halfwink, need
+from conftest import Halfwink, lacking, need
 
 import peers
 from halfwink import _core, jobs
@@ -26,8 +26,8 @@ def table(trace: Path, *, user: bool, virtual: bool) -> dict[tuple[str, str], tu
 @pytest.mark.qemu
 def test_user_misses_are_cachegrinds(tmp_path: Path) -> None:
     """A recorded execution has the misses that Cachegrind counts when it runs the program."""
-    need("valgrind", "apt-get install -y valgrind")
-    need("gcc", "apt-get install -y gcc")
+    need("valgrind")
+    need("gcc")
     binary, trace = peers.compile_program(tmp_path), tmp_path / "misses.hwt"
     capture(
         None,
@@ -73,7 +73,7 @@ def test_the_command_shows_what_there_is(halfwink: Halfwink) -> None:
 def test_a_device_is_written_to_and_not_replaced(halfwink: Halfwink, tmp_path: Path) -> None:
     device = tmp_path / "device"
     if os.geteuid() != 0:
-        pytest.skip("making a device needs root")
+        lacking("making a device needs root", kernel=True)
     os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
     trace = str(root() / "workloads" / "gzip.hwt")
     words = ("-o", str(device), "--limit", "100")

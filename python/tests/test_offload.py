@@ -53,7 +53,7 @@ def test_the_kernel_is_slower_on_a_small_core(results):
 
 
 def test_moving_for_nothing_on_equal_cores_costs_only_the_caches():
-    settings = {"os.like": "ev6", "os.power_down": "false"}
+    settings = {"os.like": "ev6", "os.power_down": False}
     runs = {}
     for cycles in ("0", "4000"):
         done = hw.compare(
@@ -61,7 +61,7 @@ def test_moving_for_nothing_on_equal_cores_costs_only_the_caches():
             techniques=["os-always"],
             machine=MACHINE,
             instructions=SMALL,
-            set=[*settings.items(), ("os.switch_cycles", cycles)],
+            set={**settings, "os.switch_cycles": cycles},
         )
         runs[cycles] = done.runs.filter(technique="os-always").row(0, named=True)
     switches = 2 * runs["4000"]["moved_invocations"]
@@ -110,7 +110,7 @@ def test_a_trace_tells_of_its_kernel(halfwink):
 
 
 def test_threads_may_take_turns_and_use_the_core_that_another_left():
-    settings = [("os.time_slice_us", "200"), ("os.like", "ev6"), ("os.switch_cycles", "100")]
+    settings = {"os.time_slice_us": 200, "os.like": "ev6", "os.switch_cycles": 100}
     done = hw.compare(
         "nginx*2",
         techniques=["os-always"],

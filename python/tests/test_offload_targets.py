@@ -11,8 +11,9 @@ import pytest
 
 import halfwink as hw
 from halfwink import targets
+from halfwink.catalogue import experiment
+from halfwink.jobs import names
 from halfwink.library import library, root
-from halfwink.profiles import foresights
 from halfwink.report.charts import study_plot
 from halfwink.studies import StudyRun, run, study_jobs
 
@@ -40,7 +41,7 @@ def surface(tmp_path_factory: pytest.TempPathFactory) -> StudyRun:
     """The surface of ``offload``, five thresholds by two costs."""
     lists = {
         "workloads": str(SERVICES).replace("'", '"'),
-        "os.threshold_instructions": "[0, 100, 1000, 5000, 10000, 20000]",
+        "technique.threshold": "[0, 100, 1000, 5000, 10000, 20000]",
         "os.switch_cycles": "[0, 10000]",
     }
     return run(str(shortened("offload", tmp_path_factory.mktemp("study"), **lists)))
@@ -48,7 +49,7 @@ def surface(tmp_path_factory: pytest.TempPathFactory) -> StudyRun:
 
 def test_every_run_is_beside_the_uniprocessor(surface: StudyRun) -> None:
     runs = surface.results.runs
-    assert study_jobs(surface.study)[0].machine == "ultrasparc"
+    assert study_jobs("offload")[0].machine == "ultrasparc"
     alone = runs.filter(machine="ultrasparc")
     assert alone["workload"].sort().to_list() == SERVICES
     assert alone["technique"].unique().to_list() == ["os-profile"]
@@ -62,7 +63,7 @@ def test_every_run_is_beside_the_uniprocessor(surface: StudyRun) -> None:
     dear = runs.filter(pl.col("set").str.contains("switch_cycles=10000 "))
     assert dear["run_s"].sum() > free["run_s"].sum()
     moved = free.filter(workload="nginx").sort(
-        pl.col("set").str.extract(r"threshold_instructions=(\d+)").cast(pl.Int64)
+        pl.col("set").str.extract(r"technique.threshold=(\d+)").cast(pl.Int64)
     )["moved_invocations"]
     assert moved[0] > moved[-1] >= 0
     assert moved.is_sorted(descending=True)
@@ -89,7 +90,7 @@ def test_the_sql_of_its_targets_yields_values(
         target["id"]
         for target in library().targets()
         if target["id"].startswith("nellans/T4")
-        and (target["compute"] or {}).get("study") == "offload"
+        and "study offload" in names((target["compute"] or {}).get("from"))
     ]
     assert len(wanted) > 20
     found = {entry["id"]: entry for entry in hw.reproduce(wanted)}
@@ -116,15 +117,16 @@ def test_arithmetic_needs_no_study() -> None:
 
 
 def test_predictions_are_tables() -> None:
-    tables = foresights(["nginx", "gcc"])
-    said = library().foresight("nginx")["rows"][0]
-    row = tables["predictions"].row(0, named=True)
+    tables = experiment("predict")
+    said = library().prediction("nginx")["rows"][0]
+    row = tables["predictions"].filter(workload="nginx").row(0, named=True)
     assert row.pop("workload") == "nginx"
     decisions = said.pop("decisions")
     assert row == said
     ours = tables["decisions"].filter(workload="nginx", entries="all", table=said["table"])
     assert ours.select(list(decisions[0])).to_dicts() == decisions
-    assert tables["predictions"]["workload"].unique().sort().to_list() == ["gcc", "nginx"]
+    recorded = library().names("workloads", "hwt")
+    assert tables["predictions"]["workload"].unique().sort().to_list() == sorted(recorded)
 
 
 def test_nothing_of_chapters_2_and_4_is_left_to_do() -> None:

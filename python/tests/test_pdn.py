@@ -24,7 +24,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "case", "wake_up", "apart"), CASES)
 def test_ngspice_agrees(name: str, case: str, wake_up: float | None, apart: float) -> None:
-    need("ngspice", pdn.NGSPICE_FIX)
+    need("ngspice")
     network = pdn.network(name)
     ours = network.case(case, wake_up, apart)
     supply_v = network.spec()["core"]["supply_v"]

@@ -11,7 +11,7 @@ from halfwink.library import root
 TABLES = ["associative-200", "direct-1500", "unbounded"]
 
 
-def test_a_server_is_foreseen(halfwink: Halfwink) -> None:
+def test_a_server_is_predicted(halfwink: Halfwink) -> None:
     found = halfwink("trace", "predict", "nginx", "--json").json()
     header = halfwink("trace", "info", str(root() / "workloads" / "nginx.hwt"), "--json").json()
     totals = header["totals"]

@@ -13,7 +13,7 @@ import pytest
 
 from halfwink.errors import HalfwinkError
 from halfwink.library import root
-from halfwink.prediction import experiment, foreseen
+from halfwink.prediction import experiment, predict
 from halfwink.steer_day import steer_day
 
 SHIPPED = root() / "workloads/prototype"
@@ -21,22 +21,22 @@ SHIPPED = root() / "workloads/prototype"
 QUICK = {"small": 15.0, "big": 5.0}
 
 
-def test_the_recorded_prototype_is_foreseen_again(tmp_path: Path):
-    found = foreseen(SHIPPED)
+def test_the_recorded_prototype_is_predicted_again(tmp_path: Path):
+    found = predict(SHIPPED)
     assert found.rows.height == 12
     assert found.rows["failed"].sum() == 0
     assert sorted(found.errors["threshold"]) == [4, 8, 12]
     # Three times the time per byte, but for what the CPU adds.
     assert 2 < found.beta_ms["small"][3] / found.beta_ms["big"][3] < 4
     assert all(0.9 < gamma < 1.1 for gamma in found.gamma.values())
-    # The comparison can fail: delays twice as long are not foreseen.
+    # The comparison can fail: delays twice as long are not predicted.
     shutil.copytree(SHIPPED, tmp_path / "slow")
     summary = json.loads((tmp_path / "slow/prototype.json").read_text())
     for rows in summary["pools"].values():
         for row in rows:
             row[3] *= 2
     (tmp_path / "slow/prototype.json").write_text(json.dumps(summary))
-    wrong = foreseen(tmp_path / "slow")
+    wrong = predict(tmp_path / "slow")
     worse = pl.col("mean_error_pct").mean()
     assert wrong.errors.select(worse).item() > 50 > found.errors.select(worse).item()
 
@@ -51,7 +51,7 @@ def test_an_experiment_on_this_machine(tmp_path: Path):
     assert row["measured_mean_ms"] > 0
     assert row["simulated_mean_ms"] > 0
     # What was measured is kept, and simulated again.
-    again = foreseen(tmp_path)
+    again = predict(tmp_path)
     assert again.rows.equals(found.rows)
 
 
@@ -71,7 +71,7 @@ def test_a_day_whose_big_pool_is_stopped_loses_nothing(tmp_path: Path):
 
 def test_wrong_use_is_one_line(tmp_path: Path):
     with pytest.raises(HalfwinkError, match=r"prototype\.json"):
-        foreseen(tmp_path)
+        predict(tmp_path)
     for words in (
         ["predict", "x", "--thresholds", "four"],
         ["predict", str(tmp_path / "none"), "--again"],

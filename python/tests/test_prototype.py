@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import Halfwink
+from conftest import Halfwink, lacking
 
 from halfwink import _core, prototype
 from halfwink.delay_model import Calibration, fit, fit_pool, medians
@@ -265,7 +265,7 @@ def test_a_quota_holds_or_says_why_not(halfwink: Halfwink, pages: Path):
     done = halfwink(*words, "--seconds", "0.2", "-q")
     if done.status:
         assert (done.status, "systemd-run" in done.complaint) == (2, True)
-        pytest.skip(done.complaint)
+        lacking(done.complaint, kernel=True)
     with serving(pages, *words[3:], "--repeat", "50", "--json") as (process, url):
         group = Path(f"/proc/{process.pid}/cgroup").read_text()
         assert f"halfwink-{process.pid}" in group

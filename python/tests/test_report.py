@@ -41,7 +41,7 @@ def test_every_figure_says_modelled_or_measured(report: Path):
 
 @pytest.mark.browser
 def test_a_browser_draws_every_chart(report: Path, tmp_path: Path):
-    chromium = need("chromium", "apt-get install -y chromium")
+    chromium = need("chromium")
     done = subprocess.run(
         [
             chromium,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -36,7 +35,7 @@ def test_mistakes_are_one_line(halfwink: Halfwink) -> None:
 def test_a_wrong_policy_is_one_line_with_a_suggestion(halfwink: Halfwink) -> None:
     wrong = halfwink("router", "--policy", "polling,metronom")
     assert wrong.status == 2
-    assert wrong.complaint == "unknown policy `metronom`; did you mean `metronome`?"
+    assert wrong.complaint == "unknown technique `metronom`; did you mean `metronome`?"
 
 
 def test_rates_in_packets_per_second(halfwink: Halfwink, tmp_path: Path) -> None:
@@ -74,12 +73,11 @@ def test_rates_in_packets_per_second(halfwink: Halfwink, tmp_path: Path) -> None
 def test_lists_know_routers_and_their_policies(halfwink: Halfwink) -> None:
     machines = {m["name"]: m for m in halfwink("list", "machines", "--json").json()}
     assert machines["westmere"]["world"] == "router"
-    assert machines["linux"]["cores"] == 2
     techniques = {t["name"]: t for t in halfwink("list", "techniques", "--json").json()}
     assert techniques["metronome"]["source"] == "Faltelli 2020"
     shown = halfwink("router", "--profile", "20", "--json").json()["runs"]
     scaling = [name for name, t in techniques.items() if t["family"] == "scaling"]
-    assert [run["policy"] for run in shown] == scaling
+    assert sorted(run["policy"] for run in shown) == sorted(scaling)
 
 
 STUDY = """
@@ -91,14 +89,14 @@ machines = ["westmere"]
 techniques = ["polling", "power-save"]
 
 [sweep]
-"power_save.c_up" = [2, 10]
+"power-save:c_up" = [2, 10]
 "seed" = [1, 2, 3]
 "evaluation.point_ms" = [0.5]
 
 [[plot]]
 title = "lost"
 mark = "point"
-x = "power_save.c_up"
+x = "power-save:c_up"
 y = "lost_pct"
 color = "technique"
 """
@@ -110,30 +108,24 @@ def test_a_study_of_routers_runs_and_goes_on(halfwink: Halfwink, tmp_path: Path)
     runs = halfwink("run", str(study), "-o", str(out), "--json").json()
     assert len(runs) == 2 * 2 * 3
     assert {run["seed"] for run in runs} == {1, 2, 3}
-    assert all(run["saved_pct"] == 0 for run in runs if run["technique"] == "polling")
-    kept = sorted((out / "runs").iterdir())
-    assert len(kept) == len(runs)
-    # What is there is not run again: a result that was altered shows.
-    altered = json.loads(kept[0].read_text())
-    altered["run"]["power_w"] = [12345.0]
-    kept[0].write_text(json.dumps(altered))
-    again = halfwink("run", str(study), "-o", str(out), "--json").json()
-    assert [run["power_w"] for run in again].count(12345.0) == 1
-    assert "power w half" in halfwink("run", str(study), "-o", str(out)).out
+    assert all(run["energy_saving_pct"] == 0 for run in runs if run["technique"] == "polling")
+    shown = halfwink("run", str(study), "-o", str(out)).out
+    assert "power W" in shown
+    assert "±" in shown, "means over seeds"
     assert (out / "report.html").stat().st_size > 100_000
     study.write_text(STUDY.replace("power-save", "power-safe"))
     wrong = halfwink("run", str(study), "-o", str(out))
     assert wrong.status == 2
-    assert "small.toml:7: unknown policy `power-safe`; did you mean `power-save`" in wrong.complaint
+    said = "small.toml:7: unknown technique `power-safe`; did you mean `power-save`"
+    assert said in wrong.complaint
 
 
 def test_the_api_takes_values() -> None:
     def cores(c_down: int) -> float:
         run = software_router(
-            policies=["power-save"],
-            apps=["ipv4"],
+            policies=f"power-save:c_down={c_down}",
+            apps="ipv4",
             profile="60,10",
-            set={"power_save.c_down": c_down},
         )
         return run.slots["cores"].to_list()[-1]
 

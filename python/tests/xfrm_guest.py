@@ -22,10 +22,10 @@ from pathlib import Path
 from types import TracebackType
 
 from halfwink.bed import Bed
-from halfwink.bed.places import program
 from halfwink.capture import guest as guests
 from halfwink.capture import host, paths
 from halfwink.capture.cpio import CpioWriter
+from halfwink.programs import which
 
 #: Drivers, and the parts of AES-GCM that the kernel would look for by name.
 MODULES = (
@@ -100,7 +100,7 @@ def _with_libraries(binary: Path) -> list[Path]:
 
 def build() -> tuple[Path, Path]:
     """Kernel and initial file system, from the cache or made now (some 30 MB are fetched)."""
-    ip = Path(str(program("ip"))).resolve()
+    ip = Path(str(which("ip"))).resolve()
     parts = (guests.SUITE, guests.KERNEL_PACKAGE, MODULES, INIT, ip.stat().st_mtime)
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     folder = paths.cache() / f"xfrm-{key}"

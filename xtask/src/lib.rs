@@ -1,6 +1,7 @@
 //! The checks behind `cargo xtask`.
 
 mod floors;
+mod preload;
 mod tidy;
 mod wasm;
 
@@ -12,7 +13,12 @@ pub type Check = fn(&Path) -> Result<String, Vec<String>>;
 /// All checks, by name.
 #[must_use]
 pub fn checks() -> Vec<(&'static str, Check)> {
-    vec![("floors", floors::check), ("wasm", wasm::check), ("tidy", tidy::check)]
+    vec![
+        ("floors", floors::check),
+        ("preload", preload::check),
+        ("wasm", wasm::check),
+        ("tidy", tidy::check),
+    ]
 }
 
 /// Root of the repository.

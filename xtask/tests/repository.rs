@@ -11,6 +11,11 @@ fn policies_import_nothing() {
 }
 
 #[test]
+fn what_strangers_load_is_small() {
+    run("preload");
+}
+
+#[test]
 fn the_tree_is_tidy() {
     run("tidy");
 }

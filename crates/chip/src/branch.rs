@@ -1,4 +1,9 @@
 //! Branch prediction: direction, indirect targets, return addresses.
+//!
+//! Prediction and learning are one call, when the front end meets the branch: a trace has no wrong
+//! path, so nothing has to be undone, and histories hold outcomes as if each were known at once. A
+//! real front end learns the outcome some cycles later. Predictors are a core's and not a thread's:
+//! the kernel trains and disturbs what user code finds, as on real machines.
 
 use halfwink_trace::Branch;
 
@@ -78,6 +83,8 @@ impl Predictor {
     }
 
     fn push(&mut self, address: u64) {
+        // A full stack forgets its oldest address, as the circular buffers of real front ends do:
+        // deep recursion mispredicts on the way out and nothing else.
         if self.returns.len() == self.depth {
             self.returns.remove(0);
         }
@@ -87,6 +94,7 @@ impl Predictor {
     fn indirect_is_right(&mut self, pc: u64, target: u64) -> bool {
         let index = hash(pc) as usize & (self.indirect.len() - 1);
         let entry = &mut self.indirect[index];
+        // Tagged with the whole address: a branch never takes another's target for its own.
         let right = *entry == (pc, target);
         *entry = (pc, target);
         right
@@ -160,6 +168,7 @@ impl Tournament {
         let (local_says, global_says) = (*local >= 4, *global >= 2);
         let prefers_global = self.chooser[path] >= 2;
         let right = taken == if prefers_global { global_says } else { local_says };
+        // Where both agree, nothing is learnt about which to prefer.
         if local_says != global_says {
             train(&mut self.chooser[path], global_says == taken, 3);
         }

@@ -1,28 +1,31 @@
-//! Running a chip: cores go on independently until they must hear from what they share, and what
-//! they share serves them in the order of time.
+//! Running a chip: cores go on independently until they must hear from outside, and what they share
+//! serves them in the order of time.
 
 use std::sync::Arc;
 
 use halfwink_engine::{Closed, Histogram, Interrupted, RunControl};
 use halfwink_policy::gating::GatingPolicy;
 use halfwink_policy::offload::OffloadPolicy;
-use halfwink_policy::wake_up::Event;
+use halfwink_policy::wake_up::{Central, WakeUpPolicy};
 use halfwink_trace::{LoadKind, Program, Source, TraceError, WarmSet};
-use halfwink_units::Time;
+use halfwink_units::{Clock, Time};
 
-use crate::account::UnitCounts;
-use crate::books::{self, BooksError};
+use crate::accounting::{Accountant, AccountingError};
 use crate::branch::BranchCounts;
-use crate::core::{Core, CoreError, CoreInput, Departure, Thread};
+use crate::core::{Core, CoreError, CoreInput, Message, Shared, Thread};
+use crate::cpi_stack::UnitCounts;
 use crate::dram::DramCounts;
-use crate::feed::{line_of, Feed, WorkCounts};
+use crate::front_end::{FrontEnd, WorkCounts};
 use crate::gate::Residency;
+use crate::lines::{line_of, memory_of};
 use crate::machine::{Machine, MAX_CORES};
-use crate::os_cores::{os_core_of, Calls, OsThread, Traffic};
-use crate::private::CacheCounts;
-use crate::private::Warm;
+use crate::os_cores::{os_core_of, Calls, Departure, OsThread};
+use crate::precision::{Precision, Slices, Sums};
+use crate::private::{CacheCounts, Warm};
+use crate::progress::{Progress, Reached};
+use crate::scheduler::Scheduler;
 use crate::timeline::Timeline;
-use crate::uncore::{Held, L3Counts, Uncore};
+use crate::uncore::{L3Counts, Request, SnoopResult, Uncore, Want};
 use crate::uop::Code;
 use crate::wake_up::WakeUpController;
 
@@ -49,6 +52,8 @@ pub struct Options<'a> {
     pub offload: Option<&'a dyn Fn(usize) -> OffloadPolicy>,
     /// Cores carry retention cells, which leak a little while they are on.
     pub retention: bool,
+    /// Hosts the central wake-up controller of a machine that has one, for who wants to log it.
+    pub wake_up: Option<&'a dyn Fn(Central) -> WakeUpPolicy>,
     /// Part of the run whose states are kept for a picture.
     pub timeline: Option<(Time, Time)>,
 }
@@ -78,7 +83,7 @@ pub enum ChipError {
     Core(#[from] CoreError),
     /// The accounts do not balance.
     #[error(transparent)]
-    Books(#[from] BooksError),
+    Accounting(#[from] AccountingError),
 }
 
 /// What one core did.
@@ -133,6 +138,8 @@ pub struct RunResult {
     pub memory: DramCounts,
     /// Until the last core was done.
     pub duration: Time,
+    /// How well its figures are known.
+    pub precision: Precision,
 }
 
 /// Micro-operations of programs, shared by the cores that run the same.
@@ -172,33 +179,74 @@ pub fn run(
 ) -> Result<RunResult, ChipError> {
     let mut chip = Chip::new(machine, tasks, options, codes)?;
     chip.play(control)?;
-    chip.finish(machine, options.retention)
+    chip.finish()
 }
 
-pub(crate) struct Chip {
+pub(crate) struct Chip<'a> {
+    clock: Clock,
+    accountant: Accountant<'a>,
     /// Those of the tasks, then those for the kernel.
     pub(crate) cores: Vec<Core>,
-    pub(crate) uncore: Uncore,
-    /// Threads on their way from core to core.
-    pub(crate) traffic: Option<Traffic>,
-    wake_up: Option<WakeUpController>,
-    /// From anything that a core does until another can notice.
-    pub(crate) shortest_access: Time,
+    shared: Shared,
+    /// Where threads move from core to core, and cores hold the same lines.
+    scheduler: Option<Scheduler>,
+    /// From anything that a core does until another part can notice.
+    shortest_message: Time,
     /// How far a core may run ahead in one turn: far enough to be worth the turn, near enough that
     /// progress and interruption do not wait. Results do not depend on it.
     pub(crate) quantum: Time,
+    watch: Watch,
+    slices: Slices,
 }
 
-/// Turns of the main loop between two reports.
-pub(crate) const REPORT_EVERY: u32 = 1 << 14;
+/// Tells when the outside should be heard again. What a turn of the main loop costs the host is
+/// between nothing and a whole quantum: a core that waits for memory takes short turns, one that
+/// never leaves its caches takes none but long ones. So both turns and the time simulated in them
+/// count, and neither alone would do.
+#[derive(Debug, Default)]
+struct Watch {
+    turns: u32,
+    simulated: Time,
+}
 
-impl Chip {
+impl Watch {
+    /// Turns, and time summed over the cores, after which a look is due: milliseconds of the host.
+    const TURNS: u32 = 1 << 14;
+    const SIMULATED: Time = Time::ns(20_000);
+
+    /// Counts a turn of the main loop; true if the outside should be heard now.
+    fn is_due(&mut self) -> bool {
+        self.turns += 1;
+        let due = self.turns >= Watch::TURNS || self.simulated >= Watch::SIMULATED;
+        if due {
+            *self = Watch::default();
+        }
+        due
+    }
+}
+
+/// The controller of the cores' wake-ups, if they have one. Cores that are set aside for the kernel
+/// have a supply of their own: what they do disturbs nobody, and they wake in a time of their own.
+fn wake_up_controller(
+    machine: &Machine,
+    users: usize,
+    options: &Options<'_>,
+) -> Option<WakeUpController> {
+    let central = machine.central_wake_up(users)?;
+    let policy = match options.wake_up {
+        Some(host) => host(central),
+        None => Box::new(central),
+    };
+    Some(WakeUpController::new(policy, machine.wake_up.delay))
+}
+
+impl<'a> Chip<'a> {
     pub(crate) fn new(
-        machine: &Machine,
+        machine: &'a Machine,
         tasks: Vec<Task>,
         options: &Options<'_>,
         codes: &mut CodeCache,
-    ) -> Result<Chip, ChipError> {
+    ) -> Result<Chip<'a>, ChipError> {
         let shares = options.offload.is_some() && machine.os.time_slice > Time::ZERO;
         if tasks.len() > if shares { MAX_CORES } else { machine.cores } {
             return Err(ChipError::TooManyTasks { tasks: tasks.len(), cores: machine.cores });
@@ -212,14 +260,17 @@ impl Chip {
         let timeline = options.timeline.map(|(from, until)| Timeline::new(from, until));
         for (n, task) in tasks.into_iter().enumerate() {
             let code = codes.compile(task.source.program());
-            let mut feed = Feed::new(task.source, code, n, task.limit);
-            feed.os = options.offload.map(|policy| {
-                let mut thread = OsThread::new(policy(n), n % users);
-                thread.slice = slice;
-                Box::new(thread)
+            let mut front_end = FrontEnd::new(task.source, code, n, task.limit);
+            if options.offload.is_some() {
+                front_end = front_end.showing_crossings();
+            }
+            let mut thread = Thread::new(front_end, task.load);
+            thread.context.os = options.offload.map(|policy| {
+                let mut os = OsThread::new(policy(n), n % users);
+                os.slice = slice;
+                Box::new(os)
             });
             warm.push(task.warm);
-            let mut thread = Thread::new(feed, task.load);
             if n >= users {
                 thread.left = (task.start, Departure::Sleeps(task.start));
                 wait.push(thread);
@@ -236,106 +287,179 @@ impl Chip {
         }
         let os_cores = if options.offload.is_some() { machine.os.cores } else { 0 };
         for n in users..users + os_cores {
-            let input = CoreInput {
-                thread: None,
-                shares: true,
-                policy: (options.policy)(n),
-                start: Time::ZERO,
-                timeline: timeline.clone(),
-            };
+            let (policy, timeline) = ((options.policy)(n), timeline.clone());
+            let input =
+                CoreInput { thread: None, shares: true, policy, start: Time::ZERO, timeline };
             cores.push(Core::new(&machine.os_core(), n, input)?);
         }
-        let traffic = options.offload.map(|_| Traffic::new(users, os_cores, wait));
+        let scheduler = options.offload.map(|_| Scheduler::new(users, os_cores, wait));
         warm_up(&mut cores, users, &mut uncore, &warm);
-        let wake_up = machine.central_wake_up(cores.len());
-        let wake_up = wake_up.map(|c| WakeUpController::new(c, machine.wake_up.delay));
-        let shortest_access = cores.iter().map(Core::shortest_message).min().unwrap_or(Time::ZERO);
-        Ok(Chip { cores, uncore, traffic, wake_up, shortest_access, quantum: Time::ns(100_000) })
+        let wake_up = wake_up_controller(machine, users, options);
+        let shortest_message = cores.iter().map(Core::shortest_message).min().unwrap_or(Time::ZERO);
+        Ok(Chip {
+            clock: machine.clock,
+            accountant: Accountant::new(machine, users, options.retention),
+            slices: Slices::new(),
+            cores,
+            shared: Shared { uncore, wake_up },
+            scheduler,
+            shortest_message,
+            quantum: Watch::SIMULATED,
+            watch: Watch::default(),
+        })
     }
 
+    /// Runs until all work is done. In each round something happens whose time has certainly come:
+    /// a message is served, a thread arrives, or else the core that is furthest behind goes on.
     pub(crate) fn play(&mut self, control: &RunControl) -> Result<(), ChipError> {
-        if self.traffic.is_some() {
-            return self.play_traffic(control);
-        }
-        let mut turns = 0u32;
         loop {
-            turns += 1;
-            if turns.is_multiple_of(REPORT_EVERY) {
-                control.report(self.instructions())?;
+            self.look_up(control)?;
+            let progress = Progress::of(&self.cores);
+            // What is served waits in inboxes: it moves no core.
+            self.serve(&progress);
+            if self.schedule(&progress) {
+                continue;
             }
-            // The core that is furthest behind, and the earliest time at which it could ask for
-            // something. Requests before that are final.
-            let (behind, earliest) = self
-                .cores
-                .iter()
-                .enumerate()
-                .map(|(n, core)| (n, core.next_request()))
-                .min_by_key(|&(_, at)| at)
-                .expect("a chip that runs has a core");
-            if self.next_message() < earliest {
-                self.serve(earliest);
-            } else if self.cores[behind].is_finished() {
-                return Ok(());
-            } else {
-                self.advance(behind)?;
+            match progress.behind {
+                Some(core) if core.local >= self.slices.next() => self.end_slice(core.local)?,
+                Some(core) => self.turn(core, &progress)?,
+                None => return Ok(()),
             }
         }
     }
 
-    /// When the next request or message reaches what the cores share.
-    fn next_message(&self) -> Time {
-        let wake_up = self.wake_up.as_ref().map_or(Time::NEVER, WakeUpController::next_time);
-        self.uncore.next_time().min(wake_up)
+    /// Shows the outside how far the run is, and asks whether it shall go on, every now and then.
+    fn look_up(&mut self, control: &RunControl) -> Result<(), Interrupted> {
+        if self.watch.is_due() {
+            control.report(self.instructions())?;
+        }
+        Ok(())
     }
 
-    /// Serves all requests and messages before `earliest`.
-    fn serve(&mut self, earliest: Time) {
-        if let Some(controller) = &mut self.wake_up {
+    /// When the next thread arrives somewhere.
+    fn next_arrival(&self) -> Time {
+        self.scheduler.as_ref().map_or(Time::NEVER, Scheduler::next_time)
+    }
+
+    /// Serves the messages at the shared levels and the controller that are final.
+    #[inline]
+    fn serve(&mut self, progress: &Progress) {
+        // A thread that arrives can make its core send something too.
+        let arrival = self.next_arrival();
+        let earliest = progress.message().min(arrival.saturating_add(self.shortest_message));
+        if let Some(controller) = &mut self.shared.wake_up {
             while controller.next_time() < earliest {
                 if let Some(grant) = controller.serve() {
-                    self.cores[grant.core].gate.hear_grant(grant.at, grant.wake_up);
+                    self.cores[grant.core].receive(grant.at, Message::Grant(grant.wake_up));
                 }
             }
         }
-        while self.uncore.next_time() < earliest {
-            if let Some(answer) = self.uncore.serve(|_| Held::No) {
-                self.cores[answer.core].hear(answer);
+        let uncore = &mut self.shared.uncore;
+        let Some(scheduler) = &self.scheduler else {
+            while uncore.next_time() < earliest {
+                if let Some(answer) = uncore.serve(|_| SnoopResult::Miss) {
+                    self.cores[answer.core].receive(answer.at, Message::Answer(answer));
+                }
+            }
+            return;
+        };
+        // What is in the caches of other cores must be what is there at the request's time.
+        while let Some(asking) = uncore.next_core() {
+            let request = uncore.next_time();
+            if request > progress.without(asking) || request > arrival {
+                return;
+            }
+            let cores = &mut self.cores;
+            if let Some(answer) = uncore.serve(|request| snoop(cores, scheduler.users, request)) {
+                self.cores[answer.core].receive(answer.at, Message::Answer(answer));
             }
         }
     }
 
-    fn advance(&mut self, n: usize) -> Result<(), ChipError> {
-        let now = self.cores[n].next_request();
-        self.cores[n].advance(now.saturating_add(self.quantum), &mut self.uncore)?;
-        if let (Some(controller), Some(report)) =
-            (&mut self.wake_up, &mut self.cores[n].gate.report)
-        {
-            for (at, gated) in report.unsent.drain(..) {
-                controller.tell(at, if gated { Event::Gated(n) } else { Event::Awake(n) });
+    /// Lets a thread leave or arrive, if all cores have come as far; true if one did.
+    fn schedule(&mut self, progress: &Progress) -> bool {
+        let reached = progress.behind.map_or(Time::NEVER, |behind| behind.local);
+        match &mut self.scheduler {
+            Some(scheduler) if scheduler.next_time() < reached => {
+                scheduler.deliver(&mut self.cores);
+                true
             }
+            _ => false,
         }
-        match self.cores[n].fail_of_source() {
-            Some(error) => Err(error.into()),
-            None => Ok(()),
+    }
+
+    /// All cores have come to the end of a slice.
+    fn end_slice(&mut self, now: Time) -> Result<(), ChipError> {
+        for core in &mut self.cores {
+            core.idle_until(now)?;
         }
+        let sums = self.sums(now);
+        self.slices.end(sums);
+        Ok(())
+    }
+
+    /// What all cores have done up to `now`.
+    fn sums(&mut self, now: Time) -> Sums {
+        for core in &mut self.cores {
+            self.slices.complete(core.completed());
+        }
+        let runs = self.cores[..self.accountant.users()].iter().map(|core| core.run_before(now));
+        Sums {
+            at: now,
+            energy: self.accountant.energy(&self.cores, &self.shared.uncore, now),
+            instructions: self.instructions(),
+            run: runs.fold(Time::ZERO, |sum, run| sum + run),
+        }
+    }
+
+    /// How far the core that is behind may go: replies aside, of which its inbox knows, nothing can
+    /// come before this.
+    fn limit(&self, behind: Reached, progress: &Progress) -> Time {
+        let ahead = behind.local.saturating_add(self.quantum).min(self.slices.next());
+        if self.scheduler.is_none() {
+            // Nobody looks into its caches, and nobody gives it a thread.
+            return ahead;
+        }
+        let arrival = self.next_arrival().saturating_add(self.shortest_message);
+        let limit = ahead.min(arrival).min(progress.message_of_others);
+        if progress.has_others() {
+            limit.min(self.shared.uncore.next_time())
+        } else {
+            limit
+        }
+    }
+
+    /// Lets one core go on, and its thread leave.
+    fn turn(&mut self, behind: Reached, progress: &Progress) -> Result<(), ChipError> {
+        let limit = self.limit(behind, progress);
+        let core = &mut self.cores[behind.core];
+        core.advance(limit, &mut self.shared)?;
+        if let Some(error) = core.fail_of_source() {
+            return Err(error.into());
+        }
+        self.watch.simulated += core.reached().min(limit).saturating_sub(behind.local);
+        let Some(scheduler) = &mut self.scheduler else { return Ok(()) };
+        if let Some((at, interrupt)) = core.detached() {
+            scheduler.detaches(behind.core, at, interrupt);
+        }
+        if core.departure.is_some() {
+            scheduler.departs(behind.core, core.give_up());
+        }
+        Ok(())
     }
 
     pub(crate) fn instructions(&self) -> u64 {
-        let of = |core: &Core| core.common().feed.work.instructions.iter().sum::<u64>();
+        let of = |core: &Core| core.common().front_end.work.instructions.iter().sum::<u64>();
         self.cores.iter().map(of).sum()
     }
 
-    pub(crate) fn finish(
-        mut self,
-        machine: &Machine,
-        retention: bool,
-    ) -> Result<RunResult, ChipError> {
+    pub(crate) fn finish(mut self) -> Result<RunResult, ChipError> {
         if self.instructions() == 0 {
             return Err(ChipError::NoWork);
         }
-        let traffic = self.traffic.take();
-        let users = traffic.as_ref().map_or(self.cores.len(), |traffic| traffic.users);
-        for ended in traffic.map(Traffic::end).into_iter().flatten() {
+        let scheduler = self.scheduler.take();
+        let users = self.accountant.users();
+        for ended in scheduler.map(Scheduler::end).into_iter().flatten() {
             self.cores[ended.home(0)].end(ended);
         }
         let ends =
@@ -344,23 +468,26 @@ impl Chip {
         for core in &mut self.cores {
             core.close(duration)?;
         }
-        let books = books::close(machine, &self.cores, users, &self.uncore, retention, duration)?;
+        let sums = self.sums(duration);
+        let precision = self.slices.finish(sums, self.clock);
+        let uncore = &self.shared.uncore;
+        let books = self.accountant.close(&self.cores, uncore, duration)?;
+        let (l3, memory) = (uncore.counts, uncore.dram.counts);
         let mut cores: Vec<CoreResult> = self.cores.into_iter().map(result).collect();
         let os_cores = cores.split_off(users);
-        let (l3, memory) = (self.uncore.counts, self.uncore.dram.counts);
-        Ok(RunResult { books, l3, memory, duration, cores, os_cores })
+        Ok(RunResult { books, l3, memory, duration, cores, os_cores, precision })
     }
 }
 
 fn result(core: Core) -> CoreResult {
     let common = core.common();
     CoreResult {
-        work: common.feed.work,
+        work: common.front_end.work,
         caches: common.private.counts,
         branches: common.predictor.counts,
-        units: common.feed.units,
-        requests: core.baggage.requests.completed,
-        latency: core.baggage.requests.latency,
+        units: common.front_end.units,
+        requests: common.context.requests.completed,
+        latency: common.context.requests.latency.clone(),
         calls: core.calls,
         stalls: core.stalls,
         memory_stalls: core.memory_stalls,
@@ -394,4 +521,17 @@ fn warm_up(cores: &mut [Core], users: usize, uncore: &mut Uncore, warm: &[Arc<Wa
             uncore.warm(line, entry.dirty, entry.kernel);
         }
     }
+}
+
+/// Looks for a line in the caches of the cores that its thread may have run on.
+fn snoop(cores: &mut [Core], users: usize, request: &Request) -> SnoopResult {
+    let read = request.want == Want::Read;
+    let mut found = SnoopResult::Miss;
+    for (n, core) in cores.iter_mut().enumerate() {
+        let may_hold = n >= users || memory_of(request.line) % users == n;
+        if may_hold && n != request.core {
+            found = found.max(core.snoop(request.line, read));
+        }
+    }
+    found
 }

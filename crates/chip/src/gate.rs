@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use halfwink_policy::gating::{Action, Bound, Costs, Event, GatingPolicy, Token};
+use halfwink_policy::{wake_up, Host, StuckTimer};
 use halfwink_power::CoreState;
 use halfwink_units::Time;
 
@@ -13,7 +14,8 @@ pub(crate) type Residency = [Time; CoreState::ALL.len()];
 
 /// Follows a core through its power states and keeps its meter of time.
 pub(crate) struct Gate {
-    policy: GatingPolicy,
+    index: usize,
+    policy: Host<GatingPolicy>,
     pub(crate) hears_tokens: bool,
     costs: Costs,
     state: CoreState,
@@ -32,40 +34,37 @@ pub(crate) struct Gate {
     /// How long waking takes this time.
     wake_up: Time,
     halted: bool,
-    /// Where a central controller grants faster wake-ups: what it must be told.
-    pub(crate) report: Option<Report>,
-    /// What the policy still has to hear, in order.
-    unheard: VecDeque<(Time, u8, Event)>,
+    /// Where a central controller grants faster wake-ups: what goes to it.
+    reports: Option<Reports>,
+    /// Events that the policy still has to hear, in the order in which it will.
+    pending: VecDeque<(Time, u8, Event)>,
     pub(crate) timeline: Option<Timeline>,
 }
 
-/// What goes to and from a central wake-up controller.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Report {
-    /// What it has still to be told: when the core was gated (true) and awake (false).
-    pub(crate) unsent: Vec<(Time, bool)>,
-    /// When the answers to what it was told come.
-    awaited: VecDeque<Time>,
-    /// From here to there and back.
-    round_trip: Time,
+/// What a core tells a central wake-up controller.
+#[derive(Debug, Default)]
+struct Reports {
+    unsent: Vec<(Time, wake_up::Event)>,
+    /// Requests whose grants have not come.
+    unanswered: u32,
 }
 
-impl Report {
-    pub(crate) fn new(round_trip: Time) -> Report {
-        Report { round_trip, ..Report::default() }
-    }
-}
-
-/// A policy asked for something that its core cannot do.
+/// A policy did what no core can follow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the gating policy asked for {action:?} at {at} while the core was {}", .state.name())]
-pub struct PolicyError {
-    /// What it asked for.
-    pub action: Action,
-    /// When.
-    pub at: Time,
-    /// What the core was doing.
-    pub state: CoreState,
+pub enum PolicyError {
+    /// It asked for something that its core cannot do.
+    #[error("the gating policy asked for {action:?} at {at} while the core was {}", .state.name())]
+    Impossible {
+        /// What it asked for.
+        action: Action,
+        /// When.
+        at: Time,
+        /// What the core was doing.
+        state: CoreState,
+    },
+    /// Its timer rings for ever.
+    #[error(transparent)]
+    StuckTimer(#[from] StuckTimer),
 }
 
 /// What [`Gate::step`] did.
@@ -78,10 +77,18 @@ pub(crate) enum Stepped {
 }
 
 impl Gate {
-    pub(crate) fn new(policy: GatingPolicy, costs: Costs, timeline: Option<Timeline>) -> Gate {
+    /// Of core `index`. If it `reports`, a central controller hears when it is gated and awake.
+    pub(crate) fn new(
+        index: usize,
+        policy: GatingPolicy,
+        costs: Costs,
+        reports: bool,
+        timeline: Option<Timeline>,
+    ) -> Gate {
         Gate {
+            index,
             hears_tokens: policy.hears_tokens(),
-            policy,
+            policy: Host::new(policy),
             costs,
             state: CoreState::Unused,
             since: Time::ZERO,
@@ -94,8 +101,8 @@ impl Gate {
             wakes: 0,
             wake_up: costs.wake_up,
             halted: false,
-            report: None,
-            unheard: VecDeque::new(),
+            reports: reports.then(Reports::default),
+            pending: VecDeque::new(),
             timeline,
         }
     }
@@ -120,13 +127,20 @@ impl Gate {
         self.since = now;
     }
 
+    /// Times by state up to `now`.
+    pub(crate) fn residency_at(&self, now: Time) -> Residency {
+        let mut residency = self.residency;
+        residency[self.state as usize] += now.saturating_sub(self.since);
+        residency
+    }
+
     /// Work begins at `now`.
     pub(crate) fn begin(&mut self, now: Time) {
         self.enter(CoreState::Active, now);
     }
 
     /// The policy will hear of this when its time has come.
-    pub(crate) fn tell_at(&mut self, at: Time, event: Event) {
+    pub(crate) fn schedule(&mut self, at: Time, event: Event) {
         // News of the same time is heard in an order of its own, whoever was simulated first:
         // answers, then tokens from the nearest level to the farthest.
         let class = match event {
@@ -136,40 +150,32 @@ impl Gate {
             _ => 0,
         };
         // News comes nearly in the order of its time: it is put in from the back.
-        let mut place = self.unheard.len();
-        while place > 0 && (self.unheard[place - 1].0, self.unheard[place - 1].1) > (at, class) {
+        let mut place = self.pending.len();
+        while place > 0 && (self.pending[place - 1].0, self.pending[place - 1].1) > (at, class) {
             place -= 1;
         }
-        self.unheard.insert(place, (at, class, event));
+        self.pending.insert(place, (at, class, event));
     }
 
-    /// Tells the policy all that lies before or at `now`. Only while the core runs.
-    pub(crate) fn tell_all(&mut self, now: Time) {
-        while let Some(&(at, _, event)) = self.unheard.front().filter(|news| news.0 <= now) {
-            self.unheard.pop_front();
-            self.pass_on(at, &event);
+    /// Lets the policy hear all that lies before or at `now`. Only while the core runs: there is
+    /// nothing that it could ask for.
+    pub(crate) fn catch_up(&mut self, now: Time) -> Result<(), PolicyError> {
+        while let Some(&(at, _, event)) = self.pending.front().filter(|news| news.0 <= now) {
+            debug_assert_eq!(self.state, CoreState::Active, "news of a wait is heard in it");
+            self.pending.pop_front();
+            self.deliver(at, &event)?;
         }
-    }
-
-    fn pass_on(&mut self, at: Time, event: &Event) {
-        if let Event::Granted { wake_up } = *event {
-            // Too late: the core wakes already.
-            if self.state != CoreState::Gated {
-                return;
-            }
-            self.wake_up = wake_up;
-        }
-        self.policy.on_event(at, event);
+        Ok(())
     }
 
     /// Number of events that the policy still has to hear.
-    pub(crate) fn unheard(&self) -> usize {
-        self.unheard.len()
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.len()
     }
 
     /// The pipeline stalls, or the operating system halts the core.
     pub(crate) fn wait_begins(&mut self, now: Time, halted: bool) -> Result<(), PolicyError> {
-        self.tell_all(now);
+        self.catch_up(now)?;
         self.halted = halted;
         let (state, event) = if halted {
             (CoreState::Idle, Event::IdleBegin)
@@ -180,14 +186,14 @@ impl Gate {
         self.segment = Residency::default();
         self.segment_wakes = 0;
         self.waiting_since = now;
-        self.tell(now, &event)
+        self.deliver(now, &event)
     }
 
-    /// Tells the policy at `now` that the wait is over; the core must be powered.
+    /// The wait is over at `now`. Whether the core is powered by then is up to the policy.
     pub(crate) fn wait_ends(&mut self, now: Time, halted: bool) -> Result<(), PolicyError> {
         let began = self.waiting_since;
         let event = if halted { Event::IdleEnd { began } } else { Event::StallEnd { began } };
-        self.tell(now, &event)
+        self.deliver(now, &event)
     }
 
     /// The pipeline runs again from `now` on: the time since the wait began, by state, and how
@@ -198,34 +204,42 @@ impl Gate {
     }
 
     /// Nothing is left to do from `now` on.
-    pub(crate) fn finish(&mut self, now: Time) {
-        self.tell_all(now);
+    pub(crate) fn finish(&mut self, now: Time) -> Result<(), PolicyError> {
+        self.catch_up(now)?;
         self.enter(CoreState::Unused, now);
+        Ok(())
+    }
+
+    /// Lets all happen that is due before `until` on a core without work.
+    pub(crate) fn wait_until(&mut self, until: Time) -> Result<(), PolicyError> {
+        while self.next_time() < until {
+            self.step(self.next_time())?;
+        }
+        Ok(())
     }
 
     /// A core without work comes to the end of the run: the time since it had some, by state, and
     /// how often it was woken.
     pub(crate) fn settle(&mut self, end: Time) -> Result<(Residency, u64), PolicyError> {
-        while self.next_time() < end {
-            self.step(self.next_time())?;
-        }
+        self.wait_until(end)?;
         self.enter(CoreState::Unused, end);
         Ok((std::mem::take(&mut self.segment), std::mem::take(&mut self.segment_wakes)))
     }
 
-    /// Closes the books at the end of the run.
+    /// The run ends: the time in the present state counts too.
     pub(crate) fn close(&mut self, now: Time) {
         self.enter(self.state, now);
     }
 
-    /// Tells the policy an event and does what it asks for.
-    pub(crate) fn tell(&mut self, now: Time, event: &Event) -> Result<(), PolicyError> {
-        self.policy.on_event(now, event);
-        self.obey(now)
+    /// The policy hears an event, and what it asks for is done.
+    pub(crate) fn deliver(&mut self, now: Time, event: &Event) -> Result<(), PolicyError> {
+        self.policy.notify(now, event);
+        self.apply(now)
     }
 
-    fn obey(&mut self, now: Time) -> Result<(), PolicyError> {
-        while let Some(action) = self.policy.poll_action() {
+    /// Does what the policy asks for.
+    fn apply(&mut self, now: Time) -> Result<(), PolicyError> {
+        while let Some(action) = self.policy.next_action() {
             let possible = match (action, self.state) {
                 (Action::Gate, CoreState::Stalled | CoreState::Idle) => {
                     self.enter(CoreState::Gating, now);
@@ -247,7 +261,7 @@ impl Gate {
                 _ => false,
             };
             if !possible {
-                return Err(PolicyError { action, at: now, state: self.state });
+                return Err(PolicyError::Impossible { action, at: now, state: self.state });
             }
         }
         Ok(())
@@ -275,9 +289,9 @@ impl Gate {
     /// has time.
     fn gated(&mut self, now: Time) {
         self.enter(CoreState::Gated, now);
-        if let Some(report) = self.report.as_mut().filter(|_| !self.halted) {
-            report.unsent.push((now, true));
-            report.awaited.push_back(now + report.round_trip);
+        if let Some(reports) = self.reports.as_mut().filter(|_| !self.halted) {
+            reports.unsent.push((now, wake_up::Event::Gated(self.index)));
+            reports.unanswered += 1;
         }
     }
 
@@ -286,26 +300,27 @@ impl Gate {
         self.enter(CoreState::Restoring, now);
         self.transition = now + self.costs.restore;
         self.wake_up = self.costs.wake_up;
-        if let Some(report) = self.report.as_mut().filter(|_| !self.halted) {
-            report.unsent.push((now, false));
+        if let Some(reports) = self.reports.as_mut().filter(|_| !self.halted) {
+            reports.unsent.push((now, wake_up::Event::Awake(self.index)));
         }
     }
 
-    /// The controller's answer; it counts if it is for the present gating, which is the last that
+    /// What the controller must be told by now.
+    pub(crate) fn reports(&mut self) -> impl Iterator<Item = (Time, wake_up::Event)> + '_ {
+        self.reports.iter_mut().flat_map(|reports| reports.unsent.drain(..))
+    }
+
+    /// The controller's answer. It counts if it is for the present gating, which is the last that
     /// the controller was told of, and if the core still sleeps when it comes.
-    pub(crate) fn hear_grant(&mut self, at: Time, wake_up: Time) {
-        if let Some(report) = &mut self.report {
-            report.awaited.pop_front();
-            if report.awaited.is_empty() {
-                self.tell_at(at, Event::Granted { wake_up });
-            }
+    pub(crate) fn grant(&mut self, now: Time, wake_up: Time) -> Result<(), PolicyError> {
+        let Some(reports) = &mut self.reports else { return Ok(()) };
+        debug_assert!(reports.unanswered > 0, "nobody grants what was not asked for");
+        reports.unanswered -= 1;
+        if reports.unanswered > 0 || self.state != CoreState::Gated || self.halted {
+            return Ok(());
         }
-    }
-
-    /// When the next answer of the controller comes.
-    pub(crate) fn next_answer(&self) -> Time {
-        let awaited = self.report.as_ref().and_then(|report| report.awaited.front());
-        awaited.copied().unwrap_or(Time::NEVER)
+        self.wake_up = wake_up;
+        self.deliver(now, &Event::Granted { wake_up })
     }
 
     /// Accounts the wait so far as if the core had been gated in it; false if that is impossible.
@@ -329,9 +344,8 @@ impl Gate {
 
     /// When [`Gate::step`] has something to do while the core waits.
     pub(crate) fn next_time(&self) -> Time {
-        let told = self.unheard.front().map_or(Time::NEVER, |news| news.0);
-        let timer = self.policy.next_timer().unwrap_or(Time::NEVER);
-        self.transition.min(told).min(timer)
+        let news = self.pending.front().map_or(Time::NEVER, |news| news.0);
+        self.transition.min(news).min(self.policy.due())
     }
 
     /// True if a state of fixed length ends at `now`.
@@ -344,13 +358,13 @@ impl Gate {
         if self.transition <= now {
             return self.end_of_transition(now);
         }
-        if let Some(&(at, _, event)) = self.unheard.front().filter(|news| news.0 <= now) {
-            self.unheard.pop_front();
-            self.pass_on(at, &event);
+        if let Some(&(at, _, event)) = self.pending.front().filter(|news| news.0 <= now) {
+            self.pending.pop_front();
+            self.policy.notify(at, &event);
         } else {
-            self.policy.on_timer(now);
+            self.policy.expire(now)?;
         }
-        self.obey(now).map(|()| Stepped::Other)
+        self.apply(now).map(|()| Stepped::Other)
     }
 
     fn end_of_transition(&mut self, now: Time) -> Result<Stepped, PolicyError> {
@@ -368,7 +382,7 @@ impl Gate {
             }
             _ => {
                 self.enter(CoreState::Stalled, now);
-                self.tell(now, &Event::Awake)?;
+                self.deliver(now, &Event::Awake)?;
                 // A policy may gate again at once.
                 if self.is_powered() {
                     return Ok(Stepped::Awake);

@@ -2,27 +2,27 @@
 //! between memory accesses as a gating policy decides.
 //!
 //! ```text
-//!  Source ─▶ feed ─▶ pipeline ─▶ private caches ─▶ shared cache ─▶ memory
-//!                       │  ▲                           │
-//!                stalls │  │ gated, woken       tokens │
-//!                       ▼  │                           │
-//!                      gate ◀──────────────────────────┘
-//!                       │  ▲
-//!                events ▼  │ actions
-//!                      policy
+//!  Source ─▶ front end ─▶ pipeline ─▶ private caches ─▶ shared cache ─▶ memory
+//!                         │    ▲                           │
+//!                  stalls │    │ gated, woken       tokens │
+//!                         ▼    │                           │
+//!                         gate ◀───────────────────────────┘
+//!                         │    ▲
+//!                  events ▼    │ actions
+//!                         policy
 //! ```
 //!
 //! Everything is exact in time: skipping cycles in which nothing moves, and letting cores run ahead
 //! of one another, change how long a simulation takes and nothing else.
 
-mod account;
-mod books;
+mod accounting;
 mod branch;
 mod cache;
 mod chip;
 mod core;
+mod cpi_stack;
 mod dram;
-mod feed;
+mod front_end;
 mod gate;
 mod lines;
 mod machine;
@@ -30,7 +30,10 @@ mod miss;
 mod misses;
 mod os_cores;
 mod os_profile;
+mod precision;
 mod private;
+mod progress;
+mod scheduler;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -38,18 +41,18 @@ mod uncore;
 mod uop;
 mod wake_up;
 
-pub use account::{Reason, UnitCounts};
-pub use books::BooksError;
+pub use accounting::AccountingError;
 pub use branch::BranchCounts;
 pub use chip::{run, ChipError, CodeCache, CoreResult, Options, RunResult, Task};
 pub use core::CoreError;
+pub use cpi_stack::{Reason, UnitCounts};
 pub use dram::DramCounts;
-pub use feed::WorkCounts;
+pub use front_end::WorkCounts;
 pub use gate::PolicyError;
 pub use machine::{
     BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
-    Latencies, Machine, MemorySpec, OsSpec, PowerSpec, PredictorKind, SafeWakeUp, TokenSpec, Units,
-    WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
+    Latencies, Machine, MapgSpec, MemorySpec, OsSpec, PowerSpec, PredictorKind, SafeWakeUp,
+    TokenSpec, Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use os_cores::{add_calls, kernel_entry, Call, Calls};
@@ -57,6 +60,7 @@ pub use os_profile::{
     os_profile, Entry, EntryProfile, Footprint, Lengths, LevelCounts, LevelProfile, OsProfile,
     ProfileCaches, LENGTH_CLASSES,
 };
+pub use precision::Precision;
 pub use private::CacheCounts;
 pub use timeline::Timeline;
 pub use uncore::L3Counts;

@@ -1,7 +1,27 @@
-//! Which lines an execution of a block touches, in the order of the program.
+//! Which lines an execution of a block touches, in the order of the program, and in whose memory
+//! they lie.
 
 use halfwink_trace::{Address, Instr, Program, Site, Template};
 use halfwink_units::LINE_SHIFT;
+
+/// Physical lines of different threads' programs must not coincide: each thread's program lives in
+/// a memory of its own, told apart by these bits of the line number.
+const MEMORY_SHIFT: u32 = 42;
+
+/// The thread in whose memory a line lies.
+pub(crate) fn memory_of(line: u64) -> usize {
+    (line >> MEMORY_SHIFT) as usize
+}
+
+/// The first line of a thread's memory.
+pub(crate) fn memory_base(thread: usize) -> u64 {
+    (thread as u64) << MEMORY_SHIFT
+}
+
+/// A line of a thread's memory, as the shared levels see it.
+pub(crate) fn line_of(thread: usize, line: u64) -> u64 {
+    line | memory_base(thread)
+}
 
 /// The lines of some bytes: one, or two that follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

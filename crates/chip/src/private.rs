@@ -1,5 +1,12 @@
 //! The private caches of a core: first-level instruction and data caches, and a second level behind
 //! both. All write back and allocate on writes; none includes another.
+//!
+//! **Coherence** is MESI, kept where it is cheap: a line that others may hold carries the flag
+//! SHARED (S); without it, it is E or M by its flag DIRTY, and a line that is not here is I. A read
+//! that another core's caches answer comes back shared on both sides; a write to a shared line asks
+//! for an upgrade, and the others drop theirs. No directory is needed: threads have memories of
+//! their own, so a line can only be where its thread runs or ran. Without OS cores nobody shares
+//! anything, and none of this costs anything.
 
 use halfwink_trace::WarmLine;
 use halfwink_units::{Clock, Cycle, Time};
@@ -7,7 +14,7 @@ use halfwink_units::{Clock, Cycle, Time};
 use crate::cache::{flag, Cache};
 use crate::machine::Machine;
 use crate::miss::{Miss, MissFile, UNKNOWN};
-use crate::uncore::{Held, Request, Want};
+use crate::uncore::{Request, SnoopResult, Want};
 
 /// What the private caches did, by privilege of the access (user, kernel).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -176,7 +183,7 @@ impl Private {
     #[inline]
     pub(crate) fn data(&mut self, line: u64, write: bool, kernel: bool, now: Cycle) -> Access {
         let mode = usize::from(kernel);
-        if write && self.shares && self.cannot_own(line, now) {
+        if write && self.shares && self.cannot_upgrade(line, now) {
             return Access::NoRegister;
         }
         // A line that others may hold is no hit for a write.
@@ -190,7 +197,7 @@ impl Private {
                 }
                 match self.data_misses.find(line, now) {
                     Some(n) => outstanding(n, self.data_misses.get(n)),
-                    None if flags & no_hit & flag::SHARED != 0 => self.own(line, kernel, now),
+                    None if flags & no_hit & flag::SHARED != 0 => self.upgrade(line, kernel, now),
                     None => {
                         self.l1d.arrived(line);
                         Access::Hit
@@ -203,7 +210,7 @@ impl Private {
 
     /// True if a write would have to ask for the line, and has no register to wait in. Nothing may
     /// change then, not even the order of recency: who looks again and how often must not matter.
-    fn cannot_own(&mut self, line: u64, now: Cycle) -> bool {
+    fn cannot_upgrade(&mut self, line: u64, now: Cycle) -> bool {
         !self.data_misses.has_free(now)
             && self.l1d.change(line, 0, 0).is_some_and(|flags| flags & flag::SHARED != 0)
             && self.data_misses.find(line, now).is_none()
@@ -211,9 +218,9 @@ impl Private {
 
     /// Asks for the right to write a line that is there; a register is free.
     #[cold]
-    fn own(&mut self, line: u64, kernel: bool, now: Cycle) -> Access {
+    fn upgrade(&mut self, line: u64, kernel: bool, now: Cycle) -> Access {
         self.l1d.change(line, 0, flag::PENDING);
-        self.request(line, Want::Own, kernel, now, self.l1d_latency);
+        self.request(line, Want::Upgrade, kernel, now, self.l1d_latency);
         let n = self.data_misses.allocate(line, UNKNOWN, now).expect("a register is free");
         self.count_outstanding(now);
         outstanding(n, self.data_misses.get(n))
@@ -285,7 +292,7 @@ impl Private {
                 self.l1d.change(line, 0, flag::SHARED);
                 if want == Want::Write {
                     self.notice(Notice::MissedL2 { line, at: now });
-                    self.request(line, Want::Own, kernel, now, l1_latency);
+                    self.request(line, Want::Upgrade, kernel, now, l1_latency);
                     return UNKNOWN;
                 }
                 self.notice(Notice::L2Answer { line, at: answered });
@@ -339,7 +346,7 @@ impl Private {
                 // hear of it.
                 self.l1d.change(line, flag::SHARED, 0);
                 self.l2.change(line, flag::SHARED, 0);
-                self.request(line, Want::Claim, false, at, self.l1d_latency);
+                self.request(line, Want::Invalidate, false, at, self.l1d_latency);
             }
         }
         if instruction.is_some() {
@@ -350,7 +357,7 @@ impl Private {
 
     /// Another core asks for a line: what is here of it, of which a clean copy stays if it only
     /// wants to `read`.
-    pub(crate) fn snoop(&mut self, line: u64, read: bool) -> Held {
+    pub(crate) fn snoop(&mut self, line: u64, read: bool) -> SnoopResult {
         let caches = [&mut self.l1i, &mut self.l1d, &mut self.l2];
         let found = caches.map(|cache| {
             if read {
@@ -360,9 +367,9 @@ impl Private {
             }
         });
         match found.into_iter().flatten().reduce(|a, b| a | b) {
-            None => Held::No,
-            Some(flags) if flags & flag::DIRTY != 0 => Held::Dirty,
-            Some(_) => Held::Clean,
+            None => SnoopResult::Miss,
+            Some(flags) if flags & flag::DIRTY != 0 => SnoopResult::Dirty,
+            Some(_) => SnoopResult::Clean,
         }
     }
 

@@ -27,9 +27,9 @@ pub(crate) enum Want {
     /// The line, to write it.
     Write,
     /// The right to write a line that is there, but that others may hold too.
-    Own,
-    /// The same, when nobody waits for it.
-    Claim,
+    Upgrade,
+    /// That others drop a line that was written already; nobody waits for it.
+    Invalidate,
     /// To give a dirty line back; nobody waits for it.
     WriteBack,
 }
@@ -37,15 +37,15 @@ pub(crate) enum Want {
 impl Want {
     /// Somebody waits for the answer.
     pub(crate) fn is_awaited(self) -> bool {
-        !matches!(self, Want::Claim | Want::WriteBack)
+        !matches!(self, Want::Invalidate | Want::WriteBack)
     }
 }
 
-/// How another core held a line that was asked for; it keeps a clean copy if the line was only to
-/// be read, and none otherwise.
+/// What other cores hold of a line that was asked for; they keep a clean copy if the line was only
+/// to be read, and none otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Held {
-    No,
+pub(crate) enum SnoopResult {
+    Miss,
     Clean,
     Dirty,
 }
@@ -141,7 +141,7 @@ impl Uncore {
 
     /// Serves the first request; the answer, if somebody waits for it. `snoop` looks into the other
     /// cores' caches, and takes from them what the request needs.
-    pub(crate) fn serve(&mut self, snoop: impl FnOnce(&Request) -> Held) -> Option<Answer> {
+    pub(crate) fn serve(&mut self, snoop: impl FnOnce(&Request) -> SnoopResult) -> Option<Answer> {
         let (arrival, request) = self.queue.pop()?;
         let mode = usize::from(request.kernel);
         let bank = &mut self.banks[(request.line % self.spec.banks as u64) as usize];
@@ -165,19 +165,21 @@ impl Uncore {
                 self.access(&request, flag::DIRTY, start);
                 return None;
             }
-            Want::Own | Want::Claim => {
+            // No data moves: the line is there, the others only have to drop theirs. Who upgrades
+            // waits for that; who invalidates wrote already, when its answer turned out shared.
+            Want::Upgrade | Want::Invalidate => {
                 self.counts.upgrades[mode] += 1;
                 snoop(&request);
-                return (request.want == Want::Own).then_some(answer);
+                return (request.want == Want::Upgrade).then_some(answer);
             }
             Want::Read | Want::Write => {}
         }
-        let held = snoop(&request);
-        answer.shared = request.want == Want::Read && held != Held::No;
+        let found = snoop(&request);
+        answer.shared = request.want == Want::Read && found != SnoopResult::Miss;
         // A dirty line that its owner now only reads goes back on the way.
-        let dirty = held == Held::Dirty && request.want == Want::Read;
+        let dirty = found == SnoopResult::Dirty && request.want == Want::Read;
         let hit = self.access(&request, if dirty { flag::DIRTY } else { 0 }, start);
-        if held == Held::Dirty || held == Held::Clean && !hit {
+        if found == SnoopResult::Dirty || found == SnoopResult::Clean && !hit {
             self.counts.transfers[mode] += 1;
             answer.level = Level::Remote;
             answer.at = looked_up + self.transfer;

@@ -1,8 +1,8 @@
 //! The central wake-up controller as a part of the chip: messages from and to the cores take time.
 
 use halfwink_engine::{Class, EventQueue};
-use halfwink_policy::wake_up::{Action, Central, Event};
-use halfwink_policy::Policy;
+use halfwink_policy::wake_up::{Action, Event, WakeUpPolicy};
+use halfwink_policy::Host;
 use halfwink_units::Time;
 
 /// A faster wake-up for a core, as it arrives there.
@@ -15,22 +15,24 @@ pub(crate) struct Grant {
 
 /// The controller and what is on its way to it.
 pub(crate) struct WakeUpController {
-    policy: Central,
+    policy: Host<WakeUpPolicy>,
     /// From a core to the controller, and back.
     delay: Time,
     arriving: EventQueue<Event>,
 }
 
 impl WakeUpController {
-    pub(crate) fn new(policy: Central, delay: Time) -> WakeUpController {
-        WakeUpController { policy, delay, arriving: EventQueue::new() }
+    pub(crate) fn new(policy: WakeUpPolicy, delay: Time) -> WakeUpController {
+        WakeUpController { policy: Host::new(policy), delay, arriving: EventQueue::new() }
     }
 
-    /// A core says something at `now`.
-    pub(crate) fn tell(&mut self, now: Time, event: Event) {
+    /// A core reports at `now`: when the reply comes, if there is one.
+    pub(crate) fn push(&mut self, now: Time, event: Event) -> Option<Time> {
         // Of messages that arrive together, the lower core's is first, whoever was simulated first.
         let (Event::Gated(core) | Event::Awake(core)) = event;
-        self.arriving.push(now + self.delay, Class(core as u8), event);
+        let arrival = now + self.delay;
+        self.arriving.push(arrival, Class(core as u8), event);
+        matches!(event, Event::Gated(_)).then_some(arrival + self.delay)
     }
 
     /// When the next message arrives.
@@ -38,11 +40,10 @@ impl WakeUpController {
         self.arriving.next_time().unwrap_or(Time::NEVER)
     }
 
-    /// Hears the next message.
+    /// Serves the next message.
     pub(crate) fn serve(&mut self) -> Option<Grant> {
         let (now, event) = self.arriving.pop()?;
-        self.policy.on_event(now, &event);
-        let Action::Grant { core, wake_up } = self.policy.poll_action()?;
+        let Action::Grant { core, wake_up } = self.policy.decide(now, &event)?;
         Some(Grant { core, at: now + self.delay, wake_up })
     }
 }

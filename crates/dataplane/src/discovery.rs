@@ -5,13 +5,14 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::checksum;
 use crate::counters::DropReason;
-use crate::forwarder::{Cx, Verdict, Worker};
 use crate::neighbours::{Answer, Held, Key};
 use crate::tables::Port;
+use crate::verdict::Verdict;
 use crate::wire::{
     self, be128, be16, be32, put16, Mac, V6Header, BROADCAST, ETHERNET, ETHERTYPE_ARP,
     ETHERTYPE_V6, V6,
 };
+use crate::worker::{Cx, Worker};
 
 /// Ethernet, IPv4, their lengths (RFC 826).
 const ARP_HEAD: [u8; 6] = [0, 1, 8, 0, 6, 4];

@@ -1,3 +1,5 @@
+//! A packet's way through a worker, from a port to a port: which element sees it when.
+
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -6,38 +8,13 @@ use halfwink_units::Time;
 use crate::counters::{Counters, DropReason};
 use crate::fib::Hop;
 use crate::frame::Frame;
-use crate::icmp::{Complaint, Limiter};
-use crate::neighbours::{Cache, Key};
-use crate::netflow::NetFlow;
-use crate::redundancy::Encoder;
+use crate::icmp_error::IcmpError;
+use crate::neighbours::Key;
 use crate::shared::Shared;
 use crate::tables::{App, Tables};
+use crate::verdict::{Out, Verdict};
 use crate::wire::{self, be16};
-
-/// Where the router's own frames go.
-pub trait Out {
-    /// A frame that the router made (ARP, neighbour discovery, ICMP, fragments), or one that had to
-    /// wait for its neighbour.
-    fn send(&mut self, port: u16, frame: &[u8]);
-    /// A datagram of flow records: the payload of a UDP packet to the collector.
-    fn export(&mut self, datagram: &[u8]);
-}
-
-/// What became of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It was rewritten and is to leave by this port.
-    Send {
-        /// The port.
-        port: u16,
-    },
-    /// It was for the router, or left in pieces through [`Out::send`].
-    Consumed,
-    /// A copy waits for the neighbour's answer.
-    Held,
-    /// It is to be forgotten.
-    Drop(DropReason),
-}
+use crate::worker::{Cx, Way, Worker};
 
 /// One worker of a router.
 #[derive(Debug)]
@@ -50,70 +27,16 @@ pub struct Forwarder {
     worker: Worker,
 }
 
-/// Where a frame begins in a worker's own memory, and how much of it there is: the longest IP
-/// packet, with room on both sides.
-pub(crate) const SCRATCH_START: usize = 128;
-const SCRATCH: usize = SCRATCH_START + wire::ETHERNET + 65_536 + 128;
-
 /// "Came in on" of packets that were encrypted: counted as forwarded, but nobody is told of them.
 const SEALED: u16 = u16::MAX;
-
-/// What a worker has for itself.
-#[derive(Debug)]
-pub(crate) struct Worker {
-    pub(crate) number: u16,
-    pub(crate) counters: Counters,
-    pub(crate) cache: Cache,
-    pub(crate) limiter: Limiter,
-    /// Of the last IPv4 packet of its own.
-    pub(crate) identification: u16,
-    pub(crate) scratch: Box<[u8]>,
-    /// The packet at hand has come out of a tunnel: it enters none.
-    pub(crate) inside: bool,
-    /// The packet at hand has left in pieces, and has been counted.
-    pub(crate) in_pieces: bool,
-    pub(crate) flows: Option<NetFlow>,
-    pub(crate) encoder: Option<Encoder>,
-}
-
-/// Where a packet goes next.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
-    pub(crate) to: Key,
-    /// The longest packet that the way takes, in bytes.
-    pub(crate) mtu: usize,
-    /// The association that encrypts it first, as its place in the list.
-    pub(crate) tunnel: Option<usize>,
-}
-
-/// What a step of a packet's way may look at.
-pub(crate) struct Cx<'a> {
-    pub(crate) now: Time,
-    pub(crate) tables: &'a Tables,
-    pub(crate) shared: &'a Shared,
-    pub(crate) out: &'a mut dyn Out,
-}
 
 impl Forwarder {
     /// Worker number `worker` of a router.
     #[must_use]
     pub fn new(shared: Arc<Shared>, worker: u16) -> Forwarder {
         let (epoch, tables) = (shared.epoch(), shared.tables());
-        let worker = Worker {
-            number: worker,
-            counters: Counters::default(),
-            cache: Cache::default(),
-            limiter: Limiter::default(),
-            identification: 0,
-            scratch: vec![0; SCRATCH].into_boxed_slice(),
-            inside: false,
-            in_pieces: false,
-            flows: None,
-            encoder: None,
-        };
-        let mut forwarder = Forwarder { shared, tables, epoch, announced: None, worker };
-        forwarder.worker.begin_app(&forwarder.tables.app);
-        forwarder
+        let worker = Worker::new(worker, &tables.app);
+        Forwarder { shared, tables, epoch, announced: None, worker }
     }
 
     /// One frame that came in on `port`, rewritten in place if it is to leave. `now` is the time
@@ -173,54 +96,6 @@ impl Forwarder {
 }
 
 impl Worker {
-    /// What an application needs that each worker has for itself.
-    fn begin_app(&mut self, app: &App) {
-        if let App::NetFlow(settings) = app {
-            self.flows = Some(NetFlow::new(settings.clone(), self.number));
-        }
-        if let App::Redundancy(redundancy) = app {
-            self.encoder = Some(Encoder::new(redundancy.settings().clone()));
-        }
-    }
-
-    /// After a reload: what is there goes on unless its settings have changed.
-    fn change_app(&mut self, app: &App, now: Time, out: &mut dyn Out) {
-        let same = match (app, &self.flows) {
-            (App::NetFlow(settings), Some(flows)) => settings == flows.settings(),
-            (App::NetFlow(_), None) => false,
-            _ => self.flows.is_none(),
-        };
-        let same = same
-            && match (app, &self.encoder) {
-                (App::Redundancy(redundancy), Some(encoder)) => {
-                    redundancy.settings() == encoder.settings()
-                }
-                (App::Redundancy(_), None) => false,
-                _ => self.encoder.is_none(),
-            };
-        if !same {
-            if let Some(mut flows) = self.flows.take() {
-                flows.flush(now, out, &mut self.counters);
-            }
-            self.encoder = None;
-            self.begin_app(app);
-        }
-    }
-
-    fn count(&mut self, verdict: Verdict, len: usize) {
-        self.counters.received += 1;
-        match verdict {
-            Verdict::Send { .. } => {
-                self.counters.forwarded += 1;
-                self.counters.forwarded_bytes += len as u64;
-            }
-            Verdict::Consumed if std::mem::take(&mut self.in_pieces) => {}
-            Verdict::Consumed => self.counters.consumed += 1,
-            Verdict::Held => self.counters.held += 1,
-            Verdict::Drop(reason) => self.counters.drop_one(reason),
-        }
-    }
-
     fn input(&mut self, cx: &mut Cx<'_>, port: u16, frame: &mut Frame<'_>) -> Verdict {
         let Some(settings) = cx.tables.ports.get(usize::from(port)) else {
             return Verdict::Drop(DropReason::NoPort);
@@ -250,7 +125,7 @@ impl Worker {
         cx: &Cx<'_>,
         to: IpAddr,
         hop: Hop,
-    ) -> Result<Way, (Complaint, DropReason)> {
+    ) -> Result<Way, (IcmpError, DropReason)> {
         let tables = cx.tables;
         let App::Ipsec(ipsec) = &tables.app else { return plain_way(tables, to, hop) };
         let tunnel = if self.inside { None } else { ipsec.outbound_for(to) };
@@ -350,23 +225,23 @@ impl Worker {
         for held in due.dead {
             let reason = DropReason::HostUnreachable;
             self.counters.drop_one(reason);
-            self.refuse(cx, held.from, &held.frame, (Complaint::HostUnreachable, reason));
+            self.refuse(cx, held.from, &held.frame, (IcmpError::HostUnreachable, reason));
         }
     }
 }
 
 #[inline]
-fn plain_way(tables: &Tables, to: IpAddr, hop: Hop) -> Result<Way, (Complaint, DropReason)> {
+fn plain_way(tables: &Tables, to: IpAddr, hop: Hop) -> Result<Way, (IcmpError, DropReason)> {
     let to = match hop {
         Hop::Link { port } => Key::new(port, to),
         Hop::Gateway { port, gateway } => Key::new(port, gateway),
-        Hop::None => return Err((Complaint::NoRoute, DropReason::NoRoute)),
+        Hop::None => return Err((IcmpError::NoRoute, DropReason::NoRoute)),
         // `refuse` keeps quiet about it.
-        Hop::Blackhole => return Err((Complaint::HostUnreachable, DropReason::Blackhole)),
-        Hop::Unreachable => return Err((Complaint::HostUnreachable, DropReason::Unreachable)),
+        Hop::Blackhole => return Err((IcmpError::HostUnreachable, DropReason::Blackhole)),
+        Hop::Unreachable => return Err((IcmpError::HostUnreachable, DropReason::Unreachable)),
         // The router does not send to itself.
         Hop::Broadcast | Hop::Local => {
-            return Err((Complaint::HostUnreachable, DropReason::Unwanted))
+            return Err((IcmpError::HostUnreachable, DropReason::Unwanted))
         }
     };
     Ok(Way { to, mtu: tables.ports[usize::from(to.port)].mtu, tunnel: None })

@@ -1,9 +1,10 @@
 //! Fragmentation of IPv4 packets (RFC 791, 3.2).
 
 use crate::checksum;
-use crate::forwarder::{Cx, Verdict, Way, Worker};
 use crate::frame::Frame;
+use crate::verdict::Verdict;
 use crate::wire::{put16, V4Header, ETHERNET, ETHERTYPE_V4, MF, V4};
+use crate::worker::{Cx, Way, Worker};
 
 /// The headers of the fragments of one packet.
 struct Headers {

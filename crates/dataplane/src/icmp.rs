@@ -7,47 +7,14 @@ use halfwink_units::Time;
 use crate::checksum;
 use crate::counters::DropReason;
 use crate::fib::Hop;
-use crate::forwarder::{Cx, Verdict, Worker, SCRATCH_START};
 use crate::frame::Frame;
-use crate::ip6::transport;
+use crate::icmp_error::IcmpError;
+use crate::verdict::Verdict;
 use crate::wire::{
-    self, be16, put16, put32, V4Header, V6Header, ETHERNET, ETHERTYPE_V4, ETHERTYPE_V6, V4, V6,
+    self, be16, put16, put32, transport, V4Header, V6Header, ETHERNET, ETHERTYPE_V4, ETHERTYPE_V6,
+    V4, V6,
 };
-
-/// What a sender is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Complaint {
-    TimeExceeded,
-    NoRoute,
-    HostUnreachable,
-    PortUnreachable,
-    /// The MTU that would have done.
-    TooBig(usize),
-}
-
-impl Complaint {
-    /// Type, code and the word behind the checksum (RFC 792, 1191).
-    fn v4(self) -> (u8, u8, u32) {
-        match self {
-            Complaint::TimeExceeded => (11, 0, 0),
-            Complaint::NoRoute => (3, 0, 0),
-            Complaint::HostUnreachable => (3, 1, 0),
-            Complaint::PortUnreachable => (3, 3, 0),
-            Complaint::TooBig(mtu) => (3, 4, mtu as u32 & 0xffff),
-        }
-    }
-
-    /// The same of RFC 4443.
-    fn v6(self) -> (u8, u8, u32) {
-        match self {
-            Complaint::TimeExceeded => (3, 0, 0),
-            Complaint::NoRoute => (1, 0, 0),
-            Complaint::HostUnreachable => (1, 3, 0),
-            Complaint::PortUnreachable => (1, 4, 0),
-            Complaint::TooBig(mtu) => (2, 0, mtu as u32),
-        }
-    }
-}
+use crate::worker::{Cx, Worker};
 
 /// Errors are at most this long (RFC 1812, 4.3.2.3; RFC 4443, 2.4).
 const MOST_V4: usize = 576;
@@ -57,33 +24,6 @@ const MOST_V6: usize = 1280;
 const TTL: u8 = 64;
 const PRECEDENCE: u8 = 0xc0;
 
-/// A bucket of tokens (RFC 4443, 2.4 f): so many errors at once, one more each millisecond.
-#[derive(Debug)]
-pub(crate) struct Limiter {
-    tokens: u64,
-    since: Time,
-}
-
-const BURST: u64 = 50;
-const EACH: Time = Time::ns(1_000_000);
-
-impl Default for Limiter {
-    fn default() -> Limiter {
-        Limiter { tokens: BURST, since: Time::ZERO }
-    }
-}
-
-impl Limiter {
-    fn take(&mut self, now: Time) -> bool {
-        let earned = now.saturating_sub(self.since).as_ps() / EACH.as_ps();
-        self.since = self.since.saturating_add(Time(earned * EACH.as_ps()));
-        self.tokens = (self.tokens + earned).min(BURST);
-        let may = self.tokens > 0;
-        self.tokens -= u64::from(may);
-        may
-    }
-}
-
 impl Worker {
     /// Drops a packet that came in on `from`, and tells its sender why. `frame` holds the packet as
     /// it came; none is told about the router's own packets.
@@ -92,21 +32,21 @@ impl Worker {
         cx: &mut Cx<'_>,
         from: Option<u16>,
         frame: &[u8],
-        (complaint, reason): (Complaint, DropReason),
+        (error, reason): (IcmpError, DropReason),
     ) -> Verdict {
         let told = from.filter(|_| reason != DropReason::Blackhole);
         if let Some(port) = told.filter(|&port| usize::from(port) < cx.tables.ports.len()) {
             let packet = &frame[ETHERNET..];
             match packet.first().map(|b| b >> 4) {
-                Some(4) => self.complain_v4(cx, port, packet, complaint),
-                Some(6) => self.complain_v6(cx, port, packet, complaint),
+                Some(4) => self.error_v4(cx, port, packet, error),
+                Some(6) => self.error_v6(cx, port, packet, error),
                 _ => {}
             }
         }
         Verdict::Drop(reason)
     }
 
-    fn may_complain(&mut self, now: Time) -> bool {
+    fn may_send_error(&mut self, now: Time) -> bool {
         let may = self.limiter.take(now);
         let counter = match may {
             true => &mut self.counters.icmp_errors,
@@ -116,7 +56,7 @@ impl Worker {
         may
     }
 
-    fn complain_v4(&mut self, cx: &mut Cx<'_>, port: u16, packet: &[u8], complaint: Complaint) {
+    fn error_v4(&mut self, cx: &mut Cx<'_>, port: u16, packet: &[u8], error: IcmpError) {
         let Ok(header) = V4Header::check(packet) else { return };
         // RFC 1812, 4.3.2.7: never about errors, later fragments, or to more than one host.
         let about_error = header.protocol == wire::ICMP
@@ -127,12 +67,12 @@ impl Worker {
         }
         let source = cx.tables.v4_source(port, header.src.into());
         let Some(source) = source else { return };
-        if !self.may_complain(cx.now) {
+        if !self.may_send_error(cx.now) {
             return;
         }
         let quoted = header.total.min(MOST_V4 - V4 - 8);
         self.with_scratch(ETHERNET + V4 + 8 + quoted, |worker, frame| {
-            let (kind, code, word) = complaint.v4();
+            let (kind, code, word) = error.v4();
             let bytes = frame.bytes_mut();
             put16(bytes, 12, ETHERTYPE_V4);
             let message = &mut bytes[ETHERNET + V4..];
@@ -149,7 +89,7 @@ impl Worker {
         });
     }
 
-    fn complain_v6(&mut self, cx: &mut Cx<'_>, port: u16, packet: &[u8], complaint: Complaint) {
+    fn error_v6(&mut self, cx: &mut Cx<'_>, port: u16, packet: &[u8], error: IcmpError) {
         let Ok(header) = V6Header::check(packet) else { return };
         let source = Ipv6Addr::from(header.src);
         // RFC 4443, 2.4 e: the same, but "too big" also answers multicasts.
@@ -158,17 +98,17 @@ impl Worker {
             Some(_) => false,
             None => true,
         };
-        let many = header.dst >> 120 == 0xff && !matches!(complaint, Complaint::TooBig(_));
+        let many = header.dst >> 120 == 0xff && !matches!(error, IcmpError::TooBig(_));
         if about_error || many || source.is_unspecified() || source.is_multicast() {
             return;
         }
         let Some(from) = cx.tables.v6_source(port, source) else { return };
-        if !self.may_complain(cx.now) {
+        if !self.may_send_error(cx.now) {
             return;
         }
         let quoted = header.total.min(MOST_V6 - V6 - 8);
         self.with_scratch(ETHERNET + V6 + 8 + quoted, |worker, frame| {
-            let (kind, code, word) = complaint.v6();
+            let (kind, code, word) = error.v6();
             let bytes = frame.bytes_mut();
             put16(bytes, 12, ETHERTYPE_V6);
             let (head, message) = bytes[ETHERNET..].split_at_mut(V6);
@@ -213,18 +153,6 @@ impl Worker {
         put16(head, 10, sum);
     }
 
-    /// A frame of `len` bytes in the worker's own memory, with room around it.
-    pub(crate) fn with_scratch<T>(
-        &mut self,
-        len: usize,
-        work: impl FnOnce(&mut Worker, &mut Frame<'_>) -> T,
-    ) -> Option<T> {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let done = Frame::new(&mut scratch, SCRATCH_START, len).map(|mut f| work(self, &mut f));
-        self.scratch = scratch;
-        done
-    }
-
     /// Sends a packet of the router's own; it answers one that came in on `port`.
     pub(crate) fn originate(&mut self, cx: &mut Cx<'_>, port: u16, frame: &mut Frame<'_>) {
         // An answer to what came out of a tunnel goes back into it.
@@ -252,8 +180,8 @@ impl Worker {
     ) -> Verdict {
         let unwanted = DropReason::Unwanted;
         if header.protocol == wire::UDP {
-            let complaint = (Complaint::PortUnreachable, unwanted);
-            return self.refuse(cx, Some(port), frame.bytes(), complaint);
+            let why = (IcmpError::PortUnreachable, unwanted);
+            return self.refuse(cx, Some(port), frame.bytes(), why);
         }
         if header.protocol == wire::ESP && !header.is_fragment() {
             let peer = IpAddr::V4(header.src.into());
@@ -305,8 +233,8 @@ impl Worker {
         }
         if header.next != wire::ICMP6 {
             if !multicast && header.next == wire::UDP {
-                let complaint = (Complaint::PortUnreachable, unwanted);
-                return self.refuse(cx, Some(port), frame.bytes(), complaint);
+                let why = (IcmpError::PortUnreachable, unwanted);
+                return self.refuse(cx, Some(port), frame.bytes(), why);
             }
             return Verdict::Drop(unwanted);
         }
@@ -342,22 +270,5 @@ impl Worker {
         self.counters.echo_replies += 1;
         self.originate(cx, port, frame);
         Verdict::Consumed
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_come_in_a_burst_then_one_each_millisecond() {
-        let mut limiter = Limiter::default();
-        let taken = |limiter: &mut Limiter, now| (0..200).filter(|_| limiter.take(now)).count();
-        assert_eq!(taken(&mut limiter, Time::ZERO), 50);
-        assert_eq!(taken(&mut limiter, Time::ns(999_999)), 0);
-        assert_eq!(taken(&mut limiter, Time::ns(1_000_000)), 1);
-        assert_eq!(taken(&mut limiter, Time::ns(4_500_000)), 3);
-        assert_eq!(taken(&mut limiter, Time::ns(5_000_000)), 1);
-        assert_eq!(taken(&mut limiter, Time::ns(9_000_000_000)), 50);
     }
 }

@@ -5,12 +5,13 @@ use std::net::IpAddr;
 use crate::checksum;
 use crate::counters::DropReason;
 use crate::fib::Hop;
-use crate::forwarder::{Cx, Verdict, Way, Worker};
 use crate::frame::Frame;
-use crate::icmp::Complaint;
+use crate::icmp_error::IcmpError;
 use crate::neighbours::Key;
 use crate::netflow::{self, FlowKey, Sample};
+use crate::verdict::Verdict;
 use crate::wire::{be16, put16, V4Header, DF, ETHERNET, V4};
+use crate::worker::{Cx, Way, Worker};
 
 /// What a fragment needs (RFC 791, 3.2); ports have it, what a tunnel leaves of it may be less.
 const LEAST_MTU: usize = 68;
@@ -65,7 +66,7 @@ impl Worker {
             Err(why) => return self.refuse(cx, from, frame.bytes(), why),
         };
         if from.is_some() && header.ttl <= 1 {
-            let why = (Complaint::TimeExceeded, DropReason::TtlExceeded);
+            let why = (IcmpError::TimeExceeded, DropReason::TtlExceeded);
             return self.refuse(cx, from, frame.bytes(), why);
         }
         if from.is_some() && Worker::is_ambiguous(&cx.tables.app, way.to.port, header.protocol) {
@@ -73,7 +74,7 @@ impl Worker {
         }
         let long = header.total > way.mtu;
         if long && (header.fragment & DF != 0 || way.mtu < LEAST_MTU) {
-            let why = (Complaint::TooBig(way.mtu), DropReason::TooBig);
+            let why = (IcmpError::TooBig(way.mtu), DropReason::TooBig);
             return self.refuse(cx, from, frame.bytes(), why);
         }
         if let Some(from) = from {

@@ -4,11 +4,12 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use crate::counters::DropReason;
 use crate::fib::Hop;
-use crate::forwarder::{Cx, Verdict, Way, Worker};
 use crate::frame::Frame;
-use crate::icmp::Complaint;
+use crate::icmp_error::IcmpError;
 use crate::netflow::{self, FlowKey, Sample};
-use crate::wire::{be16, V6Header, ETHERNET, V6};
+use crate::verdict::Verdict;
+use crate::wire::{be16, transport, V6Header, ETHERNET};
+use crate::worker::{Cx, Way, Worker};
 
 impl Worker {
     /// An IPv6 packet in its Ethernet frame; `group`: the frame went to more than this router.
@@ -74,12 +75,12 @@ impl Worker {
             Err(why) => return self.refuse(cx, from, frame.bytes(), why),
         };
         if from.is_some() && header.hops <= 1 {
-            let why = (Complaint::TimeExceeded, DropReason::TtlExceeded);
+            let why = (IcmpError::TimeExceeded, DropReason::TtlExceeded);
             return self.refuse(cx, from, frame.bytes(), why);
         }
         // Routers do not fragment IPv6.
         if header.total > way.mtu {
-            let why = (Complaint::TooBig(way.mtu), DropReason::TooBig);
+            let why = (IcmpError::TooBig(way.mtu), DropReason::TooBig);
             return self.refuse(cx, from, frame.bytes(), why);
         }
         if let Some(from) = from {
@@ -107,34 +108,4 @@ fn sample(from: u16, way: &Way, header: &V6Header, frame: &[u8]) -> Sample {
         output: way.to.port + 1,
         next_hop: if way.to.address == header.dst { 0 } else { way.to.address },
     }
-}
-
-/// The upper layer's protocol and where it begins in the packet; `None` for later fragments,
-/// unknown chains and those that are cut short.
-pub(crate) fn transport(packet: &[u8], header: &V6Header) -> Option<(u8, usize)> {
-    let (mut next, mut at) = (header.next, V6);
-    // RFC 8200, 4.1 knows at most one of each kind, one twice.
-    for _ in 0..8 {
-        match next {
-            0 | 43 | 60 | 135 => {
-                let len = usize::from(*packet.get(at + 1)?) * 8 + 8;
-                next = packet[at];
-                at += len;
-            }
-            44 => {
-                if packet.len() < at + 8 || be16(packet, at + 2) & 0xfff8 != 0 {
-                    return None;
-                }
-                next = packet[at];
-                at += 8;
-            }
-            51 => {
-                let len = usize::from(*packet.get(at + 1)?) * 4 + 8;
-                next = packet[at];
-                at += len;
-            }
-            _ => return (at <= header.total).then_some((next, at)),
-        }
-    }
-    None
 }

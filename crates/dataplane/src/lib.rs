@@ -15,6 +15,7 @@ mod forwarder;
 mod fragment;
 mod frame;
 mod icmp;
+mod icmp_error;
 mod ip4;
 mod ip6;
 mod neighbours;
@@ -25,14 +26,17 @@ pub mod rss;
 mod settings;
 mod shared;
 mod tables;
+mod verdict;
 mod wire;
+mod worker;
 
 pub use counters::{Counters, DropReason};
-pub use forwarder::{Forwarder, Out, Verdict};
+pub use forwarder::Forwarder;
 pub use frame::Frame;
 pub use settings::{
     AeadKey, AppSettings, ExportFormat, IpsecSettings, NetFlowSettings, PortSettings,
     RedundancySettings, Route, SecurityAssociation, Settings, SettingsError, StaticNeighbour,
 };
 pub use shared::Shared;
+pub use verdict::{Out, Verdict};
 pub use wire::Mac;

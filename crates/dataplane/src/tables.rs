@@ -7,8 +7,10 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use crate::esp::Ipsec;
 use crate::fib::{Fib, Hop};
-use crate::redundancy::{self, Redundancy};
-use crate::settings::{AppSettings, NetFlowSettings, PortSettings, Route, Settings, SettingsError};
+use crate::redundancy::Redundancy;
+use crate::settings::{
+    AppSettings, NetFlowSettings, PortSettings, RedundancySettings, Route, Settings, SettingsError,
+};
 use crate::wire::Mac;
 
 /// What IPv4 and IPv6 ask of a link (RFC 791; RFC 8200, 5).
@@ -79,7 +81,7 @@ impl App {
                     _ => None,
                 };
                 let built = Redundancy::build(settings, ports.len(), old)?;
-                redundancy::check_peer(settings, &ports[usize::from(settings.link)])?;
+                check_peer(settings, &ports[usize::from(settings.link)])?;
                 App::Redundancy(built)
             }
             AppSettings::Route => App::Route,
@@ -271,4 +273,13 @@ impl Port {
         let near = self.v4.iter().find(|net| net.contains(&other));
         near.or(self.v4.first()).map(Ipv4Net::addr)
     }
+}
+
+/// The other end of the link must be on it.
+fn check_peer(settings: &RedundancySettings, port: &Port) -> Result<(), SettingsError> {
+    if port.has_v4_link(settings.peer) {
+        return Ok(());
+    }
+    let what = "the other end of the link is on no network of its port";
+    Err(SettingsError::Address { address: IpAddr::V4(settings.peer), what })
 }

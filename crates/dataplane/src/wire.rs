@@ -1,7 +1,7 @@
 //! Where things stand in headers, and the tight checks of the hot path.
 
 use crate::checksum;
-use crate::DropReason;
+use crate::counters::DropReason;
 
 /// Bytes of an Ethernet header.
 pub(crate) const ETHERNET: usize = 14;
@@ -150,4 +150,34 @@ impl V6Header {
             hops: fixed[7],
         })
     }
+}
+
+/// The upper layer's protocol and where it begins in the packet; `None` for later fragments,
+/// unknown chains and those that are cut short.
+pub(crate) fn transport(packet: &[u8], header: &V6Header) -> Option<(u8, usize)> {
+    let (mut next, mut at) = (header.next, V6);
+    // RFC 8200, 4.1 knows at most one of each kind, one twice.
+    for _ in 0..8 {
+        match next {
+            0 | 43 | 60 | 135 => {
+                let len = usize::from(*packet.get(at + 1)?) * 8 + 8;
+                next = packet[at];
+                at += len;
+            }
+            44 => {
+                if packet.len() < at + 8 || be16(packet, at + 2) & 0xfff8 != 0 {
+                    return None;
+                }
+                next = packet[at];
+                at += 8;
+            }
+            51 => {
+                let len = usize::from(*packet.get(at + 1)?) * 4 + 8;
+                next = packet[at];
+                at += len;
+            }
+            _ => return (at <= header.total).then_some((next, at)),
+        }
+    }
+    None
 }

@@ -2,9 +2,9 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use halfwink_live::delegate::calls::{Index, CALLS};
-use halfwink_live::delegate::hub::{self, Way};
 use halfwink_live::sys;
+use halfwink_live_delegate::calls::{Index, CALLS};
+use halfwink_live_delegate::hub::{self, Way};
 
 use crate::real::{self, Real};
 use crate::result;

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_ulong, c_void};
 
-use halfwink_live::delegate::hub;
+use halfwink_live_delegate::hub;
 
 use crate::real::Real;
 

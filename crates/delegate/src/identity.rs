@@ -4,7 +4,7 @@
 
 use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
-use halfwink_live::delegate::hub;
+use halfwink_live_delegate::hub;
 
 use crate::real::Real;
 

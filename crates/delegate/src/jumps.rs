@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use halfwink_live::delegate::hub;
+use halfwink_live_delegate::hub;
 
 use crate::real::Real;
 

@@ -1,5 +1,5 @@
 //! The library that `halfwink live delegate` makes a program load: libc's own names for the calls
-//! that can be delegated, over `halfwink_live::delegate`.
+//! that can be delegated, over `halfwink_live_delegate`.
 //!
 //! What a wrapper does not see: calls that libc makes inside itself (`fread`, `getaddrinfo`,
 //! `posix_spawn`), calls by inline assembly (Go), programs without dynamic linking. They run as
@@ -16,8 +16,8 @@ mod real;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use halfwink_live::delegate::shared::Shared;
-use halfwink_live::delegate::{hub, VARIABLE};
+use halfwink_live_delegate::shared::Shared;
+use halfwink_live_delegate::{hub, VARIABLE};
 
 /// Key whose destructor tells that a thread ends; `u32::MAX` while there is none.
 static THREAD_END: AtomicU32 = AtomicU32::new(u32::MAX);

@@ -1,6 +1,10 @@
 //! What every simulated world stands on: a totally ordered event queue, random streams that do not
-//! move when a component is added, a ledger that must balance, histograms, and run control.
+//! move when a component is added, distributions, a ledger that must balance, histograms, and run
+//! control.
 
+pub mod confidence;
+mod distribution;
+pub mod draw;
 mod histogram;
 mod input;
 mod ledger;
@@ -8,7 +12,8 @@ mod queue;
 mod random;
 mod run;
 
-pub use histogram::{Bucket, Histogram};
+pub use distribution::{Law, Points, Sampler};
+pub use histogram::{Bucket, Histogram, LogCounts};
 pub use input::{nearest, set_value, Input, InputError};
 pub use ledger::{Cause, Closed, ComponentId, Imbalance, Ledger, Meter, Mode, Row, RowKey, State};
 pub use queue::{Class, EventQueue};

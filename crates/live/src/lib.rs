@@ -1,17 +1,15 @@
-//! The real Linux worlds and their instruments. Nothing else in halfwink touches the operating
-//! system, and nothing else is unsafe.
+//! The ground that live programs stand on: system calls without libc, the time-stamp counter,
+//! descriptors, what a core does while it is idle, and what all programs share.
 //!
 //! Linux on x86-64 only: the crate is empty elsewhere.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 pub mod clock;
-pub mod delegate;
 pub mod descriptor;
+#[cfg(feature = "program")]
 pub mod idle;
-pub mod measure;
+#[cfg(feature = "program")]
 pub mod probe;
-pub mod prototype;
-pub mod router;
-pub mod steer;
+#[cfg(feature = "program")]
+pub mod program;
 pub mod sys;
-pub mod traffic;

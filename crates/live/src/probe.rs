@@ -1,24 +1,19 @@
-//! What the live parts can use of this machine.
+//! What live programs can use of this machine. Every live crate has a `features` of its own with
+//! what it alone asks for.
 
+use crate::clock;
 use crate::idle::{Mechanism, Watch};
-use crate::{clock, measure, router};
 
-/// Names of features, and why each is not there; empty if it is.
+/// A feature's name, and why it is not there; empty if it is.
+pub type Feature = (&'static str, String);
+
+/// What no single program needs.
 #[must_use]
-pub fn features() -> Vec<(&'static str, String)> {
+pub fn features() -> Vec<Feature> {
+    let constant = if clock::is_constant() { "" } else { "its rate may change" };
     let records = Watch::begin(Some(Mechanism::SwitchRecords)).map(Watch::end).err();
-    let ring = io_uring::IoUring::new(2).err().map(|e| e.to_string());
-    let waits = measure::waits_in_hardware();
-    let constant = clock::is_constant();
-    let absent = |there: bool, why: &str| if there { String::new() } else { why.to_owned() };
-    let [xdp, packets, tap] = router::sockets().map(|r| r.err().unwrap_or_default());
     vec![
-        ("constant time-stamp counter", absent(constant, "its rate may change")),
-        ("io_uring", ring.unwrap_or_default()),
+        ("constant time-stamp counter", constant.to_owned()),
         ("switch records", records.unwrap_or_default()),
-        ("router: AF_XDP sockets", xdp),
-        ("router: packet sockets", packets),
-        ("router: TAP devices", tap),
-        ("waiting in hardware", absent(waits, "neither WAITPKG nor MONITORX")),
     ]
 }

@@ -20,14 +20,18 @@ extern crate alloc;
 extern crate std;
 
 pub mod gating;
+mod host;
 mod log;
 pub mod offload;
+mod replay;
 pub mod scaling;
 pub mod steering;
 pub mod switching;
 pub mod wake_up;
 
-pub use log::{drive, Decision, Entry, Logged};
+pub use host::{drive, Decision, Host, StuckTimer};
+pub use log::{Input, Line, Lines, Log, NoLog};
+pub use replay::{replay, Difference, Replay, Summary};
 
 use alloc::vec::Vec;
 use halfwink_units::Time;
@@ -64,27 +68,33 @@ pub trait Policy {
 /// Names and values of a policy's state.
 pub type Snapshot = Vec<(&'static str, i64)>;
 
-impl<P: Policy + ?Sized> Policy for alloc::boxed::Box<P> {
-    type Event = P::Event;
-    type Action = P::Action;
+macro_rules! forward_policy {
+    ($($to:ty),*) => {$(
+        impl<P: Policy + ?Sized> Policy for $to {
+            type Event = P::Event;
+            type Action = P::Action;
 
-    fn on_event(&mut self, now: Time, event: &Self::Event) {
-        (**self).on_event(now, event);
-    }
+            fn on_event(&mut self, now: Time, event: &Self::Event) {
+                (**self).on_event(now, event);
+            }
 
-    fn on_timer(&mut self, now: Time) {
-        (**self).on_timer(now);
-    }
+            fn on_timer(&mut self, now: Time) {
+                (**self).on_timer(now);
+            }
 
-    fn next_timer(&self) -> Option<Time> {
-        (**self).next_timer()
-    }
+            fn next_timer(&self) -> Option<Time> {
+                (**self).next_timer()
+            }
 
-    fn poll_action(&mut self) -> Option<Self::Action> {
-        (**self).poll_action()
-    }
+            fn poll_action(&mut self) -> Option<Self::Action> {
+                (**self).poll_action()
+            }
 
-    fn snapshot(&self) -> Snapshot {
-        (**self).snapshot()
-    }
+            fn snapshot(&self) -> Snapshot {
+                (**self).snapshot()
+            }
+        }
+    )*};
 }
+
+forward_policy!(alloc::boxed::Box<P>, &mut P);

@@ -4,7 +4,7 @@
 use halfwink_policy::scaling::{
     Action, Depth, Event, Napi, Polling, PowerSave, PowerSaveParameters, Rung, ScalingPolicy,
 };
-use halfwink_policy::{drive, Decision, Entry, Logged, Policy};
+use halfwink_policy::{drive, replay, Decision, Host, Input, Lines, Policy};
 use halfwink_units::Time;
 
 /// Core 0 looks at its queue, a microsecond apart.
@@ -121,19 +121,14 @@ fn a_replayed_log_gives_the_same_actions() {
     let parameters = quick(12, 14);
     let noise = |n: u32| n.wrapping_mul(2_654_435_761) >> 26;
     let waiting: Vec<u32> = (0..4_000).map(noise).collect();
-    let mut logged = Logged::new(PowerSave::new(parameters));
-    drive(&mut logged, &looks(&waiting), Time::NEVER);
-    let events: Vec<(Time, Event)> = logged
-        .told
-        .iter()
-        .map(|&(at, entry)| match entry {
-            Entry::Event(event) => (at, event),
-            Entry::Timer => unreachable!("it has no timer"),
-        })
-        .collect();
-    let again = drive(&mut PowerSave::new(parameters), &events, Time::NEVER);
-    assert_eq!(again, logged.asked);
-    assert!(again.len() > 200, "{}", again.len());
+    let mut logged = Host::logged(PowerSave::new(parameters), Lines::unbounded());
+    let decisions = drive(&mut logged, &looks(&waiting), Time::NEVER);
+    let log: Vec<_> = (1..).zip(logged.log_mut().take()).collect();
+    assert_eq!(log[0].1.input, Input::Start);
+    let summary = replay(PowerSave::new(parameters), log).unwrap();
+    assert_eq!((summary.lines, summary.events, summary.timers), (4_001, 4_000, 0));
+    assert_eq!(summary.actions, decisions.len() as u64);
+    assert!(decisions.len() > 200, "{}", decisions.len());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use halfwink_policy::scaling::{
     IdleState, L3fwdPause, L3fwdPower, L3fwdPowerParameters, Menu, Metronome, MetronomeParameters,
     Nmap, NmapParameters, Rest, ScalingPolicy, Suricata, Teo,
 };
-use halfwink_policy::{drive, Logged, Policy};
+use halfwink_policy::{drive, replay, Host, Lines, Policy};
 use halfwink_units::Time;
 
 /// A core and its queue, as simple as can be: what it is told, and what it does with the answers.
@@ -355,9 +355,11 @@ fn a_replayed_log_gives_the_same_actions() {
         || Box::new(Teo::new(idle())),
     ];
     for make in make {
-        let mut logged = Logged::new(make());
-        drive(&mut logged, &events, Time::NEVER);
-        assert_eq!(drive(&mut make(), &events, Time::NEVER), logged.asked);
-        assert!(logged.asked.len() > 50, "{}", logged.asked.len());
+        let mut logged = Host::logged(make(), Lines::unbounded());
+        let decisions = drive(&mut logged, &events, Time::NEVER);
+        let log: Vec<_> = (1..).zip(logged.log_mut().take()).collect();
+        let summary = replay(make(), log).expect("the same policy");
+        assert_eq!(summary.actions, decisions.len() as u64);
+        assert!(decisions.len() > 50, "{}", decisions.len());
     }
 }

@@ -1,14 +1,15 @@
 //! `halfwink._core`: the study and trace crates for Python. Conversion only, no logic.
 
 mod capping;
-mod forward;
 mod library;
 mod live;
+mod live_router;
+mod live_steer;
 mod pdn;
+mod programs;
 mod prototype;
 mod router;
 mod server;
-mod steer;
 mod switching;
 mod trace;
 mod traffic;
@@ -18,13 +19,13 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 create_exception!(
-    _core,
+    halfwink._core,
     HalfwinkError,
     PyException,
     "What the user asked for cannot be; one line."
 );
-create_exception!(_core, RunError, PyException, "The work itself failed; one line.");
-create_exception!(_core, Interrupted, PyException, "The run was stopped from outside.");
+create_exception!(halfwink._core, RunError, PyException, "The work itself failed; one line.");
+create_exception!(halfwink._core, Interrupted, PyException, "The run was stopped from outside.");
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -38,17 +39,17 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<library::RunControl>()?;
     module.add_class::<pdn::Network>()?;
     module.add_class::<router::Router>()?;
-    module.add_class::<router::PreparedRouterJob>()?;
     module.add_class::<server::Server>()?;
     module.add_class::<switching::Switching>()?;
-    module.add_class::<forward::LiveRouter>()?;
+    module.add_class::<live_router::LiveRouter>()?;
+    module.add_class::<programs::Metrics>()?;
     module.add_function(wrap_pyfunction!(capping::run_capping, module)?)?;
-    module.add_class::<steer::LiveSteer>()?;
-    module.add_function(wrap_pyfunction!(steer::replay_steer, module)?)?;
-    module.add_function(wrap_pyfunction!(forward::replay_router, module)?)?;
-    module.add_function(wrap_pyfunction!(forward::dataplane_costs, module)?)?;
-    module.add_function(wrap_pyfunction!(router::router_policies, module)?)?;
-    module.add_function(wrap_pyfunction!(server::server_policies, module)?)?;
+    module.add_class::<live_steer::LiveSteer>()?;
+    module.add_function(wrap_pyfunction!(live_steer::replay_steer, module)?)?;
+    module.add_function(wrap_pyfunction!(live_router::replay_router, module)?)?;
+    module.add_function(wrap_pyfunction!(live_router::dataplane_costs, module)?)?;
+    module.add_function(wrap_pyfunction!(library::worlds, module)?)?;
+    module.add_function(wrap_pyfunction!(library::experiments, module)?)?;
     module.add_function(wrap_pyfunction!(server::proportionality, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     live::register(module)?;

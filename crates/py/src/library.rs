@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::pdn::Network;
-use crate::router::{PreparedRouterJob, Router};
+use crate::router::Router;
 use crate::server::Server;
 use crate::switching::Switching;
 use crate::{HalfwinkError, Interrupted, RunError};
@@ -29,25 +29,46 @@ pub(crate) fn from_json<'py>(
     py.import("json")?.call_method1("loads", (value.to_string(),))
 }
 
-/// A table as a dict of lists.
-pub(crate) fn table<'py>(py: Python<'py>, table: &study::Table) -> PyResult<Bound<'py, PyDict>> {
-    let columns = PyDict::new(py);
-    for column in &table.columns {
-        let values = PyList::empty(py);
-        for value in &column.values {
-            match value {
-                study::Value::Text(text) => values.append(text)?,
-                study::Value::Integer(n) => values.append(n)?,
-                study::Value::Real(n) => values.append(n)?,
-                study::Value::Missing => values.append(py.None())?,
-            }
+/// Values of a column, as a list.
+fn values<'py>(py: Python<'py>, column: &study::Column) -> PyResult<Bound<'py, PyList>> {
+    let values = PyList::empty(py);
+    for value in &column.values {
+        match value {
+            study::Value::Text(text) => values.append(text)?,
+            study::Value::Integer(n) => values.append(n)?,
+            study::Value::Real(n) => values.append(n)?,
+            study::Value::Missing(_) => values.append(py.None())?,
         }
-        columns.set_item(column.name, values)?;
+    }
+    Ok(values)
+}
+
+/// A table as a list of (name, kind, values).
+pub(crate) fn table<'py>(py: Python<'py>, table: &study::Table) -> PyResult<Bound<'py, PyList>> {
+    let columns = PyList::empty(py);
+    for column in &table.columns {
+        columns.append((column.name, column.kind.name(), values(py, column)?))?;
     }
     Ok(columns)
 }
 
-/// All techniques, baseline first: name, family, title, source.
+fn parameter<'py>(py: Python<'py>, p: &study::Parameter) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("name", p.name)?;
+    dict.set_item("unit", p.unit)?;
+    dict.set_item("default", p.default.to_string())?;
+    dict.set_item("range", p.range.to_string())?;
+    dict.set_item("title", p.title)?;
+    dict.set_item("source", p.source)?;
+    Ok(dict)
+}
+
+fn parameters<'py>(py: Python<'py>, all: &[study::Parameter]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    all.iter().map(|p| parameter(py, p)).collect()
+}
+
+/// All techniques of all worlds: name, family, worlds, title, source, parameters, and whether it is
+/// added to others.
 #[pyfunction]
 pub(crate) fn techniques(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let entry = |t: &study::Technique| {
@@ -57,48 +78,91 @@ pub(crate) fn techniques(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         {
             dict.set_item(key, value)?;
         }
+        dict.set_item("worlds", t.worlds)?;
+        dict.set_item("is_modifier", matches!(t.make, study::Make::Modifier(_)))?;
+        dict.set_item("parameters", parameters(py, t.parameters)?)?;
         Ok(dict)
     };
-    study::TECHNIQUES.iter().map(entry).collect()
+    study::techniques().map(entry).collect()
+}
+
+/// All worlds: name, title, options, and the columns of their tables as (name, kind).
+#[pyfunction]
+pub(crate) fn worlds(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let entry = |world: &&dyn study::World| {
+        let dict = PyDict::new(py);
+        dict.set_item("name", world.name())?;
+        dict.set_item("title", world.title())?;
+        dict.set_item("options", parameters(py, world.options())?)?;
+        let tables = PyDict::new(py);
+        for (name, heads) in world.schema() {
+            let heads: Vec<_> = heads.iter().map(|head| (head.0, head.1.name())).collect();
+            tables.set_item(name, heads)?;
+        }
+        dict.set_item("tables", tables)?;
+        Ok(dict)
+    };
+    study::WORLDS.iter().map(entry).collect()
+}
+
+/// What targets may be computed from beside studies: name, argument, title.
+#[pyfunction]
+pub(crate) fn experiments(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let entry = |e: &study::Experiment| {
+        let dict = PyDict::new(py);
+        for (key, value) in [("name", e.name), ("argument", e.argument), ("title", e.title)] {
+            dict.set_item(key, value)?;
+        }
+        Ok(dict)
+    };
+    study::EXPERIMENTS.iter().map(entry).collect()
 }
 
 /// Lets a thread watch and stop a run in another.
 #[pyclass(frozen)]
 #[derive(Default)]
-pub(crate) struct RunControl(Arc<study::RunControl>);
+pub(crate) struct RunControl(Arc<study::Control>);
 
 #[pymethods]
 impl RunControl {
+    /// With a path, every event and action of the run's policies is written there.
     #[new]
-    fn new() -> RunControl {
-        RunControl::default()
+    #[pyo3(signature = (log=None))]
+    fn new(log: Option<std::path::PathBuf>) -> RunControl {
+        RunControl(Arc::new(study::Control { log, ..study::Control::default() }))
     }
 
     /// Asks the run to stop soon.
     fn stop(&self) {
-        self.0.stop();
+        self.0.run.stop();
     }
 
-    /// Instructions played so far.
+    /// Work done so far, in the job's unit.
     fn done(&self) -> u64 {
-        self.0.done()
+        self.0.run.done()
     }
 }
 
 /// A job whose names were found.
 #[pyclass(frozen)]
-pub(crate) struct PreparedJob(study::Prepared);
+pub(crate) struct PreparedJob(study::PreparedJob);
 
 #[pymethods]
 impl PreparedJob {
-    /// Identifies the result.
+    /// Identifies the result: of content alone, without names.
     fn key(&self) -> String {
         self.0.key()
     }
 
-    /// Instructions that will be played.
-    fn instructions(&self) -> u64 {
-        self.0.instructions()
+    /// How much will be played, and its unit.
+    fn work(&self) -> (u64, &'static str) {
+        let work = self.0.work();
+        (work.amount, work.unit)
+    }
+
+    /// The technique with its parameters, in its one spelling.
+    fn technique(&self) -> &str {
+        self.0.technique()
     }
 
     /// The machine description as it will be used.
@@ -106,19 +170,12 @@ impl PreparedJob {
         self.0.machine_text()
     }
 
-    /// Runs it without holding the interpreter: the tables by name, each a dict of lists.
+    /// Runs it without holding the interpreter: the tables by name, each a list of (name, kind,
+    /// values).
     fn run<'py>(&self, py: Python<'py>, control: &RunControl) -> PyResult<Bound<'py, PyDict>> {
         let control = Arc::clone(&control.0);
-        let output = py.detach(|| self.0.run(&control)).map_err(py_error)?;
-        let named = [
-            ("run", &output.run),
-            ("ledger", &output.ledger),
-            ("counters", &output.counters),
-            ("histograms", &output.histograms),
-            ("calls", &output.calls),
-            ("timeline", &output.timeline),
-        ];
-        tables(py, named)
+        let found = py.detach(|| self.0.run(&control)).map_err(py_error)?;
+        tables(py, found.iter().map(|(name, content)| (*name, content)))
     }
 }
 
@@ -231,10 +288,38 @@ impl Library {
         Ok(dict)
     }
 
-    /// How well the run-length predictor foresees the kernel entries of a workload.
-    fn foresight<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        let foresight = py.detach(|| self.0.foresight(name)).map_err(py_error)?;
-        from_json(py, &json(&foresight)?)
+    /// Workloads of a world: name and title.
+    fn workloads_of(&self, world: &str) -> PyResult<Vec<(String, String)>> {
+        let named = study::world(world).and_then(|w| w.workloads(&self.0)).map_err(py_error)?;
+        Ok(named.into_iter().map(|n| (n.name, n.title)).collect())
+    }
+
+    /// Machines of a world: name and title.
+    fn machines_of(&self, world: &str) -> PyResult<Vec<(String, String)>> {
+        let world = study::world(world).map_err(py_error)?;
+        Ok(world.machines(&self.0).into_iter().map(|n| (n.name, n.title)).collect())
+    }
+
+    /// How well the run-length predictor predicts the kernel entries of a workload.
+    fn prediction<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let prediction = py.detach(|| self.0.prediction(name)).map_err(py_error)?;
+        from_json(py, &json(&prediction)?)
+    }
+
+    /// Runs an experiment (`router/westmere`): tables by name.
+    fn experiment<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
+        let found = py.detach(|| self.0.experiment(name)).map_err(py_error)?;
+        tables(py, found.iter().map(|(name, content)| (name.as_str(), content)))
+    }
+
+    /// Every job of a study by name or file, in order, as (world, workload, machine, technique,
+    /// set, options).
+    fn study_jobs(&self, name: &str) -> PyResult<Vec<NamedJob>> {
+        let jobs = study::Study::open(&self.0, name).map_err(py_error)?.jobs();
+        Ok(jobs
+            .into_iter()
+            .map(|j| (j.world, j.workload, j.machine, j.technique, j.set, j.options))
+            .collect())
     }
 
     /// A study by name or file.
@@ -276,35 +361,28 @@ impl Library {
             .collect()
     }
 
-    /// Finds everything that a job of a study of routers names.
-    fn prepare_router(
-        &self,
-        workload: String,
-        machine: String,
-        technique: String,
-        set: Vec<(String, String)>,
-    ) -> PyResult<PreparedRouterJob> {
-        let job = study::RouterJob { workload, machine, technique, set };
-        job.prepare(&self.0).map(PreparedRouterJob).map_err(py_error)
-    }
-
     /// Finds everything that a job names.
-    #[pyo3(signature = (workload, machine, technique, set, instructions=None, timeline_ns=None))]
     fn prepare(
         &self,
+        world: String,
         workload: String,
         machine: String,
         technique: String,
-        set: Vec<(String, String)>,
-        instructions: Option<u64>,
-        timeline_ns: Option<(u64, u64)>,
+        set: Settings,
+        options: Settings,
     ) -> PyResult<PreparedJob> {
-        let job = study::Job { workload, machine, technique, set, instructions, timeline_ns };
+        let job = study::Job { world, workload, machine, technique, set, options };
         job.prepare(&self.0).map(PreparedJob).map_err(py_error)
     }
 }
 
-/// Tables by name, each a dict of lists.
+/// Names and values.
+type Settings = Vec<(String, String)>;
+
+/// A job as plain things.
+type NamedJob = (String, String, String, String, Settings, Settings);
+
+/// Tables by name, each a list of (name, kind, values).
 pub(crate) fn tables<'py, 'a>(
     py: Python<'py>,
     named: impl IntoIterator<Item = (&'a str, &'a study::Table)>,

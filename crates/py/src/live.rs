@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use halfwink_live::clock::Rate;
-use halfwink_live::delegate::chooser::{Choice, Kind};
-use halfwink_live::delegate::log::Line;
-use halfwink_live::delegate::report::{first_difference, Run};
-use halfwink_live::delegate::shared::Options;
-use halfwink_live::delegate::VARIABLE;
 use halfwink_live::idle::{Mechanism, Watch};
-use halfwink_live::measure::{names, Bench, Limits};
-use halfwink_live::probe::features;
+use halfwink_live::probe;
 use halfwink_live::sys::CpuSet;
+use halfwink_live_delegate::chooser::{Choice, Kind};
+use halfwink_live_delegate::events::Line;
+use halfwink_live_delegate::measure::{names, Bench, Limits};
+use halfwink_live_delegate::report::{first_difference, Run};
+use halfwink_live_delegate::shared::Options;
+use halfwink_live_delegate::VARIABLE;
 use pyo3::prelude::*;
 
 use crate::library::{from_json, json};
@@ -154,7 +154,11 @@ fn measure_names() -> Vec<&'static str> {
 /// What live parts can use of this machine: names, and why not (empty if it is there).
 #[pyfunction]
 fn live_features() -> Vec<(&'static str, String)> {
-    features()
+    let ground = probe::features().into_iter();
+    ground
+        .chain(halfwink_live_delegate::features())
+        .chain(halfwink_live_router::features())
+        .collect()
 }
 
 /// The CPUs that this thread may run on.

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use halfwink_live::prototype::dataset::{self, Dataset, Options as Values};
-use halfwink_live::prototype::load::{self, Options as Loading, Outcome, Pace, What};
-use halfwink_live::prototype::pareto::BoundedPareto;
-use halfwink_live::prototype::server::{Options as Serving, Server, SlowBy};
-use halfwink_live::prototype::Error;
-use halfwink_live::traffic::running::Running;
-use halfwink_live::traffic::schedule::{Schedule, Segment, Spacing};
+use halfwink_testbed::prototype::dataset::{self, Dataset, Options as Values};
+use halfwink_testbed::prototype::load::{self, Options as Loading, Outcome, Pace, What};
+use halfwink_testbed::prototype::pareto::BoundedPareto;
+use halfwink_testbed::prototype::server::{Options as Serving, Server, SlowBy};
+use halfwink_testbed::prototype::Error;
+use halfwink_testbed::traffic::running::Running;
+use halfwink_testbed::traffic::schedule::{Schedule, Segment, Spacing};
 use pyo3::prelude::*;
 
 use crate::library::{from_json, json};

@@ -4,14 +4,14 @@ use halfwink_study as study;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::library::{from_json, json, py_error, table, tables, RunControl};
+use crate::library::{from_json, json, py_error, table, tables};
 
 /// A router, read.
 #[pyclass(frozen)]
 pub(crate) struct Router(pub(crate) study::RouterInfo);
 
-/// Two tables, as dicts of lists.
-type Pair<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>);
+/// Two tables.
+type Pair<'py> = (Bound<'py, PyList>, Bound<'py, PyList>);
 
 #[pymethods]
 impl Router {
@@ -27,7 +27,7 @@ impl Router {
     }
 
     /// Applications under policies over a load profile: runs, and their points.
-    fn ask<'py>(
+    fn query<'py>(
         &self,
         py: Python<'py>,
         apps: Vec<String>,
@@ -37,7 +37,7 @@ impl Router {
     ) -> PyResult<Pair<'py>> {
         let profile = study::RouterProfile::parse(profile).map_err(py_error)?;
         let question = study::RouterQuestion { apps, policies, profile, seed };
-        let (runs, slots) = py.detach(|| self.0.ask(&question)).map_err(py_error)?;
+        let (runs, slots) = py.detach(|| self.0.query(&question)).map_err(py_error)?;
         Ok((table(py, &runs)?, table(py, &slots)?))
     }
 
@@ -48,34 +48,4 @@ impl Router {
         let question = study::RouterQuestion { apps, profile, seed, ..Default::default() };
         py.detach(|| self.0.draw(&question)).map_err(py_error)
     }
-}
-
-/// A job of a study of routers whose names were found.
-#[pyclass(frozen)]
-pub(crate) struct PreparedRouterJob(pub(crate) study::PreparedRouter);
-
-#[pymethods]
-impl PreparedRouterJob {
-    /// Identifies the result.
-    fn key(&self) -> String {
-        self.0.key()
-    }
-
-    /// Instructions that will be played: a router plays packets.
-    fn instructions(&self) -> u64 {
-        0
-    }
-
-    /// Runs it without holding the interpreter, to its end: the tables by name.
-    fn run<'py>(&self, py: Python<'py>, _control: &RunControl) -> PyResult<Bound<'py, PyDict>> {
-        let output = py.detach(|| self.0.run()).map_err(py_error)?;
-        let named = [("run", &output.run), ("slots", &output.slots), ("ledger", &output.ledger)];
-        tables(py, named)
-    }
-}
-
-/// Policies of a router: name, title and source; what others are compared with first.
-#[pyfunction]
-pub(crate) fn router_policies(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
-    PyList::new(py, study::ROUTER_POLICIES.iter().map(|p| (p.name, p.title, p.source)))
 }

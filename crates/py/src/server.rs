@@ -25,25 +25,25 @@ impl Server {
 
     /// Policies against loads: runs, and their parts. `question`: a dict of what is asked, each key
     /// as the fields of `ServerQuestion`.
-    fn ask<'py>(
+    fn query<'py>(
         &self,
         py: Python<'py>,
         library: &Library,
         question: Question,
-    ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
+    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
         let question = question.read().map_err(py_error)?;
-        let found = py.detach(|| self.0.ask(&library.0, &question)).map_err(py_error)?;
+        let found = py.detach(|| self.0.query(&library.0, &question)).map_err(py_error)?;
         Ok((table(py, &found.0)?, table(py, &found.1)?))
     }
 
-    /// A year of counts on a fleet: a dict of lists. `question`: each key as the fields of
+    /// A year of counts on a fleet: a table. `question`: each key as the fields of
     /// `YearQuestion`.
     fn year<'py>(
         &self,
         py: Python<'py>,
         library: &Library,
         question: YearQuestion,
-    ) -> PyResult<Bound<'py, PyDict>> {
+    ) -> PyResult<Bound<'py, PyList>> {
         let question = question.read().map_err(py_error)?;
         let found = py.detach(|| self.0.year(&library.0, &question)).map_err(py_error)?;
         table(py, &found)
@@ -137,12 +137,6 @@ impl Question {
             seed: self.seed,
         })
     }
-}
-
-/// Policies of a hybrid server: name, title and source; what others are compared with first.
-#[pyfunction]
-pub(crate) fn server_policies(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
-    PyList::new(py, study::SERVER_POLICIES.iter().map(|p| (p.name, p.title, p.source)))
 }
 
 /// Measures of how power follows load, from pairs (load, watts); none if they are too few.

@@ -2,7 +2,7 @@
 
 use halfwink_study as study;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 
 use crate::library::{from_json, json, py_error, table, tables};
 
@@ -23,13 +23,13 @@ impl Switching {
         tables(py, found.iter().map(|(name, content)| (*name, content)))
     }
 
-    /// Cost of an empty call that switches twice, as a dict of lists.
-    fn costs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    /// Cost of an empty call that switches twice: a table.
+    fn costs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         table(py, &self.0.costs().map_err(py_error)?)
     }
 
-    /// The fitted values, fitted again, as a dict of lists.
-    fn calibrate<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    /// The fitted values, fitted again: a table.
+    fn calibrate<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         table(py, &py.detach(|| self.0.calibrate()).map_err(py_error)?)
     }
 }

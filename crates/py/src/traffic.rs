@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use halfwink_live::traffic::flows::{Flows, Prefix};
-use halfwink_live::traffic::frame::TAG;
-use halfwink_live::traffic::generator::{Load, Options as Sending, Pace, Port, Sent};
-use halfwink_live::traffic::profile::{read, Profile};
-use halfwink_live::traffic::running::{generate, watch, Running};
-use halfwink_live::traffic::schedule::{Schedule, Segment, Spacing};
-use halfwink_live::traffic::sink::{Options as Watching, Received};
-use halfwink_live::traffic::Error;
+use halfwink_testbed::traffic::flows::{Flows, Prefix};
+use halfwink_testbed::traffic::frame::TAG;
+use halfwink_testbed::traffic::generator::{Load, Options as Sending, Pace, Port, Sent};
+use halfwink_testbed::traffic::profile::{read, Profile};
+use halfwink_testbed::traffic::running::{generate, watch, Running};
+use halfwink_testbed::traffic::schedule::{Schedule, Segment, Spacing};
+use halfwink_testbed::traffic::sink::{Options as Watching, Received};
+use halfwink_testbed::traffic::Error;
 use pyo3::prelude::*;
 use serde::Serialize;
 

@@ -12,7 +12,6 @@ pub(crate) fn spec(s: &Spec) -> Checked {
     times(s)?;
     watts(s)?;
     nic(s)?;
-    others(s)?;
     evaluation(s)?;
     if s.apps.is_empty() {
         return Err(ModelError::at("apps", "expected one application or more"));
@@ -110,21 +109,6 @@ fn nic(s: &Spec) -> Checked {
     }
     within("burst.port_gbps", s.burst.port_gbps, 0.001, s.nic.port_gbps)?;
     within("burst.longest", f64::from(s.burst.longest), 1.0, 65_536.0)
-}
-
-fn others(s: &Spec) -> Checked {
-    let o = &s.others;
-    for (element, ms) in [
-        ("others.l3fwd_period_ms", o.l3fwd_period_ms),
-        ("others.grout_period_ms", o.grout_period_ms),
-        ("others.grout_park_ms", o.grout_park_ms),
-        ("others.nmap_period_ms", o.nmap_period_ms),
-        ("others.tick_ms", o.tick_ms),
-    ] {
-        within(element, ms, 0.01, 1e7)?;
-    }
-    within("others.metronome_threads", f64::from(o.metronome_threads), 1.0, 8.0)?;
-    within("others.metronome_vacation_us", o.metronome_vacation_us, 0.1, 1e6)
 }
 
 fn evaluation(s: &Spec) -> Checked {

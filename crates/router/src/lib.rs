@@ -10,11 +10,11 @@
 //! * [`Model`] is a description, checked, with its closed forms: service times, rates, power.
 //! * [`Traffic`] makes packets; [`simulate`] plays them against a scaling policy, exact to the
 //!   packet, with one event for each pass of a poll loop.
-//! * A run's books close: every picosecond and attojoule of every core belongs to a row.
+//! * A run's ledger balances: every picosecond and attojoule of every core belongs to a row.
 //!
 //! All times, watts and joules are modelled.
 
-mod books;
+mod accounting;
 mod check;
 mod cpu;
 mod latency;
@@ -25,13 +25,12 @@ mod spec;
 mod traffic;
 mod world;
 
-pub use books::{Run, Slot};
+pub use accounting::{Run, Slot};
 pub use latency::Latencies;
 pub use model::{Model, ModelError, Point};
 pub use power::Watts;
 pub use spec::{
-    App, Burst, Cores, Evaluation, Look, Loop, Nic, Path, Power, PowerSave, Printed, Sleep, Spec,
-    Wake,
+    App, Burst, Cores, Evaluation, Look, Loop, Nic, Path, Power, Printed, Sleep, Spec, Wake,
 };
 pub use traffic::{Flows, Gap, Profile, Traffic};
-pub use world::{simulate, Options};
+pub use world::{simulate, simulate_controlled, Options, RunError};

@@ -32,10 +32,6 @@ pub struct Spec {
     pub power: Power,
     /// Applications by name.
     pub apps: BTreeMap<String, App>,
-    /// PowerSave.
-    pub power_save: PowerSave,
-    /// Policies of others.
-    pub others: Others,
     /// The load profile.
     pub evaluation: Evaluation,
     /// The burst tests.
@@ -194,45 +190,6 @@ pub struct App {
     pub memory_all_us: f64,
     /// Mean frame.
     pub bytes: u32,
-}
-
-/// PowerSave's parameters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PowerSave {
-    /// High threshold, in packets.
-    pub q_high: u32,
-    /// Low threshold, in packets.
-    pub q_low: u32,
-    /// Looks above it that are passed over.
-    pub c_up: u32,
-    /// Looks below it that are passed over.
-    pub c_down: u32,
-}
-
-/// Parameters of policies of others: what their sources leave open, or count in more time than a
-/// profile is played in.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Others {
-    /// l3fwd-power: after so much time a core may go slower, in milliseconds.
-    pub l3fwd_period_ms: f64,
-    /// Metronome: threads for each queue.
-    pub metronome_threads: u8,
-    /// Metronome: wanted time between visits to a queue, in microseconds.
-    pub metronome_vacation_us: f64,
-    /// grout: between looks whether fewer queues would do, in milliseconds.
-    pub grout_period_ms: f64,
-    /// grout: from leaving the table until parked, in milliseconds.
-    pub grout_park_ms: f64,
-    /// NMAP: packets by polling after an interrupt, above which the network is busy.
-    pub nmap_network: u64,
-    /// NMAP: packets by polling for each hundred by interrupt, below which it is not.
-    pub nmap_percent: u64,
-    /// NMAP: between looks at utilisation, in milliseconds.
-    pub nmap_period_ms: f64,
-    /// menu, TEO: between ticks, in milliseconds.
-    pub tick_ms: f64,
 }
 
 /// The load profile.

@@ -10,12 +10,10 @@ pub use lines::{unpack, LineError, ReadError, Skipped};
 
 use std::sync::Arc;
 
-use halfwink_engine::{stream, Stream};
+use halfwink_engine::draw::exponential_fast as exponential;
+use halfwink_engine::{stream, Law, Sampler, Stream};
 use halfwink_units::Time;
 use rand::RngExt;
-
-use crate::law::{exponential, Sampler};
-use crate::spec::Law;
 
 /// A stream of arrivals.
 #[derive(Clone, Debug)]
@@ -171,7 +169,7 @@ impl Arrivals {
             },
             Arrivals::Renewal { gaps, unit_s } => Kind::Renewal {
                 // Checked before.
-                gaps: Sampler::new(gaps).unwrap_or(Sampler::Fixed(1.0)),
+                gaps: Sampler::new(gaps).unwrap_or(Sampler::fixed(1.0)),
                 unit_ps: unit_s * 1e12,
             },
             Arrivals::Rates { step, per_s } => {
@@ -298,6 +296,30 @@ mod tests {
         arrivals.check().unwrap();
         let mut draw = arrivals.draw(5, "");
         std::iter::from_fn(|| draw.next()).take(count).map(|(at, _)| at.as_s()).collect()
+    }
+
+    /// Fowler-Noll-Vo of these bits: golden values, so that no change of code changes a draw.
+    fn digest(bits: impl Iterator<Item = u64>) -> u64 {
+        bits.fold(0xcbf2_9ce4_8422_2325, |hash, bits| (hash ^ bits).wrapping_mul(0x100_0000_01b3))
+    }
+
+    #[test]
+    fn arrivals_are_the_same_in_every_version() {
+        let gaps = Law::BoundedPareto { min: 0.1, max: 100.0, shape: 1.1 };
+        let found = [
+            Arrivals::Poisson { rate: 50.0 },
+            Arrivals::Mmpp { rates: [10.0, 100.0], stays_s: [0.2, 0.1] },
+            Arrivals::Renewal { gaps, unit_s: 0.1 },
+            Arrivals::Rates { step: Time::ns(10_000_000_000), per_s: Arc::new([50.0; 99]) },
+        ]
+        .map(|arrivals| digest(drawn(&arrivals, 2000).into_iter().map(f64::to_bits)));
+        let expected = [
+            15_889_925_770_717_695_163,
+            6_141_755_842_086_746_508,
+            1_885_978_786_057_515_132,
+            3_904_632_014_733_713_455,
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rand::RngExt;
 
 use crate::arrivals::Arrivals;
 use crate::model::{Model, Service};
-use crate::run::{machine_use, Books, MachineUse, Options, RunError, Slot};
+use crate::run::{machine_use, Accounts, MachineUse, Options, RunError, Slot};
 use crate::server::{Server, Tally};
 use crate::station::Spent;
 
@@ -160,7 +160,7 @@ impl Door {
 /// Some servers of a fleet.
 struct Fleet<'a> {
     servers: Vec<Server<'a>>,
-    books: Vec<Books>,
+    books: Vec<Accounts>,
     /// Until now.
     now: Time,
     /// When the books were opened.
@@ -182,7 +182,7 @@ impl<'a> Fleet<'a> {
     ) -> Fleet<'a> {
         let server = |n: u32| Server::new(model, service, policy(), seed, &format!("server{n}."));
         let servers: Vec<Server> = numbers.map(server).collect();
-        let books = vec![Books::new(model); servers.len()];
+        let books = vec![Accounts::new(model); servers.len()];
         Fleet {
             servers,
             books,

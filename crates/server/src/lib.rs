@@ -11,18 +11,15 @@
 //!   machines can carry.
 //! * [`Arrivals`] say when requests come; [`simulate`] plays them against one pair of machines,
 //!   event by event.
-//! * A run's books close: every picosecond and attojoule of both machines belongs to a row.
+//! * A run's ledger balances: every picosecond and attojoule of both machines belongs to a row.
 //!
 //! All times, watts and joules are modelled.
 
 pub mod arrivals;
 pub mod capping;
 pub mod closed_form;
-pub mod confidence;
 mod fleet;
-mod law;
 mod model;
-mod precise;
 pub mod proportionality;
 mod run;
 mod server;
@@ -30,10 +27,13 @@ mod spec;
 mod station;
 pub mod year;
 
+pub use halfwink_engine::confidence;
+pub use halfwink_engine::confidence::{Goal, Precision};
+pub use halfwink_engine::Law;
+
 pub use arrivals::Arrivals;
 pub use fleet::{simulate_fleet, Dispatch, FleetRun, MakePolicy};
 pub use model::{Model, ModelError, Service};
-pub use precise::{Goal, Precision};
-pub use run::{draw, simulate, MachineUse, Options, Run, RunError, Slot};
+pub use run::{draw, simulate, simulate_controlled, MachineUse, Options, Run, RunError, Slot};
 pub use server::{Misled, Tally};
-pub use spec::{Counted, Fact, Law, Machine, Others, Policy, Spec, Study, Times, Workload};
+pub use spec::{Fact, Machine, Spec, Study, Times, Workload};

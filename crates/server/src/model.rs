@@ -3,8 +3,8 @@
 use halfwink_policy::steering::Side;
 use halfwink_units::{Power, Time};
 
-use crate::law::{Points, Sampler};
 use crate::spec::{Machine, Spec, Study, Times, Workload};
+use halfwink_engine::{Points, Sampler};
 
 /// A value of a description that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,12 +68,6 @@ impl Model {
     pub fn new(spec: Spec) -> Result<Model, ModelError> {
         within("schema", f64::from(spec.schema), 1.0, 1.0)?;
         let machines = [machine("small", &spec.small)?, machine("big", &spec.big)?];
-        within("policy.threshold", f64::from(spec.policy.threshold), 0.0, 1e9)?;
-        within("policy.linger_ms", spec.policy.linger_ms, 0.0, 1e7)?;
-        within("others.target_ms", spec.others.target_ms, 1e-3, 1e7)?;
-        within("others.period_ms", spec.others.period_ms, 1e-3, 1e7)?;
-        within("others.delay_ms", spec.others.delay_ms, 0.0, 1e7)?;
-        within("others.timer_ms", spec.others.timer_ms, 0.0, 1e7)?;
         study(&spec.study)?;
         if spec.workloads.is_empty() {
             return Err(ModelError::at("workloads", "expected one workload or more"));

@@ -1,21 +1,29 @@
-//! Runs, and the closing of their books.
+//! Runs, and the closing of their ledgers.
 
-use halfwink_engine::{stream, Cause, Closed, Imbalance, Ledger, Mode, Row, State as StateName};
+use halfwink_engine::confidence::{Goal, Precision, Watch};
+use halfwink_engine::{
+    stream, Cause, Closed, Imbalance, Interrupted, Ledger, Mode, Row, RunControl,
+    State as StateName,
+};
 use halfwink_policy::steering::SteeringPolicy;
 use halfwink_units::Time;
 
 use crate::arrivals::Arrivals;
 use crate::model::{MachineModel, Model, Service};
-use crate::precise::{Goal, Precision, Watch};
 use crate::server::{Misled, Server, Tally};
 use crate::station::{Spent, State};
+
+/// Requests between two looks at how well results are known.
+const INTERVAL: u64 = 1000;
+/// With so many unfinished requests, more come than are served.
+const HOPELESS: usize = 200_000;
 
 /// How long a run is, and what is kept of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Of all random streams.
     pub seed: u64,
-    /// Requests that come before the books are opened.
+    /// Requests that come before accounts are opened.
     pub warm_up: u64,
     /// Requests after that; all there are, if fewer.
     pub requests: u64,
@@ -85,6 +93,9 @@ pub struct Slot {
     pub machines: [MachineUse; 2],
 }
 
+/// Requests between two looks at the control: less than a millisecond of host time.
+const LOOK: u64 = 4096;
+
 /// A finished run.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -98,7 +109,7 @@ pub struct Run {
     pub slots: Vec<Slot>,
     /// How well its results are known, if that was asked for.
     pub precision: Option<Precision>,
-    /// The balanced books.
+    /// The balanced ledger.
     pub books: Closed,
 }
 
@@ -111,9 +122,12 @@ pub enum RunError {
     /// A policy that does not do its part.
     #[error(transparent)]
     Misled(#[from] Misled),
-    /// Books that do not balance.
+    /// Accounts that do not balance.
     #[error(transparent)]
     Imbalance(#[from] Imbalance),
+    /// It was stopped.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
 }
 
 impl Run {
@@ -148,16 +162,16 @@ impl Run {
     }
 }
 
-/// Books of machines of both kinds.
+/// Accounts of machines of both kinds.
 #[derive(Clone, Debug)]
-pub(crate) struct Books {
+pub(crate) struct Accounts {
     models: [MachineModel; 2],
     sums: [Spent; 2],
 }
 
-impl Books {
-    pub(crate) fn new(model: &Model) -> Books {
-        Books { models: model.machines(), sums: [Spent::default(); 2] }
+impl Accounts {
+    pub(crate) fn new(model: &Model) -> Accounts {
+        Accounts { models: model.machines(), sums: [Spent::default(); 2] }
     }
 
     pub(crate) fn add(&mut self, spent: &[Spent; 2]) {
@@ -222,12 +236,30 @@ pub fn simulate(
     policy: SteeringPolicy,
     options: Options,
 ) -> Result<Run, RunError> {
+    simulate_controlled(model, service, arrivals, policy, options, &RunControl::new())
+}
+
+/// As [`simulate`], watched and stopped from outside; progress counts requests.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn simulate_controlled(
+    model: &Model,
+    service: &Service,
+    arrivals: &Arrivals,
+    policy: SteeringPolicy,
+    options: Options,
+    control: &RunControl,
+) -> Result<Run, RunError> {
     arrivals.check().map_err(RunError::Arrivals)?;
     let mut draw = arrivals.draw(options.seed, "");
     let mut server = Server::new(model, service, policy, options.seed, "");
-    let mut play = Play { start: Time::ZERO, tally: Tally::default(), books: Books::new(model) };
-    for _ in 0..options.warm_up {
+    let mut play = Play { start: Time::ZERO, tally: Tally::default(), books: Accounts::new(model) };
+    for count in 0..options.warm_up {
         let Some((at, size)) = draw.next() else { break };
+        if count % LOOK == 0 {
+            control.report(count)?;
+        }
         server.arrive(at, size, &mut play.tally)?;
         play.start = at;
     }
@@ -235,14 +267,18 @@ pub fn simulate(
     server.take(start, &mut play.tally);
     play.tally = Tally::default();
     let (mut now, mut tally, mut slots) = (start, Tally::default(), Vec::new());
-    let mut watch = options.goal.filter(|_| options.slot.is_none()).map(Watch::new);
+    let mut watch =
+        options.goal.filter(|_| options.slot.is_none()).map(|goal| Watch::new(goal, None));
     play.tally.one_by_one = watch.as_ref().map(|_| Vec::new());
     for count in 1..=options.requests {
         let Some((at, size)) = draw.next().filter(|(at, _)| *at <= options.until) else { break };
         slots.extend(play.parts_until(&mut server, at, options.slot, &mut tally));
+        if count % LOOK == 0 {
+            control.report(options.warm_up.saturating_add(count))?;
+        }
         server.arrive(at, size, &mut play.tally)?;
         now = at;
-        if let Some(watch) = watch.as_mut().filter(|_| count % Watch::INTERVAL == 0) {
+        if let Some(watch) = watch.as_mut().filter(|_| count % INTERVAL == 0) {
             if play.look(&mut server, now, watch) {
                 break;
             }
@@ -286,7 +322,7 @@ struct Play {
     /// Where the next part begins.
     start: Time,
     tally: Tally,
-    books: Books,
+    books: Accounts,
 }
 
 impl Play {
@@ -315,7 +351,7 @@ impl Play {
         let energy_j = spent[0].energy.as_j() + spent[1].energy.as_j();
         let sojourns = self.tally.one_by_one.as_mut().map(std::mem::take).unwrap_or_default();
         watch.interval(now, energy_j, &sojourns);
-        watch.is_done() || server.load() > Watch::HOPELESS
+        watch.is_done() || server.load() > HOPELESS
     }
 
     /// Closes a part, if it has any length.

@@ -78,7 +78,7 @@ impl<'a> Server<'a> {
             timer: Time::NEVER,
             now: Time::ZERO,
         };
-        server.obey();
+        server.apply();
         server
     }
 
@@ -102,7 +102,7 @@ impl<'a> Server<'a> {
         let size = size.unwrap_or_else(|| self.service.draw(&mut self.sizes));
         tally.arrived += 1;
         self.policy.on_event(now, &Event::Arrive);
-        let side = self.obey().ok_or(Misled::Unanswered(now))?;
+        let side = self.apply().ok_or(Misled::Unanswered(now))?;
         tally.sent[side as usize] += 1;
         self.machines[side as usize].queue(Waiting { arrived: now, size });
         self.serve(now, side, tally);
@@ -132,7 +132,7 @@ impl<'a> Server<'a> {
                 self.turn(next, Side::Big, tally);
             } else {
                 self.policy.on_timer(next);
-                self.obey();
+                self.apply();
             }
         }
         self.now = self.now.max(if until == Time::NEVER { Time::ZERO } else { until });
@@ -170,7 +170,7 @@ impl<'a> Server<'a> {
         // The next one begins before the policy may put the machine to sleep.
         self.serve(now, side, tally);
         self.policy.on_event(now, &Event::Finish { side, sojourn });
-        self.obey();
+        self.apply();
     }
 
     fn turn(&mut self, now: Time, side: Side, tally: &mut Tally) {
@@ -181,7 +181,7 @@ impl<'a> Server<'a> {
         };
         self.serve(now, side, tally);
         self.policy.on_event(now, &event);
-        self.obey();
+        self.apply();
     }
 
     /// Starts what can start.
@@ -200,7 +200,7 @@ impl<'a> Server<'a> {
 
     /// Does what the policy asks for; where it sends a request, if it does.
     #[inline]
-    fn obey(&mut self) -> Option<Side> {
+    fn apply(&mut self) -> Option<Side> {
         let mut sent = None;
         while let Some(action) = self.policy.poll_action() {
             match action {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use halfwink_engine::Law;
 use serde::{Deserialize, Serialize};
 
 /// A description of a hybrid server, as it is written.
@@ -19,10 +20,6 @@ pub struct Spec {
     pub small: Machine,
     /// The big machine.
     pub big: Machine,
-    /// The threshold scheduler.
-    pub policy: Policy,
-    /// Policies of others.
-    pub others: Others,
     /// Workloads by name.
     pub workloads: BTreeMap<String, Workload>,
     /// The design study.
@@ -92,45 +89,6 @@ pub struct Machine {
     pub down_ms: f64,
 }
 
-/// The threshold scheduler.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Policy {
-    /// Concurrent requests from which on the big machine serves (the thesis' S_t).
-    pub threshold: u32,
-    /// Which of them count.
-    pub count: Counted,
-    /// The big machine is woken when more than so many count; the threshold, if not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wake_at: Option<u32>,
-    /// How long the big machine stays on without requests, in milliseconds.
-    pub linger_ms: f64,
-}
-
-/// Which requests count against the threshold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Counted {
-    /// Those of the small machine.
-    Small,
-    /// Those of the whole server.
-    All,
-}
-
-/// Parameters of policies of others.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Others {
-    /// What tail latency policies that watch it aim at, in milliseconds.
-    pub target_ms: f64,
-    /// How often policies that watch something look, in milliseconds.
-    pub period_ms: f64,
-    /// What DreamWeaver may delay a request by, in milliseconds.
-    pub delay_ms: f64,
-    /// How long a sleep timer waits, in milliseconds.
-    pub timer_ms: f64,
-}
-
 /// What requests ask for. Serving one of size `s` with `n` in service, itself included, takes
 /// `alpha + s^gamma beta(n)` (Niccolini 2012, Eq 3.1), over the machine's speed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -168,70 +126,5 @@ pub enum Times {
     Profile {
         /// Points (milliseconds, share of requests that take no longer), rising.
         profile_ms: Vec<[f64; 2]>,
-    },
-}
-
-/// A distribution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "law", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Law {
-    /// Always the same.
-    Fixed {
-        /// The value.
-        value: f64,
-    },
-    /// Any value between two.
-    Uniform {
-        /// The least.
-        min: f64,
-        /// The greatest.
-        max: f64,
-    },
-    /// Exponential.
-    Exponential {
-        /// Its mean.
-        mean: f64,
-    },
-    /// The sum of so many exponential ones.
-    Erlang {
-        /// Its mean.
-        mean: f64,
-        /// How many.
-        phases: u32,
-    },
-    /// Two exponential ones of balanced means.
-    Hyperexponential {
-        /// Its mean.
-        mean: f64,
-        /// Its coefficient of variation, above 1.
-        cv: f64,
-    },
-    /// Log-normal.
-    LogNormal {
-        /// Its mean.
-        mean: f64,
-        /// Its coefficient of variation.
-        cv: f64,
-    },
-    /// A power law between two values.
-    BoundedPareto {
-        /// The least.
-        min: f64,
-        /// The greatest.
-        max: f64,
-        /// The exponent of its tail.
-        shape: f64,
-    },
-    /// A file of BigHouse: lines of a value and the share of values up to it.
-    Cdf {
-        /// The file; looked for in the library, unless it begins with `/` or `.`.
-        file: String,
-        /// What one of its units is in those of the workload.
-        unit: f64,
-    },
-    /// A measured one: points of its cumulative distribution, with lines between them.
-    Points {
-        /// (value, share that is no greater), rising.
-        points: Vec<[f64; 2]>,
     },
 }

@@ -43,7 +43,7 @@ pub(crate) struct Running {
     pub(crate) arrived: Time,
 }
 
-/// What a machine did since its books were opened.
+/// What a machine did since its accounts were opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     /// Time in each state, in the order of [`State::ALL`].
@@ -74,7 +74,7 @@ pub(crate) struct Station {
     /// Until when `spent` is right.
     since: Time,
     power: Power,
-    /// What requests in service had been served for when the books were opened.
+    /// What requests in service had been served for when the accounts were opened.
     before: Time,
 }
 
@@ -232,7 +232,7 @@ impl Station {
         self.running.iter().fold(Time::ZERO, |sum, r| sum + r.span.saturating_sub(left(r)))
     }
 
-    /// Closes the books, and opens new ones.
+    /// Closes the accounts, and opens new ones.
     pub(crate) fn close(&mut self, now: Time) -> Spent {
         self.meter(now);
         let under_way = self.under_way(now);

@@ -22,9 +22,9 @@ use halfwink_units::Time;
 use crate::arrivals::Arrivals;
 use crate::fleet::Dispatch;
 use crate::model::{Model, Service};
-use crate::precise::Goal;
 use crate::run::{simulate, Options, RunError};
-use crate::spec::Law;
+use halfwink_engine::confidence::Goal;
+use halfwink_engine::Law;
 
 /// How much is simulated at each load.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 use halfwink_chip::ChipError;
-use halfwink_engine::{nearest, InputError};
+use halfwink_engine::{nearest, Imbalance, InputError, Interrupted};
+use halfwink_policy::StuckTimer;
 use halfwink_trace::TraceError;
 
 /// Why a question cannot be answered, in one line for the user.
@@ -24,6 +25,9 @@ pub enum StudyError {
     /// A run failed.
     #[error("{0}")]
     Run(ChipError),
+    /// Accounts do not balance, or a policy does not do its part: a mistake in a model.
+    #[error("{0}")]
+    Model(String),
     /// The run was stopped from outside.
     #[error("interrupted")]
     Interrupted,
@@ -54,12 +58,30 @@ impl StudyError {
     /// True if the user's input is at fault rather than the work itself.
     #[must_use]
     pub fn is_usage(&self) -> bool {
-        !matches!(self, StudyError::Run(_) | StudyError::Interrupted)
+        !matches!(self, StudyError::Run(_) | StudyError::Model(_) | StudyError::Interrupted)
     }
 }
 
 fn hint(nearest: &Option<String>) -> String {
     nearest.as_ref().map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+}
+
+impl From<Imbalance> for StudyError {
+    fn from(error: Imbalance) -> StudyError {
+        StudyError::Model(error.to_string())
+    }
+}
+
+impl From<StuckTimer> for StudyError {
+    fn from(error: StuckTimer) -> StudyError {
+        StudyError::Model(error.to_string())
+    }
+}
+
+impl From<Interrupted> for StudyError {
+    fn from(_: Interrupted) -> StudyError {
+        StudyError::Interrupted
+    }
 }
 
 impl From<ChipError> for StudyError {

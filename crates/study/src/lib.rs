@@ -1,47 +1,44 @@
-//! What can be asked of halfwink: techniques, machines, workloads, studies and targets by name, and
-//! the running of one technique on one workload on one machine.
+//! What can be asked of halfwink: worlds, techniques, machines, workloads, studies and targets by
+//! name, and the running of one technique on one workload on one machine.
 //!
 //! Everything above (Python, the command line, sweeps) only arranges [`Job`]s and the tables that
 //! they return.
 
-mod closed_form;
 mod error;
-mod job;
+mod experiments;
 mod library;
-mod network;
-mod os_profile;
-mod output;
+mod meters;
 mod parallel;
-mod predict;
-mod registry;
-mod router;
-mod server;
 mod study;
-mod switching;
 mod table;
 mod target;
-mod workload;
+mod techniques;
+mod world;
+mod worlds;
 
-pub use closed_form::closed_form;
 pub use error::StudyError;
+pub use experiments::{Experiment, EXPERIMENTS};
 pub use halfwink_engine::RunControl;
 pub use halfwink_server::Goal;
-pub use job::{Job, Output, Prepared};
 pub use library::{Library, MachineInfo, WorkloadInfo};
-pub use network::{CaseAnswer, Fact, FitRow, NetworkInfo, StaggerRow, WakeRow};
-pub use os_profile::THRESHOLDS;
-pub use predict::{Accuracy, Decisions, Foresight};
-pub use registry::{technique, Plan, Technique, TECHNIQUES};
-pub use router::{
-    CoreTimes, Load, PreparedRouter, RouterInfo, RouterJob, RouterOutput, RouterPolicy,
-    RouterProfile, RouterQuestion, VirtualMeter, ROUTER_POLICIES,
+pub use meters::{MachineWatts, RouterAccounts, RouterTimes};
+pub use study::{Plot, Study};
+pub use table::{Column, Head, Kind, Table, Value};
+pub use target::{Class, Compute, Source, Target, Tolerance, Verdict, Work as PublishedWork};
+pub use techniques::{
+    technique, techniques, Choice, Default, Make, Modifier, Parameter, Plan, Range, Technique,
 };
-pub use server::{
-    dispatch, proportionality, Kind, Rate, ServerInfo, ServerLoad, ServerPolicy, ServerQuestion,
-    YearQuestion, SERVER_POLICIES,
+pub use world::{world, Control, Job, Named, Prepared, PreparedJob, Tables, Work, World, WORLDS};
+pub use worlds::chip::workload::{Part, Workload};
+pub use worlds::chip::{
+    closed_form, Accuracy, CaseAnswer, Decisions, Fact, FitRow, NetworkInfo, Prediction,
+    StaggerRow, WakeRow, THRESHOLDS,
 };
-pub use study::{Plot, Study, World};
-pub use switching::SwitchingInfo;
-pub use table::{Column, Table, Value};
-pub use target::{Class, Compute, Target, Tolerance, Verdict, Work};
-pub use workload::{Part, Workload};
+pub use worlds::router::{
+    CoreTimes, Load, RouterInfo, RouterProfile, RouterQuestion, VirtualMeter,
+};
+pub use worlds::server::{
+    dispatch, proportionality, Kind as LoadKind, Rate, ServerInfo, ServerLoad, ServerQuestion,
+    YearQuestion,
+};
+pub use worlds::switching::SwitchingInfo;

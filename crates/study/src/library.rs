@@ -1,22 +1,38 @@
 //! Where machines and workloads are found.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use halfwink_chip::{Machine, MAX_CORES};
 use halfwink_engine::{set_value, Input};
 use halfwink_trace::{Header, Kernel, Totals, TraceFile};
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::StudyError;
-use crate::workload::{Part, Workload, WorkloadKind};
+use crate::worlds::chip::trace::{Stamp, Trace};
+use crate::worlds::chip::workload::{Part, Workload, WorkloadKind};
 
-/// The folders that come with halfwink.
+/// The folders that come with halfwink. What was read once is kept as long as its file is the same:
+/// a study of thousands of jobs names few machines and traces.
 #[derive(Clone, Debug)]
 pub struct Library {
     root: PathBuf,
+    kept: Arc<Mutex<Kept>>,
 }
+
+/// What was read.
+#[derive(Debug, Default)]
+struct Kept {
+    traces: HashMap<PathBuf, Arc<Trace>>,
+    machines: HashMap<MachineKey, Arc<MachineInfo>>,
+}
+
+/// Name and values of a machine, and its file as it was.
+type MachineKey = (String, Vec<(String, String)>, Option<Stamp>);
+
+/// Machines that are kept; a sweep rarely comes back to one after so many others.
+const MACHINES: usize = 512;
 
 /// A machine description, read.
 #[derive(Clone, Debug)]
@@ -45,7 +61,7 @@ pub struct WorkloadInfo {
 impl Library {
     /// The library in this folder: it holds `machines`, `workloads`, `studies`, `targets`.
     pub fn new(root: impl Into<PathBuf>) -> Library {
-        Library { root: root.into() }
+        Library { root: root.into(), kept: Arc::default() }
     }
 
     /// A folder of the library.
@@ -77,12 +93,37 @@ impl Library {
         &self,
         name: &str,
         values: &[(String, String)],
+    ) -> Result<Arc<MachineInfo>, StudyError> {
+        let stamp = self.find_machine(name).ok().and_then(|(path, _)| Stamp::of(&path).ok());
+        let key = (name.to_owned(), values.to_vec(), stamp);
+        if let Some(known) = self.kept().machines.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let read = Arc::new(self.read_machine(name, values)?);
+        let mut kept = self.kept();
+        if kept.machines.len() >= MACHINES {
+            kept.machines.clear();
+        }
+        kept.machines.insert(key, Arc::clone(&read));
+        Ok(read)
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+        // What is kept is whole after every statement, also in a thread that panicked.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read_machine(
+        &self,
+        name: &str,
+        values: &[(String, String)],
     ) -> Result<MachineInfo, StudyError> {
         const OF_OS_CORES: &str = "os_core.";
         let (of_os_cores, own): (Vec<_>, Vec<_>) =
             values.iter().partition(|(path, _)| path.starts_with(OF_OS_CORES));
         let (path, cores) = self.find_machine(name)?;
         let input = described(&path, own.into_iter().map(|(path, value)| (path.as_str(), value)))?;
+        refuse_moved(&input, crate::worlds::chip::MOVED)?;
         let mut machine = Machine::parse(&input)?;
         let mut text = input.text;
         if let Some(cores) = cores {
@@ -193,9 +234,18 @@ impl Library {
             }
             path
         };
-        let file = TraceFile::open(&path)?;
-        let bytes = fs::read(&path).map_err(|error| io(&path, error))?;
-        Ok(WorkloadKind::Trace { file: Arc::new(file), digest: xxh3_64(&bytes) })
+        Ok(WorkloadKind::Trace(self.trace(path)?))
+    }
+
+    /// A trace, opened and digested the first time that it is named.
+    fn trace(&self, path: PathBuf) -> Result<Arc<Trace>, StudyError> {
+        let known = self.kept().traces.get(&path).cloned();
+        if let Some(known) = known.filter(|trace| trace.is_same()) {
+            return Ok(known);
+        }
+        let trace = Arc::new(Trace::open(path.clone())?);
+        self.kept().traces.insert(path, Arc::clone(&trace));
+        Ok(trace)
     }
 
     /// All workloads that can be named.
@@ -240,10 +290,27 @@ pub(crate) fn described<'a>(
     Ok(input)
 }
 
+/// Refuses what a description may no longer say, with what to write now: parameters of techniques
+/// were a machine's once.
+pub(crate) fn refuse_moved(input: &Input, moved: &[(&str, &str)]) -> Result<(), StudyError> {
+    // What is no TOML at all is said by whoever parses it next.
+    let Ok(file) = input.text.parse::<toml::Table>() else { return Ok(()) };
+    for (path, now) in moved {
+        let mut keys = path.split('.');
+        let first = keys.next().and_then(|key| file.get(key));
+        if keys.try_fold(first, |at, key| Some(at?.get(key))).flatten().is_some() {
+            let message =
+                format!("`{path}` is no longer a machine's; leave it out and say {now}=...");
+            return Err(input.error_at_key(path, &message).into());
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn read(path: &Path) -> Result<String, StudyError> {
     fs::read_to_string(path).map_err(|error| io(path, error))
 }
 
-fn io(path: &Path, error: std::io::Error) -> StudyError {
+pub(crate) fn io(path: &Path, error: std::io::Error) -> StudyError {
     StudyError::Io { path: path.display().to_string(), error }
 }

@@ -5,23 +5,9 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use crate::error::StudyError;
-use crate::job::Job;
 use crate::library::{read, Library};
-use crate::registry::technique;
-use crate::router::policy;
-
-/// Where techniques are compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum World {
-    /// Techniques on workloads on machines.
-    #[default]
-    Chip,
-    /// Policies on applications under load profiles on routers: each run is a [`RouterJob`].
-    ///
-    /// [`RouterJob`]: crate::RouterJob
-    Router,
-}
+use crate::techniques::{Choice, Values};
+use crate::world::{world, Job, World};
 
 /// A study, read and checked.
 #[derive(Clone, Debug, Serialize)]
@@ -29,7 +15,7 @@ pub struct Study {
     /// Name: its file's, without the ending.
     pub name: String,
     /// Where it is played.
-    pub world: World,
+    pub world: &'static str,
     /// One line.
     pub title: String,
     /// Workloads by name.
@@ -43,9 +29,10 @@ pub struct Study {
     /// The machine on which that technique runs, once for each workload and with nothing swept, to
     /// be compared with all others; each run's own machine if none is named.
     pub baseline_machine: Option<String>,
-    /// Instructions of each core, at most.
-    pub instructions: Option<u64>,
-    /// Values of the machine to vary: path, and the values in order.
+    /// Options of its world that hold for all of it.
+    pub options: Vec<(String, String)>,
+    /// What to vary: values of the machine, options of the world (`seed`), parameters of techniques
+    /// (`power-save:c_up`, or `technique.threshold` of all that have it); and the values in order.
     pub sweep: Vec<(String, Vec<String>)>,
     /// What to draw.
     pub plots: Vec<Plot>,
@@ -75,8 +62,7 @@ pub struct Plot {
 #[serde(deny_unknown_fields)]
 struct StudyFile {
     schema: Spanned<u32>,
-    #[serde(default)]
-    world: World,
+    world: Option<Spanned<String>>,
     title: String,
     workloads: Spanned<Vec<String>>,
     machines: Spanned<Vec<String>>,
@@ -84,6 +70,8 @@ struct StudyFile {
     baseline: Option<Spanned<String>>,
     baseline_machine: Option<String>,
     instructions: Option<Spanned<u64>>,
+    #[serde(default)]
+    options: toml::Table,
     #[serde(default)]
     sweep: toml::Table,
     #[serde(default)]
@@ -116,52 +104,46 @@ impl Study {
                 return Err(input.error_at(&list.span(), "an empty list; expected at least one"));
             }
         }
+        let world = match &file.world {
+            Some(name) => {
+                world(name.get_ref()).map_err(|e| input.error_at(&name.span(), e.to_string()))?
+            }
+            None => world("chip").map_err(|e| input.error_at(&(0..0), e.to_string()))?,
+        };
+        let mut techniques = Vec::new();
         for name in file.techniques.get_ref() {
-            let known = match file.world {
-                World::Chip => technique(name).map(|_| ()),
-                World::Router => policy(name).map(|_| ()),
-            };
-            known.map_err(|e| input.error_at(&file.techniques.span(), e.to_string()))?;
+            let choice = Choice::parse(world.name(), name)
+                .map_err(|e| input.error_at(&file.techniques.span(), e.to_string()))?;
+            techniques.push(choice.to_string());
         }
-        if let (World::Router, Some(n)) = (file.world, &file.instructions) {
-            let message = "a router plays packets, not instructions; leave this out";
-            return Err(input.error_at(&n.span(), message));
-        }
-        if let (World::Router, Some(_)) = (file.world, &file.baseline_machine) {
-            let message = "baseline_machine: a study of routers has none".to_owned();
-            return Err(InputError { name: input.name.clone(), line: None, message });
-        }
+        let options = options(input, world, &file)?;
         let baseline = match &file.baseline {
             Some(name) if file.baseline_machine.is_some() => {
-                technique(name.get_ref())
-                    .map_err(|e| input.error_at(&name.span(), e.to_string()))?;
-                name.get_ref().clone()
+                let choice = Choice::parse(world.name(), name.get_ref());
+                choice.map_err(|e| input.error_at(&name.span(), e.to_string()))?.to_string()
             }
-            Some(name) if !file.techniques.get_ref().contains(name.get_ref()) => {
+            Some(name) if !techniques.contains(name.get_ref()) => {
                 let message = format!("baseline `{}` is not among the techniques", name.get_ref());
                 return Err(input.error_at(&name.span(), message));
             }
             Some(name) => name.get_ref().clone(),
-            None => file.techniques.get_ref()[0].clone(),
+            None => techniques[0].clone(),
         };
-        if let Some(n) = file.instructions.as_ref().filter(|n| *n.get_ref() == 0) {
-            return Err(input.error_at(&n.span(), "0 instructions; expected at least 1"));
-        }
         let sweep = file
             .sweep
             .into_iter()
-            .map(|(path, values)| sweep_values(input, path, values))
+            .map(|(path, values)| sweep_values(input, world, path, values))
             .collect::<Result<_, _>>()?;
         Ok(Study {
             name: name.to_owned(),
-            world: file.world,
+            world: world.name(),
             title: file.title,
             workloads: file.workloads.into_inner(),
             machines: file.machines.into_inner(),
-            techniques: file.techniques.into_inner(),
+            techniques,
             baseline,
             baseline_machine: file.baseline_machine,
-            instructions: file.instructions.map(Spanned::into_inner),
+            options,
             sweep,
             plots: file.plot,
             text: input.text.clone(),
@@ -173,12 +155,12 @@ impl Study {
     #[must_use]
     pub fn jobs(&self) -> Vec<Job> {
         let job = |machine: &String, workload: &String, set: &[_], technique: &String| Job {
+            world: self.world.to_owned(),
             workload: workload.clone(),
             machine: machine.clone(),
             technique: technique.clone(),
             set: set.to_vec(),
-            instructions: self.instructions,
-            timeline_ns: None,
+            options: self.options.clone(),
         };
         let mut points: Vec<Vec<(String, String)>> = vec![Vec::new()];
         for (path, values) in &self.sweep {
@@ -210,22 +192,60 @@ impl Study {
     }
 }
 
+/// Options of the world, checked by it; `instructions` may stand beside the lists as well.
+fn options(
+    input: &Input,
+    world: &dyn World,
+    file: &StudyFile,
+) -> Result<Vec<(String, String)>, InputError> {
+    let mut values = Values::of(world.options());
+    let mut options = Vec::new();
+    let beside = file.instructions.as_ref().map(|n| ("instructions", n.get_ref().to_string()));
+    let table = file.options.iter().map(|(name, value)| (name.as_str(), as_set(value)));
+    for (name, value) in beside.into_iter().chain(table) {
+        let wrong = |message: String| match &file.instructions {
+            Some(n) if name == "instructions" => input.error_at(&n.span(), message),
+            _ => input.error_at_key(&format!("options.{name}"), &message),
+        };
+        if !values.knows(name) {
+            let known: Vec<&str> = world.options().iter().map(|o| o.name).collect();
+            let known = known.join(", ");
+            let world = world.name();
+            return Err(wrong(format!(
+                "the world `{world}` has no option `{name}`; it has {known}"
+            )));
+        }
+        values.set(name, &value).map_err(wrong)?;
+        options.push((name.to_owned(), value));
+    }
+    Ok(options)
+}
+
+/// A value as it is written after `--set`.
+fn as_set(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 fn sweep_values(
     input: &Input,
+    world: &dyn World,
     path: String,
     values: toml::Value,
 ) -> Result<(String, Vec<String>), InputError> {
+    let key = format!("sweep.{path}");
+    if let Some((_, now)) = world.moved().iter().find(|(old, _)| *old == path) {
+        let message = format!("`{path}` is no longer a machine's; write `{now}` now");
+        return Err(input.error_at_key(&key, &message));
+    }
     match values {
         toml::Value::Array(values) if !values.is_empty() => {
-            let as_set = |value: &toml::Value| match value {
-                toml::Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
             Ok((path, values.iter().map(as_set).collect()))
         }
         _ => {
-            let message = format!("sweep of `{path}`: expected a list of values");
-            Err(InputError { name: input.name.clone(), line: None, message })
+            Err(input.error_at_key(&key, &format!("sweep of `{path}`: expected a list of values")))
         }
     }
 }
@@ -302,12 +322,12 @@ techniques = ["always-on", "tap"]
             parse(&change(text.replace("\"always-on\", \"tap\"", "\"napi\", \"power-save\"")))
         };
         let study = routers(|text| text).unwrap();
-        assert_eq!((study.world, study.baseline.as_str()), (World::Router, "napi"));
+        assert_eq!((study.world, study.baseline.as_str()), ("router", "napi"));
         let complaint = |change| routers(change).unwrap_err().to_string();
         let wrong = complaint(|text| text.replace("power-save", "tap"));
-        assert!(wrong.starts_with("s.toml:7: unknown policy `tap`"), "{wrong}");
+        assert!(wrong.starts_with("s.toml:7: technique `tap` is of the world `chip`"), "{wrong}");
         let played = complaint(|text| text.replace("\n[sweep]", "instructions = 5\n[sweep]"));
-        assert!(played.contains("plays packets, not instructions"), "{played}");
+        assert!(played.contains("the world `router` has no option `instructions`"), "{played}");
         let world = complaint(|text| text.replace("\"router\"", "\"roter\""));
         assert!(world.starts_with("s.toml:3:"), "{world}");
     }

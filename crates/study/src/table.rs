@@ -1,6 +1,33 @@
-//! Results as named columns, for any data frame to take over.
+//! Results as named, typed columns, for any data frame to take over.
 
-/// A value in a [`Table`].
+use serde::Serialize;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Words.
+    Text,
+    /// Whole numbers.
+    Integer,
+    /// Numbers.
+    Real,
+}
+
+impl Kind {
+    /// Its name, for other languages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Text => "text",
+            Kind::Integer => "integer",
+            Kind::Real => "real",
+        }
+    }
+}
+
+/// A value in a [`Table`]. Each knows its kind, also where it is missing: a column of nothing but
+/// missing means is one of numbers all the same.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Text.
@@ -10,7 +37,7 @@ pub enum Value {
     /// Number.
     Real(f64),
     /// Nothing to say: a mean of nothing, a latency without requests.
-    Missing,
+    Missing(Kind),
 }
 
 /// A column: name, with the unit last, and values.
@@ -18,8 +45,32 @@ pub enum Value {
 pub struct Column {
     /// Name.
     pub name: &'static str,
+    /// What its values are, or are missing of.
+    pub kind: Kind,
     /// One value for each row.
     pub values: Vec<Value>,
+}
+
+/// Name and kind of a column, before it has values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head(pub &'static str, pub Kind);
+
+/// A column of words.
+#[must_use]
+pub const fn text(name: &'static str) -> Head {
+    Head(name, Kind::Text)
+}
+
+/// A column of whole numbers.
+#[must_use]
+pub const fn integer(name: &'static str) -> Head {
+    Head(name, Kind::Integer)
+}
+
+/// A column of numbers.
+#[must_use]
+pub const fn real(name: &'static str) -> Head {
+    Head(name, Kind::Real)
 }
 
 /// Rows of the same shape.
@@ -29,21 +80,36 @@ pub struct Table {
     pub columns: Vec<Column>,
 }
 
+impl Value {
+    /// What it is, or is missing of.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Value::Text(_) => Kind::Text,
+            Value::Integer(_) => Kind::Integer,
+            Value::Real(_) => Kind::Real,
+            Value::Missing(kind) => *kind,
+        }
+    }
+}
+
 impl Table {
     /// An empty table with these columns.
     #[must_use]
-    pub fn new(names: &[&'static str]) -> Table {
-        let columns = names.iter().map(|name| Column { name, values: Vec::new() }).collect();
-        Table { columns }
+    pub fn new(heads: &[Head]) -> Table {
+        let column = |&Head(name, kind): &Head| Column { name, kind, values: Vec::new() };
+        Table { columns: heads.iter().map(column).collect() }
     }
 
     /// Adds a row.
     ///
     /// # Panics
-    /// If its length is not the number of columns: a mistake in this crate.
+    /// If a value is missing, or of another kind than its column: a mistake in this crate.
     pub fn push(&mut self, row: Vec<Value>) {
         assert_eq!(row.len(), self.columns.len(), "a row has a value for each column");
         for (column, value) in self.columns.iter_mut().zip(row) {
+            // Readers allot a column by its kind before they see a value.
+            assert_eq!(value.kind(), column.kind, "column `{}`", column.name);
             column.values.push(value);
         }
     }
@@ -51,9 +117,9 @@ impl Table {
     /// A table of one row.
     #[must_use]
     pub fn row(cells: Vec<(&'static str, Value)>) -> Table {
-        let columns =
-            cells.into_iter().map(|(name, value)| Column { name, values: vec![value] }).collect();
-        Table { columns }
+        let column =
+            |(name, value): (_, Value)| Column { name, kind: value.kind(), values: vec![value] };
+        Table { columns: cells.into_iter().map(column).collect() }
     }
 
     /// Number of rows.
@@ -73,6 +139,32 @@ impl Table {
     pub fn get(&self, row: usize, name: &str) -> Option<&Value> {
         self.columns.iter().find(|c| c.name == name)?.values.get(row)
     }
+}
+
+/// What has a kind even where there is none of it.
+pub trait Cell: Into<Value> {
+    /// That kind.
+    const KIND: Kind;
+}
+
+impl Cell for &str {
+    const KIND: Kind = Kind::Text;
+}
+
+impl Cell for String {
+    const KIND: Kind = Kind::Text;
+}
+
+impl Cell for u64 {
+    const KIND: Kind = Kind::Integer;
+}
+
+impl Cell for usize {
+    const KIND: Kind = Kind::Integer;
+}
+
+impl Cell for f64 {
+    const KIND: Kind = Kind::Real;
 }
 
 impl From<&str> for Value {
@@ -105,13 +197,13 @@ impl From<f64> for Value {
         if n.is_finite() {
             Value::Real(n)
         } else {
-            Value::Missing
+            Value::Missing(Kind::Real)
         }
     }
 }
 
-impl<T: Into<Value>> From<Option<T>> for Value {
+impl<T: Cell> From<Option<T>> for Value {
     fn from(value: Option<T>) -> Value {
-        value.map_or(Value::Missing, Into::into)
+        value.map_or(Value::Missing(T::KIND), Into::into)
     }
 }

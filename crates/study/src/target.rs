@@ -1,7 +1,8 @@
 //! Targets: published numbers, how ours are computed, and how close is close. TOML.
 
 use halfwink_engine::{Input, InputError};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use toml::Spanned;
 
 use crate::error::StudyError;
@@ -93,33 +94,14 @@ pub struct Tolerance {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compute {
-    /// Study whose results hold it; none for values that follow from a machine description.
-    pub study: Option<String>,
-    /// Delivery network whose values hold it, in the table `network` (`fact`, `value`).
-    pub network: Option<String>,
-    /// Machine or cache shapes in which the kernel's part in every shipped workload is profiled:
-    /// tables `os_totals`, `os_entries`, `os_lengths`, `os_thresholds`, `os_levels`,
-    /// `os_evictions`, `os_footprint`, each with a column `workload`.
-    pub os_profile: Option<String>,
-    /// Model of core switching whose tables hold it: `switch_costs`, `switch_runs`, `switch_cores`,
-    /// `switch_calls`, `switch_accounts`, `switch_printed`, `switch_systems`, `switch_catalogue`,
-    /// `switch_facts`.
-    pub switching: Option<String>,
-    /// Router whose tables hold it: `router_facts`, `router_parts`, `router_points`,
-    /// `router_partial`, `router_ladder`, `router_naps`, `router_held`, `router_rates`,
-    /// `router_runs`, `router_slots`, `router_bursts`.
-    pub router: Option<String>,
-    /// Hybrid server whose tables hold it: `hybrid_facts`, `hybrid_peaks`, `hybrid_delays`,
-    /// `hybrid_power`, `hybrid_ratios`, `hybrid_speeds`; and of the recorded prototype
-    /// `hybrid_predictions`, `hybrid_errors`, `hybrid_gamma`.
-    pub hybrid: Option<String>,
-    /// Ask how well the run-length predictor foresees the kernel entries of every shipped workload:
-    /// tables `predictions` and `decisions`, each with a column `workload`.
-    #[serde(default)]
-    pub predict: bool,
-    /// SQL that yields one value, over the tables `runs` (with columns relative to the baseline)
-    /// and `ledger` of the study, `facts` of all machines, and `published` numbers (`id`, `value`)
-    /// for arithmetic among them.
+    /// What holds it: `study gating`, `experiment router/westmere`, or several; nothing for values
+    /// that follow from machine descriptions or from printed numbers alone. A study's tables are
+    /// `runs`, `ledger` and those of its world; an experiment's those that its entry in the list
+    /// names ([`crate::experiments`]).
+    #[serde(default, rename = "from", deserialize_with = "one_or_more")]
+    pub from: Vec<Source>,
+    /// SQL that yields one value, over those tables (`runs` with columns relative to the baseline),
+    /// `facts` of all machines, and `published` numbers (`id`, `value`) for arithmetic among them.
     pub sql: String,
     /// The models were fitted to this value.
     #[serde(default)]
@@ -127,6 +109,51 @@ pub struct Compute {
     /// Why ours is what it is.
     #[serde(default)]
     pub remark: String,
+}
+
+/// A study or an experiment by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Source {
+    /// A study's results.
+    Study(String),
+    /// An experiment's tables.
+    Experiment(String),
+}
+
+impl TryFrom<String> for Source {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Source, String> {
+        match text.split_once(' ') {
+            Some(("study", name)) => Ok(Source::Study(name.to_owned())),
+            Some(("experiment", name)) => Ok(Source::Experiment(name.to_owned())),
+            _ => Err(format!("from `{text}`: expected `study NAME` or `experiment NAME`")),
+        }
+    }
+}
+
+impl From<Source> for String {
+    fn from(source: Source) -> String {
+        match source {
+            Source::Study(name) => format!("study {name}"),
+            Source::Experiment(name) => format!("experiment {name}"),
+        }
+    }
+}
+
+fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Source>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMore {
+        One(String),
+        More(Vec<String>),
+    }
+    let texts = match OneOrMore::deserialize(from)? {
+        OneOrMore::One(text) => vec![text],
+        OneOrMore::More(texts) => texts,
+    };
+    texts.into_iter().map(|t| Source::try_from(t).map_err(D::Error::custom)).collect()
 }
 
 /// Ours beside theirs.
@@ -349,13 +376,7 @@ mod tests {
         assert_eq!(target.verdict(None), Verdict::NotYet);
         assert_eq!(target.verdict(Some(f64::NAN)), Verdict::NotYet);
         let sql = Compute {
-            study: None,
-            network: None,
-            os_profile: None,
-            switching: None,
-            router: None,
-            hybrid: None,
-            predict: false,
+            from: Vec::new(),
             sql: String::new(),
             calibrated: false,
             remark: String::new(),

@@ -44,6 +44,12 @@ fn play(model: &Model, configuration: &str, kernel: &str) -> Run {
         let sum = sum.iter().sum::<f64>() + core.waking_pct + core.idle_pct;
         assert!((sum - 100.0).abs() < 1e-6, "{core:?}");
     }
+    // Slices are what the whole is made of, but for parts of nanoseconds.
+    assert!((run.power_w.mean * run.seconds / run.energy_j() - 1.0).abs() < 1e-3);
+    assert!(
+        (run.units_per_s.mean * run.seconds - run.units as f64).abs()
+            < 1.0 + 1e-3 * run.units as f64
+    );
     run
 }
 
@@ -201,4 +207,14 @@ proptest! {
         }
         play(&model, "one", "unmod");
     }
+}
+
+#[test]
+fn intervals_say_how_much_a_run_varies() {
+    let even = play(&with(&write(100)), "one", "unmod");
+    let (low, high) = even.units_per_s.interval().expect("64 slices are enough");
+    assert!(low <= 1e6 && 1e6 <= high && even.units_per_s.relative() < 0.01, "{even:?}");
+    assert!(even.power_w.relative() < 1e-6, "a core that always works draws the same");
+    let random = play(&with(&format!("{}spread = 1.0\n", write(100))), "one", "unmod");
+    assert!(random.units_per_s.relative() > 3.0 * even.units_per_s.relative());
 }

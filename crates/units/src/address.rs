@@ -17,6 +17,7 @@ pub struct PhysAddr(pub u64);
 
 /// A physical address in units of cache lines.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LineAddr(pub u64);
 
 /// An address space: the physical page number of its top page table (x86 CR3 >> 12).

@@ -15,7 +15,7 @@ from __future__ import annotations
 from halfwink.bed.live import Live, description, routes
 from halfwink.bed.measuring import QUICK, Plan, Report, measure
 from halfwink.bed.places import NEEDS, Need, Place, Process, needs
-from halfwink.bed.routers import KINDS, Kind, Router, parse_kinds, peer_needs
+from halfwink.bed.routers import KINDS, Kind, Router, parse_kinds
 from halfwink.bed.topology import Bed
 
 __all__ = [
@@ -35,6 +35,5 @@ __all__ = [
     "measure",
     "needs",
     "parse_kinds",
-    "peer_needs",
     "routes",
 ]

@@ -18,8 +18,8 @@ import polars as pl
 from halfwink import traffic
 from halfwink.bed.live import Live, description
 from halfwink.bed.topology import GENERATOR_PORT, ROUTER_PORTS, SINK_PORT, Bed
-from halfwink.forwarding import MEAN_BYTES, STATES
 from halfwink.library import library
+from halfwink.live_router import MEAN_BYTES, STATES
 from halfwink.router import software_router
 
 #: Rates at which costs are fitted, in frames per second: from one wake-up for each frame to hardly

@@ -63,6 +63,7 @@ class Live:
         cpus: Sequence[int] = (),
         samples_s: float | None = None,
         under: Sequence[str] = (),
+        binary: Path | None = None,
     ) -> None:
         """Begins it, and waits until it forwards.
 
@@ -74,6 +75,7 @@ class Live:
             cpus: CPUs that it may use (default: all).
             under: a command that runs ours, as ``setpriv --clear-groups``.
             samples_s: seconds between two samples of its report, if they are wanted.
+            binary: ``halfwink-router``, to run instead of the command.
 
         Raises:
             RunError: it does not begin, with what it said.
@@ -89,10 +91,12 @@ class Live:
         if samples_s is not None:
             words = [*words, "--samples", str(self._samples), "--every-s", str(samples_s)]
         bed.hand_over()
-        command = [*under, python(), "-m", "halfwink", "live", "router", str(self.path)]
+        command = [python(), "-m", "halfwink", "live", "router", str(self.path), "-o"]
+        if binary is not None:
+            command = [str(binary), "--config", str(self.path), "--report"]
         with self._err.open("w") as said:
             self.process: Process = bed.router.start(
-                [*command, "-o", str(self._out), *words],
+                [*under, *command, str(self._out), *words],
                 cpus=list(cpus),
                 stdin=subprocess.DEVNULL,
                 # Its report goes to a file; the table would mix with what our user prints.
@@ -104,7 +108,7 @@ class Live:
     def _await(self) -> None:
         end = time.monotonic() + BEGIN_S
         while time.monotonic() < end:
-            if "ready" in self.said().splitlines():
+            if any(line.endswith("ready") for line in self.said().splitlines()):
                 return
             if self.process.popen.poll() is not None:
                 break

@@ -8,7 +8,6 @@ ends, and the kernel kills the rest and takes the namespaces away. Nothing has a
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.programs import ADMIN_PATH, find, which
 
-#: Where programs of the administrator are, which others' PATH may lack.
-ADMIN_PATH = "/usr/sbin:/sbin"
 #: Longest that a namespace or a program takes to begin.
 BEGIN_S = 10.0
 
@@ -38,32 +36,25 @@ class Need:
         present: whether it is there.
         detail: where it is, or why it is not there.
         fix: the line that adds it.
-        optional: only some of what it belongs to needs it.
     """
 
     name: str
     present: bool
     detail: str
     fix: str
-    optional: bool = False
 
 
-#: Programs of the bed, and the Debian packages that have them.
-NEEDS = {"ip": "iproute2", "ethtool": "ethtool", "unshare": "util-linux", "nsenter": "util-linux"}
-
-
-def program(name: str) -> str | None:
-    """The path of a program, an administrator's too."""
-    return shutil.which(name) or shutil.which(name, path=ADMIN_PATH)
+#: Programs of the bed.
+NEEDS = ("ip", "ethtool", "unshare", "nsenter")
 
 
 def needs() -> list[Need]:
     """What the bed needs, and what is there."""
     found: list[Need] = []
-    for name, package in NEEDS.items():
-        path = program(name)
-        fix = f"apt-get install -y {package}"
-        found.append(Need(name, path is not None, path or f"{name} is missing", fix))
+    for name in NEEDS:
+        program = find(name)
+        path = program.path
+        found.append(Need(name, path is not None, path or f"{name} is missing", program.fix))
     if all(need.present for need in found):
         why = _refusal()
         found.append(Need("namespaces", not why, why or _how(), "run as root, or " + USER_FIX))
@@ -88,7 +79,7 @@ def _refusal() -> str:
 def _unshare(*, user: bool) -> list[str]:
     own = ["--user", "--map-root-user"] if user else []
     flags = ["--mount", "--mount-proc", "--pid", "--fork", "--kill-child", "--net"]
-    return [str(program("unshare")), *own, *flags]
+    return [str(which("unshare")), *own, *flags]
 
 
 class Places:
@@ -104,11 +95,11 @@ class Places:
         Raises:
             HalfwinkError: a program is missing or the kernel refuses, with the line that helps.
         """
-        for need in NEEDS:
-            if program(need) is None:
-                raise HalfwinkError(f"{need} is missing; run: apt-get install -y {NEEDS[need]}")
+        for program in map(find, NEEDS):
+            if program.path is None:
+                raise HalfwinkError(program.missing)
         self._user = os.geteuid() != 0 if user is None else user
-        keeper = f"{program('unshare')} --net --mount sh -c '{KEEP}' &"
+        keeper = f"{which('unshare')} --net --mount sh -c '{KEEP}' &"
         # `read` ends when the pipe does; the first process takes all others with it.
         script = "\n".join([keeper] * len(names)) + "\nread -r line"
         self._first = subprocess.Popen(
@@ -172,7 +163,7 @@ class Place:
     def words(self, command: Sequence[str]) -> list[str]:
         """A command line that runs a command inside."""
         own = ["--user", "--preserve-credentials"] if self._user else []
-        enter = [str(program("nsenter")), "--target", str(self.pid), *own]
+        enter = [str(which("nsenter")), "--target", str(self.pid), *own]
         enter += ["--mount", "--pid", "--net", "--", "env", "--chdir", str(Path.cwd())]
         path = os.environ.get("PATH", "/usr/bin:/bin")
         return [*enter, f"PATH={path}:{ADMIN_PATH}", *command]

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from halfwink.bed.live import Live, description
-from halfwink.bed.places import Need, Process
+from halfwink.bed.places import Process
 from halfwink.bed.topology import GENERATOR_PORT, ROUTER_PORTS, SINK_PORT, Bed
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.programs import find
 
 #: Longest until a router forwards.
 READY_S = 20.0
@@ -27,10 +28,6 @@ DPDK_WORDS = ("--no-huge", "-m", str(DPDK_MIB), "--no-pci", "--no-shconf", "--no
 #: Where Debian's dpdk-doc has the source of l3fwd-power, and the network that it sends to port 1.
 L3FWD_SOURCE = Path("/usr/share/dpdk/examples/l3fwd-power")
 L3FWD_TO = "2.1.1.0/24"
-#: Where Debian keeps DPDK's drivers.
-DPDK_DRIVERS = "/usr/lib/*/dpdk/pmds-*"
-DPDK_PACKAGES = "dpdk-dev librte-net-af-packet23 librte-net-af-xdp23 librte-mempool-ring23"
-L3FWD_PACKAGES = "dpdk-doc libdpdk-dev gcc make pkg-config"
 
 
 @dataclass
@@ -68,10 +65,16 @@ class Kind:
         """Why it cannot run here, with what helps; empty if it can."""
         if self.name not in KINDS:
             return f"{self.name}: expected one of {', '.join(KINDS)}"
-        if self.name.startswith(("testpmd", "l3fwd-power")):
-            wanted = [n for n in peer_needs() if self.name.startswith("l3fwd") or not n.optional]
-            return next((f"{n.detail}; run: {n.fix}" for n in wanted if not n.present), "")
-        return ""
+        wanted = map(find, self.programs)
+        return next((program.missing for program in wanted if program.path is None), "")
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Optional programs that it needs beside the bed's."""
+        if self.name.startswith("l3fwd-power"):
+            # Its drivers come with testpmd.
+            return ("l3fwd-power", "dpdk-testpmd")
+        return ("dpdk-testpmd",) if self.name.startswith("testpmd") else ()
 
     def bed(self, **options: Any) -> Bed:
         """A bed for it."""
@@ -115,24 +118,6 @@ KINDS = (
     "halfwink-af-packet",
     "halfwink-af-xdp",
 )
-
-
-def peer_needs() -> list[Need]:
-    """What the peers need: DPDK's testpmd with two drivers."""
-    path = shutil.which("dpdk-testpmd")
-    fix = f"apt-get install -y {DPDK_PACKAGES}"
-    found = [Need("peer dpdk-testpmd", path is not None, path or "dpdk-testpmd is missing", fix)]
-    for driver in ("af_packet", "af_xdp"):
-        files = list(Path("/").glob(f"{DPDK_DRIVERS[1:]}/librte_net_{driver}.so*"))
-        detail = str(files[0]) if files else f"DPDK's {driver} driver is missing"
-        found.append(Need(f"peer driver {driver}", bool(files), detail, fix))
-    tools = all(shutil.which(name) for name in ("cc", "make", "pkg-config"))
-    there = L3FWD_SOURCE.exists() and tools
-    detail = (
-        str(L3FWD_SOURCE) if there else "the source of l3fwd-power, or what builds it, is missing"
-    )
-    fix = f"apt-get install -y {L3FWD_PACKAGES}"
-    return [*found, Need("peer l3fwd-power", there, detail, fix, optional=True)]
 
 
 def l3fwd_power() -> Path:

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from halfwink import comparison as comparing
 from halfwink import doctor as checking
 from halfwink import studies
-from halfwink import targets as published
-from halfwink.cli import placement
-from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, print_table, progress_bar, say
-from halfwink.cli.router import keep_router
-from halfwink.cli.settings import Setting, settings
-from halfwink.errors import HalfwinkError, RunError
-from halfwink.jobs import write_whole
-from halfwink.results import Results
-from halfwink.router_results import RouterResults
-from halfwink.timeline import write_timeline
-
-if TYPE_CHECKING:
-    from halfwink.report import Section
+from halfwink.cli.console import print_json, print_table, progress_bar, say
+from halfwink.cli.results import draw, print_results
+from halfwink.cli.settings import Setting, settings, split_techniques
+from halfwink.errors import HalfwinkError
+from halfwink.executors import executor_named
+from halfwink.library import library
+from halfwink.results import Results, open_results
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]
@@ -40,7 +32,8 @@ OUT = Path("halfwink-out")
 def compare(
     *workloads: str,
     technique: Annotated[str | None, Parameter(name=["-t", "--technique"])] = None,
-    machine: Annotated[str, Parameter(name=["-m", "--machine"])] = comparing.DEFAULT_MACHINE,
+    machine: Annotated[str | None, Parameter(name=["-m", "--machine"])] = None,
+    world: Annotated[str, Parameter(name=["-w", "--world"])] = comparing.WORLD,
     setting: Setting = None,
     instructions: Annotated[int | None, Parameter(name=["-n", "-i", "--instructions"])] = None,
     timeline: Annotated[str | None, Parameter()] = None,
@@ -56,9 +49,12 @@ def compare(
     workloads
         Names (nginx), files (my.hwt), copies (nginx*4), mixes (nginx+gcc), or chase:mb=64.
     technique
-        Techniques, separated by commas; all-gating for a family. All, if none is given.
+        Techniques, separated by commas, with parameters (tap:wake=last); all-gating for a family.
+        All, if none is given.
     machine
-        Machine, with a number of cores (ev6-16), or a file.
+        Machine, with a number of cores (ev6-16), or a file. Default: ev6-4, or a world's first.
+    world
+        Another world than the chip: `halfwink list worlds`. Names are those of that one then.
     setting
         Change a value of the machine: --set gating.wake_up_ns=16. May be repeated.
     instructions
@@ -76,15 +72,17 @@ def compare(
     """
     if not workloads:
         raise HalfwinkError("no workload was named; `halfwink list workloads` shows what there is")
-    folder = out or OUT / _slug("compare", *workloads, machine)
+    on = machine or comparing.default_machine(world)
+    folder = out or OUT / _slug("compare", *workloads, on)
     window = _window(timeline)
     with progress_bar("compare", quiet=quiet) as progress:
         begun = time.monotonic()
         results = comparing.compare(
             workloads,
-            techniques=technique.split(",") if technique else None,
-            machine=machine,
-            set=settings(setting),
+            techniques=split_techniques(technique),
+            machine=on,
+            world=world,
+            set=dict(settings(setting)),
             instructions=instructions,
             timeline_ns=window,
             out=folder,
@@ -92,19 +90,12 @@ def compare(
             progress=progress,
         )
         seconds = time.monotonic() - begun
-    title = f"{', '.join(workloads)} on {machine}"
-    _keep(folder, title, results, as_run=_compare_study(results))
+    draw(folder, ", ".join(workloads) + f" on {on}", results)
     if json:
         print_json(comparing.as_json(results))
     else:
         print_results(results)
-        placement.show(results)
-        stdout.print("energy and time are modelled; core: with its first and second caches")
-    simulated = float(results.runs["instructions"].sum()) / 1e6
-    say(
-        f"{simulated:.0f} M instructions in {seconds:.1f} s; report: {folder / 'report.html'}",
-        quiet=quiet,
-    )
+    say(f"{_speed(results, seconds)}; report: {folder / 'report.html'}", quiet=quiet)
     if window is not None:
         say(f"timeline for ui.perfetto.dev: {folder / 'timeline.json'}", quiet=quiet)
     return 0
@@ -119,14 +110,14 @@ def run(
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run a study: workloads, machines, techniques and sweeps that a file describes.
+    """Run a study of any world: workloads, machines, techniques and sweeps that a file describes.
 
     Parameters
     ----------
     study
         Name of a study, or a TOML file.
     executor
-        local, or local:WORKERS.
+        local, local:WORKERS, or dask://HOST:PORT.
     out
         Folder of the results.
     fresh
@@ -141,92 +132,16 @@ def run(
         done = studies.run(
             study,
             out=folder,
-            executor=studies.executor_named(executor),
+            executor=executor_named(executor),
             fresh=fresh,
             progress=progress,
         )
-    if isinstance(done.results, RouterResults):
-        keep_router(folder, done.study, done.results)
-        if json:
-            print_json(done.results.runs.to_dicts())
-        else:
-            print_frame(done.results.table())
-            stdout.print("all watts and times are modelled; half: of the 95 % interval of a mean")
-        say(f"report: {folder / 'report.html'}", quiet=quiet)
-        return 0
-    from halfwink.report import Section
-    from halfwink.report.charts import study_plot
-
-    plots = [
-        Section(plot["title"], "From the study.", study_plot(done.results, plot))
-        for plot in done.study["plots"]
-    ]
-    _keep(folder, done.study["title"], done.results, as_run=studies.as_run(done.study), plots=plots)
+    draw(folder, done.study["title"], done.results, done.study["plots"])
     if json:
         print_json(done.results.runs.to_dicts())
     else:
         print_results(done.results)
-        placement.show(done.results)
     say(f"report: {folder / 'report.html'}", quiet=quiet)
-    return 0
-
-
-def reproduce(
-    *wanted: str,
-    fresh: Fresh = False,
-    check: Annotated[bool, Parameter(negative="")] = False,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> int:
-    """Show published numbers beside ours.
-
-    Parameters
-    ----------
-    wanted
-        Areas (gating), works (strong), or beginnings of ids (strong/PT-2.1). All, if none is given.
-    fresh
-        Compute again what is already there.
-    check
-        Fail if a target is missed.
-    json
-        Print one JSON document.
-    quiet
-        No progress, no messages.
-    """
-    with progress_bar("reproduce", quiet=quiet) as progress:
-        entries = published.reproduce(wanted, fresh=fresh, progress=lambda _, p: progress(p))
-    if json:
-        print_json(entries)
-    else:
-        computed = [e for e in entries if e["verdict"] != "not-yet"]
-        print_table(
-            [
-                ("id", "left"),
-                ("quantity", "left"),
-                ("unit", "left"),
-                ("published", "right"),
-                ("ours", "right"),
-                ("class", "left"),
-                ("verdict", "left"),
-            ],
-            [
-                [
-                    e["id"],
-                    _shorten(e["quantity"], 72),
-                    e["unit"],
-                    _plain(e["published"]),
-                    _plain(e["ours"]),
-                    e["class"],
-                    e["verdict"],
-                ]
-                for e in computed
-            ],
-        )
-        for line in _tally(entries):
-            stdout.print(line)
-    missed = [e["id"] for e in entries if e["verdict"] in published.FAILURES]
-    if check and missed:
-        raise RunError(f"{len(missed)} targets are missed: {', '.join(missed[:8])}")
     return 0
 
 
@@ -292,16 +207,9 @@ def report(folder: Path, *, quiet: Quiet = False) -> int:
     quiet
         No messages.
     """
-    if not (folder / "results.parquet").exists():
-        raise HalfwinkError(f"{folder}: no results.parquet; expected the folder of a finished run")
-    results = Results.read(folder, comparing.BASELINE)
-    if "instructions" not in results.runs.columns:
-        raise HalfwinkError(f"{folder}: of routers; `halfwink run` draws the report of its study")
-    names = results.runs["workload"].unique(maintain_order=True)
-    machines = results.runs["machine"].unique(maintain_order=True)
-    from halfwink.report import write_report
-
-    write_report(folder / "report.html", f"{', '.join(names)} on {', '.join(machines)}", results)
+    results = open_results(folder)
+    study = library().study(str(folder / "study.toml"))
+    draw(folder, study["title"], results, study["plots"])
     say(f"report: {folder / 'report.html'}", quiet=quiet)
     return 0
 
@@ -323,89 +231,12 @@ def doctor(*, json: Json = False) -> int:
     return 0
 
 
-def print_results(results: Results) -> None:
-    """The table of a comparison."""
-    columns = [
-        ("workload", "left"),
-        ("machine", "left"),
-        ("technique", "left"),
-        ("energy/unit (modelled)", "right"),
-        ("core saved %", "right"),
-        ("all saved %", "right"),
-        ("slowdown %", "right"),
-        ("mean us", "right"),
-        ("p99 us", "right"),
-        ("gated %", "right"),
-        ("instr/s", "right"),
-    ]
-    rows: list[list[str]] = []
-    ruled: list[int] = []
-    previous = None
-    for number, row in enumerate(results.runs.iter_rows(named=True)):
-        group = (row["workload"], row["machine"], row["set"])
-        if previous is not None and group != previous:
-            ruled.append(number - 1)
-        previous = group
-        machine = f"{row['machine']} {row['set']}".strip()
-        rows.append(
-            [
-                row["workload"],
-                machine,
-                row["technique"],
-                f"{_energy(row['energy_j_per_unit'])}/{row['unit_of_work']}",
-                _fixed(row["core_energy_saving_pct"]),
-                _fixed(row["energy_saving_pct"]),
-                _fixed(row["slowdown_pct"]),
-                _fixed(row["latency_mean_us"], 1),
-                _fixed(row["latency_p99_us"], 1),
-                _fixed(100 * row["gated_share"], 1),
-                f"{row['mips']:.1f} M",
-            ]
-        )
-    print_table(columns, rows, ruled=ruled)
-
-
-def _keep(
-    folder: Path,
-    title: str,
-    results: Results,
-    *,
-    as_run: str,
-    plots: list[Section] | None = None,
-) -> None:
-    # Drawing costs a second of imports, which most commands need not wait for.
-    from halfwink.report import write_report
-
-    results.write(folder)
-    write_whole(folder / "study.toml", as_run)
-    if not results.timeline.is_empty():
-        write_timeline(folder / "timeline.json", results.timeline)
-    write_report(
-        folder / "report.html", title, results, extra=plots or (), provenance=studies.provenance()
-    )
-
-
-def _compare_study(results: Results) -> str:
-    """A comparison as the study that would run it."""
-
-    def names(column: str) -> str:
-        values = results.runs[column].unique(maintain_order=True)
-        return "[" + ", ".join(f'"{value}"' for value in values) + "]"
-
-    lines = ["schema = 1", 'title = "compare"']
-    lines += [f"{c}s = {names(c)}" for c in ("workload", "machine", "technique")]
-    lines.append(f'baseline = "{results.baseline}"')
-    settings = results.runs["set"][0].split()
-    if settings:
-        lines.append("\n[sweep]")
-        for item in settings:
-            path, _, value = item.partition("=")
-            try:
-                float(value)
-            except ValueError:
-                value = f'"{value}"'
-            lines.append(f'"{path}" = [{value}]')
-    return studies.as_run({"text": "\n".join(lines) + "\n"})
+def _speed(results: Results, seconds: float) -> str:
+    """How much was simulated in this time, in the world's unit of work."""
+    runs = results.runs
+    count = runs["instructions" if "instructions" in runs.columns else "units"].sum()
+    unit = "instructions" if "instructions" in runs.columns else f"{runs['unit_of_work'][0]}s"
+    return f"{float(count) / 1e6:.3g} M {unit} in {seconds:.1f} s"
 
 
 def _window(text: str | None) -> tuple[int, int] | None:
@@ -424,40 +255,3 @@ def _window(text: str | None) -> tuple[int, int] | None:
 def _slug(*parts: str) -> str:
     names = [Path(part).stem if part.endswith((".hwt", ".toml")) else part for part in parts]
     return re.sub(r"[^A-Za-z0-9.+=-]+", "-", "-".join(names))[:120]
-
-
-def _energy(joules: float) -> str:
-    if joules <= 0 or not math.isfinite(joules):
-        return "-"
-    for limit, factor, unit in ((1e-6, 1e9, "nJ"), (1e-3, 1e6, "uJ"), (1.0, 1e3, "mJ")):
-        if joules < limit:
-            return f"{joules * factor:.4g} {unit}"
-    return f"{joules:.4g} J"
-
-
-def _fixed(value: float | None, digits: int = 2) -> str:
-    if value is None:
-        return "-"
-    return f"{value + 0.0:.{digits}f}" if abs(value) >= 0.5 * 10**-digits else f"{0:.{digits}f}"
-
-
-def _plain(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float | int):
-        return f"{value:.5g}"
-    return str(value)
-
-
-def _shorten(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _tally(entries: list[dict[str, Any]]) -> list[str]:
-    order = ["match", "holds", "calibrated", "analogue", "miss", "fails"]
-    order += ["undetermined", "not-yet"]
-    counts = {v: sum(e["verdict"] == v for e in entries) for v in order}
-    parts = [f"{n} {verdict}" for verdict, n in counts.items() if n]
-    return [f"{len(entries)} targets: {', '.join(parts)}"]

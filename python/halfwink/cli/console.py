@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from halfwink import jobs
+from halfwink import batch
 
 if TYPE_CHECKING:
     import polars as pl
@@ -61,6 +61,27 @@ def print_table(
     (to or out).print(table)
 
 
+def print_listing(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], *, to: Console | None = None
+) -> None:
+    """A table whose last columns give way on a narrow terminal. The first one, names, never does:
+    what is typed again must be readable whole."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    last = len(headings) - 1
+    for number, heading in enumerate(headings):
+        widest = max([len(heading), *(len(row[number]) for row in rows)])
+        if number == 0:
+            table.add_column(heading, no_wrap=True, min_width=widest)
+        else:
+            # Words of what is chosen from (worlds, parameters) stay whole; sentences wrap first.
+            word = max((len(w) for row in rows for w in row[number].split()), default=1)
+            least = 12 if number == last else max(min(word, 14), len(heading))
+            table.add_column(heading, overflow="fold", min_width=min(widest, least))
+    for row in rows:
+        table.add_row(*row)
+    (to or out).print(table)
+
+
 def print_frame(table: pl.DataFrame) -> None:
     """A table with the frame's own columns; text to the left, numbers to the right."""
     import polars as pl
@@ -81,7 +102,7 @@ def _cell(value: Any) -> str:
 
 
 @contextmanager
-def progress_bar(title: str, *, quiet: bool = False) -> Generator[Callable[[jobs.Progress], None]]:
+def progress_bar(title: str, *, quiet: bool = False) -> Generator[Callable[[batch.Progress], None]]:
     """A bar on a terminal, nothing elsewhere."""
     if quiet or not err.is_terminal:
         yield lambda _: None
@@ -98,10 +119,10 @@ def progress_bar(title: str, *, quiet: bool = False) -> Generator[Callable[[jobs
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task(title, total=None, speed="")
 
-        def report(p: jobs.Progress) -> None:
+        def report(p: batch.Progress) -> None:
             elapsed = bar.tasks[0].elapsed or 0.0
-            known = p.instructions and elapsed > 1
-            speed = f"{p.instructions_done / elapsed / 1e6:.0f} M instr/s" if known else ""
+            known = p.work_done and elapsed > 1
+            speed = f"{p.work_done / elapsed / 1e6:.3g} M {p.unit}/s" if known else ""
             bar.update(task, total=p.jobs, completed=p.jobs_done, speed=speed)
 
         yield report

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json, say
-from halfwink.cli.settings import Setting, settings
+from halfwink.cli.settings import Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.hybrid import LOADS, HybridRun, hybrid_server
 
@@ -65,8 +65,9 @@ def hybrid(
     workload
         Workloads, comma-separated: count, readfile, ksort, compress, dns, mail ...; or all.
     policy
-        Policies, comma-separated: always-on, hybrid, power-nap, knight-shift ... (default: all;
-        `halfwink list techniques` shows them). Savings are against the first one shown.
+        Techniques, comma-separated, with parameters: always-on, hybrid:threshold=8, power-nap ...
+        (default: all; `halfwink list techniques --world server` shows them). Savings are against
+        the first one shown.
     load
         A load, or several with spaces between them: per cent of what both machines carry (30),
         requests per second (200/s), constant:30, mmpp:10,90,5,1 (two loads, seconds of each),
@@ -109,7 +110,7 @@ def hybrid(
     found = hybrid_server(
         name,
         workloads=[] if workload == "all" else workload.split(","),
-        policies=policy.split(",") if policy else [],
+        policies=split_techniques(policy) or [],
         loads=loads,
         accuracy=None if accuracy is None else accuracy / 100,
         requests=requests,

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json, say
-from halfwink.cli.settings import Setting, settings
+from halfwink.cli.settings import Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.hybrid import ACCURACY, COUNTS, MOST_STEADY, hybrid_year
 
@@ -100,7 +100,7 @@ def year(
         raise HalfwinkError(f"--accuracy {accuracy:g}: expected 0.05 to 50 per cent")
     found = hybrid_year(
         name,
-        policy.split(",") if policy else [],
+        split_techniques(policy) or [],
         counts=counts,
         servers=servers,
         load_pct=load,

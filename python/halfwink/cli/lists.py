@@ -1,101 +1,130 @@
-"""``halfwink list``: what there is."""
+"""``halfwink list``: what there is, in every world."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from halfwink import _core
-from halfwink.cli.console import print_json, print_table
-from halfwink.library import library
+from halfwink.catalogue import experiments
+from halfwink.cli.console import print_json, print_listing
+from halfwink.errors import HalfwinkError
+from halfwink.library import library, machines, workloads
 
-What = Literal["techniques", "machines", "networks", "switching", "workloads", "studies", "targets"]
+What = Literal[
+    "worlds",
+    "techniques",
+    "machines",
+    "workloads",
+    "studies",
+    "experiments",
+    "targets",
+    "networks",
+]
+#: Things, and the keys that are shown of them. All that there is to know is in the JSON.
+Listing = tuple[list[dict[str, Any]], list[str]]
 
 
 def list_(
-    what: What, /, *, json: Annotated[bool, Parameter(name="--json", negative="")] = False
+    what: What,
+    /,
+    *,
+    world: Annotated[str | None, Parameter(name=["-w", "--world"])] = None,
+    family: str | None = None,
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> int:
     """Show what there is.
 
     Parameters
     ----------
     what
-        techniques, machines, networks, switching (models), workloads, studies or targets.
+        worlds, techniques (with their parameters), machines, workloads, studies, experiments,
+        targets, or networks (of power delivery).
+    world
+        Only what is of this world.
+    family
+        Only techniques of this family.
     json
         Print one JSON document.
     """
-    document, columns = _TABLES[what]()
+    entries, keys = _LISTINGS[what]()
+    entries = _only(entries, "world", world, [w["name"] for w in _core.worlds()])
+    entries = _only(entries, "family", family, sorted({e.get("family", "") for e in entries}))
     if json:
-        print_json(document)
+        print_json(entries)
         return 0
-    rows = [
-        ["" if entry.get(key) is None else str(entry[key]) for key in columns] for entry in document
-    ]
-    print_table([(key.replace("_", " "), _side(key)) for key in columns], rows)
+    rows = [[_text(entry.get(key)) for key in keys] for entry in entries]
+    print_listing([key.replace("_", " ") for key in keys], rows)
     return 0
 
 
-def _side(key: str) -> str:
-    return (
-        "right"
-        if key in ("cores", "clock_ghz", "instructions", "requests", "size", "kernel")
-        else "left"
-    )
+def _only(
+    entries: list[dict[str, Any]], key: str, wanted: str | None, known: list[str]
+) -> list[dict[str, Any]]:
+    if wanted is None:
+        return entries
+    if not any(key in entry or f"{key}s" in entry for entry in entries):
+        raise HalfwinkError(f"--{key} {wanted}: what is listed has no {key}")
+    if wanted not in known:
+        raise HalfwinkError(f"unknown {key} `{wanted}`; there are: {', '.join(known)}")
+    return [e for e in entries if wanted == e.get(key) or wanted in e.get(f"{key}s", ())]
 
 
-Listing = tuple[list[dict[str, Any]], list[str]]
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _techniques() -> Listing:
-    entries: list[dict[str, Any]] = list(_core.techniques())
-    for name, title, source in _core.router_policies():
-        entries.append({"name": name, "family": "scaling", "title": title, "source": source})
-    for name, title, source in _core.server_policies():
-        entries.append({"name": name, "family": "steering", "title": title, "source": source})
-    return entries, ["name", "family", "title", "source"]
+    entries = _core.techniques()
+    for entry in entries:
+        entry["settings"] = " ".join(f"{p['name']}={p['default']}" for p in entry["parameters"])
+    return entries, ["name", "family", "worlds", "settings", "title"]
+
+
+def _worlds() -> Listing:
+    entries = _core.worlds()
+    for entry in entries:
+        entry["settings"] = " ".join(option["name"] for option in entry["options"])
+    return entries, ["name", "settings", "title"]
+
+
+def _of_worlds(of: Callable[[str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return [
+        {"world": world["name"], **entry} for world in _core.worlds() for entry in of(world["name"])
+    ]
 
 
 def _machines() -> Listing:
+    return _of_worlds(machines), ["name", "world", "title"]
+
+
+def _workloads() -> Listing:
+    entries = _of_worlds(workloads)
+    for entry in entries:
+        totals = entry.get("totals")
+        if totals is not None:
+            share = totals["kernel_instructions"] / max(totals["instructions"], 1)
+            counts = f"{totals['instructions'] / 1e6:.1f} M, {share:.0%} kernel"
+            entry["instructions"] = counts
+    return entries, ["name", "world", "instructions", "title"]
+
+
+def _studies() -> Listing:
     entries: list[dict[str, Any]] = []
-    for name in library().names("machines", "toml"):
-        info = library().machine(name, [])
-        entries.append(
-            {
-                "name": name,
-                "world": "chip",
-                "cores": info["cores"],
-                "clock_ghz": round(info["clock_ghz"], 3),
-                "description": info["description"],
-                "also": f"{name}-1 to {name}-64",
-            }
-        )
-    for name in library().routers():
-        spec = library().router(name, []).spec()
-        cores = spec["cores"]
-        entries.append(
-            {
-                "name": name,
-                "world": "router",
-                "cores": cores["count"],
-                "clock_ghz": round(cores["fastest"] * cores["clock_step_mhz"] * 1e-3, 3),
-                "description": spec["description"],
-                "also": "",
-            }
-        )
-    for name in library().servers():
-        spec = library().server(name, []).spec()
-        entries.append(
-            {
-                "name": name,
-                "world": "server",
-                "cores": spec["small"]["workers"] + spec["big"]["workers"],
-                "clock_ghz": None,
-                "description": spec["description"],
-                "also": "",
-            }
-        )
-    return entries, ["name", "world", "cores", "clock_ghz", "description", "also"]
+    for name in library().names("studies", "toml"):
+        study = library().study(name)
+        kept = {key: study[key] for key in ("world", "workloads", "machines", "techniques")}
+        runs = len(library().study_jobs(name))
+        entries.append({"name": name, **kept, "runs": runs, "title": study["title"]})
+    return entries, ["name", "world", "runs", "machines", "title"]
+
+
+def _experiments() -> Listing:
+    return experiments(), ["name", "title"]
 
 
 def _networks() -> Listing:
@@ -106,73 +135,25 @@ def _networks() -> Listing:
             {
                 "name": name,
                 "cores": spec["grid"]["rows"] * spec["grid"]["columns"],
-                "calibrated": ", ".join(spec["calibrated"]),
-                "description": spec["description"],
+                "calibrated": spec["calibrated"],
                 "also": f"{name}-2x4",
+                "title": spec["description"],
             }
         )
-    return entries, ["name", "cores", "calibrated", "description", "also"]
-
-
-def _switching() -> Listing:
-    entries: list[dict[str, Any]] = []
-    for name in library().switchings():
-        spec = library().switching(name, []).spec()
-        entries.append(
-            {
-                "name": name,
-                "versions": ", ".join(spec["mechanism"]["versions"]),
-                "configurations": len(spec["configurations"]),
-                "workloads": len(spec["workloads"]),
-                "description": spec["description"],
-            }
-        )
-    return entries, ["name", "versions", "configurations", "workloads", "description"]
-
-
-def _workloads() -> Listing:
-    entries: list[dict[str, Any]] = []
-    for info in library().workloads():
-        entry = {"name": info["name"], "kind": info["kind"], "description": info["description"]}
-        if "totals" in info:
-            totals = info["totals"]
-            entry["instructions"] = f"{totals['instructions'] / 1e6:.1f} M"
-            share = totals["kernel_instructions"] / max(totals["instructions"], 1)
-            entry["kernel"] = f"{share:.0%}"
-            entry["requests"] = totals["requests"]
-            entry["size"] = f"{info['bytes'] / 1e6:.2f} MB"
-        entries.append(entry)
-    keys = ["name", "kind", "instructions", "kernel", "requests", "size", "description"]
-    return entries, keys
-
-
-def _studies() -> Listing:
-    entries: list[dict[str, Any]] = []
-    for name in library().names("studies", "toml"):
-        study = library().study(name)
-        entries.append(
-            {
-                "name": name,
-                "title": study["title"],
-                "workloads": len(study["workloads"]),
-                "machines": ", ".join(study["machines"]),
-                "techniques": ", ".join(study["techniques"]),
-            }
-        )
-    return entries, ["name", "workloads", "machines", "techniques", "title"]
+    return entries, ["name", "cores", "also", "title"]
 
 
 def _targets() -> Listing:
-    targets = library().targets()
-    return targets, ["id", "area", "class", "source", "quantity", "published", "unit"]
+    return library().targets(), ["id", "area", "class", "published", "unit", "quantity"]
 
 
-_TABLES = {
+_LISTINGS: dict[What, Callable[[], Listing]] = {
+    "worlds": _worlds,
     "techniques": _techniques,
     "machines": _machines,
-    "networks": _networks,
-    "switching": _switching,
     "workloads": _workloads,
     "studies": _studies,
+    "experiments": _experiments,
     "targets": _targets,
+    "networks": _networks,
 }

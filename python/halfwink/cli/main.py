@@ -20,6 +20,7 @@ from halfwink.cli import (
     live,
     measure,
     pdn,
+    reproduce,
     router,
     switching,
     traces,
@@ -46,7 +47,7 @@ def build() -> App:
     )
     app.command(commands.compare)
     app.command(commands.run)
-    app.command(commands.reproduce)
+    app.command(reproduce.reproduce)
     app.command(commands.capture)
     app.command(traces.app)
     app.command(pdn.pdn)

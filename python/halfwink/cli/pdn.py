@@ -12,7 +12,7 @@ from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, print_table, say
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
-from halfwink.jobs import write_whole
+from halfwink.files import write_whole
 from halfwink.library import library
 
 Flag = Annotated[bool, Parameter(negative="")]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from halfwink.cli.console import out, print_table
 from halfwink.placement import kernel_calls, placements
-from halfwink.results import KEYS, Results
+from halfwink.relate import KEYS
+from halfwink.results import Results
 
 #: Causes listed for each workload.
 CAUSES = 10

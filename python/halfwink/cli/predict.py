@@ -12,7 +12,7 @@ from halfwink.cli.console import print_frame, print_json, print_table, say
 from halfwink.errors import HalfwinkError
 
 if TYPE_CHECKING:
-    from halfwink.prediction import Foreseen
+    from halfwink.prediction import Prediction
 
 
 def predict(
@@ -53,12 +53,12 @@ def predict(
     quiet
         No messages.
     """
-    from halfwink.prediction import experiment, foreseen
+    from halfwink import prediction
 
     if again:
-        found = foreseen(folder)
+        found = prediction.predict(folder)
     else:
-        found = experiment(
+        found = prediction.experiment(
             folder,
             workload=workload,
             thresholds=[int(n) for n in _numbers("--thresholds", thresholds, 0, 10_000)],
@@ -155,7 +155,7 @@ def steer_day(
     return 0 if found.replayed and found.live["failed"] == 0 else 1
 
 
-def document(found: Foreseen) -> dict[str, Any]:
+def document(found: Prediction) -> dict[str, Any]:
     """As JSON."""
     return {
         "rows": found.rows.to_dicts(),

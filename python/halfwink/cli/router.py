@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import polars as pl
 from cyclopts import Parameter
 
-from halfwink import studies
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json
-from halfwink.cli.settings import Setting, settings
+from halfwink.cli.settings import Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
-from halfwink.jobs import write_whole
 from halfwink.library import library
 from halfwink.router import software_router
-
-if TYPE_CHECKING:
-    from halfwink.router_results import RouterResults
 
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -64,8 +59,8 @@ def router(
     app
         Applications, comma-separated: ipv4, netflow, ipsec, redundancy; or all.
     policy
-        Policies, comma-separated: polling, napi, power-save, metronome ... (default: all;
-        `halfwink list techniques` shows them).
+        Techniques, comma-separated, with parameters: polling, napi, metronome:threads=2 ...
+        (default: all; `halfwink list techniques --world router` shows them).
     profile
         evaluation; loads in per cent of the peak rate or in packets per second, with lines between
         them: 5,20,80 or 100kpps,1Mpps; the same at once, step:5,80; in so many milliseconds,
@@ -79,14 +74,14 @@ def router(
     seed
         Seed of all random streams.
     setting
-        Change a value: --set power_save.c_down=20. May be repeated.
+        Change a value: --set nic.ring=1024. May be repeated.
     json
         Print one JSON document.
     """
     values = settings(setting)
     shape = _profile(profile, pps, profile_pps)
     apps = [] if app == "all" else app.split(",")
-    policies = policy.split(",") if policy else []
+    policies = split_techniques(policy) or []
     found = software_router(
         name, apps=apps, policies=policies, profile=shape, seed=seed, set=dict(values)
     )
@@ -132,23 +127,6 @@ def _profile(profile: str | None, pps: float | None, file: Path | None) -> str:
     if not rates:
         raise HalfwinkError(f"{file}: no rates; expected one on each line")
     return ",".join(rates)
-
-
-def keep_router(folder: Path, study: dict[str, Any], results: RouterResults) -> None:
-    """Writes what a study of routers found, and its plots as one page."""
-    results.write(folder)
-    write_whole(folder / "study.toml", studies.as_run(study))
-    if not study["plots"]:
-        return
-    # Drawing costs a second of imports, which most commands need not wait for.
-    import altair as alt
-
-    from halfwink.report.charts import study_plot
-
-    alt.data_transformers.disable_max_rows()
-    charts = [study_plot(results, plot).properties(title=plot["title"]) for plot in study["plots"]]
-    page = alt.vconcat(*charts, title=study["title"]).resolve_scale(color="independent")
-    write_whole(folder / "report.html", page.to_html(inline=True))
 
 
 def _saved(runs: pl.DataFrame) -> pl.DataFrame:

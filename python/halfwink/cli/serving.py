@@ -9,7 +9,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -18,9 +18,9 @@ from typing import Any, Protocol, TextIO
 from rich.console import Group
 from rich.live import Live
 
+from halfwink import _core
 from halfwink.cli.console import err, err_table, print_json, say
 from halfwink.errors import HalfwinkError, RunError
-from halfwink.openmetrics import MakeCollector, serve
 
 #: Between two looks of the live view, in seconds.
 LOOK_S = 0.5
@@ -48,8 +48,12 @@ class Program(Protocol):
         """Counts and times since the start."""
         ...
 
-    def reload(self) -> None:
-        """Takes its description anew."""
+    def reload(self) -> list[str]:
+        """Takes its description anew; paths of what has changed in it."""
+        ...
+
+    def serve_metrics(self, address: str) -> _core.Metrics:
+        """Serves OpenMetrics at ``HOST:PORT`` until it is closed."""
         ...
 
     def stop(self) -> None:
@@ -109,12 +113,10 @@ class Faces:
     """How a program shows itself.
 
     Attributes:
-        collector: OpenMetrics of its reports.
         page: the live view, from a report and the one before.
         show: its last report, as tables.
     """
 
-    collector: MakeCollector
     page: Callable[[Report, Report], Group]
     show: Callable[[Report], None]
 
@@ -154,8 +156,8 @@ def serve_until_told(
         program = stack.enter_context(begin(wishes.log_lines if wishes.log else 0))
         face = faces(program)
         if wishes.metrics is not None:
-            where = stack.enter_context(serve(wishes.metrics, face.collector, program.report))
-            say(f"metrics: http://{where}/metrics", quiet=quiet)
+            metrics = stack.enter_context(closing(program.serve_metrics(wishes.metrics)))
+            say(f"metrics: http://{metrics.address}/metrics", quiet=quiet)
         looks: list[tuple[float, Callable[[], None]]] = []
         if wishes.view:
             looks.append((LOOK_S, _viewer(program, face, stack.enter_context(_live()))))
@@ -175,6 +177,8 @@ def serve_until_told(
         print_json(report)
     elif not quiet:
         face.show(report)
+    if report["ledger"]["imbalance"] is not None:
+        err.print(f"halfwink: {report['ledger']['imbalance']}", markup=False)
     if not alive:
         raise RunError(f"a thread of the {name} has died; what it said is above")
     return 0
@@ -227,8 +231,9 @@ def _sampler(program: Program, file: TextIO) -> Callable[[], None]:
 
 def _reload(program: Program) -> None:
     try:
-        program.reload()
-        say(f"read {program.path} again")
+        changes = program.reload()
+        what = ", ".join(changes) + " changed" if changes else "no value has changed"
+        say(f"read {program.path} again: {what}")
     except HalfwinkError as error:
         err.print(f"halfwink: {error}; all stays as it was", markup=False)
 

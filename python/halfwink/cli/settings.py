@@ -20,3 +20,19 @@ def settings(given: list[str] | None) -> list[tuple[str, str]]:
             raise HalfwinkError(f"--set {item}: expected PATH=VALUE, as gating.wake_up_ns=16")
         pairs.append((path, value))
     return pairs
+
+
+def split_techniques(text: str | None) -> list[str] | None:
+    """Techniques separated by commas, each with its parameters: ``tap:wake=last,oracle``.
+
+    A part that is `NAME=VALUE` goes on with the parameters of the technique before it.
+    """
+    if not text:
+        return None
+    names: list[str] = []
+    for part in text.split(","):
+        if names and ":" in names[-1] and "=" in part and ":" not in part:
+            names[-1] += f",{part}"
+        else:
+            names.append(part)
+    return names

@@ -11,8 +11,9 @@ from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
+from halfwink.frames import frame
 from halfwink.library import library
-from halfwink.switching import core_switching, frame
+from halfwink.switching import core_switching
 
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]

@@ -244,7 +244,7 @@ def caches(
 
 @app.command
 def predict(workload: str, *, json: Json = False) -> int:
-    """Show how well a hardware predictor foresees the length of each kernel entry of a trace.
+    """Show how well a hardware predictor tells the length of each kernel entry of a trace.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def predict(workload: str, *, json: Json = False) -> int:
     json
         Print one JSON document.
     """
-    found = library().foresight(workload)
+    found = library().prediction(workload)
     if json:
         print_json(found)
         return 0

@@ -1,17 +1,16 @@
-"""Charts of a comparison. Each takes results and returns an Altair chart."""
+"""Charts of results of any world. Each takes results and returns an Altair chart."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from difflib import get_close_matches
 
 import altair as alt
 import polars as pl
 
+from halfwink.errors import HalfwinkError
+from halfwink.relate import KEYS, ends
 from halfwink.results import Results, sweep_columns
-
-if TYPE_CHECKING:
-    from halfwink.router_results import RouterResults
 
 #: Techniques in a fixed order of colours, so that a technique looks the same in every report.
 TECHNIQUE_COLOURS = {
@@ -35,28 +34,6 @@ ENERGY_GROUPS = {
     "shared cache": "#8d99a6",
     "memory": "#5d6772",
 }
-CAUSES = {
-    "base": "#2f6db3",
-    "dependency": "#7fb0dd",
-    "branch": "#9b59b6",
-    "fetch-stall": "#e3b23c",
-    "l2-stall": "#f0a868",
-    "l3-stall": "#e07b53",
-    "remote-stall": "#c0517a",
-    "memory-stall": "#b93a32",
-    "store-stall": "#6b7d2b",
-    "system": "#4a4f57",
-    "core-switch": "#1d2733",
-}
-STATES = {
-    "active": "#2f6db3",
-    "stalled": "#d1603d",
-    "idle": "#e3b23c",
-    "gating": "#c39bd3",
-    "gated": "#5aa469",
-    "charging": "#9b59b6",
-    "restoring": "#6c3483",
-}
 
 
 #: Most slowdowns are hundredths of a per cent, some are whole ones: linear about zero, then not.
@@ -64,7 +41,7 @@ SLOWDOWN = alt.Scale(type="symlog", constant=0.02, nice=False)
 AXIS = alt.Axis(tickCount=6)
 
 
-def technique_scale(results: Results | RouterResults) -> alt.Scale:
+def technique_scale(results: Results) -> alt.Scale:
     """The colour of each technique."""
     return _technique_scale(results.runs)
 
@@ -77,35 +54,64 @@ def _technique_scale(runs: pl.DataFrame) -> alt.Scale:
     )
 
 
-def _scale(colours: dict[str, str], present: pl.Series) -> alt.Scale:
+def colour_scale(colours: dict[str, str], present: pl.Series) -> alt.Scale:
     names = [name for name in colours if name in set(present.to_list())]
     return alt.Scale(domain=names, range=[colours[name] for name in names])
 
 
+def tradeoff(results: Results) -> alt.FacetChart:
+    """Joules for a unit of work against latency: a point per run in which something waited.
+
+    Bars are 95 % intervals, where they are known.
+    """
+    runs = results.runs.drop_nulls("latency_p99_us")
+    columns = [*KEYS, "technique", "energy_j_per_unit", "latency_mean_us", "latency_p99_us"]
+    limits = [name for name in ends("latency_p99_us") if name in runs.columns]
+    base = alt.Chart().encode(
+        x=alt.X(
+            "latency_p99_us:Q",
+            title="99th percentile of latency (us), modelled",
+            scale=alt.Scale(type="log", nice=False, padding=12),
+        ),
+        y=alt.Y(
+            "energy_j_per_unit:Q",
+            title=f"J per {runs['unit_of_work'][0]}, modelled",
+            scale=alt.Scale(zero=False),
+        ),
+        color=alt.Color("technique:N", scale=_technique_scale(results.runs), title="technique"),
+        tooltip=columns,
+    )
+    layers = [base.mark_point(size=70, filled=True, opacity=0.85)]
+    if len(limits) == 2 and runs[limits[0]].count() > 0:
+        low, high = limits
+        layers.append(base.mark_rule().encode(x=f"{low}:Q", x2=f"{high}:Q"))
+    return (
+        alt.layer(*layers, data=runs.select(*columns, *limits))
+        .properties(width=280, height=220)
+        .facet(facet=alt.Facet("workload:N", title=None, sort=workloads(results)), columns=3)
+        .resolve_scale(x="independent", y="independent")
+    )
+
+
 def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
-    """Saving against slowdown: a point per technique and workload."""
+    """Saving against slowdown: a point per technique and workload. Of cores, where told apart."""
     runs = results.runs.filter(pl.col("technique") != results.baseline)
-    columns = [
-        "workload",
-        "machine",
-        "technique",
-        "core_energy_saving_pct",
-        "energy_saving_pct",
-        "slowdown_pct",
-        "gated_share",
-        "latency_p99_us",
-    ]
+    has_cores = "core_energy_saving_pct" in runs.columns
+    saving = "core_energy_saving_pct" if has_cores else "energy_saving_pct"
+    columns = [*KEYS, "technique", "core_energy_saving_pct", "energy_saving_pct"]
+    columns += ["slowdown_pct", "gated_share", "latency_p99_us"]
+    columns = [name for name in columns if name in runs.columns]
+    title = "core energy saved (%), modelled" if has_cores else "energy saved (%), modelled"
     base = alt.Chart(runs.select(columns)).encode(
         x=alt.X("slowdown_pct:Q", title="slowdown (%), modelled", scale=SLOWDOWN, axis=AXIS),
-        y=alt.Y("core_energy_saving_pct:Q", title="core energy saved (%), modelled"),
+        y=alt.Y(f"{saving}:Q", title=title),
         color=alt.Color("technique:N", scale=_technique_scale(runs), title="technique"),
         tooltip=columns,
     )
-    workloads = runs["workload"].n_unique()
     points = base.mark_point(size=90, filled=True, opacity=0.85)
     zero = alt.Chart(pl.DataFrame({"zero": [0.0]})).mark_rule(color="#bbb").encode(y="zero:Q")
     layers: list[alt.Chart] = [zero, points]
-    if workloads > 1:
+    if runs["workload"].n_unique() > 1:
         shape = alt.Shape("workload:N", title="workload", legend=alt.Legend(labelLimit=260))
         layers[1] = points.encode(shape=shape)
         # What belongs to one workload, from the least slowdown to the most.
@@ -118,7 +124,52 @@ def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
 
 def energy_stack(results: Results) -> alt.FacetChart:
     """Energy of each technique by what it went into, relative to the baseline."""
-    group = (
+    sums = (
+        results.ledger.with_columns(_group(results).alias("group"))
+        .group_by(*KEYS, "technique", "group", maintain_order=True)
+        .agg(pl.col("energy_j").sum())
+    )
+    totals = results.runs.filter(technique=results.baseline).select(
+        *KEYS, pl.col("energy_j").alias("baseline_j")
+    )
+    units = results.runs.select(*KEYS, "technique", "units", "unit_of_work")
+    groups = sums["group"].unique().sort().to_list()
+    stack = [name for name in ENERGY_GROUPS if name in groups]
+    stack += [name for name in groups if name not in ENERGY_GROUPS]
+    spare = iter(SPARE_COLOURS * len(stack))
+    colours = {name: ENERGY_GROUPS.get(name) or next(spare) for name in stack}
+    data = (
+        sums.join(totals.unique(KEYS), on=KEYS, nulls_equal=True)
+        .join(units.unique([*KEYS, "technique"]), on=[*KEYS, "technique"], nulls_equal=True)
+        .with_columns(
+            (100 * pl.col("energy_j") / pl.col("baseline_j")).alias("share_pct"),
+            (1e6 * pl.col("energy_j") / pl.col("units")).alias("uj_per_unit"),
+            pl.col("group").replace_strict(stack, range(len(stack))).alias("order"),
+        )
+    )
+    return (
+        alt.Chart(data)
+        .mark_bar()
+        .encode(
+            x=alt.X("technique:N", sort=order(results), title=None),
+            y=alt.Y("sum(share_pct):Q", title="energy (% of baseline), modelled"),
+            color=alt.Color("group:N", scale=colour_scale(colours, data["group"]), title=None),
+            order=alt.Order("order:Q"),
+            tooltip=["technique", "group", "share_pct", "uj_per_unit", "unit_of_work"],
+        )
+        .properties(width=150, height=230)
+        .facet(facet=alt.Facet("workload:N", title=None, sort=workloads(results)), columns=4)
+    )
+
+
+def _group(results: Results) -> pl.Expr:
+    """What a row of the ledger is shown under: kind of component and state; of cores that are told
+    apart from their chip, what they did."""
+    component = pl.col("component").str.replace(r"\d+$", "")
+    group = pl.format("{}: {}", component, "state")
+    if "core_energy_saving_pct" not in results.runs.columns:
+        return group
+    return (
         pl.when(pl.col("component") == "l3")
         .then(pl.lit("shared cache"))
         .when(pl.col("component") == "memory")
@@ -133,151 +184,65 @@ def energy_stack(results: Results) -> alt.FacetChart:
         .then(pl.lit("leakage and clock while running"))
         .otherwise(pl.col("state"))
     )
-    sums = (
-        results.ledger.with_columns(group.alias("group"))
-        .group_by("workload", "machine", "set", "technique", "group", maintain_order=True)
-        .agg(pl.col("energy_j").sum())
-    )
-    keys = ["workload", "machine", "set"]
-    totals = results.runs.filter(technique=results.baseline).select(
-        *keys, pl.col("energy_j").alias("baseline_j")
-    )
-    units = results.runs.select(*keys, "technique", "units", "unit_of_work")
-    order = list(ENERGY_GROUPS)
-    data = (
-        sums.join(totals.unique(keys), on=keys)
-        .join(units, on=[*keys, "technique"])
-        .with_columns(
-            (100 * pl.col("energy_j") / pl.col("baseline_j")).alias("share_pct"),
-            (1e6 * pl.col("energy_j") / pl.col("units")).alias("uj_per_unit"),
-            pl.col("group").replace_strict(order, range(len(order))).alias("order"),
-        )
-    )
-    return (
-        alt.Chart(data)
-        .mark_bar()
-        .encode(
-            x=alt.X("technique:N", sort=_order(results), title=None),
-            y=alt.Y("sum(share_pct):Q", title="energy (% of baseline), modelled"),
-            color=alt.Color("group:N", scale=_scale(ENERGY_GROUPS, data["group"]), title=None),
-            order=alt.Order("order:Q"),
-            tooltip=["technique", "group", "share_pct", "uj_per_unit", "unit_of_work"],
-        )
-        .properties(width=150, height=230)
-        .facet(facet=alt.Facet("workload:N", title=None, sort=_workloads(results)), columns=4)
-    )
 
 
-def cpi_stack(results: Results) -> alt.FacetChart:
-    """Cycles per instruction of the baseline, by reason, user and kernel apart."""
-    keys = ["workload", "machine", "set"]
-    runs = results.runs.filter(technique=results.baseline).with_columns(
-        (pl.col("instructions") / (pl.col("ipc") * pl.col("run_s"))).alias("hz")
-    )
-    data = (
-        results.ledger.filter(
-            (pl.col("technique") == results.baseline)
-            & pl.col("component").str.starts_with("core")
-            & pl.col("mode").is_in(["user", "kernel"])
-            & (pl.col("time_s") > 0)
-        )
-        .group_by(*keys, "mode", "cause", maintain_order=True)
-        .agg(pl.col("time_s").sum())
-        .join(runs.select(*keys, "hz", "instructions"), on=keys)
-        .with_columns(
-            (pl.col("time_s") * pl.col("hz") / pl.col("instructions")).alias("cpi"),
-            pl.col("cause").replace_strict(list(CAUSES), range(len(CAUSES))).alias("order"),
-        )
-    )
-    return (
-        alt.Chart(data)
-        .mark_bar()
-        .encode(
-            x=alt.X("mode:N", title=None, sort=["user", "kernel"]),
-            y=alt.Y("sum(cpi):Q", title="cycles per instruction, modelled"),
-            color=alt.Color("cause:N", scale=_scale(CAUSES, data["cause"]), title=None),
-            order=alt.Order("order:Q"),
-            tooltip=["workload", "mode", "cause", "cpi"],
-        )
-        .properties(width=70, height=230)
-        .facet(facet=alt.Facet("workload:N", title=None, sort=_workloads(results)), columns=8)
-        .resolve_scale(y="independent")
-    )
+#: Columns of the table of slots that say when one was, and what a curve is drawn of.
+SLOT_TIMES = {"start_s": "seconds", "second": "point of the profile"}
+SLOT_CURVES = {
+    "power_w": "power (W), modelled",
+    "latency_p99_us": "99th percentile of latency (us), modelled",
+    "p99_us": "99th percentile of latency (us), modelled",
+    "p99_ms": "99th percentile of latency (ms), modelled",
+}
 
 
-def stall_histogram(results: Results, break_even_ns: float | None = None) -> alt.FacetChart:
-    """How long the baseline's stalls on the shared levels last."""
-    data = results.histograms.filter(
-        (pl.col("technique") == results.baseline) & (pl.col("histogram") == "stall")
-    ).with_columns(
-        (pl.col("count") * (pl.col("from_ns") * pl.col("to_ns")).sqrt()).alias("time_ns")
-    )
-    total = pl.col("time_ns").sum().over("workload")
-    data = data.with_columns((100 * pl.col("time_ns") / total).alias("share_pct"))
-    bars = (
-        alt.Chart()
-        .mark_bar(color="#d1603d")
-        .encode(
-            x=alt.X(
-                "from_ns:Q",
-                scale=alt.Scale(type="log", nice=False),
-                title="stall length (ns), modelled",
-            ),
-            x2="to_ns:Q",
-            y=alt.Y("share_pct:Q", title="share of stalled time (%)"),
-            y2=alt.Y2Datum(0),
-            tooltip=["workload", "from_ns", "to_ns", "count", "share_pct"],
+def slots(results: Results) -> alt.VConcatChart:
+    """Power and latency over time, a step for each slot and a line for each run."""
+    frame = results.tables["slots"]
+    when = next(name for name in SLOT_TIMES if name in frame.columns)
+    curves = [name for name in SLOT_CURVES if name in frame.columns]
+    data = frame.select(*KEYS, "technique", when, *curves)
+
+    def panel(curve: str) -> alt.FacetChart:
+        return (
+            alt.Chart(data)
+            .mark_line(interpolate="step-after", strokeWidth=1.5)
+            .encode(
+                x=alt.X(f"{when}:Q", title=SLOT_TIMES[when]),
+                y=alt.Y(f"{curve}:Q", title=SLOT_CURVES[curve]),
+                color=alt.Color("technique:N", scale=technique_scale(results), title="technique"),
+                detail=["machine:N", "set:N"],
+                tooltip=[*KEYS, "technique", when, curve],
+            )
+            .properties(width=320, height=160)
+            .facet(facet=alt.Facet("workload:N", title=None, sort=workloads(results)), columns=3)
         )
-        .properties(width=190, height=150)
-    )
-    layers: list[alt.Chart] = [bars]
-    if break_even_ns is not None:
-        rule = alt.Chart().mark_rule(color="#222", strokeDash=[4, 3])
-        layers.append(rule.encode(x=alt.XDatum(break_even_ns)))
-    return alt.layer(*layers, data=data).facet(
-        facet=alt.Facet("workload:N", title=None, sort=_workloads(results)), columns=4
-    )
+
+    return alt.vconcat(*map(panel, curves))
 
 
-def residency(results: Results) -> alt.FacetChart:
-    """Share of the run in each power state."""
-    states = list(STATES)
-    data = (
-        results.runs.select(
-            "workload", "technique", *[pl.col(f"{s}_share").alias(s) for s in states]
-        )
-        .unpivot(states, index=["workload", "technique"], variable_name="state", value_name="share")
-        .with_columns(
-            (100 * pl.col("share")).alias("share_pct"),
-            pl.col("state").replace_strict(states, range(len(states))).alias("order"),
-        )
-    )
-    return (
-        alt.Chart(data)
-        .mark_bar()
-        .encode(
-            x=alt.X("technique:N", sort=_order(results), title=None),
-            y=alt.Y("sum(share_pct):Q", title="time (%), modelled", scale=alt.Scale(domainMax=100)),
-            color=alt.Color("state:N", scale=_scale(STATES, data["state"]), title=None),
-            order=alt.Order("order:Q"),
-            tooltip=["workload", "technique", "state", "share_pct"],
-        )
-        .properties(width=150, height=200)
-        .facet(facet=alt.Facet("workload:N", title=None, sort=_workloads(results)), columns=4)
-    )
+def has_slots(results: Results) -> bool:
+    """Whether there is anything that `slots` could draw."""
+    return results.has("slots") and any(n in results.tables["slots"].columns for n in SLOT_TIMES)
 
 
-def study_plot(
-    results: Results | RouterResults, plot: dict[str, str | None]
-) -> alt.Chart | alt.FacetChart:
+def study_plot(results: Results, plot: dict[str, str | None]) -> alt.Chart | alt.FacetChart:
     """A plot that a study describes: any two columns of its results.
 
     Values of a sweep are columns too, under their path (``gating.wake_up_ns``). A baseline on a
     machine of its own, which is not swept, is what others are related to and is not drawn.
+
+    Raises:
+        HalfwinkError: the results have no such column.
     """
     data = sweep_columns(results.runs)
     names = [plot[key] for key in ("x", "y", "color", "panel")]
     wanted = list(dict.fromkeys(name for name in names if name))
+    for name in wanted:
+        if name not in data.columns:
+            near = get_close_matches(name, data.columns, 1)
+            hint = f"; did you mean `{near[0]}`?" if near else ""
+            raise HalfwinkError(f"plot `{plot['title']}`: no column `{name}`{hint}")
     safe = {name: re.sub(r"\W", "_", name) for name in wanted}
     drawn = [name for name in (plot["x"], plot["color"]) if name]
     data = data.select(*wanted).drop_nulls(drawn).rename(safe)
@@ -306,58 +271,9 @@ def study_plot(
     return encoded.properties(width=560, height=300)
 
 
-def _order(results: Results) -> list[str]:
+def order(results: Results) -> list[str]:
     return results.runs["technique"].unique(maintain_order=True).to_list()
 
 
-def _workloads(results: Results) -> list[str]:
+def workloads(results: Results) -> list[str]:
     return results.runs["workload"].unique(maintain_order=True).to_list()
-
-
-#: Where kernel code runs.
-PLACES = {"own-core": "#2f6db3", "os-core": "#5aa469"}
-#: Causes of kernel entries with a bar of their own; the others share one.
-CAUSES_SHOWN = 9
-
-
-def kernel_time(results: Results) -> alt.FacetChart:
-    """Time in which the kernel ran, by technique, by what it was entered for, and where it ran."""
-    calls = results.calls.with_columns(
-        pl.when(pl.col("name") == "")
-        .then(pl.format("{} {}", "kind", "number"))
-        .otherwise("name")
-        .alias("cause")
-    )
-    most = calls.group_by("cause").agg(pl.col("running_s").sum()).sort("running_s", descending=True)
-    shown = most["cause"].head(CAUSES_SHOWN).to_list()
-    runs = results.runs.select("workload", "machine", "set", "technique", "run_s")
-    bars = (
-        calls.with_columns(
-            pl.when(pl.col("cause").is_in(shown)).then("cause").otherwise(pl.lit("others"))
-        )
-        .join(runs, on=["workload", "machine", "set", "technique"], nulls_equal=True)
-        .with_columns((100 * pl.col("running_s") / pl.col("run_s")).alias("share_pct"))
-        .group_by("workload", "technique", "cause", "place")
-        .agg(pl.col("share_pct").sum(), pl.col("invocations").sum())
-    )
-    return (
-        alt.Chart(bars)
-        .mark_bar()
-        .encode(
-            x=alt.X("share_pct:Q", title="share of the run (%), modelled"),
-            y=alt.Y("cause:N", title=None, sort=[*shown, "others"]),
-            color=alt.Color(
-                "place:N", scale=_scale(PLACES, bars["place"]), title="kernel code ran on"
-            ),
-            tooltip=["technique", "cause", "place", "invocations", "share_pct"],
-        )
-        .properties(width=220, height=150)
-        .facet(
-            row=alt.Row("workload:N", title=None),
-            column=alt.Column(
-                "technique:N",
-                title=None,
-                sort=runs["technique"].unique(maintain_order=True).to_list(),
-            ),
-        )
-    )

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import altair as alt
 import polars as pl
 import vl_convert as vlc
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from halfwink import _core
-from halfwink.jobs import write_whole
-from halfwink.library import build_id, library
-from halfwink.report import charts
+from halfwink.errors import HalfwinkError
+from halfwink.files import write_whole
+from halfwink.jobs import Job
+from halfwink.library import build_id, library, workloads
+from halfwink.report import charts, core_charts
+from halfwink.results import IDENTITY
+from halfwink.summary import summarize
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from halfwink.results import Results
 
 
@@ -47,7 +51,12 @@ def write_report(
     extra: Sequence[Section] = (),
     provenance: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Draws the report of a comparison; raises OSError if it cannot be written."""
+    """Draws the report of runs of any world: what they have tables for.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    alt.data_transformers.disable_max_rows()
     sections = [*extra, *_sections(results)]
     environment = Environment(
         loader=PackageLoader("halfwink.report"), autoescape=select_autoescape(["html", "j2"])
@@ -57,7 +66,7 @@ def write_report(
         version=_core.__version__,
         build=build_id(),
         bundle=_vega_bundle(),
-        rows=_rows(results),
+        summary=summarize(results),
         sections=[
             {"title": s.title, "text": s.text, "spec": _embedded(s.chart.to_dict())}
             for s in sections
@@ -66,7 +75,6 @@ def write_report(
         workloads=_workloads(results),
         machines=_machines(results),
         provenance=provenance,
-        baseline=results.baseline,
     )
     write_whole(path, html)
 
@@ -77,56 +85,93 @@ def _embedded(spec: dict[str, Any]) -> str:
 
 
 def _sections(results: Results) -> list[Section]:
-    break_even = _break_even_ns(results)
-    dashed = (
-        f" The dashed line is the shortest stall that pays for gating ({break_even:.1f} ns)."
-        if break_even is not None
-        else ""
+    """What can be drawn of these results: it follows from their tables and columns."""
+    runs = results.runs
+    others = runs.filter(pl.col("technique") != results.baseline)
+    sections: list[Section] = []
+    if runs["latency_p99_us"].count() > 0:
+        sections.append(
+            Section(
+                "Energy against latency",
+                "What a unit of work costs and how long it takes, waiting included. Down and to "
+                "the left is better.",
+                charts.tradeoff(results),
+            )
+        )
+    if not others.is_empty():
+        sections.append(
+            Section(
+                "Saved against slowed down",
+                "Energy (where cores are told apart: of a core with its first and second caches) "
+                "and run time, or mean latency where work arrives on its own schedule, relative to "
+                f"the same work under {results.baseline}. Up and to the left is better.",
+                charts.savings(results),
+            )
+        )
+    sections.append(
+        Section(
+            "Where the energy goes",
+            "Everything that is modelled, relative to the baseline of the same workload.",
+            charts.energy_stack(results),
+        )
     )
-    kernel = (
-        []
-        if results.calls.is_empty()
-        else [
+    if charts.has_slots(results):
+        sections.append(
+            Section(
+                "Over time",
+                "Power and latency in each span of time.",
+                charts.slots(results),
+            )
+        )
+    return sections + _core_sections(results)
+
+
+def _core_sections(results: Results) -> list[Section]:
+    """Of worlds whose cores are simulated instruction by instruction."""
+    sections: list[Section] = []
+    if "ipc" in results.runs.columns:
+        sections.append(
+            Section(
+                "Why time passes",
+                "Cycles per instruction of the baseline, by what the oldest instruction waited "
+                "for, for user and kernel code apart; both are per instruction of the whole "
+                "workload.",
+                core_charts.cpi_stack(results),
+            )
+        )
+    if results.has("histograms"):
+        break_even = _break_even_ns(results)
+        dashed = (
+            f" The dashed line is the shortest stall that pays for gating ({break_even:.1f} ns)."
+            if break_even is not None
+            else ""
+        )
+        sections.append(
+            Section(
+                "How long cores stall",
+                "Stalls on the shared cache and memory in the baseline, by their share of all "
+                "stalled time." + dashed,
+                core_charts.stall_histogram(results, break_even),
+            )
+        )
+    if "gated_share" in results.runs.columns:
+        sections.append(
+            Section(
+                "What cores do all day",
+                "Share of the run in each power state.",
+                core_charts.residency(results),
+            )
+        )
+    if results.has("calls"):
+        sections.append(
             Section(
                 "Where kernel code runs",
                 "Time in which the kernel ran, by what it was entered for, with techniques that "
                 "watch it; moving between cores is not part of it.",
-                charts.kernel_time(results),
+                core_charts.kernel_time(results),
             )
-        ]
-    )
-    return [
-        Section(
-            "Saved against slowed down",
-            "Core energy (core, first and second caches) and run time, or mean latency where "
-            "requests arrive on their own schedule, relative to the same work with every core "
-            "always on. Up and to the left is better.",
-            charts.savings(results),
-        ),
-        Section(
-            "Where the energy goes",
-            "All of the chip and its memory, relative to the baseline of the same workload.",
-            charts.energy_stack(results),
-        ),
-        Section(
-            "Why time passes",
-            "Cycles per instruction of the baseline, by what the oldest instruction waited for, "
-            "for user and kernel code apart; both are per instruction of the whole workload.",
-            charts.cpi_stack(results),
-        ),
-        Section(
-            "How long cores stall",
-            "Stalls on the shared cache and memory in the baseline, by their share of all stalled "
-            "time." + dashed,
-            charts.stall_histogram(results, break_even),
-        ),
-        Section(
-            "What cores do all day",
-            "Share of the run in each power state.",
-            charts.residency(results),
-        ),
-        *kernel,
-    ]
+        )
+    return sections
 
 
 def _break_even_ns(results: Results) -> float | None:
@@ -139,37 +184,8 @@ def _break_even_ns(results: Results) -> float | None:
     )
 
 
-def _number(value: Any, digits: int = 2) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
-def _energy(joules: float) -> str:
-    for limit, factor, unit in ((1e-6, 1e9, "nJ"), (1e-3, 1e6, "µJ"), (1.0, 1e3, "mJ")):
-        if joules < limit:
-            return f"{joules * factor:.3g} {unit}"
-    return f"{joules:.3g} J"
-
-
-def _rows(results: Results) -> list[dict[str, str]]:
-    return [
-        {
-            "workload": row["workload"],
-            "machine": row["machine"],
-            "set": row["set"],
-            "technique": row["technique"],
-            "energy": f"{_energy(row['energy_j_per_unit'])} / {row['unit_of_work']}",
-            "core_saving": _number(row["core_energy_saving_pct"]),
-            "saving": _number(row["energy_saving_pct"]),
-            "slowdown": _number(row["slowdown_pct"]),
-            "mean": _number(row["latency_mean_us"], 1),
-            "p99": _number(row["latency_p99_us"], 1),
-            "gated": _number(100 * row["gated_share"], 1),
-        }
-        for row in results.runs.iter_rows(named=True)
-    ]
-
-
 def _ledger(results: Results) -> list[dict[str, str]]:
+    names = ["workload", "technique", "component", "state", "mode", "cause"]
     rows = (
         results.ledger.with_columns(
             pl.col("component")
@@ -177,13 +193,13 @@ def _ledger(results: Results) -> list[dict[str, str]]:
             .str.replace(r"^os\d+$", "OS cores")
             .alias("component")
         )
-        .group_by("workload", "technique", "component", "state", "mode", "cause")
+        .group_by(names)
         .agg(pl.col("time_s").sum(), pl.col("energy_j").sum())
-        .sort("workload", "technique", "component", "state", "mode", "cause")
+        .sort(names)
     )
     return [
         {
-            **{k: row[k] for k in ("workload", "technique", "component", "state", "mode", "cause")},
+            **{name: row[name] for name in names},
             "time": f"{1e6 * row['time_s']:.2f}",
             "energy": f"{1e6 * row['energy_j']:.3f}",
         }
@@ -192,24 +208,35 @@ def _ledger(results: Results) -> list[dict[str, str]]:
 
 
 def _workloads(results: Results) -> list[dict[str, str]]:
-    known = {w["name"]: w for w in library().workloads()}
+    known = {w["name"]: w for w in workloads(results.world)}
     out: list[dict[str, str]] = []
     for name in results.runs["workload"].unique(maintain_order=True):
-        parts = [piece.split("*")[0] for piece in name.split("+")]
-        for part in parts:
-            info = known.get(part) or known.get(part.split(":")[0])
-            if info is None:
-                out.append({"name": part, "what": "a trace file", "where": ""})
-            elif info["kind"] == "synthetic":
-                out.append({"name": part, "what": info["description"], "where": "synthetic"})
-            else:
-                header = info["header"]
-                tools = ", ".join(f"{k} {v}" for k, v in header["tools"].items())
-                where = f"recorded: kernel {header.get('kernel', '')}; {tools}"
-                out.append({"name": part, "what": info["description"], "where": where})
+        # Copies and mixes (`a*2+b`), settings (`chase:mb=64`), loads (`count@30`).
+        for part in (piece.split("*")[0] for piece in name.split("+")):
+            info = known.get(part) or known.get(re.split("[:@]", part)[0])
+            what = info["title"] if info else "a file"
+            out.append({"name": part, "what": what, "where": _recorded(info or {})})
     return out
 
 
+def _recorded(info: dict[str, Any]) -> str:
+    """Where a workload comes from, if it was recorded."""
+    header = info.get("header")
+    if header is None:
+        return str(info.get("kind", ""))
+    tools = ", ".join(f"{k} {v}" for k, v in header["tools"].items())
+    return f"recorded: kernel {header.get('kernel', '')}; {tools}"
+
+
 def _machines(results: Results) -> list[dict[str, str]]:
-    names = results.runs["machine"].unique(maintain_order=True)
-    return [{"name": name, "text": library().machine(name, [])["text"]} for name in names]
+    """Descriptions as they were used in the first run on each machine."""
+    out: list[dict[str, str]] = []
+    for row in results.runs.unique("machine", maintain_order=True).iter_rows(named=True):
+        world, (workload, machine, said, technique) = results.world, (row[n] for n in IDENTITY)
+        values = tuple(tuple(item.partition("=")[::2]) for item in said.split())
+        try:
+            text = Job(world, workload, machine, technique, values).prepare().machine_text()
+        except HalfwinkError as error:
+            text = str(error)  # A file that is no longer there.
+        out.append({"name": machine, "text": text})
+    return out

@@ -1,31 +1,33 @@
 //! A core: a pipeline, its power state, and the clock that joins them.
 
 mod in_order;
+mod inbox;
 mod out_of_order;
 mod pipeline;
+mod sharing;
 mod thread;
 mod waited;
 
-use std::collections::VecDeque;
-
-use halfwink_engine::{Class, EventQueue, Histogram};
+use halfwink_engine::Histogram;
 use halfwink_policy::gating::{Bound, Event, GatingPolicy, Token};
 use halfwink_power::CoreState;
-use halfwink_trace::{LoadKind, TraceError};
+use halfwink_trace::TraceError;
 use halfwink_units::{Clock, Cycle, LineAddr, Time};
 
-use crate::account::Reason;
-use crate::gate::{Gate, PolicyError, Report, Stepped};
+use crate::cpi_stack::Reason;
+use crate::gate::{Gate, PolicyError, Stepped};
 use crate::machine::{CoreKind, Machine, TokenSpec, WakeUpKind};
-use crate::os_cores::Calls;
+use crate::os_cores::{Calls, Departure};
 use crate::private::{Notice, Warm};
 use crate::timeline::Timeline;
-use crate::uncore::{Answer, Level, Uncore};
+use crate::uncore::{Answer, Level};
 use in_order::InOrder;
+pub(crate) use inbox::Message;
+use inbox::{From, Inbox};
 use out_of_order::OutOfOrder;
 use pipeline::{Common, Pause, Stall};
-use thread::Baggage;
-pub(crate) use thread::{Departure, Thread};
+pub(crate) use sharing::Shared;
+pub(crate) use thread::{Thread, ThreadContext};
 use waited::Waited;
 
 /// Either kind of pipeline.
@@ -52,7 +54,7 @@ impl Pipeline {
         each_kind!(self, p => p.begin(cycle));
     }
 
-    /// Lets kernel cycles pass in which the core is busy with something that is not in the feed.
+    /// Lets kernel cycles pass in which the core is busy with something that is in no trace.
     fn spend(&mut self, cycles: Cycle, reason: Reason) {
         each_kind!(self, p => {
             p.common.active.add(true, reason, cycles);
@@ -131,15 +133,13 @@ pub(crate) struct Core {
     l3_latency: Time,
     pipeline: Pipeline,
     pub(crate) gate: Gate,
-    answers: EventQueue<Answer>,
-    /// Arrivals of requests that the shared levels have not served.
-    unserved: VecDeque<Time>,
+    inbox: Inbox,
+    /// From the arrival of a request at the shared levels to the answer, at least.
     shortest_answer: Time,
     /// From anything that the core does until another part of the chip can notice.
     shortest_message: Time,
     phase: Phase,
     local: Time,
-    pub(crate) baggage: Baggage,
     /// Other cores may take its thread, and give it theirs.
     shares: bool,
     /// When and why it lost its thread.
@@ -185,23 +185,24 @@ impl Core {
         index: usize,
         input: CoreInput,
     ) -> Result<Core, CoreError> {
-        let mut gate = Gate::new(input.policy, machine.gating_costs(index), input.timeline);
+        let clock = machine.clock;
+        // A machine that is like the OS cores has wake-up times of its own, and no controller.
+        let reports = machine.wake_up.controller == WakeUpKind::Central;
+        let costs = machine.gating_costs(index);
+        let mut gate = Gate::new(index, input.policy, costs, reports, input.timeline);
         let vacant = input.thread.is_none();
         let thread = input.thread.unwrap_or_else(Thread::none);
-        let mut common = Common::new(machine, index, thread.feed, gate.hears_tokens);
+        let mut common = Common::new(machine, index, thread, gate.hears_tokens);
         common.private.shares = input.shares;
-        let shortest_request = machine.clock.time_of(common.private.shortest_request());
-        let is_central = machine.wake_up.controller == WakeUpKind::Central && !input.shares;
-        let delay = machine.wake_up.delay;
-        gate.report = is_central.then(|| Report::new(delay + delay));
-        let shortest_message =
-            if is_central { shortest_request.min(delay) } else { shortest_request };
+        let shortest_request = clock.time_of(common.private.shortest_request());
+        let shortest_report = if reports { machine.wake_up.delay } else { Time::NEVER };
+        let shortest_message = shortest_request.min(shortest_report);
         let mut pipeline = match machine.core.kind {
             CoreKind::InOrder => Pipeline::InOrder(Box::new(InOrder::new(common))),
             CoreKind::OutOfOrder(_) => Pipeline::OutOfOrder(Box::new(OutOfOrder::new(common))),
         };
-        let first = machine.clock.cycle_at_or_after(input.start);
-        let started = machine.clock.time_of(first);
+        let first = clock.cycle_at_or_after(input.start);
+        let started = clock.time_of(first);
         pipeline.resume(first);
         if vacant {
             gate.wait_begins(started, true).map_err(|error| CoreError::Policy(index, error))?;
@@ -210,19 +211,17 @@ impl Core {
         }
         Ok(Core {
             index,
-            clock: machine.clock,
+            clock,
             tokens: machine.tokens,
-            l2_span: machine.clock.time_of(machine.l2.latency),
+            l2_span: clock.time_of(machine.l2.latency),
             l3_latency: machine.l3.latency,
             pipeline,
             gate,
-            answers: EventQueue::new(),
-            unserved: VecDeque::new(),
+            inbox: Inbox::new(),
             shortest_answer: machine.l3.latency,
             shortest_message,
             phase: if vacant { Phase::Vacant } else { Phase::Running },
             local: started,
-            baggage: thread.baggage,
             shares: input.shares,
             departure: None,
             away: false,
@@ -252,7 +251,7 @@ impl Core {
     }
 
     pub(crate) fn fail_of_source(&mut self) -> Option<TraceError> {
-        self.pipeline.common_mut().feed.error.take()
+        self.pipeline.common_mut().front_end.error.take()
     }
 
     #[cfg(test)]
@@ -262,16 +261,26 @@ impl Core {
         }
     }
 
-    pub(crate) fn is_finished(&self) -> bool {
-        matches!(self.phase, Phase::Finished)
+    /// Latencies of requests that were completed here since somebody asked.
+    pub(crate) fn completed(&mut self) -> impl Iterator<Item = Time> + '_ {
+        self.pipeline.common_mut().completed.drain(..)
     }
 
-    /// Nothing that this core does can reach the shared levels before this time.
-    pub(crate) fn next_request(&self) -> Time {
-        if self.is_finished() {
-            return Time::NEVER;
-        }
-        self.local.saturating_add(self.shortest_message)
+    /// Time from the begin of its work to its end, as far as it lies before `now`.
+    pub(crate) fn run_before(&self, now: Time) -> Time {
+        self.finished.map_or(now, |end| end.min(now)).saturating_sub(self.started)
+    }
+
+    /// Up to when it was simulated.
+    pub(crate) fn reached(&self) -> Time {
+        self.local
+    }
+
+    /// Up to when it was simulated, and the first time at which something that it does can reach
+    /// another part of the chip; a core without a thread does nothing by itself.
+    pub(crate) fn progress(&self) -> Option<(Time, Time)> {
+        let idle = matches!(self.phase, Phase::Vacant | Phase::Finished);
+        (!idle).then(|| (self.local, self.local.saturating_add(self.shortest_message)))
     }
 
     /// From anything that the core does until another part of the chip can notice.
@@ -279,37 +288,42 @@ impl Core {
         self.shortest_message
     }
 
-    /// Nothing that the core has not heard can happen before this time.
-    fn horizon(&self) -> Time {
-        let served = self.unserved.front().map_or(Time::NEVER, |&at| at + self.shortest_answer);
-        served.min(self.gate.next_answer())
+    /// Something comes from outside, at `at`.
+    pub(crate) fn receive(&mut self, at: Time, message: Message) {
+        match message {
+            Message::Answer(answer) => {
+                self.schedule_tokens(&answer);
+                self.inbox.receive(From::SharedLevels, at, message);
+            }
+            Message::Grant(_) => self.inbox.receive(From::WakeUpController, at, message),
+            Message::Thread(thread) => self.take_over(*thread, at),
+        }
     }
 
-    /// The shared levels answer; also the end of the oldest request not served.
-    pub(crate) fn hear(&mut self, answer: Answer) {
-        self.unserved.pop_front();
+    /// A policy that hears tokens hears of those on the way to this answer.
+    fn schedule_tokens(&mut self, answer: &Answer) {
         if self.gate.hears_tokens && answer.level == Level::Memory {
             let line = LineAddr(answer.line);
             let unknown = Token { line, created: answer.unknown_at, bound: Bound::Unknown };
-            self.gate.tell_at(answer.unknown_at, Event::Token(unknown));
+            self.gate.schedule(answer.unknown_at, Event::Token(unknown));
             let bound = Bound::Eta(answer.not_before - answer.estimated);
             let eta = Token { line, created: answer.estimated, bound };
-            self.gate.tell_at(answer.estimate_at, Event::Token(eta));
+            self.gate.schedule(answer.estimate_at, Event::Token(eta));
         }
-        self.answers.push(answer.at, Class(0), answer);
     }
 
-    /// Goes on until the core has to hear from the shared levels, or `limit`.
-    pub(crate) fn advance(&mut self, limit: Time, uncore: &mut Uncore) -> Result<(), CoreError> {
+    /// Goes on until it has to hear from outside, or `limit`.
+    pub(crate) fn advance(&mut self, limit: Time, shared: &mut Shared) -> Result<(), CoreError> {
         loop {
-            let limit = limit.min(self.horizon());
+            let limit = limit.min(self.inbox.horizon());
             let goes_on = match self.phase {
-                Phase::Running => self.run(limit, uncore)?,
+                Phase::Running => self.run(limit, shared)?,
                 Phase::Stalled { stall, movable } => {
                     let goes_on = self.stalled(limit, stall, movable)?;
+                    self.send_reports(shared);
                     if self.shares {
                         // An answer may have made a request.
-                        self.collect(uncore);
+                        self.collect(shared)?;
                     }
                     goes_on
                 }
@@ -324,23 +338,19 @@ impl Core {
     }
 
     /// Runs the pipeline; false if it has reached `limit`.
-    fn run(&mut self, limit: Time, uncore: &mut Uncore) -> Result<bool, CoreError> {
-        let answer_at = self.answers.next_time().unwrap_or(Time::NEVER);
-        let stop = limit.min(answer_at);
+    fn run(&mut self, limit: Time, shared: &mut Shared) -> Result<bool, CoreError> {
+        let message_at = self.inbox.next_time();
+        let stop = limit.min(message_at);
         let until =
             if stop == Time::NEVER { Cycle::MAX } else { self.clock.cycle_at_or_after(stop) };
         let pause = self.pipeline.run(until);
-        self.collect(uncore);
+        self.collect(shared)?;
         let now = self.clock.time_of(self.pipeline.cycle());
         self.local = self.local.max(now);
         match pause {
             Pause::Limit if self.pipeline.cycle() < until => return Ok(true),
-            Pause::Limit if answer_at <= limit && answer_at != Time::NEVER => {
-                let (at, answer) = self.answers.pop().expect("there is an answer");
-                self.pipeline.answer(&answer, until);
-                if self.gate.hears_tokens {
-                    self.gate.tell_at(at, Event::Response { line: LineAddr(answer.line) });
-                }
+            Pause::Limit if message_at <= limit && message_at != Time::NEVER => {
+                self.open_while_running(until)?;
             }
             Pause::Limit => {
                 self.local = self.local.max(limit);
@@ -354,7 +364,7 @@ impl Core {
             }
             Pause::Halted { at, from_ns, to_ns } => return self.halt(at, from_ns, to_ns),
             Pause::Left => {
-                let os = &mut self.pipeline.common_mut().feed.os;
+                let os = &mut self.pipeline.common_mut().context.os;
                 let why = os.as_mut().map_or(Departure::Crosses, |os| os.leaves());
                 return self.leave(why);
             }
@@ -362,7 +372,7 @@ impl Core {
             Pause::Finished(cycle) => {
                 self.running_cycles += cycle - self.running_from;
                 let at = self.clock.time_of(cycle);
-                self.gate.finish(at);
+                self.gate.finish(at).map_err(|e| self.policy_error(e))?;
                 self.finished = Some(at);
                 self.phase = Phase::Finished;
                 self.local = Time::NEVER;
@@ -371,27 +381,55 @@ impl Core {
         Ok(true)
     }
 
-    /// Passes on what the pipeline produced.
-    fn collect(&mut self, uncore: &mut Uncore) {
-        let common = self.pipeline.common_mut();
-        for (arrival, request) in common.private.requests.drain(..) {
-            if request.want.is_awaited() {
-                self.unserved.push_back(arrival);
+    /// Takes the first message; the pipeline has come up to its cycle.
+    fn open_while_running(&mut self, cycle: Cycle) -> Result<(), CoreError> {
+        match self.inbox.pop() {
+            Some((at, Message::Answer(answer))) => {
+                self.pipeline.answer(&answer, cycle);
+                if self.gate.hears_tokens {
+                    self.gate.schedule(at, Event::Response { line: LineAddr(answer.line) });
+                }
+                Ok(())
             }
-            uncore.push(arrival, request);
-        }
-        if !common.marks.is_empty() {
-            self.count_requests();
-        }
-        if self.gate.hears_tokens {
-            self.pass_notices();
+            Some((at, Message::Grant(wake_up))) => {
+                self.gate.grant(at, wake_up).map_err(|e| self.policy_error(e))
+            }
+            Some((_, Message::Thread(_))) | None => unreachable!("only replies wait in an inbox"),
         }
     }
 
-    fn pass_notices(&mut self) {
+    /// Passes on what the pipeline produced.
+    fn collect(&mut self, shared: &mut Shared) -> Result<(), CoreError> {
+        let common = self.pipeline.common_mut();
+        for (arrival, request) in common.private.requests.drain(..) {
+            if request.want.is_awaited() {
+                self.inbox.expect(From::SharedLevels, arrival + self.shortest_answer);
+            }
+            shared.uncore.push(arrival, request);
+        }
+        if !common.marks.is_empty() {
+            common.count_requests();
+        }
+        if self.gate.hears_tokens {
+            self.pass_notices()?;
+        }
+        Ok(())
+    }
+
+    /// Tells the wake-up controller what happened to the power.
+    fn send_reports(&mut self, shared: &mut Shared) {
+        let Some(controller) = &mut shared.wake_up else { return };
+        for (at, event) in self.gate.reports() {
+            if let Some(reply) = controller.push(at, event) {
+                self.inbox.expect(From::WakeUpController, reply);
+            }
+        }
+    }
+
+    fn pass_notices(&mut self) -> Result<(), CoreError> {
         let (clock, tokens) = (self.clock, self.tokens);
         let common = self.pipeline.common_mut();
-        let Some(notices) = &mut common.private.notices else { return };
+        let Some(notices) = &mut common.private.notices else { return Ok(()) };
         for notice in notices.drain(..) {
             let (at, event) = match notice {
                 Notice::MissedL1 { line, at } => {
@@ -408,24 +446,19 @@ impl Core {
                     (clock.time_of(at), Event::Response { line: LineAddr(line) })
                 }
             };
-            self.gate.tell_at(at, event);
+            self.gate.schedule(at, event);
         }
         // A core that never stalls must not hoard news.
-        if self.gate.unheard() > 256 {
-            self.gate.tell_all(self.clock.time_of(self.pipeline.cycle()));
+        if self.gate.pending() > 256 {
+            let now = self.clock.time_of(self.pipeline.cycle());
+            self.gate.catch_up(now).map_err(|e| self.policy_error(e))?;
         }
+        Ok(())
     }
 
     fn halt(&mut self, at: Cycle, from_ns: u64, to_ns: u64) -> Result<bool, CoreError> {
         let now = self.clock.time_of(at);
-        let origin = &mut self.baggage.origin;
-        let wake_at = match self.baggage.load {
-            LoadKind::Closed => now + Time::ns(to_ns - from_ns),
-            LoadKind::Open => {
-                origin.at(from_ns, now);
-                origin.at(to_ns, now).max(now)
-            }
-        };
+        let wake_at = self.pipeline.common_mut().context.end_of_halt(from_ns, to_ns, now);
         if self.shares {
             return self.leave(Departure::Sleeps(wake_at));
         }
@@ -446,18 +479,19 @@ impl Core {
         stall: Stall,
         movable: Option<(Time, Level)>,
     ) -> Result<bool, CoreError> {
-        let answer_at = self.answers.next_time().unwrap_or(Time::NEVER);
+        let message_at = self.inbox.next_time();
         let gate_at = self.gate.next_time();
-        let at = answer_at.min(gate_at);
+        let at = message_at.min(gate_at);
         if at >= limit {
-            if at == Time::NEVER && self.horizon() == Time::NEVER {
+            if at == Time::NEVER && self.inbox.horizon() == Time::NEVER {
                 return Err(self.stuck(movable.is_some()));
             }
             self.local = self.local.max(limit.min(at));
             return Ok(false);
         }
         self.local = self.local.max(at);
-        if gate_at < answer_at || gate_at == answer_at && self.gate.is_in_transition(at) {
+        // At equal times: transitions, messages, other news of the policy, timers.
+        if gate_at < message_at || gate_at == message_at && self.gate.is_in_transition(at) {
             let stepped = self.gate.step(at).map_err(|e| self.policy_error(e))?;
             if let (Stepped::Awake, Some((since, level))) = (stepped, movable) {
                 self.late += at - since;
@@ -466,20 +500,36 @@ impl Core {
             }
             return Ok(true);
         }
-        let (at, answer) = self.answers.pop().expect("there is an answer");
+        match self.inbox.pop() {
+            Some((at, Message::Answer(answer))) => self.answered(at, &answer, stall, movable)?,
+            Some((at, Message::Grant(wake_up))) => {
+                self.gate.grant(at, wake_up).map_err(|e| self.policy_error(e))?;
+            }
+            Some((_, Message::Thread(_))) | None => unreachable!("only replies wait in an inbox"),
+        }
+        Ok(true)
+    }
+
+    /// The shared levels answer a core that waits.
+    fn answered(
+        &mut self,
+        at: Time,
+        answer: &Answer,
+        stall: Stall,
+        movable: Option<(Time, Level)>,
+    ) -> Result<(), CoreError> {
         let cycle = self.clock.cycle_at_or_after(at);
-        let moves = self.pipeline.answer(&answer, cycle);
-        let line = LineAddr(answer.line);
+        let moves = self.pipeline.answer(answer, cycle);
+        let response = Event::Response { line: LineAddr(answer.line) };
         if moves && movable.is_none() && self.gate.is_powered() {
             self.end_stall(at, stall, answer.level)?;
-            self.gate.tell_at(at, Event::Response { line });
-            return Ok(true);
+            self.gate.schedule(at, response);
+            return Ok(());
         }
         if moves && movable.is_none() {
             self.phase = Phase::Stalled { stall, movable: Some((at, answer.level)) };
         }
-        self.gate.tell(at, &Event::Response { line }).map_err(|e| self.policy_error(e))?;
-        Ok(true)
+        self.gate.deliver(at, &response).map_err(|e| self.policy_error(e))
     }
 
     /// The pipeline goes on at the first clock edge from `at` on.

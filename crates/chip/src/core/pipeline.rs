@@ -1,12 +1,19 @@
 //! What both kinds of pipelines have in common.
+//!
+//! A pipeline runs for as long as nothing from outside is needed, and then says why it stopped. It
+//! never asks what time it is elsewhere: that is the core's business, which knows its inbox and its
+//! power state. Two rules make a stop and a later start invisible in the results. A pipeline that
+//! made a request stops before the cycle in which the answer could come. And whatever a cycle
+//! changes is changed in that cycle, so that nothing depends on where a run was cut.
 
 use halfwink_policy::offload::{Counts, Sample, Traits};
 use halfwink_trace::Event;
-use halfwink_units::Cycle;
+use halfwink_units::{Cycle, Time};
 
-use crate::account::{ActiveCycles, Reason};
+use super::thread::{Thread, ThreadContext};
 use crate::branch::Predictor;
-use crate::feed::Feed;
+use crate::cpi_stack::{ActiveCycles, Reason};
+use crate::front_end::FrontEnd;
 use crate::machine::{CoreSpec, Machine};
 use crate::os_cores::Crossed;
 use crate::private::Private;
@@ -18,7 +25,8 @@ use crate::uop::{Op, Uop, OPS};
 pub(crate) enum Pause {
     /// It has reached the cycle that it was to run to.
     Limit,
-    /// From this cycle on nothing moves until the shared levels answer.
+    /// From this cycle on nothing moves until the shared levels answer: only such waits can be
+    /// slept through. Shorter ones, for the second level or a unit, stay inside the pipeline.
     Stalled(Stall),
     /// At this cycle the operating system halts the core, with nothing in flight.
     Halted { at: Cycle, from_ns: u64, to_ns: u64 },
@@ -67,15 +75,19 @@ pub(crate) struct Mark {
     pub(crate) begins: bool,
 }
 
-/// Front end, caches and books of a core.
+/// What a core has beside its kind of pipeline: the thread that it runs, caches, and accounts.
 pub(crate) struct Common {
     pub(crate) spec: CoreSpec,
-    pub(crate) feed: Feed,
+    pub(crate) front_end: FrontEnd,
+    /// Of the thread whose front end this is.
+    pub(crate) context: ThreadContext,
     pub(crate) private: Private,
     pub(crate) predictor: Predictor,
     pub(crate) active: ActiveCycles,
     latencies: [Cycle; OPS],
     pub(crate) marks: Vec<Mark>,
+    /// Of requests that were completed here since somebody looked.
+    pub(crate) completed: Vec<Time>,
     /// Line that instructions are fetched from.
     pub(crate) fetch_line: u64,
     /// What its counters said when a policy last heard of them.
@@ -92,15 +104,22 @@ struct Sampled {
 }
 
 impl Common {
-    pub(crate) fn new(machine: &Machine, core: usize, feed: Feed, hears_tokens: bool) -> Common {
+    pub(crate) fn new(
+        machine: &Machine,
+        core: usize,
+        thread: Thread,
+        hears_tokens: bool,
+    ) -> Common {
         Common {
             spec: machine.core,
-            feed,
+            front_end: thread.front_end,
+            context: thread.context,
             private: Private::new(machine, core, hears_tokens),
             predictor: Predictor::new(machine.branch),
             active: ActiveCycles::default(),
             latencies: latencies(&machine.core),
             marks: Vec::new(),
+            completed: Vec::new(),
             fetch_line: u64::MAX,
             sampled: Sampled::default(),
         }
@@ -110,20 +129,21 @@ impl Common {
     /// deciding.
     pub(crate) fn cross(&mut self, now: Cycle) -> Crossed {
         let at = self.private.time_of(now);
-        // What happened in user mode is told with what the kernel did after it.
-        let sample = if self.feed.enters_kernel() { Sample::default() } else { self.sample() };
-        self.feed.cross(at, self.private.core, sample)
+        // What happened in user mode is told with what the kernel did after it: a policy judges an
+        // invocation by what it did to the user code around it, so one sample is one round trip.
+        let sample = if self.front_end.enters_kernel() { Sample::default() } else { self.sample() };
+        self.context.cross(&mut self.front_end, at, self.private.core, sample)
     }
 
     /// What the counters of this core say since the last time.
     fn sample(&mut self) -> Sample {
-        let (work, caches) = (&self.feed.work, &self.private.counts);
+        let (work, caches) = (&self.front_end.work, &self.private.counts);
         let new = Sampled {
             instructions: work.instructions,
             l2_accesses: caches.l2_accesses.iter().sum(),
             l2_misses: caches.l2_misses.iter().sum(),
             user: Traits {
-                fp: self.feed.units.fp[0],
+                fp: self.front_end.units.fp[0],
                 mispredicted: self.predictor.counts.mispredicted[0],
                 l1d_misses: caches.l1d_misses[0],
             },
@@ -132,7 +152,7 @@ impl Common {
         let accesses = new.l2_accesses - old.l2_accesses;
         let counts = Counts { accesses, hits: accesses - (new.l2_misses - old.l2_misses) };
         let instructions = [0, 1].map(|mode| new.instructions[mode] - old.instructions[mode]);
-        let here = usize::from(!self.feed.is_home(self.private.core));
+        let here = usize::from(!self.context.is_home(self.private.core));
         let mut l2 = [Counts::default(); 2];
         l2[here] = counts;
         let user = Traits {
@@ -149,16 +169,30 @@ impl Common {
         self.latencies[op as usize]
     }
 
-    /// Whether the branch in front of the feed goes where the front end thinks, and whether it is
-    /// taken. A branch that an interrupt hides counts as right: where it goes is not in the trace.
-    #[inline]
+    /// Whether the branch in front goes where the front end thinks, and whether it is taken. A
+    /// branch that an interrupt hides counts as right: where it goes is not in the trace.
+    #[inline(never)]
     pub(crate) fn branch(&mut self, uop: &Uop) -> (bool, bool) {
-        let Some(target) = self.feed.next_pc() else { return (true, true) };
-        let run = self.feed.run();
+        let Some(target) = self.front_end.next_pc() else { return (true, true) };
+        let run = self.front_end.run();
         let (pc, fall_through, kernel) =
             (run.pc + u64::from(uop.offset), run.fall_through, run.kernel);
         let right = self.predictor.is_right(uop.branch, pc, fall_through, target, kernel);
         (right, target != fall_through)
+    }
+
+    /// Counts the requests that passed by.
+    #[cold]
+    pub(crate) fn count_requests(&mut self) {
+        for mark in self.marks.drain(..) {
+            let now = self.private.time_of(mark.at);
+            if mark.begins {
+                self.context.begin_request(mark.id, mark.recorded_ns, now);
+            } else {
+                let latency = self.context.end_request(mark.id, mark.recorded_ns, now);
+                self.completed.extend(latency);
+            }
+        }
     }
 
     /// Notes a request that passes by; false for every other event.

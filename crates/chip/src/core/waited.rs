@@ -3,7 +3,7 @@
 use halfwink_power::CoreState;
 use halfwink_units::Time;
 
-use crate::account::{Reason, REASONS};
+use crate::cpi_stack::{Reason, REASONS};
 use crate::gate::Residency;
 
 /// Times of waits by power state, mode and reason.

@@ -1,19 +1,18 @@
 //! From what is written to what is possible.
 
 use halfwink_engine::{Input, InputError};
-use halfwink_policy::gating::{Expectation, FupgParameters, MapgParameters};
 use halfwink_power::Gating;
 use halfwink_units::{Clock, Cycle, Time, LINE_BYTES};
 use toml::Spanned;
 
 use super::file::{
-    CoreSection, ExpectationName, FupgSection, KindName, L1Section, MachineFile, MemorySection,
-    OsSection, PowerSection, WakeUpSection,
+    CoreSection, FupgSection, KindName, L1Section, MachineFile, MemorySection, OsSection,
+    PowerSection, WakeUpSection,
 };
 use super::{
     BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
-    Latencies, Machine, MemorySpec, OsSpec, PowerSpec, SafeWakeUp, TokenSpec, WakeUpSpec, Window,
-    MAX_CORES, MAX_WINDOW,
+    Latencies, Machine, MapgSpec, MemorySpec, OsSpec, PowerSpec, SafeWakeUp, TokenSpec, WakeUpSpec,
+    Window, MAX_CORES, MAX_WINDOW,
 };
 
 pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputError> {
@@ -63,13 +62,9 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
         dvfs: check.dvfs(&file.dvfs)?,
         wake_up: check.wake_up(&file.wake_up)?,
         os: check.os(&file.os)?,
-        mapg: MapgParameters {
+        mapg: MapgSpec {
             t_llc: check.time(&file.mapg.t_llc_ns)?,
             t_mem: check.time(&file.mapg.t_mem_ns)?,
-            expectation: match file.mapg.expectation {
-                ExpectationName::Memory => Expectation::Memory,
-                ExpectationName::MemoryAndDelta => Expectation::MemoryAndDelta,
-            },
         },
         unused: gating.gated_power(power.core.leakage_w),
         gating,
@@ -281,23 +276,14 @@ impl Check<'_> {
 
     fn fupg(&self, section: &Spanned<FupgSection>) -> Result<FupgSpec, InputError> {
         let file = section.get_ref();
-        let shares = [file.budget, file.core_share];
-        let sizes = [file.idle_ns, file.window_ns, file.wake_up_ns, file.wake_up_energy_pj];
-        if shares.iter().any(|n| !(0.0..=1.0).contains(n))
-            || sizes.iter().any(|n| !(0.0..=1e9).contains(n))
-            || file.window_ns < 1.0
-            || file.core_share == 0.0
-        {
-            let message = "fupg shares must be 0 to 1, times and energies 0 to 1e9, the core's \
-                           share above 0, the window 1 ns or more";
+        let sizes = [file.wake_up_ns, file.wake_up_energy_pj];
+        let is_share = file.core_share > 0.0 && file.core_share <= 1.0;
+        if !is_share || sizes.iter().any(|n| !(0.0..=1e9).contains(n)) {
+            let message =
+                "fupg shares must be 0 to 1, the core's above 0; time and energy 0 to 1e9";
             return Err(self.fail(section, message));
         }
         Ok(FupgSpec {
-            parameters: FupgParameters {
-                idle: Time::from_ns(file.idle_ns),
-                window: Time::from_ns(file.window_ns),
-                budget: Time::from_ns(file.window_ns * file.budget),
-            },
             core_share: file.core_share,
             wake_up_ns: file.wake_up_ns,
             wake_up_energy_pj: file.wake_up_energy_pj,
@@ -310,11 +296,10 @@ impl Check<'_> {
         let sound = dvfs.frequencies.first() == Some(&1.0)
             && dvfs.frequencies.windows(2).all(|pair| pair[1] < pair[0])
             && dvfs.frequencies.iter().all(|&f| f >= 0.01)
-            && voltages.into_iter().all(|v| v > 0.0 && v <= 1.0)
-            && (0.0..=1.0).contains(&dvfs.max_slowdown);
+            && voltages.into_iter().all(|v| v > 0.0 && v <= 1.0);
         if !sound {
-            let message = "dvfs needs frequencies that fall from 1, voltages between 0 and 1 at \
-                           each, and a largest slowdown of 0 to 1";
+            let message =
+                "dvfs needs frequencies that fall from 1, and voltages between 0 and 1 at each";
             return Err(self.fail(section, message));
         }
         Ok(dvfs.clone())
@@ -376,8 +361,6 @@ impl Check<'_> {
             kind: None,
             switch: file.switch_cycles,
             transfer: Time::from_ns(file.transfer_ns),
-            threshold: file.threshold_instructions,
-            enough_bytes: file.enough_bytes,
             power_down: file.power_down,
             time_slice: Time::from_ns(file.time_slice_us * 1e3),
         })

@@ -123,19 +123,9 @@ pub(super) struct TokenSection {
     pub(super) eta_ns: Spanned<f64>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum ExpectationName {
-    Memory,
-    MemoryAndDelta,
-}
-
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FupgSection {
-    pub(super) idle_ns: f64,
-    pub(super) window_ns: f64,
-    pub(super) budget: f64,
     pub(super) core_share: f64,
     pub(super) wake_up_ns: f64,
     pub(super) wake_up_energy_pj: f64,
@@ -161,8 +151,6 @@ pub(super) struct OsSection {
     pub(super) like: String,
     pub(super) switch_cycles: Cycle,
     pub(super) transfer_ns: f64,
-    pub(super) threshold_instructions: u64,
-    pub(super) enough_bytes: u64,
     pub(super) power_down: bool,
     pub(super) time_slice_us: f64,
 }
@@ -172,7 +160,6 @@ pub(super) struct OsSection {
 pub(super) struct MapgSection {
     pub(super) t_llc_ns: Spanned<f64>,
     pub(super) t_mem_ns: Spanned<f64>,
-    pub(super) expectation: ExpectationName,
 }
 
 #[derive(Deserialize)]

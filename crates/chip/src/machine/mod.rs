@@ -10,7 +10,7 @@ mod file;
 mod tests;
 
 use halfwink_engine::{Input, InputError};
-use halfwink_policy::gating::{Costs, FupgParameters, MapgParameters, Slots};
+use halfwink_policy::gating::{Costs, Slots};
 use halfwink_policy::offload::{Organisation, Parameters, HARDWARE_CYCLES, STATIC_CHECK_CYCLES};
 use halfwink_power::pdn::Grid;
 use halfwink_power::{CachePower, CorePower, DramPower, Gating};
@@ -46,8 +46,8 @@ pub struct Machine {
     pub gating: Gating,
     /// Power of a core that has no work: gated whole, whatever is done to the others.
     pub unused: Power,
-    /// Parameters of the counter-based gating controller.
-    pub mapg: MapgParameters,
+    /// Latencies that a counter-based gating controller goes by.
+    pub mapg: MapgSpec,
     /// Gating of the execution units alone.
     pub fupg: FupgSpec,
     /// Points of voltage and frequency.
@@ -284,14 +284,21 @@ pub struct TokenSpec {
 /// Gating of the execution units (Strong 2013, Sec 2.4).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FupgSpec {
-    /// Constants of its controller.
-    pub parameters: FupgParameters,
     /// The units' share of the core's leakage (0..=1).
     pub core_share: f64,
     /// From closing the units' switches until they work, in nanoseconds.
     pub wake_up_ns: f64,
     /// Energy to charge them, in picojoules.
     pub wake_up_energy_pj: f64,
+}
+
+/// Latencies that a counter-based gating controller goes by (Strong 2013, Sec 2.3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapgSpec {
+    /// A stall this old has missed the last cache.
+    pub t_llc: Time,
+    /// What memory takes from there: a row-buffer miss.
+    pub t_mem: Time,
 }
 
 /// Dynamic voltage and frequency scaling (Strong 2013, Sec 2.4).
@@ -302,8 +309,6 @@ pub struct DvfsSpec {
     pub frequencies: Vec<f64>,
     /// By what share the voltage falls when the frequency falls to nothing.
     pub voltage_slope: f64,
-    /// Slowdown that a governor may cause (0..=1).
-    pub max_slowdown: f64,
 }
 
 impl DvfsSpec {
@@ -382,11 +387,6 @@ pub struct OsSpec {
     pub switch: Cycle,
     /// From the look-up in the shared levels until a line of another core's caches is here.
     pub transfer: Time,
-    /// N: instructions that a kernel invocation must be expected to exceed to move.
-    pub threshold: u64,
-    /// Bytes of a transfer from which on a system call is enough work to move (Mogul 2007, Sec
-    /// 5.2).
-    pub enough_bytes: u64,
     /// A core without a thread is powered down.
     pub power_down: bool,
     /// How long a thread runs before others have their turn, if there are more threads than cores;

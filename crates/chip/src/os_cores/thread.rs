@@ -1,13 +1,26 @@
-//! A thread that an offload policy watches: it follows the changes between user and kernel mode,
-//! asks the policy at each entry, and counts what came of it.
+//! A thread that an offload policy watches: at each change between user and kernel mode the policy
+//! decides where the thread goes on, and what came of it is counted.
 
 use std::collections::BTreeMap;
 
 use halfwink_policy::offload::{Cause, Event, Fixed, OffloadPolicy, Place, Sample};
+use halfwink_policy::Host;
 use halfwink_units::{Cycle, Time};
 
 use super::entry::kernel_entry;
-use crate::core::Departure;
+
+/// Why a core that shares its work with others lost its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Departure {
+    /// The thread goes to another core.
+    Crosses,
+    /// It is halted until this time.
+    Sleeps(Time),
+    /// Its turn is over.
+    Yields,
+    /// It has nothing left to do.
+    Ends,
+}
 
 /// What a core does at a change of privilege.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +29,7 @@ pub(crate) enum Crossed {
     Stays(Cycle),
     /// Lets the thread go to another core.
     Leaves,
-    /// Goes on, and hands over what the interrupt brought ([`crate::feed::Feed::detached`]).
+    /// Goes on without the interrupt that it met, which runs on an OS core beside it.
     Detaches,
 }
 
@@ -74,16 +87,10 @@ struct Invocation {
 
 /// What a thread knows of its kernel entries.
 pub(crate) struct OsThread {
-    policy: OffloadPolicy,
+    policy: Host<OffloadPolicy>,
     /// The core that runs its user code.
     pub(crate) home: usize,
-    /// Privilege of what it ran last, once it has run.
-    kernel: Option<bool>,
-    /// First event since it ran user code.
-    cause: Option<halfwink_trace::Event>,
     invocation: Option<Invocation>,
-    /// Retired so far.
-    pub(crate) kernel_instructions: u64,
     /// An interrupt on its own, bound to an OS core.
     pub(crate) is_detached: bool,
     /// Cycles of a decision that were not charged yet.
@@ -99,44 +106,15 @@ pub(crate) struct OsThread {
 impl OsThread {
     pub(crate) fn new(policy: OffloadPolicy, home: usize) -> OsThread {
         OsThread {
-            policy,
+            policy: Host::new(policy),
             home,
-            kernel: None,
-            cause: None,
             invocation: None,
-            kernel_instructions: 0,
             is_detached: false,
             owed: 0,
             slice: None,
             since: Time::ZERO,
             yields: false,
             calls: Calls::new(),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn is_crossing(&self, kernel: bool) -> bool {
-        self.kernel != Some(kernel)
-    }
-
-    /// An event passes by.
-    pub(crate) fn see(&mut self, event: halfwink_trace::Event) {
-        use halfwink_trace::Event::{Exception, Interrupt, Syscall};
-        if matches!(event, Syscall { .. } | Interrupt { .. } | Exception { .. }) {
-            self.cause.get_or_insert(event);
-        }
-    }
-
-    /// The thread changes to kernel mode or back at `at`, on `core`.
-    pub(crate) fn cross(&mut self, kernel: bool, at: Time, core: usize, sample: Sample) -> Crossed {
-        let before = self.kernel.replace(kernel);
-        if !kernel {
-            return self.exit(at, core, sample);
-        }
-        match (before, self.cause.take()) {
-            // It began in the kernel: nobody knows why or when.
-            (None, _) => Crossed::Stays(0),
-            (Some(_), cause) => self.enter(cause, at, core),
         }
     }
 
@@ -150,19 +128,25 @@ impl OsThread {
         Crossed::Leaves
     }
 
-    fn enter(&mut self, cause: Option<halfwink_trace::Event>, at: Time, core: usize) -> Crossed {
+    /// The thread enters the kernel at `at`, on `core`, by this event if the trace tells; `played`
+    /// counts its kernel instructions so far.
+    pub(crate) fn enter(
+        &mut self,
+        cause: Option<halfwink_trace::Event>,
+        at: Time,
+        core: usize,
+        played: u64,
+    ) -> Crossed {
+        debug_assert!(self.invocation.is_none(), "an invocation ends before the next begins");
         let entry = cause.and_then(|event| kernel_entry(&event));
-        let action = entry.and_then(|entry| {
-            self.policy.on_event(at, &Event::Enter(entry));
-            self.policy.poll_action()
-        });
+        let action = entry.and_then(|entry| self.policy.decide(at, &Event::Enter(entry)));
         let place = action.map_or(Place::Here, |action| action.place);
         self.invocation = Some(Invocation {
             cause: entry.map(|entry| entry.cause),
             place,
             began: at,
             running_from: at,
-            before: self.kernel_instructions,
+            before: played,
             halted: Time::ZERO,
         });
         let cycles = action.map_or(0, |action| Cycle::from(action.decision_cycles));
@@ -173,23 +157,24 @@ impl OsThread {
         }
     }
 
-    /// The interrupt that was entered last goes on its own, or cannot and stays.
-    pub(crate) fn detaches(&mut self, can: bool) -> Option<OsThread> {
-        let run = self.invocation.as_mut()?;
-        if !can {
-            run.place = Place::Here;
-            return None;
-        }
-        self.kernel = Some(false);
+    /// The interrupt that was entered last goes on its own.
+    pub(crate) fn detach(&mut self) -> OsThread {
+        // Nothing is left to decide: it ends where it runs.
         let mut detached = OsThread::new(Box::new(Fixed::never()), self.home);
-        detached.kernel = Some(true);
         detached.is_detached = true;
         detached.invocation = self.invocation.take().map(|run| Invocation { before: 0, ..run });
-        Some(detached)
+        detached
     }
 
-    /// The interrupt that this is.
-    pub(crate) fn cause_of_detached(&self) -> halfwink_trace::Event {
+    /// The interrupt that was entered last cannot go on its own: it runs here.
+    pub(crate) fn stays(&mut self) {
+        if let Some(run) = &mut self.invocation {
+            run.place = Place::Here;
+        }
+    }
+
+    /// What the OS core of an interrupt on its own meets first: it is interrupted itself.
+    pub(crate) fn first_event(&self) -> halfwink_trace::Event {
         match self.invocation.and_then(|run| run.cause) {
             Some(Cause::Interrupt { vector }) => halfwink_trace::Event::Interrupt { vector },
             _ => halfwink_trace::Event::Cpu(0),
@@ -197,13 +182,13 @@ impl OsThread {
     }
 
     /// An interrupt on its own ends at `at`.
-    pub(crate) fn ends(&mut self, at: Time) {
-        self.count(at, self.home);
+    pub(crate) fn ends(&mut self, at: Time, played: u64) {
+        self.count(at, self.home, played);
     }
 
-    fn count(&mut self, at: Time, core: usize) -> Option<(Option<Cause>, u64)> {
+    fn count(&mut self, at: Time, core: usize, played: u64) -> Option<(Option<Cause>, u64)> {
         let run = self.invocation.take()?;
-        let instructions = self.kernel_instructions - run.before;
+        let instructions = played - run.before;
         let place = usize::from(run.place != Place::Here || core != self.home);
         let call = self.calls.entry(run.cause.map_or(0, Cause::code)).or_default();
         call.cause = run.cause;
@@ -216,15 +201,15 @@ impl OsThread {
         Some((run.cause, instructions))
     }
 
-    fn exit(&mut self, at: Time, core: usize, sample: Sample) -> Crossed {
-        self.cause = None;
-        if let Some((cause, instructions)) = self.count(at, core) {
+    /// The thread returns to user mode at `at`, on `core`.
+    pub(crate) fn exit(&mut self, at: Time, core: usize, sample: Sample, played: u64) -> Crossed {
+        let mut action = None;
+        if let Some((cause, instructions)) = self.count(at, core, played) {
             if cause.is_some() {
-                self.policy.on_event(at, &Event::Exit { instructions });
+                action = self.policy.decide(at, &Event::Exit { instructions });
             }
-            self.policy.on_event(at, &Event::Sample(sample));
+            action = self.policy.decide(at, &Event::Sample(sample)).or(action);
         }
-        let action = self.policy.poll_action();
         let stays_there = action.is_some_and(|action| action.place == Place::OsCore);
         let cycles = action.map_or(0, |action| Cycle::from(action.decision_cycles));
         let crossed = self.goes_to(stays_there, cycles, core);

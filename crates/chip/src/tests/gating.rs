@@ -366,7 +366,13 @@ fn a_broken_policy_is_an_error_and_not_a_hang() {
         script.run(block, vec![at(COLD)]);
         let machine = simple("in-order");
         let make = |_| -> GatingPolicy { Box::new(Broken { wakes_while_running, pending: None }) };
-        let options = Options { policy: &make, offload: None, retention: true, timeline: None };
+        let options = Options {
+            policy: &make,
+            offload: None,
+            retention: true,
+            wake_up: None,
+            timeline: None,
+        };
         let tasks = vec![task(script, warm(&lines, &[]))];
         let control = RunControl::new();
         let error = crate::run(&machine, tasks, &options, &mut CodeCache::new(), &control);

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use halfwink_engine::{Input, RunControl};
 use halfwink_policy::gating::{
-    AdaptiveIdle, AlwaysOn, Fupg, GatingPolicy, IdleGate, MapgCounter, Oracle, Switching,
-    SwitchingParameters, Tap, WakeFor,
+    AdaptiveIdle, AlwaysOn, Expectation, Fupg, FupgParameters, GatingPolicy, IdleGate, MapgCounter,
+    MapgParameters, Oracle, Switching, SwitchingParameters, Tap, WakeFor,
 };
 use halfwink_trace::{
     Address, Block, BlockId, Branch, Instr, Kind, LoadKind, Program, RegSet, Script, Site, Source,
@@ -22,7 +22,7 @@ use halfwink_trace::{
 use halfwink_units::{LineAddr, PhysAddr, Time, VirtAddr};
 
 use crate::chip::Chip;
-use crate::{ChipError, CodeCache, Machine, Options, RunResult, Task};
+use crate::{ChipError, CodeCache, Machine, MapgSpec, Options, RunResult, Task};
 
 /// A machine whose times are easy to add up: 1 GHz, so that a cycle is a nanosecond.
 ///
@@ -106,16 +106,12 @@ wake_up_energy_pj = 1955
 leakage_reduction = 0.9775
 retention_overhead = 0.0
 [fupg]
-idle_ns = 5.0
-window_ns = 10000
-budget = 0.02
 core_share = 0.5
 wake_up_ns = 6.0
 wake_up_energy_pj = 1000
 [dvfs]
 frequencies = [1.0, 0.5]
 voltage_slope = 0.4
-max_slowdown = 0.05
 [wake_up]
 controller = "fixed"
 slots = 5
@@ -130,14 +126,11 @@ cores = 1
 like = ""
 switch_cycles = 200
 transfer_ns = 5.0
-threshold_instructions = 100
-enough_bytes = 4096
 power_down = true
 time_slice_us = 0
 [mapg]
 t_llc_ns = 15.0
 t_mem_ns = 20.0
-expectation = "memory"
 [power.core]
 leakage_w = 1.0
 clock_w = 0.5
@@ -316,7 +309,7 @@ fn policy(machine: &Machine, technique: &str) -> GatingPolicy {
         "always-on" => Box::new(AlwaysOn),
         "idle-gate" => Box::new(IdleGate::new()),
         "idle-adaptive" => Box::new(AdaptiveIdle::new(costs)),
-        "mapg-counter" => Box::new(MapgCounter::new(costs, machine.mapg)),
+        "mapg-counter" => Box::new(MapgCounter::new(costs, mapg(machine))),
         "tap" => Box::new(Tap::new(costs, machine.token_entries())),
         "oracle" => Box::new(Oracle::new(costs)),
         "tap-last" => {
@@ -326,12 +319,20 @@ fn policy(machine: &Machine, technique: &str) -> GatingPolicy {
         "tap-or-mapg" => {
             let parameters = SwitchingParameters { window: Time::ns(1_000), round: 5 };
             let tap = Tap::new(costs, machine.token_entries());
-            let mapg = MapgCounter::new(costs, machine.mapg);
+            let mapg = MapgCounter::new(costs, mapg(machine));
             Box::new(Switching::new(costs, parameters, tap, mapg))
         }
-        "fupg" => Box::new(Fupg::new(costs, machine.fupg.parameters)),
+        "fupg" => Box::new(Fupg::new(costs, FUPG)),
         other => panic!("no technique {other}"),
     }
+}
+
+const FUPG: FupgParameters =
+    FupgParameters { idle: Time::ns(5), window: Time::ns(10_000), budget: Time::ns(200) };
+
+fn mapg(machine: &Machine) -> MapgParameters {
+    let MapgSpec { t_llc, t_mem } = machine.mapg;
+    MapgParameters { t_llc, t_mem, expectation: Expectation::Memory }
 }
 
 /// How a chip is run, where it must not matter.
@@ -352,7 +353,12 @@ fn try_run(
     let make = |_| policy(machine, technique);
     let retention = technique != "always-on";
     let timeline = Some((Time::ZERO, Time::ns(10_000)));
-    play(machine, tasks, &Options { policy: &make, offload: None, retention, timeline }, how)
+    play(
+        machine,
+        tasks,
+        &Options { policy: &make, offload: None, retention, wake_up: None, timeline },
+        how,
+    )
 }
 
 fn play(
@@ -369,7 +375,7 @@ fn play(
         chip.cores.iter_mut().for_each(crate::core::Core::never_skip);
     }
     chip.play(&RunControl::new())?;
-    chip.finish(machine, options.retention)
+    chip.finish()
 }
 
 fn run(machine: &Machine, technique: &str, tasks: Vec<Task>) -> RunResult {

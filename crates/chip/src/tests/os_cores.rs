@@ -26,8 +26,13 @@ fn try_offload(
 ) -> Result<RunResult, ChipError> {
     let gating = |_| policy(machine, technique);
     let offload = |_| make();
-    let options =
-        Options { policy: &gating, offload: Some(&offload), retention: false, timeline: None };
+    let options = Options {
+        policy: &gating,
+        offload: Some(&offload),
+        retention: false,
+        wake_up: None,
+        timeline: None,
+    };
     play(machine, tasks, &options, how)
 }
 
@@ -343,25 +348,117 @@ fn how_far_cores_run_ahead_changes_nothing() {
                     Machine { os: crate::OsSpec { switch, ..os.clone() }, ..machine.clone() };
                 // With one OS core, three threads share two cores.
                 let machine = if os_cores == 1 { in_turns(machine, 2) } else { machine };
-                let play = |make: Make, how| {
-                    let tasks = (0..3).map(|n| random_calls(n, 50)).collect();
-                    let result = try_offload(&machine, "idle-gate", make, tasks, how).unwrap();
-                    format!("{:?} {:?} {:?} {:?}", result.cores, result.os_cores, result.l3, {
-                        result.memory
-                    })
-                };
                 for make in [always, beside, like_os] {
-                    let usual = play(make, USUAL);
-                    for quantum in [Time::ns(1), Time::ns(37), Time::ns(1_000)] {
-                        let how = How { quantum: Some(quantum), ..USUAL };
-                        assert!(play(make, how) == usual, "{kind} {os_cores} {switch} {quantum:?}");
-                    }
-                    let how = How { never_skip: true, ..USUAL };
-                    assert!(play(make, how) == usual, "{kind} {os_cores} {switch}");
+                    run_ahead(&machine, "idle-gate", make);
+                    // A central controller hears of every gating, and grants in its turn.
+                    run_ahead(&centrally(machine.clone(), 2.0, 8.0), "mapg-counter", make);
                 }
             }
         }
     }
+}
+
+/// Plays calls on three threads, cores running ahead of each other by more or less.
+fn run_ahead(machine: &Machine, technique: &str, make: Make) {
+    let play = |how| {
+        let tasks = (0..3).map(|n| random_calls(n, 50)).collect();
+        let result = try_offload(machine, technique, make, tasks, how).unwrap();
+        format!("{:?} {:?} {:?} {:?}", result.cores, result.os_cores, result.l3, result.memory)
+    };
+    let usual = play(USUAL);
+    for quantum in [Time::ns(1), Time::ns(37), Time::ns(1_000)] {
+        let how = How { quantum: Some(quantum), ..USUAL };
+        assert!(play(how) == usual, "{technique} {quantum:?}");
+    }
+    assert!(play(How { never_skip: true, ..USUAL }) == usual, "{technique}");
+}
+
+/// The same machine whose wake-ups are granted by a central controller, within these nanoseconds.
+fn centrally(mut machine: Machine, fastest_ns: f64, slowest_ns: f64) -> Machine {
+    machine.wake_up.controller = crate::WakeUpKind::Central;
+    machine.wake_up.fastest = Time::from_ns(fastest_ns);
+    machine.wake_up.slowest = Time::from_ns(slowest_ns);
+    machine
+}
+
+#[test]
+fn grants_that_change_nothing_change_nothing_beside_os_cores_either() {
+    for kind in KINDS {
+        let machine = simple(kind);
+        let everything = |machine: &Machine, make| {
+            let tasks = (0..2).map(|n| random_calls(n, 100)).collect();
+            let result = try_offload(machine, "mapg-counter", make, tasks, USUAL).unwrap();
+            format!("{result:?}")
+        };
+        for make in [never, always, beside] {
+            // Every mode is as slow as waking is without a controller: 4 ns.
+            let equal = centrally(machine.clone(), 4.0, 4.0);
+            assert!(everything(&machine, make) == everything(&equal, make), "{kind}");
+        }
+    }
+}
+
+#[test]
+fn a_central_controller_wakes_cores_that_share_their_work_faster() {
+    let machine = simple("in-order");
+    let run = |machine: &Machine| {
+        let tasks = (0..2).map(|n| random_calls(n, 200)).collect();
+        try_offload(machine, "mapg-counter", always, tasks, USUAL).unwrap()
+    };
+    let charging = |result: &RunResult| {
+        let cores = result.cores.iter();
+        let wakes: u64 = cores.clone().map(|core| core.wakes).sum();
+        let times = cores.map(|core| core.residency[halfwink_power::CoreState::Charging as usize]);
+        let time = times.fold(Time::ZERO, |sum, time| sum + time);
+        time.as_ns() / wakes as f64
+    };
+    let granted = run(&centrally(machine.clone(), 2.0, 8.0));
+    let never_granted = run(&centrally(machine, 8.0, 8.0));
+    assert_eq!(charging(&never_granted), 8.0);
+    // A grant comes 6 ns after the supply is off: early enough for some stalls.
+    let mean = charging(&granted);
+    assert!((2.0..7.9).contains(&mean), "{mean}");
+    assert!(granted.duration < never_granted.duration);
+}
+
+/// Notes when a controller was told something, and whether it granted.
+struct Notes(Arc<std::sync::Mutex<Vec<(Time, bool)>>>);
+
+impl<E, A> halfwink_policy::Log<E, A> for Notes {
+    fn begin(&mut self, now: Time, _: halfwink_policy::Input<&E>) {
+        self.0.lock().unwrap().push((now, false));
+    }
+
+    fn action(&mut self, _: Time, _: &A) {
+        self.0.lock().unwrap().last_mut().unwrap().1 = true;
+    }
+
+    fn end(&mut self) {}
+}
+
+#[test]
+fn who_hosts_the_controller_sees_what_goes_in_and_out() {
+    let machine = centrally(simple("in-order"), 2.0, 8.0);
+    let gating = |_| policy(&machine, "mapg-counter");
+    let offload = |_| always();
+    let notes = Arc::default();
+    let host = |central| -> halfwink_policy::wake_up::WakeUpPolicy {
+        Box::new(halfwink_policy::Host::logged(central, Notes(Arc::clone(&notes))))
+    };
+    let options = Options {
+        policy: &gating,
+        offload: Some(&offload),
+        retention: false,
+        wake_up: Some(&host),
+        timeline: None,
+    };
+    let result = play(&machine, vec![random_calls(1, 100)], &options, USUAL).unwrap();
+    let notes = notes.lock().unwrap();
+    // Each gating is told, then that the core is awake; what is known in hindsight is not.
+    let grants = notes.iter().filter(|(_, granted)| *granted).count();
+    assert_eq!(2 * grants, notes.len());
+    assert!(grants > 0 && grants as u64 <= result.cores[0].wakes);
+    assert!(notes.windows(2).all(|pair| pair[0].0 <= pair[1].0));
 }
 
 #[test]

@@ -78,11 +78,16 @@ fn a_line_of_the_other_core_takes_a_look_up_and_a_transfer() {
         task.warm = Arc::new(set);
         let gating = |_| policy(&pair, "always-on");
         let offload = |_| -> OffloadPolicy { Box::new(Fixed::always()) };
-        let options =
-            Options { policy: &gating, offload: Some(&offload), retention: false, timeline: None };
+        let options = Options {
+            policy: &gating,
+            offload: Some(&offload),
+            retention: false,
+            wake_up: None,
+            timeline: None,
+        };
         let mut chip = Chip::new(&pair, vec![task], &options, &mut CodeCache::new()).unwrap();
         chip.play(&RunControl::new()).unwrap();
-        let result = chip.finish(&pair, false).unwrap();
+        let result = chip.finish().unwrap();
         cycles(&pair, result.cores[0].calls[&(1 << 32)].running[1])
     };
     // From memory and from the other core: 5 + 6 + 350 and 5 + 6 + 6, and what is common.

@@ -4,8 +4,8 @@ use halfwink_units::Time;
 
 use super::{End, Flow};
 use crate::counters::Counters;
-use crate::forwarder::Out;
 use crate::settings::{ExportFormat, NetFlowSettings};
+use crate::verdict::Out;
 
 /// A datagram fits a link of 1500 bytes, behind IPv6 and UDP.
 const MOST: usize = 1452;

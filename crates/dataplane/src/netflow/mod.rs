@@ -9,8 +9,8 @@ mod export;
 use halfwink_units::Time;
 
 use crate::counters::Counters;
-use crate::forwarder::Out;
 use crate::settings::{ExportFormat, NetFlowSettings};
+use crate::verdict::Out;
 use crate::wire::{self, be16};
 use export::Exporter;
 

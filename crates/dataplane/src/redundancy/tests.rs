@@ -1,5 +1,6 @@
 use super::encoder::MOST_MARKED;
 use super::*;
+use crate::counters::DropReason;
 use proptest::prelude::*;
 
 const KEY: u64 = 42;

@@ -33,7 +33,7 @@ pub use tap::{Tap, WakeFor};
 
 use halfwink_units::{LineAddr, Time};
 
-use crate::Policy;
+use crate::{Host, Log, Policy};
 
 /// A policy that gates one core.
 pub trait Gating: Policy<Event = Event, Action = Action> + Send {
@@ -44,17 +44,35 @@ pub trait Gating: Policy<Event = Event, Action = Action> + Send {
     }
 }
 
+impl<G: Gating + ?Sized> Gating for Box<G> {
+    fn hears_tokens(&self) -> bool {
+        (**self).hears_tokens()
+    }
+}
+
+impl<G: Gating, L: Log<Event, Action> + Send> Gating for Host<G, L> {
+    fn hears_tokens(&self) -> bool {
+        self.policy().hears_tokens()
+    }
+}
+
 /// Any gating policy.
 pub type GatingPolicy = Box<dyn Gating>;
 
 /// What a core tells its gating policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Event {
     /// The pipeline cannot move before memory answers.
     StallBegin,
     /// The pipeline moves again; the stall began at `began`.
     StallEnd {
         /// Start of the stall that ends.
+        #[cfg_attr(feature = "serde", serde(rename = "began_ps"))]
         began: Time,
     },
     /// A cache or memory controller says how far an outstanding access is.
@@ -69,6 +87,7 @@ pub enum Event {
     /// An interrupt ends the halt that began at `began`.
     IdleEnd {
         /// Start of the halt that ends.
+        #[cfg_attr(feature = "serde", serde(rename = "began_ps"))]
         began: Time,
     },
     /// The core is restored and runs, or waits with its clock on.
@@ -76,16 +95,19 @@ pub enum Event {
     /// The wake-up controller grants a faster wake-up, once.
     Granted {
         /// From closing the first header switch until the supply is stable.
+        #[cfg_attr(feature = "serde", serde(rename = "wake_up_ps"))]
         wake_up: Time,
     },
 }
 
 /// What is known of an outstanding access (Strong 2013, Sec 2.3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Token {
     /// The line that is wanted.
     pub line: LineAddr,
     /// When the controller made the token.
+    #[cfg_attr(feature = "serde", serde(rename = "created_ps"))]
     pub created: Time,
     /// What it promises.
     pub bound: Bound,
@@ -93,6 +115,11 @@ pub struct Token {
 
 /// What a token promises about its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Bound {
     /// Missed in this cache; no response before this long after creation, even if the next level
     /// hits.
@@ -105,6 +132,11 @@ pub enum Bound {
 
 /// What a gating policy can ask of its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Action {
     /// Stop the clock, save state, open the header switches.
     Gate,
@@ -114,8 +146,10 @@ pub enum Action {
     /// that knows the future can ask for this; it changes the energy and nothing else.
     Hindsight {
         /// When gating would have begun.
+        #[cfg_attr(feature = "serde", serde(rename = "gate_ps"))]
         gate: Time,
         /// When waking would have begun.
+        #[cfg_attr(feature = "serde", serde(rename = "wake_ps"))]
         wake: Time,
     },
 }

@@ -2,6 +2,7 @@
 
 /// The registers that are hashed, by their names on SPARC (Nellans 2014, Sec 4.6.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Registers {
     /// Privilege, interrupt mask, floating-point enable, memory model.
     pub pstate: u64,

@@ -37,16 +37,25 @@ pub use threshold::{
     Counts, Feedback, FeedbackParameters, Margin, Sample, Threshold, Traits, GRID_INSTRUCTIONS,
 };
 
-use crate::Policy;
+use crate::{Host, Log, Policy};
 
 /// A policy that decides where kernel entries of one core run.
 pub trait Offload: Policy<Event = Event, Action = Action> + Send {}
+
+impl<O: Offload + ?Sized> Offload for Box<O> {}
+
+impl<O: Offload, L: Log<Event, Action> + Send> Offload for Host<O, L> {}
 
 /// Any offload policy.
 pub type OffloadPolicy = Box<dyn Offload>;
 
 /// Why a core entered the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Cause {
     /// A system-call instruction.
     SystemCall {
@@ -79,6 +88,7 @@ impl Cause {
 
 /// What is known when a core enters the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KernelEntry {
     /// Why.
     pub cause: Cause,
@@ -93,6 +103,11 @@ pub struct KernelEntry {
 
 /// What a core tells its offload policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Event {
     /// From user to kernel mode.
     Enter(KernelEntry),
@@ -107,6 +122,11 @@ pub enum Event {
 
 /// Where a kernel invocation runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Place {
     /// On the core that entered the kernel.
     Here,
@@ -121,6 +141,7 @@ pub enum Place {
 /// The answer to a kernel entry; or after a return, where the user code goes on, if it is not to go
 /// back to (or stay on) its own core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Action {
     /// Where the invocation runs.
     pub place: Place,

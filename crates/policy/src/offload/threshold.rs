@@ -17,6 +17,7 @@ pub const GRID_INSTRUCTIONS: [u64; 6] = [0, 100, 500, 1_000, 5_000, 10_000];
 
 /// Hits of one cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counts {
     /// Accesses.
     pub accesses: u64,
@@ -26,6 +27,7 @@ pub struct Counts {
 
 /// What the counters say since the last sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Sample {
     /// Instructions retired, by privilege (user, kernel).
     pub instructions: [u64; 2],
@@ -37,6 +39,7 @@ pub struct Sample {
 
 /// Counts that tell kinds of code apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Traits {
     /// Floating-point operations.
     pub fp: u64,

@@ -51,7 +51,7 @@ pub use teo::Teo;
 
 use halfwink_units::Time;
 
-use crate::Policy;
+use crate::{Host, Log, Policy};
 
 /// A policy for all cores of a router.
 pub trait Scaling: Policy<Event = Event, Action = Action> + Send {
@@ -71,6 +71,36 @@ pub trait Scaling: Policy<Event = Event, Action = Action> + Send {
     /// each core, not between cores.
     fn is_apart(&self) -> bool {
         false
+    }
+}
+
+impl<S: Scaling + ?Sized> Scaling for Box<S> {
+    fn hears_polls(&self, core: u8) -> bool {
+        (**self).hears_polls(core)
+    }
+
+    fn always_rests(&self) -> Option<Rest> {
+        (**self).always_rests()
+    }
+
+    fn is_apart(&self) -> bool {
+        (**self).is_apart()
+    }
+}
+
+/// What a policy does not listen to is not in its log either: a logged run takes the same shortcuts
+/// as one without a log.
+impl<S: Scaling, L: Log<Event, Action> + Send> Scaling for Host<S, L> {
+    fn hears_polls(&self, core: u8) -> bool {
+        self.policy().hears_polls(core)
+    }
+
+    fn always_rests(&self) -> Option<Rest> {
+        self.policy().always_rests()
+    }
+
+    fn is_apart(&self) -> bool {
+        self.policy().is_apart()
     }
 }
 
@@ -170,6 +200,7 @@ pub enum Rest {
     /// Stays awake in a delay loop for a time, deaf to its queue.
     Pause {
         /// How long.
+        #[cfg_attr(feature = "serde", serde(rename = "span_ps"))]
         span: Time,
     },
     /// Goes into this state at once, until its queue interrupts it.
@@ -177,6 +208,7 @@ pub enum Rest {
     /// Goes into this state at once, until its queue interrupts it or so much time is over.
     HaltFor {
         /// How long at most.
+        #[cfg_attr(feature = "serde", serde(rename = "span_ps"))]
         span: Time,
         /// How deep.
         depth: Depth,
@@ -186,6 +218,7 @@ pub enum Rest {
     /// Sleeps for a time, deaf to its queue.
     Sleep {
         /// How long.
+        #[cfg_attr(feature = "serde", serde(rename = "span_ps"))]
         span: Time,
         /// How deep.
         depth: Depth,

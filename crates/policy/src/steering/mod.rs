@@ -36,10 +36,14 @@ pub use threshold::{Count, Threshold, ThresholdParameters};
 
 use halfwink_units::Time;
 
-use crate::Policy;
+use crate::{Host, Log, Policy};
 
 /// A policy for one pair of machines.
 pub trait Steering: Policy<Event = Event, Action = Action> + Send {}
+
+impl<S: Steering + ?Sized> Steering for Box<S> {}
+
+impl<S: Steering, L: Log<Event, Action> + Send> Steering for Host<S, L> {}
 
 /// Any steering policy.
 pub type SteeringPolicy = Box<dyn Steering>;
@@ -87,6 +91,7 @@ pub enum Event {
         /// The machine.
         side: Side,
         /// Since it came.
+        #[cfg_attr(feature = "serde", serde(rename = "latency_ps"))]
         sojourn: Time,
     },
     /// A machine that was asked to wake serves now.

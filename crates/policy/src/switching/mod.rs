@@ -14,6 +14,11 @@ use halfwink_units::Time;
 
 /// What an idle-power policy is told of its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum IdleEvent {
     /// Nothing is left to do.
     Left,
@@ -25,6 +30,11 @@ pub enum IdleEvent {
 
 /// What an idle-power policy asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum IdleAction {
     /// Power down until something is due.
     PowerDown,

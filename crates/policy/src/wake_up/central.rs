@@ -43,6 +43,11 @@ pub struct Neighbourhood {
 
 /// What a core tells the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Event {
     /// It is gated and would like to wake fast.
     Gated(usize),
@@ -52,12 +57,18 @@ pub enum Event {
 
 /// What the controller answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Action {
     /// The core may wake in this time, once.
     Grant {
         /// Which core.
         core: usize,
         /// From closing the first switch until its supply is stable.
+        #[cfg_attr(feature = "serde", serde(rename = "wake_up_ps"))]
         wake_up: Time,
     },
 }

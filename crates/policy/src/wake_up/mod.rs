@@ -5,4 +5,11 @@
 
 mod central;
 
+use alloc::boxed::Box;
+
+use crate::Policy;
+
 pub use central::{Action, Central, Event, Mode, Neighbourhood, UnsafeError};
+
+/// Any wake-up policy. It answers [`Event::Gated`] at once, with one [`Action::Grant`].
+pub type WakeUpPolicy = Box<dyn Policy<Event = Event, Action = Action> + Send>;

@@ -1,9 +1,9 @@
 //! What the policy asks for is done.
 
+use halfwink_engine::draw::exponential;
 use halfwink_policy::scaling::{Action, Depth, Event, Rest};
 use halfwink_policy::Policy;
 use halfwink_units::Time;
-use rand::RngExt;
 
 use super::{World, NEVER};
 use crate::cpu::Phase;
@@ -92,7 +92,7 @@ impl World<'_> {
         if !self.options.background || hz <= 0.0 || self.cpus[core].phase != Phase::Rest {
             return NEVER;
         }
-        at + (-1e12 / hz * (1.0 - self.noise.random::<f64>()).ln()) as u64
+        at + (1e12 / hz * exponential(&mut self.noise)) as u64
     }
 
     pub(super) fn redirect(&mut self, at: u64, entry: u8, to: u8, in_order: bool) {

@@ -3,7 +3,6 @@
 //! Events are passes of poll loops, not packets: a core that polls takes a batch and is busy until
 //! it polls again. Before each pass all packets that arrived until then are in their rings, under
 //! the redirect table of their time. So the run is exact to the packet.
-
 //!
 //! * `passes.rs`: a packet comes, wakes its core, is taken in a batch, leaves.
 //! * `actions.rs`: what the policy asks for is done.
@@ -15,16 +14,17 @@ mod order;
 mod passes;
 mod slots;
 
-use halfwink_engine::{stream, Imbalance, Stream};
+use halfwink_engine::confidence::Slots;
+use halfwink_engine::{stream, Imbalance, Interrupted, RunControl, Stream};
 use halfwink_policy::scaling::{RedirectTable, Rest, ScalingPolicy};
 use halfwink_units::Time;
 
 use self::actions::Barrier;
 use self::order::Order;
 use self::slots::SlotStart;
-use crate::books::{Counts, Parts, Run, Slot};
+use crate::accounting::{Counts, Parts, Run, Slot};
 use crate::cpu::Cpu;
-use crate::latency::Latencies;
+use crate::latency::{Latencies, FINE};
 use crate::model::{Model, Point};
 use crate::power::Watts;
 use crate::ring::Packet;
@@ -101,14 +101,18 @@ struct World<'a> {
     active: Time,
     latency: Latencies,
     slot_latency: Latencies,
+    slice_latency: Latencies,
     slots: Vec<Slot>,
     slot_start: SlotStart,
+    /// When the last slice ended, and what had been used by then, in joules.
+    slice_start: (u64, f64),
+    sliced: Slots<FINE>,
 }
 
 /// Plays traffic against a policy until the end of its profile.
 ///
 /// # Errors
-/// If the books do not balance: a mistake in this crate.
+/// If the ledger does not balance: a mistake in this crate.
 pub fn simulate(
     model: &Model,
     app: &App,
@@ -116,16 +120,67 @@ pub fn simulate(
     policy: ScalingPolicy,
     options: Options,
 ) -> Result<Run, Imbalance> {
+    let unwatched = RunControl::new();
+    match simulate_controlled(model, app, traffic, policy, options, &unwatched) {
+        Ok(run) => Ok(run),
+        Err(RunError::Imbalance(error)) => Err(error),
+        Err(RunError::Interrupted(_)) => {
+            unreachable!("nobody can stop a run of a control of its own")
+        }
+    }
+}
+
+/// Why a run gives no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// Accounts that do not balance: a mistake in this crate.
+    #[error(transparent)]
+    Imbalance(#[from] Imbalance),
+    /// It was stopped.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+}
+
+/// As [`simulate`], watched and stopped from outside; progress counts packets.
+///
+/// # Errors
+/// If it is stopped, or accounts do not balance.
+pub fn simulate_controlled(
+    model: &Model,
+    app: &App,
+    traffic: &Traffic,
+    policy: ScalingPolicy,
+    options: Options,
+    control: &RunControl,
+) -> Result<Run, RunError> {
     let mut world = World::new(model, app, traffic, policy, options);
     let point = traffic.profile.point.0;
     let end = traffic.profile.length().0;
     world.act(0);
-    for n in 0..traffic.profile.loads.len() {
-        world.run_until((point * (n as u64 + 1)).min(end));
-        world.close_slot(traffic.profile.loads[n], point * (n as u64 + 1));
+    let count = traffic.profile.loads.len();
+    // Slices only look: where they are changes nothing of what happens.
+    let slices = Slots::<FINE>::slices(count) as u64;
+    for (n, &load) in traffic.profile.loads.iter().enumerate() {
+        let start = point * n as u64;
+        for slice in 1..=slices {
+            let until = (start + point * slice / slices).min(end);
+            // Long slices are cut to look at the control, so that loops over packets do not pay;
+            // that changes nothing either.
+            let mut at = start + point * (slice - 1) / slices;
+            while at < until {
+                at = (at + LOOK.0).min(until);
+                world.run_until(at);
+                control.report(world.counts.received)?;
+            }
+            world.close_slice(until);
+        }
+        world.close_slot(load, start + point);
     }
-    world.finish(Time(end))
+    Ok(world.finish(Time(end))?)
 }
+
+/// Simulated time between two looks at the control: some hundred thousand packets.
+const LOOK: Time = Time::ns(10_000_000);
 
 impl<'a> World<'a> {
     fn new(
@@ -182,8 +237,11 @@ impl<'a> World<'a> {
             active: Time::ZERO,
             latency: Latencies::default(),
             slot_latency: Latencies::default(),
+            slice_latency: Latencies::default(),
             slots: Vec::new(),
             slot_start: SlotStart::default(),
+            slice_start: (0, 0.0),
+            sliced: Slots::default(),
         }
     }
 

@@ -105,7 +105,7 @@ impl World<'_> {
     #[inline]
     pub(super) fn depart(&mut self, packet: Packet, leaves: u64) {
         self.counts.forwarded += 1;
-        self.slot_latency.record(Time(leaves - packet.at + self.path));
+        self.slice_latency.record(Time(leaves - packet.at + self.path));
         self.order.leaves(packet, leaves);
     }
 

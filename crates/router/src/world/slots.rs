@@ -4,7 +4,7 @@ use halfwink_engine::Imbalance;
 use halfwink_units::Time;
 
 use super::World;
-use crate::books::{Run, Slot};
+use crate::accounting::{Run, Slot};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SlotStart {
@@ -22,14 +22,31 @@ impl World<'_> {
         self.slot_start.core_since = at;
     }
 
-    pub(super) fn close_slot(&mut self, load: f64, at: u64) {
+    /// Joules used until `at`.
+    fn energy_j(&mut self, at: u64) -> f64 {
         for cpu in &mut self.cpus {
             cpu.account(at, self.step, &self.watts);
         }
+        let cores = self.cpus.iter().map(|cpu| cpu.meter().energy).sum();
+        self.parts.energy_j(Time(at), cores, self.counts.received)
+    }
+
+    /// Keeps what happened in a part of a point, from which confidence intervals come.
+    pub(super) fn close_slice(&mut self, at: u64) {
+        let energy_j = self.energy_j(at);
+        let (since, before_j) = std::mem::replace(&mut self.slice_start, (at, energy_j));
+        let latency = &mut self.slice_latency;
+        let span = Time(at - since);
+        self.sliced.slice(span, energy_j - before_j, latency.total(), latency.counts());
+        self.slot_latency.add(latency);
+        latency.clear();
+    }
+
+    pub(super) fn close_slot(&mut self, load: f64, at: u64) {
+        let energy_j = self.energy_j(at);
+        self.sliced.end_slot();
         self.note_cores(at);
         self.order.settle(at);
-        let cores = self.cpus.iter().map(|cpu| cpu.meter().energy).sum();
-        let energy_j = self.parts.energy_j(Time(at), cores, self.counts.received);
         let start = self.slot_start;
         let span = (at - start.at) as f64;
         self.slots.push(Slot {
@@ -66,6 +83,7 @@ impl World<'_> {
             queued: self.cpus.iter().map(|cpu| u64::from(cpu.ring.len())).sum(),
             reordered: self.order.in_flows(),
             reordered_overall: self.order.overall(),
+            precision: self.sliced.precision(),
             latency: self.latency,
             slots: self.slots,
             books,

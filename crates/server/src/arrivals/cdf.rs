@@ -9,7 +9,7 @@
 //! [`Cdf::bighouse_mean`].
 
 use super::lines::LineError;
-use crate::spec::Law;
+use halfwink_engine::Law;
 
 const PAIR: &str = "a value and the share of values up to it, 0 to 1";
 const RISING: &str = "a value and a share that are not below the ones before";
@@ -143,7 +143,7 @@ fn pair(line: &str) -> Option<[f64; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::law::Sampler;
+    use halfwink_engine::Sampler;
     use proptest::prelude::*;
 
     /// Value 0 in half of the cases, 2 to 4 in 0.3, nothing between, the rest cut off.

@@ -3,12 +3,14 @@
 
 use std::collections::VecDeque;
 
+use halfwink_engine::confidence::{Estimate, Estimator, Goal, QuantileEstimator};
 use halfwink_engine::{stream, Class, EventQueue, RunControl, Stream};
 use halfwink_units::Time;
 
 use super::{run, Budget, Capping, Rule, Sampler, Stop};
 use crate::arrivals::cdf::Cdf;
-use crate::confidence::{Estimate, Estimator, QuantileEstimator};
+
+const GOAL: Goal = Goal { relative: 0.05, confidence: 0.95 };
 
 const FINISH: Class = Class(0);
 const ARRIVE: Class = Class(1);
@@ -157,9 +159,9 @@ fn slow(setting: &Capping, seed: u64, epochs: u64) -> (Estimate, Estimate, Estim
         plans: 0,
         sum: 0,
         count: 0,
-        response: Estimator::new(0.05, 0.95),
-        quantile: QuantileEstimator::new(0.95, 0.05, 0.95),
-        cap: Estimator::new(0.05, 0.95),
+        response: Estimator::new(GOAL),
+        quantile: QuantileEstimator::new(0.95, GOAL),
+        cap: Estimator::new(GOAL),
         energy_j: 0.0,
     };
     for server in 0..setting.servers {

@@ -1,8 +1,9 @@
 //! Random times: from an empirical distribution function, exponential, or always the same.
 
+use halfwink_engine::draw::exponential;
 use halfwink_engine::Stream;
 use halfwink_units::Time;
-use rand::{Rng, RngExt};
+use rand::Rng;
 
 use crate::arrivals::cdf::Cdf;
 
@@ -107,9 +108,7 @@ impl Sampler {
     pub fn draw(&self, random: &mut Stream) -> u64 {
         match &self.0 {
             Law::Table(table) => table.draw(random),
-            Law::Exponential { mean_ps } => {
-                (-mean_ps * (1.0 - random.random::<f64>()).ln() + 0.5) as u64
-            }
+            Law::Exponential { mean_ps } => (mean_ps * exponential(random) + 0.5) as u64,
             Law::Constant(time) => *time,
         }
     }
@@ -121,6 +120,13 @@ mod tests {
     use halfwink_engine::stream;
 
     const POINTS: &str = "0.0 0.0\n0.0 0.1\n10.0 0.3\n20.0 0.3\n40.0 0.9\n";
+
+    #[test]
+    fn exponential_times_are_the_same_in_every_version() {
+        let (sampler, mut random) = (Sampler::exponential(Time::ns(1000)), stream(1, "test"));
+        let drawn = [sampler.draw(&mut random), sampler.draw(&mut random)];
+        assert_eq!(drawn, [553_149, 915_627]);
+    }
 
     #[test]
     fn drawn_times_have_the_distribution() {

@@ -1,11 +1,11 @@
-//! Epochs, statistics, books.
+//! Epochs, statistics, accounts.
 
+use halfwink_engine::confidence::{Estimate, Estimator, Goal, QuantileEstimator};
 use halfwink_engine::{Cause, Closed, Imbalance, Ledger, Mode, Row, RunControl, State};
 use halfwink_units::{Energy, Power, Time};
 
 use super::server::{Pace, Server, Tally};
 use super::{Capping, CappingError, Stop};
-use crate::confidence::{Estimate, Estimator, QuantileEstimator};
 
 /// The quantile of interest.
 const QUANTILE: f64 = 0.95;
@@ -38,7 +38,7 @@ pub struct Outcome {
     pub events: u64,
     /// Mean power of a server, in watts.
     pub power_w: f64,
-    /// The balanced books, all from the start.
+    /// The balanced ledger, all from the start.
     pub books: Closed,
 }
 
@@ -67,9 +67,9 @@ struct Statistics {
 
 impl Statistics {
     fn new(stop: &Stop, capped: bool) -> Statistics {
-        let (accuracy, confidence) = (stop.accuracy, stop.confidence);
-        let quantile = || QuantileEstimator::new(QUANTILE, accuracy, confidence);
-        let mean = || Estimator::new(accuracy, confidence);
+        let goal = Goal { relative: stop.accuracy, confidence: stop.confidence };
+        let quantile = || QuantileEstimator::new(QUANTILE, goal);
+        let mean = || Estimator::new(goal);
         let (response, cap) = (mean(), mean());
         Statistics { response, response_p95: quantile(), cap, cap_p95: quantile(), capped }
     }

@@ -6,6 +6,7 @@ mod program;
 pub(crate) mod random;
 mod result;
 mod sleep;
+mod slices;
 mod supply;
 mod world;
 

@@ -1,5 +1,6 @@
 //! What a run leaves: amounts, shares of time, idle times, books that balance.
 
+use halfwink_engine::confidence::Estimate;
 use halfwink_engine::{Cause, Closed, Imbalance, Ledger, Meter, Mode, Row, State};
 use halfwink_units::{Power, Time};
 
@@ -17,6 +18,10 @@ pub struct Run {
     pub units: u64,
     /// Amount in the reported interval, in the workload's unit.
     pub amount: f64,
+    /// Power of all cores, in watts, with its confidence interval.
+    pub power_w: Estimate,
+    /// Units of work each second, with its confidence interval.
+    pub units_per_s: Estimate,
     /// Cores, application cores first.
     pub cores: Vec<CoreResult>,
     /// Calls made and moved.

@@ -135,6 +135,9 @@ impl World<'_> {
             .map(|(call, (&made, &moved))| CallCount { name: call.name.clone(), made, moved })
             .collect();
         let amount = per_second * self.workload.per_seconds;
-        Ok(Run { seconds, units: self.units, amount, cores, calls, ledger })
+        let power_w = self.slices.power.estimate().times(1e9);
+        let units_per_s = self.slices.rate.estimate().times(1e9);
+        let units = self.units;
+        Ok(Run { seconds, units, amount, power_w, units_per_s, cores, calls, ledger })
     }
 }

@@ -7,6 +7,7 @@ use halfwink_units::Time;
 use super::core::{Account, Core, Ends, Interrupt, Item, Then};
 use super::program::{self, Arrival, Step};
 use super::random::Draws;
+use super::slices::Slices;
 use super::{span, Kernel, RunError};
 use crate::model::{Configuration, CoreKind, Model};
 use crate::profile::{UnitTimes, Where, Workload};
@@ -89,6 +90,7 @@ pub(super) struct World<'a> {
     pub(super) next_interrupt: usize,
     pub(super) made: Vec<u64>,
     pub(super) moved: Vec<u64>,
+    pub(super) slices: Slices,
 }
 
 impl<'a> World<'a> {
@@ -144,6 +146,7 @@ impl<'a> World<'a> {
             next_interrupt: 0,
             made: vec![0; calls],
             moved: vec![0; calls],
+            slices: Slices::new(),
         };
         world.interrupts_on = world.interrupt_cores();
         world.begin();
@@ -201,6 +204,7 @@ impl<'a> World<'a> {
             if at > self.end {
                 break;
             }
+            self.end_slices(at);
             self.now = at;
             match event {
                 Event::End { core, generation } if self.cores[core].generation == generation => {
@@ -218,6 +222,7 @@ impl<'a> World<'a> {
                 Event::Tick { core } => self.tick(core),
             }
         }
+        self.end_slices(self.end);
         self.now = self.end;
         for core in &mut self.cores {
             core.book(self.end);

@@ -4,9 +4,9 @@ use halfwink_trace::Event;
 use halfwink_units::Cycle;
 
 use super::{Blocked, InOrder, Step};
-use crate::account::Reason;
 use crate::core::pipeline::StallOn;
-use crate::feed::Head;
+use crate::cpi_stack::Reason;
+use crate::front_end::Head;
 use crate::miss::UNKNOWN;
 use crate::os_cores::Crossed;
 
@@ -14,7 +14,7 @@ impl InOrder {
     /// Deals with what lies between instructions.
     #[cold]
     pub(super) fn event(&mut self, until: Cycle) -> Step {
-        match self.common.feed.head() {
+        match self.common.front_end.head() {
             Head::Uop => Step::Again,
             Head::End => {
                 self.ended = true;
@@ -42,13 +42,13 @@ impl InOrder {
                     return Step::Again;
                 }
                 self.redirect(self.cycle + self.common.spec.syscall, Reason::System);
-                self.common.feed.pass_event();
+                self.common.front_end.pass_event();
                 Step::Again
             }
             Head::Event(event) => {
                 // Behind what issued in this cycle.
                 self.common.mark(&event, self.cycle + u64::from(self.issued > 0));
-                self.common.feed.pass_event();
+                self.common.front_end.pass_event();
                 Step::Again
             }
         }

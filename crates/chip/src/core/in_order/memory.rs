@@ -3,8 +3,8 @@
 use halfwink_units::Cycle;
 
 use super::{Blocked, InOrder, Origin, QueuedStore, Ready, Step};
-use crate::account::Reason;
 use crate::core::pipeline::StallOn;
+use crate::cpi_stack::Reason;
 use crate::miss::UNKNOWN;
 use crate::private::Access;
 use crate::uop::{Uop, NO_REG};
@@ -12,7 +12,7 @@ use crate::uop::{Uop, NO_REG};
 impl InOrder {
     #[inline]
     pub(super) fn load(&mut self, uop: &Uop, until: Cycle) -> Step {
-        let (first, last, byte) = self.common.feed.data_lines();
+        let (first, last, byte) = self.common.front_end.data_lines();
         let end = byte + u64::from(uop.size) - 1;
         let hit = self.cycle + self.common.private.l1d_latency();
         let overlaps = |s: &QueuedStore| s.first_byte <= end && byte <= s.last_byte;
@@ -29,7 +29,7 @@ impl InOrder {
         let mut miss = 0;
         let lines = [first, last];
         let lines = if first == last { &lines[..1] } else { &lines[..] };
-        let kernel = self.common.feed.run().kernel;
+        let kernel = self.common.front_end.run().kernel;
         for &line in lines {
             match self.common.private.data(line, false, kernel, self.cycle) {
                 Access::Hit => {}
@@ -91,12 +91,12 @@ impl InOrder {
             self.pass_to(next.max(self.cycle + 1).min(until), Reason::Store);
             return Step::Again;
         }
-        let (first, last, byte) = self.common.feed.data_lines();
+        let (first, last, byte) = self.common.front_end.data_lines();
         self.stores.push_back(QueuedStore {
             lines: [first, last],
             first_byte: byte,
             last_byte: byte + u64::from(uop.size) - 1,
-            kernel: self.common.feed.run().kernel,
+            kernel: self.common.front_end.run().kernel,
             earliest: self.cycle + 1,
             half: false,
         });

@@ -2,7 +2,7 @@
 
 use halfwink_units::Cycle;
 
-use crate::account::Reason;
+use crate::cpi_stack::Reason;
 
 /// A cycle, and the reason that a wait until then is charged to: in one word, so that the later of
 /// two brings its reason along.

@@ -1,17 +1,17 @@
-//! The front end: from the feed into the window.
+//! From the front end into the window: dispatch.
 
 use halfwink_trace::{Branch, Event};
 use halfwink_units::Cycle;
 
 use super::{Front, OutOfOrder, Slot, EMPTY, NO_SLOT, SLOTS};
-use crate::account::Reason;
-use crate::feed::Head;
+use crate::cpi_stack::Reason;
+use crate::front_end::Head;
 use crate::os_cores::Crossed;
 use crate::private::Access;
 use crate::uop::{Op, Uop, NO_REG};
 
 impl OutOfOrder {
-    /// Takes operations from the feed into the window.
+    /// Takes operations from the front end into the window.
     #[inline]
     pub(super) fn dispatch(&mut self, now: Cycle) -> bool {
         let before = self.tail;
@@ -24,7 +24,7 @@ impl OutOfOrder {
                 }
                 _ => break,
             }
-            if !matches!(self.common.feed.head(), Head::Uop) && !self.events(now) {
+            if !matches!(self.common.front_end.head(), Head::Uop) && !self.events(now) {
                 break;
             }
             if !self.dispatch_one(now) {
@@ -39,7 +39,7 @@ impl OutOfOrder {
     fn events(&mut self, now: Cycle) -> bool {
         loop {
             let empty = self.head == self.tail;
-            match self.common.feed.head() {
+            match self.common.front_end.head() {
                 Head::Uop => return self.front == Front::Running,
                 Head::End => {
                     self.ended = true;
@@ -79,14 +79,14 @@ impl OutOfOrder {
                     self.common.mark(&event, now);
                 }
             }
-            self.common.feed.pass_event();
+            self.common.front_end.pass_event();
         }
     }
 
     /// Dispatches the operation in front; false if it has to wait, or ends the group.
     #[inline]
     fn dispatch_one(&mut self, now: Cycle) -> bool {
-        let uop = *self.common.feed.uop();
+        let uop = *self.common.front_end.uop();
         if uop.new_line && !self.fetch(now) {
             return false;
         }
@@ -115,18 +115,18 @@ impl OutOfOrder {
             goes_on = false;
         }
         self.tail += 1;
-        self.common.feed.pass_uop();
+        self.common.front_end.pass_uop();
         goes_on
     }
 
     /// Makes sure that the instruction in front is there; false if its line is not.
     #[inline]
     fn fetch(&mut self, now: Cycle) -> bool {
-        let line = self.common.feed.fetch_line();
+        let line = self.common.front_end.fetch_line();
         if line == self.common.fetch_line {
             return true;
         }
-        let kernel = self.common.feed.run().kernel;
+        let kernel = self.common.front_end.run().kernel;
         self.front = match self.common.private.fetch(line, kernel, now) {
             Access::Hit => Front::Running,
             Access::At(cycle) => Front::Until(cycle),
@@ -172,7 +172,7 @@ impl OutOfOrder {
         let mut slot = Slot {
             op: uop.op,
             results: uop.results,
-            kernel: self.common.feed.run().kernel,
+            kernel: self.common.front_end.run().kernel,
             serializing: uop.serializing,
             ..EMPTY
         };
@@ -188,7 +188,7 @@ impl OutOfOrder {
             Op::Load => {
                 self.loads += 1;
                 self.waiting_integer += 1;
-                let (first, last, byte) = self.common.feed.data_lines();
+                let (first, last, byte) = self.common.front_end.data_lines();
                 slot.lines = [first, last];
                 self.forward(byte, bit, &mut slot);
             }

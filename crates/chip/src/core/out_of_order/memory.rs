@@ -88,7 +88,7 @@ impl OutOfOrder {
     }
 
     pub(super) fn enter_store(&mut self, uop: &Uop, kernel: bool) {
-        let (first, last, byte) = self.common.feed.data_lines();
+        let (first, last, byte) = self.common.front_end.data_lines();
         self.stores[self.store_tail as usize % SLOTS] =
             QueuedStore { lines: [first, last], kernel };
         let end = byte + u64::from(uop.size) - 1;

@@ -1,13 +1,22 @@
 //! An out-of-order core, cycle by cycle, skipping cycles in which nothing can move.
 //!
 //! ```text
-//!  feed ─▶ fetch ─▶ dispatch ─▶ window ─▶ issue ─▶ units, data cache ─▶ complete ─▶ commit
+//!  front end ─▶ fetch ─▶ dispatch ─▶ window ─▶ issue ─▶ units, data cache ─▶ complete ─▶ commit
 //!            ▲                                          │              store queue ─▶ cache
 //!            └───────── mispredicted branch resolved ───┘
 //! ```
 //!
 //! Sets of window slots are bit masks: the oldest ready operation is found by a rotation and a
 //! count of zeros, and waking dependents is a walk over the set bits.
+//!
+//! A cycle goes through the stages from the last to the first, so that what leaves a stage makes
+//! room for what enters it a cycle later, and nothing passes two stages in one cycle.
+//!
+//! **Skipping.** If nothing moved in a cycle, nothing will until one of a few known things happens:
+//! a result is due (the calendar), the front end's wait is over, a divider or a miss register is
+//! free. The next cycle is the least of these, and the cycles between are charged to the reason
+//! that held the oldest operation, which cannot change while nothing moves. If none of them is to
+//! come, only an answer from outside helps, and the pipeline stalls.
 //!
 //! Assumptions: no wrong-path fetch (a mispredicted branch stops dispatch until it is resolved);
 //! loads wait only for stores that they overlap; the front end tracks the stack pointer.
@@ -23,7 +32,7 @@ use halfwink_units::Cycle;
 
 use self::calendar::Calendar;
 use super::pipeline::{Common, Pause, Stall, StallOn};
-use crate::account::Reason;
+use crate::cpi_stack::Reason;
 use crate::machine::{CoreKind, Window, MAX_WINDOW};
 use crate::miss::UNKNOWN;
 use crate::uncore::Answer;
@@ -202,6 +211,8 @@ impl OutOfOrder {
             if done != 0 {
                 self.complete(done, now);
             }
+            // Loads that found no miss register try again together: the oldest wins, as it would
+            // have if all had asked in every cycle.
             if self.blocked != 0 && self.common.private.data_misses.has_free(now) {
                 self.ready[Unit::Memory as usize] |= std::mem::take(&mut self.blocked);
             }
@@ -239,7 +250,7 @@ impl OutOfOrder {
         let empty = self.head == self.tail && self.store_head == self.store_tail;
         if empty && self.common.private.is_quiet(now) {
             if let Some((from_ns, to_ns)) = self.halt.take() {
-                self.common.feed.pass_event();
+                self.common.front_end.pass_event();
                 return Pause::Halted { at: now, from_ns, to_ns };
             }
             if self.front == Front::Leaving {
@@ -336,7 +347,7 @@ impl OutOfOrder {
         if self.head < self.tail {
             self.slots[self.head as usize % SLOTS].kernel
         } else {
-            self.common.feed.is_kernel()
+            self.common.front_end.is_kernel()
         }
     }
 

@@ -1,0 +1,306 @@
+//! Closing the ledger of a run: rows of time and energy, by component, state, mode and reason,
+//! against what each component's own counters say.
+
+use halfwink_engine::{Cause, Closed, ComponentId, Imbalance, Ledger, Meter, Mode, Row, State};
+use halfwink_power::{CoreEvents, CoreState};
+use halfwink_units::{Cycle, Energy, Power, Time};
+
+use crate::core::Core;
+use crate::cpi_stack::{ActiveCycles, Reason};
+use crate::gate::Residency;
+use crate::machine::Machine;
+use crate::uncore::Uncore;
+
+/// A run whose accounts do not balance.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AccountingError {
+    /// Rows and meter differ.
+    #[error(transparent)]
+    Imbalance(#[from] Imbalance),
+    /// Cycles went by without a reason, or with two.
+    #[error("{core}: {explained} cycles have a reason, but the pipeline ran for {ran}")]
+    Cycles {
+        /// Which core.
+        core: String,
+        /// Cycles with a reason.
+        explained: Cycle,
+        /// Cycles in which the pipeline ran.
+        ran: Cycle,
+    },
+}
+
+/// Everything that a core's events cost, by name: counts by mode, and the energy of each.
+struct CoreEnergy {
+    name: &'static str,
+    counts: [u64; 2],
+    each: Energy,
+}
+
+fn core_energies(core: &Core, event: &CoreEvents) -> [CoreEnergy; 8] {
+    let common = core.common();
+    let (units, caches) = (&common.front_end.units, &common.private.counts);
+    let entry = |name, counts, pj| CoreEnergy { name, counts, each: CoreEvents::energy(pj) };
+    [
+        entry("uops", common.front_end.work.uops, event.uop),
+        entry("integer", units.alu, event.alu),
+        entry("multiply", units.multiply, event.multiply),
+        entry("floating-point", units.fp, event.fp),
+        entry("l1i-access", caches.l1i_accesses, event.l1i_access),
+        entry("l1d-access", caches.l1d_accesses, event.l1d_access),
+        entry("l2-access", caches.l2_accesses, event.l2_access),
+        entry("mispredict", common.predictor.counts.mispredicted, event.mispredict),
+    ]
+}
+
+const MODES: [Mode; 2] = [Mode::User, Mode::Kernel];
+const ON: State = State("on");
+const LEAKAGE: Cause = Cause { mode: Mode::Idle, reason: "leakage" };
+const NOTHING: Cause = Cause { mode: Mode::Idle, reason: Reason::Unused.name() };
+const AWAY: Cause = Cause { mode: Mode::Idle, reason: Reason::Away.name() };
+const HALTED: Cause = Cause { mode: Mode::Idle, reason: Reason::Idle.name() };
+
+/// Knows what everything on a chip takes.
+pub(crate) struct Accountant<'a> {
+    machine: &'a Machine,
+    /// As the cores that are set aside for the kernel are.
+    os_machine: Machine,
+    /// Cores with work of their own, which come first.
+    users: usize,
+    retention: bool,
+}
+
+impl<'a> Accountant<'a> {
+    pub(crate) fn new(machine: &'a Machine, users: usize, retention: bool) -> Accountant<'a> {
+        Accountant { machine, os_machine: machine.os_core(), users, retention }
+    }
+
+    /// Cores with work of their own.
+    pub(crate) fn users(&self) -> usize {
+        self.users
+    }
+
+    /// Energy of the whole chip up to `now`, as far as its cores have come by then.
+    pub(crate) fn energy(&self, cores: &[Core], uncore: &Uncore, now: Time) -> Energy {
+        let meter = |(n, core): (usize, &Core)| {
+            let machine = if n < self.users { self.machine } else { &self.os_machine };
+            let energies = core_energies(core, &machine.power.core.event_pj);
+            let residency = core.gate.residency_at(now);
+            core_meter(machine, core, &residency, &energies, self.retention).energy
+        };
+        let unused = state_power(self.machine, CoreState::Unused, self.retention) * now;
+        cores.iter().enumerate().map(meter).sum::<Energy>()
+            + unused * (self.machine.cores - self.users) as u64
+            + L3Energy::of(self.machine, uncore, now).total()
+            + MemoryEnergy::of(self.machine, uncore, now).total()
+    }
+
+    /// Posts everything and balances.
+    pub(crate) fn close(
+        &self,
+        cores: &[Core],
+        uncore: &Uncore,
+        duration: Time,
+    ) -> Result<Closed, AccountingError> {
+        let (machine, retention) = (self.machine, self.retention);
+        let mut ledger = Ledger::new();
+        for (n, core) in cores[..self.users].iter().enumerate() {
+            post_core(&mut ledger, machine, format!("core{n}"), core, retention)?;
+        }
+        for (n, core) in cores[self.users..].iter().enumerate() {
+            post_core(&mut ledger, &self.os_machine, format!("os{n}"), core, retention)?;
+        }
+        for n in self.users..machine.cores {
+            let power = state_power(machine, CoreState::Unused, retention);
+            let row = Row { time: duration, energy: power * duration };
+            let id = ledger.component(format!("core{n}"), row);
+            ledger.post(id, State(CoreState::Unused.name()), NOTHING, row);
+        }
+        post_l3(&mut ledger, machine, uncore, duration);
+        post_memory(&mut ledger, machine, uncore, duration);
+        Ok(ledger.close(duration)?)
+    }
+}
+
+fn state_power(machine: &Machine, state: CoreState, retention: bool) -> Power {
+    if state == CoreState::Unused {
+        return machine.unused;
+    }
+    machine.power.core.in_state(state, &machine.gating, retention)
+}
+
+/// What a core's own counters say.
+fn core_meter(
+    machine: &Machine,
+    core: &Core,
+    residency: &Residency,
+    energies: &[CoreEnergy],
+    retention: bool,
+) -> Meter {
+    let wake = machine.gating.wake_up_energy();
+    let mut meter = Meter { time: Time::ZERO, energy: wake * core.gate.wakes };
+    for state in CoreState::ALL {
+        let time = residency[state as usize];
+        meter.time += time;
+        meter.energy += state_power(machine, state, retention) * time;
+    }
+    for item in energies {
+        meter.energy += item.each * item.counts.iter().sum::<u64>();
+    }
+    meter
+}
+
+fn post_core(
+    ledger: &mut Ledger,
+    machine: &Machine,
+    name: String,
+    core: &Core,
+    retention: bool,
+) -> Result<(), AccountingError> {
+    let active = &core.common().active;
+    if active.total() != core.running_cycles {
+        let (explained, ran) = (active.total(), core.running_cycles);
+        return Err(AccountingError::Cycles { core: name, explained, ran });
+    }
+    let energies = core_energies(core, &machine.power.core.event_pj);
+    let residency = &core.gate.residency;
+    let meter = core_meter(machine, core, residency, &energies, retention);
+    let id = ledger.component(name, meter);
+
+    for (cause, time) in split(active, residency[CoreState::Active as usize]) {
+        let energy = state_power(machine, CoreState::Active, retention) * time;
+        ledger.post(id, State(CoreState::Active.name()), cause, Row { time, energy });
+    }
+    for item in energies {
+        for (mode, count) in MODES.into_iter().zip(item.counts) {
+            let cause = Cause { mode, reason: item.name };
+            let row = Row { time: Time::ZERO, energy: item.each * count };
+            ledger.post(id, State(CoreState::Active.name()), cause, row);
+        }
+    }
+    post_waits(ledger, machine, id, core, retention);
+    let time = residency[CoreState::Unused as usize];
+    let energy = state_power(machine, CoreState::Unused, retention) * time;
+    ledger.post(id, State(CoreState::Unused.name()), NOTHING, Row { time, energy });
+    Ok(())
+}
+
+fn post_waits(
+    ledger: &mut Ledger,
+    machine: &Machine,
+    id: ComponentId,
+    core: &Core,
+    retention: bool,
+) {
+    let wake = machine.gating.wake_up_energy();
+    let waited = &core.waited;
+    for state in CoreState::ALL {
+        let power = state_power(machine, state, retention);
+        let name = State(state.name());
+        let charges = state == CoreState::Charging;
+        let row = |time: Time, wakes: u64| Row {
+            time,
+            energy: power * time + wake * if charges { wakes } else { 0 },
+        };
+        for (m, mode) in MODES.into_iter().enumerate() {
+            for reason in Reason::ALL {
+                let time = waited.times[state as usize][m][reason as usize];
+                let wakes = waited.wakes[m][reason as usize];
+                let cause = Cause { mode, reason: reason.name() };
+                ledger.post(id, name, cause, row(time, wakes));
+            }
+        }
+        for (cause, idle, wakes) in [
+            (HALTED, &waited.idle[0], waited.idle_wakes[0]),
+            (AWAY, &waited.idle[1], waited.idle_wakes[1]),
+        ] {
+            ledger.post(id, name, cause, row(idle[state as usize], wakes));
+        }
+    }
+}
+
+/// Shares `time` among the causes by their cycles, to the picosecond.
+fn split(active: &ActiveCycles, time: Time) -> Vec<(Cause, Time)> {
+    let total = u128::from(active.total());
+    let mut shares = Vec::new();
+    let (mut cycles, mut given) = (0u128, 0u64);
+    for (m, mode) in MODES.into_iter().enumerate() {
+        for reason in Reason::ALL {
+            cycles += u128::from(active.cycles[m][reason as usize]);
+            let up_to = (u128::from(time.0) * cycles).checked_div(total).unwrap_or(0) as u64;
+            shares.push((Cause { mode, reason: reason.name() }, Time(up_to - given)));
+            given = up_to;
+        }
+    }
+    shares
+}
+
+/// What the shared cache takes.
+struct L3Energy {
+    leakage: Energy,
+    each: Energy,
+    accesses: [u64; 2],
+}
+
+impl L3Energy {
+    fn of(machine: &Machine, uncore: &Uncore, duration: Time) -> L3Energy {
+        L3Energy {
+            leakage: Power::from_w(machine.power.l3.leakage_w) * duration,
+            each: Energy::from_pj(machine.power.l3.access_pj),
+            accesses: uncore.counts.accesses,
+        }
+    }
+
+    fn total(&self) -> Energy {
+        self.leakage + self.each * self.accesses.iter().sum::<u64>()
+    }
+}
+
+fn post_l3(ledger: &mut Ledger, machine: &Machine, uncore: &Uncore, duration: Time) {
+    let l3 = L3Energy::of(machine, uncore, duration);
+    let id = ledger.component("l3", Meter { time: duration, energy: l3.total() });
+    ledger.post(id, ON, LEAKAGE, Row { time: duration, energy: l3.leakage });
+    for (mode, count) in MODES.into_iter().zip(l3.accesses) {
+        let row = Row { time: Time::ZERO, energy: l3.each * count };
+        ledger.post(id, ON, Cause { mode, reason: "l3-access" }, row);
+    }
+}
+
+/// What memory takes: its background, and by event the counts by mode and the energy of each.
+struct MemoryEnergy {
+    background: Energy,
+    events: [(&'static str, [u64; 2], Energy); 3],
+}
+
+impl MemoryEnergy {
+    fn of(machine: &Machine, uncore: &Uncore, duration: Time) -> MemoryEnergy {
+        let power = &machine.power.memory;
+        let ranks = (machine.memory.channels * machine.memory.ranks) as f64;
+        let counts = &uncore.dram.counts;
+        MemoryEnergy {
+            background: Power::from_w(power.background_w_per_rank * ranks) * duration,
+            events: [
+                ("activate", counts.activates, Energy::from_pj(power.activate_pj)),
+                ("read", counts.reads, Energy::from_pj(power.read_pj)),
+                ("write", counts.writes, Energy::from_pj(power.write_pj)),
+            ],
+        }
+    }
+
+    fn total(&self) -> Energy {
+        let events = self.events.iter().map(|(_, n, each)| *each * n.iter().sum::<u64>());
+        self.background + events.sum::<Energy>()
+    }
+}
+
+fn post_memory(ledger: &mut Ledger, machine: &Machine, uncore: &Uncore, duration: Time) {
+    let memory = MemoryEnergy::of(machine, uncore, duration);
+    let id = ledger.component("memory", Meter { time: duration, energy: memory.total() });
+    let standby = Cause { mode: Mode::Idle, reason: "background" };
+    ledger.post(id, ON, standby, Row { time: duration, energy: memory.background });
+    for (reason, counts, each) in memory.events {
+        for (mode, count) in MODES.into_iter().zip(counts) {
+            let row = Row { time: Time::ZERO, energy: each * count };
+            ledger.post(id, ON, Cause { mode, reason }, row);
+        }
+    }
+}

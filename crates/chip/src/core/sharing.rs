@@ -1,0 +1,133 @@
+//! Cores that give threads to each other and hold the same lines.
+
+use halfwink_trace::LoadKind;
+use halfwink_units::{Cycle, Time};
+
+use super::pipeline::Common;
+use super::{Core, CoreError, Phase, Thread, ThreadContext};
+use crate::cpi_stack::Reason;
+use crate::front_end::FrontEnd;
+use crate::lines::memory_of;
+use crate::os_cores::{add_calls, Departure};
+use crate::uncore::SnoopResult;
+use crate::uncore::Uncore;
+use crate::wake_up::WakeUpController;
+
+/// What cores share, and write to.
+pub(crate) struct Shared {
+    pub(crate) uncore: Uncore,
+    /// Where wake-ups are granted by a central controller.
+    pub(crate) wake_up: Option<WakeUpController>,
+}
+
+impl Core {
+    /// The core loses its thread; always false: what comes next is up to others.
+    pub(super) fn leave(&mut self, why: Departure) -> Result<bool, CoreError> {
+        if why == Departure::Crosses {
+            let common = self.pipeline.common_mut();
+            let decision = common.context.os.as_mut().map_or(0, |os| std::mem::take(&mut os.owed));
+            self.pipeline.spend(decision, Reason::System);
+            self.pipeline.spend(self.switch, Reason::Switch);
+        }
+        let at = self.pipeline.cycle();
+        self.running_cycles += at - self.running_from;
+        let now = self.clock.time_of(at);
+        self.local = now;
+        self.away = why == Departure::Crosses && self.common().context.is_home(self.index);
+        self.departure = Some((now, why));
+        self.phase = Phase::Vacant;
+        self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))?;
+        Ok(false)
+    }
+
+    /// Since when it has no thread; the beginning of time if it has one.
+    pub(crate) fn vacant_since(&self) -> Time {
+        if matches!(self.phase, Phase::Vacant) {
+            self.local
+        } else {
+            Time::ZERO
+        }
+    }
+
+    /// An interrupt that its thread left to others, and when it began.
+    pub(crate) fn detached(&mut self) -> Option<(Time, Thread)> {
+        self.pipeline.common_mut().context.take_detached()
+    }
+
+    /// Gives its thread away, after a [`Departure`].
+    pub(crate) fn give_up(&mut self) -> Thread {
+        let left = self.departure.take().expect("it has left");
+        let common = self.pipeline.common_mut();
+        let mut front_end = std::mem::replace(&mut common.front_end, FrontEnd::empty());
+        common.front_end.take_counts(&mut front_end);
+        let nothing = ThreadContext::new(LoadKind::Closed);
+        Thread { front_end, context: std::mem::replace(&mut common.context, nothing), left }
+    }
+
+    /// Takes a thread over at `at`.
+    pub(super) fn take_over(&mut self, thread: Thread, at: Time) {
+        debug_assert!(matches!(self.phase, Phase::Vacant), "one thread at a time");
+        debug_assert!(self.local <= at, "a core cannot take over in its past");
+        let Thread { mut front_end, context, left } = thread;
+        let common = self.pipeline.common_mut();
+        front_end.take_counts(&mut common.front_end);
+        (common.front_end, common.context) = (front_end, context);
+        self.left = left;
+        self.local = at;
+        self.phase = Phase::Halted { wake_at: at, woken: false };
+    }
+
+    /// A thread that began here has nothing left to do, wherever it ended.
+    pub(crate) fn end(&mut self, ended: Thread) {
+        self.finished = self.finished.max(Some(ended.left.0));
+        if let Some(os) = &ended.context.os {
+            add_calls(&mut self.calls, &os.calls);
+        }
+        let requests = &mut self.pipeline.common_mut().context.requests;
+        requests.completed += ended.context.requests.completed;
+        requests.latency.add(&ended.context.requests.latency);
+    }
+
+    /// What a core without a thread does by itself before `until`, when all others have come as
+    /// far.
+    pub(crate) fn idle_until(&mut self, until: Time) -> Result<(), CoreError> {
+        if !matches!(self.phase, Phase::Vacant) {
+            return Ok(());
+        }
+        self.gate.wait_until(until).map_err(|e| self.policy_error(e))
+    }
+
+    /// Accounts the time of a core that has no thread until the end of the run.
+    pub(crate) fn close(&mut self, end: Time) -> Result<(), CoreError> {
+        if matches!(self.phase, Phase::Vacant) {
+            let spent = self.gate.settle(end).map_err(|e| self.policy_error(e))?;
+            self.waited.post_idle(spent, self.away);
+            self.phase = Phase::Finished;
+        }
+        self.gate.close(end);
+        Ok(())
+    }
+
+    /// Another core asks for a line: what is found of it here. This core has come exactly as far.
+    pub(crate) fn snoop(&mut self, line: u64, read: bool) -> SnoopResult {
+        self.pipeline.common_mut().private.snoop(line, read)
+    }
+
+    /// A thread that was taken over begins to run.
+    pub(super) fn begin(&mut self, cycle: Cycle) {
+        self.pipeline.begin(cycle);
+        let Common { context, front_end, .. } = self.common();
+        // An interrupt goes to its core by itself, and leaves no trace.
+        if !context.os.as_ref().is_some_and(|os| os.is_detached) {
+            let thread = Some(memory_of(front_end.line_base()));
+            let is_other = std::mem::replace(&mut self.last_thread, thread) != thread;
+            if is_other || self.left.1 == Departure::Crosses {
+                self.pipeline.spend(self.switch, Reason::Switch);
+            }
+        }
+        let now = self.clock.time_of(self.pipeline.cycle());
+        if let Some(os) = &mut self.pipeline.common_mut().context.os {
+            os.runs(now, self.left);
+        }
+    }
+}

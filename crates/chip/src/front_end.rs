@@ -1,0 +1,379 @@
+//! The front end of one thread: its trace as a stream of micro-operations, with one item of
+//! lookahead. It knows instructions and their privilege, and nothing of cores, operating systems or
+//! policies: where a change of privilege matters to somebody, it stops there and says so.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use halfwink_trace::{Address, Event, Item, Program, Script, Source, TraceError};
+use halfwink_units::LINE_SHIFT;
+
+use crate::cpi_stack::UnitCounts;
+use crate::lines::{memory_base, memory_of};
+use crate::uop::{Code, Playable, Uop};
+
+/// Blocks of the longest interrupt that goes its own way.
+const LONGEST_INTERRUPT: usize = 1 << 16;
+
+/// True for what may happen within an interrupt that its thread does not depend on.
+fn is_of_interrupts(event: Event) -> bool {
+    matches!(event, Event::Interrupt { .. } | Event::Exception { .. })
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Head {
+    /// The micro-operation that [`FrontEnd::uop`] shows.
+    Uop,
+    /// Something between instructions.
+    Event(Event),
+    /// A change to kernel mode, or back out of it, that [`FrontEnd::pass_crossing`] was not asked
+    /// about.
+    Crossing,
+    /// Nothing.
+    End,
+}
+
+/// A change of privilege.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Crossing {
+    /// The thread begins in the kernel: nobody knows why or since when.
+    Begins,
+    /// It enters the kernel, with the first event since it ran user code.
+    Enters(Option<Event>),
+    /// It returns to user mode, or begins in it.
+    Returns,
+}
+
+/// Instructions retired, by privilege (user, kernel).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkCounts {
+    /// Instructions; iterations of a repeated string instruction are one.
+    pub instructions: [u64; 2],
+    /// Micro-operations.
+    pub uops: [u64; 2],
+}
+
+/// Plays a source, one micro-operation after another, with one item of lookahead.
+pub(crate) struct FrontEnd {
+    source: Box<dyn Source>,
+    code: Arc<Code>,
+    copy: u64,
+    run: Option<Playable>,
+    uop: usize,
+    end: usize,
+    addresses: Vec<Address>,
+    next: Item,
+    fold: Option<u64>,
+    pub(crate) work: WorkCounts,
+    pub(crate) units: UnitCounts,
+    /// A source that failed ends; this says why.
+    pub(crate) error: Option<TraceError>,
+    /// Instructions left to play, if the run is limited.
+    left: u64,
+    /// What was read ahead of `next`, with its addresses.
+    ahead: VecDeque<(Item, Vec<Address>)>,
+    /// Addresses of `next`, if it was read ahead.
+    held: Option<Vec<Address>>,
+    /// Whether somebody wants to know of changes of privilege.
+    shows_crossings: bool,
+    /// Privilege up to the last crossing, once there was one.
+    privilege: Option<bool>,
+    /// First event since user code that can have led to the kernel.
+    cause: Option<Event>,
+    /// Instructions that the thread played in the kernel, on whichever core.
+    pub(crate) kernel_instructions: u64,
+}
+
+impl FrontEnd {
+    /// Starts on `source`, compiled as `code`. `copy` tells its memory from that of other threads'.
+    pub(crate) fn new(
+        source: Box<dyn Source>,
+        code: Arc<Code>,
+        copy: usize,
+        limit: u64,
+    ) -> FrontEnd {
+        let mut front_end = FrontEnd {
+            source,
+            code,
+            copy: memory_base(copy),
+            run: None,
+            uop: 0,
+            end: 0,
+            addresses: Vec::new(),
+            next: Item::End,
+            fold: None,
+            work: WorkCounts::default(),
+            units: UnitCounts::default(),
+            error: None,
+            left: limit,
+            ahead: VecDeque::new(),
+            held: None,
+            shows_crossings: false,
+            privilege: None,
+            cause: None,
+            kernel_instructions: 0,
+        };
+        front_end.look_ahead();
+        front_end
+    }
+
+    /// Stops at changes of privilege from now on.
+    pub(crate) fn showing_crossings(mut self) -> FrontEnd {
+        self.shows_crossings = true;
+        self
+    }
+
+    /// Of a core without a thread.
+    pub(crate) fn empty() -> FrontEnd {
+        let program = Arc::<Program>::default();
+        let code = Arc::new(Code::compile(&program));
+        FrontEnd::new(Box::new(Script::new(program)), code, 0, 0)
+    }
+
+    /// Takes the counts that another front end has gathered: they are its core's, not its thread's.
+    pub(crate) fn take_counts(&mut self, other: &mut FrontEnd) {
+        self.work = std::mem::take(&mut other.work);
+        self.units = std::mem::take(&mut other.units);
+    }
+
+    /// Physical line numbers of this core's memory start here.
+    pub(crate) fn line_base(&self) -> u64 {
+        self.copy
+    }
+
+    fn read(&mut self) -> Item {
+        match self.source.next_item() {
+            Ok(item) => item,
+            Err(error) => {
+                self.error.get_or_insert(error);
+                Item::End
+            }
+        }
+    }
+
+    fn look_ahead(&mut self) {
+        self.held = None;
+        self.next = match self.ahead.pop_front() {
+            Some((item, addresses)) => {
+                self.held = Some(addresses);
+                item
+            }
+            None => self.read(),
+        };
+        if let Item::Run(template) = self.next {
+            // A program's micro-operations are many and its blocks far apart: asking for the next
+            // block's now hides the host's own cache miss.
+            let run = &self.code.playable[template.0 as usize];
+            std::hint::black_box(self.code.uops.get(run.first_uop as usize).map(|u| u.op));
+        }
+    }
+
+    /// What comes next; micro-operations of the next run become visible.
+    #[inline]
+    pub(crate) fn head(&mut self) -> Head {
+        if self.uop < self.end {
+            return Head::Uop;
+        }
+        self.next_run()
+    }
+
+    fn next_run(&mut self) -> Head {
+        loop {
+            match self.next {
+                Item::Run(_) if self.left == 0 => return Head::End,
+                Item::Run(template) => {
+                    let run = self.code.playable[template.0 as usize];
+                    if self.shows_crossings && self.privilege != Some(run.kernel) {
+                        return Head::Crossing;
+                    }
+                    self.addresses.clear();
+                    let addresses = self.held.as_deref();
+                    let addresses = addresses.unwrap_or_else(|| self.source.addresses());
+                    self.addresses.extend_from_slice(addresses);
+                    self.look_ahead();
+                    self.count(&run);
+                    self.uop = run.first_uop as usize;
+                    self.end = self.uop + run.uops as usize;
+                    self.run = Some(run);
+                    if self.uop < self.end {
+                        return Head::Uop;
+                    }
+                }
+                Item::Event(event) => return Head::Event(event),
+                Item::End => return Head::End,
+            }
+        }
+    }
+
+    fn count(&mut self, run: &Playable) {
+        let repeat = run.starts_repeat && self.fold == Some(run.pc);
+        self.fold = (run.ends_repeat != u64::MAX).then_some(run.ends_repeat);
+        let instrs = u64::from(run.instrs) - u64::from(repeat);
+        let mode = usize::from(run.kernel);
+        self.work.instructions[mode] += instrs;
+        self.work.uops[mode] += u64::from(run.uops);
+        self.units.add(&run.in_unit, mode);
+        self.kernel_instructions += instrs * u64::from(run.kernel);
+        self.left = self.left.saturating_sub(instrs);
+    }
+
+    /// Goes past the event that [`FrontEnd::head`] showed.
+    pub(crate) fn pass_event(&mut self) {
+        use Event::{Exception, Interrupt, Syscall};
+        if let Item::Event(event @ (Syscall { .. } | Interrupt { .. } | Exception { .. })) =
+            self.next
+        {
+            self.cause.get_or_insert(event);
+        }
+        self.look_ahead();
+    }
+
+    /// True if kernel code comes next.
+    pub(crate) fn enters_kernel(&self) -> bool {
+        match self.next {
+            Item::Run(template) => self.code.playable[template.0 as usize].kernel,
+            _ => false,
+        }
+    }
+
+    /// Goes past the crossing in front, and tells what it is.
+    pub(crate) fn pass_crossing(&mut self) -> Crossing {
+        let kernel = self.enters_kernel();
+        let before = self.privilege.replace(kernel);
+        debug_assert!(before != Some(kernel), "a crossing changes the privilege");
+        let cause = self.cause.take();
+        match (before, kernel) {
+            (_, false) => Crossing::Returns,
+            (None, true) => Crossing::Begins,
+            (Some(_), true) => Crossing::Enters(cause),
+        }
+    }
+
+    /// Takes the interrupt whose kernel code is in front out of the stream; it then begins with the
+    /// event `first`. `None` if its thread depends on it: it halts, changes processes, or does not
+    /// simply return.
+    pub(crate) fn split_interrupt(&mut self, first: Event) -> Option<FrontEnd> {
+        let (mut taken, is_separable) = self.take_interrupt();
+        let split = is_separable.then(|| {
+            let mut script = Script::new(Arc::clone(self.source.program()));
+            script.event(first);
+            // What the thread does next stays with it.
+            let rest = taken.split_off(taken.len() - 1);
+            for (item, addresses) in std::mem::replace(&mut taken, rest) {
+                match item {
+                    Item::Run(template) => {
+                        script.run(template, addresses);
+                    }
+                    Item::Event(event) => {
+                        script.event(event);
+                    }
+                    Item::End => {}
+                }
+            }
+            self.privilege = Some(false);
+            let (code, copy) = (Arc::clone(&self.code), memory_of(self.copy));
+            let mut split = FrontEnd::new(Box::new(script), code, copy, u64::MAX);
+            (split.shows_crossings, split.privilege) = (true, Some(true));
+            split
+        });
+        for item in taken.into_iter().rev() {
+            self.ahead.push_front(item);
+        }
+        self.look_ahead();
+        split
+    }
+
+    /// Reads up to the end of the kernel code in front, and one item beyond: what was read, and
+    /// whether it is an interrupt alone, after which the thread goes on in user mode.
+    fn take_interrupt(&mut self) -> (Vec<(Item, Vec<Address>)>, bool) {
+        let held = self.held.clone().unwrap_or_else(|| self.source.addresses().to_vec());
+        let mut taken = vec![(self.next, held)];
+        loop {
+            let item = match self.ahead.pop_front() {
+                Some(item) => item,
+                None => {
+                    let item = self.read();
+                    (item, self.source.addresses().to_vec())
+                }
+            };
+            let goes_on = match item.0 {
+                Item::Run(template) => self.code.playable[template.0 as usize].kernel,
+                Item::Event(event) => is_of_interrupts(event),
+                Item::End => false,
+            };
+            let returns = matches!(item.0, Item::Run(_)) && !goes_on;
+            taken.push(item);
+            if !goes_on || taken.len() > LONGEST_INTERRUPT {
+                return (taken, returns);
+            }
+        }
+    }
+
+    /// The micro-operation in front.
+    #[inline]
+    pub(crate) fn uop(&self) -> &Uop {
+        &self.code.uops[self.uop]
+    }
+
+    /// The micro-operation in front, if the run has one left and it is an ordinary one.
+    #[inline]
+    pub(crate) fn ordinary_uop(&self) -> Option<Uop> {
+        if self.uop >= self.end {
+            return None;
+        }
+        let uop = self.uop();
+        uop.ordinary.then_some(*uop)
+    }
+
+    /// The run it belongs to.
+    #[inline]
+    pub(crate) fn run(&self) -> &Playable {
+        self.run.as_ref().expect("a micro-operation belongs to a run")
+    }
+
+    /// Privilege of what was played last.
+    #[inline]
+    pub(crate) fn is_kernel(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.kernel)
+    }
+
+    /// Goes past the micro-operation in front.
+    #[inline]
+    pub(crate) fn pass_uop(&mut self) {
+        self.uop += 1;
+    }
+
+    /// Address of the next run's first instruction, if nothing comes between.
+    #[inline]
+    pub(crate) fn next_pc(&self) -> Option<u64> {
+        match self.next {
+            Item::Run(template) => Some(self.code.playable[template.0 as usize].pc),
+            _ => None,
+        }
+    }
+
+    /// Line of the instruction in front.
+    #[inline]
+    pub(crate) fn fetch_line(&self) -> u64 {
+        const PAGE: u64 = 1 << halfwink_units::PAGE_SHIFT;
+        let run = self.run();
+        let offset = u64::from(self.uop().offset);
+        let in_page = run.pc % PAGE + offset;
+        let phys = if in_page < PAGE {
+            run.phys + offset
+        } else {
+            (run.phys_next_page & !(PAGE - 1)) + (in_page - PAGE)
+        };
+        phys >> LINE_SHIFT | self.copy
+    }
+
+    /// First and last line that the load or store in front touches, and its first byte.
+    #[inline]
+    pub(crate) fn data_lines(&self) -> (u64, u64, u64) {
+        let uop = self.uop();
+        let phys = self.addresses[usize::from(uop.access)].phys.0;
+        let last = phys + u64::from(uop.size) - 1;
+        (phys >> LINE_SHIFT | self.copy, last >> LINE_SHIFT | self.copy, phys)
+    }
+}

@@ -1,0 +1,32 @@
+//! `halfwink-router`: the program without Python.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use halfwink_daemon::router::{check, Router};
+use halfwink_daemon::run::{main as run, Kind, Options};
+use halfwink_daemon::{Error, Program};
+use halfwink_study::Library;
+
+/// Forwards packets between interfaces of this machine, by as few cores as carry them.
+///
+/// SIGTERM or SIGINT ends it in good order; SIGHUP reads the description again. Watts are modelled.
+#[derive(Parser)]
+#[command(name = "halfwink-router")]
+struct Arguments {
+    #[command(flatten)]
+    options: Options,
+}
+
+type Begun = (Arc<dyn Program>, Option<String>);
+
+fn begin(library: &Library, path: &Path, lines: usize) -> Result<Begun, Error> {
+    let program = Router::start(library, path, lines)?;
+    Ok((Arc::new(program), None))
+}
+
+fn main() -> ExitCode {
+    run(&Arguments::parse().options, &Kind { check, begin })
+}

@@ -1,0 +1,33 @@
+//! `halfwink-steer`: the program without Python.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use halfwink_daemon::run::{main as run, Kind, Options};
+use halfwink_daemon::steer::{check, Steer};
+use halfwink_daemon::{Error, Program};
+use halfwink_study::Library;
+
+/// Steers HTTP requests, or TCP connections, to a small and a big server, which may sleep.
+///
+/// SIGTERM or SIGINT ends it in good order; SIGHUP reads the description again. Watts are modelled.
+#[derive(Parser)]
+#[command(name = "halfwink-steer")]
+struct Arguments {
+    #[command(flatten)]
+    options: Options,
+}
+
+type Begun = (Arc<dyn Program>, Option<String>);
+
+fn begin(library: &Library, path: &Path, lines: usize) -> Result<Begun, Error> {
+    let program = Steer::start(library, path, lines)?;
+    let greeting = format!("listening at {}", program.address());
+    Ok((Arc::new(program), Some(greeting)))
+}
+
+fn main() -> ExitCode {
+    run(&Arguments::parse().options, &Kind { check, begin })
+}

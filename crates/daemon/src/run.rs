@@ -1,0 +1,222 @@
+//! From arguments to exit status: what both binaries do alike.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use halfwink_study::Library;
+use serde::de::DeserializeOwned;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::http::Metrics;
+use crate::{Error, Program};
+
+/// Between two looks whether all threads are alive.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Arguments of both programs.
+#[derive(Clone, Debug, Parser)]
+pub struct Options {
+    /// Description (TOML): the file that `halfwink live router` and `halfwink live steer` take.
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Folder that holds `machines` [default: the first above this program].
+    #[arg(long, value_name = "DIR", env = "HALFWINK_HOME")]
+    pub library: Option<PathBuf>,
+    /// Checks the description, says what is wrong with it, and ends.
+    #[arg(long)]
+    pub check: bool,
+    /// Serves OpenMetrics at HOST:PORT.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub metrics: Option<String>,
+    /// Writes events of the policy there at the end: lines of JSON.
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Events to record, at most.
+    #[arg(long, value_name = "N", default_value_t = 1 << 18,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub log_lines: u32,
+    /// Writes what it has counted and measured there at the end: JSON.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Ends after so many seconds [default: when it is told to].
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub seconds: Option<Duration>,
+    /// No messages.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let expected = || "expected above 0, at most 30 days".to_owned();
+    let seconds: f64 = text.parse().map_err(|_| expected())?;
+    let in_range = seconds > 0.0 && seconds <= 30.0 * 86_400.0;
+    in_range.then(|| Duration::from_secs_f64(seconds)).ok_or_else(expected)
+}
+
+/// What makes one of the programs what it is.
+pub struct Kind {
+    /// Checks a description.
+    pub check: fn(&Library, &Path) -> Result<(), Error>,
+    /// Begins, with so many lines of a log; a line to say, if there is any.
+    #[allow(clippy::type_complexity)]
+    pub begin: fn(&Library, &Path, usize) -> Result<(Arc<dyn Program>, Option<String>), Error>,
+}
+
+/// Runs a program from its arguments to its end. Exit status: 0 if all went well, 1 if the machine
+/// did not allow it or a thread died, 2 if what was asked for cannot be.
+#[must_use]
+pub fn main(options: &Options, kind: &Kind) -> ExitCode {
+    match work(options, kind) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}: {error}", name());
+            ExitCode::from(if matches!(error, Error::Input(_)) { 2 } else { 1 })
+        }
+    }
+}
+
+fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
+    let say = |text: &str| {
+        if !options.quiet {
+            eprintln!("{}: {text}", name());
+        }
+    };
+    let library = Library::new(root(options.library.as_deref())?);
+    if options.check {
+        (kind.check)(&library, &options.config)?;
+        say(&format!("{}: well", options.config.display()));
+        return Ok(());
+    }
+    // Before anything is opened: a signal that comes early is kept for later.
+    let signals = signals()?;
+    let lines = if options.log.is_some() { options.log_lines as usize } else { 0 };
+    let (program, greeting) = (kind.begin)(&library, &options.config, lines)?;
+    greeting.iter().for_each(|line| say(line));
+    let metrics = options.metrics.as_ref().map(|address| {
+        let program = program.clone();
+        Metrics::serve(address, move || program.metrics())
+    });
+    let metrics = metrics.transpose()?;
+    metrics.iter().for_each(|m| say(&format!("metrics: http://{}/metrics", m.address())));
+    say("ready");
+    until_told(&*program, &signals, options);
+    let alive = program.is_running();
+    program.stop();
+    let report = program.report();
+    if let Some(path) = &options.log {
+        let text: String = program.log().iter().map(|line| format!("{line}\n")).collect();
+        write(path, &text)?;
+    }
+    if let Some(path) = &options.report {
+        write(path, &format!("{report:#}\n"))?;
+    }
+    if let Some(why) = report["ledger"]["imbalance"].as_str() {
+        eprintln!("{}: {why}", name());
+    }
+    if !alive {
+        return Err(Error::Run("a thread has died; what it said is above".to_owned()));
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(path, text).map_err(|e| Error::Run(format!("{}: {e}", path.display())))
+}
+
+/// Signals to end or to reload, as they come.
+fn signals() -> Result<Receiver<i32>, Error> {
+    let wrong = |e: std::io::Error| Error::Run(format!("signals: {e}"));
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(wrong)?;
+    let (tell, hear) = mpsc::channel();
+    let body = move || signals.forever().take_while(|&s| tell.send(s).is_ok()).for_each(drop);
+    std::thread::Builder::new().name("signals".to_owned()).spawn(body).map_err(wrong)?;
+    Ok(hear)
+}
+
+fn until_told(program: &dyn Program, signals: &Receiver<i32>, options: &Options) {
+    let end = options.seconds.map(|seconds| Instant::now() + seconds);
+    while program.is_running() {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return;
+        }
+        match signals.recv_timeout(left.unwrap_or(LOOK).min(LOOK)) {
+            Ok(SIGHUP) => reload(program, &options.config),
+            Ok(_) | Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// What came of it is always said: whoever sends SIGHUP waits for it.
+fn reload(program: &dyn Program, path: &Path) {
+    match program.reload(path) {
+        Ok(changes) if changes.is_empty() => {
+            // Files that it names, routes and certificates, are read all the same.
+            eprintln!("{}: read {} again: no value has changed", name(), path.display());
+        }
+        Ok(changes) => {
+            let all = changes.join(", ");
+            eprintln!("{}: read {} again: {all} changed", name(), path.display());
+        }
+        Err(error) => eprintln!("{}: {error}; all stays as it was", name()),
+    }
+}
+
+/// The folder that holds `machines`: as said, or the first above the program that does.
+fn root(said: Option<&Path>) -> Result<PathBuf, Error> {
+    let program = std::env::current_exe().unwrap_or_default();
+    let holds = |folder: &&Path| folder.join("machines").is_dir();
+    match said {
+        Some(folder) if holds(&folder) => Ok(folder.to_owned()),
+        Some(folder) => {
+            let found = folder.display();
+            Err(Error::Input(format!("--library {found}: expected a folder that holds `machines`")))
+        }
+        None => program.ancestors().skip(1).find(holds).map(Path::to_owned).ok_or_else(|| {
+            let from = program.display();
+            Error::Input(format!("no folder `machines` above {from}: say --library DIR"))
+        }),
+    }
+}
+
+fn name() -> String {
+    let program = std::env::current_exe().unwrap_or_default();
+    program.file_name().map_or_else(|| "halfwink".into(), |n| n.to_string_lossy().into_owned())
+}
+
+/// Lines of an event log, read.
+pub(crate) fn log_lines<T: DeserializeOwned>(lines: &[String]) -> Result<Vec<T>, Error> {
+    let read = |(n, line): (usize, &String)| {
+        serde_json::from_str(line).map_err(|e| Error::Input(format!("line {}: {e}", n + 1)))
+    };
+    lines.iter().enumerate().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_that_cannot_be_are_refused() {
+        for wrong in ["0", "-1", "nan", "inf", "2592001", "x"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert!(Options::try_parse_from(["halfwink-steer"]).is_err());
+        let all = ["halfwink-steer", "--config", "a.toml", "--log-lines", "0"];
+        assert!(Options::try_parse_from(all).is_err());
+    }
+
+    #[test]
+    fn lines_that_are_no_json_are_named() {
+        let lines = ["1".to_owned(), "{".to_owned()];
+        let error = log_lines::<u32>(&lines).unwrap_err().to_string();
+        assert!(error.starts_with("line 2: "), "{error}");
+    }
+}

@@ -1,0 +1,28 @@
+//! What becomes of a frame: the words that all elements have in common.
+
+use crate::counters::DropReason;
+
+/// Where the router's own frames go.
+pub trait Out {
+    /// A frame that the router made (ARP, neighbour discovery, ICMP, fragments), or one that had to
+    /// wait for its neighbour.
+    fn send(&mut self, port: u16, frame: &[u8]);
+    /// A datagram of flow records: the payload of a UDP packet to the collector.
+    fn export(&mut self, datagram: &[u8]);
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was rewritten and is to leave by this port.
+    Send {
+        /// The port.
+        port: u16,
+    },
+    /// It was for the router, or left in pieces through [`Out::send`].
+    Consumed,
+    /// A copy waits for the neighbour's answer.
+    Held,
+    /// It is to be forgotten.
+    Drop(DropReason),
+}

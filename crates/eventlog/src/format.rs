@@ -1,0 +1,164 @@
+//! What stands in a log.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the format.
+pub const SCHEMA: u32 = 1;
+/// What a header calls the file.
+const NAME: &str = "halfwink events";
+
+/// Which events and actions a policy has: the folders of `halfwink-policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// When a core sleeps.
+    Gating,
+    /// How fast it may wake.
+    WakeUp,
+    /// Which kernel entries move.
+    Offload,
+    /// When an OS core powers down.
+    Switching,
+    /// How many cores of a router forward.
+    Scaling,
+    /// Which machine serves a request.
+    Steering,
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Family::Gating => "gating",
+            Family::WakeUp => "wake-up",
+            Family::Offload => "offload",
+            Family::Switching => "switching",
+            Family::Scaling => "scaling",
+            Family::Steering => "steering",
+        })
+    }
+}
+
+/// The first line: what it takes to make the same policies again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    log: String,
+    /// Where they decided: `chip`, `router`, `live steer` ...
+    pub world: String,
+    /// The technique with its parameters.
+    pub technique: String,
+    /// The described machine.
+    pub machine: String,
+    /// What it worked on.
+    pub workload: String,
+    /// Values set beside the machine's description, by path, and the world's options.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, String>,
+    /// Version of the program that wrote it.
+    pub build: String,
+    /// Of lines that do not name another.
+    pub family: Family,
+}
+
+impl Header {
+    /// A header of this build.
+    #[must_use]
+    pub fn new(world: &str, family: Family, technique: &str) -> Header {
+        Header {
+            schema: SCHEMA,
+            log: NAME.to_owned(),
+            world: world.to_owned(),
+            technique: technique.to_owned(),
+            machine: String::new(),
+            workload: String::new(),
+            set: BTreeMap::new(),
+            build: env!("CARGO_PKG_VERSION").to_owned(),
+            family,
+        }
+    }
+
+    /// On this machine.
+    #[must_use]
+    pub fn on(mut self, machine: &str, workload: &str) -> Header {
+        (self.machine, self.workload) = (machine.to_owned(), workload.to_owned());
+        self
+    }
+
+    /// With these values set.
+    #[must_use]
+    pub fn with<'a>(mut self, set: impl IntoIterator<Item = (&'a str, &'a str)>) -> Header {
+        self.set.extend(set.into_iter().map(|(path, value)| (path.to_owned(), value.to_owned())));
+        self
+    }
+
+    /// What is wrong with it, if this build cannot read on.
+    pub(crate) fn problem(&self) -> Option<String> {
+        if self.log != NAME {
+            return Some(format!("expected \"log\":\"{NAME}\", found {:?}", self.log));
+        }
+        let schema = self.schema;
+        (schema != SCHEMA).then(|| {
+            format!("format {schema}, of build {}; this build reads format {SCHEMA}", self.build)
+        })
+    }
+}
+
+/// The last line of a log that ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Footer {
+    /// When the run ended.
+    pub end_ps: u64,
+    /// Lines, headers and footer left out.
+    pub lines: u64,
+    /// Lines that a live program had to drop.
+    pub dropped: u64,
+}
+
+/// One of the policies of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Place {
+    /// Its family.
+    pub family: Family,
+    /// Its number in that family: a core, a thread, a machine.
+    pub stream: u32,
+}
+
+/// How a log ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// With its footer.
+    Whole(Footer),
+    /// Without: the program was killed, or still writes. `torn`: in the middle of a line.
+    Cut {
+        /// The last line is not a whole one; it is left out.
+        torn: bool,
+    },
+}
+
+/// A log that cannot be read or written, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{message}", self.at())]
+pub struct LogError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1; 0 for the file as a whole.
+    pub line: u64,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl LogError {
+    fn at(&self) -> String {
+        match self.line {
+            0 => format!("{}: ", self.file),
+            line => format!("{}:{line}: ", self.file),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Logs of live programs, whose hot path waits for nothing: it leaves lines in a queue that is
+//! bounded, and a thread of its own writes them. When the queue is full a line is dropped whole,
+//! counted, and the next one that is kept says so.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{sync_channel, Receiver, SyncSender, TryRecvError, TrySendError};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use halfwink_policy::{Input, Line, Log};
+use halfwink_units::Time;
+use serde::Serialize;
+
+use crate::format::{Footer, Header, LogError};
+use crate::write::{text, Writer};
+
+/// Between two looks at an empty queue. Nobody rings a bell: that would cost the hot path a system
+/// call. A program that is killed loses what came in so much time.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What happened to lines so far, shared by the tap and the writing thread.
+#[derive(Default)]
+struct Counts {
+    dropped: AtomicU64,
+    last_ps: AtomicU64,
+    ending: AtomicBool,
+}
+
+/// The writing side of a live log.
+pub struct Live {
+    counts: Arc<Counts>,
+    thread: JoinHandle<Result<Footer, LogError>>,
+}
+
+/// The policy's side: for [`halfwink_policy::Host::logged`].
+pub struct Tap<E, A> {
+    queue: SyncSender<Message<E, A>>,
+    counts: Arc<Counts>,
+    open: Option<Line<E, A>>,
+    /// Lines dropped since the last that was kept.
+    dropping: u64,
+    begun: bool,
+}
+
+enum Message<E, A> {
+    Line(Line<E, A>),
+    Header(Box<Header>),
+}
+
+impl Live {
+    /// Begins a log of one policy, with room for so many lines that are not written yet.
+    ///
+    /// # Errors
+    /// If the file cannot be made, or the thread cannot be started.
+    pub fn create<E, A>(
+        path: &Path,
+        header: &Header,
+        room: usize,
+    ) -> Result<(Live, Tap<E, A>), LogError>
+    where
+        E: Serialize + Send + 'static,
+        A: Serialize + Send + 'static,
+    {
+        let writer = Writer::create(path, header)?;
+        Live::start(writer, room).map_err(|message| LogError {
+            file: path.display().to_string(),
+            line: 0,
+            message,
+        })
+    }
+
+    /// The same wherever it goes.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn to<E, A>(
+        out: Box<dyn Write + Send>,
+        header: &Header,
+        room: usize,
+    ) -> Result<(Live, Tap<E, A>), String>
+    where
+        E: Serialize + Send + 'static,
+        A: Serialize + Send + 'static,
+    {
+        Live::start(Writer::to("log", out, header), room)
+    }
+
+    fn start<E, A>(writer: Writer, room: usize) -> Result<(Live, Tap<E, A>), String>
+    where
+        E: Serialize + Send + 'static,
+        A: Serialize + Send + 'static,
+    {
+        let (queue, lines) = sync_channel(room);
+        let counts = Arc::new(Counts::default());
+        let seen = counts.clone();
+        let thread = std::thread::Builder::new()
+            .name("event-log".to_owned())
+            .spawn(move || write(&lines, &writer, &seen))
+            .map_err(|error| format!("thread of the log: {error}"))?;
+        let tap = Tap { queue, counts: counts.clone(), open: None, dropping: 0, begun: false };
+        Ok((Live { counts, thread }, tap))
+    }
+
+    /// Lines dropped so far.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.counts.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Ends the log; what stands in the queue is written first.
+    ///
+    /// # Errors
+    /// What went wrong with the file, at any time. Until now nobody needed to know.
+    pub fn end(self) -> Result<Footer, LogError> {
+        self.counts.ending.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or_else(|_| {
+            let message = "the thread of the log has died".to_owned();
+            Err(LogError { file: "log".to_owned(), line: 0, message })
+        })
+    }
+}
+
+fn write<E: Serialize, A: Serialize>(
+    lines: &Receiver<Message<E, A>>,
+    writer: &Writer,
+    counts: &Counts,
+) -> Result<Footer, LogError> {
+    loop {
+        // Looked at before the queue: what came before the end is written.
+        let ending = counts.ending.load(Ordering::Acquire);
+        let gone = loop {
+            match lines.try_recv() {
+                Ok(Message::Line(line)) => writer.line(&text(&Written::of(&line))),
+                Ok(Message::Header(header)) => writer.header(&header),
+                Err(error) => break error == TryRecvError::Disconnected,
+            }
+        };
+        if ending || gone {
+            let end = Time(counts.last_ps.load(Ordering::Relaxed));
+            return writer.end(end, counts.dropped.load(Ordering::Relaxed));
+        }
+        writer.flush();
+        std::thread::park_timeout(LOOK);
+    }
+}
+
+/// A line as it stands in the file.
+#[derive(Serialize)]
+struct Written<'a, E, A> {
+    #[serde(skip_serializing_if = "is_zero")]
+    dropped: u64,
+    now_ps: u64,
+    event: &'a Input<E>,
+    #[serde(skip_serializing_if = "<[A]>::is_empty")]
+    actions: &'a [A],
+}
+
+impl<E, A> Written<'_, E, A> {
+    fn of(line: &Line<E, A>) -> Written<'_, E, A> {
+        let Line { now, input, actions, dropped } = line;
+        Written { dropped: *dropped, now_ps: now.0, event: input, actions }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+impl<E, A> Tap<E, A> {
+    /// The same log, for the policy that takes over from here on. Waits for the disk: it is for
+    /// somebody who reads a description again, not for the hot path.
+    #[must_use]
+    pub fn again(&self, header: Header) -> Tap<E, A> {
+        // If the writer is gone there is nobody to tell.
+        let _ = self.queue.send(Message::Header(Box::new(header)));
+        Tap {
+            queue: self.queue.clone(),
+            counts: self.counts.clone(),
+            open: None,
+            dropping: 0,
+            begun: false,
+        }
+    }
+}
+
+impl<E: Clone, A: Clone> Log<E, A> for Tap<E, A> {
+    fn begin(&mut self, now: Time, input: Input<&E>) {
+        Log::<E, A>::end(self);
+        self.begun = true;
+        self.counts.last_ps.store(now.0, Ordering::Relaxed);
+        let (input, dropped) = (input.cloned(), self.dropping);
+        self.open = Some(Line { now, input, actions: Vec::new(), dropped });
+    }
+
+    fn action(&mut self, now: Time, action: &A) {
+        if !self.begun {
+            self.begin(now, Input::Start);
+        }
+        if let Some(line) = &mut self.open {
+            line.actions.push(action.clone());
+        }
+    }
+
+    fn end(&mut self) {
+        let Some(line) = self.open.take() else { return };
+        match self.queue.try_send(Message::Line(line)) {
+            Ok(()) => self.dropping = 0,
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.dropping += 1;
+                self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}

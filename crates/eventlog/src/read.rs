@@ -1,0 +1,223 @@
+//! Reading logs, whole or cut.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use halfwink_policy::{Input, Line};
+use halfwink_units::Time;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::Deserialize;
+
+use crate::format::{Ended, Family, Footer, Header, LogError, Place};
+
+/// No line is longer: what begins so is no log.
+const LONGEST: u64 = 1 << 20;
+
+/// One line of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// Policies begin.
+    Header(Header),
+    /// One of them was called.
+    Line(Raw),
+}
+
+/// A line whose family is still to be asked what its events and actions mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Raw {
+    /// Its number in the file, from 1.
+    pub number: u64,
+    /// Which policy.
+    pub place: Place,
+    /// When.
+    pub now: Time,
+    text: String,
+}
+
+/// What tells lines apart.
+#[derive(Deserialize)]
+struct Tags {
+    schema: Option<IgnoredAny>,
+    now_ps: Option<u64>,
+    end_ps: Option<IgnoredAny>,
+    told: Option<IgnoredAny>,
+    asked: Option<IgnoredAny>,
+    #[serde(default)]
+    stream: u32,
+    family: Option<Family>,
+}
+
+/// A line with its meaning.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "E: Deserialize<'de>, A: Deserialize<'de>"))]
+struct Typed<E, A> {
+    now_ps: u64,
+    event: Input<E>,
+    #[serde(default = "Vec::new")]
+    actions: Vec<A>,
+    #[serde(default)]
+    dropped: u64,
+    #[serde(default, rename = "stream")]
+    _stream: u32,
+    #[serde(default, rename = "family")]
+    _family: Option<Family>,
+}
+
+impl Raw {
+    /// The line, of a policy with these events and actions.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn typed<E, A>(&self) -> Result<Line<E, A>, String>
+    where
+        E: DeserializeOwned,
+        A: DeserializeOwned,
+    {
+        let line: Typed<E, A> = serde_json::from_str(&self.text).map_err(|e| told(&e))?;
+        let Typed { now_ps, event, actions, dropped, .. } = line;
+        Ok(Line { now: Time(now_ps), input: event, actions, dropped })
+    }
+}
+
+/// What `serde_json` says, without the position that it knows nothing of: it sees one line.
+fn told(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let column = error.column();
+    match text.rfind(" at line ") {
+        Some(end) => format!("{} (column {column})", &text[..end]),
+        None => text,
+    }
+}
+
+/// Reads a log line by line.
+pub struct Reader<R> {
+    file: String,
+    input: R,
+    number: u64,
+    family: Option<Family>,
+    lines: u64,
+    ended: Option<Ended>,
+}
+
+impl Reader<BufReader<File>> {
+    /// Opens a log.
+    ///
+    /// # Errors
+    /// If it cannot be.
+    pub fn open(path: &Path) -> Result<Reader<BufReader<File>>, LogError> {
+        let file = path.display().to_string();
+        match File::open(path) {
+            Ok(input) => Ok(Reader::new(&file, BufReader::new(input))),
+            Err(error) => Err(LogError { file, line: 0, message: error.to_string() }),
+        }
+    }
+}
+
+impl<R: BufRead> Reader<R> {
+    /// Reads what somebody else has opened; `name` stands for it in errors.
+    pub fn new(name: &str, input: R) -> Reader<R> {
+        Reader { file: name.to_owned(), input, number: 0, family: None, lines: 0, ended: None }
+    }
+
+    /// How it ended, once nothing is left.
+    #[must_use]
+    pub fn ended(&self) -> Option<Ended> {
+        self.ended
+    }
+
+    /// Lines so far, headers and footer left out.
+    #[must_use]
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// An error at a line of this file.
+    pub fn error(&self, line: u64, message: impl Into<String>) -> LogError {
+        LogError { file: self.file.clone(), line, message: message.into() }
+    }
+
+    /// The next line; `None` at the end.
+    ///
+    /// # Errors
+    /// If there is one that does not belong there. One that is cut in the middle is the end.
+    #[expect(clippy::should_implement_trait, reason = "an iterator that can end in two ways")]
+    pub fn next(&mut self) -> Result<Option<Record>, LogError> {
+        if self.ended.is_some() {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        let read = (&mut self.input).take(LONGEST).read_until(b'\n', &mut bytes);
+        self.number += 1;
+        let at = self.number;
+        if read.map_err(|e| self.error(at, e.to_string()))? == 0 {
+            return self.ends_without_footer(false);
+        }
+        let is_whole = bytes.ends_with(b"\n");
+        let tags: Result<Tags, String> = match std::str::from_utf8(&bytes) {
+            Ok(text) => serde_json::from_str(text).map_err(|e| told(&e)),
+            Err(_) => Err("not UTF-8".to_owned()),
+        };
+        match tags {
+            Ok(tags) => {
+                let text = String::from_utf8(bytes).unwrap_or_default();
+                self.record(tags, text)
+            }
+            Err(_) if !is_whole && (bytes.len() as u64) < LONGEST => self.ends_without_footer(true),
+            Err(message) => Err(self.error(at, format!("expected a line of JSON: {message}"))),
+        }
+    }
+
+    fn ends_without_footer(&mut self, torn: bool) -> Result<Option<Record>, LogError> {
+        if self.family.is_none() {
+            return Err(self.error(1, "expected the header of an event log"));
+        }
+        self.ended = Some(Ended::Cut { torn });
+        Ok(None)
+    }
+
+    fn record(&mut self, tags: Tags, text: String) -> Result<Option<Record>, LogError> {
+        let number = self.number;
+        if tags.schema.is_some() {
+            let header: Header =
+                serde_json::from_str(&text).map_err(|e| self.error(number, told(&e)))?;
+            if let Some(problem) = header.problem() {
+                return Err(self.error(number, problem));
+            }
+            self.family = Some(header.family);
+            return Ok(Some(Record::Header(header)));
+        }
+        if tags.told.is_some() || tags.asked.is_some() {
+            let message =
+                "a log of an older build (`told`, `asked`), which does not say what it is \
+                           of; record it again with --log";
+            return Err(self.error(number, message));
+        }
+        let Some(family) = self.family else {
+            return Err(self.error(number, "expected the header of an event log"));
+        };
+        if tags.end_ps.is_some() {
+            let footer = serde_json::from_str(&text).map_err(|e| self.error(number, told(&e)))?;
+            return self.ends_with(footer);
+        }
+        let Some(now_ps) = tags.now_ps else {
+            return Err(self.error(number, "expected `now_ps`, or a footer with `end_ps`"));
+        };
+        self.lines += 1;
+        let place = Place { family: tags.family.unwrap_or(family), stream: tags.stream };
+        Ok(Some(Record::Line(Raw { number, place, now: Time(now_ps), text })))
+    }
+
+    fn ends_with(&mut self, footer: Footer) -> Result<Option<Record>, LogError> {
+        if footer.lines != self.lines {
+            let message = format!("says {} lines, found {}", footer.lines, self.lines);
+            return Err(self.error(self.number, message));
+        }
+        let mut more = [0];
+        if self.input.read(&mut more).is_ok_and(|n| n > 0) {
+            return Err(self.error(self.number + 1, "expected nothing after the footer"));
+        }
+        self.ended = Some(Ended::Whole(footer));
+        Ok(None)
+    }
+}

@@ -1,0 +1,173 @@
+//! Writing logs of runs that can wait for the disk.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use halfwink_policy::{Input, Log};
+use halfwink_units::Time;
+use serde::Serialize;
+
+use crate::format::{Family, Footer, Header, LogError, Place};
+
+/// A log that is being written. Clones write to the same file, each from its own thread.
+#[derive(Clone)]
+pub struct Writer(Arc<Mutex<Inner>>);
+
+struct Inner {
+    file: String,
+    out: BufWriter<Box<dyn Write + Send>>,
+    family: Family,
+    lines: u64,
+    /// Why nothing more is written.
+    failed: Option<io::Error>,
+}
+
+impl Writer {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn create(path: &Path, header: &Header) -> Result<Writer, LogError> {
+        let file = path.display().to_string();
+        match File::create(path) {
+            Ok(out) => Ok(Writer::to(&file, Box::new(out), header)),
+            Err(error) => Err(LogError { file, line: 0, message: error.to_string() }),
+        }
+    }
+
+    /// Begins a log wherever it goes; `name` stands for it in errors.
+    #[must_use]
+    pub fn to(name: &str, out: Box<dyn Write + Send>, header: &Header) -> Writer {
+        let writer = Writer(Arc::new(Mutex::new(Inner {
+            file: name.to_owned(),
+            out: BufWriter::with_capacity(1 << 16, out),
+            family: header.family,
+            lines: 0,
+            failed: None,
+        })));
+        writer.header(header);
+        writer
+    }
+
+    /// Other policies take over.
+    pub fn header(&self, header: &Header) {
+        let mut inner = self.lock();
+        inner.family = header.family;
+        inner.write(&text(header));
+    }
+
+    /// The log of one of the run's policies.
+    #[must_use]
+    pub fn stream(&self, place: Place) -> Stream {
+        let family = self.lock().family;
+        let mut tags = String::from("{");
+        if place.stream != 0 {
+            tags += &format!("\"stream\":{},", place.stream);
+        }
+        if place.family != family {
+            tags += &format!("\"family\":\"{}\",", place.family);
+        }
+        Stream { writer: self.clone(), tags, line: String::new(), actions: 0, begun: false }
+    }
+
+    /// Ends the log well.
+    ///
+    /// # Errors
+    /// The first thing that went wrong with the file. A log that fails never ends its run.
+    pub fn end(&self, end: Time, dropped: u64) -> Result<Footer, LogError> {
+        let mut inner = self.lock();
+        let footer = Footer { end_ps: end.0, lines: inner.lines, dropped };
+        inner.write(&text(&footer));
+        inner.flush();
+        match &inner.failed {
+            None => Ok(footer),
+            Some(error) => {
+                let message = format!("{error}; the log is not complete");
+                Err(LogError { file: inner.file.clone(), line: 0, message })
+            }
+        }
+    }
+
+    pub(crate) fn line(&self, line: &str) {
+        let mut inner = self.lock();
+        inner.lines += 1;
+        inner.write(line);
+    }
+
+    pub(crate) fn flush(&self) {
+        self.lock().flush();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn write(&mut self, line: &str) {
+        if self.failed.is_none() {
+            self.failed = writeln!(self.out, "{line}").err();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.failed.is_none() {
+            self.failed = self.out.flush().err();
+        }
+    }
+}
+
+/// One policy's part of a log, for [`halfwink_policy::Host::logged`].
+pub struct Stream {
+    writer: Writer,
+    /// How each line begins.
+    tags: String,
+    line: String,
+    actions: u32,
+    begun: bool,
+}
+
+impl Stream {
+    fn open<E: Serialize>(&mut self, now: Time, input: Input<&E>) {
+        self.begun = true;
+        self.actions = 0;
+        self.line.clone_from(&self.tags);
+        self.line += &format!("\"now_ps\":{},\"event\":{}", now.0, text(&input));
+    }
+
+    fn close(&mut self) {
+        if self.line.is_empty() {
+            return;
+        }
+        self.line += if self.actions > 0 { "]}" } else { "}" };
+        self.writer.line(&self.line);
+        self.line.clear();
+    }
+}
+
+impl<E: Serialize, A: Serialize> Log<E, A> for Stream {
+    fn begin(&mut self, now: Time, input: Input<&E>) {
+        self.close();
+        self.open(now, input);
+    }
+
+    fn action(&mut self, now: Time, action: &A) {
+        if !self.begun {
+            self.open::<E>(now, Input::Start);
+        }
+        self.line += if self.actions == 0 { ",\"actions\":[" } else { "," };
+        self.line += &text(action);
+        self.actions += 1;
+    }
+
+    fn end(&mut self) {
+        self.close();
+    }
+}
+
+/// As JSON. Events, actions and headers are plain data with names for keys: that cannot fail.
+pub(crate) fn text<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_else(|error| format!("\"{error}\""))
+}

@@ -1,0 +1,275 @@
+//! What a descriptor is, so that no call moves that might wait for somebody.
+//!
+//! The answer is kept per process until the descriptor is closed or its flags change, as far as the
+//! wrappers see it. What they cannot see (a close inside libc, another process that changes the
+//! flags of a shared pipe) at worst makes a worker wait, which serves one thread alone: that thread
+//! would have waited itself.
+
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use super::calls::{Refusal, Rule};
+use halfwink_live::sys;
+
+/// Descriptors whose nature is remembered; others are asked about each time.
+const FILES: usize = 4096;
+
+/// What a descriptor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Nature {
+    /// A regular file, a folder, `/dev/null` and the like: never waits for somebody.
+    Free = 1,
+    /// A pipe or socket that has been told not to wait.
+    Impatient = 2,
+    /// Anything that may wait.
+    Patient = 3,
+    /// It answers by thread.
+    Private = 4,
+    /// There is none.
+    Missing = 5,
+}
+
+/// The worker must look whether the path in this argument (plus 1) may be opened without waiting.
+pub type Check = u32;
+
+/// Natures by descriptor. All zeros knows nothing.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Files {
+    natures: [AtomicU8; FILES],
+}
+
+impl Files {
+    /// Forgets what is known of a descriptor.
+    #[inline]
+    pub fn forget(&self, fd: i32) {
+        if let Some(nature) = usize::try_from(fd).ok().and_then(|fd| self.natures.get(fd)) {
+            nature.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets all from `first` to `last`.
+    pub fn forget_range(&self, first: u32, last: u32) {
+        for fd in first..=last.min(FILES as u32 - 1) {
+            self.forget(fd as i32);
+        }
+    }
+
+    /// What a descriptor is. Asks the kernel if it is not known.
+    #[inline]
+    pub fn nature(&self, fd: i32, proc_device: u64) -> Nature {
+        let Some(kept) = usize::try_from(fd).ok().and_then(|fd| self.natures.get(fd)) else {
+            return ask(fd, proc_device);
+        };
+        match kept.load(Ordering::Relaxed) {
+            1 => Nature::Free,
+            2 => Nature::Impatient,
+            3 => Nature::Patient,
+            4 => Nature::Private,
+            _ => {
+                let nature = ask(fd, proc_device);
+                // One that does not exist may be made at any time, by calls that nobody tells of.
+                if nature != Nature::Missing {
+                    kept.store(nature as u8, Ordering::Relaxed);
+                }
+                nature
+            }
+        }
+    }
+
+    /// Whether a call may move, by its rule and arguments; what the worker must look at first.
+    ///
+    /// # Safety
+    /// A time behind a pointer argument must be readable, as it must be for the call itself.
+    #[inline]
+    pub unsafe fn may_move(
+        &self,
+        rule: Rule,
+        args: &[u64; 6],
+        proc_device: u64,
+    ) -> Result<Check, Refusal> {
+        let nature = |argument: usize| self.nature(args[argument] as i32, proc_device);
+        match rule {
+            Rule::Free => Ok(0),
+            Rule::Open { path } => Ok(u32::from(path) + 1),
+            Rule::Descriptor => allow(nature(0), false),
+            Rule::Socket { flags } => {
+                let flags = args[usize::from(flags)] as i32;
+                allow(nature(0), flags & libc::MSG_DONTWAIT != 0)
+            }
+            Rule::Copy => {
+                allow(nature(0), false)?;
+                if nature(1) == Nature::Free {
+                    Ok(0)
+                } else {
+                    Err(Refusal::MayBlock)
+                }
+            }
+            Rule::Timeout { argument } => {
+                let waits = args[usize::from(argument)] as i32 != 0;
+                if waits {
+                    Err(Refusal::Timeout)
+                } else {
+                    Ok(0)
+                }
+            }
+            Rule::TimeoutBehind { argument } => {
+                let time = args[usize::from(argument)] as *const [i64; 2];
+                // SAFETY: by the caller; null means to wait for ever.
+                let waits = time.is_null() || unsafe { time.read_unaligned() } != [0, 0];
+                if waits {
+                    Err(Refusal::Timeout)
+                } else {
+                    Ok(0)
+                }
+            }
+        }
+    }
+}
+
+#[inline]
+fn allow(nature: Nature, told_not_to_wait: bool) -> Result<Check, Refusal> {
+    match nature {
+        Nature::Free | Nature::Impatient => Ok(0),
+        Nature::Patient if told_not_to_wait => Ok(0),
+        Nature::Patient => Err(Refusal::MayBlock),
+        Nature::Private | Nature::Missing => Err(Refusal::Private),
+    }
+}
+
+/// Device of `/proc`, whose files answer by thread; 0 if there is none.
+#[must_use]
+pub fn proc_device() -> u64 {
+    stat_path(libc::AT_FDCWD as u64, c"/proc".as_ptr() as u64, 0).map_or(0, |stat| stat.st_dev)
+}
+
+#[cold]
+fn ask(fd: i32, proc_device: u64) -> Nature {
+    // SAFETY: all zeros is a `stat`.
+    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: the kernel writes one `stat`.
+    if unsafe { sys::call3(libc::SYS_fstat, fd as u64, &raw mut stat as u64, 0) } != 0 {
+        return Nature::Missing;
+    }
+    match stat.st_mode & libc::S_IFMT {
+        libc::S_IFREG | libc::S_IFDIR if stat.st_dev == proc_device => Nature::Private,
+        libc::S_IFREG | libc::S_IFDIR => Nature::Free,
+        // Memory devices: null, zero, full, urandom.
+        libc::S_IFCHR if is_memory(stat.st_rdev) => Nature::Free,
+        libc::S_IFCHR | libc::S_IFBLK => Nature::Patient,
+        libc::S_IFIFO | libc::S_IFSOCK => {
+            // SAFETY: plain numbers.
+            let flags = unsafe { sys::call3(libc::SYS_fcntl, fd as u64, libc::F_GETFL as u64, 0) };
+            let impatient = flags >= 0 && flags & i64::from(libc::O_NONBLOCK) != 0;
+            if impatient {
+                Nature::Impatient
+            } else {
+                Nature::Patient
+            }
+        }
+        // Timers, signals, events, epoll: some of them look at who asks.
+        _ => Nature::Private,
+    }
+}
+
+fn is_memory(device: u64) -> bool {
+    libc::major(device) == 1 && matches!(libc::minor(device), 3 | 5 | 7 | 9)
+}
+
+fn stat_path(folder: u64, path: u64, flags: i32) -> Result<libc::stat, i64> {
+    // SAFETY: all zeros is a `stat`.
+    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+    let args = [folder, path, &raw mut stat as u64, flags as u64, 0, 0];
+    // SAFETY: the kernel writes one `stat`, and checks the path's address itself.
+    let answer = unsafe { sys::call(libc::SYS_newfstatat, args) };
+    if answer == 0 {
+        Ok(stat)
+    } else {
+        Err(answer)
+    }
+}
+
+/// Whether opening what this path names waits for nobody: not a FIFO, a device, or in `/proc`.
+/// What cannot be looked at can neither be opened, or will be made as a regular file.
+pub(super) fn opens_freely(check: Check, args: &[u64; 6], proc_device: u64) -> bool {
+    let path = check as usize - 1;
+    let folder = if path == 0 { libc::AT_FDCWD as u64 } else { args[path - 1] };
+    match stat_path(folder, args[path], 0) {
+        Ok(stat) => {
+            let kind = stat.st_mode & libc::S_IFMT;
+            (kind == libc::S_IFREG || kind == libc::S_IFDIR) && stat.st_dev != proc_device
+        }
+        Err(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::pipe;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    fn nature(fd: &impl AsRawFd) -> Nature {
+        ask(fd.as_raw_fd(), proc_device())
+    }
+
+    #[test]
+    fn natures() {
+        assert_eq!(nature(&File::open("/").unwrap()), Nature::Free);
+        assert_eq!(nature(&File::open(std::env::current_exe().unwrap()).unwrap()), Nature::Free);
+        assert_eq!(nature(&File::open("/dev/zero").unwrap()), Nature::Free);
+        assert_eq!(nature(&File::open("/proc/self/stat").unwrap()), Nature::Private);
+        assert_eq!(nature(&pipe().unwrap().0), Nature::Patient);
+        let (socket, _other) = UnixStream::pair().unwrap();
+        assert_eq!(nature(&socket), Nature::Patient);
+        socket.set_nonblocking(true).unwrap();
+        assert_eq!(nature(&socket), Nature::Impatient);
+        assert_eq!(ask(-1, 0), Nature::Missing);
+    }
+
+    #[test]
+    fn rules() {
+        // SAFETY: all zeros knows nothing.
+        let files: Files = unsafe { core::mem::zeroed() };
+        let proc = proc_device();
+        let (socket, _other) = UnixStream::pair().unwrap();
+        let fd = socket.as_raw_fd() as u64;
+        let may = |rule, args| {
+            // SAFETY: no rule below looks behind an invalid pointer.
+            unsafe { files.may_move(rule, &args, proc) }
+        };
+        let blocks = Err(Refusal::MayBlock);
+        let recv = Rule::Socket { flags: 3 };
+        assert_eq!(may(Rule::Descriptor, [fd, 0, 0, 0, 0, 0]), blocks);
+        assert_eq!(may(recv, [fd, 0, 0, 0, 0, 0]), blocks);
+        assert_eq!(may(recv, [fd, 0, 0, libc::MSG_DONTWAIT as u64, 0, 0]), Ok(0));
+        // The change is not seen before somebody says so.
+        socket.set_nonblocking(true).unwrap();
+        assert_eq!(may(Rule::Descriptor, [fd, 0, 0, 0, 0, 0]), blocks);
+        files.forget(fd as i32);
+        assert_eq!(may(Rule::Descriptor, [fd, 0, 0, 0, 0, 0]), Ok(0));
+        assert_eq!(may(Rule::Copy, [fd, fd, 0, 0, 0, 0]), blocks);
+        let file = File::open("/dev/zero").unwrap();
+        assert_eq!(may(Rule::Copy, [fd, file.as_raw_fd() as u64, 0, 0, 0, 0]), Ok(0));
+        let poll = Rule::Timeout { argument: 2 };
+        assert_eq!(may(poll, [0, 0, 0, 0, 0, 0]), Ok(0));
+        assert_eq!(may(poll, [0, 0, u64::MAX, 0, 0, 0]), Err(Refusal::Timeout));
+        let select = Rule::TimeoutBehind { argument: 4 };
+        let (none, some) = ([0i64, 0], [0i64, 5]);
+        assert_eq!(may(select, [0, 0, 0, 0, none.as_ptr() as u64, 0]), Ok(0));
+        let waits = Err(Refusal::Timeout);
+        assert_eq!(may(select, [0, 0, 0, 0, some.as_ptr() as u64, 0]), waits);
+        assert_eq!(may(select, [0, 0, 0, 0, 0, 0]), waits);
+    }
+
+    #[test]
+    fn what_may_be_opened() {
+        let opens = |path: &core::ffi::CStr| {
+            opens_freely(1, &[path.as_ptr() as u64, 0, 0, 0, 0, 0], proc_device())
+        };
+        assert!(opens(c"/") && opens(c"/no/such/file"));
+        assert!(!opens(c"/dev/tty") && !opens(c"/proc/self/stat"));
+    }
+}

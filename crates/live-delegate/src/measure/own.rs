@@ -1,0 +1,50 @@
+//! What one thread can measure by itself.
+
+use halfwink_units::Time;
+
+use super::{Bench, Rounds};
+use crate::chooser::{self, Choice, Chooser, Kind};
+use halfwink_live::sys;
+
+/// Decisions in one repetition: so many AStates, as a server with a few files and buffers has.
+const DECISIONS: u64 = 64;
+
+pub(super) fn counter(bench: &Bench) -> Result<Rounds, String> {
+    Ok(bench.repeat(|| ()))
+}
+
+pub(super) fn system_call(bench: &Bench) -> Result<Rounds, String> {
+    Ok(bench.repeat(|| {
+        std::hint::black_box(sys::getppid());
+    }))
+}
+
+/// Tells a policy of calls; with their ends, so that it learns, or without.
+fn policy(bench: &Bench, ends: bool) -> Rounds {
+    let choice = Choice { kind: Kind::Predicted, n_ns: None, least_bytes: 4096 };
+    let mut chooser = Chooser::new(&choice);
+    let args: Vec<[u64; 6]> =
+        (0..DECISIONS).map(|n| [3 + n % 8, 0x7f00_0000_1000 + n * 4096, n, 0, 0, 0]).collect();
+    let mut now = Time::ZERO;
+    let mut once = |ends: bool| {
+        for args in &args {
+            now = now.saturating_add(Time::ns(1_000));
+            let entry = chooser::enter((args[0] % 4) as u32, *args, None);
+            std::hint::black_box(chooser.decide(now, std::hint::black_box(&entry)));
+            if ends {
+                chooser.ended(now, 500 + args[2]);
+            }
+        }
+    };
+    // It knows them all.
+    (0..4).for_each(|_| once(true));
+    bench.repeat(|| once(ends)).divided(DECISIONS)
+}
+
+pub(super) fn decision(bench: &Bench) -> Result<Rounds, String> {
+    Ok(policy(bench, false))
+}
+
+pub(super) fn learning(bench: &Bench) -> Result<Rounds, String> {
+    Ok(policy(bench, true))
+}

@@ -1,0 +1,401 @@
+//! The file through which a program's processes and the command that started them talk: options one
+//! way, counts the other. It is mapped by all, so what was counted survives any end of any process.
+
+use core::mem::size_of;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use super::calls::{COUNT, REFUSALS};
+use super::chooser::{Choice, Kind};
+use super::histogram::Histogram;
+use halfwink_live::clock::Rate;
+use halfwink_live::sys;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"halfwnk1");
+/// Threads that are counted apart, at most, over all processes at one time.
+pub const BLOCKS: usize = 512;
+/// Where the first block stands.
+const BLOCKS_AT: usize = 4096;
+
+/// Options of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The policy.
+    pub choice: Choice,
+    /// CPU of the threads that make calls for others.
+    pub os_cpu: u32,
+    /// Of so many calls that stay one is timed, at least 1.
+    pub time_every: u32,
+    /// How long a worker spins for its next call before it sleeps, in nanoseconds.
+    pub worker_spin_ns: u64,
+    /// How long a caller spins for its answer before it sleeps, in nanoseconds.
+    pub caller_spin_ns: u64,
+    /// Rate of the time-stamp counter.
+    pub rate: Rate,
+    /// Events to record, at most.
+    pub log_records: u64,
+}
+
+/// The first page.
+#[repr(C)]
+#[derive(Debug)]
+struct Header {
+    magic: AtomicU64,
+    kind: AtomicU32,
+    os_cpu: AtomicU32,
+    n_ns: AtomicU64,
+    least_bytes: AtomicU64,
+    time_every: AtomicU64,
+    worker_spin_ns: AtomicU64,
+    caller_spin_ns: AtomicU64,
+    rate: AtomicU64,
+    log_records: AtomicU64,
+    counts: Counts,
+}
+
+/// What all processes count together.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Counts {
+    /// Process images that have loaded the library or are forks of such, so far: their epochs.
+    pub epochs: AtomicU64,
+    /// Threads that have made a call.
+    pub threads: AtomicU64,
+    /// Threads for which there was no room: they ran, uncounted and unmoved.
+    pub uncounted_threads: AtomicU64,
+    /// Threads on the OS CPU that were started.
+    pub workers: AtomicU64,
+    /// Processes that have forbidden themselves calls (seccomp), so nothing moves any more.
+    pub confined: AtomicU64,
+    /// Policies that have been created, which number the streams of the log.
+    pub streams: AtomicU64,
+    /// Next record of the log.
+    pub log_next: AtomicU64,
+}
+
+/// One call of one thread.
+#[repr(C)]
+#[derive(Debug)]
+pub struct CallCounts {
+    /// Times it was called.
+    pub calls: AtomicU64,
+    /// Of these, made on the OS CPU.
+    pub delegated: AtomicU64,
+    /// Of these, made in place although the policy asked for the other; by reason.
+    pub refused: [AtomicU64; REFUSALS],
+    /// Sum of `here`, in nanoseconds.
+    pub here_ns: AtomicU64,
+    /// Sum of `there`, in nanoseconds.
+    pub there_ns: AtomicU64,
+    /// Durations of timed calls in place, as the program sees them.
+    pub here: Histogram,
+    /// Durations of delegated calls, as the program sees them.
+    pub there: Histogram,
+}
+
+/// What one thread counts. Only its owner writes.
+#[repr(C, align(128))]
+#[derive(Debug)]
+pub struct Block {
+    /// Process and thread (upper and lower half); 0 if it is free.
+    owner: AtomicU64,
+    /// When the thread began to own it, and its time so far in earlier lives, in ticks.
+    pub begun_ticks: AtomicU64,
+    /// Sum of the lives of its earlier owners, in ticks.
+    pub lived_ticks: AtomicU64,
+    /// When it was written last, in ticks.
+    pub seen_ticks: AtomicU64,
+    /// Ticks that the OS CPU worked on its calls.
+    pub worked_ticks: AtomicU64,
+    /// Ticks that its delegated calls took in all.
+    pub waited_ticks: AtomicU64,
+    /// Estimate of the ticks it spent in calls in place that do not wait: timed ones, extrapolated.
+    pub stayed_ticks: AtomicU64,
+    /// Times that its worker had to be woken.
+    pub worker_wakes: AtomicU64,
+    /// Times that it slept for an answer.
+    pub caller_naps: AtomicU64,
+    /// Predictions that were compared with what came.
+    pub predictions: AtomicU64,
+    /// Of these, within 5 %.
+    pub within_5_percent: AtomicU64,
+    /// Of these, on the right side of N.
+    pub right_side: AtomicU64,
+    /// N at the end, in nanoseconds.
+    pub n_ns: AtomicU64,
+    /// Decisions that were timed.
+    pub timed_decisions: AtomicU64,
+    /// Their sum, in ticks, with one reading of the counter in each.
+    pub decision_ticks: AtomicU64,
+    /// What moving cost beyond the call itself, per delegated call.
+    pub hand_off: Histogram,
+    /// See `hand_off`, as a sum in ticks.
+    pub hand_off_ticks: AtomicU64,
+    /// By call.
+    pub calls: [CallCounts; COUNT],
+}
+
+/// Adds without a lock: only one thread writes.
+#[inline]
+pub fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+}
+
+/// One event that a policy was told, and what it asked for.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Record {
+    /// 0 while it is empty; see `log`.
+    pub kind: AtomicU32,
+    /// Which policy object.
+    pub stream: AtomicU32,
+    /// Where it wants the call to run: 1 here, 2 on the OS CPU, 0 if it asked for nothing.
+    pub place: AtomicU32,
+    /// System-call number.
+    pub number: AtomicU32,
+    /// When, in picoseconds.
+    pub now_ps: AtomicU64,
+    /// Bytes in memory, or `u64::MAX` if they are not known.
+    pub bytes: AtomicU64,
+    /// Arguments, a length, or a sample.
+    pub values: [AtomicU64; 6],
+}
+
+/// The file, mapped. It stays mapped for as long as the process lives.
+#[derive(Clone, Copy, Debug)]
+pub struct Shared {
+    base: *const u8,
+    log_records: u64,
+}
+
+// SAFETY: all that the mapping holds is atomic, and it is never unmapped.
+unsafe impl Send for Shared {}
+// SAFETY: see above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Makes the file, which must be empty, and maps it.
+    ///
+    /// # Errors
+    /// Those of the file system; no room.
+    pub fn create(file: &File, options: &Options) -> std::io::Result<Shared> {
+        let bytes = Shared::bytes(options.log_records);
+        file.set_len(bytes as u64)?;
+        let shared = Shared::map(file, bytes, options.log_records)?;
+        let h = shared.header();
+        let n = options.choice.n_ns.unwrap_or(u64::MAX);
+        h.kind.store(options.choice.kind as u32, Ordering::Relaxed);
+        h.os_cpu.store(options.os_cpu, Ordering::Relaxed);
+        for (field, value) in [
+            (&h.n_ns, n),
+            (&h.least_bytes, options.choice.least_bytes),
+            (&h.time_every, u64::from(options.time_every.max(1))),
+            (&h.worker_spin_ns, options.worker_spin_ns),
+            (&h.caller_spin_ns, options.caller_spin_ns),
+            (&h.rate, options.rate.0),
+            (&h.log_records, options.log_records),
+        ] {
+            field.store(value, Ordering::Relaxed);
+        }
+        h.magic.store(MAGIC, Ordering::Release);
+        Ok(shared)
+    }
+
+    /// Maps the file of somebody else; its options.
+    ///
+    /// # Errors
+    /// Those of the file system; it is not such a file.
+    pub fn open(path: &Path) -> std::io::Result<(Shared, Options)> {
+        let file = File::options().read(true).write(true).open(path)?;
+        let length = file.metadata()?.len() as usize;
+        let wrong = || std::io::Error::from(std::io::ErrorKind::InvalidData);
+        if length < Shared::bytes(0) {
+            return Err(wrong());
+        }
+        let mut shared = Shared::map(&file, length, 0)?;
+        let h = shared.header();
+        let is_ours = h.magic.load(Ordering::Acquire) == MAGIC;
+        let records = h.log_records.load(Ordering::Relaxed);
+        let kind = Kind::from_number(h.kind.load(Ordering::Relaxed)).ok_or_else(wrong)?;
+        let fits = (length - Shared::bytes(0)) as u64 / size_of::<Record>() as u64 >= records;
+        if !is_ours || !fits {
+            return Err(wrong());
+        }
+        let n = h.n_ns.load(Ordering::Relaxed);
+        let options = Options {
+            choice: Choice {
+                kind,
+                n_ns: (n != u64::MAX).then_some(n),
+                least_bytes: h.least_bytes.load(Ordering::Relaxed),
+            },
+            os_cpu: h.os_cpu.load(Ordering::Relaxed),
+            time_every: (h.time_every.load(Ordering::Relaxed) as u32).max(1),
+            worker_spin_ns: h.worker_spin_ns.load(Ordering::Relaxed),
+            caller_spin_ns: h.caller_spin_ns.load(Ordering::Relaxed),
+            rate: Rate(h.rate.load(Ordering::Relaxed).max(1)),
+            log_records: records,
+        };
+        shared.log_records = records;
+        Ok((shared, options))
+    }
+
+    fn bytes(log_records: u64) -> usize {
+        BLOCKS_AT + BLOCKS * size_of::<Block>() + log_records as usize * size_of::<Record>()
+    }
+
+    fn map(file: &File, bytes: usize, log_records: u64) -> std::io::Result<Shared> {
+        let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        let (flags, fd) = (libc::MAP_SHARED as u64, file.as_raw_fd() as u64);
+        // SAFETY: the kernel chooses the place, so nothing is overwritten.
+        let answer =
+            unsafe { sys::call(libc::SYS_mmap, [0, bytes as u64, protection, flags, fd, 0]) };
+        if sys::is_error(answer) {
+            return Err(std::io::Error::from_raw_os_error(-answer as i32));
+        }
+        Ok(Shared { base: answer as *const u8, log_records })
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the mapping begins with a header, which is all atomics, and lasts.
+        unsafe { &*self.base.cast::<Header>() }
+    }
+
+    /// What all processes count together.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.header().counts
+    }
+
+    /// All blocks.
+    #[must_use]
+    pub fn blocks(&self) -> &[Block] {
+        // SAFETY: the mapping holds so many blocks there, all atomics, and lasts.
+        unsafe { core::slice::from_raw_parts(self.base.add(BLOCKS_AT).cast::<Block>(), BLOCKS) }
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn records(&self) -> &[Record] {
+        let at = BLOCKS_AT + BLOCKS * size_of::<Block>();
+        let count = self.log_records as usize;
+        // SAFETY: as for the blocks; `open` has checked that they fit.
+        unsafe { core::slice::from_raw_parts(self.base.add(at).cast::<Record>(), count) }
+    }
+
+    /// A free block for a thread, or one whose process has died.
+    #[must_use]
+    pub fn claim(&self, pid: u32, tid: u32) -> Option<&Block> {
+        let ours = u64::from(pid) << 32 | u64::from(tid);
+        let take = |block: &Block, from: u64| {
+            block.owner.compare_exchange(from, ours, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        let found = self.blocks().iter().find(|block| {
+            let owner = block.owner.load(Ordering::Relaxed);
+            // A thread that has replaced its program (exec) left its block behind.
+            (owner == 0 || owner == ours) && take(block, owner)
+        });
+        let dead = |block: &&Block| {
+            let owner = block.owner.load(Ordering::Relaxed);
+            !sys::exists((owner >> 32) as u32) && take(block, owner)
+        };
+        let block = found.or_else(|| self.blocks().iter().find(dead))?;
+        block.end_life();
+        block.begun_ticks.store(halfwink_live::clock::ticks(), Ordering::Relaxed);
+        Some(block)
+    }
+}
+
+impl Block {
+    /// Its owner is done.
+    pub fn release(&self) {
+        self.end_life();
+        self.owner.store(0, Ordering::Release);
+    }
+
+    /// Ticks that its owners have lived, up to when they were last seen.
+    #[must_use]
+    pub fn life_ticks(&self) -> u64 {
+        let begun = self.begun_ticks.load(Ordering::Relaxed);
+        let now = self.seen_ticks.load(Ordering::Relaxed).saturating_sub(begun);
+        self.lived_ticks.load(Ordering::Relaxed) + if begun == 0 { 0 } else { now }
+    }
+
+    fn end_life(&self) {
+        self.lived_ticks.store(self.life_ticks(), Ordering::Relaxed);
+        self.begun_ticks.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A file of its own, with these options.
+    pub(crate) fn scratch(kind: Kind, log_records: u64) -> (std::path::PathBuf, Shared, Options) {
+        use std::sync::atomic::AtomicU32 as Serial;
+        static SERIAL: Serial = Serial::new(0);
+        let n = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let name = format!("halfwink-test-{}-{n}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let options = Options {
+            choice: Choice { kind, n_ns: Some(1_000), least_bytes: 4096 },
+            os_cpu: CpuOf::last(),
+            time_every: 4,
+            worker_spin_ns: 50_000,
+            caller_spin_ns: 20_000,
+            rate: Rate::measure(),
+            log_records,
+        };
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        let shared = Shared::create(&file, &options).unwrap();
+        (path, shared, options)
+    }
+
+    struct CpuOf;
+
+    impl CpuOf {
+        fn last() -> u32 {
+            halfwink_live::sys::CpuSet::allowed().iter().last().unwrap_or(0)
+        }
+    }
+
+    #[test]
+    fn options_go_through_the_file() {
+        let (path, shared, options) = scratch(Kind::Predicted, 100);
+        let (theirs, read) = Shared::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read, options);
+        shared.counts().threads.store(7, Ordering::Relaxed);
+        assert_eq!(theirs.counts().threads.load(Ordering::Relaxed), 7);
+        assert_eq!(theirs.records().len(), 100);
+    }
+
+    #[test]
+    fn another_file_is_refused() {
+        let path = std::env::temp_dir().join(format!("halfwink-wrong-{}", std::process::id()));
+        for length in [0, 100, Shared::bytes(0) as u64 + 10] {
+            let file = File::create(&path).unwrap();
+            file.set_len(length).unwrap();
+            assert!(Shared::open(&path).is_err(), "{length}");
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn blocks_are_claimed_once_and_given_back() {
+        let (path, shared, _) = scratch(Kind::Never, 0);
+        std::fs::remove_file(&path).unwrap();
+        let me = sys::getpid();
+        let taken: Vec<_> = (0..BLOCKS as u32).map(|t| shared.claim(me, 10 + t).unwrap()).collect();
+        assert!(shared.claim(me, 5_000).is_none());
+        // The same thread again has replaced its program.
+        assert!(core::ptr::eq(shared.claim(me, 12).unwrap(), taken[2]));
+        taken[7].release();
+        assert!(core::ptr::eq(shared.claim(me, 5_000).unwrap(), taken[7]));
+        // Of a process that has died.
+        taken[9].owner.store(0x3fff_fffe << 32 | 1, Ordering::Relaxed);
+        assert!(core::ptr::eq(shared.claim(me, 5_001).unwrap(), taken[9]));
+    }
+}

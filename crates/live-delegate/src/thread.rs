@@ -1,0 +1,365 @@
+//! One thread of the program: its policy, its counts, its way to its worker.
+
+use core::sync::atomic::Ordering;
+
+use halfwink_policy::offload::{Counts as CacheCounts, Place, Sample, Traits};
+use halfwink_units::Time;
+
+use super::calls::{Index, Refusal, Rule, CALLS};
+use super::chooser::{self, Chooser, Kind};
+use super::image::{self, Image};
+use super::local::Local;
+use super::log::Log;
+use super::mailbox::{life, Request, DECLINED};
+use super::process::Slot;
+use super::shared::{add, Block, Shared};
+use super::worker;
+use halfwink_live::{clock, sys};
+
+/// Timed calls of a thread at first, of which one in so many is.
+const ROUTINE: u32 = 256;
+const TIME_EVERY_AT_FIRST: u32 = 4;
+/// Shortest time between two samples for the controller of N, in nanoseconds.
+const SAMPLE_NS: u64 = 1_000_000;
+
+/// Where a call has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Nowhere: the wrapper makes it, and then hands this to [`super::hub::stayed`] if it is not 0.
+    Here(u64),
+    /// The worker has made it; the kernel's answer.
+    There(i64),
+}
+
+/// What a thread of the program keeps.
+#[derive(Debug)]
+pub struct Thread {
+    chooser: Chooser,
+    wants_bytes: bool,
+    pub(super) block: &'static Block,
+    pub(super) slot: &'static Slot,
+    log: Option<Log>,
+    /// No call ever moves, and nobody wants to know of each: the policy need not be asked.
+    never_moves: bool,
+    /// The last reading of the counter: what the policy takes for the present.
+    now_ticks: u64,
+    /// The same, since the thread began.
+    now: Time,
+    begun_ticks: u64,
+    until_timed: u32,
+    /// Calls at first, of which more are timed, so that a short program learns too.
+    until_routine: u32,
+    /// Ticket and ticks of a moved call of whose length nobody has heard yet.
+    untold: Option<(u32, u64)>,
+    sample: SampleTimes,
+}
+
+#[derive(Debug, Default)]
+struct SampleTimes {
+    begun_ticks: u64,
+    call_ticks: u64,
+    waited_ticks: u64,
+}
+
+impl Thread {
+    /// The calling thread's, or null: nobody else puts anything there.
+    #[inline(always)]
+    pub(super) fn of(local: &Local) -> *mut Thread {
+        local.thread.get().cast()
+    }
+
+    /// Counts a call that nobody need be asked of; false if somebody must.
+    #[inline(always)]
+    pub(super) fn just_counts(&mut self, index: Index) -> bool {
+        let just = self.never_moves && self.until_timed > 1;
+        if just {
+            self.until_timed -= 1;
+            add(&self.block.calls[index as usize].calls, 1);
+        }
+        just
+    }
+
+    /// A thread's state, new or as the last owner of its place left it; null if there is no room.
+    pub(super) fn new(image: &'static Image) -> *mut Thread {
+        let (pid, tid) = (sys::getpid(), sys::gettid());
+        let Some(slot) = image.process.take_slot(tid) else { return core::ptr::null_mut() };
+        // The mapping is never undone, so what it holds lives for ever.
+        let shared: &'static Shared = &image.shared;
+        let Some(block) = shared.claim(pid, tid) else {
+            image.process.leave_slot(slot);
+            return core::ptr::null_mut();
+        };
+        let before = slot.kept.load(Ordering::Acquire).cast::<Thread>();
+        // SAFETY: null, or left by the last owner of the place, which is gone.
+        if let Some(thread) = unsafe { before.as_mut() } {
+            thread.block = block;
+            thread.untold = None;
+            return before;
+        }
+        let stream = shared.counts().streams.fetch_add(1, Ordering::Relaxed);
+        let chooser = Chooser::new(&image.options.choice);
+        let now = clock::ticks();
+        let thread = Box::into_raw(Box::new(Thread {
+            wants_bytes: chooser.wants_bytes(),
+            chooser,
+            block,
+            slot,
+            log: (image.options.log_records > 0).then(|| Log::new(*shared, stream as u32)),
+            never_moves: image.options.choice.kind == Kind::Never && image.options.log_records == 0,
+            now_ticks: now,
+            now: Time::ZERO,
+            begun_ticks: now,
+            until_timed: 1,
+            until_routine: ROUTINE,
+            untold: None,
+            sample: SampleTimes { begun_ticks: now, ..SampleTimes::default() },
+        }));
+        slot.kept.store(thread.cast(), Ordering::Release);
+        thread
+    }
+
+    #[inline]
+    pub(super) unsafe fn choose(
+        &mut self,
+        image: &'static Image,
+        local: &Local,
+        index: Index,
+        args: &[u64; 6],
+    ) -> Way {
+        add(&self.block.calls[index as usize].calls, 1);
+        if self.untold.is_some() {
+            self.hear(image);
+        }
+        self.until_timed -= 1;
+        let timed = self.until_timed == 0;
+        let place = if timed {
+            self.set_now(image, clock::ticks());
+            self.until_timed = self.next_timed(image);
+            // SAFETY: by the caller.
+            unsafe { self.ask_timed(index, args) }
+        } else {
+            // SAFETY: by the caller.
+            unsafe { self.ask(index, args) }
+        };
+        if place == Place::OsCore {
+            // SAFETY: by the caller.
+            if let Some(answer) = unsafe { self.delegate(image, local, index, args) } {
+                return Way::There(answer);
+            }
+            return Way::Here(0);
+        }
+        Way::Here(if timed { self.now_ticks } else { 0 })
+    }
+
+    #[cold]
+    unsafe fn ask_timed(&mut self, index: Index, args: &[u64; 6]) -> Place {
+        let begun = clock::ticks();
+        // SAFETY: by the caller.
+        let place = unsafe { self.ask(index, args) };
+        add(&self.block.decision_ticks, clock::ticks() - begun);
+        add(&self.block.timed_decisions, 1);
+        place
+    }
+
+    #[inline(always)]
+    unsafe fn ask(&mut self, index: Index, args: &[u64; 6]) -> Place {
+        let number = CALLS[index as usize].number;
+        let bytes = if self.wants_bytes && matches!(index, Index::Readv | Index::Writev) {
+            // SAFETY: by the caller, as for the call itself.
+            Some(unsafe { bytes_of(args[1], args[2]) })
+        } else {
+            None
+        };
+        let entry = chooser::enter(number, *args, bytes);
+        let now = self.now;
+        let place = self.chooser.decide(now, &entry);
+        if let Some(log) = &self.log {
+            log.enter(now, number, args, bytes, place);
+        }
+        place
+    }
+
+    /// After how many calls the next one is timed: `time_every` on average, and not in step with
+    /// the program, whose calls come in patterns.
+    fn next_timed(&mut self, image: &Image) -> u32 {
+        let every = if self.until_routine > 0 {
+            self.until_routine -= 1;
+            image.options.time_every.min(TIME_EVERY_AT_FIRST)
+        } else {
+            image.options.time_every
+        };
+        1 + (self.now_ticks >> 2) as u32 % (2 * every - 1)
+    }
+
+    #[inline]
+    fn set_now(&mut self, image: &Image, ticks: u64) {
+        self.now_ticks = ticks;
+        self.now = Time(image.options.rate.ps(ticks.wrapping_sub(self.begun_ticks)));
+    }
+
+    /// Moves a call; `None` if it could not move, and must be made in place.
+    unsafe fn delegate(
+        &mut self,
+        image: &'static Image,
+        local: &Local,
+        index: Index,
+        args: &[u64; 6],
+    ) -> Option<i64> {
+        let process = image.process;
+        let call = &CALLS[index as usize];
+        let device = process.proc_device.load(Ordering::Relaxed);
+        // SAFETY: by the caller.
+        let check = match unsafe { process.files.may_move(call.rule, args, device) } {
+            Ok(check) => check,
+            Err(refusal) => return self.refuse(index, refusal),
+        };
+        if image::is_confined() {
+            return self.refuse(index, Refusal::NoWorker);
+        }
+        let started = self.slot.mailbox.life.load(Ordering::Acquire) != life::ALIVE;
+        if !process.ensure_worker(self.slot, worker::run) {
+            return self.refuse(index, Refusal::NoWorker);
+        }
+        if started {
+            image.shared.counts().workers.fetch_add(1, Ordering::Relaxed);
+        }
+        let begun = clock::ticks();
+        let mailbox = &self.slot.mailbox;
+        let ticket = mailbox.post(&Request { number: call.number, check, args: *args });
+        local.ticket.set(ticket);
+        local.in_flight.set(true);
+        let answer = mailbox.wait(ticket, image.patience);
+        local.in_flight.set(false);
+        let ended = clock::ticks();
+        let Some(answer) = answer else { return self.refuse(index, Refusal::NoWorker) };
+        if answer == DECLINED {
+            return self.refuse(index, Refusal::Declined);
+        }
+        // The signal that comes with these went to the worker, which takes none: again, here.
+        if answer == -i64::from(libc::EPIPE) || answer == -i64::from(libc::EFBIG) {
+            return self.refuse(index, Refusal::Signal);
+        }
+        self.delegated(image, index, ended, ended - begun);
+        self.untold = Some((ticket, ended - begun));
+        Some(answer)
+    }
+
+    fn refuse(&self, index: Index, why: Refusal) -> Option<i64> {
+        add(&self.block.calls[index as usize].refused[why as usize], 1);
+        None
+    }
+
+    fn delegated(&mut self, image: &Image, index: Index, ended: u64, round: u64) {
+        let (block, rate) = (self.block, image.options.rate);
+        let counts = &block.calls[index as usize];
+        let round_ns = rate.ns(round);
+        add(&counts.delegated, 1);
+        add(&counts.there_ns, round_ns);
+        counts.there.add(round_ns);
+        add(&block.waited_ticks, round);
+        let mailbox = &self.slot.mailbox;
+        add(&block.worker_wakes, u64::from(mailbox.worker_wakes.swap(0, Ordering::Relaxed)));
+        add(&block.caller_naps, u64::from(mailbox.caller_naps.swap(0, Ordering::Relaxed)));
+        self.sample.call_ticks += round;
+        self.set_now(image, ended);
+    }
+
+    /// What the worker has told of the last moved call, after its answer.
+    #[cold]
+    fn hear(&mut self, image: &Image) {
+        let Some((ticket, round)) = self.untold.take() else { return };
+        let Some(work) = self.slot.mailbox.worked(ticket) else { return };
+        let (block, rate) = (self.block, image.options.rate);
+        add(&block.worked_ticks, work);
+        let hand_off = round.saturating_sub(work);
+        add(&block.hand_off_ticks, hand_off);
+        block.hand_off.add(rate.ns(hand_off));
+        self.learn(image, rate.ns(work));
+    }
+
+    pub(super) fn stayed(
+        &mut self,
+        image: &Image,
+        index: Index,
+        args: &[u64; 6],
+        begun: u64,
+        ended: u64,
+    ) {
+        let ticks = ended.saturating_sub(begun);
+        let (block, rate) = (self.block, image.options.rate);
+        let counts = &block.calls[index as usize];
+        let ns = rate.ns(ticks);
+        add(&counts.here_ns, ns);
+        counts.here.add(ns);
+        self.set_now(image, ended);
+        let estimate = ticks.saturating_mul(u64::from(image.options.time_every));
+        let device = image.process.proc_device.load(Ordering::Relaxed);
+        let rule = CALLS[index as usize].rule;
+        // What waits for others is no run length, and teaches nothing.
+        let waits = match rule {
+            // The time that `select` was given has been overwritten by now.
+            Rule::TimeoutBehind { .. } => true,
+            // SAFETY: the other rules look behind no pointer.
+            _ => unsafe { image.process.files.may_move(rule, args, device) }.is_err(),
+        };
+        if waits {
+            self.sample.waited_ticks += estimate;
+        } else {
+            self.sample.call_ticks += estimate;
+            add(&block.stayed_ticks, estimate);
+            self.learn(image, ns);
+        }
+    }
+
+    /// Tells the policy how long the call was that it decided last.
+    fn learn(&mut self, image: &Image, ns: u64) {
+        let block = self.block;
+        block.seen_ticks.store(self.now_ticks, Ordering::Relaxed);
+        if let Some((expected, n)) = self.chooser.expectation() {
+            add(&block.predictions, 1);
+            add(&block.within_5_percent, u64::from(expected.abs_diff(ns) * 20 <= ns));
+            add(&block.right_side, u64::from((expected > n) == (ns > n)));
+            block.n_ns.store(n, Ordering::Relaxed);
+        }
+        let now = self.now;
+        self.chooser.ended(now, ns);
+        if let Some(log) = &self.log {
+            log.exit(now, ns);
+        }
+        self.sample_if_due(image, now);
+    }
+
+    /// What the controller of N climbs on: the share of the thread's time that is left to the
+    /// program itself, while it does not wait for others.
+    fn sample_if_due(&mut self, image: &Image, now: Time) {
+        let rate = image.options.rate;
+        let times = &self.sample;
+        let span = self.now_ticks.saturating_sub(times.begun_ticks);
+        if rate.ns(span) < SAMPLE_NS {
+            return;
+        }
+        let active = span.saturating_sub(times.waited_ticks);
+        let call = rate.ns(times.call_ticks.min(active));
+        let user = rate.ns(active) - call;
+        let sample = Sample {
+            user: Traits::default(),
+            instructions: [user, call],
+            l2: [CacheCounts { accesses: user + call, hits: user }, CacheCounts::default()],
+        };
+        self.sample = SampleTimes { begun_ticks: self.now_ticks, ..SampleTimes::default() };
+        self.chooser.sample(now, sample);
+        if let Some(log) = &self.log {
+            log.sample(now, &sample);
+        }
+    }
+}
+
+/// Bytes that an array of `count` pieces asks for.
+unsafe fn bytes_of(pieces: u64, count: u64) -> u64 {
+    let pieces = pieces as *const libc::iovec;
+    // The kernel takes no more.
+    (0..(count as usize).min(1024))
+        // SAFETY: by the caller.
+        .map(|i| unsafe { (*pieces.add(i)).iov_len as u64 })
+        .fold(0, u64::saturating_add)
+}

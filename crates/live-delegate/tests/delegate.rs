@@ -1,0 +1,96 @@
+//! The hub without the preload library: real workers, threads, forks. One test, since the hub
+//! belongs to the process.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+use halfwink_live::clock::Rate;
+use halfwink_live::sys::CpuSet;
+use halfwink_live_delegate::calls::Index;
+use halfwink_live_delegate::chooser::{Choice, Kind};
+use halfwink_live_delegate::hub::{self, Way};
+use halfwink_live_delegate::report::Run;
+use halfwink_live_delegate::shared::{Options, Shared};
+
+/// Reads eight bytes at `at` by delegation.
+fn read(file: &File, at: u64) -> (Way, [u8; 8]) {
+    let mut bytes = [0u8; 8];
+    let args = [file.as_raw_fd() as u64, bytes.as_mut_ptr() as u64, 8, at, 0, 0];
+    // SAFETY: the kernel writes eight bytes.
+    let way = unsafe { hub::call(Index::Pread, &args) };
+    (way, bytes)
+}
+
+fn reads_well(file: &File, n: u64) -> bool {
+    let want: [u8; 8] = std::array::from_fn(|i| (n * 8 + i as u64) as u8);
+    read(file, n * 8) == (Way::There(8), want)
+}
+
+#[test]
+fn calls_move_in_threads_and_forks() {
+    let name = |what: &str| format!("halfwink-{what}-{}", std::process::id());
+    let counts = std::env::temp_dir().join(name("hub-counts"));
+    let data = std::env::temp_dir().join(name("hub-data"));
+    let bytes: Vec<u8> = (0..2048u32).map(|n| n as u8).collect();
+    std::fs::write(&data, bytes).unwrap();
+    let file = File::open(&data).unwrap();
+    let options = Options {
+        choice: Choice { kind: Kind::Always, n_ns: None, least_bytes: 0 },
+        os_cpu: CpuSet::allowed().iter().last().unwrap_or(0),
+        time_every: 2,
+        worker_spin_ns: 20_000,
+        caller_spin_ns: 20_000,
+        rate: Rate::measure(),
+        log_records: 1_000,
+    };
+    let run = Run::begin(&counts, options).unwrap();
+    let (shared, read_back) = Shared::open(&counts).unwrap();
+    assert_eq!(read_back, options);
+    assert_eq!(read(&file, 0).0, Way::Here(0), "nothing moves before the start");
+    hub::install(shared, options, || ());
+
+    assert!((0..200).all(|n| reads_well(&file, n)));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                assert!((0..200).all(|n| reads_well(&file, n)));
+                hub::detach();
+            });
+        }
+    });
+    // Workers go and come again.
+    let process = hub::process().unwrap();
+    process.pause();
+    assert_eq!(read(&file, 0).0, Way::Here(0), "no worker while credentials change");
+    process.resume();
+    assert!(reads_well(&file, 3));
+    // A fork has none of its parent's workers, and gets its own.
+    // SAFETY: the child makes no call of libc but the last.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let well = (0..50).all(|n| reads_well(&file, n));
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(if well { 7 } else { 8 }) };
+    }
+    let mut status = 0;
+    // SAFETY: the kernel writes the status.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(libc::WEXITSTATUS(status), 7);
+    assert!(reads_well(&file, 9));
+    // Nothing moves once a filter may be there.
+    hub::confine();
+    assert_eq!(read(&file, 0).0, Way::Here(0));
+
+    let report = run.report();
+    let pread = &report.calls[0];
+    assert_eq!((pread.name, pread.calls), ("pread", 9 * 200 + 1 + 1 + 50 + 1 + 1));
+    assert_eq!(pread.delegated, 9 * 200 + 1 + 50 + 1);
+    assert_eq!(pread.refused["no-worker"], 2);
+    assert_eq!((report.process_images, report.confined), (2, 1));
+    assert!(report.modelled_energy.model.starts_with("modelled, not measured"));
+    assert_eq!(run.log().len(), 1_000);
+    for path in [counts, data] {
+        std::fs::remove_file(path).unwrap();
+    }
+}

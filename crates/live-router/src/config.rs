@@ -1,0 +1,280 @@
+//! What a user writes to describe a router.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use halfwink_dataplane::{routes, AppSettings, PortSettings, Settings, StaticNeighbour};
+use halfwink_engine::{Input, InputError};
+use halfwink_live::program::config::read;
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use super::app::App;
+use super::interface::Interface;
+use super::port::Io;
+use halfwink_live::descriptor::mac;
+
+/// A router, as described in a file.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// 1.
+    pub schema: u32,
+    /// Name of the scaling policy.
+    #[serde(default = "default_policy")]
+    pub policy: String,
+    /// Workers, each with a queue and a thread.
+    #[serde(default = "default_workers")]
+    pub workers: u8,
+    /// CPUs of the workers, in turn; without, the kernel places them.
+    #[serde(default)]
+    pub cpus: Vec<u32>,
+    /// Frames that a worker takes at a time.
+    #[serde(default = "default_batch")]
+    pub batch: usize,
+    /// Once it has had frames, the receiver sleeps for so many microseconds before it lets itself
+    /// be woken by the next: fewer wake-ups, and that much more latency. As a network card's
+    /// interrupt moderation.
+    #[serde(default)]
+    pub moderation_us: f64,
+    /// Frames that a queue holds.
+    #[serde(default = "default_queue")]
+    pub queue: usize,
+    /// The router of the library whose watts the virtual power meter takes, and whose values
+    /// policies take.
+    #[serde(default = "default_machine")]
+    pub machine: String,
+    /// Values of it to set: path and value.
+    #[serde(default)]
+    pub set: std::collections::BTreeMap<String, toml::Value>,
+    /// File of routes, in the manner of `ip route`; relative to the description.
+    pub routes: Option<PathBuf>,
+    /// Interfaces.
+    pub port: Vec<Port>,
+    /// Neighbours whose addresses are known.
+    #[serde(default)]
+    pub neighbour: Vec<Neighbour>,
+    /// What is done with packets.
+    #[serde(default)]
+    pub app: App,
+}
+
+/// An interface.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Port {
+    /// Its name.
+    pub interface: String,
+    /// By what its frames come and go.
+    #[serde(default)]
+    pub io: Io,
+    /// Queues to use, at most; without, all that it has.
+    pub queues: Option<u32>,
+    /// The router's addresses there, with their networks.
+    #[serde(default)]
+    pub addresses: Vec<IpNet>,
+}
+
+/// A neighbour that need not be asked for.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Neighbour {
+    /// Interface.
+    pub interface: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its Ethernet address: `02:00:00:00:00:01`.
+    pub mac: String,
+}
+
+fn default_policy() -> String {
+    "power-save-in-order".to_owned()
+}
+
+fn default_machine() -> String {
+    "westmere".to_owned()
+}
+
+const fn default_workers() -> u8 {
+    2
+}
+
+const fn default_batch() -> usize {
+    8
+}
+
+const fn default_queue() -> usize {
+    1024
+}
+
+/// What only a restart can change: sockets, queues, threads, and the policy with its model.
+pub(super) const FIXED: [&str; 14] = [
+    "policy",
+    "workers",
+    "cpus",
+    "batch",
+    "moderation_us",
+    "queue",
+    "machine",
+    "set",
+    "set.",
+    "port",
+    "port.interface",
+    "port.io",
+    "port.queues",
+    "app.collector",
+];
+
+impl Config {
+    /// Reads a description.
+    ///
+    /// # Errors
+    /// The file, the line and what was expected.
+    pub fn read(path: &Path) -> Result<Config, InputError> {
+        Config::parse(&read(path)?, path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// The same of a text; files that it names are relative to `folder`.
+    ///
+    /// # Errors
+    /// As [`Config::read`].
+    pub fn parse(input: &Input, folder: &Path) -> Result<Config, InputError> {
+        let mut config: Config = input.parse()?;
+        config.check().map_err(|(key, message)| input.error_at_key(key, &message))?;
+        config.routes = config.routes.map(|path| folder.join(path));
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        let wrong = |key, found: &dyn std::fmt::Display, expected: &str| {
+            Err((key, format!("found {found}, expected {expected}")))
+        };
+        if self.schema != 1 {
+            return wrong("schema", &self.schema, "1");
+        }
+        if !(1..=64).contains(&self.workers) {
+            return wrong("workers", &self.workers, "1 to 64");
+        }
+        if !(1..=256).contains(&self.batch) {
+            return wrong("batch", &self.batch, "1 to 256");
+        }
+        if !(0.0..=10_000.0).contains(&self.moderation_us) {
+            return wrong("moderation_us", &self.moderation_us, "0 to 10000");
+        }
+        if !(64..=65_536).contains(&self.queue) {
+            return wrong("queue", &self.queue, "64 to 65536");
+        }
+        if self.port.is_empty() || self.port.len() > 32 {
+            return wrong("port", &self.port.len(), "1 to 32 of [[port]]");
+        }
+        for (n, port) in self.port.iter().enumerate() {
+            if self.port[..n].iter().any(|other| other.interface == port.interface) {
+                return wrong("port", &port.interface, "each interface once");
+            }
+        }
+        for neighbour in &self.neighbour {
+            if mac(&neighbour.mac).is_none() {
+                return wrong("neighbour", &neighbour.mac, "a MAC such as 02:00:00:00:00:01");
+            }
+            self.port_number(&neighbour.interface)?;
+        }
+        Ok(())
+    }
+
+    fn port_number(&self, interface: &str) -> Result<u16, (&'static str, String)> {
+        let found = self.port.iter().position(|port| port.interface == interface);
+        found.map(|n| n as u16).ok_or_else(|| {
+            ("neighbour", format!("found interface {interface}, expected one of [[port]]"))
+        })
+    }
+
+    /// Settings of the dataplane, with what the kernel says of the interfaces.
+    ///
+    /// # Errors
+    /// The file, the line and what was expected.
+    pub fn settings(
+        &self,
+        interfaces: &[Interface],
+        start_unix_ns: u64,
+    ) -> Result<Settings, String> {
+        let ports: Vec<PortSettings> = self
+            .port
+            .iter()
+            .zip(interfaces)
+            .map(|(port, interface)| PortSettings {
+                name: port.interface.clone(),
+                mac: interface.mac,
+                mtu: interface.mtu.min(1500),
+                addresses: port.addresses.clone(),
+            })
+            .collect();
+        let routes = match &self.routes {
+            None => Vec::new(),
+            Some(path) => {
+                let name = path.display();
+                let text = std::fs::read_to_string(path).map_err(|e| format!("{name}: {e}"))?;
+                routes::parse(&text, &ports).map_err(|e| format!("{name}: {e}"))?
+            }
+        };
+        let neighbours = self
+            .neighbour
+            .iter()
+            .filter_map(|n| {
+                let port = self.port_number(&n.interface).ok()?;
+                Some(StaticNeighbour { port, address: n.address, mac: mac(&n.mac)? })
+            })
+            .collect();
+        let names: Vec<&str> = self.port.iter().map(|port| port.interface.as_str()).collect();
+        let app: AppSettings = self.app.settings(&names, start_unix_ns)?;
+        Ok(Settings { ports, routes, neighbours, app })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, InputError> {
+        Config::parse(&Input::new("r.toml", text), Path::new("/etc/halfwink"))
+    }
+
+    const SHORT: &str = "schema = 1\n[[port]]\ninterface = \"a\"\naddresses = [\"10.0.0.1/24\"]\n";
+
+    #[test]
+    fn the_shortest_description() {
+        let config = parse(SHORT).unwrap();
+        assert_eq!(
+            (config.policy.as_str(), config.workers, config.batch),
+            ("power-save-in-order", 2, 8)
+        );
+        assert_eq!(config.port[0].io, Io::Auto);
+        let more = parse(&SHORT.replacen('\n', "\nroutes = \"r.txt\"\n", 1)).unwrap();
+        assert_eq!(more.routes.unwrap(), Path::new("/etc/halfwink/r.txt"));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        for (from, to, expected) in [
+            ("schema = 1", "schema = 2", "r.toml:1: schema: found 2, expected 1"),
+            ("schema = 1\n", "schema = 1\nworkers = 0\n", "r.toml:2: workers: found 0"),
+            ("schema = 1\n", "schema = 1\nwrokers = 1\n", "r.toml:2: "),
+            ("10.0.0.1/24", "10.0.0.1/33", "r.toml:4: "),
+            ("[[port]]", "[[prot]]", "r.toml"),
+            ("interface = \"a\"", "interface = \"a\"\nio = \"dpdk\"", "r.toml:4: "),
+        ] {
+            let error = parse(&SHORT.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+        let twice = format!("{SHORT}[[port]]\ninterface = \"a\"\n");
+        assert!(parse(&twice).unwrap_err().to_string().contains("each interface once"));
+    }
+
+    #[test]
+    fn addresses_of_neighbours() {
+        assert_eq!(mac("02:00:00:00:00:0a"), Some([2, 0, 0, 0, 0, 10]));
+        for bad in ["", "02", "02:00:00:00:00:zz", "02:00:00:00:00:01:02", "200:0:0:0:0:0"] {
+            assert_eq!(mac(bad), None, "{bad}");
+        }
+    }
+}

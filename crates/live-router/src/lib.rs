@@ -1,0 +1,295 @@
+//! A router of real packets (Niccolini 2012, Sec 4.4) whose cores are run by the very policies of
+//! the simulated one.
+//!
+//! ```text
+//!  sockets ──▶ receiver ──▶ redirect table ──▶ queues ──▶ workers: forward ──▶ sockets
+//!  AF_XDP        │ worker 0      ▲  128 entries            │ waiting, empty
+//!  AF_PACKET     └── moves, parks and wakes ◀── policy ◀───┘
+//!  TAP                                            └──▶ spin, nap, sleep
+//! ```
+//!
+//! * A worker is a thread with a queue; a worker without frames sleeps (futex, or `ppoll` of the
+//!   sockets), and costs nothing.
+//! * The redirect table is in software: the first worker empties the sockets and spreads frames
+//!   over the
+//!   queues. So no frame is lost or overtaken when an entry moves, whatever the interfaces can do.
+//! * Times are measured. Watts are not: the virtual power meter multiplies measured times by a
+//!   model's
+//!   watts.
+//!
+//! Linux on x86-64 only: the crate is empty elsewhere.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod app;
+mod bpf;
+mod config;
+mod control;
+mod interface;
+mod meter;
+mod pool;
+mod port;
+mod ports;
+mod queue;
+mod receiver;
+mod report;
+mod waiter;
+mod worker;
+
+pub use app::App;
+pub use config::Config;
+pub use control::{replay, Line};
+pub use interface::Interface;
+pub use meter::Residency;
+pub use port::{features, Io};
+pub use report::{PortReport, Report, WorkerReport};
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use halfwink_dataplane::{Forwarder, Shared};
+use halfwink_policy::scaling::ScalingPolicy;
+use halfwink_units::Time;
+
+use control::{Clock, Control};
+use halfwink_live::clock::Rate;
+use halfwink_live::program::config::{changes, refuse};
+use halfwink_live::sys::CpuSet;
+use meter::Meter;
+use pool::Pool;
+use ports::{PortSeen, Ports};
+use queue::{Redirect, Standing};
+use receiver::{OnBack, Receiver, Steering};
+use waiter::{Bell, Waiter};
+use worker::{Common, Queue, Seen, Worker};
+
+/// What each element of the data plane costs on this machine: medians of so many batches.
+///
+/// # Errors
+/// None that is known.
+pub fn costs(repeats: usize) -> Result<Vec<halfwink_dataplane::costs::Cost>, String> {
+    let start = Instant::now();
+    let mut clock = || start.elapsed().as_nanos() as u64;
+    halfwink_dataplane::costs::measure(&mut clock, repeats).map_err(|e| e.to_string())
+}
+
+/// A router at work. Dropping it stops it.
+pub struct Router {
+    config: Arc<Mutex<Config>>,
+    shared: Arc<Shared>,
+    common: Arc<Common>,
+    meters: Vec<Arc<Meter>>,
+    seen: Vec<Arc<Mutex<Seen>>>,
+    standings: Vec<Arc<Standing>>,
+    ports: Arc<Mutex<Vec<PortSeen>>>,
+    steering: Arc<Steering>,
+    bell: Arc<Bell>,
+    interfaces: Arc<Mutex<Vec<Interface>>>,
+    started: Instant,
+    start_unix_ns: u64,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Router {
+    /// Opens all ports and starts forwarding; keeps a log of so many of its policy's events.
+    ///
+    /// # Errors
+    /// What is wrong or missing, in one line.
+    pub fn start(
+        config: Config,
+        policy: ScalingPolicy,
+        log_lines: usize,
+    ) -> Result<Router, String> {
+        let pool = Pool::new(chunks(&config)).map_err(|e| format!("memory for frames: {e}"))?;
+        let wanted: Vec<_> =
+            config.port.iter().map(|p| (p.interface.clone(), p.io, p.queues)).collect();
+        let (ports, senders) = Ports::open(&wanted, &pool)?;
+        let interfaces: Vec<Interface> = ports.interfaces().cloned().collect();
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let start_unix_ns = since_epoch.as_nanos() as u64;
+        let settings = config.settings(&interfaces, start_unix_ns)?;
+        let shared = Shared::new(settings).map_err(|e| e.to_string())?;
+        let hears: Vec<bool> = (0..config.workers).map(|n| policy.hears_polls(n)).collect();
+        let rate = Rate::measure();
+        let common = Arc::new(Common {
+            pool,
+            control: Control::new(policy, Clock::start(rate), log_lines),
+            senders,
+            stopping: AtomicBool::new(false),
+            drained: AtomicBool::new(false),
+            collector: config.app.collector()?,
+        });
+        let (redirect, takers, standings) = queue::queues(config.workers, config.queue);
+        let queues: Vec<Queue> = takers
+            .into_iter()
+            .zip(hears)
+            .enumerate()
+            .map(|(n, (taker, hears))| Queue {
+                number: n as u8,
+                taker,
+                standings: standings.clone(),
+                meter: Arc::new(Meter::start(rate)),
+                seen: Arc::default(),
+                batch: config.batch,
+                hears,
+            })
+            .collect();
+        let bell = Arc::new(Bell::new().map_err(|e| format!("eventfd: {e}"))?);
+        let mut router = Router {
+            shared,
+            common,
+            meters: queues.iter().map(|q| q.meter.clone()).collect(),
+            seen: queues.iter().map(|q| q.seen.clone()).collect(),
+            standings,
+            ports: ports.seen(),
+            steering: Arc::default(),
+            bell,
+            interfaces: Arc::new(Mutex::new(interfaces)),
+            started: Instant::now(),
+            start_unix_ns,
+            threads: Vec::new(),
+            config: Arc::new(Mutex::new(config)),
+        };
+        router.begin(queues, ports, redirect)?;
+        Ok(router)
+    }
+
+    /// Starts the threads: a receiver, and workers beside it.
+    fn begin(
+        &mut self,
+        queues: Vec<Queue>,
+        ports: Ports,
+        redirect: Redirect,
+    ) -> Result<(), String> {
+        let mut workers: Vec<Worker> = queues
+            .into_iter()
+            .map(|queue| {
+                let forwarder = Forwarder::new(self.shared.clone(), u16::from(queue.number));
+                Worker::new(queue, forwarder, self.common.clone())
+            })
+            .collect();
+        let waiter = Waiter::new(self.bell.clone(), &ports).map_err(|e| format!("epoll: {e}"))?;
+        let receiver = Receiver {
+            worker: workers.remove(0),
+            ports,
+            redirect,
+            waiter,
+            steering: self.steering.clone(),
+            on_back: self.on_back(),
+            cared: Instant::now(),
+            moderation: Time::from_ns(locked(&self.config).moderation_us * 1e3),
+            fed: false,
+        };
+        self.spawn(0, move || receiver.run())?;
+        for worker in workers {
+            self.spawn(worker.queue.number, move || worker.run())?;
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, number: u8, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
+        let cpus = locked(&self.config).cpus.clone();
+        let cpu = (!cpus.is_empty()).then(|| cpus[usize::from(number) % cpus.len()]);
+        let body = move || {
+            if let Some(cpu) = cpu {
+                // A CPU that is not allowed: the thread runs where it may.
+                let _ = CpuSet::one(cpu).pin();
+            }
+            // Sleeps end when they should, not up to 50 us later.
+            // SAFETY: plain numbers.
+            unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+            work();
+        };
+        let thread = std::thread::Builder::new().name(format!("router-{number}")).spawn(body);
+        self.threads.push(thread.map_err(|e| format!("thread of worker {number}: {e}"))?);
+        Ok(())
+    }
+
+    /// What is to be done if ports are back, perhaps with other addresses and neighbours.
+    fn on_back(&self) -> OnBack {
+        let (config, shared) = (self.config.clone(), self.shared.clone());
+        let (kept, start) = (self.interfaces.clone(), self.start_unix_ns);
+        Box::new(move |ports, back| {
+            let interfaces: Vec<Interface> = ports.interfaces().cloned().collect();
+            // The settings were valid before; a file that has gone since leaves them as they are.
+            if let Ok(settings) = locked(&config).settings(&interfaces, start) {
+                let _ = shared.reload(settings);
+            }
+            back.iter().for_each(|&port| shared.link_came_back(port));
+            *locked(&kept) = interfaces;
+        })
+    }
+
+    /// Takes routes, addresses, neighbours and application from a new description; no packet is
+    /// lost. What has changed, by path.
+    ///
+    /// # Errors
+    /// What is wrong, or can only change by a restart; then nothing changes.
+    pub fn reload(&self, config: Config) -> Result<Vec<String>, String> {
+        let changes = changes(&*locked(&self.config), &config);
+        refuse(&changes, &config::FIXED)?;
+        let settings = config.settings(&locked(&self.interfaces), self.start_unix_ns)?;
+        self.shared.reload(settings).map_err(|e| e.to_string())?;
+        *locked(&self.config) = config;
+        Ok(changes)
+    }
+
+    /// The description in use.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        locked(&self.config).clone()
+    }
+
+    /// Stops: what has arrived is forwarded, nothing more is taken. Returns once all is done.
+    pub fn stop(&mut self) {
+        self.common.stopping.store(true, Ordering::Relaxed);
+        self.bell.ring();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+
+    /// Whether it is at work.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        !self.threads.is_empty() && self.threads.iter().all(|t| !t.is_finished())
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        report::of(self)
+    }
+
+    /// The event log.
+    #[must_use]
+    pub fn log(&self) -> Vec<Line> {
+        self.common.control.log()
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Chunks for the rings of all lanes, the queues of all workers, and batches under way.
+fn chunks(config: &Config) -> u32 {
+    let lanes: u32 = config
+        .port
+        .iter()
+        .map(|port| {
+            let there = Interface::find(&port.interface).map_or(1, |i| i.queues);
+            port.queues.map_or(there, |most| most.clamp(1, there))
+        })
+        .sum();
+    let workers = u32::from(config.workers) * (config.queue as u32 + 512);
+    lanes * port::CHUNKS_OF_A_LANE + workers + 1024
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

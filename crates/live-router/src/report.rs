@@ -1,0 +1,156 @@
+//! What a router has done, for people and programs. All times are measured here.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use halfwink_engine::Histogram;
+use halfwink_live::program::report::Latency;
+use serde::Serialize;
+
+use super::meter::Residency;
+use super::port::Io;
+use super::{locked, Router};
+
+/// Counts and times since the start.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Since the start, in seconds.
+    pub duration_s: f64,
+    /// Frames taken from sockets.
+    pub received: u64,
+    /// Frames sent, with those that the router made itself.
+    pub sent: u64,
+    /// Frames that the kernel dropped before they could be taken.
+    pub lost: u64,
+    /// Frames whose queue was full.
+    pub overflowed: u64,
+    /// Frames that no socket took.
+    pub unsent: u64,
+    /// What the forwarders counted, by name.
+    pub packets: BTreeMap<String, u64>,
+    /// From taking a frame off its socket until it was sent; time in the kernel is not in it.
+    pub sojourn: Latency,
+    /// Ports, as described.
+    pub ports: Vec<PortReport>,
+    /// Workers; the first is the receiver.
+    pub workers: Vec<WorkerReport>,
+    /// Changes of cores or P-state.
+    pub changes: u64,
+    /// Entries of the redirect table that moved.
+    pub moves: u64,
+    /// The P-state that was asked for last, from the slowest.
+    pub step: u32,
+    /// State of the policy, by name.
+    pub policy: BTreeMap<&'static str, i64>,
+    /// Datagrams with flows that were sent.
+    pub exported: u64,
+    /// Those that nobody took.
+    pub unexported: u64,
+}
+
+/// A port.
+#[derive(Clone, Debug, Serialize)]
+pub struct PortReport {
+    /// Interface.
+    pub interface: String,
+    /// How it was opened.
+    pub io: Io,
+    /// Queues in use.
+    pub queues: usize,
+    /// It is there.
+    pub up: bool,
+    /// Times that it went away.
+    pub gone: u64,
+    /// Frames taken from it.
+    pub received: u64,
+    /// Frames sent by it.
+    pub sent: u64,
+    /// Frames that it did not take.
+    pub unsent: u64,
+    /// Frames that the kernel dropped before they could be taken.
+    pub lost: u64,
+}
+
+/// A worker.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkerReport {
+    /// It gets no frames.
+    pub parked: bool,
+    /// Frames served.
+    pub served: u64,
+    /// Frames that wait.
+    pub waiting: u64,
+    /// Flushes.
+    pub passes: u64,
+    /// Times that it went to sleep.
+    pub sleeps: u64,
+    /// Times in its states.
+    pub residency: Residency,
+    /// Processor time of its thread, in seconds.
+    pub cpu_s: f64,
+}
+
+pub(super) fn of(router: &Router) -> Report {
+    let seen: Vec<_> = router.seen.iter().map(|s| locked(s).clone()).collect();
+    let mut packets = BTreeMap::new();
+    let mut sojourn = Histogram::default();
+    for worker in &seen {
+        sojourn.add(&worker.sojourn);
+        for (name, count) in &worker.counters {
+            *packets.entry(name.clone()).or_default() += count;
+        }
+    }
+    let by_port = |n: usize, of: fn(&super::worker::Seen) -> &Vec<u64>| -> u64 {
+        seen.iter().filter_map(|s| of(s).get(n)).sum()
+    };
+    let ports: Vec<PortReport> = locked(&router.ports)
+        .iter()
+        .enumerate()
+        .map(|(n, port)| PortReport {
+            interface: port.interface.clone(),
+            io: port.io,
+            queues: port.queues,
+            up: port.up,
+            gone: port.gone,
+            received: port.received,
+            sent: by_port(n, |s| &s.sent),
+            unsent: by_port(n, |s| &s.unsent),
+            lost: port.lost,
+        })
+        .collect();
+    let workers = (0..seen.len()).map(|n| worker(router, n, seen[n].passes)).collect();
+    let steering = &router.steering;
+    let control = &router.common.control;
+    Report {
+        duration_s: router.started.elapsed().as_secs_f64(),
+        received: ports.iter().map(|p| p.received).sum(),
+        sent: ports.iter().map(|p| p.sent).sum(),
+        lost: ports.iter().map(|p| p.lost).sum(),
+        overflowed: steering.overflowed.load(Ordering::Relaxed),
+        unsent: ports.iter().map(|p| p.unsent).sum(),
+        packets,
+        sojourn: Latency::of(&sojourn),
+        ports,
+        workers,
+        changes: steering.changes.load(Ordering::Relaxed),
+        moves: steering.moves.load(Ordering::Relaxed),
+        step: steering.step.load(Ordering::Relaxed),
+        policy: control.snapshot().into_iter().collect(),
+        exported: seen.iter().map(|s| s.exported[0]).sum(),
+        unexported: seen.iter().map(|s| s.exported[1]).sum(),
+    }
+}
+
+fn worker(router: &Router, n: usize, passes: u64) -> WorkerReport {
+    let (standing, meter) = (&router.standings[n], &router.meters[n]);
+    let served = standing.done.load(Ordering::Acquire);
+    WorkerReport {
+        parked: standing.parked.load(Ordering::Relaxed),
+        served,
+        waiting: standing.put.load(Ordering::Relaxed).saturating_sub(served),
+        passes,
+        sleeps: meter.times_asleep(),
+        residency: meter.residency(),
+        cpu_s: meter.cpu_s(),
+    }
+}

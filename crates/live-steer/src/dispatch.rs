@@ -1,0 +1,346 @@
+//! Who is served where: the policy and both machines, behind one lock that is held for a
+//! fraction of a microsecond at each arrival and each end.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use halfwink_policy::steering::{Event, Side, SteeringPolicy};
+use halfwink_units::Time;
+use tokio::sync::{oneshot, Notify};
+
+use super::control::{Control, Line};
+use super::machine::{Machine, Refusal, Verdict};
+use super::meter::{State, Watts};
+use super::power::Wanted;
+use super::steps::{Inner, Placed};
+
+/// The policy and both machines.
+pub struct Dispatch {
+    inner: Mutex<Inner>,
+    start: Instant,
+    /// A machine's power is to change.
+    pub changed: [Notify; 2],
+    /// The policy's timer has become earlier.
+    pub timer: Notify,
+}
+
+/// Where a request is.
+pub enum Place {
+    /// In service.
+    Now(Ticket),
+    /// In a queue.
+    Later(Waiting),
+    /// Nowhere.
+    Refused(Refusal),
+}
+
+/// A request in service. Dropping it ends it.
+pub struct Ticket {
+    dispatch: Arc<Dispatch>,
+    /// Where.
+    pub side: Side,
+    /// Under which policy.
+    epoch: u32,
+    came: Time,
+    /// It was answered.
+    pub served: bool,
+    over: bool,
+}
+
+/// A request in a queue. Dropping it gives it up.
+pub struct Waiting {
+    dispatch: Arc<Dispatch>,
+    id: u64,
+    came: Time,
+    hear: oneshot::Receiver<Verdict>,
+    over: bool,
+}
+
+impl Dispatch {
+    /// Both machines on; does what the policy asks for at its start.
+    #[must_use]
+    pub fn new(
+        policy: SteeringPolicy,
+        log_lines: usize,
+        machines: [Machine; 2],
+        fall: u32,
+    ) -> Arc<Dispatch> {
+        let inner = Inner::new(Control::new(policy, log_lines), machines, fall);
+        let dispatch = Arc::new(Dispatch {
+            inner: Mutex::new(inner),
+            start: Instant::now(),
+            changed: [Notify::new(), Notify::new()],
+            timer: Notify::new(),
+        });
+        dispatch.with(|inner, now| inner.begin(now));
+        dispatch
+    }
+
+    /// Time since the start.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        Time(self.start.elapsed().as_nanos() as u64 * 1000)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something under the lock, and wakes whom it concerns after it.
+    #[inline]
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut Inner, Time) -> T) -> T {
+        let mut inner = self.lock();
+        let now = self.now();
+        let now = inner.control.at(now);
+        let done = work(&mut inner, now);
+        let ring = std::mem::take(&mut inner.ring);
+        drop(inner);
+        if ring != [false; 3] {
+            for side in Side::BOTH {
+                if ring[side as usize] {
+                    self.changed[side as usize].notify_one();
+                }
+            }
+            if ring[2] {
+                self.timer.notify_one();
+            }
+        }
+        done
+    }
+
+    /// A request comes: the policy says where it goes.
+    pub fn arrive(self: &Arc<Dispatch>) -> Place {
+        let (came, placed) = self.with(|inner, now| (now, inner.arrive(now, now)));
+        self.place(came, placed)
+    }
+
+    fn place(self: &Arc<Dispatch>, came: Time, placed: Placed) -> Place {
+        let dispatch = self.clone();
+        match placed {
+            Placed::Now(side, epoch) => {
+                Place::Now(Ticket { dispatch, side, epoch, came, served: false, over: false })
+            }
+            Placed::Later(id, hear) => {
+                Place::Later(Waiting { dispatch, id, came, hear, over: false })
+            }
+            Placed::Refused(why) => Place::Refused(why),
+        }
+    }
+
+    /// Lets the policy's timer ring if its time has come; how long until the next.
+    pub fn tick(&self) -> Option<Time> {
+        self.with(|inner, now| {
+            while inner.ring_timer(now) {}
+            inner.armed = inner.control.next_timer().unwrap_or(Time::NEVER);
+            (inner.armed < Time::NEVER).then(|| Time(inner.armed.0.saturating_sub(now.0)))
+        })
+    }
+
+    /// A machine's state, and what is wanted of it. It stays on while it serves somebody whom the
+    /// policy does not know to be there.
+    pub fn state(&self, side: Side) -> (State, Wanted) {
+        let inner = self.lock();
+        let machine = &inner.machines[side as usize];
+        let held = machine.state == State::GoingDown && machine.stray > 0;
+        (if held { State::Asleep } else { machine.state }, machine.wanted)
+    }
+
+    /// It sleeps now; or was asked to wake meanwhile. `well`: it really does.
+    pub fn asleep(&self, side: Side, well: bool) {
+        self.with(|inner, now| {
+            let machine = &mut inner.machines[side as usize];
+            machine.counts.power_failures += u64::from(!well);
+            if machine.state != State::GoingDown {
+                return;
+            }
+            if machine.wanted == Wanted::Awake {
+                machine.become_(now, State::Waking);
+            } else {
+                machine.become_(now, State::Asleep);
+                machine.insomniac = !well;
+                inner.tell(now, Event::Asleep { side });
+            }
+            inner.ring[side as usize] = true;
+        });
+    }
+
+    /// It serves now, after it was asked to wake.
+    pub fn awake(&self, side: Side) {
+        self.with(|inner, now| {
+            let machine = &mut inner.machines[side as usize];
+            if machine.state == State::Waking && machine.wanted == Wanted::Asleep {
+                // A policy that has just begun wants it so, and counts it as going down.
+                machine.become_(now, State::GoingDown);
+                inner.ring[side as usize] = true;
+            } else if machine.state == State::Waking {
+                machine.become_(now, State::On);
+                inner.tell(now, Event::Awake { side });
+                inner.admit(side, now);
+            }
+        });
+    }
+
+    /// It cannot be reached, or did not wake; what waits for it goes to the other one, if that can
+    /// be reached.
+    pub fn lost(&self, side: Side) {
+        self.with(|inner, now| inner.lose(side, now));
+    }
+
+    /// Waking it failed.
+    pub fn power_failed(&self, side: Side) {
+        self.with(|inner, _| inner.machines[side as usize].counts.power_failures += 1);
+    }
+
+    /// A lost machine serves again.
+    pub fn back(&self, side: Side) {
+        self.with(|inner, now| {
+            if inner.machines[side as usize].state == State::Lost {
+                inner.machines[side as usize].become_(now, State::On);
+                inner.machines[side as usize].wanted = Wanted::Awake;
+                inner.tell(now, Event::Back { side });
+                inner.admit(side, now);
+            }
+        });
+    }
+
+    /// A connection to it was made, or failed: whether the machine is lost now.
+    pub fn connected(&self, side: Side, well: bool) -> bool {
+        self.with(|inner, now| {
+            let fall = inner.fall;
+            let machine = &mut inner.machines[side as usize];
+            machine.counts.connections += u64::from(well);
+            machine.failures = if well { 0 } else { machine.failures + 1 };
+            if machine.state == State::On && machine.failures >= fall {
+                inner.lose(side, now);
+            }
+            inner.machines[side as usize].state == State::Lost
+        })
+    }
+
+    /// One of its attempts failed.
+    pub fn failed(&self, side: Side, retried: bool) {
+        self.with(|inner, _| {
+            let counts = &mut inner.machines[side as usize].counts;
+            counts.failed += 1;
+            counts.retried += u64::from(retried);
+        });
+    }
+
+    /// Since when it is on, if it is.
+    pub fn on_since(&self, side: Side) -> Option<Instant> {
+        let inner = self.lock();
+        let machine = &inner.machines[side as usize];
+        let since = std::time::Duration::from_nanos(machine.on_since.0 / 1000);
+        (machine.state == State::On).then(|| self.start + since)
+    }
+
+    /// It cannot be reached.
+    pub fn is_lost(&self, side: Side) -> bool {
+        self.lock().machines[side as usize].state == State::Lost
+    }
+
+    /// Other bounds and watts; `policy`: another policy, which takes over what is there.
+    pub fn change(
+        &self,
+        bounds: [(usize, usize); 2],
+        watts: [Watts; 2],
+        fall: u32,
+        policy: Option<SteeringPolicy>,
+        log_lines: usize,
+    ) {
+        self.with(|inner, now| {
+            inner.fall = fall;
+            let machines = inner.machines.iter_mut();
+            for ((machine, (workers, room)), watts) in machines.zip(bounds).zip(watts) {
+                machine.book(now);
+                machine.meter.set_watts(watts);
+                (machine.workers, machine.room) = (workers, room);
+            }
+            if let Some(policy) = policy {
+                inner.replace(policy, log_lines, now);
+            }
+            Side::BOTH.into_iter().for_each(|side| inner.admit(side, now));
+        });
+    }
+
+    /// The log so far.
+    #[must_use]
+    pub fn log(&self) -> Vec<Line> {
+        self.lock().control.log().to_vec()
+    }
+
+    /// The policy's state.
+    #[must_use]
+    pub fn snapshot(&self) -> halfwink_policy::Snapshot {
+        self.lock().control.snapshot()
+    }
+}
+
+impl Ticket {
+    /// It is answered, or cannot be.
+    pub fn finish(mut self, served: bool) {
+        self.served = served;
+    }
+
+    /// Its machine is lost: it goes where the policy says now.
+    pub fn resteer(mut self) -> Place {
+        self.over = true;
+        let (side, epoch, came) = (self.side, self.epoch, self.came);
+        let placed = self.dispatch.with(|inner, now| {
+            inner.machines[side as usize].counts.resteered += 1;
+            inner.leave(side, epoch, came, now);
+            inner.arrive(came, now)
+        });
+        self.dispatch.place(came, placed)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.over {
+            let (side, epoch, came, served) = (self.side, self.epoch, self.came, self.served);
+            self.dispatch.with(|inner, now| {
+                inner.total.record(Time(now.0 - came.0));
+                inner.machines[side as usize].counts.served += u64::from(served);
+                inner.leave(side, epoch, came, now);
+            });
+        }
+    }
+}
+
+impl Waiting {
+    /// Its turn, or its end.
+    pub async fn verdict(mut self) -> Result<Ticket, Refusal> {
+        let heard = (&mut self.hear).await;
+        self.over = true;
+        let (dispatch, came) = (self.dispatch.clone(), self.came);
+        match heard {
+            Ok(Verdict::Serve(side, epoch)) => {
+                Ok(Ticket { dispatch, side, epoch, came, served: false, over: false })
+            }
+            Ok(Verdict::Refuse(why)) => Err(why),
+            Err(_) => Err(Refusal::Nowhere),
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        let (id, came) = (self.id, self.came);
+        // What is said is said under the lock: it waits still, or has been told.
+        let heard = self.dispatch.with(|inner, now| match self.hear.try_recv() {
+            Ok(verdict) => Some(verdict),
+            Err(_) => {
+                inner.give_up(id, now);
+                None
+            }
+        });
+        if let Some(Verdict::Serve(side, epoch)) = heard {
+            let dispatch = self.dispatch.clone();
+            drop(Ticket { dispatch, side, epoch, came, served: false, over: false });
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Requests and machines without sockets.
+
+use std::sync::Arc;
+
+use halfwink_policy::steering::{Action, Side, SteeringPolicy, Threshold, ThresholdParameters};
+
+use super::control::replay;
+use super::dispatch::{Dispatch, Place, Ticket, Waiting};
+use super::machine::{Machine, Refusal};
+use super::meter::{State, Watts};
+use super::power::Wanted;
+
+fn policy(threshold: u32) -> SteeringPolicy {
+    Box::new(Threshold::new(ThresholdParameters::published(threshold)))
+}
+
+fn dispatch(threshold: u32, workers: usize, room: usize) -> Arc<Dispatch> {
+    let machines = [0, 1].map(|_| Machine::new(workers, room, Watts::default()));
+    Dispatch::new(policy(threshold), 1000, machines, 2)
+}
+
+fn now(place: Place) -> Ticket {
+    match place {
+        Place::Now(ticket) => ticket,
+        Place::Later(_) => panic!("it waits"),
+        Place::Refused(why) => panic!("{why:?}"),
+    }
+}
+
+fn later(place: Place) -> Waiting {
+    match place {
+        Place::Later(waiting) => waiting,
+        _ => panic!("it does not wait"),
+    }
+}
+
+fn wait(waiting: Waiting) -> Result<Ticket, Refusal> {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(waiting.verdict())
+}
+
+fn load(dispatch: &Dispatch) -> Vec<i64> {
+    dispatch.snapshot().into_iter().take(2).map(|(_, value)| value).collect()
+}
+
+/// The big machine goes to sleep, as the policy wants at the start.
+fn asleep(dispatch: &Dispatch) {
+    assert_eq!(dispatch.state(Side::Big), (State::GoingDown, Wanted::Asleep));
+    dispatch.asleep(Side::Big, true);
+    assert_eq!(dispatch.state(Side::Big), (State::Asleep, Wanted::Asleep));
+}
+
+#[test]
+fn requests_wait_for_a_machine_that_wakes() {
+    let dispatch = dispatch(1, 1, 8);
+    asleep(&dispatch);
+    let first = now(dispatch.arrive());
+    assert_eq!(first.side, Side::Small);
+    let waiting = [later(dispatch.arrive()), later(dispatch.arrive())];
+    assert_eq!(dispatch.state(Side::Big), (State::Waking, Wanted::Awake));
+    dispatch.awake(Side::Big);
+    let [second, third] = waiting;
+    let second = wait(second).unwrap();
+    assert_eq!((second.side, load(&dispatch)), (Side::Big, vec![1, 2]));
+    second.finish(true);
+    wait(third).unwrap().finish(true);
+    // Nothing more to do: it goes down at once, and wakes after that if it must.
+    assert_eq!(dispatch.state(Side::Big), (State::GoingDown, Wanted::Asleep));
+    let fourth = later(dispatch.arrive());
+    assert_eq!(dispatch.state(Side::Big), (State::GoingDown, Wanted::Awake));
+    dispatch.asleep(Side::Big, true);
+    assert_eq!(dispatch.state(Side::Big).0, State::Waking);
+    dispatch.awake(Side::Big);
+    wait(fourth).unwrap().finish(true);
+    first.finish(true);
+    assert_eq!(load(&dispatch), [0, 0]);
+    let mut log = dispatch.log();
+    assert_eq!(replay(&log, policy(1)), None);
+    let at = log.iter().position(|line| line.asked.contains(&Action::Wake { side: Side::Big }));
+    log[at.unwrap()].asked.pop();
+    assert_eq!(replay(&log, policy(1)).map(|(n, _)| n), at);
+    for line in log {
+        let text = serde_json::to_string(&line).unwrap();
+        assert_eq!(serde_json::from_str::<super::Line>(&text).unwrap(), line);
+    }
+}
+
+#[test]
+fn a_machine_that_does_not_wake_gives_its_requests_away() {
+    let dispatch = dispatch(1, 2, 1);
+    asleep(&dispatch);
+    let first = now(dispatch.arrive());
+    let second = later(dispatch.arrive());
+    assert!(matches!(dispatch.arrive(), Place::Refused(Refusal::Full)));
+    dispatch.lost(Side::Big);
+    let second = wait(second).unwrap();
+    assert_eq!((second.side, load(&dispatch)), (Side::Small, vec![2, 0]));
+    // Both are lost: nobody is left to wait for.
+    let third = later(dispatch.arrive());
+    dispatch.lost(Side::Small);
+    assert_eq!(wait(third).err(), Some(Refusal::Nowhere));
+    assert!(matches!(dispatch.arrive(), Place::Refused(Refusal::Nowhere)));
+    drop((first, second));
+    dispatch.back(Side::Small);
+    now(dispatch.arrive()).finish(true);
+    assert_eq!(load(&dispatch), [0, 0]);
+    assert_eq!(replay(&dispatch.log(), policy(1)), None);
+}
+
+#[test]
+fn who_goes_away_is_forgotten() {
+    let dispatch = dispatch(9, 1, 8);
+    let first = now(dispatch.arrive());
+    let waiting = [later(dispatch.arrive()), later(dispatch.arrive()), later(dispatch.arrive())];
+    let [second, third, fourth] = waiting;
+    drop(third);
+    assert_eq!(load(&dispatch), [3, 0]);
+    drop(first);
+    // The second has been served in its absence, the fourth after it.
+    drop(second);
+    wait(fourth).unwrap().finish(true);
+    assert_eq!(load(&dispatch), [0, 0]);
+}
+
+#[test]
+fn failed_connections_make_a_machine_lost() {
+    let dispatch = dispatch(9, 4, 8);
+    let ticket = now(dispatch.arrive());
+    assert!(!dispatch.connected(Side::Small, false));
+    assert!(!dispatch.connected(Side::Small, true), "one after the other");
+    assert!(!dispatch.connected(Side::Small, false));
+    assert!(dispatch.connected(Side::Small, false));
+    let Place::Later(waiting) = ticket.resteer() else { panic!("the big machine sleeps") };
+    assert_eq!(load(&dispatch), [0, 1]);
+    dispatch.asleep(Side::Big, true);
+    dispatch.awake(Side::Big);
+    assert_eq!(wait(waiting).unwrap().side, Side::Big);
+}
+
+#[test]
+fn another_policy_takes_over() {
+    let dispatch = dispatch(1, 1, 8);
+    asleep(&dispatch);
+    let first = now(dispatch.arrive());
+    let second = later(dispatch.arrive());
+    dispatch.awake(Side::Big);
+    let (second, third) = (wait(second).unwrap(), later(dispatch.arrive()));
+    dispatch.change([(1, 8); 2], [Watts::default(); 2], 2, Some(policy(5)), 1000);
+    // It wants the big machine asleep, which still serves somebody it does not know.
+    assert_eq!((second.side, load(&dispatch)), (Side::Big, vec![1, 0]));
+    assert_eq!(dispatch.state(Side::Big), (State::Asleep, Wanted::Asleep), "held");
+    second.finish(true);
+    assert_eq!(dispatch.state(Side::Big), (State::GoingDown, Wanted::Asleep));
+    first.finish(true);
+    let third = wait(third).unwrap();
+    assert_eq!(third.side, Side::Small);
+    third.finish(true);
+    assert_eq!(load(&dispatch), [0, 0]);
+    assert_eq!(replay(&dispatch.log(), policy(5)), None);
+}

@@ -1,0 +1,421 @@
+//! One request and its answer: a machine is found for it, it is sent, sent again where that is
+//! safe, and the head of the answer is read.
+
+use std::future::{poll_fn, Future};
+use std::pin::{pin, Pin};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use halfwink_policy::steering::Side;
+use tokio::sync::futures::Notified;
+
+use super::config::{ms, Config};
+use super::dispatch::{Place, Ticket};
+use super::head::{self, Given};
+use super::machine::Refusal;
+use super::pipe::{Broken, READ};
+use super::shared::{Outcome, Shared};
+use super::stream::{Conn, Stream};
+use super::watch::Watch;
+
+/// What a thread has of its own.
+pub struct Lane {
+    /// What all share.
+    pub shared: Arc<Shared>,
+    pool: Mutex<[Vec<Idle>; 2]>,
+}
+
+struct Idle {
+    conn: Conn,
+    generation: u64,
+    since: Instant,
+}
+
+/// Where the rest of a request's body comes from.
+pub trait Source {
+    /// Moves on what there is.
+    fn poll_upload(&mut self, cx: &mut Context<'_>, to: &mut Conn) -> Poll<Result<(), Broken>>;
+    /// All of it is with the machine's connection.
+    fn is_done(&self) -> bool;
+}
+
+/// A request as a machine gets it.
+pub struct Sending<'a> {
+    /// Head, and as much of the body as has been read.
+    pub bytes: &'a [u8],
+    /// It may be sent twice.
+    pub idempotent: bool,
+    /// The answer has no body.
+    pub is_head: bool,
+}
+
+/// An answer whose head has been read.
+pub struct Answer {
+    /// The connection that it comes by.
+    pub conn: Conn,
+    /// Where.
+    pub ticket: Ticket,
+    /// What its head says.
+    pub head: head::Response,
+    /// Which description it was made under.
+    pub generation: u64,
+}
+
+/// Why there is no answer: a status for the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The status.
+    pub status: u16,
+    /// How it is counted.
+    pub outcome: Outcome,
+}
+
+impl Failure {
+    const fn new(status: u16, outcome: Outcome) -> Failure {
+        Failure { status, outcome }
+    }
+
+    /// Of a client's body.
+    fn of_upload(broken: &Broken) -> Failure {
+        match broken {
+            Broken::Body => Failure::new(400, Outcome::Refused),
+            Broken::TooLong => Failure::new(413, Outcome::Refused),
+            Broken::Read => Failure::new(0, Outcome::ClientGone),
+            Broken::Write => Failure::new(502, Outcome::BadGateway),
+        }
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        Failure::new(
+            503,
+            match refusal {
+                Refusal::Full => Outcome::Overloaded,
+                Refusal::Nowhere => Outcome::Unreachable,
+            },
+        )
+    }
+}
+
+/// How an attempt ended without an answer.
+enum Miss {
+    /// Nothing of an answer came; `unsent`: nor did anything go.
+    Closed { unsent: bool },
+    /// For the client.
+    Over(Failure),
+}
+
+impl Lane {
+    /// Without connections.
+    pub fn new(shared: Arc<Shared>) -> Arc<Lane> {
+        Arc::new(Lane { shared, pool: Mutex::default() })
+    }
+
+    /// Waits for a worker of a machine.
+    pub async fn admit(&self, config: &Config) -> Result<Ticket, Failure> {
+        self.seat(self.shared.dispatch.arrive(), config).await
+    }
+
+    /// The machine of a request is lost: it goes where the policy says now.
+    pub async fn again(&self, ticket: Ticket, config: &Config) -> Result<Ticket, Failure> {
+        self.seat(ticket.resteer(), config).await
+    }
+
+    async fn seat(&self, place: Place, config: &Config) -> Result<Ticket, Failure> {
+        match place {
+            Place::Now(ticket) => Ok(ticket),
+            Place::Refused(why) => Err(why.into()),
+            Place::Later(waiting) => {
+                let patience = ms(config.limits.queue_timeout_ms);
+                match tokio::time::timeout(patience, waiting.verdict()).await {
+                    Ok(verdict) => Ok(verdict?),
+                    Err(_) => Err(Failure::new(503, Outcome::Overloaded)),
+                }
+            }
+        }
+    }
+
+    /// Work on a request, up to the moment at which a drain gives it up.
+    ///
+    /// # Errors
+    /// As the work's; that it was given up.
+    pub async fn unless_given_up<T>(
+        &self,
+        mut stop: Pin<&mut Notified<'_>>,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let mut work = pin!(work);
+        let (mut listens, mut end) = (false, None);
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(done);
+            }
+            let Some(until) = self.shared.until() else {
+                // So that this is looked at again when a drain begins. Once is enough: a task has
+                // one waker, and this takes a lock.
+                if !listens {
+                    listens = true;
+                    let _ = stop.as_mut().poll(cx);
+                }
+                return Poll::Pending;
+            };
+            let end = end.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until.into())));
+            end.as_mut().poll(cx).map(|()| Err(Failure::new(503, Outcome::Aborted)))
+        })
+        .await
+    }
+
+    /// An idle connection that is still good.
+    fn idle(&self, side: Side, config: &Config, generation: u64) -> Option<Conn> {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = ms(config.limits.idle_timeout_ms);
+        while let Some(idle) = pool[side as usize].pop() {
+            let fresh = idle.generation == generation && idle.since.elapsed() < most;
+            if fresh && idle.conn.io.is_quiet() {
+                return Some(idle.conn);
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection for the next request.
+    pub fn keep(&self, side: Side, conn: Conn, generation: u64, config: &Config) {
+        if !conn.input.is_empty() || !conn.output.is_empty() || conn.ended {
+            return;
+        }
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        if pool[side as usize].len() < config.limits.pool {
+            pool[side as usize].push(Idle { conn, generation, since: Instant::now() });
+        }
+    }
+
+    /// A new connection to a machine; a machine that is lost now is told by `Err(true)`.
+    pub async fn connect(&self, side: Side, config: &Config) -> Result<Conn, bool> {
+        let address = match side {
+            Side::Small => &config.small.address,
+            Side::Big => &config.big.address,
+        };
+        let patience = ms(config.limits.connect_timeout_ms);
+        loop {
+            let begun = Instant::now();
+            let made = tokio::time::timeout(patience, Stream::connect(address)).await;
+            if let Ok(Ok(stream)) = made {
+                self.shared.dispatch.connected(side, true);
+                return Ok(Conn::new(stream));
+            }
+            // One that went to sleep meanwhile cannot answer, and is asked again.
+            let asleep = self.shared.dispatch.on_since(side).is_none_or(|since| since > begun);
+            if made.is_err() && asleep && !self.shared.dispatch.is_lost(side) {
+                continue;
+            }
+            return Err(self.shared.dispatch.connected(side, false));
+        }
+    }
+
+    /// Sends a request to where the policy says, and reads the head of the answer, whose fields go
+    /// to `give`.
+    ///
+    /// # Errors
+    /// What the client gets.
+    pub async fn exchange(
+        &self,
+        config: &Config,
+        sending: &Sending<'_>,
+        source: &mut impl Source,
+        watch: &mut Watch,
+        mut give: impl FnMut(Given<'_>),
+    ) -> Result<Answer, Failure> {
+        let shared = &self.shared;
+        let mut ticket = self.admit(config).await?;
+        let mut attempts = 0;
+        loop {
+            let generation = shared.generation();
+            let side = ticket.side;
+            let idle = self.idle(side, config, generation);
+            let reused = idle.is_some();
+            let mut conn = match idle {
+                Some(conn) => conn,
+                None => match self.connect(side, config).await {
+                    Ok(conn) => conn,
+                    Err(lost) => {
+                        attempts += 1;
+                        let again = attempts <= config.limits.retries;
+                        shared.dispatch.failed(side, again);
+                        if !again {
+                            return Err(Failure::new(503, Outcome::Unreachable));
+                        }
+                        if lost {
+                            ticket = self.again(ticket, config).await?;
+                        }
+                        continue;
+                    }
+                },
+            };
+            let whole = source.is_done();
+            match self.attempt(config, side, &mut conn, sending, source, watch, &mut give).await {
+                Ok(head) => return Ok(Answer { conn, ticket, head, generation }),
+                Err(Miss::Over(failure)) => {
+                    shared.dispatch.failed(side, false);
+                    return Err(failure);
+                }
+                Err(Miss::Closed { unsent }) => {
+                    attempts += 1;
+                    // A connection that had been idle may have been closed for that alone; any
+                    // number of such are tried, since each is taken from the pool.
+                    let allowed = reused || attempts <= config.limits.retries;
+                    let again = whole && allowed && (sending.idempotent || (unsent && reused));
+                    shared.dispatch.failed(side, again);
+                    if !again {
+                        return Err(Failure::new(502, Outcome::BadGateway));
+                    }
+                    if shared.dispatch.is_lost(side) {
+                        ticket = self.again(ticket, config).await?;
+                    }
+                }
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    async fn attempt(
+        &self,
+        config: &Config,
+        side: Side,
+        conn: &mut Conn,
+        sending: &Sending<'_>,
+        source: &mut impl Source,
+        watch: &mut Watch,
+        give: &mut impl FnMut(Given<'_>),
+    ) -> Result<head::Response, Miss> {
+        conn.output.end().extend_from_slice(sending.bytes);
+        let patience = ms(config.limits.response_timeout_ms);
+        watch.set(patience);
+        let mut broken = None;
+        let mut unsent = true;
+        poll_fn(|cx| loop {
+            let mut moved = false;
+            if broken.is_none() {
+                let before = conn.output.len();
+                match push(cx, conn, source) {
+                    Poll::Ready(Err(why)) if !matches!(why, Broken::Write) => {
+                        return Poll::Ready(Err(Miss::Over(Failure::of_upload(&why))));
+                    }
+                    // It may have answered before it closed.
+                    Poll::Ready(Err(why)) => broken = Some(why),
+                    Poll::Ready(Ok(())) | Poll::Pending => moved |= conn.output.len() != before,
+                }
+                unsent &= conn.output.len() == sending.bytes.len();
+            }
+            match conn.poll_fill(cx, READ) {
+                Poll::Ready(Ok(count)) if count > 0 => {
+                    moved = true;
+                    match answer(conn, sending.is_head, give) {
+                        Ok(None) => {}
+                        Ok(Some(head)) => return Poll::Ready(Ok(head)),
+                        Err(failure) => return Poll::Ready(Err(Miss::Over(failure))),
+                    }
+                }
+                // Closed, or reset: with nothing of an answer, or in the middle of one.
+                Poll::Ready(_) if conn.input.is_empty() => {
+                    return Poll::Ready(Err(Miss::Closed { unsent }));
+                }
+                Poll::Ready(_) => return Poll::Ready(Err(Miss::Over(BAD))),
+                Poll::Pending if !moved => {
+                    return self.wait(cx, side, watch, patience).map(|()| {
+                        let outcome = Outcome::GatewayTimeout;
+                        Err(Miss::Over(Failure::new(504, outcome)))
+                    });
+                }
+                Poll::Pending => {}
+            }
+            if moved {
+                watch.set(patience);
+            }
+        })
+        .await
+    }
+
+    /// Until its patience with a machine is over: time that this was not awake does not count.
+    pub fn wait(
+        &self,
+        cx: &mut Context<'_>,
+        side: Side,
+        watch: &mut Watch,
+        patience: Duration,
+    ) -> Poll<()> {
+        while watch.poll(cx).is_ready() {
+            if self.shared.dispatch.is_lost(side) {
+                return Poll::Ready(());
+            }
+            match self.shared.dispatch.on_since(side).map(|since| since.elapsed()) {
+                None => watch.set(patience),
+                Some(on) if on < patience => watch.set(patience - on),
+                Some(_) => return Poll::Ready(()),
+            }
+        }
+        Poll::Pending
+    }
+}
+
+const BAD: Failure = Failure::new(502, Outcome::BadGateway);
+
+fn push(
+    cx: &mut Context<'_>,
+    conn: &mut Conn,
+    source: &mut impl Source,
+) -> Poll<Result<(), Broken>> {
+    if !conn.output.is_empty() {
+        if let Poll::Ready(Err(_)) = conn.poll_drain(cx) {
+            return Poll::Ready(Err(Broken::Write));
+        }
+    }
+    if source.is_done() {
+        return Poll::Ready(Ok(()));
+    }
+    source.poll_upload(cx, conn)
+}
+
+/// A head, if it is all there; interim ones are passed over.
+fn answer(
+    conn: &mut Conn,
+    is_head: bool,
+    give: &mut impl FnMut(Given<'_>),
+) -> Result<Option<head::Response>, Failure> {
+    loop {
+        if conn.input.is_empty() {
+            return Ok(None);
+        }
+        let Ok(read) = head::response(conn.input.get(), is_head, &mut *give) else {
+            return Err(BAD);
+        };
+        let Some(read) = read else { return Ok(None) };
+        conn.input.take(read.taken);
+        match read.status {
+            // Nobody asked for another protocol.
+            101 => return Err(BAD),
+            100..200 => {}
+            _ => return Ok(Some(read)),
+        }
+    }
+}
+
+/// A connection of a client, counted while it lasts.
+pub struct Guest(Arc<Shared>);
+
+impl Guest {
+    /// One more; none if there are too many.
+    pub fn welcome(shared: &Arc<Shared>, most: usize) -> Option<Guest> {
+        let before = shared.connections.fetch_add(1, Ordering::AcqRel);
+        let guest = Guest(shared.clone());
+        (before < most).then_some(guest)
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,415 @@
+//! HTTP/1.1 and 1.0 with a client: its requests one after the other.
+
+use std::future::{poll_fn, Future};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::AsyncWrite;
+use tokio::sync::futures::Notified;
+
+use super::body::{Encoder, Framing};
+use super::config::{ms, Config};
+use super::exchange::{Answer, Lane, Sending, Source};
+use super::head::{self, Client, Refused};
+use super::pipe::{Broken, Pipe, READ};
+use super::shared::Outcome;
+use super::stream::Conn;
+use super::watch::Watch;
+
+/// A client's connection.
+pub struct Session<'a, 'b> {
+    lane: &'a Lane,
+    config: Arc<Config>,
+    generation: u64,
+    client: Client,
+    conn: Conn,
+    watch: Watch,
+    stop: Pin<&'a mut Notified<'b>>,
+    /// Once it drains: how many bytes of this connection had come then.
+    sent: Option<u64>,
+    /// The request as the machine gets it.
+    bytes: Vec<u8>,
+}
+
+/// What a request leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Another one may come.
+    Stay,
+    /// The connection is closed, once all is written.
+    Close,
+    /// The client is not there any more.
+    Gone,
+}
+
+/// A body that comes by the client's connection.
+struct Upload<'a> {
+    conn: &'a mut Conn,
+    pipe: &'a mut Pipe,
+}
+
+impl Source for Upload<'_> {
+    fn poll_upload(&mut self, cx: &mut Context<'_>, to: &mut Conn) -> Poll<Result<(), Broken>> {
+        self.pipe.poll(cx, self.conn, to, false)
+    }
+
+    fn is_done(&self) -> bool {
+        self.pipe.is_done()
+    }
+}
+
+impl<'a, 'b> Session<'a, 'b> {
+    /// With what has been read of it so far.
+    pub fn new(
+        lane: &'a Lane,
+        config: Arc<Config>,
+        conn: Conn,
+        client: Client,
+        stop: Pin<&'a mut Notified<'b>>,
+    ) -> Session<'a, 'b> {
+        let watch = Watch::new(ms(config.limits.header_timeout_ms));
+        let generation = lane.shared.generation();
+        let (sent, bytes) = (None, Vec::new());
+        Session { lane, config, generation, client, conn, watch, stop, sent, bytes }
+    }
+
+    /// Serves it to its end.
+    pub async fn serve(mut self) {
+        loop {
+            self.bytes.clear();
+            let Some(request) = self.read_head().await else { return };
+            let next = match request {
+                Ok(request) => {
+                    self.conn.input.take(request.taken);
+                    self.request(&request).await
+                }
+                Err(refused) => {
+                    let slow = refused.status == 408;
+                    let outcome = if slow { Outcome::Slow } else { Outcome::Refused };
+                    self.refuse(refused.status, outcome, true, false);
+                    Next::Close
+                }
+            };
+            let written = next != Next::Gone && self.flush().await;
+            if !written || next != Next::Stay {
+                if written {
+                    self.linger().await;
+                }
+                return;
+            }
+        }
+    }
+
+    /// A request, or what is wrong with it; none if there is no further one.
+    async fn read_head(&mut self) -> Option<Result<head::Request, Refused>> {
+        let shared = &self.lane.shared;
+        if self.generation != shared.generation() {
+            self.generation = shared.generation();
+            self.config = shared.config();
+            self.client.headers = self.config.headers.clone();
+        }
+        let limits = &self.config.limits;
+        let idle = self.conn.input.is_empty();
+        self.watch.set(ms(if idle { limits.idle_timeout_ms } else { limits.header_timeout_ms }));
+        let (conn, watch, stop) = (&mut self.conn, &mut self.watch, &mut self.stop);
+        let (client, bytes, sent) = (&self.client, &mut self.bytes, &mut self.sent);
+        // Looked at first, and then only when another line has come.
+        let mut seen = 0;
+        let found = poll_fn(|cx| loop {
+            let fresh = conn.input.get().get(seen..).unwrap_or_default();
+            let worth = seen == 0 || memchr::memchr(b'\n', fresh).is_some();
+            if !fresh.is_empty() && (worth || conn.input.len() > limits.target_bytes) {
+                seen = conn.input.len();
+                bytes.clear();
+                match head::request(conn.input.get(), limits, client, bytes) {
+                    Ok(None) => {}
+                    Ok(Some(request)) => return Poll::Ready(Some(Ok(request))),
+                    Err(refused) => return Poll::Ready(Some(Err(refused))),
+                }
+            }
+            let empty = conn.input.is_empty();
+            match conn.poll_fill(cx, READ) {
+                Poll::Ready(Ok(count)) if count > 0 => {
+                    if empty {
+                        watch.set(ms(limits.header_timeout_ms));
+                    }
+                    continue;
+                }
+                Poll::Ready(_) if empty => return Poll::Ready(None),
+                Poll::Ready(_) => {
+                    return Poll::Ready(Some(Err(Refused { status: 400, why: "cut off" })));
+                }
+                Poll::Pending => {}
+            }
+            let stopping = shared.is_stopping() || stop.as_mut().poll(cx).is_ready();
+            let over = stopping && !is_owed(conn, sent);
+            if empty && (over || watch.poll(cx).is_ready()) {
+                return Poll::Ready(None);
+            }
+            if !empty && watch.poll(cx).is_ready() {
+                return Poll::Ready(Some(Err(Refused { status: 408, why: "header" })));
+            }
+            return Poll::Pending;
+        })
+        .await;
+        if found.is_some() {
+            shared.count(Outcome::Received);
+        }
+        found
+    }
+
+    async fn request(&mut self, request: &head::Request) -> Next {
+        let most = self.config.limits.body_bytes;
+        let mut upload = Pipe::new(request.framing, Encoder::of(request.framing), most);
+        if request.framing != Framing::None {
+            if let Err(next) = self.read_body(&mut upload, request.expects).await {
+                return next;
+            }
+        }
+        let sending = Sending {
+            bytes: &self.bytes,
+            idempotent: request.idempotent,
+            is_head: request.is_head,
+        };
+        let (lane, config) = (self.lane, self.config.clone());
+        let mut source = Upload { conn: &mut self.conn, pipe: &mut upload };
+        // The head of the answer; it is the client's only once it has been understood.
+        let mut out = Vec::with_capacity(512);
+        let give = |part: head::Given<'_>| part.write(&mut out);
+        let asked = lane.exchange(&config, &sending, &mut source, &mut self.watch, give);
+        match lane.unless_given_up(self.stop.as_mut(), asked).await {
+            Ok(answer) => {
+                lane.shared.count_status(answer.head.status);
+                self.answer(request, answer, &mut upload, &out).await
+            }
+            Err(failure) if failure.status == 0 => {
+                lane.shared.count(failure.outcome);
+                Next::Gone
+            }
+            Err(failure) => {
+                let about_machines = failure.status >= 500;
+                let stays = request.keep_alive && upload.is_done() && about_machines;
+                let stays = stays && request.is_1_1 && self.goes_on();
+                self.refuse(failure.status, failure.outcome, !stays, request.is_head);
+                if stays {
+                    Next::Stay
+                } else {
+                    Next::Close
+                }
+            }
+        }
+    }
+
+    /// Reads as much of a body as is held, before anybody is asked to serve it.
+    async fn read_body(&mut self, upload: &mut Pipe, expects: bool) -> Result<(), Next> {
+        let limits = &self.config.limits;
+        let (conn, watch, bytes) = (&mut self.conn, &mut self.watch, &mut self.bytes);
+        let head = bytes.len();
+        let patience = ms(limits.body_timeout_ms);
+        watch.set(patience);
+        let mut told = !expects;
+        let done: Result<(), (u16, Outcome)> = poll_fn(|cx| loop {
+            match upload.step(&mut conn.input, bytes) {
+                Ok(()) => {}
+                Err(Broken::TooLong) => return Poll::Ready(Err((413, Outcome::Refused))),
+                Err(_) => return Poll::Ready(Err((400, Outcome::Refused))),
+            }
+            if upload.is_done() || bytes.len() - head >= limits.buffer_bytes {
+                return Poll::Ready(Ok(()));
+            }
+            if !told {
+                told = true;
+                conn.output.end().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            }
+            if !conn.output.is_empty() && matches!(conn.poll_drain(cx), Poll::Ready(Err(_))) {
+                return Poll::Ready(Err((0, Outcome::ClientGone)));
+            }
+            match conn.poll_fill(cx, READ) {
+                Poll::Ready(Ok(count)) if count > 0 => watch.set(patience),
+                Poll::Ready(_) => return Poll::Ready(Err((0, Outcome::ClientGone))),
+                Poll::Pending if watch.poll(cx).is_ready() => {
+                    return Poll::Ready(Err((408, Outcome::Slow)));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        })
+        .await;
+        done.map_err(|(status, outcome)| {
+            if status == 0 {
+                self.lane.shared.count(outcome);
+                return Next::Gone;
+            }
+            self.refuse(status, outcome, true, false);
+            Next::Close
+        })
+    }
+
+    /// Passes an answer on.
+    async fn answer(
+        &mut self,
+        request: &head::Request,
+        mut answer: Answer,
+        upload: &mut Pipe,
+        fields: &[u8],
+    ) -> Next {
+        let (lane, goes_on) = (self.lane, self.goes_on());
+        let config = &*self.config;
+        let shared = &lane.shared;
+        let framing = answer.head.framing;
+        let keeps = framing != Framing::Close && (framing != Framing::Chunked || request.is_1_1);
+        // Without a length, the end is a chunk's, or the connection's.
+        let chunked = request.is_1_1 && matches!(framing, Framing::Close | Framing::Chunked);
+        let stays = request.keep_alive && (keeps || chunked) && goes_on;
+        let stays = stays && upload.is_done();
+        let out = self.conn.output.end();
+        out.extend_from_slice(fields);
+        if config.headers.via {
+            out.extend_from_slice(b"Via: 1.1 halfwink\r\n");
+        }
+        finish_head(out, framing, chunked, stays, request.is_1_1);
+        let encoder = if chunked { Encoder::Chunked } else { Encoder::Plain };
+        let mut download = Pipe::new(framing, encoder, u64::MAX);
+        let patience = ms(config.limits.response_timeout_ms);
+        let (conn, watch, side) = (&mut self.conn, &mut self.watch, answer.ticket.side);
+        watch.set(patience);
+        let mut moved = 0;
+        let passed = poll_fn(|cx| {
+            // What is left of the request; a machine that has answered may not want it.
+            if !upload.is_done() {
+                let _ = upload.poll(cx, conn, &mut answer.conn, false);
+            }
+            if let Poll::Ready(done) = download.poll(cx, &mut answer.conn, conn, true) {
+                return Poll::Ready(done.map_err(Some));
+            }
+            let now = conn.moved() + answer.conn.moved();
+            if now != moved {
+                moved = now;
+                watch.set(patience);
+            }
+            lane.wait(cx, side, watch, patience).map(|()| Err(None))
+        })
+        .await;
+        let outcome = match passed {
+            Ok(()) => Outcome::Answered,
+            Err(Some(Broken::Write)) => Outcome::ClientGone,
+            Err(Some(_)) => Outcome::Truncated,
+            Err(None) if self.conn.output.is_empty() => Outcome::GatewayTimeout,
+            Err(None) => Outcome::Slow,
+        };
+        shared.count(outcome);
+        let Answer { conn, ticket, head, generation } = answer;
+        if outcome != Outcome::Answered {
+            // What is on its way says a length, or chunks, that do not come: a client notices.
+            ticket.finish(false);
+            return Next::Gone;
+        }
+        ticket.finish(true);
+        if head.keep_alive && upload.is_done() {
+            lane.keep(side, conn, generation, config);
+        }
+        if stays {
+            Next::Stay
+        } else {
+            Next::Close
+        }
+    }
+
+    /// Whether a further request will be served: not while it drains, but for one that the client
+    /// had sent before, behind the one that is answered (RFC 9112, section 9.3.2).
+    fn goes_on(&mut self) -> bool {
+        !self.lane.shared.is_stopping() || is_owed(&mut self.conn, &mut self.sent)
+    }
+
+    /// An answer of the proxy's own.
+    fn refuse(&mut self, status: u16, outcome: Outcome, closes: bool, is_head: bool) {
+        self.lane.shared.count(outcome);
+        self.lane.shared.count_status(status);
+        own_answer(self.conn.output.end(), status, closes, is_head);
+    }
+
+    /// Writes all: whether it could.
+    async fn flush(&mut self) -> bool {
+        // Not only what waits here: TLS has a buffer of its own.
+        let patience = ms(self.config.limits.response_timeout_ms);
+        self.watch.set(patience);
+        let (conn, watch) = (&mut self.conn, &mut self.watch);
+        poll_fn(|cx| loop {
+            match conn.poll_drain(cx) {
+                Poll::Ready(Ok(_)) if conn.output.is_empty() => return Poll::Ready(true),
+                Poll::Ready(Ok(_)) => watch.set(patience),
+                Poll::Ready(Err(_)) => return Poll::Ready(false),
+                Poll::Pending => return watch.poll(cx).map(|()| false),
+            }
+        })
+        .await
+    }
+
+    /// A client that still sends would not see an answer if its connection were reset: what it
+    /// sends is read and thrown away for a while.
+    async fn linger(&mut self) {
+        let conn = &mut self.conn;
+        let _ = poll_fn(|cx| Pin::new(&mut conn.io).poll_shutdown(cx)).await;
+        self.watch.set(LINGER);
+        let mut left = 1 << 20;
+        poll_fn(|cx| loop {
+            conn.input.clear();
+            match conn.poll_fill(cx, READ) {
+                Poll::Ready(Ok(count)) if count > 0 && left > count => left -= count,
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => return self.watch.poll(cx),
+            }
+        })
+        .await;
+    }
+}
+
+/// Of a connection to a proxy that drains: whether something has come that is yet to be read as a
+/// request, and began to come before. A client that sends on and on does not hold up the end.
+fn is_owed(conn: &mut Conn, sent: &mut Option<u64>) -> bool {
+    let unread = conn.io.unread();
+    let here = conn.read - conn.input.len() as u64;
+    let before = *sent.get_or_insert(conn.read + unread as u64);
+    here < before && (unread > 0 || !conn.input.is_empty())
+}
+
+const LINGER: Duration = Duration::from_millis(500);
+
+/// The last lines of a head.
+fn finish_head(out: &mut Vec<u8>, framing: Framing, chunked: bool, stays: bool, is_1_1: bool) {
+    if let Framing::Length(length) = framing {
+        out.extend_from_slice(b"Content-Length: ");
+        out.extend_from_slice(length.to_string().as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    if chunked {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+    }
+    match (stays, is_1_1) {
+        (true, true) => {}
+        (true, false) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
+        (false, _) => out.extend_from_slice(b"Connection: close\r\n"),
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// An answer of the proxy's own.
+pub fn own_answer(out: &mut Vec<u8>, status: u16, closes: bool, is_head: bool) {
+    let reason = http::StatusCode::from_u16(status).ok().and_then(|s| s.canonical_reason());
+    let reason = reason.unwrap_or("Error");
+    let retry = if status == 503 { "Retry-After: 1\r\n" } else { "" };
+    let close = if closes { "Connection: close\r\n" } else { "" };
+    let length = reason.len() + 1;
+    out.extend_from_slice(
+        format!(
+            "HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\
+             {retry}{close}\r\n"
+        )
+        .as_bytes(),
+    );
+    if !is_head {
+        out.extend_from_slice(reason.as_bytes());
+        out.push(b'\n');
+    }
+}

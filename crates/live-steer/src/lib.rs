@@ -1,0 +1,194 @@
+//! A proxy that steers requests to a small and a big machine by the very policies of the simulated
+//! hybrid server (Niccolini 2012, ch. 3), and sends both to sleep.
+//!
+//! ```text
+//!  clients ──▶ connection ──▶ policy: Send ──▶ queue ──▶ workers ──▶ machine
+//!  HTTP/1.1      parsed,        │    ▲                                 │
+//!  HTTP/2        held           │    └──────── Finish ◀────────────────┘
+//!  TCP                          └─ Wake, Sleep ──▶ keeper: freezer, signal, command
+//! ```
+//!
+//! * A thread has a runtime, a listener (`SO_REUSEPORT`) and a pool of its own; they share one
+//!   lock, taken at each arrival and each end.
+//! * Nothing is lost through a hand-over: what was sent to a machine waits in a bounded queue until
+//!   it is awake; what is in service when it goes down stands still.
+//! * HTTP/1.1 is framed here, on `httparse`: hyper resolves a message with both length and transfer
+//!   coding in silence, so that a proxy on it cannot refuse it. HTTP/2 is hyper's.
+//!
+//! Linux on x86-64 only: the crate is empty elsewhere.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+pub mod body;
+mod config;
+mod control;
+mod dispatch;
+#[cfg(test)]
+mod dispatch_tests;
+#[cfg(test)]
+mod drain_tests;
+mod exchange;
+pub mod head;
+mod health;
+mod http1;
+mod http2;
+mod keeper;
+mod machine;
+mod meter;
+mod pipe;
+mod power;
+mod report;
+mod shared;
+mod steps;
+mod stream;
+mod tcp;
+mod threads;
+mod tls;
+mod watch;
+
+pub use config::{Config, Headers, Limits, Mode};
+pub use control::{replay, Line};
+pub use meter::{Residency, State, Watts};
+pub use report::{MachineReport, Modelled, Report};
+pub use stream::Buffer;
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use halfwink_live::program::config::{changes, refuse};
+use halfwink_policy::steering::SteeringPolicy;
+
+use config::ms;
+use dispatch::Dispatch;
+use machine::Machine;
+use shared::{Outcome, Shared};
+
+/// For the refusals of requests whose time was up, to be written and read.
+const REFUSING: Duration = Duration::from_millis(500);
+
+/// A proxy at work. Dropping it stops it.
+pub struct Steer {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    started: Instant,
+    log_lines: usize,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Steer {
+    /// Listens and serves; keeps a log of so many of its policy's events. `watts`: those of the
+    /// small and the big machine by a model.
+    ///
+    /// # Errors
+    /// What is wrong or missing, in one line.
+    pub fn start(
+        config: Config,
+        policy: SteeringPolicy,
+        watts: [Watts; 2],
+        log_lines: usize,
+    ) -> Result<Steer, String> {
+        let started = Instant::now();
+        let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
+        let machines = [(&config.small, watts[0]), (&config.big, watts[1])]
+            .map(|(m, watts)| Machine::new(m.workers, m.queue, watts));
+        let (listeners, address) = threads::listen(config.listen, config.threads)
+            .map_err(|e| format!("listen {}: {e}", config.listen))?;
+        let dispatch = Dispatch::new(policy, log_lines, machines, config.health.fall);
+        let shared = Arc::new(Shared::new(dispatch, config, tls));
+        let threads = threads::start(&shared, listeners)?;
+        Ok(Steer { shared, address, started, log_lines, threads })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes limits, machines, certificate, watts, and with `policy` another policy; no request is
+    /// lost. What has changed, by path.
+    ///
+    /// # Errors
+    /// What is wrong; then nothing changes.
+    pub fn reload(
+        &self,
+        config: Config,
+        watts: [Watts; 2],
+        policy: Option<SteeringPolicy>,
+    ) -> Result<Vec<String>, String> {
+        let changes = changes(&*self.shared.config(), &config);
+        refuse(&changes, &config::FIXED)?;
+        let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
+        *self.shared.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
+        let bounds = [&config.small, &config.big].map(|m| (m.workers, m.queue));
+        let fall = config.health.fall;
+        self.shared.set_config(config);
+        self.shared.dispatch.change(bounds, watts, fall, policy, self.log_lines);
+        Ok(changes)
+    }
+
+    /// The description in use.
+    #[must_use]
+    pub fn config(&self) -> Arc<Config> {
+        self.shared.config()
+    }
+
+    /// Stops: answers all that clients have sent so far, read or not, and refuses (503) what has no
+    /// answer after `drain_ms`; takes no more requests; wakes who sleeps. Returns once all is done.
+    pub fn stop(&mut self) {
+        if self.threads.is_empty() {
+            return;
+        }
+        let until = Instant::now() + ms(self.shared.config().limits.drain_ms);
+        self.shared.drain(until);
+        while !self.is_drained() && Instant::now() < until + REFUSING {
+            // Whoever began to wait meanwhile hears it too.
+            self.shared.stop.notify_waiters();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.shared.drained.store(true, Ordering::Release);
+        self.shared.stop.notify_waiters();
+        while self.threads.iter().any(|t| !t.is_finished()) {
+            self.shared.stop.notify_waiters();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+        let left = self.shared.under_way();
+        self.shared.counts[Outcome::Aborted as usize].fetch_add(left, Ordering::Relaxed);
+    }
+
+    fn is_drained(&self) -> bool {
+        // In this order: a connection is counted before its listener is gone.
+        self.shared.listening.load(Ordering::Acquire) == 0
+            && self.shared.connections.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether all its threads are at work.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        !self.threads.is_empty() && self.threads.iter().all(|t| !t.is_finished())
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        report::of(&self.shared, &self.address.to_string(), self.started)
+    }
+
+    /// The event log.
+    #[must_use]
+    pub fn log(&self) -> Vec<Line> {
+        self.shared.dispatch.log()
+    }
+}
+
+impl Drop for Steer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,154 @@
+//! What a proxy has done, for people and programs. All times are measured here.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use halfwink_live::program::ledger::{self, Balance};
+use halfwink_live::program::report::Latency;
+use halfwink_policy::steering::Side;
+use halfwink_units::Time;
+use serde::Serialize;
+
+use super::machine::Counts;
+use super::meter::{Meter, Residency, State};
+use super::shared::{Outcome, Shared};
+
+/// Counts and times since the start.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Since the start, in seconds.
+    pub duration_s: f64,
+    /// Where it listens.
+    pub listen: String,
+    /// What became of connections and requests, by name: each that was `received` is also one of
+    /// `answered`, `refused`, `slow`, `client_gone`, `overloaded`, `unreachable`, `bad_gateway`,
+    /// `gateway_timeout`, `truncated`, `aborted`, or under way.
+    pub requests: BTreeMap<&'static str, u64>,
+    /// Responses by class of their status, `1xx` to `5xx`.
+    pub statuses: BTreeMap<&'static str, u64>,
+    /// Connections of clients now.
+    pub connections: usize,
+    /// From a request's coming until a worker had it.
+    pub queueing: Latency,
+    /// From a request's coming until the end of its answer had come from the machine.
+    pub total: Latency,
+    /// `small` and `big`.
+    pub machines: BTreeMap<&'static str, MachineReport>,
+    /// State of the policy, by name.
+    pub policy: BTreeMap<&'static str, i64>,
+    /// What the described machines would have drawn.
+    pub modelled: Modelled,
+    /// The same by component, state and cause.
+    pub ledger: Balance,
+}
+
+/// Joules, and watts in the mean, of the described machines: modelled, nothing reads a meter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Modelled {
+    /// The small machine.
+    pub small_j: f64,
+    /// The big machine.
+    pub big_j: f64,
+    /// Both.
+    pub energy_j: f64,
+    /// The big machine alone, never asleep: as if idle when it slept.
+    pub always_big_j: f64,
+    /// Both, never asleep.
+    pub always_on_j: f64,
+    /// `small_j` in watts.
+    pub small_w: f64,
+    /// `big_j` in watts.
+    pub big_w: f64,
+    /// `energy_j` in watts.
+    pub energy_w: f64,
+    /// `always_big_j` in watts.
+    pub always_big_w: f64,
+    /// `always_on_j` in watts.
+    pub always_on_w: f64,
+}
+
+impl Modelled {
+    /// Of the small and the big machine, each `[as it was, never asleep]` in joules.
+    fn of(small: [f64; 2], big: [f64; 2], duration_s: f64) -> Modelled {
+        let per_s = |joules: f64| joules / duration_s.max(1e-9);
+        let ([small_j, small_on], [big_j, big_on]) = (small, big);
+        let (energy_j, always_on_j) = (small_j + big_j, small_on + big_on);
+        Modelled {
+            small_j,
+            big_j,
+            energy_j,
+            always_big_j: big_on,
+            always_on_j,
+            small_w: per_s(small_j),
+            big_w: per_s(big_j),
+            energy_w: per_s(energy_j),
+            always_big_w: per_s(big_on),
+            always_on_w: per_s(always_on_j),
+        }
+    }
+}
+
+/// A machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct MachineReport {
+    /// Where it serves.
+    pub address: String,
+    /// Its power state.
+    pub state: State,
+    /// Requests in service.
+    pub in_service: usize,
+    /// Requests that wait.
+    pub waiting: usize,
+    /// What it has done.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Times in its states.
+    pub residency: Residency,
+}
+
+/// `started` is when the proxy began, by a clock that its machines do not read.
+pub(super) fn of(shared: &Shared, listen: &str, started: Instant) -> Report {
+    let config = shared.config();
+    let addresses = [config.small.address.to_string(), config.big.address.to_string()];
+    let (now, queueing, total, machines, meters) = shared.dispatch.with(|inner, now| {
+        let machines = Side::BOTH.map(|side| {
+            let machine = &mut inner.machines[side as usize];
+            machine.book(now);
+            MachineReport {
+                address: addresses[side as usize].clone(),
+                state: machine.state,
+                in_service: machine.in_service,
+                waiting: machine.queue.len(),
+                counts: machine.counts,
+                residency: machine.meter.residency(),
+            }
+        });
+        let meters = Side::BOTH.map(|side| inner.machines[side as usize].meter.clone());
+        (now, inner.queueing.clone(), inner.total.clone(), machines, meters)
+    });
+    let wall = Time(started.elapsed().as_nanos() as u64 * 1000);
+    let [small, big] = machines;
+    let [small_j, big_j] = meters.each_ref().map(Meter::joules);
+    let accounts = vec![meters[0].account("small"), meters[1].account("big")];
+    let count = |(outcome, name): (Outcome, &'static str)| {
+        (name, shared.counts[outcome as usize].load(Ordering::Relaxed))
+    };
+    let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+    Report {
+        duration_s: now.0 as f64 * 1e-12,
+        listen: listen.to_owned(),
+        requests: Outcome::ALL.into_iter().map(count).collect(),
+        statuses: (1..)
+            .zip(classes)
+            .map(|(n, c)| (c, shared.classes[n].load(Ordering::Relaxed)))
+            .collect(),
+        connections: shared.connections.load(Ordering::Relaxed),
+        queueing: Latency::of(&queueing),
+        total: Latency::of(&total),
+        machines: BTreeMap::from([("small", small), ("big", big)]),
+        policy: shared.dispatch.snapshot().into_iter().collect(),
+        modelled: Modelled::of(small_j, big_j, now.as_s()),
+        ledger: ledger::close(wall, accounts, None),
+    }
+}

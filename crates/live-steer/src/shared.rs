@@ -1,0 +1,188 @@
+//! What all threads of a proxy share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use halfwink_policy::steering::Side;
+use tokio::sync::Notify;
+use tokio_rustls::TlsAcceptor;
+
+use super::config::Config;
+use super::dispatch::Dispatch;
+
+/// What all threads of a proxy share.
+pub struct Shared {
+    /// The policy and both machines.
+    pub dispatch: Arc<Dispatch>,
+    config: Mutex<Arc<Config>>,
+    /// Counts changes of the description.
+    generation: AtomicU64,
+    /// TLS, if it is spoken.
+    pub tls: Mutex<Option<TlsAcceptor>>,
+    /// Once it drains: when its patience with requests under way ends.
+    until: OnceLock<Instant>,
+    /// Listeners whose queues may still hold connections.
+    pub listening: AtomicUsize,
+    /// All requests are answered, or have had their time.
+    pub drained: AtomicBool,
+    /// Tells those that wait.
+    pub stop: Notify,
+    /// Connections of clients.
+    pub connections: AtomicUsize,
+    /// What became of requests.
+    pub counts: [AtomicU64; Outcome::ALL.len()],
+    /// Responses by class of their status.
+    pub classes: [AtomicU64; 6],
+    /// Lines that have been said.
+    said: AtomicU64,
+}
+
+/// What became of a connection or a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A connection was taken.
+    Accepted,
+    /// A connection beyond the limit got 503.
+    TooMany,
+    /// A TLS handshake failed.
+    TlsFailed,
+    /// Something came that was meant to be a request.
+    Received,
+    /// Answered by a machine, to the last byte.
+    Answered,
+    /// Refused: not as RFC 9110 or 9112 demands, or beyond a limit.
+    Refused,
+    /// The client was too slow.
+    Slow,
+    /// The client went away, or read nothing more.
+    ClientGone,
+    /// A queue was full, or its time was up.
+    Overloaded,
+    /// No machine could be reached.
+    Unreachable,
+    /// A machine answered no HTTP, or closed before it had answered.
+    BadGateway,
+    /// A machine did not answer in time.
+    GatewayTimeout,
+    /// A machine closed in the middle of its response.
+    Truncated,
+    /// Cut off at the end, after the time for draining.
+    Aborted,
+}
+
+impl Outcome {
+    /// All, with their names.
+    pub const ALL: [(Outcome, &'static str); 14] = [
+        (Outcome::Accepted, "connections"),
+        (Outcome::TooMany, "connections_refused"),
+        (Outcome::TlsFailed, "tls_failed"),
+        (Outcome::Received, "received"),
+        (Outcome::Answered, "answered"),
+        (Outcome::Refused, "refused"),
+        (Outcome::Slow, "slow"),
+        (Outcome::ClientGone, "client_gone"),
+        (Outcome::Overloaded, "overloaded"),
+        (Outcome::Unreachable, "unreachable"),
+        (Outcome::BadGateway, "bad_gateway"),
+        (Outcome::GatewayTimeout, "gateway_timeout"),
+        (Outcome::Truncated, "truncated"),
+        (Outcome::Aborted, "aborted"),
+    ];
+}
+
+impl Shared {
+    /// At the start.
+    pub fn new(dispatch: Arc<Dispatch>, config: Config, tls: Option<TlsAcceptor>) -> Shared {
+        Shared {
+            dispatch,
+            config: Mutex::new(Arc::new(config)),
+            generation: AtomicU64::new(0),
+            tls: Mutex::new(tls),
+            until: OnceLock::new(),
+            listening: AtomicUsize::new(0),
+            drained: AtomicBool::new(false),
+            stop: Notify::new(),
+            connections: AtomicUsize::new(0),
+            counts: [const { AtomicU64::new(0) }; Outcome::ALL.len()],
+            classes: [const { AtomicU64::new(0) }; 6],
+            said: AtomicU64::new(0),
+        }
+    }
+
+    /// The description.
+    #[must_use]
+    pub fn config(&self) -> Arc<Config> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Another description.
+    pub fn set_config(&self, config: Config) {
+        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often the description has changed.
+    #[inline]
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Counts.
+    #[inline]
+    pub fn count(&self, outcome: Outcome) {
+        self.counts[outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a response.
+    #[inline]
+    pub fn count_status(&self, status: u16) {
+        self.classes[usize::from(status / 100).min(5)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Begins to drain: from now on no more requests are taken than have been sent already.
+    pub fn drain(&self, until: Instant) {
+        let _ = self.until.set(until);
+        self.stop.notify_waiters();
+    }
+
+    /// Whether it drains.
+    #[inline]
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.until.get().is_some()
+    }
+
+    /// When requests under way are given up, once it drains.
+    #[inline]
+    #[must_use]
+    pub fn until(&self) -> Option<Instant> {
+        self.until.get().copied()
+    }
+
+    /// Until all is answered, or has had its time.
+    pub async fn until_drained(&self) {
+        while !self.drained.load(Ordering::Acquire) {
+            // Told again and again: one that is missed does not matter.
+            self.stop.notified().await;
+        }
+    }
+
+    /// Requests of which nothing has become yet.
+    #[must_use]
+    pub fn under_way(&self) -> u64 {
+        let of = |outcome: Outcome| self.counts[outcome as usize].load(Ordering::Relaxed);
+        let ends = &Outcome::ALL[Outcome::Answered as usize..];
+        let ended: u64 = ends.iter().map(|(outcome, _)| of(*outcome)).sum();
+        of(Outcome::Received).saturating_sub(ended)
+    }
+
+    /// Says what happens to a machine, for people; not for ever, if it goes on and on.
+    pub fn say(&self, side: Side, what: &str) {
+        if self.said.fetch_add(1, Ordering::Relaxed) < 1000 {
+            let name = if side == Side::Small { "small" } else { "big" };
+            eprintln!("halfwink: {name} machine: {what}");
+        }
+    }
+}

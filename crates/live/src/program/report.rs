@@ -1,0 +1,82 @@
+//! Parts of reports that all live programs have.
+
+use halfwink_engine::Histogram;
+use halfwink_units::Time;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::ledger::Balance;
+
+/// Times of many things (frames, requests), in microseconds; null if there were none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// How many.
+    pub count: u64,
+    /// Their mean.
+    pub mean_us: Option<f64>,
+    /// Half of them were no longer.
+    pub p50_us: Option<f64>,
+    /// 99 of 100 were no longer.
+    pub p99_us: Option<f64>,
+    /// The longest.
+    pub max_us: Option<f64>,
+}
+
+impl Latency {
+    /// Sums up a histogram.
+    #[must_use]
+    pub fn of(all: &Histogram) -> Latency {
+        let us = |time: Option<Time>| time.map(|t| t.0 as f64 * 1e-6);
+        Latency {
+            count: all.count(),
+            mean_us: us(all.mean()),
+            p50_us: us(all.quantile(0.5)),
+            p99_us: us(all.quantile(0.99)),
+            max_us: us(all.max()),
+        }
+    }
+}
+
+/// A column of a table as results of simulated runs have them: name with its unit last, kind
+/// (`text`, `integer` or `real`), values.
+pub type Column = (&'static str, &'static str, Vec<Value>);
+
+/// What a live run is called, and what it has done.
+#[derive(Clone, Debug)]
+pub struct Run<'a> {
+    /// What it carried: `packets`, `requests`.
+    pub unit_of_work: &'static str,
+    /// How many of them.
+    pub units: u64,
+    /// The described machine that gives watts.
+    pub machine: &'a str,
+    /// Name of the policy.
+    pub technique: &'a str,
+    /// Values of the machine that were set, as `path=value`.
+    pub set: String,
+    /// What each unit took.
+    pub latency: Latency,
+}
+
+/// The tables `run` (one row) and `ledger` of a live run, with the columns of a simulated one.
+#[must_use]
+pub fn tables(run: &Run<'_>, balance: &Balance) -> [(&'static str, Vec<Column>); 2] {
+    let per_unit = (run.units > 0).then(|| balance.energy_j / run.units as f64);
+    let one = |name, kind, value: Value| (name, kind, vec![value]);
+    let text = |name, value: &str| one(name, "text", value.into());
+    let real = |name, value: Option<f64>| one(name, "real", value.into());
+    let row = vec![
+        text("workload", "live"),
+        text("machine", run.machine),
+        text("technique", run.technique),
+        text("set", &run.set),
+        text("unit_of_work", run.unit_of_work),
+        one("units", "integer", run.units.into()),
+        real("duration_s", Some(balance.duration_s)),
+        real("energy_j", Some(balance.energy_j)),
+        real("energy_j_per_unit", per_unit),
+        real("latency_mean_us", run.latency.mean_us),
+        real("latency_p99_us", run.latency.p99_us),
+    ];
+    [("run", row), ("ledger", balance.table())]
+}

@@ -1,0 +1,111 @@
+//! The live router.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use halfwink_daemon::router::{self, Router};
+use halfwink_daemon::Program;
+use halfwink_live_router as live;
+use halfwink_study::CoreTimes;
+use pyo3::prelude::*;
+
+use crate::library::{from_json, json, Library};
+use crate::programs::{daemon_error, Metrics};
+use crate::RunError;
+
+/// A router of real packets, and the described one that gives it policy and watts.
+#[pyclass(frozen)]
+pub(crate) struct LiveRouter(Arc<Router>);
+
+#[pymethods]
+impl LiveRouter {
+    /// Opens the ports of a description and starts forwarding; keeps so many lines of a log.
+    #[new]
+    #[pyo3(signature = (library, path, *, log_lines=0))]
+    fn new(
+        py: Python<'_>,
+        library: &Library,
+        path: PathBuf,
+        log_lines: usize,
+    ) -> PyResult<LiveRouter> {
+        let started = py.detach(|| Router::start(&library.0, &path, log_lines));
+        Ok(LiveRouter(Arc::new(started.map_err(daemon_error)?)))
+    }
+
+    /// Counts and times since the start, with the joules of a model.
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &self.0.report())
+    }
+
+    /// What the model says of times: joules and watts, by name. `times`: five per core.
+    fn modelled<'py>(
+        &self,
+        py: Python<'py>,
+        times: Vec<[f64; 5]>,
+        duration_s: f64,
+        packets: u64,
+        bytes: f64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let core = |[busy_s, spin_s, c1_s, c3_s, c6_s]: [f64; 5]| CoreTimes {
+            busy_s,
+            spin_s,
+            c1_s,
+            c3_s,
+            c6_s,
+        };
+        let times: Vec<CoreTimes> = times.into_iter().map(core).collect();
+        from_json(py, &json(&self.0.modelled(&times, duration_s, packets, bytes))?)
+    }
+
+    /// Takes routes, addresses, neighbours and application from a description; what has changed.
+    fn reload(&self, py: Python<'_>, path: PathBuf) -> PyResult<Vec<String>> {
+        py.detach(|| self.0.reload(&path)).map_err(daemon_error)
+    }
+
+    /// Forwards what has arrived, takes nothing more, and ends.
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| self.0.stop());
+    }
+
+    /// Whether all its threads are at work.
+    fn is_running(&self) -> bool {
+        self.0.is_running()
+    }
+
+    /// The event log, a line of JSON per event.
+    fn log(&self) -> Vec<String> {
+        self.0.log()
+    }
+
+    /// What it counts, as OpenMetrics text.
+    fn metrics(&self) -> String {
+        self.0.metrics()
+    }
+
+    /// Serves that at HOST:PORT until it is closed.
+    fn serve_metrics(&self, address: &str) -> PyResult<Metrics> {
+        Metrics::serve(address, self.0.clone())
+    }
+}
+
+/// Tells a fresh policy what the lines of a log say: the number of the first line (from 0) at which
+/// it asks for something else, and what; none if it asks for the same.
+#[pyfunction]
+pub(crate) fn replay_router(
+    library: &Library,
+    path: PathBuf,
+    lines: Vec<String>,
+) -> PyResult<Option<(usize, String)>> {
+    router::replay(&library.0, &path, &lines).map_err(daemon_error)
+}
+
+/// What each element of the data plane costs here: (element, bytes of a frame, nanoseconds per
+/// packet, times a copy of the frame).
+#[pyfunction]
+pub(crate) fn dataplane_costs(
+    py: Python<'_>,
+    repeats: usize,
+) -> PyResult<Vec<(&'static str, usize, f64, f64)>> {
+    let found = py.detach(|| live::costs(repeats)).map_err(RunError::new_err)?;
+    Ok(found.into_iter().map(|c| (c.element, c.frame_bytes, c.ns_per_packet, c.per_copy)).collect())
+}

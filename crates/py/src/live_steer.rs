@@ -1,0 +1,82 @@
+//! The live steering proxy.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use halfwink_daemon::steer::{self, Steer};
+use halfwink_daemon::Program;
+use pyo3::prelude::*;
+
+use crate::library::{from_json, Library};
+use crate::programs::{daemon_error, Metrics};
+
+/// A proxy at work, and the described server that gives it policy and watts.
+#[pyclass(frozen)]
+pub(crate) struct LiveSteer(Arc<Steer>);
+
+#[pymethods]
+impl LiveSteer {
+    /// Listens and serves as a description says; keeps so many lines of a log.
+    #[new]
+    #[pyo3(signature = (library, path, *, log_lines=0))]
+    fn new(
+        py: Python<'_>,
+        library: &Library,
+        path: PathBuf,
+        log_lines: usize,
+    ) -> PyResult<LiveSteer> {
+        let started = py.detach(|| Steer::start(&library.0, &path, log_lines));
+        Ok(LiveSteer(Arc::new(started.map_err(daemon_error)?)))
+    }
+
+    /// Where it listens.
+    fn address(&self) -> String {
+        self.0.address()
+    }
+
+    /// Counts and times since the start, with the joules of a model.
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &self.0.report())
+    }
+
+    /// Takes limits, machines, certificate and policy from a description; what has changed.
+    fn reload(&self, py: Python<'_>, path: PathBuf) -> PyResult<Vec<String>> {
+        py.detach(|| self.0.reload(&path)).map_err(daemon_error)
+    }
+
+    /// Answers the requests under way, takes no more, wakes who sleeps, and ends.
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| self.0.stop());
+    }
+
+    /// Whether all its threads are at work.
+    fn is_running(&self) -> bool {
+        self.0.is_running()
+    }
+
+    /// The event log, a line of JSON per event.
+    fn log(&self) -> Vec<String> {
+        self.0.log()
+    }
+
+    /// What it counts, as OpenMetrics text.
+    fn metrics(&self) -> String {
+        self.0.metrics()
+    }
+
+    /// Serves that at HOST:PORT until it is closed.
+    fn serve_metrics(&self, address: &str) -> PyResult<Metrics> {
+        Metrics::serve(address, self.0.clone())
+    }
+}
+
+/// Tells a fresh policy what the lines of a log say: the number of the first line (from 0) at which
+/// it asks for something else, and what; none if it asks for the same.
+#[pyfunction]
+pub(crate) fn replay_steer(
+    library: &Library,
+    path: PathBuf,
+    lines: Vec<String>,
+) -> PyResult<Option<(usize, String)>> {
+    steer::replay(&library.0, &path, &lines).map_err(daemon_error)
+}

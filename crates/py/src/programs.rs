@@ -1,0 +1,46 @@
+//! What live programs share on their way to Python.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use halfwink_daemon::{http, Error, Program};
+use pyo3::prelude::*;
+
+use crate::{HalfwinkError, RunError};
+
+pub(crate) fn daemon_error(error: Error) -> PyErr {
+    match error {
+        Error::Input(text) => HalfwinkError::new_err(text),
+        Error::Run(text) => RunError::new_err(text),
+    }
+}
+
+/// A page of metrics, served until it is closed.
+#[pyclass(frozen)]
+pub(crate) struct Metrics {
+    server: Mutex<Option<http::Metrics>>,
+    address: String,
+}
+
+impl Metrics {
+    pub(crate) fn serve(address: &str, program: Arc<dyn Program>) -> PyResult<Metrics> {
+        let server = http::Metrics::serve(address, move || program.metrics());
+        let server = server.map_err(daemon_error)?;
+        let address = server.address().to_string();
+        Ok(Metrics { server: Mutex::new(Some(server)), address })
+    }
+}
+
+#[pymethods]
+impl Metrics {
+    /// Where it is: `HOST:PORT`.
+    #[getter]
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    /// Ends.
+    fn close(&self, py: Python<'_>) {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(server));
+    }
+}

@@ -1,0 +1,204 @@
+//! Experiments: what one world can be asked as a whole, beside studies, for the targets.
+
+use crate::error::StudyError;
+use crate::library::Library;
+use crate::parallel::parallel;
+use crate::table::{integer, real, text, Column, Head, Kind, Table, Value};
+use crate::world::Tables;
+
+/// A function of a world that returns tables, asked for as `NAME/ARGUMENT`.
+pub struct Experiment {
+    /// First part of what it is asked for by.
+    pub name: &'static str,
+    /// What its argument is; empty if it takes none.
+    pub argument: &'static str,
+    /// In one line.
+    pub title: &'static str,
+    run: fn(&Library, &str) -> Result<Named, StudyError>,
+}
+
+/// Every experiment.
+pub static EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "network",
+        argument: "a delivery network",
+        title: "values of a power-delivery network: `network`",
+        run: network,
+    },
+    Experiment {
+        name: "os-profile",
+        argument: "a machine, or shapes of caches",
+        title: "the kernel's part in every recorded workload: `os_totals`, `os_entries`, ...",
+        run: os_profile,
+    },
+    Experiment {
+        name: "predict",
+        argument: "",
+        title: "how well kernel entries are predicted: `predictions`, `decisions`",
+        run: |library, _| predict(library),
+    },
+    Experiment {
+        name: "switching",
+        argument: "a model of core switching",
+        title: "costs, runs and accounts of core switching: `switch_costs`, `switch_runs`, ...",
+        run: |library, name| Ok(prefixed("switch", library.switching(name, &[])?.tables()?)),
+    },
+    Experiment {
+        name: "router",
+        argument: "a router",
+        title: "the experiments on a router: `router_facts`, `router_points`, `router_runs`, ...",
+        run: |library, name| Ok(prefixed("router", library.router(name, &[])?.tables()?)),
+    },
+    Experiment {
+        name: "hybrid",
+        argument: "a hybrid server",
+        title: "the experiments on a hybrid server: `hybrid_facts`, `hybrid_delays`, ...",
+        run: |library, name| Ok(prefixed("hybrid", library.server(name, &[])?.tables()?)),
+    },
+];
+
+impl Library {
+    /// Runs an experiment: `router/westmere`, `predict`.
+    ///
+    /// # Errors
+    /// If there is none of that name, or it fails.
+    pub fn experiment(&self, asked: &str) -> Result<Named, StudyError> {
+        let (name, argument) = asked.split_once('/').unwrap_or((asked, ""));
+        let known = || EXPERIMENTS.iter();
+        let Some(found) = known().find(|e| e.name == name) else {
+            return Err(StudyError::unknown("experiment", name, known().map(|e| e.name)));
+        };
+        if argument.is_empty() != found.argument.is_empty() {
+            let expected = if found.argument.is_empty() { "nothing" } else { found.argument };
+            let message = format!("experiment `{asked}`: expected {expected} behind `{name}/`");
+            return Err(StudyError::Usage(message));
+        }
+        (found.run)(self, argument)
+    }
+
+    /// Names of the recorded workloads.
+    fn recorded(&self) -> Vec<String> {
+        self.names("workloads", "hwt")
+    }
+}
+
+/// Names that SQL takes, of tables of several experiments side by side.
+fn prefixed(prefix: &str, tables: Tables) -> Named {
+    tables.into_iter().map(|(name, content)| (format!("{prefix}_{name}"), content)).collect()
+}
+
+/// Tables by the names that SQL has for them.
+type Named = Vec<(String, Table)>;
+
+fn network(library: &Library, name: &str) -> Result<Named, StudyError> {
+    let mut table = Table::new(&[text("fact"), real("value")]);
+    for fact in library.network(name, &[])?.facts()? {
+        table.push(vec![fact.fact.into(), fact.value.into()]);
+    }
+    Ok(vec![("network".to_owned(), table)])
+}
+
+/// Profiles of all recorded workloads, each table with a column `workload` first.
+fn os_profile(library: &Library, caches: &str) -> Result<Named, StudyError> {
+    let names = library.recorded();
+    let profiles = parallel(&names, |name| library.os_profile(name, caches, &[]));
+    let mut joined: Tables = Vec::new();
+    for (workload, profile) in names.iter().zip(profiles) {
+        for (name, table) in profile? {
+            let table = labelled(workload, table);
+            match joined.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => append(known, table),
+                None => joined.push((name, table)),
+            }
+        }
+    }
+    Ok(prefixed("os", joined))
+}
+
+fn labelled(workload: &str, table: Table) -> Table {
+    let values = vec![Value::from(workload); table.len()];
+    let mut columns = vec![Column { name: "workload", kind: Kind::Text, values }];
+    columns.extend(table.columns);
+    Table { columns }
+}
+
+fn append(table: &mut Table, more: Table) {
+    for (column, added) in table.columns.iter_mut().zip(more.columns) {
+        debug_assert_eq!(column.name, added.name);
+        column.values.extend(added.values);
+    }
+}
+
+/// A row for each workload, set of entries and table; and one for each threshold of these.
+fn predict(library: &Library) -> Result<Named, StudyError> {
+    let names = library.recorded();
+    let found = parallel(&names, |name| library.prediction(name));
+    let head = [text("workload"), text("entries"), text("table"), integer("predictions")];
+    let mut predictions = Table::new(&[&head[..], &PREDICTIONS].concat());
+    let mut decisions = Table::new(&[&head[..], &DECISIONS].concat());
+    for (workload, found) in names.iter().zip(found) {
+        for row in found?.rows {
+            let who = || -> [Value; 4] {
+                [
+                    workload.as_str().into(),
+                    row.entries.into(),
+                    row.table.into(),
+                    row.predictions.into(),
+                ]
+            };
+            let mut values = who().to_vec();
+            values.extend([
+                row.exact_percent.into(),
+                row.within_5_percent.into(),
+                row.too_short_percent.into(),
+                row.local_percent.into(),
+                row.table_entries.into(),
+            ]);
+            predictions.push(values);
+            for decision in &row.decisions {
+                let mut values = who().to_vec();
+                values.extend([
+                    decision.threshold.into(),
+                    decision.right_percent.into(),
+                    decision.longer_percent.into(),
+                ]);
+                decisions.push(values);
+            }
+        }
+    }
+    Ok(vec![("predictions".to_owned(), predictions), ("decisions".to_owned(), decisions)])
+}
+
+const PREDICTIONS: [Head; 5] = [
+    real("exact_percent"),
+    real("within_5_percent"),
+    real("too_short_percent"),
+    real("local_percent"),
+    integer("table_entries"),
+];
+const DECISIONS: [Head; 3] = [integer("threshold"), real("right_percent"), real("longer_percent")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every experiment fills its tables with values of the kinds that they declare.
+    #[test]
+    #[ignore = "minutes: `reproduce` runs the same"]
+    fn every_experiment_fills_its_tables() {
+        let library = Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        for asked in [
+            "network/ev6",
+            "os-profile/32KB:2 32KB:2 1MB:16",
+            "predict",
+            "switching/alpha",
+            "switching/xeon-5160",
+            "router/westmere",
+            "hybrid/niccolini",
+        ] {
+            for (name, table) in library.experiment(asked).unwrap() {
+                assert!(!table.columns.is_empty(), "{asked}: {name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Watts of the machines behind a live proxy.
+
+use halfwink_policy::steering::Side;
+use halfwink_units::Power;
+
+use crate::worlds::server::ServerInfo;
+
+/// Watts of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineWatts {
+    /// On, without requests.
+    pub idle: Power,
+    /// More for each request in service.
+    pub request: Power,
+    /// While it changes between on and asleep.
+    pub changing: Power,
+    /// Asleep.
+    pub asleep: Power,
+}
+
+impl ServerInfo {
+    /// Watts of one machine, of which the live one has so many workers: from idle to maximal power
+    /// in proportion to those in service (Niccolini 2012, Eq 3.2), shares of its idle power while
+    /// it changes and while it sleeps.
+    #[must_use]
+    pub fn watts(&self, side: Side, workers: usize) -> MachineWatts {
+        let spec = self.model.spec();
+        let m = match side {
+            Side::Small => &spec.small,
+            Side::Big => &spec.big,
+        };
+        MachineWatts {
+            idle: Power::from_w(m.idle_w),
+            request: Power::from_w((m.max_w - m.idle_w) / workers.max(1) as f64),
+            changing: Power::from_w(m.idle_w * m.transition_share),
+            asleep: Power::from_w(m.idle_w * m.sleep_share),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library::Library;
+
+    #[test]
+    fn a_machine_with_all_workers_in_service_draws_its_maximum() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let server = Library::new(root).server("niccolini", &[]).unwrap();
+        for (side, m) in
+            [(Side::Small, &server.model.spec().small), (Side::Big, &server.model.spec().big)]
+        {
+            for workers in [1, 4, 7] {
+                let watts = server.watts(side, workers);
+                let all = watts.idle.as_w() + watts.request.as_w() * workers as f64;
+                assert!((all - m.max_w).abs() < 1e-5 * workers as f64, "{all} of {}", m.max_w);
+            }
+            let watts = server.watts(side, 4);
+            assert!((watts.asleep.as_w() - m.idle_w * m.sleep_share).abs() < 1e-6);
+            assert!((watts.changing.as_w() - m.idle_w * m.transition_share).abs() < 1e-6);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Techniques by name: one list over all worlds, a file for each family.
+//!
+//! A technique is what a user names and compares; its policy is the object that decides. A row says
+//! which worlds have the events that it needs and which parameters it takes, and makes its policy
+//! from what a world hands over: costs, cores, rates. Policies never see machine files.
+
+mod choice;
+mod gating;
+mod offload;
+mod parameter;
+mod scaling;
+mod steering;
+mod switching;
+mod wake_up;
+
+pub use choice::Choice;
+pub use gating::GatingContext;
+pub use parameter::{Default, Parameter, Range, Values};
+
+use halfwink_chip::Machine;
+use halfwink_policy::gating::GatingPolicy;
+use halfwink_policy::offload::{CallProfile, OffloadPolicy};
+use halfwink_policy::scaling::ScalingPolicy;
+use halfwink_policy::steering::SteeringPolicy;
+
+use crate::error::StudyError;
+
+/// A way to save energy that can be compared with others.
+pub struct Technique {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Family, as the folder of its policy.
+    pub family: &'static str,
+    /// Worlds whose events it understands.
+    pub worlds: &'static [&'static str],
+    /// What it does, in one line.
+    pub title: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+    /// What can be chosen of it.
+    pub parameters: &'static [Parameter],
+    /// How it comes into a run.
+    pub make: Make,
+}
+
+/// Makes a family's policy from what its worlds hand over.
+pub enum Make {
+    /// When a core sleeps.
+    Gating(Gating),
+    /// How many cores of a router forward, and how fast.
+    Scaling(fn(&Choice, &halfwink_router::Model) -> ScalingPolicy),
+    /// Which of two machines serves a request.
+    Steering(fn(&Choice, &halfwink_server::Model, &halfwink_server::Service) -> SteeringPolicy),
+    /// Which kernel a model of core switching runs, by its name there.
+    Kernel(fn(&Choice) -> &'static str),
+    /// Changes the machine under another technique, to which it is added: `tap+central-wake-up`.
+    Modifier(Modifier),
+}
+
+/// How a technique of the chip comes into a run: a policy for each core, and what surrounds it.
+#[derive(Clone, Copy)]
+pub struct Gating {
+    /// Needs cells that keep the state of a gated core, which leak while it is on.
+    pub retention: bool,
+    /// What it changes of the machine.
+    pub adapt: fn(Machine) -> Machine,
+    /// Moves kernel code to cores that the machine must set aside.
+    pub needs_os_cores: bool,
+    /// How it is run.
+    pub plan: Plan,
+    /// Makes its policy for a core.
+    pub build: fn(&Choice, &GatingContext) -> GatingPolicy,
+    /// Makes the policy that decides where a core's kernel entries run, if they do not simply run
+    /// where they are; told what a first run found out of the system calls, if there was one.
+    pub offload: Option<MakeOffload>,
+}
+
+/// Makes an offload policy for a machine, told what a first run found out of its system calls.
+pub type MakeOffload = fn(&Choice, &Machine, &[CallProfile]) -> OffloadPolicy;
+
+/// What a modifier changes.
+#[derive(Clone, Copy)]
+pub enum Modifier {
+    /// The chip.
+    Chip(fn(&Choice, Machine) -> Machine),
+    /// When idle cores of a model of core switching power down.
+    PowerDown(halfwink_switching::PowerDown),
+}
+
+/// How a technique is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Once.
+    Once,
+    /// At every frequency of the machine; that with the least product of energy and delay counts.
+    LeastEnergyDelay,
+    /// At full frequency to measure how much of the time the cores run, then at the least frequency
+    /// that is predicted to slow the work down no more than the technique's `max_slowdown`.
+    BoundedSlowdown,
+    /// Twice: at first nothing moves, and system calls are measured.
+    Profiled,
+}
+
+/// The list, a family after the other. Its order means nothing.
+const FAMILIES: [&[Technique]; 6] = [
+    gating::TECHNIQUES,
+    offload::TECHNIQUES,
+    wake_up::TECHNIQUES,
+    switching::TECHNIQUES,
+    scaling::TECHNIQUES,
+    steering::TECHNIQUES,
+];
+
+/// Every technique of every world.
+pub fn techniques() -> impl Iterator<Item = &'static Technique> {
+    FAMILIES.into_iter().flatten()
+}
+
+/// The technique with this name, in this world.
+///
+/// # Errors
+/// If there is none; with the nearest name, or with the worlds that have it.
+pub fn technique(world: &str, name: &str) -> Result<&'static Technique, StudyError> {
+    let here = || techniques().filter(|t| t.worlds.contains(&world));
+    if let Some(found) = here().find(|t| t.name == name) {
+        return Ok(found);
+    }
+    if let Some(elsewhere) = techniques().find(|t| t.name == name) {
+        return Err(StudyError::Usage(format!(
+            "technique `{name}` is of the world `{}`, not `{world}`; {}",
+            elsewhere.worlds[0],
+            crate::world::command_of(elsewhere.worlds[0], name),
+        )));
+    }
+    Err(StudyError::unknown("technique", name, here().map(|t| t.name)))
+}
+
+/// These techniques of a world, with their parameters; all of it that stand alone if none are
+/// named.
+///
+/// # Errors
+/// If there is none of a name.
+pub(crate) fn choices(world: &str, named: &[String]) -> Result<Vec<Choice>, StudyError> {
+    if !named.is_empty() {
+        return named.iter().map(|text| Choice::parse(world, text)).collect();
+    }
+    let alone = |t: &&Technique| t.worlds.contains(&world) && !matches!(t.make, Make::Modifier(_));
+    techniques().filter(alone).map(|t| Choice::parse(world, t.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_technique_is_met_with_its_neighbour() {
+        let error = technique("chip", "mapg-conter").err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "unknown technique `mapg-conter`; did you mean `mapg-counter`?"
+        );
+        assert!(technique("chip", "tap").is_ok());
+    }
+
+    #[test]
+    fn a_technique_of_another_world_is_met_with_the_command_that_takes_it() {
+        let error = technique("chip", "power-save").err().unwrap().to_string();
+        assert!(error.contains("world `router`") && error.contains("halfwink router"), "{error}");
+    }
+
+    #[test]
+    fn names_are_unique_and_lower_case_with_hyphens() {
+        let all: Vec<&Technique> = techniques().collect();
+        for (n, technique) in all.iter().enumerate() {
+            let name = technique.name;
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            assert!(name.chars().all(plain), "{name}");
+            let shared =
+                |other: &Technique| other.worlds.iter().any(|w| technique.worlds.contains(w));
+            let twice = all[..n].iter().any(|other| other.name == name && shared(other));
+            assert!(!twice, "{name} twice");
+            assert!(!technique.worlds.is_empty(), "{name}");
+            for (m, parameter) in technique.parameters.iter().enumerate() {
+                let first = technique.parameters.iter().position(|p| p.name == parameter.name);
+                assert_eq!(first, Some(m), "{name}:{}", parameter.name);
+                parameter.check();
+            }
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! The seam of worlds: a job by names, prepared, run under a control, tables.
+//!
+//! ```text
+//! study (TOML) ──expand──▶ jobs ──prepare──▶ prepared ──run──▶ tables ──▶ results, report, targets
+//!                                   ▲ World               ▲ Control
+//! ```
+//!
+//! A world says what may be named in it and plays one job. Everything else stands here or above and
+//! knows no world: expansion of studies, keys, resuming, stopping, progress, targets, reports.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use halfwink_engine::RunControl;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::error::StudyError;
+use crate::library::Library;
+use crate::table::{Head, Table, Value};
+use crate::techniques::{Choice, Parameter, Values};
+use crate::worlds::{Chip, Router, Server, Switching, Toy};
+
+/// Every world. The only list of them.
+pub const WORLDS: &[&dyn World] = &[&Chip, &Router, &Server, &Switching, &Toy];
+
+/// Digest of the sources that results depend on, made when this crate is built: two builds of the
+/// same models share their results.
+const MODEL: &str = env!("HALFWINK_MODEL_DIGEST");
+
+/// What to run, by names. The same in every world; small, and it travels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// See [`WORLDS`].
+    pub world: String,
+    /// `nginx`, `ipv4@evaluation`, `count@30`, `tcpmaerts@1g`.
+    pub workload: String,
+    /// `ev6-16`, `westmere`, `niccolini`, `alpha@sim-ce`.
+    pub machine: String,
+    /// `tap:wake=last`; see [`Choice::parse`].
+    pub technique: String,
+    /// Values of the machine, options of the world (`seed`) or parameters of techniques
+    /// (`power-save:c_up`, `technique.threshold`) to set. Results show them.
+    pub set: Vec<(String, String)>,
+    /// Options of the world that are the same for all of a study; results do not show them.
+    pub options: Vec<(String, String)>,
+}
+
+/// A thing that can be named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Named {
+    /// Name.
+    pub name: String,
+    /// What it is, in one line.
+    pub title: String,
+}
+
+/// An amount of work, and what it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// How much; 0 if nobody knows beforehand.
+    pub amount: u64,
+    /// `instructions`, `packets`, `requests`.
+    pub unit: &'static str,
+}
+
+/// Tables by name. `run` has one row.
+pub type Tables = Vec<(&'static str, Table)>;
+
+/// Lets the outside watch, stop and record a run.
+#[derive(Debug, Default)]
+pub struct Control {
+    /// Progress, and a request to stop.
+    pub run: RunControl,
+    /// Where every event and action of the run's policies is written, if anywhere.
+    pub log: Option<PathBuf>,
+}
+
+/// What a job asks for beside its names, sorted by who takes it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The technique with its parameters.
+    pub choice: Choice,
+    /// Options of the world.
+    pub options: Values,
+    /// Values of the machine: path and value.
+    pub machine: Vec<(String, String)>,
+}
+
+/// Plays events and actions out: what the simulated worlds have in common.
+pub trait World: Sync {
+    /// Name, as studies have it.
+    fn name(&self) -> &'static str;
+
+    /// What it is, in one line.
+    fn title(&self) -> &'static str;
+
+    /// The command that plays a technique here, for a reader who tried another.
+    fn command(&self, technique: &str) -> String;
+
+    /// Workloads that can be named.
+    ///
+    /// # Errors
+    /// If the library is damaged.
+    fn workloads(&self, library: &Library) -> Result<Vec<Named>, StudyError>;
+
+    /// Machines that can be named.
+    fn machines(&self, library: &Library) -> Vec<Named>;
+
+    /// What a job may say beside values of the machine and parameters of techniques.
+    fn options(&self) -> &'static [Parameter];
+
+    /// Paths of machines that are no more, and what to write now.
+    fn moved(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// Every table with its columns, but for `host`.
+    fn schema(&self) -> Vec<(&'static str, Vec<Head>)>;
+
+    /// Finds everything that a job names.
+    ///
+    /// # Errors
+    /// The first name or value that does not exist or cannot be.
+    fn prepare(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: Settings,
+    ) -> Result<Box<dyn Prepared>, StudyError>;
+}
+
+/// A job whose names were found.
+pub trait Prepared: Send + Sync {
+    /// Everything beside technique and options that its result depends on: what the workload is,
+    /// and the machine as it will be used.
+    fn identity(&self) -> String;
+
+    /// How much it will play.
+    fn work(&self) -> Work;
+
+    /// The machine description as it will be used.
+    fn machine_text(&self) -> &str;
+
+    /// Plays it. The table `run` has one row, without names and settings, which whoever shows it
+    /// puts before.
+    ///
+    /// # Errors
+    /// If the run is stopped, an input is damaged, or the model fails.
+    fn run(&self, control: &Control) -> Result<Tables, StudyError>;
+}
+
+/// A job whose names were found, with what is the same in every world.
+pub struct PreparedJob {
+    job: Job,
+    technique: String,
+    options: String,
+    prepared: Box<dyn Prepared>,
+}
+
+/// A world by name.
+///
+/// # Errors
+/// If this build has none of that name.
+pub fn world(name: &str) -> Result<&'static dyn World, StudyError> {
+    let found = WORLDS.iter().find(|world| world.name() == name);
+    found.copied().ok_or_else(|| {
+        let known = WORLDS.iter().map(|w| w.name());
+        let StudyError::Unknown { nearest: Some(near), .. } =
+            StudyError::unknown("world", name, known.clone())
+        else {
+            let known = known.collect::<Vec<_>>().join(", ");
+            let message = format!("unknown world `{name}`; this build has {known}");
+            return StudyError::Usage(message);
+        };
+        StudyError::Usage(format!("unknown world `{name}`; did you mean `{near}`?"))
+    })
+}
+
+/// What to type for a technique of a world.
+pub(crate) fn command_of(world_name: &str, technique: &str) -> String {
+    world(world_name).map_or_else(|_| String::new(), |w| format!("try `{}`", w.command(technique)))
+}
+
+impl Job {
+    /// Finds everything that the job names.
+    ///
+    /// # Errors
+    /// The first name or setting that does not exist, or a workload that does not fit the machine.
+    pub fn prepare(&self, library: &Library) -> Result<PreparedJob, StudyError> {
+        let world = world(&self.world)?;
+        let settings = self.settings(world)?;
+        let (technique, options) = (settings.choice.to_string(), settings.options.to_string());
+        let prepared = world.prepare(library, self, settings)?;
+        Ok(PreparedJob { job: self.clone(), technique, options, prepared })
+    }
+
+    fn settings(&self, world: &dyn World) -> Result<Settings, StudyError> {
+        let mut choice = Choice::parse(world.name(), &self.technique)?;
+        let mut options = Values::of(world.options());
+        let mut machine = Vec::new();
+        for (path, value) in self.options.iter().chain(&self.set) {
+            if options.knows(path) {
+                options.set(path, value).map_err(StudyError::Usage)?;
+            } else if !choice.sweep(world.name(), path, value)? {
+                if let Some((_, now)) = world.moved().iter().find(|(old, _)| old == path) {
+                    let message = format!("`{path}` is no longer a machine's; write `{now}` now");
+                    return Err(StudyError::Usage(message));
+                }
+                machine.push((path.clone(), value.clone()));
+            }
+        }
+        Ok(Settings { choice, options, machine })
+    }
+}
+
+impl PreparedJob {
+    /// The job.
+    #[must_use]
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// The technique with its parameters, in its one spelling.
+    #[must_use]
+    pub fn technique(&self) -> &str {
+        &self.technique
+    }
+
+    /// Identifies the result: equal for jobs that must give the same, and of content alone.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let (world, identity) = (&self.job.world, self.prepared.identity());
+        let (technique, options) = (&self.technique, &self.options);
+        // Names are left out: the same work under two names (the baseline at each point of a sweep
+        // that is not about it) is done once.
+        let text = format!("{MODEL}\n{world}\n{technique}\n{options}\n{identity}");
+        format!("{:032x}", xxh3_128(text.as_bytes()))
+    }
+
+    /// How much it will play.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        self.prepared.work()
+    }
+
+    /// The machine description as it will be used.
+    #[must_use]
+    pub fn machine_text(&self) -> &str {
+        self.prepared.machine_text()
+    }
+
+    /// Plays it: the world's tables, and `host` with what the host took, which no kept result
+    /// holds.
+    ///
+    /// # Errors
+    /// If the run is stopped, an input is damaged, or the model fails.
+    pub fn run(&self, control: &Control) -> Result<Tables, StudyError> {
+        let begun = Instant::now();
+        let mut tables = self.prepared.run(control)?;
+        let host_s = begun.elapsed().as_secs_f64();
+        let work = self.work();
+        let host = Table::row(vec![
+            ("host_s", host_s.into()),
+            ("rate", (work.amount as f64 / host_s).into()),
+            ("unit", Value::from(work.unit)),
+        ]);
+        tables.push(("host", host));
+        Ok(tables)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::techniques::technique;
+
+    fn library() -> Library {
+        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+    }
+
+    #[test]
+    fn a_world_that_is_not_there_is_one_line() {
+        let error = world("fabrik").err().unwrap().to_string();
+        assert!(error.contains("this build has chip, router"), "{error}");
+        assert!(world("rooter").err().unwrap().to_string().contains("did you mean `router`?"));
+    }
+
+    #[test]
+    fn every_world_lists_what_can_be_named_and_no_option_hides_a_value_of_a_machine() {
+        for world in WORLDS {
+            assert!(!world.workloads(&library()).unwrap().is_empty(), "{}", world.name());
+            assert!(!world.machines(&library()).is_empty(), "{}", world.name());
+            for option in world.options() {
+                assert!(!option.name.contains(['.', ':']), "{}", option.name);
+            }
+            for (_, now) in world.moved() {
+                if let Some((name, _)) = now.split_once(':') {
+                    assert!(technique(world.name(), name).is_ok(), "{now}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! World: cores, caches, memory; and questions about instruction traces that need no time.
+
+mod closed_form;
+mod network;
+mod os_profile;
+mod predict;
+mod tables;
+pub(crate) mod trace;
+pub(crate) mod workload;
+
+pub use closed_form::closed_form;
+pub use network::{CaseAnswer, Fact, FitRow, NetworkInfo, StaggerRow, WakeRow};
+pub use os_profile::THRESHOLDS;
+pub use predict::{Accuracy, Decisions, Prediction};
+
+use std::sync::Arc;
+
+use halfwink_chip::{run, CodeCache, Machine, Options, RunResult, MAX_CORES};
+use halfwink_engine::RunControl;
+use halfwink_policy::offload::{CallProfile, Fixed, OffloadPolicy};
+use halfwink_power::CoreState;
+use halfwink_units::Time;
+
+use self::tables::{
+    call_profile, calls_table, counter_table, histogram_table, is_core, kernel_columns,
+    timeline_table, us, working_energy, Sums, CALLS, COUNTERS, HISTOGRAMS, TIMELINE,
+};
+use self::workload::Workload;
+use crate::error::StudyError;
+use crate::library::{Library, MachineInfo};
+use crate::table::{integer, real, text, Head, Table, Value};
+use crate::techniques::{
+    Choice, Gating, GatingContext, Make, MakeOffload, Modifier, Parameter, Plan,
+};
+use crate::world::{Control, Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::{ledger, Common, COMMON, LEDGER};
+
+/// World: cores, caches and memory, playing instruction traces.
+pub struct Chip;
+
+/// A job whose names were found.
+struct ChipJob {
+    machine: Arc<MachineInfo>,
+    workload: Workload,
+    choice: Choice,
+    gating: Gating,
+    /// Instructions of each core, at most.
+    instructions: Option<u64>,
+    /// Part of the run to record the states of, in nanoseconds from its start.
+    timeline_ns: Option<(u64, u64)>,
+}
+
+const OPTIONS: &[Parameter] = &[
+    Parameter::whole("instructions", 0, (1, u64::MAX))
+        .or_else("all that the workload has")
+        .about("of each core, at most", "as many as wanted"),
+    Parameter::text("timeline_ns", "two times, as 0..5000", "none")
+        .about("part of the run whose states are kept, in nanoseconds", "what is to be seen"),
+];
+
+/// Parameters of techniques that were a machine's.
+pub(crate) const MOVED: &[(&str, &str)] = &[
+    ("mapg.expectation", "technique.expectation"),
+    ("fupg.idle_ns", "fupg:idle_ns"),
+    ("fupg.window_ns", "fupg:window_ns"),
+    ("fupg.budget", "fupg:budget"),
+    ("dvfs.max_slowdown", "dvfs-mean:max_slowdown"),
+    ("os.threshold_instructions", "technique.threshold"),
+    ("os.enough_bytes", "os-enough-work:bytes"),
+];
+
+/// Columns of a run beside the common ones.
+const OWN: [Head; 38] = [
+    integer("cores"),
+    integer("working_cores"),
+    real("frequency"),
+    text("load"),
+    integer("instructions"),
+    integer("kernel_instructions"),
+    integer("uops"),
+    integer("requests"),
+    real("run_s"),
+    real("ipc"),
+    real("core_energy_j"),
+    real("working_core_energy_j"),
+    real("core_energy_j_per_unit"),
+    real("core_power_w"),
+    real("latency_p50_us"),
+    real("latency_p90_us"),
+    real("latency_max_us"),
+    integer("stalls"),
+    real("stall_mean_ns"),
+    real("memory_stall_mean_ns"),
+    real("active_share"),
+    real("stalled_share"),
+    real("idle_share"),
+    real("gating_share"),
+    real("gated_share"),
+    real("charging_share"),
+    real("restoring_share"),
+    integer("wakes"),
+    integer("late_wakes"),
+    real("late_share"),
+    integer("most_outstanding"),
+    real("closed_form_saving"),
+    integer("os_cores"),
+    integer("kernel_invocations"),
+    integer("moved_invocations"),
+    real("kernel_time_share"),
+    real("os_core_time_share"),
+    real("away_share"),
+];
+
+impl World for Chip {
+    fn name(&self) -> &'static str {
+        "chip"
+    }
+
+    fn title(&self) -> &'static str {
+        "cores, caches and memory, playing instruction traces"
+    }
+
+    fn command(&self, technique: &str) -> String {
+        format!("halfwink compare nginx --technique {technique}")
+    }
+
+    fn workloads(&self, library: &Library) -> Result<Vec<Named>, StudyError> {
+        let named = |w: crate::library::WorkloadInfo| Named { name: w.name, title: w.description };
+        Ok(library.workloads()?.into_iter().map(named).collect())
+    }
+
+    fn machines(&self, library: &Library) -> Vec<Named> {
+        let named = |name: String| {
+            let found = library.machine(&name, &[]).map(|m| m.machine.description.clone());
+            Named { title: found.unwrap_or_default(), name }
+        };
+        library.names("machines", "toml").into_iter().map(named).collect()
+    }
+
+    fn options(&self) -> &'static [Parameter] {
+        OPTIONS
+    }
+
+    fn moved(&self) -> &'static [(&'static str, &'static str)] {
+        MOVED
+    }
+
+    fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
+        vec![
+            ("run", [&COMMON[..], &OWN].concat()),
+            ("ledger", LEDGER.to_vec()),
+            ("counters", COUNTERS.to_vec()),
+            ("histograms", HISTOGRAMS.to_vec()),
+            ("calls", CALLS.to_vec()),
+            ("timeline", TIMELINE.to_vec()),
+        ]
+    }
+
+    fn prepare(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: Settings,
+    ) -> Result<Box<dyn Prepared>, StudyError> {
+        let Make::Gating(gating) = settings.choice.technique().make else {
+            let message = format!("{}: no technique of a chip", settings.choice);
+            return Err(StudyError::Usage(message));
+        };
+        let timeline = settings.options.text("timeline_ns").map(span).transpose()?;
+        let machine = library.machine(&job.machine, &settings.machine)?;
+        let workload = library.workload(&job.workload)?;
+        fits(&workload, &machine)?;
+        if gating.needs_os_cores && machine.machine.os.cores == 0 {
+            let (technique, machine) = (&settings.choice, &machine.name);
+            return Err(StudyError::Usage(format!(
+                "technique `{technique}` needs OS cores, machine `{machine}` sets none aside; \
+                 expected os.cores above 0"
+            )));
+        }
+        Ok(Box::new(ChipJob {
+            machine,
+            workload,
+            choice: settings.choice,
+            gating,
+            instructions: settings.options.given("instructions").map(|n| n as u64),
+            timeline_ns: timeline,
+        }))
+    }
+}
+
+/// Whether a machine has a core for each of the workload's.
+fn fits(workload: &Workload, machine: &MachineInfo) -> Result<(), StudyError> {
+    let takes_turns = machine.machine.os.time_slice > Time::ZERO;
+    let most = if takes_turns { MAX_CORES } else { machine.machine.cores };
+    if workload.cores() > most {
+        return Err(StudyError::Usage(format!(
+            "workload `{}` needs {} cores, machine `{}` has {}; \
+             os.time_slice_us above 0 lets up to {MAX_CORES} threads take turns",
+            workload.name,
+            workload.cores(),
+            machine.name,
+            machine.machine.cores
+        )));
+    }
+    Ok(())
+}
+
+/// Two times, as `0..5000`.
+fn span(text: &str) -> Result<(u64, u64), StudyError> {
+    let read = || {
+        let (from, until) = text.split_once("..")?;
+        Some((from.trim().parse().ok()?, until.trim().parse().ok()?))
+    };
+    let wrong = || StudyError::Usage(format!("timeline_ns: `{text}`, expected FROM..UNTIL"));
+    read().filter(|(from, until)| from < until).ok_or_else(wrong)
+}
+
+impl Prepared for ChipJob {
+    fn identity(&self) -> String {
+        format!("{}\n{}", self.workload.identity(), self.machine.text)
+    }
+
+    fn work(&self) -> Work {
+        Work { amount: self.workload.instructions(self.instructions), unit: "instructions" }
+    }
+
+    fn machine_text(&self) -> &str {
+        &self.machine.text
+    }
+
+    fn run(&self, control: &Control) -> Result<Tables, StudyError> {
+        let mut machine = (self.gating.adapt)(self.machine.machine.clone());
+        for modifier in self.choice.modifiers() {
+            if let Make::Modifier(Modifier::Chip(change)) = modifier.technique().make {
+                machine = change(modifier, machine);
+            }
+        }
+        let (frequency, machine, result) = self.chosen(&machine, &control.run)?;
+        Ok(vec![
+            ("run", self.run_table(&machine, frequency, &result)),
+            ("ledger", ledger(&result.books)),
+            ("counters", counter_table(&result)),
+            ("histograms", histogram_table(&result)),
+            ("calls", calls_table(&result)),
+            ("timeline", timeline_table(&result)),
+        ])
+    }
+}
+
+impl ChipJob {
+    /// The run that counts: at which share of the frequency, on which machine.
+    fn chosen(
+        &self,
+        machine: &Machine,
+        control: &RunControl,
+    ) -> Result<(f64, Machine, RunResult), StudyError> {
+        let full = self.play(machine, &[], control)?;
+        let points = &machine.dvfs.frequencies;
+        match self.gating.plan {
+            Plan::Once => Ok((1.0, machine.clone(), full)),
+            Plan::Profiled => {
+                let calls = call_profile(&full, machine);
+                Ok((1.0, machine.clone(), self.play(machine, &calls, control)?))
+            }
+            Plan::LeastEnergyDelay => {
+                let mut best = (1.0, machine.clone(), full);
+                for &share in &points[1..] {
+                    let slower = machine.clone().at_frequency(share);
+                    let result = self.play(&slower, &[], control)?;
+                    if self.energy_delay(&result) < self.energy_delay(&best.2) {
+                        best = (share, slower, result);
+                    }
+                }
+                Ok(best)
+            }
+            Plan::BoundedSlowdown => {
+                let residency = Sums::of(&full).residency;
+                let running = residency[CoreState::Active as usize].as_s();
+                let stalled = residency[CoreState::Stalled as usize].as_s();
+                let bound = running / (running + stalled);
+                let max_slowdown = self.choice.number("max_slowdown");
+                let allowed = |share: f64| bound * (1.0 / share - 1.0) <= max_slowdown;
+                match points.iter().rfind(|&&share| share < 1.0 && allowed(share)) {
+                    Some(&share) => {
+                        let slower = machine.clone().at_frequency(share);
+                        let result = self.play(&slower, &[], control)?;
+                        Ok((share, slower, result))
+                    }
+                    None => Ok((1.0, machine.clone(), full)),
+                }
+            }
+        }
+    }
+
+    /// Energy of the cores with work, times what a user waits for.
+    fn energy_delay(&self, result: &RunResult) -> f64 {
+        let sums = Sums::of(result);
+        let energy = working_energy(result);
+        let delay = sums.latency.mean().filter(|_| self.workload.is_open());
+        energy * delay.map_or(sums.run.as_s(), Time::as_s)
+    }
+
+    fn play(
+        &self,
+        machine: &Machine,
+        calls: &[CallProfile],
+        control: &RunControl,
+    ) -> Result<RunResult, StudyError> {
+        let tasks = self.workload.tasks(self.instructions)?;
+        let policy =
+            |core: usize| (self.gating.build)(&self.choice, &GatingContext::of(machine, core));
+        // Threads that take turns need somebody to see them enter and leave the kernel.
+        let takes_turns = self.workload.cores() > machine.cores;
+        let watch: MakeOffload = |_, _, _| Box::new(Fixed::never());
+        let make = self.gating.offload.or(takes_turns.then_some(watch));
+        let alone = machine.clone().without_os_cores();
+        let machine = if self.gating.offload.is_some() { machine } else { &alone };
+        let offload = make.map(|make| move |_: usize| make(&self.choice, machine, calls));
+        let window = self.timeline_ns;
+        let options = Options {
+            policy: &policy,
+            offload: offload.as_ref().map(|make| make as &dyn Fn(usize) -> OffloadPolicy),
+            retention: self.gating.retention,
+            timeline: window.map(|(from, until)| (Time::ns(from), Time::ns(until))),
+            wake_up: None,
+        };
+        Ok(run(machine, tasks, &options, &mut CodeCache::new(), control)?)
+    }
+
+    /// Unit of work, and how many were done. A run that was cut before its first request ended did
+    /// some instructions all the same.
+    fn work_of(&self, sums: &Sums) -> (&'static str, u64) {
+        if self.workload.unit_of_work() == "request" && sums.requests > 0 {
+            ("request", sums.requests)
+        } else {
+            ("instruction", sums.instructions)
+        }
+    }
+
+    fn run_table(&self, machine: &Machine, frequency: f64, result: &RunResult) -> Table {
+        let sums = Sums::of(result);
+        let (unit_of_work, units) = self.work_of(&sums);
+        let core_j = result.books.energy_where(is_core).as_j();
+        let working = result.cores.len();
+        let working_j = working_energy(result);
+        let latency = |q: f64| Value::from(sums.latency.quantile(q).map(us));
+        let run_s = sums.run.as_s();
+        let share = |state: CoreState| Value::from(sums.residency[state as usize].as_s() / run_s);
+        let mut cells = Common {
+            unit_of_work,
+            units,
+            duration_s: result.duration.as_s(),
+            energy_j: result.books.energy_where(|_| true).as_j(),
+            latency_mean_us: sums.latency.mean().map(us),
+            latency_p99_us: sums.latency.quantile(0.99).map(us),
+        }
+        .cells();
+        cells.extend([
+            ("cores", machine.cores.into()),
+            ("working_cores", working.into()),
+            ("frequency", frequency.into()),
+            ("load", if self.workload.is_open() { "open" } else { "closed" }.into()),
+            ("instructions", sums.instructions.into()),
+            ("kernel_instructions", sums.kernel_instructions.into()),
+            ("uops", sums.uops.into()),
+            ("requests", sums.requests.into()),
+            ("run_s", run_s.into()),
+            ("ipc", (sums.instructions as f64 / (run_s * machine.clock.hz())).into()),
+            ("core_energy_j", core_j.into()),
+            ("working_core_energy_j", working_j.into()),
+            ("core_energy_j_per_unit", (working_j / units as f64).into()),
+            ("core_power_w", (working_j / run_s).into()),
+            ("latency_p50_us", latency(0.5)),
+            ("latency_p90_us", latency(0.9)),
+            ("latency_max_us", sums.latency.max().map(us).into()),
+            ("stalls", sums.stalls.count().into()),
+            ("stall_mean_ns", sums.stalls.mean().map(Time::as_ns).into()),
+            ("memory_stall_mean_ns", sums.memory_stalls.mean().map(Time::as_ns).into()),
+            ("active_share", share(CoreState::Active)),
+            ("stalled_share", share(CoreState::Stalled)),
+            ("idle_share", share(CoreState::Idle)),
+            ("gating_share", share(CoreState::Gating)),
+            ("gated_share", share(CoreState::Gated)),
+            ("charging_share", share(CoreState::Charging)),
+            ("restoring_share", share(CoreState::Restoring)),
+            ("wakes", sums.wakes.into()),
+            ("late_wakes", sums.late_wakes.into()),
+            ("late_share", (sums.late.as_s() / run_s).into()),
+            ("most_outstanding", sums.most_outstanding.into()),
+            ("closed_form_saving", closed_form(machine, result).into()),
+        ]);
+        cells.extend(kernel_columns(result, &sums));
+        Table::row(cells)
+    }
+}

@@ -1,0 +1,284 @@
+//! What a run found out, as sums and tables.
+
+use halfwink_chip::{add_calls, Calls, CoreResult, Machine, RunResult};
+use halfwink_engine::Histogram;
+use halfwink_policy::offload::{CallProfile, Cause};
+use halfwink_power::CoreState;
+use halfwink_trace::{exception_name, syscall_name};
+use halfwink_units::Time;
+
+use crate::table::{integer, real, text, Head, Table, Value};
+
+/// Counts of caches, branches and memory, by component and mode.
+pub(crate) const COUNTERS: [Head; 4] =
+    [text("component"), text("counter"), integer("user"), integer("kernel")];
+
+/// Stall lengths and latencies, as buckets.
+pub(crate) const HISTOGRAMS: [Head; 4] =
+    [text("histogram"), real("from_ns"), real("to_ns"), integer("count")];
+
+/// States of the cores over time, if they were asked for.
+pub(crate) const TIMELINE: [Head; 4] =
+    [text("component"), text("state"), real("start_ns"), real("end_ns")];
+
+/// Kernel invocations by cause and place, if the technique watches them.
+pub(crate) const CALLS: [Head; 8] = [
+    text("kind"),
+    integer("number"),
+    text("name"),
+    text("place"),
+    integer("invocations"),
+    integer("instructions"),
+    real("running_s"),
+    real("taken_s"),
+];
+
+pub(crate) fn us(time: Time) -> f64 {
+    time.as_ns() * 1e-3
+}
+
+/// Totals over the cores that had work.
+pub(crate) struct Sums {
+    pub(crate) instructions: u64,
+    pub(crate) kernel_instructions: u64,
+    pub(crate) uops: u64,
+    pub(crate) requests: u64,
+    pub(crate) latency: Histogram,
+    pub(crate) stalls: Histogram,
+    pub(crate) memory_stalls: Histogram,
+    pub(crate) residency: [Time; CoreState::ALL.len()],
+    pub(crate) run: Time,
+    pub(crate) wakes: u64,
+    pub(crate) late_wakes: u64,
+    pub(crate) late: Time,
+    pub(crate) most_outstanding: u64,
+    /// Kernel invocations, by place (own core, OS core).
+    pub(crate) invocations: [u64; 2],
+    /// Time in which they ran, and for which they took the thread from its core.
+    pub(crate) kernel_running: [Time; 2],
+    pub(crate) kernel_taken: [Time; 2],
+}
+
+impl Sums {
+    pub(crate) fn of(result: &RunResult) -> Sums {
+        let mut sums = Sums {
+            instructions: 0,
+            kernel_instructions: 0,
+            uops: 0,
+            requests: 0,
+            latency: Histogram::default(),
+            stalls: Histogram::default(),
+            memory_stalls: Histogram::default(),
+            residency: Default::default(),
+            run: Time::ZERO,
+            wakes: 0,
+            late_wakes: 0,
+            late: Time::ZERO,
+            most_outstanding: 0,
+            invocations: [0; 2],
+            kernel_running: [Time::ZERO; 2],
+            kernel_taken: [Time::ZERO; 2],
+        };
+        for core in &result.cores {
+            sums.add(core);
+        }
+        for core in &result.os_cores {
+            sums.add_work(core);
+        }
+        sums
+    }
+
+    /// What a core retired, wherever the thread began.
+    fn add_work(&mut self, core: &CoreResult) {
+        self.instructions += core.work.instructions.iter().sum::<u64>();
+        self.kernel_instructions += core.work.instructions[1];
+        self.uops += core.work.uops.iter().sum::<u64>();
+        let outstanding = u64::from(core.caches.most_outstanding);
+        self.most_outstanding = self.most_outstanding.max(outstanding);
+    }
+
+    fn add(&mut self, core: &CoreResult) {
+        self.add_work(core);
+        self.requests += core.requests;
+        self.latency.add(&core.latency);
+        self.stalls.add(&core.stalls);
+        self.memory_stalls.add(&core.memory_stalls);
+        for (sum, time) in self.residency.iter_mut().zip(core.residency) {
+            *sum += time;
+        }
+        self.run += core.finished - core.started;
+        self.wakes += core.wakes;
+        self.late_wakes += core.late_wakes;
+        self.late += core.late;
+        for call in core.calls.values() {
+            for place in 0..2 {
+                self.invocations[place] += call.invocations[place];
+                self.kernel_running[place] += call.running[place];
+                self.kernel_taken[place] += call.taken[place];
+            }
+        }
+    }
+}
+
+/// What a run says of the kernel, for techniques that watch it; shares of the run time.
+pub(crate) fn kernel_columns(result: &RunResult, sums: &Sums) -> Vec<(&'static str, Value)> {
+    let share = |time: Time| Value::from(time.as_s() / sums.run.as_s());
+    vec![
+        ("os_cores", result.os_cores.len().into()),
+        ("kernel_invocations", sums.invocations.iter().sum::<u64>().into()),
+        ("moved_invocations", sums.invocations[1].into()),
+        ("kernel_time_share", share(sums.kernel_running[0] + sums.kernel_running[1])),
+        ("os_core_time_share", share(sums.kernel_running[1])),
+        ("away_share", share(sums.kernel_taken[1])),
+    ]
+}
+
+/// True for the name of a core, of either kind.
+pub(crate) fn is_core(name: &str) -> bool {
+    name.starts_with("core") || is_os_core(name)
+}
+
+fn is_os_core(name: &str) -> bool {
+    name.starts_with("os")
+}
+
+/// Energy of the cores that had work, and of those that were there to help them, in joules.
+pub(crate) fn working_energy(result: &RunResult) -> f64 {
+    let working = result.cores.len();
+    let is_working = |name: &str| {
+        let number = name.strip_prefix("core").and_then(|n| n.parse().ok());
+        number.is_some_and(|n: usize| n < working) || is_os_core(name)
+    };
+    result.books.energy_where(is_working).as_j()
+}
+
+pub(crate) fn counter_table(result: &RunResult) -> Table {
+    let mut table = Table::new(&COUNTERS);
+    let mut push = |component: &str, counter: &str, [user, kernel]: [u64; 2]| {
+        table.push(vec![component.into(), counter.into(), user.into(), kernel.into()]);
+    };
+    for (name, core) in named_cores(result) {
+        let (caches, branches) = (&core.caches, &core.branches);
+        for (counter, values) in [
+            ("instructions", core.work.instructions),
+            ("uops", core.work.uops),
+            ("l1i.accesses", caches.l1i_accesses),
+            ("l1i.misses", caches.l1i_misses),
+            ("l1d.accesses", caches.l1d_accesses),
+            ("l1d.misses", caches.l1d_misses),
+            ("l2.accesses", caches.l2_accesses),
+            ("l2.misses", caches.l2_misses),
+            ("branches", branches.predicted),
+            ("branches.mispredicted", branches.mispredicted),
+        ] {
+            push(&name, counter, values);
+        }
+    }
+    push("l3", "accesses", result.l3.accesses);
+    push("l3", "misses", result.l3.misses);
+    push("l3", "transfers", result.l3.transfers);
+    push("l3", "upgrades", result.l3.upgrades);
+    push("memory", "reads", result.memory.reads);
+    push("memory", "writes", result.memory.writes);
+    push("memory", "activates", result.memory.activates);
+    table
+}
+
+pub(crate) fn histogram_table(result: &RunResult) -> Table {
+    let sums = Sums::of(result);
+    let mut table = Table::new(&HISTOGRAMS);
+    for (name, histogram) in
+        [("stall", &sums.stalls), ("memory-stall", &sums.memory_stalls), ("latency", &sums.latency)]
+    {
+        for bucket in histogram.log_buckets(4) {
+            let row = vec![
+                name.into(),
+                bucket.from.as_ns().into(),
+                bucket.to.as_ns().into(),
+                bucket.count.into(),
+            ];
+            table.push(row);
+        }
+    }
+    table
+}
+
+pub(crate) fn timeline_table(result: &RunResult) -> Table {
+    let mut table = Table::new(&TIMELINE);
+    for (name, core) in named_cores(result) {
+        for (state, start, end) in core.timeline.iter().flat_map(|t| &t.spans) {
+            table.push(vec![
+                name.as_str().into(),
+                state.name().into(),
+                start.as_ns().into(),
+                end.as_ns().into(),
+            ]);
+        }
+    }
+    table
+}
+
+/// All cores, by their names in the ledger.
+fn named_cores(result: &RunResult) -> impl Iterator<Item = (String, &CoreResult)> {
+    let cores = result.cores.iter().enumerate().map(|(n, core)| (format!("core{n}"), core));
+    cores.chain(result.os_cores.iter().enumerate().map(|(n, core)| (format!("os{n}"), core)))
+}
+
+/// Kernel invocations of all threads, by cause.
+fn calls_of(result: &RunResult) -> Calls {
+    let mut calls = Calls::new();
+    result.cores.iter().for_each(|core| add_calls(&mut calls, &core.calls));
+    calls
+}
+
+/// Kind, number and name of a cause.
+fn names(cause: Option<Cause>) -> (&'static str, u64, String) {
+    match cause {
+        Some(Cause::SystemCall { number }) => {
+            ("syscall", u64::from(number), syscall_name(number).to_owned())
+        }
+        Some(Cause::Interrupt { vector }) => {
+            ("interrupt", u64::from(vector), format!("interrupt-{vector}"))
+        }
+        Some(Cause::Exception { vector }) => {
+            ("exception", u64::from(vector), exception_name(vector).to_owned())
+        }
+        None => ("unexplained", 0, "unexplained".to_owned()),
+    }
+}
+
+pub(crate) fn calls_table(result: &RunResult) -> Table {
+    let mut table = Table::new(&CALLS);
+    for call in calls_of(result).values() {
+        let (kind, number, name) = names(call.cause);
+        for (n, place) in ["own-core", "os-core"].into_iter().enumerate() {
+            if call.invocations[n] > 0 {
+                table.push(vec![
+                    kind.into(),
+                    number.into(),
+                    Value::from(name.as_str()),
+                    place.into(),
+                    call.invocations[n].into(),
+                    call.instructions[n].into(),
+                    call.running[n].as_s().into(),
+                    call.taken[n].as_s().into(),
+                ]);
+            }
+        }
+    }
+    table
+}
+
+/// What a run says of each system call, in the cycles of the cores that it began on.
+pub(crate) fn call_profile(result: &RunResult, machine: &Machine) -> Vec<CallProfile> {
+    let calls = calls_of(result);
+    let profile = calls.values().filter_map(|call| match call.cause {
+        Some(Cause::SystemCall { number }) => Some(CallProfile {
+            number,
+            calls: call.invocations.iter().sum(),
+            cycles: machine.clock.cycle_at_or_after(call.running[0] + call.running[1]),
+        }),
+        _ => None,
+    });
+    profile.collect()
+}

@@ -1,0 +1,77 @@
+//! Traces of workloads: what is known of one is kept, the file itself is open only while it is
+//! played.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::SystemTime;
+
+use halfwink_trace::{Header, Totals, TraceFile};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::StudyError;
+use crate::library::io;
+
+/// A trace that was opened once. Thousands of jobs hold one without holding a descriptor.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    path: PathBuf,
+    stamp: Stamp,
+    /// Of the whole file.
+    pub(crate) digest: u64,
+    pub(crate) header: Header,
+    pub(crate) totals: Totals,
+    /// Open while anything plays it; jobs that play it at once share it.
+    open: Mutex<Weak<TraceFile>>,
+}
+
+/// What tells a file from another of its name, or from itself before it was written again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Stamp {
+    bytes: u64,
+    modified: SystemTime,
+}
+
+impl Stamp {
+    pub(crate) fn of(path: &Path) -> std::io::Result<Stamp> {
+        let meta = fs::metadata(path)?;
+        Ok(Stamp { bytes: meta.len(), modified: meta.modified()? })
+    }
+}
+
+impl Trace {
+    /// Opens and digests a trace.
+    ///
+    /// # Errors
+    /// If it cannot be read or is damaged.
+    pub(crate) fn open(path: PathBuf) -> Result<Trace, StudyError> {
+        let file = TraceFile::open(&path)?;
+        let stamp = Stamp::of(&path).map_err(|error| io(&path, error))?;
+        let bytes = fs::read(&path).map_err(|error| io(&path, error))?;
+        let (header, totals) = (file.header().clone(), file.footer().totals.clone());
+        Ok(Trace { digest: xxh3_64(&bytes), stamp, header, totals, path, open: Mutex::default() })
+    }
+
+    /// Whether its file is still what was opened.
+    pub(crate) fn is_same(&self) -> bool {
+        Stamp::of(&self.path).is_ok_and(|stamp| stamp == self.stamp)
+    }
+
+    /// Its file, to be played.
+    ///
+    /// # Errors
+    /// If it is no longer there, or was written again since it was named.
+    pub(crate) fn file(&self) -> Result<Arc<TraceFile>, StudyError> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = open.upgrade() {
+            return Ok(file);
+        }
+        let file = Arc::new(TraceFile::open(&self.path)?);
+        if !self.is_same() {
+            let path = self.path.display();
+            return Err(StudyError::Usage(format!("{path}: changed while it was in use")));
+        }
+        *open = Arc::downgrade(&file);
+        Ok(file)
+    }
+}

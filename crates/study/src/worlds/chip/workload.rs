@@ -1,0 +1,197 @@
+//! Workloads: traces and generators, alone, in copies, or side by side.
+
+use std::sync::Arc;
+
+use halfwink_chip::Task;
+use halfwink_engine::nearest;
+use halfwink_trace::{Duty, Kernel, LoadKind, Problem, Source, Synthetic, TraceError};
+use halfwink_units::Time;
+
+use super::trace::Trace;
+use crate::error::StudyError;
+
+/// What a chip is given to do.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// As it was asked for.
+    pub name: String,
+    /// Its parts, each on its own cores.
+    pub parts: Vec<Part>,
+}
+
+/// One program, in one or more copies.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Name without the number of copies.
+    pub name: String,
+    /// What it is.
+    pub(crate) kind: WorkloadKind,
+    /// Cores that run it.
+    pub copies: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum WorkloadKind {
+    Trace(Arc<Trace>),
+    Synthetic(Synthetic),
+}
+
+/// Instructions of a synthetic workload, if nothing is said.
+const SYNTHETIC_INSTRUCTIONS: u64 = 5_000_000;
+/// Copies of a program start this far apart, so that they do not march in step.
+const STAGGER: Time = Time::ns(20_000);
+
+impl WorkloadKind {
+    /// Reads the settings of a synthetic workload: `mb=64,instructions=1000000,utilisation=10`.
+    pub(crate) fn synthetic(
+        kernel: Kernel,
+        footprint: u64,
+        settings: &str,
+    ) -> Result<WorkloadKind, StudyError> {
+        const KEYS: [&str; 5] = ["mb", "instructions", "seed", "utilisation", "burst"];
+        let mut spec = Synthetic {
+            kernel,
+            footprint,
+            instructions: SYNTHETIC_INSTRUCTIONS,
+            seed: 1,
+            duty: None,
+        };
+        let (mut utilisation, mut burst) = (100.0, 20_000);
+        for setting in settings.split(',').filter(|s| !s.is_empty()) {
+            let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+            let bad = || {
+                StudyError::Usage(format!("workload setting `{setting}`: expected `{key}=NUMBER`"))
+            };
+            let whole = || value.parse::<u64>().map_err(|_| bad());
+            match key {
+                "mb" => spec.footprint = whole()?.clamp(1, 1 << 20) << 20,
+                "instructions" => spec.instructions = whole()?,
+                "seed" => spec.seed = whole()?,
+                "burst" => burst = whole()?.max(1),
+                "utilisation" => {
+                    utilisation = value.parse().map_err(|_| bad())?;
+                    if !(0.001..=100.0).contains(&utilisation) {
+                        let message = format!("utilisation {value} %, expected 0.001 to 100");
+                        return Err(StudyError::Usage(message));
+                    }
+                }
+                _ => {
+                    let hint = nearest(key, KEYS).unwrap_or("mb");
+                    return Err(StudyError::Usage(format!(
+                        "unknown workload setting `{key}`; did you mean `{hint}`?"
+                    )));
+                }
+            }
+        }
+        if utilisation < 100.0 {
+            // As recorded machines count: a nanosecond an instruction.
+            let idle_ns = (burst as f64 * (100.0 / utilisation - 1.0)).round() as u64;
+            spec.duty = Some(Duty { burst, idle_ns });
+        }
+        Ok(WorkloadKind::Synthetic(spec))
+    }
+}
+
+impl Workload {
+    /// Number of cores it needs.
+    #[must_use]
+    pub fn cores(&self) -> usize {
+        self.parts.iter().map(|part| part.copies).sum()
+    }
+
+    /// Instructions that all cores together will play.
+    #[must_use]
+    pub fn instructions(&self, limit: Option<u64>) -> u64 {
+        let of = |part: &Part| match &part.kind {
+            WorkloadKind::Trace(trace) => trace.totals.instructions,
+            WorkloadKind::Synthetic(spec) => spec.instructions,
+        };
+        let limit = limit.unwrap_or(u64::MAX);
+        self.parts.iter().map(|part| of(part).min(limit) * part.copies as u64).sum()
+    }
+
+    /// Identifies the instructions it will play.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        let part = |part: &Part| match &part.kind {
+            WorkloadKind::Trace(trace) => format!("{:016x}*{}", trace.digest, part.copies),
+            WorkloadKind::Synthetic(spec) => format!("{spec:?}*{}", part.copies),
+        };
+        self.parts.iter().map(part).collect::<Vec<_>>().join("+")
+    }
+
+    /// What is counted as work: `request` if every part marks its requests.
+    #[must_use]
+    pub fn unit_of_work(&self) -> &'static str {
+        let marks = |part: &Part| match &part.kind {
+            WorkloadKind::Trace(trace) => {
+                trace.header.unit_of_work == "request" && trace.totals.requests > 0
+            }
+            WorkloadKind::Synthetic(_) => false,
+        };
+        if self.parts.iter().all(marks) {
+            "request"
+        } else {
+            "instruction"
+        }
+    }
+
+    /// True if requests arrive whether or not earlier ones were answered.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.parts.iter().any(|part| load_of(part) == LoadKind::Open)
+    }
+
+    /// The work of each core.
+    ///
+    /// # Errors
+    /// If a trace holds nothing, or its warm set is damaged.
+    pub fn tasks(&self, limit: Option<u64>) -> Result<Vec<Task>, StudyError> {
+        let mut tasks: Vec<Task> = Vec::new();
+        for part in &self.parts {
+            let file = match &part.kind {
+                WorkloadKind::Trace(trace) => Some(trace.file()?),
+                WorkloadKind::Synthetic(_) => None,
+            };
+            let warm = match &file {
+                Some(file) => {
+                    if file.footer().totals.instructions == 0 {
+                        let error = TraceError::at(0, Problem::NoInstructions);
+                        return Err(match file.path() {
+                            Some(path) => error.in_file(path).into(),
+                            None => error.into(),
+                        });
+                    }
+                    Arc::new(file.warm()?)
+                }
+                None => Arc::default(),
+            };
+            for _ in 0..part.copies {
+                let source: Box<dyn Source> = match (&part.kind, &file) {
+                    (WorkloadKind::Synthetic(spec), _) => Box::new(spec.source()),
+                    (WorkloadKind::Trace(_), Some(file)) => Box::new(file.stream()),
+                    (WorkloadKind::Trace(trace), None) => Box::new(trace.file()?.stream()),
+                };
+                tasks.push(Task {
+                    source,
+                    warm: Arc::clone(&warm),
+                    load: load_of(part),
+                    limit: limit.unwrap_or(u64::MAX),
+                    start: STAGGER * tasks.len() as u64,
+                });
+            }
+        }
+        Ok(tasks)
+    }
+}
+
+fn load_of(part: &Part) -> LoadKind {
+    match &part.kind {
+        WorkloadKind::Trace(trace) => {
+            trace.header.load.as_ref().map_or(LoadKind::Closed, |load| load.kind)
+        }
+        // Bursts come on their own schedule.
+        WorkloadKind::Synthetic(spec) if spec.duty.is_some() => LoadKind::Open,
+        WorkloadKind::Synthetic(_) => LoadKind::Closed,
+    }
+}

@@ -1,0 +1,189 @@
+//! Stacks against rate, and applications over a load profile (Niccolini 2012, Fig 4.4, 4.16, 4.17,
+//! 4.19).
+
+use halfwink_router::{App, Flows, Options, Point, Profile, Run, Traffic};
+use halfwink_units::Time;
+
+use super::profile::RouterProfile;
+use super::{policy, run_all, run_table, run_values, Cell, RouterInfo, SEED, STACKS, THESIS};
+use crate::error::StudyError;
+use crate::table::{integer, real, text, Table, Value};
+use crate::techniques::choices;
+
+/// Rates of Fig 4.19, in million packets per second (assumption); the last is more than one core
+/// can do.
+const RATES: [f64; 15] =
+    [0.01, 0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.2];
+/// Shares of the peak rate of all cores.
+const SHARES: [f64; 8] = [0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 0.95, 1.2];
+
+/// What one asks of the command line.
+#[derive(Clone, Debug, Default)]
+pub struct RouterQuestion {
+    /// Applications; all if none.
+    pub apps: Vec<String>,
+    /// Techniques, with parameters if there are any; all if none.
+    pub policies: Vec<String>,
+    /// Load against time.
+    pub profile: RouterProfile,
+    /// Seed of all random streams.
+    pub seed: u64,
+}
+
+impl RouterInfo {
+    /// What an application receives.
+    pub(super) fn question_traffic(&self, app: &App, question: &RouterQuestion) -> Traffic {
+        let full_pps = 1e6 * self.model.rate_mpps(app, self.model.fastest());
+        let evaluation = &self.model.spec().evaluation;
+        self.evaluation_traffic(app, question.profile.build(evaluation, full_pps, question.seed))
+    }
+
+    /// The evaluation's traffic of an application.
+    fn evaluation_traffic(&self, app: &App, profile: Profile) -> Traffic {
+        let e = &self.model.spec().evaluation;
+        Traffic {
+            train: e.train,
+            flows: Flows::Train,
+            ..Traffic::random(&self.model, app, profile)
+        }
+    }
+
+    /// All applications under the thesis' policies over the evaluation's profile; and the seconds
+    /// of each.
+    ///
+    /// # Errors
+    /// If a run's books do not balance.
+    pub fn evaluation(&self) -> Result<(Table, Table), StudyError> {
+        let policies = THESIS.iter().map(ToString::to_string).collect();
+        self.query(&RouterQuestion { policies, seed: SEED, ..RouterQuestion::default() })
+    }
+
+    /// Applications under policies over a load profile; and the points of each.
+    ///
+    /// # Errors
+    /// If there is no such application or policy, or a run's books do not balance.
+    pub fn query(&self, question: &RouterQuestion) -> Result<(Table, Table), StudyError> {
+        let spec = self.model.spec();
+        let known: Vec<&str> = spec.apps.keys().map(String::as_str).collect();
+        let apps = chosen("application", &question.apps, &known)?;
+        let techniques = choices("router", &question.policies)?;
+        let mut keys = Vec::new();
+        let mut cells = Vec::new();
+        for name in &apps {
+            let app = &spec.apps[*name];
+            for technique in &techniques {
+                keys.push((*name, technique.to_string()));
+                let options = Options::all_cores(&self.model, question.seed);
+                cells.push(Cell {
+                    app,
+                    traffic: self.question_traffic(app, question),
+                    policy: policy(&self.model, &technique.to_string())?,
+                    options: Options { batching: true, overall_order: true, ..options },
+                });
+            }
+        }
+        let runs = run_all(&self.model, cells)?;
+        Ok(two_tables(&keys, &runs))
+    }
+
+    /// Draws the packets of the first application and does nothing with them: how many there are.
+    ///
+    /// # Errors
+    /// If there is no such application.
+    pub fn draw(&self, question: &RouterQuestion) -> Result<u64, StudyError> {
+        let spec = self.model.spec();
+        let known: Vec<&str> = spec.apps.keys().map(String::as_str).collect();
+        let apps = chosen("application", &question.apps, &known)?;
+        let traffic = self.question_traffic(&spec.apps[apps[0]], question);
+        Ok(traffic.count(question.seed))
+    }
+
+    /// Stacks against rate: one core and all, 64 and 1024 bytes.
+    ///
+    /// # Errors
+    /// If a run's books do not balance.
+    pub fn rates(&self) -> Result<Table, StudyError> {
+        let small = self.small();
+        let large = App { bytes: 1024, ..small.clone() };
+        let all = self.model.fastest();
+        let one = Point { cores: 1, ..all };
+        let mut keys = Vec::new();
+        let mut cells = Vec::new();
+        for (start, app) in [(one, &small), (all, &small), (all, &large)] {
+            let peak = self.model.rate_mpps(app, all);
+            let rates: Vec<f64> = if start.cores == 1 {
+                RATES.to_vec()
+            } else {
+                SHARES
+                    .iter()
+                    .map(|share| share.min(if app.bytes > 64 { 1.0 } else { 2.0 }) * peak)
+                    .collect()
+            };
+            for mpps in rates {
+                for technique in &STACKS[..2] {
+                    keys.push((*technique, start.cores, app.bytes, mpps));
+                    let traffic = self.small_traffic(mpps.max(1e-9), 40);
+                    let spacing = Time::from_ns(self.model.wire_ns(app.bytes));
+                    cells.push(Cell {
+                        app,
+                        traffic: Traffic { bytes: app.bytes, spacing, ..traffic },
+                        policy: policy(&self.model, technique)?,
+                        options: Options { start, ..Options::all_cores(&self.model, SEED) },
+                    });
+                }
+            }
+        }
+        let runs = run_all(&self.model, cells)?;
+        let mut table =
+            run_table(&[text("policy"), integer("cores"), integer("bytes"), real("offered_mpps")]);
+        for ((policy, cores, bytes, mpps), run) in keys.into_iter().zip(&runs) {
+            let cores = u64::from(cores).into();
+            let mut row = vec![policy.into(), cores, u64::from(bytes).into(), mpps.into()];
+            row.extend(run_values(run));
+            table.push(row);
+        }
+        Ok(table)
+    }
+}
+
+fn chosen<'a>(
+    what: &'static str,
+    wanted: &[String],
+    known: &[&'a str],
+) -> Result<Vec<&'a str>, StudyError> {
+    if wanted.is_empty() {
+        return Ok(known.to_vec());
+    }
+    let find = |name: &String| known.iter().find(|k| *k == name).copied();
+    wanted
+        .iter()
+        .map(|name| {
+            find(name).ok_or_else(|| StudyError::unknown(what, name, known.iter().copied()))
+        })
+        .collect()
+}
+
+fn two_tables(keys: &[(&str, String)], runs: &[Run]) -> (Table, Table) {
+    let mut table = Table::new(
+        &[
+            &[text("app"), text("policy"), integer("offered")][..],
+            &super::RUN_COLUMNS,
+            &[integer("reordered_overall"), real("cores")],
+        ]
+        .concat(),
+    );
+    let mut slots = super::slot_table(&[text("app"), text("policy")]);
+    for ((app, policy), run) in keys.iter().zip(runs) {
+        let mut row: Vec<Value> = vec![(*app).into(), policy.as_str().into(), run.received.into()];
+        row.extend(super::run_values(run));
+        let cores = run.slots.iter().map(|slot| slot.cores).sum::<f64>() / run.slots.len() as f64;
+        row.extend([run.reordered_overall.into(), cores.into()]);
+        table.push(row);
+        for (n, slot) in run.slots.iter().enumerate() {
+            let mut row: Vec<Value> = vec![(*app).into(), policy.as_str().into()];
+            row.extend(super::slot_values(n, slot));
+            slots.push(row);
+        }
+    }
+    (table, slots)
+}

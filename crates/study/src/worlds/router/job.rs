@@ -1,0 +1,200 @@
+//! One technique on one application under one load profile.
+
+use halfwink_router::{simulate_controlled, Options, RunError};
+
+use super::{slot_table, slot_values, RouterInfo, RouterProfile, RouterQuestion};
+use super::{SEED, SLOT_COLUMNS};
+use crate::error::StudyError;
+use crate::library::Library;
+use crate::table::{integer, real, Head, Table, Value};
+use crate::techniques::{Choice, Make, Parameter};
+use crate::world::{Control, Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::{ledger, Common, COMMON, LEDGER};
+
+/// World: packets, receive queues, cores that forward, nap and sleep.
+pub struct Router;
+
+/// A job whose names were found.
+struct RouterJob {
+    workload: String,
+    router: RouterInfo,
+    choice: Choice,
+    app: String,
+    question: RouterQuestion,
+}
+
+const OPTIONS: &[Parameter] = &[Parameter::whole("seed", SEED, (0, u64::MAX))
+    .about("of all random streams", "one fixed stream, so that runs repeat")];
+
+/// Columns of a run beside the common ones.
+const OWN: [Head; 15] = [
+    integer("seed"),
+    integer("offered"),
+    real("cores"),
+    real("lost_pct"),
+    real("uj_per_packet"),
+    real("mpps"),
+    real("power_w"),
+    real("latency_p50_us"),
+    real("latency_max_us"),
+    integer("lost"),
+    integer("reordered"),
+    real("interrupts_per_s"),
+    integer("changes"),
+    real("c0_pct"),
+    integer("queued"),
+];
+
+impl World for Router {
+    fn name(&self) -> &'static str {
+        "router"
+    }
+
+    fn title(&self) -> &'static str {
+        "packets, receive queues, cores that forward, nap and sleep"
+    }
+
+    fn command(&self, technique: &str) -> String {
+        format!("halfwink router --policy {technique}")
+    }
+
+    fn workloads(&self, library: &Library) -> Result<Vec<Named>, StudyError> {
+        let mut list: Vec<Named> = Vec::new();
+        for name in library.routers() {
+            let info = library.router(&name, &[])?;
+            for (app, spec) in &info.model.spec().apps {
+                let title = format!("frames of {} bytes in the mean; of {name}", spec.bytes);
+                match list.iter_mut().find(|n| n.name == *app) {
+                    Some(known) => known.title = format!("{}, {name}", known.title),
+                    None => list.push(Named { name: app.clone(), title }),
+                }
+            }
+        }
+        Ok(list)
+    }
+
+    fn machines(&self, library: &Library) -> Vec<Named> {
+        let named = |name: String| {
+            let described = library.router(&name, &[]).map(|r| r.model.spec().description.clone());
+            Named { title: described.unwrap_or_default(), name }
+        };
+        library.routers().into_iter().map(named).collect()
+    }
+
+    fn options(&self) -> &'static [Parameter] {
+        OPTIONS
+    }
+
+    fn moved(&self) -> &'static [(&'static str, &'static str)] {
+        super::MOVED
+    }
+
+    fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
+        vec![
+            ("run", [&COMMON[..], &OWN].concat()),
+            ("ledger", LEDGER.to_vec()),
+            ("slots", SLOT_COLUMNS.to_vec()),
+        ]
+    }
+
+    fn prepare(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: Settings,
+    ) -> Result<Box<dyn Prepared>, StudyError> {
+        let seed = settings.options.number("seed") as u64;
+        let router = library.router(&job.machine, &settings.machine)?;
+        let (app, profile) = job.workload.split_once('@').unwrap_or((&job.workload, "evaluation"));
+        if router.model.app(app).is_none() {
+            let known = router.model.spec().apps.keys().map(String::as_str);
+            return Err(StudyError::unknown("application", app, known));
+        }
+        let profile = RouterProfile::parse(profile)?;
+        let question = RouterQuestion { profile, seed, ..RouterQuestion::default() };
+        Ok(Box::new(RouterJob {
+            workload: job.workload.clone(),
+            app: app.to_owned(),
+            router,
+            choice: settings.choice,
+            question,
+        }))
+    }
+}
+
+impl RouterJob {
+    fn traffic(&self) -> halfwink_router::Traffic {
+        let app = &self.router.model.spec().apps[&self.app];
+        self.router.question_traffic(app, &self.question)
+    }
+}
+
+impl Prepared for RouterJob {
+    fn identity(&self) -> String {
+        format!("{}\n{}", self.workload, self.router.text)
+    }
+
+    fn work(&self) -> Work {
+        let app = &self.router.model.spec().apps[&self.app];
+        let full_pps = 1e6 * self.router.model.rate_mpps(app, self.router.model.fastest());
+        let profile = self.traffic().profile;
+        let mean = profile.loads.iter().sum::<f64>() / profile.loads.len().max(1) as f64;
+        let packets = mean * full_pps * profile.length().as_s();
+        Work { amount: packets.round() as u64, unit: "packets" }
+    }
+
+    fn machine_text(&self) -> &str {
+        &self.router.text
+    }
+
+    fn run(&self, control: &Control) -> Result<Tables, StudyError> {
+        let model = &self.router.model;
+        let traffic = self.traffic();
+        let options = Options::all_cores(model, self.question.seed);
+        let options = Options { batching: true, ..options };
+        let Make::Scaling(make) = self.choice.technique().make else {
+            return Err(StudyError::Usage(format!("{}: no policy of routers", self.choice)));
+        };
+        let app = &model.spec().apps[&self.app];
+        let policy = make(&self.choice, model);
+        let run = simulate_controlled(model, app, &traffic, policy, options, &control.run)
+            .map_err(|error| match error {
+                RunError::Imbalance(error) => super::failed(&error),
+                RunError::Interrupted(_) => StudyError::Interrupted,
+            })?;
+        let mut cells = Common {
+            unit_of_work: "packet",
+            units: run.forwarded,
+            duration_s: run.duration.as_s(),
+            energy_j: run.energy_j(),
+            latency_mean_us: run.latency.mean_us(),
+            latency_p99_us: run.latency.quantile_us(0.99),
+        }
+        .cells();
+        let cores = run.slots.iter().map(|slot| slot.cores).sum::<f64>() / run.slots.len() as f64;
+        let latency = &run.latency;
+        let own: [Value; 15] = [
+            self.question.seed.into(),
+            run.received.into(),
+            cores.into(),
+            (100.0 * run.lost as f64 / run.received.max(1) as f64).into(),
+            (1e6 * run.energy_j() / run.forwarded.max(1) as f64).into(),
+            run.forwarded_mpps().into(),
+            run.power_w().into(),
+            latency.quantile_us(0.5).into(),
+            latency.max_us().into(),
+            run.lost.into(),
+            run.reordered.into(),
+            (run.interrupts as f64 / run.duration.as_s()).into(),
+            run.changes.into(),
+            (100.0 * run.residency("c0")).into(),
+            run.queued.into(),
+        ];
+        cells.extend(OWN.iter().map(|head| head.0).zip(own));
+        let mut slots = slot_table(&[]);
+        for (n, slot) in run.slots.iter().enumerate() {
+            slots.push(slot_values(n, slot));
+        }
+        Ok(vec![("run", Table::row(cells)), ("ledger", ledger(&run.books)), ("slots", slots)])
+    }
+}

@@ -1,0 +1,303 @@
+//! One technique against one load on one hybrid server, or on a fleet of them.
+
+use halfwink_server::{simulate_controlled, simulate_fleet, Arrivals, Dispatch, Options, Service};
+use halfwink_units::Time;
+
+use super::load::Read;
+use super::{
+    capacity, failed, policy, RunView, ServerInfo, ServerLoad, ServerQuestion, KEEPS_UP, SEED,
+};
+use crate::error::StudyError;
+use crate::library::Library;
+use crate::table::{integer, real, text, Head, Table, Value};
+use crate::techniques::{Choice, Parameter, Values};
+use crate::world::{Control, Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::{ledger, Common, COMMON, LEDGER};
+
+/// World: requests, queues, a small and a big machine.
+pub struct Server;
+
+/// A job whose names were found.
+struct ServerJob {
+    workload: String,
+    info: ServerInfo,
+    choice: Choice,
+    service: Service,
+    arrivals: Arrivals,
+    load: ServerLoad,
+    bad_lines: u64,
+    options: Options,
+    fleet: Option<(u32, Dispatch)>,
+}
+
+const OPTIONS: &[Parameter] = &[
+    Parameter::whole("seed", SEED, (0, u64::MAX))
+        .about("of all random streams", "one fixed stream, so that runs repeat"),
+    Parameter::whole("requests", 200_000, (1, u64::MAX))
+        .or_else("200000; of logs and counts all; with an accuracy 20 million at most")
+        .about("of a run, the first tenth of which is left out", "halfwink"),
+    Parameter::number("accuracy", "", 0.02, (5e-4, 0.5))
+        .or_else("none")
+        .about("half width of 95 % intervals at which a run ends, as a share", "halfwink"),
+    Parameter::whole("servers", 1, (1, 1_000_000))
+        .or_else("one, which is no fleet")
+        .about("a fleet of so many", "halfwink"),
+    Parameter::text("dispatch", "random, round-robin, least:2, pack:6", "random")
+        .about("how requests are spread over a fleet", "halfwink"),
+    Parameter::number("slot_s", "s", 60.0, (1e-6, 1e9))
+        .or_else("none")
+        .about("what happened is kept for spans of so long", "halfwink"),
+];
+
+/// Columns of a run beside the common ones.
+const OWN: [Head; 21] = [
+    real("latency_mean_low_us"),
+    real("latency_mean_high_us"),
+    real("latency_p99_low_us"),
+    real("latency_p99_high_us"),
+    real("power_low_w"),
+    real("power_high_w"),
+    real("load_pct"),
+    integer("seed"),
+    integer("servers"),
+    integer("bad_lines"),
+    real("per_s"),
+    real("power_w"),
+    real("latency_p50_us"),
+    real("latency_p999_us"),
+    real("latency_max_us"),
+    real("queued_us"),
+    real("big_share"),
+    real("big_asleep_pct"),
+    real("wakes_per_s"),
+    real("finished_pct"),
+    text("keeps_up"),
+];
+
+const SLOTS: [Head; 7] = [
+    integer("slot"),
+    real("start_s"),
+    real("per_s"),
+    real("power_w"),
+    real("latency_mean_us"),
+    real("latency_p99_us"),
+    real("big_share"),
+];
+
+impl World for Server {
+    fn name(&self) -> &'static str {
+        "server"
+    }
+
+    fn title(&self) -> &'static str {
+        "requests, queues, a small and a big machine, alone or a fleet of such pairs"
+    }
+
+    fn command(&self, technique: &str) -> String {
+        format!("halfwink hybrid --policy {technique}")
+    }
+
+    fn workloads(&self, library: &Library) -> Result<Vec<Named>, StudyError> {
+        let mut list = Vec::new();
+        for name in library.servers() {
+            let info = library.server(&name, &[])?;
+            for workload in info.model.spec().workloads.keys() {
+                let full = capacity(&info.service(workload)?);
+                let title = format!("both machines of {name} carry {full:.0} a second");
+                list.push(Named { name: workload.clone(), title });
+            }
+        }
+        Ok(list)
+    }
+
+    fn machines(&self, library: &Library) -> Vec<Named> {
+        let named = |name: String| {
+            let described = library.server(&name, &[]).map(|s| s.model.spec().description.clone());
+            Named { title: described.unwrap_or_default(), name }
+        };
+        library.servers().into_iter().map(named).collect()
+    }
+
+    fn options(&self) -> &'static [Parameter] {
+        OPTIONS
+    }
+
+    fn moved(&self) -> &'static [(&'static str, &'static str)] {
+        super::MOVED
+    }
+
+    fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
+        vec![
+            ("run", [&COMMON[..], &OWN].concat()),
+            ("ledger", LEDGER.to_vec()),
+            ("slots", SLOTS.to_vec()),
+        ]
+    }
+
+    fn prepare(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: Settings,
+    ) -> Result<Box<dyn Prepared>, StudyError> {
+        let info = library.server(&job.machine, &settings.machine)?;
+        let (name, load) = job.workload.split_once('@').unwrap_or((&job.workload, "30"));
+        let service = info.service(name)?;
+        let load = ServerLoad::parse(load)?;
+        let fleet = fleet(&settings.options)?;
+        let full = capacity(&service) * fleet.map_or(1.0, |(n, _)| f64::from(n));
+        let Read { arrivals, bad_lines, .. } = load.read(library, full)?;
+        let options = &settings.options;
+        let question = ServerQuestion {
+            requests: options.given("requests").map(|n| n as u64),
+            goal: options
+                .given("accuracy")
+                .map(|relative| halfwink_server::Goal { relative, confidence: 0.95 }),
+            fleet,
+            slot_s: options.given("slot_s"),
+            seed: options.number("seed") as u64,
+            ..ServerQuestion::default()
+        };
+        let options = question.options(&load, arrivals.rate());
+        Ok(Box::new(ServerJob {
+            workload: job.workload.clone(),
+            info,
+            choice: settings.choice,
+            service,
+            arrivals,
+            load,
+            bad_lines,
+            options,
+            fleet,
+        }))
+    }
+}
+
+/// How many servers, and how requests are spread over them.
+fn fleet(options: &Values) -> Result<Option<(u32, Dispatch)>, StudyError> {
+    let dispatch = super::dispatch(options.text("dispatch").unwrap_or("random"))?;
+    Ok(options.given("servers").map(|servers| (servers as u32, dispatch)))
+}
+
+impl Prepared for ServerJob {
+    fn identity(&self) -> String {
+        // A file of arrivals is what it holds, not what it is called.
+        let arrivals = xxhash_rust::xxh3::xxh3_64(format!("{:?}", self.arrivals).as_bytes());
+        format!("{}\n{arrivals:016x}\n{}", self.workload, self.info.text)
+    }
+
+    fn work(&self) -> Work {
+        let total = self.options.warm_up.saturating_add(self.options.requests);
+        // Of arrivals from a file as many as it holds, which only playing it tells.
+        let amount = if self.load.ends() || total == u64::MAX { 0 } else { total };
+        Work { amount, unit: "requests" }
+    }
+
+    fn machine_text(&self) -> &str {
+        &self.info.text
+    }
+
+    fn run(&self, control: &Control) -> Result<Tables, StudyError> {
+        let (model, service) = (&self.info.model, &self.service);
+        if let Some((servers, dispatch)) = self.fleet {
+            policy(&self.choice, model, service)?;
+            // Whether there is such a policy was asked just now.
+            let make =
+                || policy(&self.choice, model, service).expect("its technique is of servers");
+            let fleet = (servers, dispatch);
+            let run = simulate_fleet(model, service, &self.arrivals, &make, fleet, self.options)
+                .map_err(|error| failed(&error))?;
+            let view = RunView::of_fleet(&run, servers);
+            return Ok(vec![
+                ("run", self.run_table(&view, None)),
+                ("ledger", Table::new(&LEDGER)),
+                ("slots", slots(&view)),
+            ]);
+        }
+        let made = policy(&self.choice, model, service)?;
+        let run =
+            simulate_controlled(model, service, &self.arrivals, made, self.options, &control.run)
+                .map_err(|error| failed(&error))?;
+        let view = RunView::of(&run);
+        Ok(vec![
+            ("run", self.run_table(&view, run.precision)),
+            ("ledger", ledger(&run.books)),
+            ("slots", slots(&view)),
+        ])
+    }
+}
+
+impl ServerJob {
+    fn run_table(&self, run: &RunView, precision: Option<halfwink_server::Precision>) -> Table {
+        let (tally, seconds) = (run.tally, run.duration_s);
+        let us = |time: Option<Time>| time.map(|t| t.as_ns() * 1e-3);
+        let at = |quantile: f64| us(tally.sojourn.quantile(quantile));
+        let done: u64 = tally.finished.iter().sum();
+        let energy_j = run.machines.iter().map(|m| m.energy_j).sum::<f64>();
+        let finished = if tally.arrived == 0 { 1.0 } else { done as f64 / tally.arrived as f64 };
+        let full = capacity(&self.service) * run.servers;
+        let waited_ps: u128 = tally.waited_ps.iter().sum();
+        let big = &run.machines[1];
+        let mut cells = Common {
+            unit_of_work: "request",
+            units: done,
+            duration_s: seconds,
+            energy_j,
+            latency_mean_us: us(tally.sojourn.mean()),
+            latency_p99_us: at(0.99),
+        }
+        .cells();
+        let ends = |estimate: Option<halfwink_server::confidence::Estimate>, scale: f64| {
+            let end =
+                |sign: f64| Value::from(estimate.map(|e| scale * (e.mean + sign * e.half_width)));
+            [end(-1.0), end(1.0)]
+        };
+        let [mean_low, mean_high] = ends(precision.map(|p| p.mean_s), 1e6);
+        let [p99_low, p99_high] = ends(precision.map(|p| p.p99_s), 1e6);
+        let [power_low, power_high] = ends(precision.map(|p| p.power_w), 1.0);
+        let own: [Value; 21] = [
+            mean_low,
+            mean_high,
+            p99_low,
+            p99_high,
+            power_low,
+            power_high,
+            (100.0 * self.arrivals.rate() / full).into(),
+            self.options.seed.into(),
+            (run.servers as u64).into(),
+            self.bad_lines.into(),
+            (done as f64 / seconds).into(),
+            (energy_j / seconds).into(),
+            at(0.5).into(),
+            at(0.999).into(),
+            us(tally.sojourn.max()).into(),
+            (waited_ps as f64 * 1e-6 / tally.arrived.max(1) as f64).into(),
+            (tally.sent[1] as f64 / tally.arrived.max(1) as f64).into(),
+            (100.0 * big.state_s[2] / seconds / run.servers).into(),
+            (big.wakes as f64 / seconds / run.servers).into(),
+            (100.0 * finished).into(),
+            if finished >= KEEPS_UP { "yes" } else { "no" }.into(),
+        ];
+        cells.extend(OWN.iter().map(|head| head.0).zip(own));
+        Table::row(cells)
+    }
+}
+
+fn slots(run: &RunView) -> Table {
+    let mut table = Table::new(&SLOTS);
+    let us = |t: Option<Time>| t.map(|t| t.as_ns() * 1e-3);
+    for (n, slot) in run.slots.iter().enumerate() {
+        let seconds = slot.span.as_s();
+        let energy_j: f64 = slot.machines.iter().map(|m| m.energy_j).sum();
+        table.push(vec![
+            n.into(),
+            slot.start.as_s().into(),
+            (slot.tally.arrived as f64 / seconds).into(),
+            (energy_j / seconds).into(),
+            us(slot.tally.sojourn.mean()).into(),
+            us(slot.tally.sojourn.quantile(0.99)).into(),
+            (slot.tally.sent[1] as f64 / slot.tally.arrived.max(1) as f64).into(),
+        ]);
+    }
+    table
+}

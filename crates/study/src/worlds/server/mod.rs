@@ -1,0 +1,371 @@
+//! Hybrid servers by name, and answers about them as tables.
+
+mod delay;
+mod design;
+mod facts;
+mod job;
+mod load;
+mod query;
+mod year;
+
+pub use job::Server;
+pub use load::{Kind, Rate, ServerLoad};
+pub use query::{dispatch, ServerQuestion};
+pub use year::YearQuestion;
+
+use std::path::PathBuf;
+
+use halfwink_policy::steering::{Side, SteeringPolicy};
+use halfwink_server::arrivals::cdf::Cdf;
+use halfwink_server::proportionality::Curve;
+use halfwink_server::{
+    draw, simulate, Arrivals, FleetRun, Law, MachineUse, Model, ModelError, Options, Run, RunError,
+    Service, Slot, Spec, Tally,
+};
+
+use halfwink_units::Time;
+
+use crate::error::StudyError;
+use crate::library::{described, refuse_moved, Library};
+use crate::parallel::parallel;
+use crate::table::{integer, real, Head, Table, Value};
+use crate::techniques::{Choice, Make};
+
+/// Where the library keeps hybrid servers.
+const FOLDER: &str = "machines/server";
+/// Parameters of techniques that were a machine's.
+const MOVED: &[(&str, &str)] = &[
+    ("policy.threshold", "technique.threshold"),
+    ("policy.wake_at", "hybrid:wake_at"),
+    ("policy.linger_ms", "technique.linger_ms"),
+    ("policy.count", "the technique `hybrid-all`"),
+    ("others.target_ms", "octopus-man:target_ms"),
+    ("others.period_ms", "technique.period_ms"),
+    ("others.delay_ms", "dream-weaver:delay_ms"),
+    ("others.timer_ms", "sleep-timer:timer_ms"),
+];
+/// The seed of every run.
+const SEED: u64 = 1;
+/// A machine keeps up if it finishes this share of what comes.
+const KEEPS_UP: f64 = 0.99;
+
+/// A hybrid server, read.
+#[derive(Clone, Debug)]
+pub struct ServerInfo {
+    /// Name it was asked for by.
+    pub name: String,
+    /// The model.
+    pub model: Model,
+    /// Its description, with the values that were set.
+    pub text: String,
+}
+
+impl Library {
+    /// Reads a hybrid server: `niccolini`, or a file ending in `.toml`; then sets `values` (path,
+    /// value).
+    ///
+    /// # Errors
+    /// If there is none of that name, or it is impossible.
+    pub fn server(
+        &self,
+        name: &str,
+        values: &[(String, String)],
+    ) -> Result<ServerInfo, StudyError> {
+        let path = self.find_named(FOLDER, "hybrid server", name)?;
+        let input = described(&path, values.iter().map(|(path, value)| (path.as_str(), value)))?;
+        let at = |e: ModelError| input.error_at_key(&e.element, &e.message);
+        refuse_moved(&input, MOVED)?;
+        let mut spec: Spec = input.parse()?;
+        for (name, workload) in &mut spec.workloads {
+            let element = format!("workloads.{name}.size");
+            let wrong = |message: String| input.error_at_key(&element, &message);
+            if let Law::Cdf { file, unit } = &workload.size {
+                workload.size = self.distribution(file, *unit).map_err(wrong)?;
+            }
+        }
+        let model = Model::new(spec).map_err(at)?;
+        Ok(ServerInfo { name: name.to_owned(), model, text: input.text })
+    }
+
+    /// A distribution of BigHouse's format.
+    fn distribution(&self, file: &str, unit: f64) -> Result<Law, String> {
+        let own = file.starts_with(['/', '.']);
+        let path = if own { PathBuf::from(file) } else { self.folder(file) };
+        let text = std::fs::read_to_string(&path).map_err(|e| format!("{file}: {e}"))?;
+        let cdf = Cdf::parse(&text).map_err(|e| format!("{file}: {e}"))?;
+        Ok(cdf.scaled(unit).law())
+    }
+
+    /// Names of the hybrid servers.
+    #[must_use]
+    pub fn servers(&self) -> Vec<String> {
+        self.names(FOLDER, "toml")
+    }
+}
+
+/// A run to be done.
+#[derive(Clone, Debug)]
+struct Cell {
+    model: Model,
+    service: Service,
+    arrivals: Arrivals,
+    technique: Choice,
+    options: Options,
+}
+
+impl Cell {
+    fn policy(&self) -> Result<SteeringPolicy, StudyError> {
+        policy(&self.technique, &self.model, &self.service)
+    }
+
+    fn run(&self) -> Result<Run, StudyError> {
+        let policy = self.policy()?;
+        simulate(&self.model, &self.service, &self.arrivals, policy, self.options)
+            .map_err(|error| failed(&error))
+    }
+}
+
+/// The policy of a technique.
+fn policy(choice: &Choice, model: &Model, service: &Service) -> Result<SteeringPolicy, StudyError> {
+    match choice.technique().make {
+        Make::Steering(make) => Ok(make(choice, model, service)),
+        _ => Err(StudyError::Usage(format!("{choice}: no policy of hybrid servers"))),
+    }
+}
+
+/// Runs all cells on all host cores; results in their order.
+fn run_all(cells: &[Cell]) -> Result<Vec<Run>, StudyError> {
+    parallel(cells, Cell::run).into_iter().collect()
+}
+
+fn failed(error: &RunError) -> StudyError {
+    match error {
+        RunError::Interrupted(_) => StudyError::Interrupted,
+        RunError::Arrivals(_) => StudyError::Usage(error.to_string()),
+        RunError::Misled(_) | RunError::Imbalance(_) => StudyError::Model(error.to_string()),
+    }
+}
+
+/// What both machines carry together, in requests per second.
+fn capacity(service: &Service) -> f64 {
+    service.capacity(Side::Small) + service.capacity(Side::Big)
+}
+
+impl ServerInfo {
+    /// A workload by name.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn service(&self, name: &str) -> Result<Service, StudyError> {
+        let known = self.model.spec().workloads.keys().map(String::as_str);
+        self.model.service(name).ok_or_else(|| StudyError::unknown("workload", name, known))
+    }
+
+    /// The policy of a technique, with its parameters if there are any, for this server and one of
+    /// its workloads.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn policy(&self, name: &str, workload: &str) -> Result<SteeringPolicy, StudyError> {
+        let choice = Choice::parse("server", name)?;
+        policy(&choice, &self.model, &self.service(workload)?)
+    }
+
+    /// Draws the arrivals and sizes of a question's first workload and load and does nothing with
+    /// them: how many requests there are.
+    ///
+    /// # Errors
+    /// If there is no such workload or file, or no load was asked for.
+    pub fn draw(&self, library: &Library, question: &ServerQuestion) -> Result<u64, StudyError> {
+        let (Some(workload), Some(load)) = (question.workloads.first(), question.loads.first())
+        else {
+            return Err(StudyError::Usage("a workload and a load: expected one each".to_owned()));
+        };
+        let service = self.service(workload)?;
+        let read = load.read(library, capacity(&service))?;
+        let drawn = draw(
+            &service,
+            &read.arrivals,
+            question.requests.unwrap_or(query::REQUESTS),
+            question.seed,
+        );
+        drawn.map_err(|error| failed(&error))
+    }
+
+    /// The same server with other values.
+    fn with(&self, change: impl FnOnce(&mut Spec)) -> Result<Model, StudyError> {
+        let mut spec = self.model.spec().clone();
+        change(&mut spec);
+        Model::new(spec).map_err(|error| StudyError::Usage(format!("{}: {error}", self.name)))
+    }
+
+    /// Everything that the targets ask, as tables by name.
+    ///
+    /// | table | a row for |
+    /// |---|---|
+    /// | `facts` | a value (`small.workers`), from the description or by arithmetic |
+    /// | `peaks` | a workload x threshold: what it carries when more than that comes |
+    /// | `delays` | a workload x kind of arrivals x threshold x load (Fig 3.3) |
+    /// | `power` | a workload x wake-up time x sleep power x load (Fig 3.5) |
+    /// | `ratios` | a speed of the big machine x small over big workers (Fig 3.6) |
+    /// | `speeds` | the same x speed of the small machine (Fig 3.7) |
+    ///
+    /// # Errors
+    /// If a run's books do not balance.
+    pub fn tables(&self) -> Result<Vec<(&'static str, Table)>, StudyError> {
+        Ok(vec![
+            ("facts", self.facts()),
+            ("peaks", self.peaks()?),
+            ("delays", self.delays()?),
+            ("power", self.power()?),
+            ("ratios", self.ratios()?),
+            ("speeds", self.speeds()?),
+        ])
+    }
+}
+
+/// What every table says of a run.
+const RUN_COLUMNS: [Head; 15] = [
+    real("per_s"),
+    real("power_w"),
+    real("j_per_request"),
+    real("mean_ms"),
+    real("p50_ms"),
+    real("p99_ms"),
+    real("p999_ms"),
+    real("max_ms"),
+    real("waited_ms"),
+    real("big_share"),
+    real("big_asleep_pct"),
+    real("wakes_per_s"),
+    real("finished_pct"),
+    integer("keeps_up"),
+    integer("requests"),
+];
+
+/// A run of one server or of many, to be shown.
+struct RunView<'a> {
+    duration_s: f64,
+    /// How many servers.
+    servers: f64,
+    tally: &'a Tally,
+    machines: &'a [MachineUse; 2],
+    slots: &'a [Slot],
+}
+
+impl<'a> RunView<'a> {
+    fn of(run: &'a Run) -> RunView<'a> {
+        RunView {
+            duration_s: run.duration.as_s(),
+            servers: 1.0,
+            tally: &run.tally,
+            machines: &run.machines,
+            slots: &run.slots,
+        }
+    }
+
+    fn of_fleet(run: &'a FleetRun, servers: u32) -> RunView<'a> {
+        RunView {
+            duration_s: run.duration.as_s(),
+            servers: f64::from(servers),
+            tally: &run.tally,
+            machines: &run.machines,
+            slots: &run.slots,
+        }
+    }
+}
+
+/// Power is that of all servers, use of the big machine and wake-ups that of one in the mean.
+fn run_values(run: &RunView) -> Vec<Value> {
+    let (tally, seconds) = (run.tally, run.duration_s);
+    let ms = |time: Option<Time>| time.map(|t| t.as_ns() * 1e-6);
+    let at = |quantile: f64| ms(tally.sojourn.quantile(quantile)).into();
+    let done: u64 = tally.finished.iter().sum();
+    let finished = if tally.arrived == 0 { 1.0 } else { done as f64 / tally.arrived as f64 };
+    let waited_ps: u128 = tally.waited_ps.iter().sum();
+    let [small, big] = run.machines;
+    let energy_j = small.energy_j + big.energy_j;
+    vec![
+        (done as f64 / seconds).into(),
+        (energy_j / seconds).into(),
+        (energy_j / done.max(1) as f64).into(),
+        ms(tally.sojourn.mean()).into(),
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        ms(tally.sojourn.max()).into(),
+        (waited_ps as f64 * 1e-9 / tally.arrived.max(1) as f64).into(),
+        (tally.sent[1] as f64 / tally.arrived.max(1) as f64).into(),
+        (100.0 * big.state_s[2] / seconds / run.servers).into(),
+        (big.wakes as f64 / seconds / run.servers).into(),
+        (100.0 * finished).into(),
+        u64::from(finished >= KEEPS_UP).into(),
+        tally.arrived.into(),
+    ]
+}
+
+/// A table with these columns, then those of a run.
+fn run_table(before: &[Head]) -> Table {
+    Table::new(&[before, &RUN_COLUMNS].concat())
+}
+
+/// Measures of how power follows load, from pairs (load, watts): none without an idle point and
+/// two others.
+#[must_use]
+pub fn proportionality(points: &[(f64, f64)]) -> Option<[(&'static str, f64); 5]> {
+    let curve = Curve::new(points).ok().filter(|_| points.len() > 2)?;
+    Some([
+        ("idle_to_peak_pct", 100.0 * curve.idle_to_peak()),
+        ("dynamic_range_pct", 100.0 * curve.dynamic_range()),
+        ("linear_deviation", curve.linear_deviation()),
+        ("proportionality_gap", curve.mean_gap()),
+        ("energy_proportionality", curve.energy_proportionality()),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::techniques::choices;
+
+    fn library() -> Library {
+        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let complaint = |name: &str, path: &str, value: &str| {
+            let values = [(path.to_owned(), value.to_owned())];
+            library().server(name, &values).unwrap_err().to_string()
+        };
+        assert!(complaint("nicolini", "schema", "1").contains("did you mean `niccolini`"));
+        let workers = complaint("niccolini", "small.workers", "0");
+        assert!(
+            workers.contains("niccolini.toml") && workers.contains("expected 1 to"),
+            "{workers}"
+        );
+        let shape = complaint("niccolini", "workloads.count.size.shape", "-1");
+        assert!(shape.contains("workloads.count.size"), "{shape}");
+    }
+
+    #[test]
+    fn every_policy_serves_every_request_of_every_workload() {
+        let info = library().server("niccolini", &[]).unwrap();
+        for choice in choices("server", &[]).unwrap() {
+            for workload in info.model.spec().workloads.keys() {
+                let service = info.service(workload).unwrap();
+                let rate = 0.15 * capacity(&service);
+                let cell = Cell {
+                    arrivals: Arrivals::Poisson { rate },
+                    technique: choice.clone(),
+                    options: Options { drain: true, ..Options::requests(4000, 1) },
+                    model: info.model.clone(),
+                    service,
+                };
+                let run = cell.run().unwrap();
+                assert_eq!(run.tally.arrived, 3600, "{choice}, {workload}");
+                assert!(run.finished() >= 3600, "{choice}, {workload}");
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! One kernel on one configuration of cores, running one program.
+
+use halfwink_switching::{run, Kernel};
+
+use super::{Cell, SwitchingInfo, SEED};
+use crate::error::StudyError;
+use crate::library::Library;
+use crate::table::{real, text, Head, Table, Value};
+use crate::techniques::{Choice, Make, Modifier, Parameter};
+use crate::world::{Control, Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::{ledger, Common, COMMON, LEDGER};
+
+/// World: threads that move to another core inside system calls, at the scale of microseconds.
+pub struct Switching;
+
+/// A job whose names were found.
+struct SwitchingJob {
+    info: SwitchingInfo,
+    text: String,
+    configuration: String,
+    workload: usize,
+    kernel: &'static str,
+    seed: u64,
+}
+
+const OPTIONS: &[Parameter] = &[Parameter::whole("seed", SEED, (0, u64::MAX))
+    .about("of all random streams", "one fixed stream, so that runs repeat")];
+
+/// Columns of a run beside the common ones.
+const OWN: [Head; 4] =
+    [real("amount"), text("amount_unit"), real("power_w"), real("amount_per_joule")];
+
+const CORES: [Head; 10] = [
+    text("core"),
+    real("user_pct"),
+    real("call_pct"),
+    real("switch_pct"),
+    real("interrupt_pct"),
+    real("waking_pct"),
+    real("idle_pct"),
+    real("off_pct"),
+    real("recorded_idle_pct"),
+    real("wakes_per_s"),
+];
+
+/// Name of a workload with its variant: `web@1g`.
+fn full_name(workload: &halfwink_switching::Workload) -> String {
+    if workload.variant.is_empty() {
+        workload.name.clone()
+    } else {
+        format!("{}@{}", workload.name, workload.variant)
+    }
+}
+
+impl World for Switching {
+    fn name(&self) -> &'static str {
+        "switching"
+    }
+
+    fn title(&self) -> &'static str {
+        "threads that move to another core inside system calls, at the scale of microseconds"
+    }
+
+    fn command(&self, technique: &str) -> String {
+        format!("halfwink run STUDY.toml` with `world = \"switching\"` and `{technique}")
+    }
+
+    fn workloads(&self, library: &Library) -> Result<Vec<Named>, StudyError> {
+        let mut list: Vec<Named> = Vec::new();
+        for name in library.switchings() {
+            let info = library.switching(&name, &[])?;
+            for workload in &info.model.spec().workloads {
+                let title = format!("on {}; counted in {}", name, workload.amount_unit);
+                list.push(Named { name: full_name(workload), title });
+            }
+        }
+        Ok(list)
+    }
+
+    fn machines(&self, library: &Library) -> Vec<Named> {
+        let mut list = Vec::new();
+        for model in library.switchings() {
+            let Ok(info) = library.switching(&model, &[]) else { continue };
+            for configuration in &info.model.spec().configurations {
+                let kinds = |cores: &[String]| cores.join(", ");
+                let os = if configuration.os.is_empty() {
+                    "none".into()
+                } else {
+                    kinds(&configuration.os)
+                };
+                let title =
+                    format!("application cores: {}; OS cores: {os}", kinds(&configuration.app));
+                list.push(Named { name: format!("{model}@{}", configuration.name), title });
+            }
+        }
+        list
+    }
+
+    fn options(&self) -> &'static [Parameter] {
+        OPTIONS
+    }
+
+    fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
+        vec![
+            ("run", [&COMMON[..], &OWN].concat()),
+            ("ledger", LEDGER.to_vec()),
+            ("cores", CORES.to_vec()),
+        ]
+    }
+
+    fn prepare(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: Settings,
+    ) -> Result<Box<dyn Prepared>, StudyError> {
+        let Some((model, configuration)) = job.machine.split_once('@') else {
+            let message = format!(
+                "machine `{}`: expected MODEL@CONFIGURATION, such as `alpha@sim-cs`",
+                job.machine
+            );
+            return Err(StudyError::Usage(message));
+        };
+        let mut values = settings.machine.clone();
+        let Make::Kernel(kernel) = settings.choice.technique().make else {
+            let message = format!("{}: no kernel of core switching", settings.choice);
+            return Err(StudyError::Usage(message));
+        };
+        values.extend(power_down(&settings.choice));
+        let info = library.switching(model, &values)?;
+        let spec = info.model.spec();
+        let configurations = || spec.configurations.iter();
+        if !configurations().any(|c| c.name == configuration) {
+            let known = configurations().map(|c| c.name.as_str());
+            return Err(StudyError::unknown("configuration", configuration, known));
+        }
+        let names: Vec<String> = spec.workloads.iter().map(full_name).collect();
+        let Some(workload) = names.iter().position(|name| *name == job.workload) else {
+            let known = names.iter().map(String::as_str);
+            return Err(StudyError::unknown("workload", &job.workload, known));
+        };
+        let kernel = kernel(&settings.choice);
+        let has_os = configurations().any(|c| c.name == configuration && !c.os.is_empty());
+        if kernel != "unmod" && !has_os {
+            return Err(StudyError::Usage(format!(
+                "kernel `{kernel}` needs an OS core, `{configuration}` has none; `unmod` needs none"
+            )));
+        }
+        let versions = &spec.mechanism.versions;
+        if !["unmod", "bound"].contains(&kernel) && !versions.contains_key(kernel) {
+            let known: Vec<&str> = versions.keys().map(String::as_str).collect();
+            return Err(StudyError::Usage(format!(
+                "`{model}` has no kernel `{kernel}`; it has unmod, bound, {}",
+                known.join(", ")
+            )));
+        }
+        Ok(Box::new(SwitchingJob {
+            text: info.text().to_owned(),
+            info,
+            configuration: configuration.to_owned(),
+            workload,
+            kernel,
+            seed: settings.options.number("seed") as u64,
+        }))
+    }
+}
+
+/// What a technique says of idle cores, as a value of the model.
+fn power_down(choice: &Choice) -> Option<(String, String)> {
+    let of = |modifier: &Choice| match modifier.technique().make {
+        Make::Modifier(Modifier::PowerDown(mode)) => Some(mode),
+        _ => None,
+    };
+    let mode = choice.modifiers().iter().find_map(of)?;
+    let word = match mode {
+        halfwink_switching::PowerDown::Always => "always",
+        halfwink_switching::PowerDown::Never => "never",
+        halfwink_switching::PowerDown::Adaptive => "adaptive",
+    };
+    Some(("kernel.power_down".to_owned(), word.to_owned()))
+}
+
+impl Prepared for SwitchingJob {
+    fn identity(&self) -> String {
+        format!("{}\n{}\n{}", self.workload, self.configuration, self.text)
+    }
+
+    fn work(&self) -> Work {
+        Work { amount: 1, unit: "programs" }
+    }
+
+    fn machine_text(&self) -> &str {
+        &self.text
+    }
+
+    fn run(&self, control: &Control) -> Result<Tables, StudyError> {
+        // A program takes milliseconds of host time: between two is often enough to look.
+        control.run.report(0).map_err(|_| StudyError::Interrupted)?;
+        let workload = &self.info.model.spec().workloads[self.workload];
+        let kernel = Kernel::named(self.kernel);
+        let done = run(&self.info.model, workload, &self.configuration, &kernel, self.seed)
+            .map_err(|error| self.info.failed(&error))?;
+        let mut cells = Common {
+            unit_of_work: "unit",
+            units: done.units,
+            duration_s: done.seconds,
+            energy_j: done.energy_j(),
+            // Nobody in these programs waits for a unit; their rate says how fast they are.
+            latency_mean_us: Some(done.seconds * 1e6 / done.units as f64),
+            latency_p99_us: None,
+        }
+        .cells();
+        let own: [Value; 4] = [
+            done.amount.into(),
+            workload.amount_unit.as_str().into(),
+            (done.energy_j() / done.seconds).into(),
+            done.amount_per_joule(workload).into(),
+        ];
+        cells.extend(OWN.iter().map(|head| head.0).zip(own));
+        let cell = Cell { workload, configuration: &self.configuration, kernel: self.kernel };
+        let mut cores = super::programs::cores_table(&[(&cell, &done)]);
+        cores.columns.retain(|column| CORES.iter().any(|head| head.0 == column.name));
+        control.run.report(1).map_err(|_| StudyError::Interrupted)?;
+        Ok(vec![("run", Table::row(cells)), ("ledger", ledger(&done.ledger)), ("cores", cores)])
+    }
+}

@@ -1,0 +1,68 @@
+//! One run and more of each world beside what was recorded before worlds had a seam: results must
+//! not change when the house is rebuilt. `near`: the same value in another unit, rounded otherwise.
+//!
+//! Where a model is *meant* to change, its entries are recorded anew, and the commit says why.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use halfwink_study::{Control, Job, Library, Table, Value};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Golden {
+    job: Job,
+    /// As text: the JSON reader's numbers may be off by their last bit.
+    exact: BTreeMap<String, String>,
+    near: BTreeMap<String, f64>,
+    ledger_rows: Option<usize>,
+    ledger_j: Option<String>,
+}
+
+fn same(found: &Value, recorded: &str) -> bool {
+    match found {
+        Value::Text(text) => recorded == text,
+        Value::Integer(n) => recorded.parse() == Ok(*n),
+        Value::Real(n) => recorded.parse() == Ok(*n),
+        Value::Missing(_) => false,
+    }
+}
+
+fn real(table: &Table, row: usize, name: &str) -> f64 {
+    match table.get(row, name) {
+        Some(Value::Real(n)) => *n,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn runs_of_every_world_give_what_is_on_record() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(folder.join("tests/golden/runs.json")).unwrap();
+    let recorded: BTreeMap<String, Golden> = serde_json::from_str(&text).unwrap();
+    let library = Library::new(folder.join("../.."));
+    let mut worlds: Vec<&str> = Vec::new();
+    for (name, golden) in &recorded {
+        let prepared = golden.job.prepare(&library).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let tables = prepared.run(&Control::default()).unwrap();
+        let table = |wanted: &str| &tables.iter().find(|(name, _)| *name == wanted).unwrap().1;
+        for (column, value) in &golden.exact {
+            let found = table("run").get(0, column);
+            assert!(found.is_some_and(|f| same(f, value)), "{name}: {column}: {found:?}, {value}");
+        }
+        for (column, value) in &golden.near {
+            let found = real(table("run"), 0, column);
+            assert!((found / value - 1.0).abs() < 1e-12, "{name}: {column}: {found}, {value}");
+        }
+        if let (Some(rows), Some(joules)) = (golden.ledger_rows, &golden.ledger_j) {
+            let ledger = table("ledger");
+            let sum: f64 = (0..ledger.len()).map(|row| real(ledger, row, "energy_j")).sum();
+            assert_eq!((ledger.len(), Ok(sum)), (rows, joules.parse()), "{name}");
+        }
+        worlds.push(golden.job.world.as_str());
+    }
+    for world in ["chip", "router", "server", "switching"] {
+        assert!(worlds.contains(&world), "nothing on record of the world `{world}`");
+    }
+}

@@ -1,0 +1,96 @@
+"""Running many jobs: each result is kept as soon as it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from halfwink.executors import Executor, LocalExecutor
+from halfwink.jobs import Job, Planned, plan
+from halfwink.store import RunStore
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a batch is.
+
+    Attributes:
+        jobs_done: jobs whose results are there, those of earlier runs among them.
+        jobs: all.
+        work_done: what was done for the jobs that were not there, in ``unit``.
+        work: all of that.
+        unit: the world's unit of work.
+    """
+
+    jobs_done: int
+    jobs: int
+    work_done: int
+    work: int
+    unit: str
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    store: RunStore,
+    *,
+    fresh: bool = False,
+    executor: Executor | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> list[Planned]:
+    """Runs jobs; their results are in the store then, under the keys that this returns.
+
+    Results already in the store are reused unless ``fresh``. Every result is stored as soon as it
+    is there, so a run that is cut short goes on where it was; none is kept in memory.
+
+    Raises:
+        HalfwinkError: a name or value that cannot be, in one line.
+        RunError: a job failed, or the store's disk is full.
+        Interrupted, KeyboardInterrupt: the run was stopped; what was finished is kept.
+    """
+    planned = plan(jobs)
+    # Equal jobs (a workload named twice) are run once.
+    first: dict[str, int] = {}
+    for number, job in enumerate(planned):
+        first.setdefault(job.key, number)
+    missing = [number for key, number in first.items() if fresh or not store.has(key)]
+    state = _State(planned, missing, len(first), progress)
+    state.tell(0)
+    runs = (executor or LocalExecutor()).run(((n, jobs[n]) for n in missing), state.tell)
+    with closing(runs):
+        for number, tables in runs:
+            store.save(planned[number].key, tables)
+            state.finish(number)
+    return planned
+
+
+class _State:
+    """How far a batch is, kept up to date in a few steps a job."""
+
+    def __init__(
+        self,
+        planned: Sequence[Planned],
+        missing: Sequence[int],
+        jobs: int,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self._planned = planned
+        self._jobs = jobs
+        self._jobs_done = jobs - len(missing)
+        self._work = sum(planned[number].work for number in missing)
+        self._finished = 0
+        self._unit = planned[0].unit if planned else ""
+        self._progress = progress
+
+    def finish(self, number: int) -> None:
+        """A job's result is kept."""
+        self._jobs_done += 1
+        self._finished += self._planned[number].work
+        self.tell(0)
+
+    def tell(self, running: int) -> None:
+        """Passes on how far things are; ``running``: what unfinished jobs have done."""
+        if self._progress is not None:
+            done = min(self._finished + running, self._work)
+            told = Progress(self._jobs_done, self._jobs, done, self._work, self._unit)
+            self._progress(told)

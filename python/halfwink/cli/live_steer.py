@@ -1,0 +1,146 @@
+"""``halfwink live steer``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.console import Group
+from rich.table import Table
+
+from halfwink.cli.console import print_frame, print_table, say
+from halfwink.cli.serving import LOG_LINES, Faces, Wishes, serve_until_told
+from halfwink.live_router import ledger_frame
+from halfwink.live_steer import MACHINES, LiveSteer
+
+#: Counts of a machine in the last table, with their headings.
+COUNTS = (
+    ("served", "served"),
+    ("queued", "waited"),
+    ("failed", "failed"),
+    ("retried", "retried"),
+    ("resteered", "to the other"),
+    ("wakes", "wakes"),
+    ("losses", "lost"),
+)
+
+
+def steer(
+    description: Path,
+    *,
+    seconds: float | None = None,
+    view: Annotated[bool, Parameter(negative="")] = False,
+    metrics: str | None = None,
+    log: Path | None = None,
+    log_lines: Annotated[int, Parameter(name="--log-lines")] = LOG_LINES,
+    samples: Path | None = None,
+    every_s: Annotated[float, Parameter(name="--every-s")] = 1.0,
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
+    quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
+) -> int:
+    """Steer HTTP requests, or TCP connections, to a small and a big server, which may sleep.
+
+    SIGTERM or Ctrl-C ends it: requests under way are answered first, and who sleeps is woken.
+    SIGHUP reads the description again (limits, machines, certificate, policy). Watts are modelled.
+
+    Parameters
+    ----------
+    description
+        TOML file: where to listen, machines and how they sleep, policy, limits.
+    seconds
+        How long (default: until it is told to end).
+    view
+        Show machines, requests, watts and times while it runs.
+    metrics
+        HOST:PORT at which to serve OpenMetrics.
+    log
+        File for the policy's events: lines of JSON.
+    log_lines
+        Events to record, at most.
+    samples
+        File for what is counted and measured, again and again: lines of JSON, each with at_ns, the
+        machine's monotonic clock.
+    every_s
+        Seconds between two of them.
+    json
+        Print the result as one JSON document.
+    out
+        File for the same.
+    quiet
+        No messages.
+    """
+    wishes = Wishes(
+        seconds, view, metrics, log, log_lines, samples, every_s, json=json, out=out, quiet=quiet
+    )
+
+    def begin(lines: int) -> LiveSteer:
+        made = LiveSteer(description, log_lines=lines)
+        say(f"listening at {made.address}", quiet=quiet)
+        return made
+
+    return serve_until_told(begin, wishes, _faces, "proxy")
+
+
+def _faces(_steer: LiveSteer) -> Faces:
+    return Faces(_page, _show)
+
+
+def _page(now: dict[str, Any], before: dict[str, Any]) -> Group:
+    """The live view: what happened since the last look."""
+    span = max(now["duration_s"] - before["duration_s"], 1e-9)
+    table = Table(
+        "machine", "", "requests/s", "in service", "waiting", "on", "asleep", "W modelled", box=None
+    )
+    for name in MACHINES:
+        new, old = now["machines"][name], before["machines"][name]
+        rate = (new["served"] - old["served"]) / span
+        on = (sum(new["residency"]["on_s"]) - sum(old["residency"]["on_s"])) / span
+        asleep = (new["residency"]["asleep_s"] - old["residency"]["asleep_s"]) / span
+        watts = (now["modelled"][f"{name}_j"] - before["modelled"][f"{name}_j"]) / span
+        counts = [str(new["in_service"]), str(new["waiting"])]
+        shares = [f"{100 * on:.0f} %", f"{100 * asleep:.0f} %"]
+        table.add_row(name, new["state"], f"{rate:.0f}", *counts, *shares, f"{watts:.0f}")
+    total, requests = now["total"], now["requests"]
+    bad = sum(requests[name] for name in ("overloaded", "unreachable", "bad_gateway"))
+    line = (
+        f"{now['duration_s']:.0f} s   requests {requests['received']:,}, refused "
+        f"{requests['refused']:,}, failed {bad + requests['gateway_timeout']:,}   connections "
+        f"{now['connections']:,}   p50 {_ms(total['p50_us'])}, p99 {_ms(total['p99_us'])}"
+    )
+    return Group(table, line)
+
+
+def _ms(value_us: float | None) -> str:
+    return "-" if value_us is None else f"{value_us / 1e3:.2f} ms"
+
+
+def _show(report: dict[str, Any]) -> None:
+    rows: list[list[str]] = []
+    for name in MACHINES:
+        machine = report["machines"][name]
+        spent = machine["residency"]
+        on_s = sum(spent["on_s"])
+        other = [spent[f"{state}_s"] for state in ("going_down", "asleep", "waking", "lost")]
+        total = on_s + sum(other) or 1.0
+        counts = [f"{machine[key]:,}" for key, _ in COUNTS]
+        shares = [f"{100 * s / total:.1f}" for s in (on_s, *other)]
+        rows.append([name, machine["address"], *counts, *shares])
+    heads = [head for _, head in COUNTS]
+    heads += ["on %", "going down %", "asleep %", "waking %", "lost %"]
+    columns = [("machine", "left"), ("at", "left"), *((head, "right") for head in heads)]
+    print_table(columns, rows)
+    rows = [[name, f"{count:,}"] for name, count in report["requests"].items() if count]
+    print_table([("requests", "left"), ("", "right")], rows)
+    total, queueing, modelled = report["total"], report["queueing"], report["modelled"]
+    say(
+        f"{report['duration_s']:.3f} s; mean {_ms(total['mean_us'])}, p50 {_ms(total['p50_us'])}, "
+        f"p99 {_ms(total['p99_us'])}, of it waiting p99 {_ms(queueing['p99_us'])}"
+    )
+    say(
+        f"modelled, not measured: {modelled['energy_w']:.1f} W in the mean; the big machine always "
+        f"on {modelled['always_big_w']:.1f} W, both always on {modelled['always_on_w']:.1f} W"
+    )
+    say("ledger: times are measured, joules are modelled")
+    print_frame(ledger_frame(report))

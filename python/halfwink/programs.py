@@ -1,0 +1,131 @@
+"""Optional programs: the one list of what is used beyond README's prerequisites.
+
+`halfwink doctor` shows it, tests may run nothing that they did not ask it for, and tools/install.sh
+installs by it before anything of halfwink is built: hence the standard library alone.
+
+    python3 -I python/halfwink/programs.py    # packages of what is missing here, a program a line
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+#: Where Debian keeps administrators' programs, which a user's PATH does not name.
+ADMIN_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def which(name: str) -> str | None:
+    """The path of any program, an administrator's too."""
+    return shutil.which(name) or shutil.which(name, path=ADMIN_PATH)
+
+
+def _first(pattern: str) -> str | None:
+    return next((str(path) for path in Path("/").glob(pattern)), None)
+
+
+class Program(NamedTuple):
+    """A program that something needs.
+
+    Attributes:
+        name: of the program.
+        packages: of Debian 12 that have it, and what it does not run without.
+        used_by: who needs it: a command of halfwink, `tests`, or `bench`.
+        files: patterns of files that must be there too.
+        made_by: programs that make it when it is first wanted, instead of itself.
+    """
+
+    name: str
+    packages: str
+    used_by: str
+    files: tuple[str, ...] = ()
+    made_by: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str | None:
+        """Where it is, or what it is made from; none if anything of it is missing."""
+        there = [_first(pattern) for pattern in self.files]
+        there += [which(name) for name in self.made_by or (self.name,)]
+        if None in there:
+            return None
+        return there[0] if self.made_by else there[-1]
+
+    @property
+    def fix(self) -> str:
+        """The line that adds it."""
+        return f"apt-get install -y {self.packages}"
+
+    @property
+    def missing(self) -> str:
+        """That it is missing, with the line that adds it."""
+        return f"{self.name} is missing; run: {self.fix}"
+
+
+_DPDK = "dpdk-dev librte-net-af-packet23 librte-net-af-xdp23 librte-mempool-ring23"
+_DRIVERS = (
+    "usr/lib/*/dpdk/pmds-*/librte_net_af_packet.so*",
+    "usr/lib/*/dpdk/pmds-*/librte_net_af_xdp.so*",
+)
+
+PROGRAMS = (
+    Program("ip", "iproute2", "bed"),
+    Program("ethtool", "ethtool", "bed"),
+    Program("unshare", "util-linux", "bed"),
+    Program("nsenter", "util-linux", "bed"),
+    Program("dpdk-testpmd", _DPDK, "bed: a peer", _DRIVERS),
+    Program(
+        "l3fwd-power",
+        "dpdk-doc libdpdk-dev gcc make pkg-config",
+        "bed: a peer",
+        ("usr/share/dpdk/examples/l3fwd-power", "usr/include/dpdk/rte_eal.h"),
+        made_by=("cc", "make", "pkg-config"),
+    ),
+    Program("ngspice", "ngspice", "pdn: a referee"),
+    Program("ping", "iputils-ping", "tests: routers"),
+    Program("ss", "iproute2", "tests: routers"),
+    Program("setpriv", "util-linux", "tests: routers without rights"),
+    Program("nfcapd", "nfdump", "tests: flow records"),
+    Program("nfdump", "nfdump", "tests: flow records"),
+    Program("tshark", "tshark", "tests: what a router encrypts"),
+    Program("nginx", "nginx-light", "tests: a server"),
+    Program("redis-server", "redis-server", "tests: a server"),
+    Program("redis-cli", "redis-tools", "tests: a client"),
+    Program("redis-benchmark", "redis-tools", "tests: a client"),
+    Program("curl", "curl", "tests: a client"),
+    Program("h2load", "nghttp2-client", "tests: HTTP/2 streams"),
+    Program("openssl", "openssl", "tests: certificates"),
+    Program("sqlite3", "sqlite3", "tests: a program under delegation"),
+    Program("tar", "tar", "tests: a program under delegation"),
+    Program("gcc", "gcc libc6-dev", "tests: small programs"),
+    Program("chromium", "chromium", "tests: a browser"),
+    Program("valgrind", "valgrind", "tests, bench: misses by Cachegrind"),
+    Program("mount", "mount", "tests: a full disk"),
+    Program("haproxy", "haproxy", "bench: a proxy"),
+    Program("wrk", "wrk", "bench: load of the proxies"),
+    Program("javac", "default-jdk-headless", "bench: BigHouse"),
+)
+
+_BY_NAME = {program.name: program for program in PROGRAMS}
+
+
+def find(name: str) -> Program:
+    """A program of the list.
+
+    Raises:
+        KeyError: it is not on the list, so nobody would install it.
+    """
+    return _BY_NAME[name]
+
+
+def main() -> int:
+    """Prints the packages of each program that is missing, those of benchmarks alone aside."""
+    for program in PROGRAMS:
+        if program.path is None and not program.used_by.startswith("bench"):
+            print(program.packages)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

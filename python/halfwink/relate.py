@@ -1,0 +1,88 @@
+"""What a run saves and costs, relative to the baseline's run of the same work."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+#: What a run is, beside its technique.
+KEYS = ["workload", "machine", "set"]
+#: What a column's name ends in, where that is its unit.
+_UNIT = re.compile(r"(_j_per_unit|_[a-z]+)$")
+#: Of the baseline's run.
+_BASE = "_base_{}"
+
+
+def relate(runs: pl.DataFrame, baseline: str, machine: str | None = None) -> pl.DataFrame:
+    """Adds savings and slowdown relative to the baseline of the same workload, machine and values.
+
+    If a ``machine`` is named, everything is relative to the baseline there, with nothing set.
+
+    Adds, in per cent of the baseline (null where it has none):
+
+    * ``energy_saving_pct``: of the energy for as much work as the baseline did; if that did none,
+      for as long as it took.
+    * ``core_energy_saving_pct``: the same of the cores that had work, where cores are told apart.
+    * ``slowdown_pct``: of the mean latency where work arrives on its own schedule, else of the time
+      for as much work.
+    * ``energy_delay_pct``: change of energy (of cores, where told apart) times that.
+
+    Which of these there are follows from the columns of the runs alone, not from their world.
+    """
+    has_cores = "working_core_energy_j" in runs.columns
+    time = "run_s" if "run_s" in runs.columns else "duration_s"
+    needed = ["energy_j", "units", "duration_s", time, "latency_mean_us"]
+    needed += ["working_core_energy_j"] if has_cores else []
+    keys = KEYS if machine is None else ["workload"]
+    base = runs.filter(pl.col("technique") == baseline)
+    if machine is not None:
+        base = base.filter(machine=machine, set="")
+    base = base.select(*keys, *(pl.col(c).alias(_BASE.format(c)) for c in dict.fromkeys(needed)))
+    joined = runs.join(
+        base.unique(keys), on=keys, how="left", nulls_equal=True, maintain_order="left"
+    )
+    # Runs of equal work are compared as they are: the factor is exactly 1.
+    same_work = (
+        pl.when(_base("units") == 0)
+        .then(_base("duration_s") / pl.col("duration_s"))
+        .when(pl.col("units") > 0)
+        .then(_base("units") / pl.col("units"))
+    )
+    waits = _base("latency_mean_us").is_not_null()
+    if "load" in runs.columns:
+        waits &= pl.col("load") != "closed"
+    joined = joined.with_columns(
+        _below(pl.col("energy_j") * same_work, _base("energy_j")).alias("energy_saving_pct"),
+        pl.when(waits)
+        .then(_above(pl.col("latency_mean_us"), _base("latency_mean_us")))
+        .otherwise(_above(pl.col(time) * same_work, _base(time)))
+        .alias("slowdown_pct"),
+    )
+    saving = "energy_saving_pct"
+    if has_cores:
+        cores = pl.col("working_core_energy_j") * same_work
+        saving = "core_energy_saving_pct"
+        joined = joined.with_columns(_below(cores, _base("working_core_energy_j")).alias(saving))
+    energy, delay = 1 - pl.col(saving) / 100, 1 + pl.col("slowdown_pct") / 100
+    joined = joined.with_columns((100 * (energy * delay - 1)).alias("energy_delay_pct"))
+    return joined.drop(pl.selectors.starts_with(_BASE.format("")))
+
+
+def ends(column: str) -> tuple[str, str]:
+    """Columns of a column's 95 % interval: of ``power_w`` ``power_low_w`` and ``power_high_w``."""
+    low, high = (_UNIT.sub(rf"_{end}\1", column) for end in ("low", "high"))
+    return low, high
+
+
+def _base(column: str) -> pl.Expr:
+    return pl.col(_BASE.format(column))
+
+
+def _above(ours: pl.Expr, base: pl.Expr) -> pl.Expr:
+    # Differences first: the baseline itself gets exactly 0.
+    return 100 * (ours - base) / base
+
+
+def _below(ours: pl.Expr, base: pl.Expr) -> pl.Expr:
+    return 100 * (base - ours) / base

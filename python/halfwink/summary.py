@@ -1,0 +1,118 @@
+"""The short table of results, as terminals and reports show it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from halfwink.relate import ends
+from halfwink.results import IDENTITY, Results, over_seeds
+from halfwink.store import HOST
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One run, or the mean of several seeds.
+
+    Attributes:
+        whose: workload, machine with what was set, technique.
+        cells: a text for each heading.
+        is_baseline: whether others are related to it.
+        is_first: whether it is the first of its workload on its machine.
+    """
+
+    whose: tuple[str, str, str]
+    cells: list[str]
+    is_baseline: bool
+    is_first: bool
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Headings of the cells, and the lines."""
+
+    headings: list[str]
+    lines: list[Line]
+
+
+def fixed(value: float | None, digits: int = 2) -> str:
+    """A number with so many digits after the point, without a negative zero."""
+    if value is None:
+        return "-"
+    return f"{value + 0.0:.{digits}f}" if abs(value) >= 0.5 * 10**-digits else f"{0:.{digits}f}"
+
+
+def energy(joules: float | None) -> str:
+    """Joules with a fitting prefix."""
+    if joules is None or joules <= 0 or not math.isfinite(joules):
+        return "-"
+    for limit, factor, unit in ((1e-6, 1e9, "nJ"), (1e-3, 1e6, "uJ"), (1.0, 1e3, "mJ")):
+        if joules < limit:
+            return f"{joules * factor:.4g} {unit}"
+    return f"{joules:.4g} J"
+
+
+def _number(column: str, digits: int, factor: float = 1.0) -> Callable[[Row], str]:
+    """A cell: the value, and half of its 95 % interval where that is known."""
+
+    def cell(row: Row) -> str:
+        value = row[column]
+        low, high = (row.get(end) for end in ends(column))
+        text = fixed(None if value is None else factor * value, digits)
+        if value is None or low is None or high is None:
+            return text
+        half = factor * (high - low) / 2
+        return f"{text} ±{fixed(half, digits)}" if half >= 0.5 * 10**-digits else text
+
+    return cell
+
+
+def _rate(row: Row) -> str:
+    return "-" if row["rate"] is None else f"{row['rate'] / 1e6:.1f} M"
+
+
+#: Heading, column, and how a row's cell is written. A world without the column goes without.
+CELLS: list[tuple[str, str, Callable[[Row], str]]] = [
+    (
+        "energy/unit (modelled)",
+        "energy_j_per_unit",
+        lambda row: f"{energy(row['energy_j_per_unit'])}/{row['unit_of_work']}",
+    ),
+    ("core saved %", "core_energy_saving_pct", _number("core_energy_saving_pct", 2)),
+    ("all saved %", "energy_saving_pct", _number("energy_saving_pct", 2)),
+    ("slowdown %", "slowdown_pct", _number("slowdown_pct", 2)),
+    ("mean us", "latency_mean_us", _number("latency_mean_us", 1)),
+    ("p99 us", "latency_p99_us", _number("latency_p99_us", 1)),
+    ("power W", "power_w", _number("power_w", 2)),
+    ("lost %", "lost_pct", _number("lost_pct", 3)),
+    ("gated %", "gated_share", _number("gated_share", 1, 100)),
+    ("work/s of host", "rate", _rate),
+]
+
+
+def summarize(results: Results) -> Summary:
+    """The short table: means over seeds where those were swept."""
+    runs = results.runs
+    if results.has(HOST):
+        host = results.tables[HOST].select(*IDENTITY, "rate").unique(IDENTITY)
+        runs = runs.join(host, on=IDENTITY, how="left", nulls_equal=True, maintain_order="left")
+    runs = over_seeds(runs)
+    shown = [cell for cell in CELLS if cell[1] in runs.columns and runs[cell[1]].count() > 0]
+    lines: list[Line] = []
+    previous = None
+    for row in runs.iter_rows(named=True):
+        group = (row["workload"], row["machine"], row["set"])
+        lines.append(
+            Line(
+                whose=(row["workload"], f"{row['machine']} {row['set']}".strip(), row["technique"]),
+                cells=[write(row) for _, _, write in shown],
+                is_baseline=row["technique"] == results.baseline,
+                is_first=group != previous,
+            )
+        )
+        previous = group
+    return Summary([heading for heading, _, _ in shown], lines)

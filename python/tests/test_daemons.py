@@ -1,0 +1,152 @@
+"""The live programs as operators run them: binaries, without Python in the process."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import REQUIRED, need_bed
+from steer_bed import Recorder, balanced, describe, get, ledger_balances, status, wait_until
+
+from halfwink.bed import Bed, Live, description
+from halfwink.live_steer import replay
+
+
+def binary(name: str) -> Path:
+    """One that ``make setup`` has built beside this Python."""
+    path = Path(sys.executable).parent / name
+    if not path.exists():
+        message = f"{name} is missing; run: make setup"
+        (pytest.fail if REQUIRED else pytest.skip)(message)
+    return path
+
+
+@contextmanager
+def running(folder: Path, *words: str) -> Generator[subprocess.Popen[str]]:
+    """A proxy that is ready; what it has said is in ``folder/said``."""
+    with (folder / "said").open("w") as said:
+        process = subprocess.Popen([binary("halfwink-steer"), *words], stderr=said, text=True)
+    try:
+        wait_until(lambda: "ready" in heard(folder) or process.poll() is not None)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def heard(folder: Path) -> str:
+    return (folder / "said").read_text()
+
+
+def listening(folder: Path, what: str) -> str:
+    """An address that it has said."""
+    line = next(line for line in heard(folder).splitlines() if what in line)
+    return line.split()[-1].removeprefix("http://").removesuffix("/metrics")
+
+
+def free_of_python(pid: int) -> None:
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    assert "libc.so" in maps
+    assert "python" not in maps.replace(sys.prefix, "").lower()
+
+
+@pytest.mark.parametrize("name", ["halfwink-router", "halfwink-steer"])
+def test_they_link_no_python(name: str):
+    linked = subprocess.run(["ldd", binary(name)], capture_output=True, text=True, check=True)
+    assert "libc.so" in linked.stdout
+    assert "python" not in linked.stdout.lower()
+
+
+def test_a_proxy_from_its_start_to_its_report(tmp_path: Path):
+    pair = Recorder(), Recorder()
+    path = describe(tmp_path, *(r.address for r in pair), top='policy = "hybrid"')
+    report, log = tmp_path / "report.json", tmp_path / "log.jsonl"
+    words = ["--config", str(path), "--metrics", "127.0.0.1:0"]
+    words += ["--report", str(report), "--log", str(log)]
+    with running(tmp_path, *words) as process:
+        free_of_python(process.pid)
+        address = listening(tmp_path, "listening at")
+        assert [status(get(address)) for _ in range(8)] == [200] * 8
+        page = get(listening(tmp_path, "metrics:"), "/metrics").decode()
+        assert 'halfwink_steer_requests_total{what="answered"} 8\n' in page
+        assert page.endswith("# EOF\n")
+        text = path.read_text()
+        path.write_text(text.replace("retries = 2", "retries = 3").replace("= 4", "= 5"))
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "again: big.workers, limits.retries changed" in heard(tmp_path))
+        path.write_text("threads = 2\n" + text)
+        process.send_signal(signal.SIGHUP)
+        refused = "threads: can only change by a restart; all stays as it was"
+        wait_until(lambda: refused in heard(tmp_path))
+        assert status(get(address)) == 200
+        path.write_text(text)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    found: dict[str, Any] = json.loads(report.read_text())
+    assert found["requests"]["answered"] == 9
+    balanced(found)
+    assert replay(path, log.read_text().splitlines()) is None
+    for one in pair:
+        one.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "expected"),
+    [
+        (("schema = 1", "schema = 3"), [], "steer.toml:1: schema: found 3, expected 1"),
+        (("workers = 2", "wrokers = 2"), [], "steer.toml:6: unknown field `wrokers`"),
+        (("schema = 1", 'schema = 1\npolicy = "hybird"'), [], "`hybird`"),
+        (("schema = 1", 'schema = 1\nmachine = "niccolin"'), [], "niccolin"),
+        (("", ""), ["--metrics", "nowhere"], "--metrics nowhere: expected HOST:PORT"),
+        (("", ""), ["--library", "/nowhere"], "--library /nowhere: expected a folder"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    tmp_path: Path, change: tuple[str, str], words: list[str], expected: str
+):
+    path = describe(tmp_path, "127.0.0.1:1", "127.0.0.1:2")
+    path.write_text(path.read_text().replace(*change) if change[0] else path.read_text())
+    check = [] if "--metrics" in words else ["--check"]
+    command = [binary("halfwink-steer"), "--config", str(path), *check, "-q", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    assert done.returncode == 2, done
+    assert expected in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_description_that_is_well(tmp_path: Path):
+    path = describe(tmp_path, "127.0.0.1:1", "127.0.0.1:2")
+    words = ["--config", str(path), "--check"]
+    done = subprocess.run([binary("halfwink-steer"), *words], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, f"halfwink-steer: {path}: well\n")
+    done = subprocess.run([binary("halfwink-router"), *words], capture_output=True, text=True)
+    assert done.returncode == 2, "a proxy's description is no router's"
+    taken = describe(tmp_path, "127.0.0.1:1", "127.0.0.1:2")
+    taken.write_text(taken.read_text().replace("127.0.0.1:0", "192.0.2.1:80"))
+    done = subprocess.run([binary("halfwink-steer"), *words[:2]], capture_output=True, text=True)
+    assert done.returncode == 1, "the machine does not allow it"
+    assert done.stderr.startswith("halfwink-steer: listen 192.0.2.1:80: ")
+
+
+def test_a_router_forwards(tmp_path: Path):
+    need_bed()
+    with Bed() as bed:
+        text = description(io="af-packet")
+        with Live(bed, text, binary=binary("halfwink-router")) as live:
+            found = bed.trial(pps=2000, seconds=0.3)
+            assert found["lost"] == 0, found
+            live.path.write_text(text.replace("schema = 1", "schema = 1\nqueue = 512"))
+            live.process.signal(signal.SIGHUP)
+            wait_until(lambda: "queue: can only change by a restart" in live.said())
+            report = live.result()
+    assert report["packets"]["forwarded"] >= 600
+    ledger_balances(report)
+    components = {row["component"] for row in report["ledger"]["rows"]}
+    assert {"core0", "core1", "package0", "board", "memory", "nic", "fans"} <= components

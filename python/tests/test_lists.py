@@ -1,0 +1,34 @@
+"""Tables of the terminal and of the documentation: names are whole, and come from the one list."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from halfwink.cli.console import print_listing
+from halfwink.cli.lists import _LISTINGS, _text
+from halfwink.library import root
+
+
+@pytest.mark.parametrize("what", list(_LISTINGS))
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_listing_fits_a_terminal_and_cuts_no_name(what: str, width: int):
+    entries, keys = _LISTINGS[what]()  # type: ignore[index]
+    shown = io.StringIO()
+    rows = [[_text(entry.get(key)) for key in keys] for entry in entries]
+    print_listing(keys, rows, to=Console(file=shown, width=width, color_system=None))
+    lines = shown.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    first = {line.split(" ", 1)[0] for line in lines[1:]}
+    assert {entry[keys[0]] for entry in entries} <= first
+    assert "…" not in shown.getvalue()
+
+
+def test_the_tables_of_the_documentation_are_the_list():
+    script = [sys.executable, str(root() / "tools/technique_tables.py"), "--check"]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
