@@ -3,7 +3,8 @@
 use halfwink_chip::Machine;
 use halfwink_policy::gating::{
     AdaptiveIdle, AlwaysOn, Costs, Expectation, Fupg, FupgParameters, GatingPolicy, IdleGate,
-    MapgCounter, MapgParameters, Oracle, Switching, SwitchingParameters, Tap, WakeFor,
+    IdleMenu, IdleMenuParameters, MapgCounter, MapgParameters, Oracle, Switching,
+    SwitchingParameters, Tap, WakeFor,
 };
 use halfwink_units::Time;
 
@@ -62,6 +63,33 @@ const SWITCHING: SwitchingParameters = SwitchingParameters { window: Time::ns(20
 const EXPECTATION: Parameter = Parameter::words("expectation", &["memory", "memory-and-delta"])
     .about("what an actual latency is compared with when the guess is corrected", "assumption");
 
+const IDLE_MENU: &[Parameter] = &[
+    Parameter::number("alike_us", "us", 20.0, (1e-3, 1e6))
+        .or_else("the shortest idle time that is worth gating")
+        .about("spread up to which idle times are alike; Linux: 20 us", "assumption: in ratio"),
+    Parameter::number("tick_us", "us", 4000.0, (1e-3, 1e9))
+        .or_else("200 times the shortest idle time that is worth gating")
+        .about(
+            "until a core whose clock is stopped is predicted again",
+            "Linux: 4 ms, beside 20 us for what is alike",
+        ),
+    Parameter::number("latency_limit_us", "us", 2e9, (0.0, 2e9)).about(
+        "longest wake-up that is allowed; a core that takes longer is never gated",
+        "Linux, pm_qos.h: PM_QOS_CPU_LATENCY_DEFAULT_VALUE",
+    ),
+];
+
+fn idle_menu(choice: &Choice, core: &GatingContext) -> GatingPolicy {
+    let linux = IdleMenuParameters::linux(&core.costs);
+    let given = |name, otherwise| choice.given(name).map_or(otherwise, |us| ns(1e3 * us));
+    let parameters = IdleMenuParameters {
+        tick: given("tick_us", linux.tick),
+        latency_limit: given("latency_limit_us", linux.latency_limit),
+        alike: given("alike_us", linux.alike),
+    };
+    Box::new(IdleMenu::new(core.costs, parameters))
+}
+
 fn mapg(choice: &Choice, core: &GatingContext) -> MapgCounter {
     let expectation = match choice.word("expectation") {
         "memory-and-delta" => Expectation::MemoryAndDelta,
@@ -99,6 +127,15 @@ pub(super) const TECHNIQUES: &[Technique] = &[
             build: |_, core| Box::new(AdaptiveIdle::new(core.costs)),
             ..GATING
         }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "idle-menu",
+        worlds: &["chip", "toy"],
+        title: "stops the clock or gates, by how long Linux' menu governor predicts idle times",
+        source: "Linux, cpuidle/governors/menu.c",
+        parameters: IDLE_MENU,
+        make: Make::Gating(Gating { build: idle_menu, ..GATING }),
         ..ON_A_CHIP
     },
     Technique {
