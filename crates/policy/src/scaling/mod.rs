@@ -31,6 +31,7 @@ mod queue;
 mod suricata;
 mod table;
 mod teo;
+mod vpp_adaptive;
 
 use alloc::boxed::Box;
 
@@ -48,6 +49,7 @@ pub use power_save::{PowerSave, PowerSaveParameters, Rung};
 pub use suricata::Suricata;
 pub use table::{RedirectTable, ENTRIES};
 pub use teo::Teo;
+pub use vpp_adaptive::{VppAdaptive, VppAdaptiveParameters};
 
 use halfwink_units::Time;
 

@@ -3,7 +3,8 @@
 use halfwink_policy::scaling::{
     Depth, Grout, GroutParameters, GroutRss, GroutRssParameters, IdleParameters, IdleState,
     L3fwdPause, L3fwdPower, L3fwdPowerParameters, Menu, Metronome, MetronomeParameters, Napi, Nmap,
-    NmapParameters, Polling, PowerSave, PowerSaveParameters, Suricata, Teo,
+    NmapParameters, Polling, PowerSave, PowerSaveParameters, Suricata, Teo, VppAdaptive,
+    VppAdaptiveParameters,
 };
 use halfwink_router::Model;
 use halfwink_units::Time;
@@ -106,6 +107,16 @@ fn metronome(choice: &Choice, model: &Model) -> MetronomeParameters {
         threads: choice.whole("threads") as u8,
         vacation: us(choice.number("vacation_us")),
         depth: Depth::C1,
+    }
+}
+
+fn vpp_adaptive(choice: &Choice, model: &Model) -> VppAdaptiveParameters {
+    let (spec, packets) = (model.spec(), |name| choice.whole(name) as u32);
+    VppAdaptiveParameters {
+        window: packets("window"),
+        to_polling: packets("to_polling"),
+        to_interrupt: packets("to_interrupt"),
+        ..VppAdaptiveParameters::published(spec.cores.count, us(spec.poll.empty_poll_us))
     }
 }
 
@@ -262,6 +273,27 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         source: "OISF/suricata, source-dpdk.c",
         make: Make::Scaling(|_, model| {
             Box::new(Suricata::new(model.spec().cores.count, Depth::C1))
+        }),
+        ..ROUTER
+    },
+    Technique {
+        name: "vpp-adaptive",
+        title: "VPP: polls from 10 packets in 128 loops on, waits for interrupts up to 5",
+        source: "FD.io VPP, src/vlib/main.c: dispatch_node",
+        parameters: &[
+            Parameter::whole("window", 128, (1, 1 << 20))
+                .about("loops over which packets are counted", "VPP, src/vlib/main.h: 1 << 7"),
+            Parameter::whole("to_polling", 10, (0, 1 << 30)).about(
+                "packets of a window from which on a core polls",
+                "VPP, src/vlib/main.c: polling_threshold_vector_length",
+            ),
+            Parameter::whole("to_interrupt", 5, (0, 1 << 30)).about(
+                "packets of a window up to which it waits for interrupts",
+                "VPP, src/vlib/main.c: interrupt_threshold_vector_length",
+            ),
+        ],
+        make: Make::Scaling(|choice, model| {
+            Box::new(VppAdaptive::new(vpp_adaptive(choice, model)))
         }),
         ..ROUTER
     },
