@@ -2,8 +2,9 @@
 
 use halfwink_policy::steering::{
     Always, AlwaysOn, Count, DreamWeaver, DreamWeaverParameters, Hal, HalParameters, KnightShift,
-    KnightShiftParameters, OctopusMan, OctopusManParameters, Server, Shortest, ShortestParameters,
-    Side, SleepTimer, SleepTimerParameters, Threshold, ThresholdParameters,
+    KnightShiftParameters, OctopusMan, OctopusManParameters, ProgressiveBackup,
+    ProgressiveBackupParameters, Server, Shortest, ShortestParameters, Side, SleepTimer,
+    SleepTimerParameters, Threshold, ThresholdParameters,
 };
 use halfwink_server::{Model, Service};
 use halfwink_units::Time;
@@ -82,6 +83,22 @@ fn shortest(choice: &Choice, model: &Model, service: &Service) -> ShortestParame
         big: server(Side::Big),
         wake_latency: ms(model.spec().big.wake_ms),
         linger: ms(choice.number("linger_ms")),
+    }
+}
+
+fn progressive(choice: &Choice, model: &Model, service: &Service) -> ProgressiveBackupParameters {
+    let big = &model.spec().big;
+    let wake_latency = ms(big.wake_ms);
+    // Gandhi 2012: t_wait, which costs what a set-up costs.
+    let (set_up_w, idle_w) = (big.transition_share * big.idle_w, big.idle_w);
+    let linger = SleepTimerParameters::set_up_over_idle(wake_latency, set_up_w, idle_w).linger;
+    ProgressiveBackupParameters {
+        threshold: choice.whole("threshold") as u32,
+        hold: choice.given("hold_ms").map_or(wake_latency, ms),
+        down: choice.whole("down") as u32,
+        linger: choice.given("linger_ms").map_or(linger, ms),
+        wake_latency,
+        small_gap: Time::from_ns(1e9 / service.capacity(Side::Small)),
     }
 }
 
@@ -215,6 +232,31 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         parameters: &[LINGER],
         make: Make::Steering(|choice, model, service| {
             Box::new(Shortest::new(shortest(choice, model, service)))
+        }),
+        ..SERVER
+    },
+    Technique {
+        name: "progressive-backup",
+        title: "the big machine is called when the small one has or will have too much for a while",
+        source: "Gandhi 2012",
+        parameters: &[
+            THRESHOLD.about(
+                "requests that the small machine should have at most",
+                "Gandhi 2012: a packing factor; its value is S_t of Niccolini 2012",
+            ),
+            Parameter::number("hold_ms", "ms", 0.0, (0.0, 1e7))
+                .or_else("as long as the big machine wakes up")
+                .about("how long it has had more when the big one is woken", "assumption"),
+            Parameter::whole("down", 1, (0, 1_000_000_000)).about(
+                "requests up to which the big machine has little to do",
+                "assumption; Gandhi 2012 waits for none",
+            ),
+            LINGER
+                .or_else("wake-up time x power while waking / idle power")
+                .about("how long it has had little to do when it gets no more", "Gandhi 2012"),
+        ],
+        make: Make::Steering(|choice, model, service| {
+            Box::new(ProgressiveBackup::new(progressive(choice, model, service)))
         }),
         ..SERVER
     },
