@@ -80,32 +80,97 @@ impl Input {
 /// # Errors
 /// If there is no such key yet (with the nearest that exists), or `value` is not TOML.
 pub fn set_value(input: &Input, path: &str, value: &str) -> Result<Input, InputError> {
-    let fail = |message: String| InputError { name: input.name.clone(), line: None, message };
-    // The editing parser panics on some texts that are no TOML (fuzzing found one); this one says
-    // what is wrong with them, and where.
-    input.parse::<toml::Table>()?;
-    let mut document: toml_edit::DocumentMut =
-        input.text.parse().map_err(|e: toml_edit::TomlError| fail(one_line(e.message())))?;
-    // What is not a number, a list or a quoted string is a string without its quotes.
+    Template::parse(input.clone())?.with([(path, value)])
+}
+
+/// A description that was parsed once, to be written again and again with other values: a study
+/// asks for thousands.
+#[derive(Clone, Debug)]
+pub struct Template {
+    input: Input,
+    document: toml_edit::DocumentMut,
+}
+
+impl Template {
+    /// Parses a description.
+    ///
+    /// # Errors
+    /// If it is no TOML, with its line.
+    pub fn parse(input: Input) -> Result<Template, InputError> {
+        // The editing parser panics on some texts that are no TOML (fuzzing found one); this one
+        // says what is wrong with them, and where.
+        input.parse::<toml::Table>()?;
+        let document = input.text.parse().map_err(|e: toml_edit::TomlError| InputError {
+            name: input.name.clone(),
+            line: None,
+            message: one_line(e.message()),
+        })?;
+        Ok(Template { input, document })
+    }
+
+    /// The description as it was written.
+    #[must_use]
+    pub fn input(&self) -> &Input {
+        &self.input
+    }
+
+    /// Whether it says anything at `path`.
+    #[must_use]
+    pub fn has(&self, path: &str) -> bool {
+        path.split('.').try_fold(self.document.as_item(), |item, key| item.get(key)).is_some()
+    }
+
+    /// The description with the values at these paths replaced; lines stay where they were.
+    ///
+    /// # Errors
+    /// If there is no such key yet, with the nearest that exists.
+    pub fn with<'a>(
+        &self,
+        values: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Input, InputError> {
+        let mut values = values.into_iter().peekable();
+        if values.peek().is_none() {
+            return Ok(self.input.clone());
+        }
+        let (mut name, mut document) = (self.input.name.clone(), self.document.clone());
+        for (path, value) in values {
+            let fail = |message| InputError { name: name.clone(), line: None, message };
+            let slot = slot(document.as_table_mut(), path).map_err(fail)?;
+            let decor = slot.decor().clone();
+            *slot = parsed_value(value);
+            *slot.decor_mut() = decor;
+            name += &format!(" with {path}={value}");
+        }
+        Ok(Input { name, text: document.to_string() })
+    }
+}
+
+/// What is not a number, a list or a quoted string is a string without its quotes.
+fn parsed_value(value: &str) -> toml_edit::Value {
     let is_value = toml::from_str::<toml::Table>(&format!("value = {value}"));
     let parsed: Option<toml_edit::Value> =
         is_value.ok().filter(|table| table.len() == 1).and_then(|_| value.parse().ok());
-    let parsed = parsed.unwrap_or_else(|| value.into());
+    parsed.unwrap_or_else(|| value.into())
+}
+
+/// Where a document keeps the value at `path`.
+fn slot<'a>(
+    mut table: &'a mut dyn toml_edit::TableLike,
+    path: &str,
+) -> Result<&'a mut toml_edit::Value, String> {
     let keys: Vec<&str> = path.split('.').collect();
     let (last, parents) = keys.split_last().expect("split yields at least one part");
-    let mut table: &mut dyn toml_edit::TableLike = document.as_table_mut();
     for (depth, key) in parents.iter().enumerate() {
-        let unknown = unknown_key(table, key, &keys[..depth]);
-        let found = table.get_mut(key).and_then(|item| item.as_table_like_mut());
-        table = found.ok_or_else(|| fail(unknown))?;
+        if !table.get(key).is_some_and(toml_edit::Item::is_table_like) {
+            return Err(unknown_key(table, key, &keys[..depth]));
+        }
+        let found = table.get_mut(key).and_then(toml_edit::Item::as_table_like_mut);
+        table = found.expect("it is a table");
     }
-    let unknown = unknown_key(table, last, parents);
-    let slot = table.get_mut(last).and_then(|item| item.as_value_mut());
-    let slot = slot.ok_or_else(|| fail(unknown))?;
-    let decor = slot.decor().clone();
-    *slot = parsed;
-    *slot.decor_mut() = decor;
-    Ok(Input::new(format!("{} with {path}={value}", input.name), document.to_string()))
+    if !table.get(last).is_some_and(toml_edit::Item::is_value) {
+        return Err(unknown_key(table, last, parents));
+    }
+    Ok(table.get_mut(last).and_then(toml_edit::Item::as_value_mut).expect("it is a value"))
 }
 
 fn unknown_key(table: &dyn toml_edit::TableLike, key: &str, parents: &[&str]) -> String {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use halfwink_chip::{Machine, MAX_CORES};
-use halfwink_engine::{set_value, Input};
+use halfwink_engine::{Input, Template};
 use halfwink_trace::{Header, Kernel, Totals, TraceFile};
 
 use crate::error::StudyError;
@@ -25,6 +25,7 @@ pub struct Library {
 #[derive(Debug, Default)]
 struct Kept {
     traces: HashMap<PathBuf, Arc<Trace>>,
+    descriptions: HashMap<PathBuf, (Stamp, Arc<Template>)>,
     machines: HashMap<MachineKey, Arc<MachineInfo>>,
 }
 
@@ -122,8 +123,8 @@ impl Library {
         let (of_os_cores, own): (Vec<_>, Vec<_>) =
             values.iter().partition(|(path, _)| path.starts_with(OF_OS_CORES));
         let (path, cores) = self.find_machine(name)?;
-        let input = described(&path, own.into_iter().map(|(path, value)| (path.as_str(), value)))?;
-        refuse_moved(&input, crate::worlds::chip::MOVED)?;
+        let own = own.into_iter().map(|(path, value)| (path.as_str(), value));
+        let input = self.described(&path, own, crate::worlds::chip::MOVED)?;
         let mut machine = Machine::parse(&input)?;
         let mut text = input.text;
         if let Some(cores) = cores {
@@ -136,7 +137,7 @@ impl Library {
                 None => path,
             };
             let set = of_os_cores.into_iter().map(|(path, v)| (&path[OF_OS_CORES.len()..], v));
-            let input = described(&path, set)?;
+            let input = self.described(&path, set, crate::worlds::chip::MOVED)?;
             machine.os.kind = Some(Box::new(Machine::parse(&input)?));
             text.push_str("\n# its OS cores, if a technique uses them, are those of:\n");
             for line in input.text.lines() {
@@ -146,6 +147,35 @@ impl Library {
             }
         }
         Ok(MachineInfo { name: name.to_owned(), machine, text })
+    }
+
+    /// A description with values (path, value) set. It must not say what is `moved`: parameters of
+    /// techniques, which were a machine's once; the error says what to write now.
+    pub(crate) fn described<'a>(
+        &self,
+        path: &Path,
+        values: impl IntoIterator<Item = (&'a str, &'a String)>,
+        moved: &[(&str, &str)],
+    ) -> Result<Input, StudyError> {
+        let template = self.template(path)?;
+        if let Some((path, now)) = moved.iter().find(|(path, _)| template.has(path)) {
+            let message =
+                format!("`{path}` is no longer a machine's; leave it out and say {now}=...");
+            return Err(template.input().error_at_key(path, &message).into());
+        }
+        Ok(template.with(values.into_iter().map(|(path, value)| (path, value.as_str())))?)
+    }
+
+    /// A description, parsed the first time that it is named.
+    fn template(&self, path: &Path) -> Result<Arc<Template>, StudyError> {
+        let stamp = Stamp::of(path).map_err(|error| io(path, error))?;
+        if let Some((_, known)) = self.kept().descriptions.get(path).filter(|k| k.0 == stamp) {
+            return Ok(Arc::clone(known));
+        }
+        let input = Input::new(path.display().to_string(), read(path)?);
+        let template = Arc::new(Template::parse(input)?);
+        self.kept().descriptions.insert(path.to_owned(), (stamp, Arc::clone(&template)));
+        Ok(template)
     }
 
     /// Finds a description by its name in a folder of the library, or as a file ending in `.toml`.
@@ -276,35 +306,6 @@ impl Library {
         }
         Ok(list)
     }
-}
-
-/// A description with values set.
-pub(crate) fn described<'a>(
-    path: &Path,
-    values: impl Iterator<Item = (&'a str, &'a String)>,
-) -> Result<Input, StudyError> {
-    let mut input = Input::new(path.display().to_string(), read(path)?);
-    for (path, value) in values {
-        input = set_value(&input, path, value)?;
-    }
-    Ok(input)
-}
-
-/// Refuses what a description may no longer say, with what to write now: parameters of techniques
-/// were a machine's once.
-pub(crate) fn refuse_moved(input: &Input, moved: &[(&str, &str)]) -> Result<(), StudyError> {
-    // What is no TOML at all is said by whoever parses it next.
-    let Ok(file) = input.text.parse::<toml::Table>() else { return Ok(()) };
-    for (path, now) in moved {
-        let mut keys = path.split('.');
-        let first = keys.next().and_then(|key| file.get(key));
-        if keys.try_fold(first, |at, key| Some(at?.get(key))).flatten().is_some() {
-            let message =
-                format!("`{path}` is no longer a machine's; leave it out and say {now}=...");
-            return Err(input.error_at_key(path, &message).into());
-        }
-    }
-    Ok(())
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, StudyError> {

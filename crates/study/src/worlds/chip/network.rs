@@ -8,7 +8,7 @@ use halfwink_power::pdn;
 use serde::Serialize;
 
 use crate::error::StudyError;
-use crate::library::{described, Library};
+use crate::library::Library;
 
 /// Where the library keeps delivery networks.
 const FOLDER: &str = "machines/pdn";
@@ -123,7 +123,8 @@ impl Library {
         values: &[(String, String)],
     ) -> Result<NetworkInfo, StudyError> {
         let (path, grid) = self.find_network(name)?;
-        let input = described(&path, values.iter().map(|(path, value)| (path.as_str(), value)))?;
+        let values = values.iter().map(|(path, value)| (path.as_str(), value));
+        let input = self.described(&path, values, &[])?;
         let at = |e: pdn::PdnError| input.error_at_key(&e.element, &e.message);
         let mut network = pdn::Network::new(input.parse()?).map_err(at)?;
         if let Some((rows, columns)) = grid {

@@ -21,7 +21,7 @@ use halfwink_policy::scaling::ScalingPolicy;
 use halfwink_router::{simulate, App, Model, ModelError, Options, Run, Slot, Traffic};
 
 use crate::error::StudyError;
-use crate::library::{described, refuse_moved, Library};
+use crate::library::Library;
 use crate::table::{integer, real, Head, Table, Value};
 use crate::techniques::{Choice, Make};
 
@@ -72,9 +72,9 @@ impl Library {
         values: &[(String, String)],
     ) -> Result<RouterInfo, StudyError> {
         let path = self.find_named(FOLDER, "router", name)?;
-        let input = described(&path, values.iter().map(|(path, value)| (path.as_str(), value)))?;
+        let values = values.iter().map(|(path, value)| (path.as_str(), value));
+        let input = self.described(&path, values, MOVED)?;
         let at = |e: ModelError| input.error_at_key(&e.element, &e.message);
-        refuse_moved(&input, MOVED)?;
         let model = Model::new(input.parse()?).map_err(at)?;
         Ok(RouterInfo { name: name.to_owned(), model, text: input.text })
     }

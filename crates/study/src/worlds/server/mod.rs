@@ -26,7 +26,7 @@ use halfwink_server::{
 use halfwink_units::Time;
 
 use crate::error::StudyError;
-use crate::library::{described, refuse_moved, Library};
+use crate::library::Library;
 use crate::parallel::parallel;
 use crate::table::{integer, real, Head, Table, Value};
 use crate::techniques::{Choice, Make};
@@ -72,9 +72,9 @@ impl Library {
         values: &[(String, String)],
     ) -> Result<ServerInfo, StudyError> {
         let path = self.find_named(FOLDER, "hybrid server", name)?;
-        let input = described(&path, values.iter().map(|(path, value)| (path.as_str(), value)))?;
+        let values = values.iter().map(|(path, value)| (path.as_str(), value));
+        let input = self.described(&path, values, MOVED)?;
         let at = |e: ModelError| input.error_at_key(&e.element, &e.message);
-        refuse_moved(&input, MOVED)?;
         let mut spec: Spec = input.parse()?;
         for (name, workload) in &mut spec.workloads {
             let element = format!("workloads.{name}.size");

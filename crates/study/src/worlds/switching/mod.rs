@@ -14,7 +14,7 @@ use halfwink_switching::{
 };
 
 use crate::error::StudyError;
-use crate::library::{described, Library};
+use crate::library::Library;
 use crate::parallel::parallel;
 use crate::table::{integer, real, text, Table};
 use programs::{calls_table, cores_table, runs_table};
@@ -53,7 +53,8 @@ impl Library {
         values: &[(String, String)],
     ) -> Result<SwitchingInfo, StudyError> {
         let path = self.find_named(FOLDER, "switching model", name)?;
-        let input = described(&path, values.iter().map(|(path, value)| (path.as_str(), value)))?;
+        let values = values.iter().map(|(path, value)| (path.as_str(), value));
+        let input = self.described(&path, values, &[])?;
         let at = |e: ModelError| input.error_at_key(&e.element, &e.message);
         let model = Model::new(input.parse()?).map_err(at)?;
         Ok(SwitchingInfo { name: name.to_owned(), model, input })
