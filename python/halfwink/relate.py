@@ -70,7 +70,12 @@ def relate(runs: pl.DataFrame, baseline: str, machine: str | None = None) -> pl.
 
 
 def ends(column: str) -> tuple[str, str]:
-    """Columns of a column's 95 % interval: of ``power_w`` ``power_low_w`` and ``power_high_w``."""
+    """Columns of a column's 95 % interval: of ``power_w`` ``power_low_w`` and ``power_high_w``.
+
+    Of a column without a unit, as ``ipc``: ``ipc_low`` and ``ipc_high``.
+    """
+    if not _UNIT.search(column):
+        return f"{column}_low", f"{column}_high"
     low, high = (_UNIT.sub(rf"_{end}\1", column) for end in ("low", "high"))
     return low, high
 

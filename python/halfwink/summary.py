@@ -71,17 +71,22 @@ def _number(column: str, digits: int, factor: float = 1.0) -> Callable[[Row], st
     return cell
 
 
+def _energy(row: Row) -> str:
+    value = row["energy_j_per_unit"]
+    low, high = (row.get(end) for end in ends("energy_j_per_unit"))
+    text = f"{energy(value)}/{row['unit_of_work']}"
+    if not value or low is None or high is None:
+        return text
+    return f"{text} ±{50 * (high - low) / value:.2g} %"
+
+
 def _rate(row: Row) -> str:
     return "-" if row["rate"] is None else f"{row['rate'] / 1e6:.1f} M"
 
 
 #: Heading, column, and how a row's cell is written. A world without the column goes without.
 CELLS: list[tuple[str, str, Callable[[Row], str]]] = [
-    (
-        "energy/unit (modelled)",
-        "energy_j_per_unit",
-        lambda row: f"{energy(row['energy_j_per_unit'])}/{row['unit_of_work']}",
-    ),
+    ("energy/unit (modelled)", "energy_j_per_unit", _energy),
     ("core saved %", "core_energy_saving_pct", _number("core_energy_saving_pct", 2)),
     ("all saved %", "energy_saving_pct", _number("energy_saving_pct", 2)),
     ("slowdown %", "slowdown_pct", _number("slowdown_pct", 2)),

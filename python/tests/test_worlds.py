@@ -300,6 +300,7 @@ def test_seeds_are_one_line_with_an_interval():
             "machine": ["m"] * 3,
             "set": [f"x=1 seed={n} y=2" for n in (1, 2, 3)],
             "technique": ["tap"] * 3,
+            "units": values,
             "power_w": values,
             "power_low_w": [0.0] * 3,
             "power_high_w": [9.0] * 3,
@@ -311,6 +312,7 @@ def test_seeds_are_one_line_with_an_interval():
     # Student's t for 2 degrees of freedom is 4.303; the standard error is 1 / sqrt 3.
     assert row["power_high_w"] - row["power_w"] == pytest.approx(4.303 / 3**0.5)
     assert row["power_w"] - row["power_low_w"] == pytest.approx(4.303 / 3**0.5)
+    assert (row["units"], row["units_high"]) == (2, row["power_high_w"])
     assert over_seeds(runs.head(1)).equals(runs.head(1))
     assert sweep_columns(runs)["seed"].to_list() == [1, 2, 3]
 

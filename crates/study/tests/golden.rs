@@ -3,7 +3,7 @@
 //!
 //! Where a model is *meant* to change, its entries are recorded anew, and the commit says why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use halfwink_study::{Control, Job, Library, Table, Value};
@@ -36,6 +36,25 @@ fn real(table: &Table, row: usize, name: &str) -> f64 {
     }
 }
 
+/// Columns with an interval that a run of this table has; each holds its own value.
+fn known(run: &Table) -> Vec<&'static str> {
+    let of = [
+        ("energy_j_per_unit", "energy_low_j_per_unit", "energy_high_j_per_unit"),
+        ("latency_mean_us", "latency_mean_low_us", "latency_mean_high_us"),
+        ("power_w", "power_low_w", "power_high_w"),
+        ("ipc", "ipc_low", "ipc_high"),
+    ];
+    let known = |&(_, low, _): &_| matches!(run.get(0, low), Some(Value::Real(_)));
+    of.into_iter()
+        .filter(known)
+        .map(|(name, low, high)| {
+            let [low, value, high] = [low, name, high].map(|name| real(run, 0, name));
+            assert!(low <= value && value <= high, "{name}: {low}, {value}, {high}");
+            name
+        })
+        .collect()
+}
+
 #[test]
 fn runs_of_every_world_give_what_is_on_record() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -43,6 +62,7 @@ fn runs_of_every_world_give_what_is_on_record() {
     let recorded: BTreeMap<String, Golden> = serde_json::from_str(&text).unwrap();
     let library = Library::new(folder.join("../.."));
     let mut worlds: Vec<&str> = Vec::new();
+    let mut intervals: BTreeSet<(&str, &str)> = BTreeSet::new();
     for (name, golden) in &recorded {
         let prepared = golden.job.prepare(&library).unwrap_or_else(|e| panic!("{name}: {e}"));
         let tables = prepared.run(&Control::default()).unwrap();
@@ -61,6 +81,10 @@ fn runs_of_every_world_give_what_is_on_record() {
             assert_eq!((ledger.len(), Ok(sum)), (rows, joules.parse()), "{name}");
         }
         worlds.push(golden.job.world.as_str());
+        intervals.extend(known(table("run")).into_iter().map(|n| (golden.job.world.as_str(), n)));
+    }
+    for has in [("chip", "ipc"), ("router", "power_w"), ("switching", "power_w")] {
+        assert!(intervals.contains(&has), "{has:?} has no interval: {intervals:?}");
     }
     for world in ["chip", "router", "server", "switching"] {
         assert!(worlds.contains(&world), "nothing on record of the world `{world}`");

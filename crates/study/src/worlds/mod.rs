@@ -12,6 +12,7 @@ pub use server::Server;
 pub use switching::Switching;
 pub use toy::Toy;
 
+use halfwink_engine::confidence::Estimate;
 use halfwink_engine::Closed;
 
 use crate::table::{integer, real, text, Head, Table, Value};
@@ -31,17 +32,47 @@ pub(crate) struct Common {
     pub latency_mean_us: Option<f64>,
     /// The same of all but one in a hundred.
     pub latency_p99_us: Option<f64>,
+    /// How well these are known.
+    pub intervals: Intervals,
+}
+
+/// Ends of 95 % confidence intervals, in the units of what they are of; none where a run is too
+/// short to have one, or nothing is random.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Intervals {
+    /// Of the energy for each unit of work.
+    pub energy_j_per_unit: Option<(f64, f64)>,
+    /// Of the mean latency.
+    pub latency_mean_us: Option<(f64, f64)>,
+    /// Of its 99th percentile.
+    pub latency_p99_us: Option<(f64, f64)>,
+}
+
+/// An estimate's interval in another unit.
+pub(crate) fn interval(estimate: Estimate, scale: f64) -> Option<(f64, f64)> {
+    estimate.interval().map(|(low, high)| (scale * low, scale * high))
+}
+
+/// Both ends as cells.
+pub(crate) fn ends(interval: Option<(f64, f64)>) -> [Value; 2] {
+    [interval.map(|(low, _)| low).into(), interval.map(|(_, high)| high).into()]
 }
 
 /// Columns of [`Common`].
-pub(crate) const COMMON: [Head; 7] = [
+pub(crate) const COMMON: [Head; 13] = [
     text("unit_of_work"),
     integer("units"),
     real("duration_s"),
     real("energy_j"),
     real("energy_j_per_unit"),
+    real("energy_low_j_per_unit"),
+    real("energy_high_j_per_unit"),
     real("latency_mean_us"),
+    real("latency_mean_low_us"),
+    real("latency_mean_high_us"),
     real("latency_p99_us"),
+    real("latency_p99_low_us"),
+    real("latency_p99_high_us"),
 ];
 
 /// Columns of every world's ledger.
@@ -57,14 +88,23 @@ pub(crate) const LEDGER: [Head; 6] = [
 impl Common {
     /// The columns, with values.
     pub(crate) fn cells(&self) -> Vec<(&'static str, Value)> {
+        let [energy_low, energy_high] = ends(self.intervals.energy_j_per_unit);
+        let [mean_low, mean_high] = ends(self.intervals.latency_mean_us);
+        let [p99_low, p99_high] = ends(self.intervals.latency_p99_us);
         vec![
             ("unit_of_work", self.unit_of_work.into()),
             ("units", self.units.into()),
             ("duration_s", self.duration_s.into()),
             ("energy_j", self.energy_j.into()),
             ("energy_j_per_unit", (self.energy_j / self.units as f64).into()),
+            ("energy_low_j_per_unit", energy_low),
+            ("energy_high_j_per_unit", energy_high),
             ("latency_mean_us", self.latency_mean_us.into()),
+            ("latency_mean_low_us", mean_low),
+            ("latency_mean_high_us", mean_high),
             ("latency_p99_us", self.latency_p99_us.into()),
+            ("latency_p99_low_us", p99_low),
+            ("latency_p99_high_us", p99_high),
         ]
     }
 }

@@ -149,6 +149,7 @@ impl Prepared for ToyJob {
             energy_j: total.energy.as_j(),
             latency_mean_us: Some(us(waited_ps as f64 / self.requests as f64)),
             latency_p99_us: longest.get(longest.len() * 99 / 100).map(|ps| us(*ps as f64)),
+            ..Common::default()
         }
         .cells();
         cells.push(("wakes", wakes.into()));

@@ -33,7 +33,7 @@ use crate::techniques::{
     Choice, Gating, GatingContext, Make, MakeOffload, Modifier, Parameter, Plan,
 };
 use crate::world::{Control, Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{ledger, Common, COMMON, LEDGER};
+use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
 
 /// World: cores, caches and memory, playing instruction traces.
 pub struct Chip;
@@ -70,7 +70,7 @@ pub(crate) const MOVED: &[(&str, &str)] = &[
 ];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 38] = [
+const OWN: [Head; 40] = [
     integer("cores"),
     integer("working_cores"),
     real("frequency"),
@@ -81,6 +81,8 @@ const OWN: [Head; 38] = [
     integer("requests"),
     real("run_s"),
     real("ipc"),
+    real("ipc_low"),
+    real("ipc_high"),
     real("core_energy_j"),
     real("working_core_energy_j"),
     real("core_energy_j_per_unit"),
@@ -344,7 +346,8 @@ impl ChipJob {
         let working = result.cores.len();
         let working_j = working_energy(result);
         let latency = |q: f64| Value::from(sums.latency.quantile(q).map(us));
-        let run_s = sums.run.as_s();
+        let (run_s, precision) = (sums.run.as_s(), &result.precision);
+        let [ipc_low, ipc_high] = ends(interval(precision.ipc, 1.0));
         let share = |state: CoreState| Value::from(sums.residency[state as usize].as_s() / run_s);
         let mut cells = Common {
             unit_of_work,
@@ -353,6 +356,17 @@ impl ChipJob {
             energy_j: result.books.energy_where(|_| true).as_j(),
             latency_mean_us: sums.latency.mean().map(us),
             latency_p99_us: sums.latency.quantile(0.99).map(us),
+            intervals: Intervals {
+                energy_j_per_unit: interval(
+                    match unit_of_work {
+                        "request" => precision.energy_j_per_request,
+                        _ => precision.energy_j_per_instruction,
+                    },
+                    1.0,
+                ),
+                latency_mean_us: interval(precision.latency_mean_s, 1e6),
+                latency_p99_us: interval(precision.latency_p99_s, 1e6),
+            },
         }
         .cells();
         cells.extend([
@@ -366,6 +380,8 @@ impl ChipJob {
             ("requests", sums.requests.into()),
             ("run_s", run_s.into()),
             ("ipc", (sums.instructions as f64 / (run_s * machine.clock.hz())).into()),
+            ("ipc_low", ipc_low),
+            ("ipc_high", ipc_high),
             ("core_energy_j", core_j.into()),
             ("working_core_energy_j", working_j.into()),
             ("core_energy_j_per_unit", (working_j / units as f64).into()),

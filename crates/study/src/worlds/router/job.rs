@@ -9,7 +9,7 @@ use crate::library::Library;
 use crate::table::{integer, real, Head, Table, Value};
 use crate::techniques::{Choice, Make, Parameter};
 use crate::world::{Control, Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{ledger, Common, COMMON, LEDGER};
+use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
 
 /// World: packets, receive queues, cores that forward, nap and sleep.
 pub struct Router;
@@ -27,7 +27,7 @@ const OPTIONS: &[Parameter] = &[Parameter::whole("seed", SEED, (0, u64::MAX))
     .about("of all random streams", "one fixed stream, so that runs repeat")];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 15] = [
+const OWN: [Head; 17] = [
     integer("seed"),
     integer("offered"),
     real("cores"),
@@ -35,6 +35,8 @@ const OWN: [Head; 15] = [
     real("uj_per_packet"),
     real("mpps"),
     real("power_w"),
+    real("power_low_w"),
+    real("power_high_w"),
     real("latency_p50_us"),
     real("latency_max_us"),
     integer("lost"),
@@ -169,11 +171,17 @@ impl Prepared for RouterJob {
             energy_j: run.energy_j(),
             latency_mean_us: run.latency.mean_us(),
             latency_p99_us: run.latency.quantile_us(0.99),
+            intervals: Intervals {
+                energy_j_per_unit: None,
+                latency_mean_us: interval(run.precision.mean_s, 1e6),
+                latency_p99_us: interval(run.precision.p99_s, 1e6),
+            },
         }
         .cells();
+        let [power_low, power_high] = ends(interval(run.precision.power_w, 1.0));
         let cores = run.slots.iter().map(|slot| slot.cores).sum::<f64>() / run.slots.len() as f64;
         let latency = &run.latency;
-        let own: [Value; 15] = [
+        let own: [Value; 17] = [
             self.question.seed.into(),
             run.received.into(),
             cores.into(),
@@ -181,6 +189,8 @@ impl Prepared for RouterJob {
             (1e6 * run.energy_j() / run.forwarded.max(1) as f64).into(),
             run.forwarded_mpps().into(),
             run.power_w().into(),
+            power_low,
+            power_high,
             latency.quantile_us(0.5).into(),
             latency.max_us().into(),
             run.lost.into(),

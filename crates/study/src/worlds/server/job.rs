@@ -12,7 +12,7 @@ use crate::library::Library;
 use crate::table::{integer, real, text, Head, Table, Value};
 use crate::techniques::{Choice, Parameter, Values};
 use crate::world::{Control, Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{ledger, Common, COMMON, LEDGER};
+use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
 
 /// World: requests, queues, a small and a big machine.
 pub struct Server;
@@ -50,19 +50,15 @@ const OPTIONS: &[Parameter] = &[
 ];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 21] = [
-    real("latency_mean_low_us"),
-    real("latency_mean_high_us"),
-    real("latency_p99_low_us"),
-    real("latency_p99_high_us"),
-    real("power_low_w"),
-    real("power_high_w"),
+const OWN: [Head; 17] = [
     real("load_pct"),
     integer("seed"),
     integer("servers"),
     integer("bad_lines"),
     real("per_s"),
     real("power_w"),
+    real("power_low_w"),
+    real("power_high_w"),
     real("latency_p50_us"),
     real("latency_p999_us"),
     real("latency_max_us"),
@@ -245,29 +241,23 @@ impl ServerJob {
             energy_j,
             latency_mean_us: us(tally.sojourn.mean()),
             latency_p99_us: at(0.99),
+            intervals: Intervals {
+                energy_j_per_unit: None,
+                latency_mean_us: precision.and_then(|p| interval(p.mean_s, 1e6)),
+                latency_p99_us: precision.and_then(|p| interval(p.p99_s, 1e6)),
+            },
         }
         .cells();
-        let ends = |estimate: Option<halfwink_server::confidence::Estimate>, scale: f64| {
-            let end =
-                |sign: f64| Value::from(estimate.map(|e| scale * (e.mean + sign * e.half_width)));
-            [end(-1.0), end(1.0)]
-        };
-        let [mean_low, mean_high] = ends(precision.map(|p| p.mean_s), 1e6);
-        let [p99_low, p99_high] = ends(precision.map(|p| p.p99_s), 1e6);
-        let [power_low, power_high] = ends(precision.map(|p| p.power_w), 1.0);
-        let own: [Value; 21] = [
-            mean_low,
-            mean_high,
-            p99_low,
-            p99_high,
-            power_low,
-            power_high,
+        let [power_low, power_high] = ends(precision.and_then(|p| interval(p.power_w, 1.0)));
+        let own: [Value; 17] = [
             (100.0 * self.arrivals.rate() / full).into(),
             self.options.seed.into(),
             (run.servers as u64).into(),
             self.bad_lines.into(),
             (done as f64 / seconds).into(),
             (energy_j / seconds).into(),
+            power_low,
+            power_high,
             at(0.5).into(),
             at(0.999).into(),
             us(tally.sojourn.max()).into(),

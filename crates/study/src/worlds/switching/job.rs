@@ -8,7 +8,7 @@ use crate::library::Library;
 use crate::table::{real, text, Head, Table, Value};
 use crate::techniques::{Choice, Make, Modifier, Parameter};
 use crate::world::{Control, Job, Named, Prepared, Settings, Tables, Work, World};
-use crate::worlds::{ledger, Common, COMMON, LEDGER};
+use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
 
 /// World: threads that move to another core inside system calls, at the scale of microseconds.
 pub struct Switching;
@@ -27,8 +27,14 @@ const OPTIONS: &[Parameter] = &[Parameter::whole("seed", SEED, (0, u64::MAX))
     .about("of all random streams", "one fixed stream, so that runs repeat")];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 4] =
-    [real("amount"), text("amount_unit"), real("power_w"), real("amount_per_joule")];
+const OWN: [Head; 6] = [
+    real("amount"),
+    text("amount_unit"),
+    real("power_w"),
+    real("power_low_w"),
+    real("power_high_w"),
+    real("amount_per_joule"),
+];
 
 const CORES: [Head; 10] = [
     text("core"),
@@ -208,12 +214,20 @@ impl Prepared for SwitchingJob {
             // Nobody in these programs waits for a unit; their rate says how fast they are.
             latency_mean_us: Some(done.seconds * 1e6 / done.units as f64),
             latency_p99_us: None,
+            intervals: Intervals {
+                latency_mean_us: interval(done.units_per_s, 1.0)
+                    .map(|(low, high)| (1e6 / high, 1e6 / low)),
+                ..Intervals::default()
+            },
         }
         .cells();
-        let own: [Value; 4] = [
+        let [power_low, power_high] = ends(interval(done.power_w, 1.0));
+        let own: [Value; 6] = [
             done.amount.into(),
             workload.amount_unit.as_str().into(),
             (done.energy_j() / done.seconds).into(),
+            power_low,
+            power_high,
             done.amount_per_joule(workload).into(),
         ];
         cells.extend(OWN.iter().map(|head| head.0).zip(own));
