@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,14 @@ def lacking(what: str, *, kernel: bool = False) -> NoReturn:
     if REQUIRED and not kernel:
         pytest.fail(what)
     pytest.skip(what)
+
+
+def wait_until(true: Callable[[], Any], seconds: float = 20.0) -> None:
+    """Until something is true, or the test fails: as long as a busy machine may take."""
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, "not in time"
+        time.sleep(0.005)
 
 
 #: Optional programs that the running test, or a fixture of its module, has asked for.

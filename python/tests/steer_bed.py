@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import need
+from conftest import need, wait_until
 
 #: Description of a proxy in front of two servers.
 SHORT = """schema = 1
@@ -140,14 +140,6 @@ def get(address: str, path: str = "/", headers: str = "Connection: close\r\n") -
 def status(answer: bytes) -> int:
     """Of the first response; 0 if there is none."""
     return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.") else 0
-
-
-def wait_until(true: Callable[[], Any], seconds: float = 5.0) -> None:
-    """Until something is true, or the test fails."""
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until, "not in time"
-        time.sleep(0.005)
 
 
 def free_port() -> int:

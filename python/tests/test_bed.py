@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Halfwink, lacking, need, need_bed
+from conftest import Halfwink, lacking, need, need_bed, wait_until
 
 from halfwink import traffic
 from halfwink.bed import Bed, Kind, Plan, measure
@@ -317,7 +317,10 @@ def test_the_command_line(wire: Bed, tmp_path: Path):
     endless = wire.generator.start(
         words("generate", "gen0", "--seconds", "1000", "--json"), stdout=subprocess.PIPE
     )
-    time.sleep(1)
+    sent_so_far = "/sys/class/net/gen0/statistics/tx_packets"
+    before = int(wire.generator.run(["cat", sent_so_far]))
+    # The kernel sends a few of its own.
+    wait_until(lambda: int(wire.generator.run(["cat", sent_so_far])) > before + 100)
     endless.signal(signal.SIGINT)
     text, _ = endless.popen.communicate(timeout=20)
     assert json.loads(text)["stopped"]
