@@ -8,7 +8,7 @@ import pytest
 from conftest import Halfwink, lacking, need
 
 import peers
-from halfwink import _core, jobs
+from halfwink import _core, files
 from halfwink.capture import capture
 from halfwink.library import root
 
@@ -79,7 +79,7 @@ def test_a_device_is_written_to_and_not_replaced(halfwink: Halfwink, tmp_path: P
     words = ("-o", str(device), "--limit", "100")
     assert halfwink("trace", "export", trace, *words).status == 0
     assert device.is_char_device()
-    jobs.write_whole(device, "text")
+    files.write_whole(device, "text")
     assert device.is_char_device()
 
 
