@@ -22,7 +22,7 @@ import delegation as costing
 import peers
 import server as hybrid
 from halfwink import _core, pdn, programs
-from halfwink.jobs import Job, pairs
+from halfwink.jobs import Job, pairs, plan
 from halfwink.library import library, root
 
 REPEATS = 3
@@ -278,6 +278,18 @@ def memory() -> list[Row]:
     return [Row("16 cores, 8 programs twice", megabytes, "MB", "limit", 300, 300 / megabytes)]
 
 
+def studies() -> list[Row]:
+    """Preparing the jobs of a large study: as many machines as jobs, on all traces."""
+    traces = library().names("workloads", "hwt")
+    jobs = [
+        Job("chip", traces[n % len(traces)], "ev6-4", "tap", {"gating.wake_up_ns": n})
+        for n in range(10_000)
+    ]
+    keys, seconds = measured(lambda: len({planned.key for planned in plan(jobs)}))
+    assert keys == len(jobs)
+    return [Row("10,000 jobs, prepared", seconds, "s", "goal", 3, 3 / seconds)]
+
+
 def count_misses(path: str) -> float:
     """Instructions whose misses were counted."""
     table = _core.trace_caches(path, peers.SHAPES, False, False)
@@ -380,6 +392,7 @@ def main() -> None:
             ("Counting cache misses", lambda: caches(folder)),
             ("Power delivery (user CPU time)", delivery),
             ("Memory", memory),
+            ("Large studies (user CPU time)", studies),
             ("Delegation of system calls", delegation),
         ):
             sections[title] = work()
