@@ -86,7 +86,7 @@ def _rate(row: Row) -> str:
 
 #: Heading, column, and how a row's cell is written. A world without the column goes without.
 CELLS: list[tuple[str, str, Callable[[Row], str]]] = [
-    ("energy/unit (modelled)", "energy_j_per_unit", _energy),
+    ("energy/unit", "energy_j_per_unit", _energy),
     ("core saved %", "core_energy_saving_pct", _number("core_energy_saving_pct", 2)),
     ("all saved %", "energy_saving_pct", _number("energy_saving_pct", 2)),
     ("slowdown %", "slowdown_pct", _number("slowdown_pct", 2)),

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -181,3 +188,35 @@ def test_help_and_version(halfwink):
     assert "compare" in halfwink("--help").out
     assert halfwink("--version").out.strip() == "0.1.0"
     assert json.dumps(halfwink("compare", "--help").status) == "0"
+
+
+def on_a_terminal(folder: Path, columns: int, *words: str) -> list[str]:
+    """What the command line shows on a terminal of so many columns, without colours."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (50, columns))
+    command = [sys.executable, "-m", "halfwink", *words]
+    env = {key: value for key, value in os.environ.items() if key != "COLUMNS"} | {"TERM": "xterm"}
+    with subprocess.Popen(
+        command, cwd=folder, env=env, stdout=theirs, stderr=subprocess.DEVNULL
+    ) as shown:
+        os.close(theirs)
+        text = b""
+        # A terminal whose last program has ended is read with an error.
+        with contextlib.suppress(OSError):
+            while more := os.read(ours, 1 << 16):
+                text += more
+    os.close(ours)
+    assert shown.returncode == 0
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text.decode()).splitlines()
+
+
+@pytest.mark.parametrize("workloads", [["nginx"], ["nginx", "chase:mb=64"]])
+def test_a_table_fits_eighty_columns(tmp_path: Path, workloads: list[str]):
+    words = ["compare", *workloads, "-t", "mapg-counter", "--instructions", "300000"]
+    lines = on_a_terminal(tmp_path, 80, *words)
+    assert not any("…" in line for line in lines), lines
+    # The last line names the report's folder, however long that is.
+    assert max(map(len, lines[:-1])) <= 80
+    assert any(line.startswith(("mapg-counter", "nginx ")) for line in lines), lines
+    # With room nothing is left out.
+    assert any("work/s" in line for line in on_a_terminal(tmp_path, 200, *words))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,22 +14,65 @@ from halfwink.cli.console import print_table
 from halfwink.results import Results
 from halfwink.summary import summarize
 
+#: What a narrow terminal goes without, least wanted first; and intervals after the first of them.
+SPARED = ["work/s of host", "gated %", "lost %", "all saved %"]
+INTERVAL = re.compile(r" ±\S+( %)?$")
+
 
 def print_results(results: Results) -> None:
     """The short table; where kernel code ran, if somebody watched it; what is modelled."""
     summary = summarize(results)
-    columns = [("workload", "left"), ("machine", "left"), ("technique", "left")]
-    columns += [(heading, "right") for heading in summary.headings]
+    headings = ["workload", "machine", "technique", *summary.headings]
+    rows = [[*line.whose, *line.cells] for line in summary.lines]
+    if stdout.is_terminal and rows:
+        shared, headings, rows = _narrowed(headings, rows, stdout.width)
+        if shared:
+            stdout.print(shared, markup=False)
+    columns = [
+        (h, "left" if h in ("workload", "machine", "technique") else "right") for h in headings
+    ]
     ruled = [number - 1 for number, line in enumerate(summary.lines) if line.is_first and number]
-    print_table(columns, [[*line.whose, *line.cells] for line in summary.lines], ruled=ruled)
+    print_table(columns, rows, ruled=ruled)
     if results.has("calls"):
         placement.show(results)
     text = f"all energies and times are modelled; saved: against {results.baseline}"
     if "core_energy_saving_pct" in results.runs.columns:
         text += "; core: with its first and second caches"
-    if any("±" in cell for line in summary.lines for cell in line.cells):
+    if any("±" in cell for row in rows for cell in row):
         text += "; ±: half of the 95 % interval"
     stdout.print(text, markup=False)
+
+
+def _narrowed(
+    headings: list[str], rows: list[list[str]], width: int
+) -> tuple[str, list[str], list[list[str]]]:
+    """What fits so many columns: what all rows share is a line above, headings take two lines, and
+    what a reader misses least goes. Files and pipes get everything."""
+    columns = dict(zip(headings, zip(*rows, strict=True), strict=True))
+    shared = [
+        columns.pop(name)[0] for name in ("workload", "machine") if len(set(columns[name])) == 1
+    ]
+
+    def needed() -> int:
+        cells = [
+            max(len(text) for text in (*heading.split(" ", 1), *below))
+            for heading, below in columns.items()
+        ]
+        return sum(cells) + 2 * (len(cells) - 1)
+
+    for number, spared in enumerate(SPARED):
+        if needed() > width:
+            columns.pop(spared, None)
+        if number == 0 and needed() > width:
+            columns = {h: tuple(INTERVAL.sub("", cell) for cell in of) for h, of in columns.items()}
+    folded = [_folded(heading, max(map(len, of))) for heading, of in columns.items()]
+    narrowed = [list(row) for row in zip(*columns.values(), strict=True)]
+    return " on ".join(shared), folded, narrowed
+
+
+def _folded(heading: str, width: int) -> str:
+    """The heading in two lines where one is wider than what stands below."""
+    return heading if len(heading) <= width else heading.replace(" ", "\n", 1)
 
 
 def draw(folder: Path, title: str, results: Results, plots: Sequence[dict[str, Any]] = ()) -> None:
