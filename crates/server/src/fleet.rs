@@ -11,7 +11,7 @@ use rand::RngExt;
 use crate::arrivals::Arrivals;
 use crate::model::{Model, Service};
 use crate::run::{machine_use, Accounts, MachineUse, Options, RunError, Slot};
-use crate::server::{Server, Tally};
+use crate::server::{Misled, Server, Tally};
 use crate::station::Spent;
 
 /// Which server of a fleet a request goes to.
@@ -48,8 +48,8 @@ pub struct FleetRun {
     pub slots: Vec<Slot>,
 }
 
-/// Makes the policy of a server.
-pub type MakePolicy<'a> = &'a (dyn Fn() -> SteeringPolicy + Sync);
+/// Makes the policy of a server, by its number.
+pub type MakePolicy<'a> = &'a (dyn Fn(u32) -> SteeringPolicy + Sync);
 
 /// Plays arrivals against `servers` pairs of machines, each with a policy of its own.
 ///
@@ -180,7 +180,7 @@ impl<'a> Fleet<'a> {
         numbers: impl Iterator<Item = u32>,
         seed: u64,
     ) -> Fleet<'a> {
-        let server = |n: u32| Server::new(model, service, policy(), seed, &format!("server{n}."));
+        let server = |n: u32| Server::new(model, service, policy(n), seed, &format!("server{n}."));
         let servers: Vec<Server> = numbers.map(server).collect();
         let books = vec![Accounts::new(model); servers.len()];
         Fleet {
@@ -197,31 +197,39 @@ impl<'a> Fleet<'a> {
 
     /// The server that a request goes to, brought up to its time if that was needed to choose.
     #[inline]
-    fn choose(&mut self, door: &mut Door, now: Time) -> u32 {
-        match door.dispatch {
+    fn choose(&mut self, door: &mut Door, now: Time) -> Result<u32, Misled> {
+        Ok(match door.dispatch {
             Dispatch::Random | Dispatch::RoundRobin => door.blind(),
             Dispatch::Least { of } => {
-                let picks = (0..of).map(|_| door.choice.random_range(0..door.servers));
-                picks.min_by_key(|&n| self.load(n, now)).unwrap_or(0)
+                let mut least: Option<(usize, u32)> = None;
+                for _ in 0..of {
+                    let n = door.choice.random_range(0..door.servers);
+                    let load = self.load(n, now)?;
+                    // Of equals the first that was drawn.
+                    if least.is_none_or(|(lowest, _)| load < lowest) {
+                        least = Some((load, n));
+                    }
+                }
+                least.map_or(0, |(_, n)| n)
             }
             Dispatch::Pack { below } => {
                 let mut least = (usize::MAX, 0);
                 for n in 0..door.servers {
-                    let load = self.load(n, now);
+                    let load = self.load(n, now)?;
                     if load < below as usize {
-                        return n;
+                        return Ok(n);
                     }
                     least = least.min((load, n));
                 }
                 least.1
             }
-        }
+        })
     }
 
-    fn load(&mut self, n: u32, now: Time) -> usize {
+    fn load(&mut self, n: u32, now: Time) -> Result<usize, Misled> {
         let server = &mut self.servers[n as usize];
-        server.advance(now, &mut self.tally);
-        server.load()
+        server.advance(now, &mut self.tally)?;
+        Ok(server.load())
     }
 
     /// Until the last arrival, or until all is done.
@@ -239,17 +247,17 @@ impl<'a> Fleet<'a> {
             };
             if let Some(slot) = options.slot {
                 while count >= options.warm_up && self.start + slot <= at {
-                    self.part(self.start + slot, true);
+                    self.part(self.start + slot, true)?;
                 }
             }
-            let n = self.choose(&mut door, at);
+            let n = self.choose(&mut door, at)?;
             if n % shares == share {
                 self.servers[(n / shares) as usize].arrive(at, size, &mut self.tally)?;
             }
             self.now = at;
             count += 1;
             if count == options.warm_up {
-                self.open();
+                self.open()?;
             }
         }
         if options.until != Time::NEVER {
@@ -264,19 +272,20 @@ impl<'a> Fleet<'a> {
     }
 
     /// Opens the books: what was until now was to warm up.
-    fn open(&mut self) {
+    fn open(&mut self) -> Result<(), Misled> {
         for server in &mut self.servers {
-            server.take(self.now, &mut self.tally);
+            server.take(self.now, &mut self.tally)?;
         }
         self.tally = Tally::default();
         (self.begun, self.start) = (self.now, self.now);
+        Ok(())
     }
 
     /// Closes a part.
-    fn part(&mut self, end: Time, keep: bool) {
+    fn part(&mut self, end: Time, keep: bool) -> Result<(), Misled> {
         let mut machines = [MachineUse::default(); 2];
         for (server, books) in self.servers.iter_mut().zip(&mut self.books) {
-            let spent: [Spent; 2] = server.take(end, &mut self.tally);
+            let spent: [Spent; 2] = server.take(end, &mut self.tally)?;
             books.add(&spent);
             add(&mut machines, &spent.map(|spent| machine_use(&spent)));
         }
@@ -287,11 +296,12 @@ impl<'a> Fleet<'a> {
         if keep && span > Time::ZERO {
             self.slots.push(Slot { start, span, tally, machines });
         }
+        Ok(())
     }
 
     /// Closes the books of each server.
     fn close(&mut self, end: Time, slots: bool) -> Result<FleetRun, RunError> {
-        self.part(end, slots);
+        self.part(end, slots)?;
         let duration = end - self.begun;
         let mut machines = [MachineUse::default(); 2];
         let mut energy_j = Vec::with_capacity(self.books.len());

@@ -264,7 +264,7 @@ pub fn simulate_controlled(
         play.start = at;
     }
     let start = play.start;
-    server.take(start, &mut play.tally);
+    server.take(start, &mut play.tally)?;
     play.tally = Tally::default();
     let (mut now, mut tally, mut slots) = (start, Tally::default(), Vec::new());
     let mut watch =
@@ -272,26 +272,26 @@ pub fn simulate_controlled(
     play.tally.one_by_one = watch.as_ref().map(|_| Vec::new());
     for count in 1..=options.requests {
         let Some((at, size)) = draw.next().filter(|(at, _)| *at <= options.until) else { break };
-        slots.extend(play.parts_until(&mut server, at, options.slot, &mut tally));
+        slots.extend(play.parts_until(&mut server, at, options.slot, &mut tally)?);
         if count % LOOK == 0 {
             control.report(options.warm_up.saturating_add(count))?;
         }
         server.arrive(at, size, &mut play.tally)?;
         now = at;
         if let Some(watch) = watch.as_mut().filter(|_| count % INTERVAL == 0) {
-            if play.look(&mut server, now, watch) {
+            if play.look(&mut server, now, watch)? {
                 break;
             }
         }
     }
     if options.until != Time::NEVER && now < options.until {
-        slots.extend(play.parts_until(&mut server, options.until, options.slot, &mut tally));
+        slots.extend(play.parts_until(&mut server, options.until, options.slot, &mut tally)?);
         now = options.until;
     }
     if options.drain {
         now = now.max(server.drain(&mut play.tally)?);
     }
-    let last = play.part(&mut server, now, &mut tally);
+    let last = play.part(&mut server, now, &mut tally)?;
     slots.extend(last.filter(|_| options.slot.is_some()));
     let duration = now - start;
     let books = play.books.close(duration)?;
@@ -334,35 +334,40 @@ impl Play {
         at: Time,
         slot: Option<Time>,
         tally: &mut Tally,
-    ) -> Vec<Slot> {
+    ) -> Result<Vec<Slot>, Misled> {
         let mut parts = Vec::new();
         if let Some(slot) = slot {
             while self.start + slot <= at {
-                parts.extend(self.part(server, self.start + slot, tally));
+                parts.extend(self.part(server, self.start + slot, tally)?);
             }
         }
-        parts
+        Ok(parts)
     }
 
     /// Looks at an interval; whether all that is wanted is known, or never will be.
-    fn look(&mut self, server: &mut Server, now: Time, watch: &mut Watch) -> bool {
-        let spent = server.take(now, &mut self.tally);
+    fn look(&mut self, server: &mut Server, now: Time, watch: &mut Watch) -> Result<bool, Misled> {
+        let spent = server.take(now, &mut self.tally)?;
         self.books.add(&spent);
         let energy_j = spent[0].energy.as_j() + spent[1].energy.as_j();
         let sojourns = self.tally.one_by_one.as_mut().map(std::mem::take).unwrap_or_default();
         watch.interval(now, energy_j, &sojourns);
-        watch.is_done() || server.load() > HOPELESS
+        Ok(watch.is_done() || server.load() > HOPELESS)
     }
 
     /// Closes a part, if it has any length.
-    fn part(&mut self, server: &mut Server, end: Time, tally: &mut Tally) -> Option<Slot> {
-        let spent = server.take(end, &mut self.tally);
+    fn part(
+        &mut self,
+        server: &mut Server,
+        end: Time,
+        tally: &mut Tally,
+    ) -> Result<Option<Slot>, Misled> {
+        let spent = server.take(end, &mut self.tally)?;
         self.books.add(&spent);
         let (start, span) = (self.start, end - self.start);
         let part = std::mem::take(&mut self.tally);
         tally.add(&part);
         self.start = end;
         let machines = spent.map(|spent| machine_use(&spent));
-        (span > Time::ZERO).then_some(Slot { start, span, tally: part, machines })
+        Ok((span > Time::ZERO).then_some(Slot { start, span, tally: part, machines }))
     }
 }

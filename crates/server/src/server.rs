@@ -2,6 +2,7 @@
 
 use halfwink_engine::{stream, Histogram, Stream};
 use halfwink_policy::steering::{Action, Event, Side, SteeringPolicy};
+use halfwink_policy::{Host, StuckTimer};
 use halfwink_units::Time;
 
 use crate::model::{Model, Service};
@@ -49,12 +50,15 @@ pub enum Misled {
     /// Requests that are never served.
     #[error("the policy lets the {1:?} machine sleep for ever with {2} requests, at {0}")]
     Stranded(Time, Side, usize),
+    /// Its timer rings for ever.
+    #[error(transparent)]
+    StuckTimer(#[from] StuckTimer),
 }
 
 /// A hybrid server at run time.
 pub(crate) struct Server<'a> {
     service: &'a Service,
-    policy: SteeringPolicy,
+    policy: Host<SteeringPolicy>,
     machines: [Station; 2],
     sizes: Stream,
     timer: Time,
@@ -72,7 +76,7 @@ impl<'a> Server<'a> {
     ) -> Server<'a> {
         let mut server = Server {
             service,
-            policy,
+            policy: Host::new(policy),
             machines: model.machines().map(Station::new),
             sizes: stream(seed, &format!("{name}sizes")),
             timer: Time::NEVER,
@@ -98,10 +102,10 @@ impl<'a> Server<'a> {
         size: Option<f64>,
         tally: &mut Tally,
     ) -> Result<(), Misled> {
-        self.advance(now, tally);
+        self.advance(now, tally)?;
         let size = size.unwrap_or_else(|| self.service.draw(&mut self.sizes));
         tally.arrived += 1;
-        self.policy.on_event(now, &Event::Arrive);
+        self.policy.notify(now, &Event::Arrive);
         let side = self.apply().ok_or(Misled::Unanswered(now))?;
         tally.sent[side as usize] += 1;
         self.machines[side as usize].queue(Waiting { arrived: now, size });
@@ -110,8 +114,11 @@ impl<'a> Server<'a> {
     }
 
     /// Lets happen what happens until then.
+    ///
+    /// # Errors
+    /// If the policy's timer rings for ever.
     #[inline]
-    pub(crate) fn advance(&mut self, until: Time, tally: &mut Tally) {
+    pub(crate) fn advance(&mut self, until: Time, tally: &mut Tally) -> Result<(), Misled> {
         loop {
             let [small, big] = &self.machines;
             let finish = [small.next_finish(), big.next_finish()];
@@ -131,11 +138,12 @@ impl<'a> Server<'a> {
             } else if next == turns[1] {
                 self.turn(next, Side::Big, tally);
             } else {
-                self.policy.on_timer(next);
+                self.policy.expire(next)?;
                 self.apply();
             }
         }
         self.now = self.now.max(if until == Time::NEVER { Time::ZERO } else { until });
+        Ok(())
     }
 
     /// Lets all requests finish.
@@ -154,7 +162,7 @@ impl<'a> Server<'a> {
                 let left = self.machines[side as usize].load();
                 return Err(Misled::Stranded(self.now, side, left));
             }
-            self.advance(next, tally);
+            self.advance(next, tally)?;
         }
         Ok(self.now)
     }
@@ -169,7 +177,7 @@ impl<'a> Server<'a> {
         }
         // The next one begins before the policy may put the machine to sleep.
         self.serve(now, side, tally);
-        self.policy.on_event(now, &Event::Finish { side, sojourn });
+        self.policy.notify(now, &Event::Finish { side, sojourn });
         self.apply();
     }
 
@@ -180,7 +188,7 @@ impl<'a> Server<'a> {
             _ => return,
         };
         self.serve(now, side, tally);
-        self.policy.on_event(now, &event);
+        self.policy.notify(now, &event);
         self.apply();
     }
 
@@ -202,7 +210,7 @@ impl<'a> Server<'a> {
     #[inline]
     fn apply(&mut self) -> Option<Side> {
         let mut sent = None;
-        while let Some(action) = self.policy.poll_action() {
+        while let Some(action) = self.policy.next_action() {
             match action {
                 Action::Send { side } => sent = Some(side),
                 Action::Wake { side } => {
@@ -213,15 +221,18 @@ impl<'a> Server<'a> {
                 }
             }
         }
-        self.timer = self.policy.next_timer().map_or(Time::NEVER, |at| at.max(self.now));
+        self.timer = self.policy.due();
         sent
     }
 
     /// What its machines spent since the last time.
-    pub(crate) fn take(&mut self, now: Time, tally: &mut Tally) -> [Spent; 2] {
-        self.advance(now, tally);
+    ///
+    /// # Errors
+    /// If the policy's timer rings for ever.
+    pub(crate) fn take(&mut self, now: Time, tally: &mut Tally) -> Result<[Spent; 2], Misled> {
+        self.advance(now, tally)?;
         let [small, big] = &mut self.machines;
-        [small.close(now), big.close(now)]
+        Ok([small.close(now), big.close(now)])
     }
 }
 

@@ -27,7 +27,8 @@ fn play(servers: u32, dispatch: Dispatch, load: f64, options: Options) -> FleetR
     let (model, service) = model();
     let rate = load * f64::from(servers) * capacity(&service);
     let arrivals = Arrivals::Poisson { rate };
-    simulate_fleet(&model, &service, &arrivals, &policy, (servers, dispatch), options).unwrap()
+    simulate_fleet(&model, &service, &arrivals, &|_| policy(), (servers, dispatch), options)
+        .unwrap()
 }
 
 #[test]
@@ -95,6 +96,6 @@ fn a_fleet_of_none_is_refused() {
     let arrivals = Arrivals::Poisson { rate: 1.0 };
     for fleet in [(0, Dispatch::Random), (3, Dispatch::Least { of: 0 })] {
         let options = Options::requests(10, 1);
-        assert!(simulate_fleet(&model, &service, &arrivals, &policy, fleet, options).is_err());
+        assert!(simulate_fleet(&model, &service, &arrivals, &|_| policy(), fleet, options).is_err());
     }
 }

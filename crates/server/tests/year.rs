@@ -44,7 +44,7 @@ fn both(policy: MakePolicy, dispatch: Dispatch, part: f64) -> (Year, FleetRun) {
     let counts = counts(part * capacity);
     let effort = Effort { seed: 7, requests: 100_000, goal: None };
     let fleet = (SERVERS, dispatch);
-    let at = |rate| steady(&model, &service, policy(), rate, fleet, effort).unwrap();
+    let at = |rate| steady(&model, &service, policy(0), rate, fleet, effort).unwrap();
     let grid = Grid::new(rates(0.75 * part * capacity, 17).into_iter().map(at).collect()).unwrap();
     let year = grid.walk(&Walk {
         counts: &counts,
@@ -82,9 +82,9 @@ fn compare(name: &str, (year, run): &(Year, FleetRun)) {
 #[test]
 fn hours_of_changing_load_are_as_event_by_event() {
     let threshold =
-        || Box::new(Threshold::new(ThresholdParameters::published(4))) as SteeringPolicy;
-    let on = || Box::new(AlwaysOn::new(4)) as SteeringPolicy;
-    let nap = || Box::new(SleepTimer::new(SleepTimerParameters::power_nap())) as SteeringPolicy;
+        |_| Box::new(Threshold::new(ThresholdParameters::published(4))) as SteeringPolicy;
+    let on = |_| Box::new(AlwaysOn::new(4)) as SteeringPolicy;
+    let nap = |_| Box::new(SleepTimer::new(SleepTimerParameters::power_nap())) as SteeringPolicy;
     compare("hybrid", &both(&threshold, Dispatch::Random, 1.0));
     compare("always-on", &both(&on, Dispatch::Random, 1.0));
     // The big machine alone carries three quarters of what both do.

@@ -28,5 +28,8 @@ pub use model::{
 };
 pub use printed::{CatalogueCore, Forensic, Printed, System};
 pub use profile::{Call, Demand, Offload, Rule, Waits, Where, Workload};
-pub use sim::{run, CallCount, CoreResult, Kernel, Run, RunError};
+pub use sim::{
+    policies, run, run_with, CallCount, CorePolicies, CoreResult, Kernel, Run, RunError,
+    SleepPolicy,
+};
 pub use solve::{calibrate_workload, Solved};

@@ -10,7 +10,21 @@ mod rate;
 
 pub use rate::{RateParameters, RatePowerDown};
 
+use alloc::boxed::Box;
+
 use halfwink_units::Time;
+
+use crate::{Host, Log, Policy};
+
+/// A policy that powers one idle core down.
+pub trait IdlePower: Policy<Event = IdleEvent, Action = IdleAction> + Send {}
+
+impl<P: IdlePower + ?Sized> IdlePower for Box<P> {}
+
+impl<P: IdlePower, L: Log<IdleEvent, IdleAction> + Send> IdlePower for Host<P, L> {}
+
+/// Any idle-power policy.
+pub type IdlePowerPolicy = Box<dyn IdlePower>;
 
 /// What an idle-power policy is told of its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use alloc::vec;
 
 use halfwink_units::Time;
 
-use super::{IdleAction, IdleEvent};
+use super::{IdleAction, IdleEvent, IdlePower};
 use crate::{Policy, Snapshot};
 
 /// Constants of the policy.
@@ -79,6 +79,8 @@ impl RatePowerDown {
         self.threshold_hz = self.threshold_hz.clamp(LEAST_HZ, MOST_HZ);
     }
 }
+
+impl IdlePower for RatePowerDown {}
 
 impl Policy for RatePowerDown {
     type Event = IdleEvent;

@@ -2,7 +2,7 @@
 
 use halfwink_engine::draw::exponential;
 use halfwink_policy::scaling::{Action, Depth, Event, Rest};
-use halfwink_policy::Policy;
+use halfwink_policy::StuckTimer;
 use halfwink_units::Time;
 
 use super::{World, NEVER};
@@ -20,7 +20,7 @@ pub(super) struct Barrier {
 
 impl World<'_> {
     /// A P-state begins to hold, or the policy's timer rings.
-    pub(super) fn on_special(&mut self, at: u64) {
+    pub(super) fn on_special(&mut self, at: u64) -> Result<(), StuckTimer> {
         if self.changing.first().is_some_and(|c| c.0 == at) {
             let (_, step) = self.changing.remove(0);
             for cpu in &mut self.cpus {
@@ -28,10 +28,11 @@ impl World<'_> {
             }
             self.step = step;
             self.refresh();
-            return;
+            return Ok(());
         }
-        self.policy.on_timer(Time(at));
+        self.policy.expire(Time(at))?;
         self.act(at);
+        Ok(())
     }
 
     pub(super) fn refresh(&mut self) {
@@ -41,7 +42,18 @@ impl World<'_> {
 
     /// Does what the policy asks for.
     pub(super) fn act(&mut self, at: u64) {
-        while let Some(action) = self.policy.poll_action() {
+        self.take_actions(at);
+        // A policy hears of what its actions led to once all of them are done.
+        while let Some(core) = self.newly_parked.pop_front() {
+            self.policy.notify(Time(at), &Event::Empty { core });
+            self.take_actions(at);
+        }
+        self.timer = self.policy.due().0;
+    }
+
+    #[inline]
+    fn take_actions(&mut self, at: u64) {
+        while let Some(action) = self.policy.next_action() {
             match action {
                 Action::Rest { core, rest } => self.rest(usize::from(core), rest, at),
                 Action::Move { entry, to, in_order } => self.redirect(at, entry, to, in_order),
@@ -58,7 +70,6 @@ impl World<'_> {
                 Action::Park { core } => self.park(core, at, true),
             }
         }
-        self.timer = self.policy.next_timer().map_or(NEVER, |t| t.0);
     }
 
     pub(super) fn rest(&mut self, core: usize, rest: Rest, at: u64) {
@@ -118,7 +129,7 @@ impl World<'_> {
         self.follow_wishes(at);
         // One that rests already asks again how, and sleeps deeper.
         if parked && matches!(self.cpus[core].phase, Phase::Rest | Phase::Spin) {
-            self.policy.on_event(Time(at), &Event::Empty { core: core as u8 });
+            self.newly_parked.push_back(core as u8);
         }
     }
 }

@@ -14,9 +14,12 @@ mod order;
 mod passes;
 mod slots;
 
+use std::collections::VecDeque;
+
 use halfwink_engine::confidence::Slots;
 use halfwink_engine::{stream, Imbalance, Interrupted, RunControl, Stream};
 use halfwink_policy::scaling::{RedirectTable, Rest, ScalingPolicy};
+use halfwink_policy::{Host, StuckTimer};
 use halfwink_units::Time;
 
 use self::actions::Barrier;
@@ -66,7 +69,9 @@ struct World<'a> {
     model: &'a Model,
     app: &'a App,
     options: Options,
-    policy: ScalingPolicy,
+    policy: Host<ScalingPolicy>,
+    /// Cores that rest and were parked just now: they ask again how to.
+    newly_parked: VecDeque<u8>,
     hears: Vec<bool>,
     /// How every core rests, if the policy has but one answer.
     rests: Option<Rest>,
@@ -112,22 +117,15 @@ struct World<'a> {
 /// Plays traffic against a policy until the end of its profile.
 ///
 /// # Errors
-/// If the ledger does not balance: a mistake in this crate.
+/// See [`RunError`].
 pub fn simulate(
     model: &Model,
     app: &App,
     traffic: &Traffic,
     policy: ScalingPolicy,
     options: Options,
-) -> Result<Run, Imbalance> {
-    let unwatched = RunControl::new();
-    match simulate_controlled(model, app, traffic, policy, options, &unwatched) {
-        Ok(run) => Ok(run),
-        Err(RunError::Imbalance(error)) => Err(error),
-        Err(RunError::Interrupted(_)) => {
-            unreachable!("nobody can stop a run of a control of its own")
-        }
-    }
+) -> Result<Run, RunError> {
+    simulate_controlled(model, app, traffic, policy, options, &RunControl::new())
 }
 
 /// Why a run gives no result.
@@ -136,6 +134,9 @@ pub enum RunError {
     /// Accounts that do not balance: a mistake in this crate.
     #[error(transparent)]
     Imbalance(#[from] Imbalance),
+    /// A policy's timer rings for ever.
+    #[error(transparent)]
+    StuckTimer(#[from] StuckTimer),
     /// It was stopped.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
@@ -144,7 +145,7 @@ pub enum RunError {
 /// As [`simulate`], watched and stopped from outside; progress counts packets.
 ///
 /// # Errors
-/// If it is stopped, or accounts do not balance.
+/// See [`RunError`].
 pub fn simulate_controlled(
     model: &Model,
     app: &App,
@@ -169,7 +170,7 @@ pub fn simulate_controlled(
             let mut at = start + point * (slice - 1) / slices;
             while at < until {
                 at = (at + LOOK.0).min(until);
-                world.run_until(at);
+                world.run_until(at)?;
                 control.report(world.counts.received)?;
             }
             world.close_slice(until);
@@ -201,6 +202,7 @@ impl<'a> World<'a> {
         let batching = if options.batching { spec.path.batching_us } else { 0.0 };
         let path = Time::from_ns((spec.path.unloaded_us - ipv4 + batching).max(0.0) * 1e3).0;
         let start = options.start;
+        let apart = policy.is_apart() && !options.background;
         let mut cpus = vec![Cpu::new(spec.nic.ring, &watts); count];
         for cpu in cpus.iter_mut().skip(usize::from(start.cores)) {
             cpu.parked = true;
@@ -211,8 +213,9 @@ impl<'a> World<'a> {
             options,
             hears: (0..count).map(|n| policy.hears_polls(n as u8)).collect(),
             rests: policy.always_rests(),
-            apart: policy.is_apart() && !options.background,
-            policy,
+            apart,
+            policy: if apart { Host::new(policy).unordered() } else { Host::new(policy) },
+            newly_parked: VecDeque::with_capacity(count),
             watts,
             parts,
             cpus,
@@ -245,9 +248,10 @@ impl<'a> World<'a> {
         }
     }
 
-    fn run_until(&mut self, end: u64) {
+    fn run_until(&mut self, end: u64) -> Result<(), StuckTimer> {
         if self.apart {
-            return self.run_apart(end);
+            self.run_apart(end);
+            return Ok(());
         }
         loop {
             let (mut core, mut at) = self.earliest();
@@ -263,10 +267,10 @@ impl<'a> World<'a> {
                 }
             }
             if at.min(special) >= end {
-                return;
+                return Ok(());
             }
             if special <= at {
-                self.on_special(special);
+                self.on_special(special)?;
             } else {
                 self.on_core(core, at);
             }

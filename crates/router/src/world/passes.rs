@@ -1,7 +1,6 @@
 //! Packets arrive, wake cores, are taken in batches and leave.
 
 use halfwink_policy::scaling::{Event, Rest};
-use halfwink_policy::Policy;
 use halfwink_units::Time;
 
 use super::{World, NEVER};
@@ -68,14 +67,14 @@ impl World<'_> {
         if self.hears[core] {
             let taken = waiting.min(self.batch);
             let waiting = if self.before { waiting } else { waiting - taken };
-            self.policy.on_event(Time(at), &Event::Poll { core: core as u8, taken, waiting });
+            self.policy.notify(Time(at), &Event::Poll { core: core as u8, taken, waiting });
             self.act(at);
         }
         if waiting == 0 {
             if let Some(rest) = self.rests {
                 return self.rest(core, rest, at);
             }
-            self.policy.on_event(Time(at), &Event::Empty { core: core as u8 });
+            self.policy.notify(Time(at), &Event::Empty { core: core as u8 });
             return self.act(at);
         }
         let cpu = &mut self.cpus[core];

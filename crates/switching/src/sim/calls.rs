@@ -2,7 +2,6 @@
 
 use halfwink_engine::Class;
 use halfwink_policy::offload::{Cause, Event as Told, KernelEntry, Place, Registers};
-use halfwink_policy::Policy;
 use halfwink_units::Time;
 
 use super::core::{Account, Ends, Item, Then};
@@ -24,8 +23,7 @@ impl World<'_> {
             registers: Registers::x86_64(0, u64::from(number), asks, asks),
         };
         let policy = &mut self.policies[core];
-        policy.on_event(self.now, &Told::Enter(entry));
-        let action = policy.poll_action();
+        let action = policy.decide(self.now, &Told::Enter(entry));
         let place = action.map_or(Place::Here, |a| a.place);
         let check_ns = action.map_or(0.0, |a| f64::from(a.decision_cycles));
         let check = span(check_ns / self.kinds[core].clock_ghz);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use halfwink_policy::switching::break_even;
 use halfwink_units::Time;
 
-use super::sleep::Sleep;
+use super::sleep::{Sleep, SleepPolicy};
 use crate::idle::{IdleRecord, Stamps};
 use crate::model::{CoreKind, Model};
 
@@ -80,7 +80,6 @@ pub(crate) enum Ends {
     },
 }
 
-#[derive(Debug)]
 pub(crate) struct Core {
     /// Time by account.
     pub(crate) booked: [Time; ACCOUNTS],
@@ -121,22 +120,24 @@ impl Core {
     }
 
     /// A core of this kind that has done nothing yet.
-    pub(crate) fn of(
+    pub(crate) fn of(model: &Model, kind: &CoreKind, calls: usize, policy: SleepPolicy) -> Core {
+        Core::new(kind.clock_ghz, calls, model.spec().kernel.stamps, Sleep::new(policy))
+    }
+
+    /// Who decides whether a core of this kind powers down.
+    pub(crate) fn sleep_policy(
         model: &Model,
         kind: &CoreKind,
         is_os: bool,
-        calls: usize,
         power_up: Time,
-    ) -> Core {
-        let kernel = model.spec().kernel;
+    ) -> SleepPolicy {
         let microwatts = |w: f64| (w * 1e6) as u64;
         let up_w = kind.up_w.unwrap_or(kind.active_w);
         let saved_uw = microwatts(up_w - kind.idle_w);
         let break_even = break_even(power_up, microwatts(kind.active_w), saved_uw);
         // Far away, but policies add to it.
         let break_even = break_even.unwrap_or(Time(u64::MAX / 4));
-        let sleep = Sleep::new(kernel.power_down, is_os, power_up, break_even);
-        Core::new(kind.clock_ghz, calls, kernel.stamps, sleep)
+        SleepPolicy::new(model.spec().kernel.power_down, is_os, power_up, break_even)
     }
 
     /// Threads on it or waiting for it.

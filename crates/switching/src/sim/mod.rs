@@ -11,11 +11,14 @@ mod supply;
 mod world;
 
 use halfwink_engine::Imbalance;
+use halfwink_policy::offload::OffloadPolicy;
+use halfwink_policy::StuckTimer;
 use halfwink_units::Time;
 
 use crate::model::{Model, ModelError};
 use crate::profile::Workload;
 pub use result::{CallCount, CoreResult, Run};
+pub use sleep::SleepPolicy;
 
 /// A kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +50,16 @@ pub enum RunError {
     Model(ModelError),
     /// Its books do not balance: a mistake in this crate.
     Books(Imbalance),
+    /// A policy's timer rings for ever.
+    StuckTimer(StuckTimer),
+}
+
+/// What decides for one core.
+pub struct CorePolicies {
+    /// Which of the calls made on it move.
+    pub offload: OffloadPolicy,
+    /// Whether it powers down when it idles.
+    pub sleep: SleepPolicy,
 }
 
 impl std::fmt::Display for RunError {
@@ -54,6 +67,7 @@ impl std::fmt::Display for RunError {
         match self {
             RunError::Model(error) => error.fmt(f),
             RunError::Books(error) => error.fmt(f),
+            RunError::StuckTimer(error) => error.fmt(f),
         }
     }
 }
@@ -83,7 +97,36 @@ pub fn run(
     kernel: &Kernel,
     seed: u64,
 ) -> Result<Run, RunError> {
-    let mut world = world::World::new(model, workload, configuration, kernel, seed)?;
-    world.play();
+    let policies = policies(model, workload, configuration, kernel)?;
+    run_with(model, workload, configuration, kernel, seed, policies)
+}
+
+/// The same with these policies, as [`policies`] makes them: for who wants to log them.
+///
+/// # Errors
+/// See [`run`].
+pub fn run_with(
+    model: &Model,
+    workload: &Workload,
+    configuration: &str,
+    kernel: &Kernel,
+    seed: u64,
+    policies: Vec<CorePolicies>,
+) -> Result<Run, RunError> {
+    let mut world = world::World::new(model, workload, configuration, kernel, seed, policies)?;
+    world.play().map_err(RunError::StuckTimer)?;
     world.result().map_err(RunError::Books)
+}
+
+/// Fresh policies of all cores, application cores first.
+///
+/// # Errors
+/// If there is no such configuration.
+pub fn policies(
+    model: &Model,
+    workload: &Workload,
+    configuration: &str,
+    kernel: &Kernel,
+) -> Result<Vec<CorePolicies>, ModelError> {
+    world::policies(model, workload, configuration, kernel)
 }

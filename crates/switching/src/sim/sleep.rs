@@ -1,26 +1,60 @@
 //! Whether an idle core is powered down.
 
-use halfwink_policy::gating::{Action, AdaptiveIdle, Costs, Event, Slots};
-use halfwink_policy::switching::{IdleAction, IdleEvent, RateParameters, RatePowerDown};
-use halfwink_policy::Policy;
+use halfwink_policy::gating::{Action, AdaptiveIdle, Costs, Event, GatingPolicy, Slots};
+use halfwink_policy::switching::{
+    IdleAction, IdleEvent, IdlePowerPolicy, RateParameters, RatePowerDown,
+};
+use halfwink_policy::{Host, StuckTimer};
 use halfwink_units::Time;
 
 use crate::model::PowerDown;
 
-/// Who decides.
-#[derive(Debug)]
-enum Decider {
+/// Who decides whether an idle core powers down.
+pub enum SleepPolicy {
+    /// Nobody: it always does, or never.
     Fixed {
+        /// Whether it does.
         off: bool,
     },
     /// An application core's: by the idle times that it has seen.
-    Times(AdaptiveIdle),
+    Times(GatingPolicy),
     /// An OS core's: by how often it is entered.
-    Rate(RatePowerDown),
+    Rate(IdlePowerPolicy),
+}
+
+impl SleepPolicy {
+    /// `break_even` is the time off that pays for powering up.
+    pub(crate) fn new(
+        mode: PowerDown,
+        is_os: bool,
+        power_up: Time,
+        break_even: Time,
+    ) -> SleepPolicy {
+        match mode {
+            PowerDown::Never => SleepPolicy::Fixed { off: false },
+            PowerDown::Always => SleepPolicy::Fixed { off: true },
+            PowerDown::Adaptive if is_os => {
+                SleepPolicy::Rate(Box::new(RatePowerDown::new(RateParameters::new(break_even))))
+            }
+            PowerDown::Adaptive => SleepPolicy::Times(Box::new(AdaptiveIdle::new(Costs {
+                entry: Time::ZERO,
+                break_even,
+                wake_up: power_up,
+                restore: Time::ZERO,
+                slots: Slots::ANY,
+            }))),
+        }
+    }
+}
+
+/// The same, hosted.
+enum Decider {
+    Fixed { off: bool },
+    Times(Host<GatingPolicy>),
+    Rate(Host<IdlePowerPolicy>),
 }
 
 /// The power state of an idle core.
-#[derive(Debug)]
 pub(crate) struct Sleep {
     decider: Decider,
     idle_since: Option<Time>,
@@ -32,21 +66,12 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
-    /// A core that idles from the start. `break_even` is the time off that pays for powering up.
-    pub(crate) fn new(mode: PowerDown, is_os: bool, power_up: Time, break_even: Time) -> Sleep {
-        let decider = match mode {
-            PowerDown::Never => Decider::Fixed { off: false },
-            PowerDown::Always => Decider::Fixed { off: true },
-            PowerDown::Adaptive if is_os => {
-                Decider::Rate(RatePowerDown::new(RateParameters::new(break_even)))
-            }
-            PowerDown::Adaptive => Decider::Times(AdaptiveIdle::new(Costs {
-                entry: Time::ZERO,
-                break_even,
-                wake_up: power_up,
-                restore: Time::ZERO,
-                slots: Slots::ANY,
-            })),
+    /// A core that idles from the start.
+    pub(crate) fn new(policy: SleepPolicy) -> Sleep {
+        let decider = match policy {
+            SleepPolicy::Fixed { off } => Decider::Fixed { off },
+            SleepPolicy::Times(policy) => Decider::Times(Host::new(policy)),
+            SleepPolicy::Rate(policy) => Decider::Rate(Host::new(policy)),
         };
         let (asleep, wakes) = (Time::ZERO, 0);
         let mut sleep = Sleep { decider, idle_since: None, off_since: None, asleep, wakes };
@@ -63,13 +88,9 @@ impl Sleep {
         self.idle_since = Some(now);
         let off = match &mut self.decider {
             Decider::Fixed { off } => *off,
-            Decider::Times(policy) => {
-                policy.on_event(now, &Event::IdleBegin);
-                policy.poll_action() == Some(Action::Gate)
-            }
+            Decider::Times(policy) => policy.decide(now, &Event::IdleBegin) == Some(Action::Gate),
             Decider::Rate(policy) => {
-                policy.on_event(now, &IdleEvent::Left);
-                policy.poll_action() == Some(IdleAction::PowerDown)
+                policy.decide(now, &IdleEvent::Left) == Some(IdleAction::PowerDown)
             }
         };
         self.off_since = off.then_some(now);
@@ -78,19 +99,21 @@ impl Sleep {
     /// When to ask again whether an idle core powers down.
     pub(crate) fn next_timer(&self) -> Option<Time> {
         match &self.decider {
-            Decider::Times(policy) => policy.next_timer(),
+            Decider::Times(policy) => Some(policy.due()).filter(|&due| due < Time::NEVER),
             Decider::Fixed { .. } | Decider::Rate(_) => None,
         }
     }
 
     /// That time has come, and the core idles still.
-    pub(crate) fn on_timer(&mut self, now: Time) {
+    pub(crate) fn on_timer(&mut self, now: Time) -> Result<(), StuckTimer> {
         if let Decider::Times(policy) = &mut self.decider {
-            policy.on_timer(now);
-            if policy.poll_action() == Some(Action::Gate) {
-                self.off_since = Some(now);
-            }
+            policy.ring(now, |at, action| {
+                if action == Action::Gate {
+                    self.off_since = Some(at);
+                }
+            })?;
         }
+        Ok(())
     }
 
     /// Something is there for the core; true if it has to be powered up.
@@ -99,13 +122,13 @@ impl Sleep {
         match &mut self.decider {
             Decider::Fixed { .. } => {}
             Decider::Times(policy) => {
-                policy.on_event(now, &Event::IdleEnd { began });
                 // To wake is the answer to the event; the world does it anyway.
-                policy.poll_action();
+                policy.decide(now, &Event::IdleEnd { began });
             }
             Decider::Rate(policy) => {
-                policy.on_event(now, &IdleEvent::Due);
-                policy.on_event(now, &IdleEvent::Entered);
+                // It has nothing to say: the world powers the core up anyway.
+                policy.decide(now, &IdleEvent::Due);
+                policy.decide(now, &IdleEvent::Entered);
             }
         }
         let Some(since) = self.off_since.take() else { return false };

@@ -2,14 +2,15 @@
 
 use halfwink_engine::{Class, EventQueue};
 use halfwink_policy::offload::OffloadPolicy;
+use halfwink_policy::{Host, StuckTimer};
 use halfwink_units::Time;
 
 use super::core::{Account, Core, Ends, Interrupt, Item, Then};
 use super::program::{self, Arrival, Step};
 use super::random::Draws;
 use super::slices::Slices;
-use super::{span, Kernel, RunError};
-use crate::model::{Configuration, CoreKind, Model};
+use super::{span, CorePolicies, Kernel, RunError};
+use crate::model::{Configuration, CoreKind, Model, ModelError};
 use crate::profile::{UnitTimes, Where, Workload};
 
 pub(super) enum Event {
@@ -68,7 +69,7 @@ pub(super) struct World<'a> {
     pub(super) apps: usize,
     pub(super) kernel: &'a Kernel,
     pub(super) cores: Vec<Core>,
-    pub(super) policies: Vec<OffloadPolicy>,
+    pub(super) policies: Vec<Host<OffloadPolicy>>,
     pub(super) threads: Vec<Thread>,
     pub(super) steps: Vec<Step>,
     pub(super) arrival: Arrival,
@@ -93,6 +94,33 @@ pub(super) struct World<'a> {
     pub(super) slices: Slices,
 }
 
+fn kinds<'a>(model: &'a Model, configuration: &Configuration) -> Vec<&'a CoreKind> {
+    configuration.app.iter().chain(&configuration.os).map(|name| model.kind(name)).collect()
+}
+
+fn power_up(model: &Model, kind: &CoreKind) -> Time {
+    span(model.spec().mechanism.power_up_cycles / kind.clock_ghz)
+}
+
+/// Fresh policies of all cores, application cores first.
+///
+/// # Errors
+/// If there is no such configuration.
+pub(super) fn policies(
+    model: &Model,
+    workload: &Workload,
+    configuration: &str,
+    kernel: &Kernel,
+) -> Result<Vec<CorePolicies>, ModelError> {
+    let configuration = model.configuration(configuration)?;
+    let kinds = kinds(model, configuration);
+    let of = |(n, kind): (usize, &CoreKind)| CorePolicies {
+        offload: program::policy(&model.spec().offload, workload, kernel),
+        sleep: Core::sleep_policy(model, kind, n >= configuration.app.len(), power_up(model, kind)),
+    };
+    Ok(kinds.into_iter().enumerate().map(of).collect())
+}
+
 impl<'a> World<'a> {
     pub(super) fn new(
         model: &'a Model,
@@ -100,16 +128,15 @@ impl<'a> World<'a> {
         configuration: &str,
         kernel: &'a Kernel,
         seed: u64,
+        policies: Vec<CorePolicies>,
     ) -> Result<World<'a>, RunError> {
         let configuration = model.configuration(configuration)?;
-        let names = configuration.app.iter().chain(&configuration.os);
-        let kinds: Vec<&CoreKind> = names.map(|name| model.kind(name)).collect();
+        let kinds = kinds(model, configuration);
         let apps = configuration.app.len();
         let legs = super::calls::legs(model, configuration, &kinds, kernel)?;
         let calls = workload.calls.len();
-        let power_up_cycles = model.spec().mechanism.power_up_cycles;
-        let power_up: Vec<Time> =
-            kinds.iter().map(|k| span(power_up_cycles / k.clock_ghz)).collect();
+        let (offload, sleep): (Vec<_>, Vec<_>) =
+            policies.into_iter().map(|own| (Host::new(own.offload), own.sleep)).unzip();
         let mut world = World {
             model,
             workload,
@@ -118,15 +145,11 @@ impl<'a> World<'a> {
             kernel,
             cores: kinds
                 .iter()
-                .zip(&power_up)
-                .enumerate()
-                .map(|(n, (k, &up))| Core::of(model, k, n >= apps, calls, up))
+                .zip(sleep)
+                .map(|(kind, sleep)| Core::of(model, kind, calls, sleep))
                 .collect(),
-            power_up,
-            policies: kinds
-                .iter()
-                .map(|_| program::policy(&model.spec().offload, workload, kernel))
-                .collect(),
+            power_up: kinds.iter().map(|kind| power_up(model, kind)).collect(),
+            policies: offload,
             kinds,
             threads: Vec::new(),
             steps: program::steps(workload),
@@ -199,7 +222,7 @@ impl<'a> World<'a> {
         }
     }
 
-    pub(super) fn play(&mut self) {
+    pub(super) fn play(&mut self) -> Result<(), StuckTimer> {
         while let Some((at, event)) = self.events.pop() {
             if at > self.end {
                 break;
@@ -212,7 +235,7 @@ impl<'a> World<'a> {
                 }
                 Event::Doze { core, generation } if self.cores[core].generation == generation => {
                     self.cores[core].book(self.now);
-                    self.cores[core].sleep.on_timer(self.now);
+                    self.cores[core].sleep.on_timer(self.now)?;
                 }
                 Event::End { .. } | Event::Doze { .. } => {}
                 Event::Arrive { core, item } => self.enqueue(core, item),
@@ -229,6 +252,7 @@ impl<'a> World<'a> {
             core.end_idle(self.end);
             core.sleep.close(self.end);
         }
+        Ok(())
     }
 
     // Cores.

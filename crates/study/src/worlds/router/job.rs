@@ -1,6 +1,6 @@
 //! One technique on one application under one load profile.
 
-use halfwink_router::{simulate_controlled, Options, RunError};
+use halfwink_router::{simulate_controlled, Options};
 
 use super::{slot_table, slot_values, RouterInfo, RouterProfile, RouterQuestion};
 use super::{SEED, SLOT_COLUMNS};
@@ -160,10 +160,7 @@ impl Prepared for RouterJob {
         let app = &model.spec().apps[&self.app];
         let policy = make(&self.choice, model);
         let run = simulate_controlled(model, app, &traffic, policy, options, &control.run)
-            .map_err(|error| match error {
-                RunError::Imbalance(error) => super::failed(&error),
-                RunError::Interrupted(_) => StudyError::Interrupted,
-            })?;
+            .map_err(|error| super::failed(&error))?;
         let mut cells = Common {
             unit_of_work: "packet",
             units: run.forwarded,

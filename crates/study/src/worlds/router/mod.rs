@@ -16,9 +16,8 @@ pub use profile::{Load, RouterProfile};
 
 use std::thread;
 
-use halfwink_engine::Imbalance;
 use halfwink_policy::scaling::ScalingPolicy;
-use halfwink_router::{simulate, App, Model, ModelError, Options, Run, Slot, Traffic};
+use halfwink_router::{simulate, App, Model, ModelError, Options, Run, RunError, Slot, Traffic};
 
 use crate::error::StudyError;
 use crate::library::Library;
@@ -118,8 +117,11 @@ fn run_all(model: &Model, cells: Vec<Cell>) -> Result<Vec<Run>, StudyError> {
         .collect()
 }
 
-fn failed(error: &Imbalance) -> StudyError {
-    StudyError::Model(error.to_string())
+fn failed(error: &RunError) -> StudyError {
+    match error {
+        RunError::Interrupted(_) => StudyError::Interrupted,
+        RunError::Imbalance(_) | RunError::StuckTimer(_) => StudyError::Model(error.to_string()),
+    }
 }
 
 /// What every table says of a run.

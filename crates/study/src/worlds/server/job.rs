@@ -199,7 +199,7 @@ impl Prepared for ServerJob {
             policy(&self.choice, model, service)?;
             // Whether there is such a policy was asked just now.
             let make =
-                || policy(&self.choice, model, service).expect("its technique is of servers");
+                |_| policy(&self.choice, model, service).expect("its technique is of servers");
             let fleet = (servers, dispatch);
             let run = simulate_fleet(model, service, &self.arrivals, &make, fleet, self.options)
                 .map_err(|error| failed(&error))?;

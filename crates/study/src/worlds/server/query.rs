@@ -130,7 +130,7 @@ impl ServerInfo {
         if let Some(fleet) = question.fleet {
             for (key, cell) in keys.iter().zip(&cells) {
                 // Whether there is such a policy was found out when the cell was made.
-                let make = || cell.policy().expect("its technique is of servers");
+                let make = |_| cell.policy().expect("its technique is of servers");
                 let (m, s, a) = (&cell.model, &cell.service, &cell.arrivals);
                 let run: FleetRun = simulate_fleet(m, s, a, &make, fleet, cell.options)
                     .map_err(|error| failed(&error))?;

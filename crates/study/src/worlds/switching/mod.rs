@@ -87,7 +87,7 @@ impl SwitchingInfo {
     fn failed(&self, error: &RunError) -> StudyError {
         match error {
             RunError::Model(error) => self.at(error),
-            RunError::Books(error) => StudyError::Usage(error.to_string()),
+            RunError::Books(_) | RunError::StuckTimer(_) => StudyError::Model(error.to_string()),
         }
     }
 
