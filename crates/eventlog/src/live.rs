@@ -134,7 +134,7 @@ fn write<E: Serialize, A: Serialize>(
         let ending = counts.ending.load(Ordering::Acquire);
         let gone = loop {
             match lines.try_recv() {
-                Ok(Message::Line(line)) => writer.line(&text(&Written::of(&line))),
+                Ok(Message::Line(line)) => writer.line(line.now, &text(&Written::of(&line))),
                 Ok(Message::Header(header)) => writer.header(&header),
                 Err(error) => break error == TryRecvError::Disconnected,
             }

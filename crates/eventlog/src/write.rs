@@ -20,6 +20,7 @@ struct Inner {
     out: BufWriter<Box<dyn Write + Send>>,
     family: Family,
     lines: u64,
+    last: Time,
     /// Why nothing more is written.
     failed: Option<io::Error>,
 }
@@ -45,6 +46,7 @@ impl Writer {
             out: BufWriter::with_capacity(1 << 16, out),
             family: header.family,
             lines: 0,
+            last: Time::ZERO,
             failed: None,
         })));
         writer.header(header);
@@ -69,16 +71,23 @@ impl Writer {
         if place.family != family {
             tags += &format!("\"family\":\"{}\",", place.family);
         }
-        Stream { writer: self.clone(), tags, line: String::new(), actions: 0, begun: false }
+        Stream {
+            writer: self.clone(),
+            tags,
+            now: Time::ZERO,
+            line: String::new(),
+            actions: 0,
+            begun: false,
+        }
     }
 
-    /// Ends the log well.
+    /// Ends the log well; never before its last line, if the run is counted from a later time on.
     ///
     /// # Errors
     /// The first thing that went wrong with the file. A log that fails never ends its run.
     pub fn end(&self, end: Time, dropped: u64) -> Result<Footer, LogError> {
         let mut inner = self.lock();
-        let footer = Footer { end_ps: end.0, lines: inner.lines, dropped };
+        let footer = Footer { end_ps: end.max(inner.last).0, lines: inner.lines, dropped };
         inner.write(&text(&footer));
         inner.flush();
         match &inner.failed {
@@ -90,9 +99,10 @@ impl Writer {
         }
     }
 
-    pub(crate) fn line(&self, line: &str) {
+    pub(crate) fn line(&self, now: Time, line: &str) {
         let mut inner = self.lock();
         inner.lines += 1;
+        inner.last = inner.last.max(now);
         inner.write(line);
     }
 
@@ -124,6 +134,7 @@ pub struct Stream {
     writer: Writer,
     /// How each line begins.
     tags: String,
+    now: Time,
     line: String,
     actions: u32,
     begun: bool,
@@ -132,6 +143,7 @@ pub struct Stream {
 impl Stream {
     fn open<E: Serialize>(&mut self, now: Time, input: Input<&E>) {
         self.begun = true;
+        self.now = now;
         self.actions = 0;
         self.line.clone_from(&self.tags);
         self.line += &format!("\"now_ps\":{},\"event\":{}", now.0, text(&input));
@@ -142,7 +154,7 @@ impl Stream {
             return;
         }
         self.line += if self.actions > 0 { "]}" } else { "}" };
-        self.writer.line(&self.line);
+        self.writer.line(self.now, &self.line);
         self.line.clear();
     }
 }

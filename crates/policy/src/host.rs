@@ -99,6 +99,12 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Host<P, L> {
         self
     }
 
+    /// Whether its times are in order.
+    #[must_use]
+    pub fn is_ordered(&self) -> bool {
+        self.is_ordered
+    }
+
     /// Takes what the policy asks for at its start, at time zero.
     pub fn start(&mut self, act: impl FnMut(Time, P::Action)) {
         self.drain(act);

@@ -1,5 +1,6 @@
 use halfwink_chip::ChipError;
 use halfwink_engine::{nearest, Imbalance, InputError, Interrupted};
+use halfwink_eventlog::LogError;
 use halfwink_policy::StuckTimer;
 use halfwink_trace::TraceError;
 
@@ -31,6 +32,9 @@ pub enum StudyError {
     /// The run was stopped from outside.
     #[error("interrupted")]
     Interrupted,
+    /// An event log cannot be read or written.
+    #[error(transparent)]
+    Log(#[from] LogError),
     /// A file cannot be read.
     #[error("{path}: {error}")]
     Io {

@@ -7,6 +7,7 @@
 mod error;
 mod experiments;
 mod library;
+mod logs;
 mod meters;
 mod parallel;
 mod study;
@@ -19,8 +20,10 @@ mod worlds;
 pub use error::StudyError;
 pub use experiments::{Experiment, EXPERIMENTS};
 pub use halfwink_engine::RunControl;
+pub use halfwink_eventlog::{Beside, Contradiction, Report};
 pub use halfwink_server::Goal;
 pub use library::{Library, MachineInfo, WorkloadInfo};
+pub use logs::{beside, replay, Logs};
 pub use meters::{MachineWatts, RouterAccounts, RouterTimes};
 pub use study::{Plot, Study};
 pub use table::{Column, Head, Kind, Table, Value};

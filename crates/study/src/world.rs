@@ -12,11 +12,14 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use halfwink_engine::RunControl;
+use halfwink_eventlog::{Place, Replayer};
+use halfwink_units::Time;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::StudyError;
 use crate::library::Library;
+use crate::logs::Logs;
 use crate::table::{Head, Table, Value};
 use crate::techniques::{Choice, Parameter, Values};
 use crate::worlds::{Chip, Router, Server, Switching, Toy};
@@ -73,7 +76,8 @@ pub type Tables = Vec<(&'static str, Table)>;
 pub struct Control {
     /// Progress, and a request to stop.
     pub run: RunControl,
-    /// Where every event and action of the run's policies is written, if anywhere.
+    /// Where every event and action of the run's policies is written, if anywhere. The run itself
+    /// is the same.
     pub log: Option<PathBuf>,
 }
 
@@ -129,6 +133,20 @@ pub trait World: Sync {
         job: &Job,
         settings: Settings,
     ) -> Result<Box<dyn Prepared>, StudyError>;
+
+    /// A fresh policy, as a run of the job has it at this place, to be told a log. What the job
+    /// works on need not be there, unless the policy depends on it.
+    ///
+    /// # Errors
+    /// If it names what does not exist, nobody decides at that place, or the policy knows more than
+    /// its job says.
+    fn replayer(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: &Settings,
+        place: Place,
+    ) -> Result<Box<dyn Replayer>, StudyError>;
 }
 
 /// A job whose names were found.
@@ -143,17 +161,18 @@ pub trait Prepared: Send + Sync {
     /// The machine description as it will be used.
     fn machine_text(&self) -> &str;
 
-    /// Plays it. The table `run` has one row, without names and settings, which whoever shows it
-    /// puts before.
+    /// Plays it, its policies logged by `logs`. The table `run` has one row, without names and
+    /// settings, which whoever shows it puts before.
     ///
     /// # Errors
     /// If the run is stopped, an input is damaged, or the model fails.
-    fn run(&self, control: &Control) -> Result<Tables, StudyError>;
+    fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError>;
 }
 
 /// A job whose names were found, with what is the same in every world.
 pub struct PreparedJob {
     job: Job,
+    choice: Choice,
     technique: String,
     options: String,
     prepared: Box<dyn Prepared>,
@@ -191,12 +210,13 @@ impl Job {
     pub fn prepare(&self, library: &Library) -> Result<PreparedJob, StudyError> {
         let world = world(&self.world)?;
         let settings = self.settings(world)?;
-        let (technique, options) = (settings.choice.to_string(), settings.options.to_string());
+        let (choice, options) = (settings.choice.clone(), settings.options.to_string());
         let prepared = world.prepare(library, self, settings)?;
-        Ok(PreparedJob { job: self.clone(), technique, options, prepared })
+        let technique = choice.to_string();
+        Ok(PreparedJob { job: self.clone(), choice, technique, options, prepared })
     }
 
-    fn settings(&self, world: &dyn World) -> Result<Settings, StudyError> {
+    pub(crate) fn settings(&self, world: &dyn World) -> Result<Settings, StudyError> {
         let mut choice = Choice::parse(world.name(), &self.technique)?;
         let mut options = Values::of(world.options());
         let mut machine = Vec::new();
@@ -252,13 +272,15 @@ impl PreparedJob {
     }
 
     /// Plays it: the world's tables, and `host` with what the host took, which no kept result
-    /// holds.
+    /// holds. A log that was asked for ends with a footer if and only if the run was whole.
     ///
     /// # Errors
-    /// If the run is stopped, an input is damaged, or the model fails.
+    /// If the run is stopped, an input is damaged, the model fails, or the log cannot be written.
     pub fn run(&self, control: &Control) -> Result<Tables, StudyError> {
         let begun = Instant::now();
-        let mut tables = self.prepared.run(control)?;
+        let logs = Logs::of(&self.job, &self.choice, control.log.as_deref())?;
+        let mut tables = self.prepared.run(&control.run, &logs)?;
+        logs.end(duration(&tables))?;
         let host_s = begun.elapsed().as_secs_f64();
         let work = self.work();
         let host = Table::row(vec![
@@ -268,6 +290,15 @@ impl PreparedJob {
         ]);
         tables.push(("host", host));
         Ok(tables)
+    }
+}
+
+/// Length of a run, as its tables say.
+fn duration(tables: &Tables) -> Time {
+    let run = tables.iter().find(|(name, _)| *name == "run");
+    match run.and_then(|(_, table)| table.get(0, "duration_s")) {
+        Some(Value::Real(seconds)) => Time::from_ns(seconds * 1e9),
+        _ => Time::ZERO,
     }
 }
 

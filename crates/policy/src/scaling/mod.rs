@@ -91,7 +91,8 @@ impl<S: Scaling + ?Sized> Scaling for Box<S> {
 }
 
 /// What a policy does not listen to is not in its log either: a logged run takes the same shortcuts
-/// as one without a log.
+/// as one without a log. Only its cores are not played apart, so that its log is in the order of
+/// time.
 impl<S: Scaling, L: Log<Event, Action> + Send> Scaling for Host<S, L> {
     fn hears_polls(&self, core: u8) -> bool {
         self.policy().hears_polls(core)
@@ -102,7 +103,7 @@ impl<S: Scaling, L: Log<Event, Action> + Send> Scaling for Host<S, L> {
     }
 
     fn is_apart(&self) -> bool {
-        self.policy().is_apart()
+        self.policy().is_apart() && !self.is_ordered()
     }
 }
 

@@ -2,28 +2,29 @@
 //! docs/worlds.md: it plays the gating policies that need nothing but idle times, and all that
 //! stands on the seam (studies, resuming, stopping, logs, replay, targets, reports) works for it.
 
-use halfwink_engine::{stream, Cause, Ledger, Mode, Row, State, Stream};
+use halfwink_engine::draw::exponential;
+use halfwink_engine::{stream, Cause, Histogram, Ledger, Mode, Row, RunControl, State};
+use halfwink_eventlog::{replayer, Place, Replayer};
 use halfwink_policy::gating::{Action, Costs, Event, GatingPolicy, Slots};
 use halfwink_policy::Host;
 use halfwink_units::{Power, Time};
-use rand::RngExt;
 
 use crate::error::StudyError;
 use crate::library::Library;
+use crate::logs::Logs;
 use crate::table::{integer, Head, Table};
-use crate::techniques::{Choice, GatingContext, Make, Parameter};
-use crate::world::{Control, Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::techniques::{GatingContext, Make, Parameter};
+use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ledger, Common, COMMON, LEDGER};
 
 /// World: one queue, one machine that sleeps.
 pub struct Toy;
 
 struct ToyJob {
-    choice: Choice,
+    settings: Settings,
     load: f64,
     seed: u64,
     requests: u64,
-    wake_up: Time,
 }
 
 const OPTIONS: &[Parameter] = &[
@@ -67,6 +68,16 @@ impl World for Toy {
         vec![("run", [&COMMON[..], &[integer("wakes")]].concat()), ("ledger", LEDGER.to_vec())]
     }
 
+    fn replayer(
+        &self,
+        _: &Library,
+        _: &Job,
+        settings: &Settings,
+        _: Place,
+    ) -> Result<Box<dyn Replayer>, StudyError> {
+        Ok(replayer(policy(settings)?))
+    }
+
     fn prepare(
         &self,
         _: &Library,
@@ -84,19 +95,25 @@ impl World for Toy {
         if let Some((path, _)) = settings.machine.first() {
             return Err(StudyError::unknown("option", path, OPTIONS.iter().map(|o| o.name)));
         }
-        Ok(Box::new(ToyJob {
-            load,
-            choice: settings.choice,
-            seed: settings.options.number("seed") as u64,
-            requests: settings.options.number("requests") as u64,
-            wake_up: Time::from_ns(1e3 * settings.options.number("wake_up_us")),
-        }))
+        let [seed, requests] =
+            ["seed", "requests"].map(|name| settings.options.number(name) as u64);
+        Ok(Box::new(ToyJob { settings, load, seed, requests }))
     }
 }
 
-/// An exponential draw, in nanoseconds.
-fn exponential(stream: &mut Stream, mean_ns: f64) -> f64 {
-    -mean_ns * (1.0 - stream.random::<f64>()).ln()
+fn wake_up(settings: &Settings) -> Time {
+    Time::from_ns(1e3 * settings.options.number("wake_up_us"))
+}
+
+fn policy(settings: &Settings) -> Result<GatingPolicy, StudyError> {
+    let (wake_up, zero) = (wake_up(settings), Time::ZERO);
+    let break_even = wake_up * 2;
+    let costs = Costs { entry: zero, break_even, wake_up, restore: zero, slots: Slots::ANY };
+    let core = GatingContext { costs, token_entries: 1, memory: [zero; 2], power_down: false };
+    match settings.choice.technique().make {
+        Make::Gating(gating) => Ok((gating.build)(&settings.choice, &core)),
+        _ => Err(StudyError::Usage(format!("{}: nothing to sleep by", settings.choice))),
+    }
 }
 
 impl Prepared for ToyJob {
@@ -112,43 +129,27 @@ impl Prepared for ToyJob {
         ""
     }
 
-    fn run(&self, control: &Control) -> Result<Tables, StudyError> {
-        let (wake_up, zero) = (self.wake_up, Time::ZERO);
-        let costs = Costs {
-            entry: zero,
-            break_even: wake_up * 2,
-            wake_up,
-            restore: zero,
-            slots: Slots::ANY,
-        };
-        let core = GatingContext { costs, token_entries: 1, memory: [zero; 2], power_down: false };
-        let Make::Gating(gating) = self.choice.technique().make else {
-            return Err(StudyError::Usage(format!("{}: nothing to sleep by", self.choice)));
-        };
-        let policy: GatingPolicy = (gating.build)(&self.choice, &core);
-        let host = Host::new(policy);
-        let mut played = self.play(control, host)?;
-        let Played { spent, free, wakes, waited_ps, .. } = played;
-        let longest = &mut played.latencies_ps;
-        longest.sort_unstable();
+    fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
+        let host = Host::new(logs.gating(0, policy(&self.settings)?));
+        let Played { spent, free, wakes, sojourn } = self.play(control, host)?;
         let mut books = Ledger::new();
-        let rows = STATES.map(|(_, watts)| Power::from_w(watts));
-        let energy = rows.iter().zip(spent).map(|(power, time)| *power * time);
-        let total = Row { time: free, energy: energy.clone().sum() };
-        let machine = books.component("machine", total);
-        for (((state, _), time), energy) in STATES.into_iter().zip(spent).zip(energy) {
-            let cause = Cause { mode: Mode::Idle, reason: "requests" };
-            books.post(machine, State(state), cause, Row { time, energy });
+        let rows = STATES.iter().zip(spent).map(|(&(state, watts), time)| {
+            (State(state), Row { time, energy: Power::from_w(watts) * time })
+        });
+        let energy = rows.clone().map(|(_, row)| row.energy).sum();
+        let machine = books.component("machine", Row { time: free, energy });
+        for (state, row) in rows {
+            books.post(machine, state, Cause { mode: Mode::Idle, reason: "requests" }, row);
         }
         let closed = books.close(free)?;
-        let us = |ps: f64| ps * 1e-6;
+        let us = |time: Time| time.as_ns() * 1e-3;
         let mut cells = Common {
             unit_of_work: "request",
             units: self.requests,
             duration_s: free.as_s(),
-            energy_j: total.energy.as_j(),
-            latency_mean_us: Some(us(waited_ps as f64 / self.requests as f64)),
-            latency_p99_us: longest.get(longest.len() * 99 / 100).map(|ps| us(*ps as f64)),
+            energy_j: energy.as_j(),
+            latency_mean_us: sojourn.mean().map(us),
+            latency_p99_us: sojourn.quantile(0.99).map(us),
             ..Common::default()
         }
         .cells();
@@ -158,27 +159,30 @@ impl Prepared for ToyJob {
 }
 
 /// What happened in a run.
+#[derive(Default)]
 struct Played {
     /// Times in each of [`STATES`].
     spent: [Time; 4],
     /// When the machine was done.
     free: Time,
     wakes: u64,
-    waited_ps: u128,
-    latencies_ps: Vec<u64>,
+    sojourn: Histogram,
 }
 
 impl ToyJob {
-    fn play(&self, control: &Control, mut host: Host<GatingPolicy>) -> Result<Played, StudyError> {
+    fn play(
+        &self,
+        control: &RunControl,
+        mut host: Host<GatingPolicy>,
+    ) -> Result<Played, StudyError> {
         let (mut gaps, mut services) = (stream(self.seed, "gaps"), stream(self.seed, "services"));
-        let mut spent = [Time::ZERO; 4];
-        let (mut wakes, mut waited_ps, mut latencies_ps) = (0, 0, Vec::new());
-        let (mut now, mut free) = (Time::ZERO, Time::ZERO);
+        let Played { mut spent, mut free, mut wakes, mut sojourn } = Played::default();
+        let mut now = Time::ZERO;
         for n in 0..self.requests {
             if n % 1024 == 0 {
-                control.run.report(n).map_err(|_| StudyError::Interrupted)?;
+                control.report(n)?;
             }
-            now += Time::from_ns(exponential(&mut gaps, SERVICE_NS * 100.0 / self.load));
+            now += Time::from_ns(SERVICE_NS * 100.0 / self.load * exponential(&mut gaps));
             if now > free {
                 // The machine idled from `free` on; its policy may have put it to sleep meanwhile.
                 let mut slept = None;
@@ -196,17 +200,16 @@ impl ToyJob {
                 free = now;
                 if slept.is_some() {
                     wakes += 1;
-                    spent[3] += self.wake_up;
-                    free += self.wake_up;
+                    spent[3] += wake_up(&self.settings);
+                    free += wake_up(&self.settings);
                     host.deliver(free, &Event::Awake, |_, _| ());
                 }
             }
-            let service = Time::from_ns(exponential(&mut services, SERVICE_NS));
+            let service = Time::from_ns(SERVICE_NS * exponential(&mut services));
             spent[0] += service;
             free += service;
-            waited_ps += u128::from((free - now).0);
-            latencies_ps.push((free - now).0);
+            sojourn.record(free - now);
         }
-        Ok(Played { spent, free, wakes, waited_ps, latencies_ps })
+        Ok(Played { spent, free, wakes, sojourn })
     }
 }

@@ -17,7 +17,9 @@ use std::sync::Arc;
 
 use halfwink_chip::{run, CodeCache, Machine, Options, RunResult, MAX_CORES};
 use halfwink_engine::RunControl;
+use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_policy::offload::{CallProfile, Fixed, OffloadPolicy};
+use halfwink_policy::wake_up::Central;
 use halfwink_power::CoreState;
 use halfwink_units::Time;
 
@@ -28,11 +30,12 @@ use self::tables::{
 use self::workload::Workload;
 use crate::error::StudyError;
 use crate::library::{Library, MachineInfo};
+use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, text, Head, Table, Value};
 use crate::techniques::{
     Choice, Gating, GatingContext, Make, MakeOffload, Modifier, Parameter, Plan,
 };
-use crate::world::{Control, Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
 
 /// World: cores, caches and memory, playing instruction traces.
@@ -188,6 +191,52 @@ impl World for Chip {
             timeline_ns: timeline,
         }))
     }
+
+    fn replayer(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: &Settings,
+        place: Place,
+    ) -> Result<Box<dyn Replayer>, StudyError> {
+        let (choice, number) = (&settings.choice, place.stream as usize);
+        let Make::Gating(gating) = choice.technique().make else {
+            return Err(nobody_at(job, place));
+        };
+        let found = library.machine(&job.machine, &settings.machine)?;
+        let machine = adapted(choice, &gating, found.machine.clone());
+        match place.family {
+            // Techniques that run at several frequencies gate at none.
+            Family::Gating => {
+                Ok(replayer((gating.build)(choice, &GatingContext::of(&machine, number))))
+            }
+            Family::Offload if gating.plan == Plan::Profiled => Err(StudyError::Usage(format!(
+                "`{choice}` decides by what a first run measured, which a log does not say: \
+                 it cannot be replayed"
+            ))),
+            Family::Offload => Ok(replayer(gating.offload.unwrap_or(WATCH)(choice, &machine, &[]))),
+            Family::WakeUp => {
+                let working = library.workload(&job.workload)?.cores().min(machine.cores);
+                let central = machine.central_wake_up(working);
+                Ok(replayer(central.ok_or_else(|| nobody_at(job, place))?))
+            }
+            _ => Err(nobody_at(job, place)),
+        }
+    }
+}
+
+/// Sees threads enter and leave the kernel, and moves nothing.
+const WATCH: MakeOffload = |_, _, _| Box::new(Fixed::never());
+
+/// The machine as a technique has it.
+fn adapted(choice: &Choice, gating: &Gating, machine: Machine) -> Machine {
+    let mut machine = (gating.adapt)(machine);
+    for modifier in choice.modifiers() {
+        if let Make::Modifier(Modifier::Chip(change)) = modifier.technique().make {
+            machine = change(modifier, machine);
+        }
+    }
+    machine
 }
 
 /// Whether a machine has a core for each of the workload's.
@@ -230,14 +279,9 @@ impl Prepared for ChipJob {
         &self.machine.text
     }
 
-    fn run(&self, control: &Control) -> Result<Tables, StudyError> {
-        let mut machine = (self.gating.adapt)(self.machine.machine.clone());
-        for modifier in self.choice.modifiers() {
-            if let Make::Modifier(Modifier::Chip(change)) = modifier.technique().make {
-                machine = change(modifier, machine);
-            }
-        }
-        let (frequency, machine, result) = self.chosen(&machine, &control.run)?;
+    fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
+        let machine = adapted(&self.choice, &self.gating, self.machine.machine.clone());
+        let (frequency, machine, result) = self.chosen(&machine, control, logs)?;
         Ok(vec![
             ("run", self.run_table(&machine, frequency, &result)),
             ("ledger", ledger(&result.books)),
@@ -255,20 +299,25 @@ impl ChipJob {
         &self,
         machine: &Machine,
         control: &RunControl,
+        logs: &Logs,
     ) -> Result<(f64, Machine, RunResult), StudyError> {
-        let full = self.play(machine, &[], control)?;
+        let full = self.play(machine, &[], control, logs)?;
+        let again = |machine: &Machine, calls: &[CallProfile]| {
+            logs.begin_again();
+            self.play(machine, calls, control, logs)
+        };
         let points = &machine.dvfs.frequencies;
         match self.gating.plan {
             Plan::Once => Ok((1.0, machine.clone(), full)),
             Plan::Profiled => {
                 let calls = call_profile(&full, machine);
-                Ok((1.0, machine.clone(), self.play(machine, &calls, control)?))
+                Ok((1.0, machine.clone(), again(machine, &calls)?))
             }
             Plan::LeastEnergyDelay => {
                 let mut best = (1.0, machine.clone(), full);
                 for &share in &points[1..] {
                     let slower = machine.clone().at_frequency(share);
-                    let result = self.play(&slower, &[], control)?;
+                    let result = again(&slower, &[])?;
                     if self.energy_delay(&result) < self.energy_delay(&best.2) {
                         best = (share, slower, result);
                     }
@@ -285,7 +334,7 @@ impl ChipJob {
                 match points.iter().rfind(|&&share| share < 1.0 && allowed(share)) {
                     Some(&share) => {
                         let slower = machine.clone().at_frequency(share);
-                        let result = self.play(&slower, &[], control)?;
+                        let result = again(&slower, &[])?;
                         Ok((share, slower, result))
                     }
                     None => Ok((1.0, machine.clone(), full)),
@@ -307,24 +356,29 @@ impl ChipJob {
         machine: &Machine,
         calls: &[CallProfile],
         control: &RunControl,
+        logs: &Logs,
     ) -> Result<RunResult, StudyError> {
         let tasks = self.workload.tasks(self.instructions)?;
-        let policy =
-            |core: usize| (self.gating.build)(&self.choice, &GatingContext::of(machine, core));
+        let policy = |core: usize| {
+            let context = GatingContext::of(machine, core);
+            logs.gating(core, (self.gating.build)(&self.choice, &context))
+        };
         // Threads that take turns need somebody to see them enter and leave the kernel.
         let takes_turns = self.workload.cores() > machine.cores;
-        let watch: MakeOffload = |_, _, _| Box::new(Fixed::never());
-        let make = self.gating.offload.or(takes_turns.then_some(watch));
+        let make = self.gating.offload.or(takes_turns.then_some(WATCH));
         let alone = machine.clone().without_os_cores();
         let machine = if self.gating.offload.is_some() { machine } else { &alone };
-        let offload = make.map(|make| move |_: usize| make(&self.choice, machine, calls));
+        let offload = make.map(|make| {
+            move |thread: usize| logs.offload(thread, make(&self.choice, machine, calls))
+        });
+        let wake_up = |central: Central| logs.wake_up(0, Box::new(central));
         let window = self.timeline_ns;
         let options = Options {
             policy: &policy,
             offload: offload.as_ref().map(|make| make as &dyn Fn(usize) -> OffloadPolicy),
             retention: self.gating.retention,
             timeline: window.map(|(from, until)| (Time::ns(from), Time::ns(until))),
-            wake_up: None,
+            wake_up: Some(&wake_up),
         };
         Ok(run(machine, tasks, &options, &mut CodeCache::new(), control)?)
     }

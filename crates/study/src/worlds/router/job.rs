@@ -1,14 +1,17 @@
 //! One technique on one application under one load profile.
 
+use halfwink_engine::RunControl;
+use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_router::{simulate_controlled, Options};
 
-use super::{slot_table, slot_values, RouterInfo, RouterProfile, RouterQuestion};
+use super::{made, slot_table, slot_values, RouterInfo, RouterProfile, RouterQuestion};
 use super::{SEED, SLOT_COLUMNS};
 use crate::error::StudyError;
 use crate::library::Library;
+use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, Head, Table, Value};
-use crate::techniques::{Choice, Make, Parameter};
-use crate::world::{Control, Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::techniques::{Choice, Parameter};
+use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
 
 /// World: packets, receive queues, cores that forward, nap and sleep.
@@ -122,6 +125,20 @@ impl World for Router {
             question,
         }))
     }
+
+    fn replayer(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: &Settings,
+        place: Place,
+    ) -> Result<Box<dyn Replayer>, StudyError> {
+        if (place.family, place.stream) != (Family::Scaling, 0) {
+            return Err(nobody_at(job, place));
+        }
+        let router = library.router(&job.machine, &settings.machine)?;
+        Ok(replayer(made(&router.model, &settings.choice)?))
+    }
 }
 
 impl RouterJob {
@@ -149,17 +166,14 @@ impl Prepared for RouterJob {
         &self.router.text
     }
 
-    fn run(&self, control: &Control) -> Result<Tables, StudyError> {
+    fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
         let model = &self.router.model;
         let traffic = self.traffic();
         let options = Options::all_cores(model, self.question.seed);
         let options = Options { batching: true, ..options };
-        let Make::Scaling(make) = self.choice.technique().make else {
-            return Err(StudyError::Usage(format!("{}: no policy of routers", self.choice)));
-        };
         let app = &model.spec().apps[&self.app];
-        let policy = make(&self.choice, model);
-        let run = simulate_controlled(model, app, &traffic, policy, options, &control.run)
+        let policy = logs.scaling(0, made(model, &self.choice)?);
+        let run = simulate_controlled(model, app, &traffic, policy, options, control)
             .map_err(|error| super::failed(&error))?;
         let mut cells = Common {
             unit_of_work: "packet",

@@ -193,16 +193,23 @@ fn slot_values(number: usize, slot: &Slot) -> Vec<Value> {
     ]
 }
 
-/// The policy of a technique with its parameters.
+/// The policy of a technique.
+///
+/// # Errors
+/// If it is none of routers.
+fn made(model: &Model, choice: &Choice) -> Result<ScalingPolicy, StudyError> {
+    match choice.technique().make {
+        Make::Scaling(make) => Ok(make(choice, model)),
+        _ => Err(StudyError::Usage(format!("{choice}: no policy of routers"))),
+    }
+}
+
+/// The policy of a technique by name, with its parameters.
 ///
 /// # Errors
 /// If there is no such technique of routers.
 fn policy(model: &Model, technique: &str) -> Result<ScalingPolicy, StudyError> {
-    let choice = Choice::parse("router", technique)?;
-    match choice.technique().make {
-        Make::Scaling(make) => Ok(make(&choice, model)),
-        _ => Err(StudyError::Usage(format!("{choice}: no policy of routers"))),
-    }
+    made(model, &Choice::parse("router", technique)?)
 }
 
 impl RouterInfo {

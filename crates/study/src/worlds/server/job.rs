@@ -1,5 +1,7 @@
 //! One technique against one load on one hybrid server, or on a fleet of them.
 
+use halfwink_engine::RunControl;
+use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_server::{simulate_controlled, simulate_fleet, Arrivals, Dispatch, Options, Service};
 use halfwink_units::Time;
 
@@ -9,9 +11,10 @@ use super::{
 };
 use crate::error::StudyError;
 use crate::library::Library;
+use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, text, Head, Table, Value};
 use crate::techniques::{Choice, Parameter, Values};
-use crate::world::{Control, Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
 
 /// World: requests, queues, a small and a big machine.
@@ -167,6 +170,22 @@ impl World for Server {
             fleet,
         }))
     }
+
+    fn replayer(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: &Settings,
+        place: Place,
+    ) -> Result<Box<dyn Replayer>, StudyError> {
+        if place.family != Family::Steering {
+            return Err(nobody_at(job, place));
+        }
+        let info = library.server(&job.machine, &settings.machine)?;
+        let name = job.workload.split_once('@').map_or(job.workload.as_str(), |(name, _)| name);
+        let made = policy(&settings.choice, &info.model, &info.service(name)?)?;
+        Ok(replayer(made))
+    }
 }
 
 /// How many servers, and how requests are spread over them.
@@ -193,13 +212,15 @@ impl Prepared for ServerJob {
         &self.info.text
     }
 
-    fn run(&self, control: &Control) -> Result<Tables, StudyError> {
+    fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
         let (model, service) = (&self.info.model, &self.service);
         if let Some((servers, dispatch)) = self.fleet {
             policy(&self.choice, model, service)?;
             // Whether there is such a policy was asked just now.
-            let make =
-                |_| policy(&self.choice, model, service).expect("its technique is of servers");
+            let make = |server: u32| {
+                let made = policy(&self.choice, model, service);
+                logs.steering(server as usize, made.expect("its technique is of servers"))
+            };
             let fleet = (servers, dispatch);
             let run = simulate_fleet(model, service, &self.arrivals, &make, fleet, self.options)
                 .map_err(|error| failed(&error))?;
@@ -210,10 +231,9 @@ impl Prepared for ServerJob {
                 ("slots", slots(&view)),
             ]);
         }
-        let made = policy(&self.choice, model, service)?;
-        let run =
-            simulate_controlled(model, service, &self.arrivals, made, self.options, &control.run)
-                .map_err(|error| failed(&error))?;
+        let made = logs.steering(0, policy(&self.choice, model, service)?);
+        let run = simulate_controlled(model, service, &self.arrivals, made, self.options, control)
+            .map_err(|error| failed(&error))?;
         let view = RunView::of(&run);
         Ok(vec![
             ("run", self.run_table(&view, run.precision)),

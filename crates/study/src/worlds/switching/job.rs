@@ -1,13 +1,16 @@
 //! One kernel on one configuration of cores, running one program.
 
-use halfwink_switching::{run, Kernel};
+use halfwink_engine::RunControl;
+use halfwink_eventlog::{replayer, Family, Place, Replayer};
+use halfwink_switching::{policies, run_with, CorePolicies, Kernel, SleepPolicy};
 
 use super::{Cell, SwitchingInfo, SEED};
 use crate::error::StudyError;
 use crate::library::Library;
+use crate::logs::{nobody_at, Logs};
 use crate::table::{real, text, Head, Table, Value};
 use crate::techniques::{Choice, Make, Modifier, Parameter};
-use crate::world::{Control, Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
 
 /// World: threads that move to another core inside system calls, at the scale of microseconds.
@@ -120,6 +123,33 @@ impl World for Switching {
         job: &Job,
         settings: Settings,
     ) -> Result<Box<dyn Prepared>, StudyError> {
+        Ok(Box::new(SwitchingJob::find(library, job, &settings)?))
+    }
+
+    fn replayer(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: &Settings,
+        place: Place,
+    ) -> Result<Box<dyn Replayer>, StudyError> {
+        let found = SwitchingJob::find(library, job, settings)?;
+        let core = found.policies()?.into_iter().nth(place.stream as usize);
+        match (place.family, core) {
+            (Family::Offload, Some(core)) => Ok(replayer(core.offload)),
+            (Family::Gating, Some(CorePolicies { sleep: SleepPolicy::Times(policy), .. })) => {
+                Ok(replayer(policy))
+            }
+            (Family::Switching, Some(CorePolicies { sleep: SleepPolicy::Rate(policy), .. })) => {
+                Ok(replayer(policy))
+            }
+            _ => Err(nobody_at(job, place)),
+        }
+    }
+}
+
+impl SwitchingJob {
+    fn find(library: &Library, job: &Job, settings: &Settings) -> Result<SwitchingJob, StudyError> {
         let Some((model, configuration)) = job.machine.split_once('@') else {
             let message = format!(
                 "machine `{}`: expected MODEL@CONFIGURATION, such as `alpha@sim-cs`",
@@ -160,14 +190,34 @@ impl World for Switching {
                 known.join(", ")
             )));
         }
-        Ok(Box::new(SwitchingJob {
+        Ok(SwitchingJob {
             text: info.text().to_owned(),
             info,
             configuration: configuration.to_owned(),
             workload,
             kernel,
             seed: settings.options.number("seed") as u64,
-        }))
+        })
+    }
+
+    /// Fresh policies of all cores.
+    fn policies(&self) -> Result<Vec<CorePolicies>, StudyError> {
+        let workload = &self.info.model.spec().workloads[self.workload];
+        let kernel = Kernel::named(self.kernel);
+        policies(&self.info.model, workload, &self.configuration, &kernel)
+            .map_err(|error| self.info.failed(&error.into()))
+    }
+}
+
+/// A core's policies, logged if the run is; an idle core is gated by its number, too.
+fn logged(logs: &Logs, core: usize, policies: CorePolicies) -> CorePolicies {
+    CorePolicies {
+        offload: logs.offload(core, policies.offload),
+        sleep: match policies.sleep {
+            SleepPolicy::Times(policy) => SleepPolicy::Times(logs.gating(core, policy)),
+            SleepPolicy::Rate(policy) => SleepPolicy::Rate(logs.idle_power(core, policy)),
+            SleepPolicy::Fixed { off } => SleepPolicy::Fixed { off },
+        },
     }
 }
 
@@ -199,12 +249,15 @@ impl Prepared for SwitchingJob {
         &self.text
     }
 
-    fn run(&self, control: &Control) -> Result<Tables, StudyError> {
+    fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
         // A program takes milliseconds of host time: between two is often enough to look.
-        control.run.report(0).map_err(|_| StudyError::Interrupted)?;
+        control.report(0).map_err(|_| StudyError::Interrupted)?;
         let workload = &self.info.model.spec().workloads[self.workload];
         let kernel = Kernel::named(self.kernel);
-        let done = run(&self.info.model, workload, &self.configuration, &kernel, self.seed)
+        let of = |(core, own)| logged(logs, core, own);
+        let policies = self.policies()?.into_iter().enumerate().map(of).collect();
+        let (model, configuration) = (&self.info.model, &self.configuration);
+        let done = run_with(model, workload, configuration, &kernel, self.seed, policies)
             .map_err(|error| self.info.failed(&error))?;
         let mut cells = Common {
             unit_of_work: "unit",
@@ -234,7 +287,7 @@ impl Prepared for SwitchingJob {
         let cell = Cell { workload, configuration: &self.configuration, kernel: self.kernel };
         let mut cores = super::programs::cores_table(&[(&cell, &done)]);
         cores.columns.retain(|column| CORES.iter().any(|head| head.0 == column.name));
-        control.run.report(1).map_err(|_| StudyError::Interrupted)?;
+        control.report(1).map_err(|_| StudyError::Interrupted)?;
         Ok(vec![("run", Table::row(cells)), ("ledger", ledger(&done.ledger)), ("cores", cores)])
     }
 }

@@ -1,0 +1,232 @@
+//! Runs of every world leave logs from which fresh policies decide the same.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use halfwink_study::{beside, replay, Control, Job, Library, Report, Table, Tables};
+use tempfile::TempDir;
+
+fn library() -> Library {
+    Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+fn job(names: [&str; 4], options: &[(&str, &str)]) -> Job {
+    let [world, workload, machine, technique] = names.map(str::to_owned);
+    let own = |&(path, value): &(&str, &str)| (path.to_owned(), value.to_owned());
+    let options = options.iter().map(own).collect();
+    Job { world, workload, machine, technique, set: Vec::new(), options }
+}
+
+fn run(job: &Job, log: Option<PathBuf>) -> Tables {
+    let control = Control { log, ..Control::default() };
+    job.prepare(&library()).unwrap().run(&control).unwrap()
+}
+
+fn logged(job: &Job, folder: &TempDir) -> PathBuf {
+    let path = folder.path().join("run.log");
+    run(job, Some(path.clone()));
+    path
+}
+
+/// Everything but what the host took.
+fn results(tables: &Tables) -> Vec<&(&'static str, Table)> {
+    tables.iter().filter(|(name, _)| *name != "host").collect()
+}
+
+fn replayed(path: &Path) -> Report {
+    replay(&library(), path, None).unwrap()
+}
+
+/// Runs with a log as without one; fresh policies decide as it says, and where one action is
+/// forged, that line is named.
+fn proves(job: &Job, families: &[&str]) -> Report {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.log");
+    let name = format!("{} {}", job.world, job.technique);
+    let (with, without) = (run(job, Some(path.clone())), run(job, None));
+    assert!(results(&with) == results(&without), "{name}: a log changes the run");
+    let report = replayed(&path);
+    assert_eq!(report.first_difference, None, "{name}");
+    assert!(report.lines > 100 && report.actions > 10, "{name}: {report:?}");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.lines().last().unwrap().starts_with("{\"end_ps\":"), "{name}");
+    for family in families {
+        let there = format!("\"family\":\"{family}\"");
+        assert!(text.contains(&there), "{name}: no policy of the family {family}");
+    }
+    forged(&path, &text, &name);
+    report
+}
+
+/// Takes the last action out of the middle of the log.
+fn forged(path: &Path, text: &str, name: &str) {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let middle = lines.len() / 2;
+    let wrong = (middle..lines.len()).find(|&n| lines[n].contains(",\"actions\":[")).unwrap();
+    let cut = lines[wrong].find(",\"actions\":[").unwrap();
+    lines[wrong] = format!("{}}}", &lines[wrong][..cut]);
+    fs::write(path, lines.join("\n") + "\n").unwrap();
+    let difference = replayed(path).first_difference.expect("a forged line is found");
+    assert_eq!(difference.line, wrong as u64 + 1, "{name}");
+    assert!(difference.expected.is_empty() && !difference.found.is_empty(), "{name}");
+}
+
+#[test]
+fn a_toy_is_replayed() {
+    for technique in ["idle-gate", "idle-adaptive"] {
+        let names = ["toy", "exponential@30", "machine", technique];
+        proves(&job(names, &[("requests", "2000"), ("wake_up_us", "2")]), &["gating"]);
+    }
+}
+
+#[test]
+fn routers_are_replayed() {
+    for technique in ["power-save:c_up=2", "nmap-dvfs", "metronome:threads=2", "l3fwd-power"] {
+        let names = ["router", "ipv4@step:100kpps,2Mpps,50kpps", "westmere", technique];
+        proves(&job(names, &[("evaluation.point_ms", "2.0")]), &["scaling"]);
+    }
+}
+
+#[test]
+fn a_logged_router_plays_its_cores_in_the_order_of_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["router", "ipv4@5", "westmere", "grout-rss"];
+    let path = logged(&job(names, &[("evaluation.point_ms", "2.0")]), &folder);
+    let text = fs::read_to_string(path).unwrap();
+    let time = |line: &str| line.strip_prefix("{\"now_ps\":")?.split(',').next()?.parse().ok();
+    let times: Vec<u64> = text.lines().filter_map(time).collect();
+    assert!(times.len() > 100 && times.is_sorted());
+}
+
+#[test]
+fn servers_are_replayed() {
+    for technique in ["hybrid:threshold=3", "octopus-man", "dream-weaver", "sleep-timer"] {
+        let names = ["server", "count@30", "niccolini", technique];
+        proves(&job(names, &[("requests", "3000")]), &["steering"]);
+    }
+}
+
+#[test]
+fn every_server_of_a_fleet_has_its_place() {
+    let options = [("requests", "3000"), ("servers", "5")];
+    let report = proves(&job(["server", "count@30", "niccolini", "hybrid"], &options), &[]);
+    assert_eq!(report.policies, 5);
+}
+
+#[test]
+fn kernels_that_switch_cores_are_replayed() {
+    let names = ["switching", "web@1g", "alpha@sim-cs", "v4+power-down-adaptive"];
+    let report = proves(&job(names, &[]), &["offload", "gating", "switching"]);
+    assert_eq!(report.policies, 3, "calls of one core, idle times of both");
+}
+
+#[test]
+fn chips_are_replayed() {
+    let short = [("instructions", "100000")];
+    for technique in ["tap", "mapg-counter", "oracle", "tap-or-mapg"] {
+        proves(&job(["chip", "nginx", "ev6-1", technique], &short), &["gating"]);
+    }
+    let report =
+        proves(&job(["chip", "nginx*3", "ev6-4", "tap+central-wake-up"], &short), &["wake-up"]);
+    assert_eq!(report.policies, 4, "three cores and their controller");
+    let offload = job(["chip", "apache*2", "ev6-2", "os-offload"], &short);
+    let report = proves(&offload, &["gating", "offload"]);
+    assert!(report.policies >= 4, "two threads on two cores, and OS cores: {report:?}");
+}
+
+#[test]
+fn a_job_that_runs_several_times_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = logged(
+        &job(["chip", "gcc", "ev6-1", "dvfs-oracle"], &[("instructions", "20000")]),
+        &folder,
+    );
+    let text = fs::read_to_string(&path).unwrap();
+    let headers = text.lines().filter(|line| line.starts_with("{\"schema\"")).count();
+    assert!(headers > 2, "{headers}");
+    let report = replayed(&path);
+    assert_eq!((report.first_difference, report.policies), (None, headers as u64));
+}
+
+#[test]
+fn a_policy_that_knows_more_than_its_job_is_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = [("instructions", "50000")];
+    let path = logged(&job(["chip", "apache", "ultrasparc-os", "os-static"], &options), &folder);
+    let error = replay(&library(), &path, None).unwrap_err().to_string();
+    assert!(error.contains("run.log") && error.contains("a first run measured"), "{error}");
+    assert!(!error.contains('\n'));
+}
+
+#[test]
+fn a_run_that_is_stopped_leaves_a_log_that_is_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.log");
+    let job = job(["toy", "exponential@30", "machine", "idle-gate"], &[("requests", "100000")]);
+    let control = Control { log: Some(path.clone()), ..Control::default() };
+    control.run.stop();
+    assert!(job.prepare(&library()).unwrap().run(&control).is_err());
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("{\"schema\"") && !text.contains("end_ps"), "{text}");
+}
+
+#[test]
+fn a_header_of_a_live_program_makes_the_policy_of_its_simulated_world() {
+    let folder = tempfile::tempdir().unwrap();
+    for (simulated, live, names) in [
+        ("router", "live router", ["router", "ipv4@5", "westmere", "power-save"]),
+        ("server", "live steer", ["server", "count@30", "niccolini", "hybrid"]),
+    ] {
+        let short = [if simulated == "router" {
+            ("evaluation.point_ms", "1.0")
+        } else {
+            ("requests", "500")
+        }];
+        let path = logged(&job(names, &short), &folder);
+        let text = fs::read_to_string(&path).unwrap();
+        let (from, to) = (format!("\"world\":\"{simulated}\""), format!("\"world\":\"{live}\""));
+        fs::write(&path, text.replacen(&from, &to, 1)).unwrap();
+        let report = replayed(&path);
+        assert_eq!((report.header.world.as_str(), report.first_difference), (live, None));
+    }
+}
+
+#[test]
+fn two_techniques_on_the_same_requests_differ_somewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = ["hybrid:threshold=3", "hybrid:threshold=4"].map(|technique| {
+        let path = folder.path().join(technique);
+        run(
+            &job(["server", "count@60", "niccolini", technique], &[("requests", "2000")]),
+            Some(path.clone()),
+        );
+        path
+    });
+    let found = beside(&a, &b).unwrap();
+    assert_eq!(found.headers_differ, ["technique"]);
+    assert!(found.alike > 0 && found.first.is_some());
+    assert_eq!(beside(&a, &a).unwrap().first, None);
+    let other = replay(&library(), &a, Some("hybrid:threshold=4")).unwrap();
+    assert!(other.first_difference.is_some());
+}
+
+#[test]
+fn what_a_header_names_wrongly_is_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = job(["server", "count@30", "niccolini", "hybrid"], &[("requests", "100")]);
+    let text = fs::read_to_string(logged(&job, &folder)).unwrap();
+    for (from, to, expected) in [
+        ("\"server\"", "\"fabrik\"", "unknown world `fabrik`"),
+        ("\"niccolini\"", "\"nicolini\"", "did you mean `niccolini`"),
+        ("\"technique\":\"hybrid\"", "\"technique\":\"hybird\"", "did you mean `hybrid`"),
+        ("\"steering\"", "\"scaling\"", "no policy 0 of the family `scaling`"),
+    ] {
+        let path = folder.path().join("forged.log");
+        fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        let error = replay(&library(), &path, None).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("forged.log:1: "), "{error}");
+    }
+    let missing =
+        replay(&library(), &folder.path().join("none.log"), None).unwrap_err().to_string();
+    assert!(missing.contains("none.log"), "{missing}");
+}
