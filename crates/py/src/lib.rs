@@ -48,6 +48,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(live_steer::replay_steer, module)?)?;
     module.add_function(wrap_pyfunction!(live_router::replay_router, module)?)?;
     module.add_function(wrap_pyfunction!(live_router::dataplane_costs, module)?)?;
+    module.add_function(wrap_pyfunction!(library::beside, module)?)?;
     module.add_function(wrap_pyfunction!(library::worlds, module)?)?;
     module.add_function(wrap_pyfunction!(library::experiments, module)?)?;
     module.add_function(wrap_pyfunction!(server::proportionality, module)?)?;

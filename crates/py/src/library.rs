@@ -1,5 +1,6 @@
 //! Names, jobs, studies, targets.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use halfwink_study as study;
@@ -105,6 +106,13 @@ pub(crate) fn worlds(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     study::WORLDS.iter().map(entry).collect()
 }
 
+/// Lays two event logs side by side: `halfwink_eventlog::Beside`.
+#[pyfunction]
+pub(crate) fn beside(py: Python<'_>, a: PathBuf, b: PathBuf) -> PyResult<Bound<'_, PyAny>> {
+    let found = py.detach(|| study::beside(&a, &b)).map_err(py_error)?;
+    from_json(py, &json(&found)?)
+}
+
 /// What targets may be computed from beside studies: name, argument, title.
 #[pyfunction]
 pub(crate) fn experiments(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
@@ -128,7 +136,7 @@ impl RunControl {
     /// With a path, every event and action of the run's policies is written there.
     #[new]
     #[pyo3(signature = (log=None))]
-    fn new(log: Option<std::path::PathBuf>) -> RunControl {
+    fn new(log: Option<PathBuf>) -> RunControl {
         RunControl(Arc::new(study::Control { log, ..study::Control::default() }))
     }
 
@@ -186,7 +194,7 @@ pub(crate) struct Library(pub(crate) study::Library);
 #[pymethods]
 impl Library {
     #[new]
-    fn new(root: std::path::PathBuf) -> Library {
+    fn new(root: PathBuf) -> Library {
         Library(study::Library::new(root))
     }
 
@@ -274,6 +282,19 @@ impl Library {
                 Ok(dict)
             })
             .collect()
+    }
+
+    /// Tells fresh policies what an event log says: what came of it, as `halfwink_eventlog::Report`.
+    #[pyo3(signature = (log, technique=None))]
+    fn replay<'py>(
+        &self,
+        py: Python<'py>,
+        log: PathBuf,
+        technique: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let told = py.detach(|| study::replay(&self.0, &log, technique));
+        let report = told.map_err(py_error)?;
+        from_json(py, &json(&report)?)
     }
 
     /// Number of cores and unit of work of a workload by name.
