@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from halfwink.jobs import Job
     from halfwink.live_router import LiveRouter
+    from halfwink.logs import Beside, Replay, beside, replay
     from halfwink.profiles import OsProfile, os_profile, os_profiles
     from halfwink.results import Results
     from halfwink.results import open_results as open
@@ -58,6 +59,9 @@ _HOMES = {
     "StudyRun": "studies",
     "Switching": "switching",
     "__version__": "_core",
+    "Beside": "logs",
+    "Replay": "logs",
+    "beside": "logs",
     "compare": "comparison",
     "core_switching": "switching",
     "experiment": "catalogue",
@@ -68,6 +72,7 @@ _HOMES = {
     "open": "results",
     "os_profile": "profiles",
     "os_profiles": "profiles",
+    "replay": "logs",
     "reproduce": "targets",
     "router_experiments": "router",
     "run": "studies",
@@ -80,6 +85,7 @@ _HOMES = {
 _ALIASES = {"open": "open_results"}
 
 __all__ = [
+    "Beside",
     "Dask",
     "HalfwinkError",
     "HybridExperiments",
@@ -89,6 +95,7 @@ __all__ = [
     "LiveRouter",
     "LocalExecutor",
     "OsProfile",
+    "Replay",
     "Results",
     "RouterExperiments",
     "RouterRun",
@@ -97,6 +104,7 @@ __all__ = [
     "StudyRun",
     "Switching",
     "__version__",
+    "beside",
     "compare",
     "core_switching",
     "experiment",
@@ -107,6 +115,7 @@ __all__ = [
     "open",
     "os_profile",
     "os_profiles",
+    "replay",
     "reproduce",
     "router_experiments",
     "run",

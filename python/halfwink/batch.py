@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 from halfwink.executors import Executor, LocalExecutor
 from halfwink.jobs import Job, Planned, plan
-from halfwink.store import RunStore
+from halfwink.logs import paths
+from halfwink.store import RunStore, temporary_store
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,14 @@ def run_jobs(
     *,
     fresh: bool = False,
     executor: Executor | None = None,
+    log: Path | str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[Planned]:
     """Runs jobs; their results are in the store then, under the keys that this returns.
 
-    Results already in the store are reused unless ``fresh``. Every result is stored as soon as it
-    is there, so a run that is cut short goes on where it was; none is kept in memory.
+    Results already in the store are reused unless ``fresh``, or a ``log`` is wanted of how they
+    come about (`halfwink.logs.paths` says where each job's goes). Every result is stored as soon
+    as it is there, so a run that is cut short goes on where it was; none is kept in memory.
 
     Raises:
         HalfwinkError: a name or value that cannot be, in one line.
@@ -53,15 +57,32 @@ def run_jobs(
     first: dict[str, int] = {}
     for number, job in enumerate(planned):
         first.setdefault(job.key, number)
-    missing = [number for key, number in first.items() if fresh or not store.has(key)]
+    again = fresh or log is not None
+    missing = [number for key, number in first.items() if again or not store.has(key)]
     state = _State(planned, missing, len(first), progress)
     state.tell(0)
-    runs = (executor or LocalExecutor()).run(((n, jobs[n]) for n in missing), state.tell)
+    numbered = ((n, jobs[n]) for n in missing)
+    where = executor or LocalExecutor()
+    if log is None:
+        runs = where.run(numbered, state.tell)
+    else:
+        logs = dict(zip(missing, paths(log, [jobs[n] for n in missing]), strict=True))
+        runs = where.run(numbered, state.tell, logs)
     with closing(runs):
         for number, tables in runs:
             store.save(planned[number].key, tables)
             state.finish(number)
     return planned
+
+
+def record(jobs: Sequence[Job], log: Path | str) -> None:
+    """Plays jobs for their logs alone; for questions that are no jobs themselves.
+
+    Raises:
+        HalfwinkError, RunError: as `run_jobs`.
+    """
+    with temporary_store() as store:
+        run_jobs(jobs, store, log=log)
 
 
 class _State:

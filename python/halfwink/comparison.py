@@ -59,6 +59,7 @@ def compare(
     out: Path | str | None = None,
     fresh: bool = False,
     executor: Executor | None = None,
+    log: Path | str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Results:
     """Runs techniques on workloads and relates them to the always-on baseline.
@@ -75,6 +76,8 @@ def compare(
         out: folder in which finished runs are kept, from which they are reused, and to which the
             tables are written in the end, for ``hw.open``.
         fresh: run again what is already there.
+        log: where the event logs of all runs go, which are played for it even if their results are
+            there (`halfwink.logs.paths`).
 
     Raises:
         HalfwinkError: a name or value that cannot be, in one line.
@@ -97,7 +100,13 @@ def compare(
     ]
     store = RunStore(Path(out) / "runs") if out is not None else None
     results = run_all(
-        jobs, baseline=chosen[0], store=store, fresh=fresh, executor=executor, progress=progress
+        jobs,
+        baseline=chosen[0],
+        store=store,
+        fresh=fresh,
+        executor=executor,
+        log=log,
+        progress=progress,
     )
     if out is not None:
         keep(Path(out), results, as_study(jobs, chosen[0]))

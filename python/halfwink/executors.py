@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any, Protocol
 
 from halfwink import _core
@@ -32,12 +33,16 @@ class Executor(Protocol):
     """
 
     def run(
-        self, jobs: Numbered, progress: Callable[[int], None]
+        self,
+        jobs: Numbered,
+        progress: Callable[[int], None],
+        logs: Mapping[int, Path] | None = None,
     ) -> Generator[tuple[int, Tables], None, None]:
         """Yields (number of the job, its tables).
 
         Calls ``progress`` several times a second with what unfinished jobs have done, in the
-        world's unit of work, or 0 where that is not known.
+        world's unit of work, or 0 where that is not known. ``logs``: where the event log of which
+        job goes, by its number.
         """
         ...
 
@@ -54,14 +59,18 @@ class LocalExecutor:
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     def run(
-        self, jobs: Numbered, progress: Callable[[int], None]
+        self,
+        jobs: Numbered,
+        progress: Callable[[int], None],
+        logs: Mapping[int, Path] | None = None,
     ) -> Generator[tuple[int, Tables], None, None]:
         """See Executor."""
+        logged = {number: str(path) for number, path in (logs or {}).items()}
         running: dict[int, _core.RunControl] = {}
         lock = threading.Lock()
 
         def work(number: int, job: Job) -> Tables:
-            control = _core.RunControl()
+            control = _core.RunControl(logged.get(number))
             with lock:
                 running[number] = control
             try:
@@ -126,10 +135,17 @@ class Dask:
             raise HalfwinkError(f"executor dask: {address}: {error}") from error
 
     def run(
-        self, jobs: Numbered, progress: Callable[[int], None]
+        self,
+        jobs: Numbered,
+        progress: Callable[[int], None],
+        logs: Mapping[int, Path] | None = None,
     ) -> Generator[tuple[int, Tables], None, None]:
         """See Executor. How far running jobs are is not known, and what a worker has begun when
         the generator is closed it plays to its end, for nobody."""
+        if logs:
+            raise HalfwinkError(
+                "--log: logs are written where jobs run; use the executor `local` for them"
+            )
         numbered: Iterator[tuple[int, Job]] = iter(jobs)
         threads = sum(self._client.nthreads().values()) or 1
         finished = self._distributed.as_completed(with_results=False)

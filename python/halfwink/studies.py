@@ -49,13 +49,15 @@ def run(
     executor: Executor | None = None,
     fresh: bool = False,
     store: RunStore | None = None,
+    log: Path | str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> StudyRun:
     """Runs a study of any world, by name or file.
 
     Finished runs are kept in ``out/runs`` (or in ``store``) and reused, so that a study that was
     cut short goes on where it was. When all are finished their tables are written to ``out``, from
-    where ``hw.open`` reads them.
+    where ``hw.open`` reads them. With a ``log`` every run is played, and leaves an event log there
+    or beside it (`halfwink.logs.paths`).
 
     Raises:
         HalfwinkError: the study, or something it names, cannot be; one line.
@@ -69,6 +71,7 @@ def run(
         store=store or (RunStore(Path(out) / "runs") if out is not None else None),
         executor=executor,
         fresh=fresh,
+        log=log,
         progress=progress,
     )
     if out is not None:
@@ -99,11 +102,12 @@ def run_all(
     store: RunStore | None = None,
     executor: Executor | None = None,
     fresh: bool = False,
+    log: Path | str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Results:
     """Runs jobs of one world and relates each to the baseline; see `run`."""
     with nullcontext(store) if store is not None else temporary_store() as kept:
-        planned = run_jobs(jobs, kept, fresh=fresh, executor=executor, progress=progress)
+        planned = run_jobs(jobs, kept, fresh=fresh, executor=executor, log=log, progress=progress)
         return collect(jobs, planned, kept, baseline, baseline_machine)
 
 

@@ -14,7 +14,7 @@ from halfwink import doctor as checking
 from halfwink import studies
 from halfwink.cli.console import print_json, print_table, progress_bar, say
 from halfwink.cli.results import draw, print_results
-from halfwink.cli.settings import Setting, settings, split_techniques
+from halfwink.cli.settings import Log, Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.executors import executor_named
 from halfwink.library import library
@@ -37,6 +37,7 @@ def compare(
     setting: Setting = None,
     instructions: Annotated[int | None, Parameter(name=["-n", "-i", "--instructions"])] = None,
     timeline: Annotated[str | None, Parameter()] = None,
+    log: Log = None,
     out: Out = None,
     fresh: Fresh = False,
     json: Json = False,
@@ -61,6 +62,9 @@ def compare(
         Instructions of each core, at most.
     timeline
         Record the cores' states for Perfetto: FROM:UNTIL in microseconds from the start, or UNTIL.
+    log
+        Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
+        Logged runs are played even if their results are there.
     out
         Folder of the results.
     fresh
@@ -87,6 +91,7 @@ def compare(
             timeline_ns=window,
             out=folder,
             fresh=fresh,
+            log=log,
             progress=progress,
         )
         seconds = time.monotonic() - begun
@@ -105,6 +110,7 @@ def run(
     study: str,
     *,
     executor: str = "local",
+    log: Log = None,
     out: Out = None,
     fresh: Fresh = False,
     json: Json = False,
@@ -118,6 +124,9 @@ def run(
         Name of a study, or a TOML file.
     executor
         local, local:WORKERS, or dask://HOST:PORT.
+    log
+        Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
+        Logged runs are played even if their results are there.
     out
         Folder of the results.
     fresh
@@ -134,6 +143,7 @@ def run(
             out=folder,
             executor=executor_named(executor),
             fresh=fresh,
+            log=log,
             progress=progress,
         )
     draw(folder, done.study["title"], done.results, done.study["plots"])

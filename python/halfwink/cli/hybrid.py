@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import polars as pl
 from cyclopts import Parameter
 
+from halfwink.batch import record
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json, say
-from halfwink.cli.settings import Setting, settings, split_techniques
+from halfwink.cli.settings import Log, Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.hybrid import LOADS, HybridRun, hybrid_server
+from halfwink.jobs import Job, pairs
 
 if TYPE_CHECKING:
     import altair as alt
@@ -52,6 +54,7 @@ def hybrid(
     proportionality: Flag = False,
     seed: int = 1,
     setting: Setting = None,
+    log: Log = None,
     out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
@@ -91,6 +94,9 @@ def hybrid(
         Seed of all random streams.
     setting
         Change a value: --set big.wake_ms=50. May be repeated.
+    log
+        Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
+        The runs are played once more for it.
     out
         Folder for runs.parquet, slots.parquet and chart.html.
     json
@@ -120,6 +126,16 @@ def hybrid(
         seed=seed,
         set=dict(settings(setting)),
     )
+    if log is not None:
+        options: dict[str, Any] = {
+            "requests": requests,
+            "servers": servers,
+            "dispatch": dispatch,
+            "seed": seed,
+        }
+        if accuracy is not None:
+            options["accuracy"] = accuracy / 100
+        record(_jobs(found, name, loads, settings(setting), options), log)
     if out is not None:
         _keep(out, found)
         say(f"chart: {out / 'chart.html'}", quiet=quiet)
@@ -138,6 +154,23 @@ def hybrid(
         print_frame(curves)
     _tell(found.runs, accuracy, quiet)
     return 0
+
+
+def _jobs(
+    found: HybridRun,
+    name: str,
+    loads: list[str],
+    values: list[tuple[str, str]],
+    options: dict[str, Any],
+) -> list[Job]:
+    """The runs of a question, as jobs."""
+    ran = found.runs.select("workload", "policy").unique(maintain_order=True).rows()
+    given = pairs((key, value) for key, value in options.items() if value is not None)
+    return [
+        Job("server", f"{workload}@{load}", name, policy, pairs(values), given)
+        for load in loads
+        for workload, policy in ran
+    ]
 
 
 def _tell(runs: pl.DataFrame, accuracy: float | None, quiet: bool) -> None:

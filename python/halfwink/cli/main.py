@@ -20,6 +20,7 @@ from halfwink.cli import (
     live,
     measure,
     pdn,
+    replay,
     reproduce,
     router,
     switching,
@@ -47,6 +48,7 @@ def build() -> App:
     )
     app.command(commands.compare)
     app.command(commands.run)
+    app.command(replay.replay)
     app.command(reproduce.reproduce)
     app.command(commands.capture)
     app.command(traces.app)

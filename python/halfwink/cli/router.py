@@ -8,10 +8,12 @@ from typing import Annotated
 import polars as pl
 from cyclopts import Parameter
 
+from halfwink.batch import record
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json
-from halfwink.cli.settings import Setting, settings, split_techniques
+from halfwink.cli.settings import Log, Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
+from halfwink.jobs import Job, pairs
 from halfwink.library import library
 from halfwink.router import software_router
 
@@ -48,6 +50,7 @@ def router(
     points: Flag = False,
     seed: int = 1,
     setting: Setting = None,
+    log: Log = None,
     json: Json = False,
 ) -> int:
     """Show what a software router draws, delays, loses and reorders under each policy.
@@ -75,6 +78,9 @@ def router(
         Seed of all random streams.
     setting
         Change a value: --set nic.ring=1024. May be repeated.
+    log
+        Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
+        The runs are played once more for it.
     json
         Print one JSON document.
     """
@@ -85,6 +91,16 @@ def router(
     found = software_router(
         name, apps=apps, policies=policies, profile=shape, seed=seed, set=dict(values)
     )
+    if log is not None:
+        asked = found.runs.select("app", "policy").iter_rows()
+        options = {"seed": seed}
+        record(
+            [
+                Job("router", f"{app}@{shape}", name, policy, pairs(values), pairs(options))
+                for app, policy in asked
+            ],
+            log,
+        )
     runs = _saved(found.runs)
     if json:
         print_json({"runs": runs.to_dicts(), "slots": found.slots.to_dicts()})

@@ -10,6 +10,9 @@ from halfwink.errors import HalfwinkError
 
 Setting = Annotated[list[str] | None, Parameter(name="--set", negative="", consume_multiple=False)]
 
+#: Text, not a path: a `/` at its end says that it is a folder.
+Log = Annotated[str | None, Parameter(name="--log")]
+
 
 def settings(given: list[str] | None) -> list[tuple[str, str]]:
     """Paths and values; raises HalfwinkError in one line if something is neither."""
