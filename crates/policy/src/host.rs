@@ -41,7 +41,9 @@ pub struct Host<P, L = NoLog> {
     /// Times that were earlier than the one before, and were clamped.
     steps_back: u64,
     is_ordered: bool,
-    /// All actions of the last call were taken.
+    /// All actions of the last call were taken. Worlds are held to it where debug assertions are on;
+    /// elsewhere not even the note of it is paid for.
+    #[cfg(debug_assertions)]
     is_drained: bool,
     /// The latest due time of a timer that rang, and how many rang since without a later one.
     rung: Time,
@@ -84,6 +86,7 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Host<P, L> {
             now: Time::ZERO,
             steps_back: 0,
             is_ordered: true,
+            #[cfg(debug_assertions)]
             is_drained: true,
             rung: Time::ZERO,
             rings: 0,
@@ -144,7 +147,7 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Host<P, L> {
             Some(action) => self.log.action(self.now, action),
             None => {
                 self.log.end();
-                self.is_drained = true;
+                self.note_drained(true);
             }
         }
         action
@@ -237,10 +240,20 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Host<P, L> {
 
     /// Another policy from now on, with a log of its own; what the old one logged. Time goes on.
     pub fn replace(&mut self, policy: P, log: L) -> L {
-        debug_assert!(self.is_drained, "the old policy's actions are taken first");
+        #[cfg(debug_assertions)]
+        assert!(self.is_drained, "the old policy's actions are taken first");
         self.policy = policy;
         (self.rung, self.rings) = (Time::ZERO, 0);
         core::mem::replace(&mut self.log, log)
+    }
+
+    #[inline]
+    #[cfg_attr(not(debug_assertions), expect(unused_variables, clippy::unused_self))]
+    fn note_drained(&mut self, is_drained: bool) {
+        #[cfg(debug_assertions)]
+        {
+            self.is_drained = is_drained;
+        }
     }
 
     #[inline]
@@ -262,8 +275,9 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Host<P, L> {
     #[inline]
     fn advance(&mut self, now: Time) -> Time {
         // A line of a log has all actions of one call: that is what replay compares.
-        debug_assert!(self.is_drained, "all actions are taken before the next call");
-        self.is_drained = false;
+        #[cfg(debug_assertions)]
+        assert!(self.is_drained, "all actions are taken before the next call");
+        self.note_drained(false);
         if now < self.now && self.is_ordered {
             self.steps_back += 1;
         } else {

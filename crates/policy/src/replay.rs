@@ -101,18 +101,16 @@ where
                 let due = self.policy.next_timer().unwrap_or(Time::NEVER);
                 not_due = Some(due).filter(|&due| due > now);
                 self.policy.on_timer(now);
-                self.summary.timers += 1;
             }
-            Input::Event(event) => {
-                self.policy.on_event(now, event);
-                self.summary.events += 1;
-            }
+            Input::Event(event) => self.policy.on_event(now, event),
         }
         found.extend(core::iter::from_fn(|| self.policy.poll_action()));
         if found != expected || not_due.is_some() {
             return Err(Difference { line: number, now, input, expected, found, not_due });
         }
         self.summary.lines += 1;
+        self.summary.events += u64::from(matches!(input, Input::Event(_)));
+        self.summary.timers += u64::from(matches!(input, Input::Timer));
         self.summary.actions += expected.len() as u64;
         self.summary.end = now;
         Ok(())

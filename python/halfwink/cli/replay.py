@@ -62,6 +62,11 @@ def _line(text: str) -> None:
     out.print(shown, markup=False)
 
 
+def _end(name: str, room: int) -> str:
+    """A file's name, or as much of its end as fits."""
+    return name if len(name) <= room else "..." + name[3 - room :]
+
+
 def _print_replay(told: logs.Replay, technique: str | None) -> None:
     header = told.header
     who = technique or header["technique"]
@@ -84,7 +89,8 @@ def _print_replay(told: logs.Replay, technique: str | None) -> None:
     ]
     if told.unheard:
         rows.append(["not told", f"{told.unheard:,} lines after a gap"])
-    print_table([("", "left"), ("", "left")], [[a, b[: WIDTH - 16]] for a, b in rows])
+    columns = [("log", "left"), (_end(told.log, WIDTH - 16), "left")]
+    print_table(columns, [[a, b[: WIDTH - 16]] for a, b in rows])
     found = told.first_difference
     if found is None:
         return
@@ -112,7 +118,7 @@ def _print_beside(found: logs.Beside, a: Path, b: Path) -> None:
     else:
         _line(f"after {found.alike:,} equal decisions: {WHY[found.first['why']]}")
     names = [str(a), str(b)]
-    rows = [["log", *names]]
+    rows: list[list[str]] = []
     for key in ("world", "technique", "machine", "workload"):
         mark = " *" if key in found.headers_differ else ""
         rows.append([key + mark, *(side["header"][key] for side in found.logs)])
@@ -120,7 +126,8 @@ def _print_beside(found: logs.Beside, a: Path, b: Path) -> None:
         rows.append([key, *(f"{side[key]:,}" for side in found.logs)])
     rows.append(["ended", *(_ended(side["ended"]) for side in found.logs)])
     room = (WIDTH - 16) // 2
-    print_table([("", "left")] * 3, [[row[0], *(cell[:room] for cell in row[1:])] for row in rows])
+    columns = [("log", "left"), *((_end(name, room), "left") for name in names)]
+    print_table(columns, [[row[0], *(cell[:room] for cell in row[1:])] for row in rows])
     for log, place in found.alone:
         _line(f"only in {names[log]}: {_place(place)}")
     if found.first is None:
