@@ -40,14 +40,18 @@ pub struct Tap<E, A> {
     queue: SyncSender<Message<E, A>>,
     counts: Arc<Counts>,
     open: Option<Line<E, A>>,
+    /// Goes with the next line that is kept.
+    header: Option<Box<Header>>,
     /// Lines dropped since the last that was kept.
     dropping: u64,
     begun: bool,
 }
 
-enum Message<E, A> {
-    Line(Line<E, A>),
-    Header(Box<Header>),
+/// A line, with the header that stands before it if its policy has just taken over. They are one
+/// message so that a full queue can never part them: a line under another policy's header would lie.
+struct Message<E, A> {
+    header: Option<Box<Header>>,
+    line: Line<E, A>,
 }
 
 impl Live {
@@ -100,7 +104,14 @@ impl Live {
             .name("event-log".to_owned())
             .spawn(move || write(&lines, &writer, &seen))
             .map_err(|error| format!("thread of the log: {error}"))?;
-        let tap = Tap { queue, counts: counts.clone(), open: None, dropping: 0, begun: false };
+        let tap = Tap {
+            queue,
+            counts: counts.clone(),
+            open: None,
+            header: None,
+            dropping: 0,
+            begun: false,
+        };
         Ok((Live { counts, thread }, tap))
     }
 
@@ -134,8 +145,10 @@ fn write<E: Serialize, A: Serialize>(
         let ending = counts.ending.load(Ordering::Acquire);
         let gone = loop {
             match lines.try_recv() {
-                Ok(Message::Line(line)) => writer.line(line.now, &text(&Written::of(&line))),
-                Ok(Message::Header(header)) => writer.header(&header),
+                Ok(Message { header, line }) => {
+                    header.iter().for_each(|header| writer.header(header));
+                    writer.line(line.now, &text(&Written::of(&line)));
+                }
                 Err(error) => break error == TryRecvError::Disconnected,
             }
         };
@@ -172,23 +185,25 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl<E, A> Tap<E, A> {
-    /// The same log, for the policy that takes over from here on. Waits for the disk: it is for
-    /// somebody who reads a description again, not for the hot path.
+    /// The same log, for the policy that takes over from here on. Its header is written before its
+    /// first line; like all here, that waits for nothing.
     #[must_use]
     pub fn again(&self, header: Header) -> Tap<E, A> {
-        // If the writer is gone there is nobody to tell.
-        let _ = self.queue.send(Message::Header(Box::new(header)));
         Tap {
             queue: self.queue.clone(),
             counts: self.counts.clone(),
             open: None,
+            header: Some(Box::new(header)),
             dropping: 0,
             begun: false,
         }
     }
 }
 
+/// Never inlined: where nobody asked for a log ([`Option`] of a tap), the hot path should hold no
+/// more of it than a test.
 impl<E: Clone, A: Clone> Log<E, A> for Tap<E, A> {
+    #[inline(never)]
     fn begin(&mut self, now: Time, input: Input<&E>) {
         Log::<E, A>::end(self);
         self.begun = true;
@@ -197,6 +212,7 @@ impl<E: Clone, A: Clone> Log<E, A> for Tap<E, A> {
         self.open = Some(Line { now, input, actions: Vec::new(), dropped });
     }
 
+    #[inline(never)]
     fn action(&mut self, now: Time, action: &A) {
         if !self.begun {
             self.begin(now, Input::Start);
@@ -206,11 +222,13 @@ impl<E: Clone, A: Clone> Log<E, A> for Tap<E, A> {
         }
     }
 
+    #[inline(never)]
     fn end(&mut self) {
         let Some(line) = self.open.take() else { return };
-        match self.queue.try_send(Message::Line(line)) {
+        match self.queue.try_send(Message { header: self.header.take(), line }) {
             Ok(()) => self.dropping = 0,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+            Err(TrySendError::Full(unsent) | TrySendError::Disconnected(unsent)) => {
+                self.header = unsent.header;
                 self.dropping += 1;
                 self.counts.dropped.fetch_add(1, Ordering::Relaxed);
             }

@@ -284,6 +284,37 @@ fn a_slow_disk_drops_lines_and_holds_nobody_up() {
 }
 
 #[test]
+fn a_policy_takes_over_while_the_disk_stalls_and_its_header_is_kept() {
+    let (go, wait) = std::sync::mpsc::channel();
+    let memory = Memory::default();
+    let (live, tap) =
+        Live::to(Box::new(Stalled(wait, memory.clone())), &header("hybrid"), 16).unwrap();
+    let mut host = Host::logged(threshold(1), tap);
+    host.start(|_, _| {});
+    for at in 0..5_000 {
+        host.deliver(Time(at), &Event::Arrive, |_, _| {});
+    }
+    let before = live.dropped();
+    assert!(before > 0, "the queue is full");
+    let other = host.log().again(header("other"));
+    host.replace(threshold(2), other);
+    host.start(|_, _| {});
+    host.deliver(Time(6_000), &Event::Arrive, |_, _| {});
+    assert_eq!(live.dropped(), before + 2);
+    drop(go);
+    while !memory.text().contains("other") {
+        host.deliver(Time(6_001), &Event::Arrive, |_, _| {});
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    live.end().unwrap();
+    let log = memory.text();
+    let after = log.split_once("other").unwrap().1;
+    let first = after.lines().nth(1).unwrap();
+    assert!(first.starts_with("{\"dropped\":"), "{first}");
+    assert!(first.contains("\"now_ps\":6001"), "{first}");
+}
+
+#[test]
 fn lines_after_a_gap_are_told_to_nobody() {
     let (log, _) = written(threshold(1), "hybrid", &requests(9_000));
     let gap = log.replace("{\"now_ps\":9000000", "{\"dropped\":3,\"now_ps\":9000000");

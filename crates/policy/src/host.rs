@@ -201,7 +201,19 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Host<P, L> {
         Err(StuckTimer { due: self.policy.next_timer().unwrap_or(self.now) })
     }
 
-    /// The time of the last call.
+    /// A reading of the world's clock that is used for more than the policy, as its meters: what
+    /// the policy would hear, which is never before an earlier reading.
+    #[inline]
+    pub fn observe(&mut self, now: Time) -> Time {
+        if now < self.now && self.is_ordered {
+            self.steps_back += 1;
+        } else {
+            self.now = now;
+        }
+        self.now
+    }
+
+    /// The time of the last call, or reading.
     #[inline]
     #[must_use]
     pub fn now(&self) -> Time {
@@ -278,12 +290,7 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Host<P, L> {
         #[cfg(debug_assertions)]
         assert!(self.is_drained, "all actions are taken before the next call");
         self.note_drained(false);
-        if now < self.now && self.is_ordered {
-            self.steps_back += 1;
-        } else {
-            self.now = now;
-        }
-        self.now
+        self.observe(now)
     }
 }
 

@@ -159,6 +159,15 @@ fn a_clock_that_steps_back_stands_still() {
 }
 
 #[test]
+fn a_reading_for_others_is_one_for_the_policy_too() {
+    let mut host = Host::new(Counter::default());
+    assert_eq!([5, 9, 7].map(|at| host.observe(Time(at))), [5, 9, 9].map(Time));
+    host.deliver(Time(8), &NOTHING, |_, _| {});
+    assert_eq!(host.policy().heard, [Time(9)]);
+    assert_eq!((host.now(), host.steps_back()), (Time(9), 2));
+}
+
+#[test]
 fn parts_that_are_apart_keep_their_own_time() {
     let mut host = Host::new(Counter::default()).unordered();
     for at in [5, 9, 7] {
