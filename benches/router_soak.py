@@ -14,10 +14,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import halfwink
 from halfwink.bed import Bed, Live, description
 from halfwink.cli.console import print_table
 from halfwink.errors import HalfwinkError, RunError
-from halfwink.live_router import read_log, replay
 
 #: A round: seconds, and shares of the peak from and to.
 ROUND = (
@@ -31,26 +31,25 @@ ROUND = (
 )
 #: Frames that are due at once, by turns.
 BURSTS = (1, 32, 128, 256)
-#: Lines of the policy's log that are kept and replayed.
-LOG_LINES = 2_000_000
 
 
 def main() -> int:
     """Runs it; 0 if nothing was lost or overtaken."""
     told = arguments()
     try:
-        rows, report, differs = soak(told)
+        rows, report, again = soak(told)
     except (HalfwinkError, RunError) as error:
         print(f"soak: {error}", file=sys.stderr)
         return 2
+    differs = again.first_difference
     columns = ["seconds", "burst", "sent", "lost", "reordered", "duplicated", "p50 us", "p99 us"]
     print_table([(name, "right") for name in columns], rows)
     lost, reordered = (sum(int(row[n].replace(",", "")) for row in rows) for n in (3, 4))
     print(
         f"lost {lost}, reordered {reordered}; {report['changes']:,} changes of workers, "
         f"{report['moves']:,} entries moved; queues overflowed {report['overflowed']:,} times; "
-        f"log of {told.log_lines:,} events at most replayed: "
-        f"{'the same actions' if differs is None else f'differs at line {differs[0]}'}"
+        f"log of {again.lines:,} events replayed, {report['log_dropped']:,} dropped: "
+        f"{'the same actions' if differs is None else f'differs at {differs}'}"
     )
     return int(lost > 0 or reordered > 0 or differs is not None)
 
@@ -62,7 +61,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peak-pps", type=float, default=60_000.0)
     parser.add_argument("--io", default="af-xdp")
     parser.add_argument("--policy", default="power-save-in-order")
-    parser.add_argument("--log-lines", type=int, default=LOG_LINES)
     return parser.parse_args()
 
 
@@ -74,8 +72,7 @@ def soak(told: argparse.Namespace) -> tuple[list[list[str]], dict[str, Any], Any
     text = description(io=told.io, policy=told.policy)
     with tempfile.TemporaryDirectory() as folder, Bed() as bed:
         log = Path(folder) / "log.jsonl"
-        words = ["--log", str(log), "--log-lines", str(told.log_lines)]
-        with Live(bed, text, words=words) as live:
+        with Live(bed, text, words=["--log", str(log)]) as live:
             bed.trial(pps=100, seconds=0.1)
             for number in range(max(1, round(told.seconds / length))):
                 burst = BURSTS[number % len(BURSTS)]
@@ -83,8 +80,8 @@ def soak(told: argparse.Namespace) -> tuple[list[list[str]], dict[str, Any], Any
                 rows.append(row(number * length, burst, found))
                 print(" ".join(rows[-1]), file=sys.stderr, flush=True)
             report = live.result()
-            differs = replay(live.path, read_log(log))
-    return rows, report, differs
+            again = halfwink.replay(log)
+    return rows, report, again
 
 
 def row(at: float, burst: int, found: dict[str, Any]) -> list[str]:

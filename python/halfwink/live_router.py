@@ -8,7 +8,6 @@ with LiveRouter("router.toml") as router:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +16,6 @@ from typing import Any
 import polars as pl
 
 from halfwink import _core
-from halfwink.errors import HalfwinkError
 from halfwink.library import library
 
 #: States of a worker, in the order in which the meter takes them.
@@ -31,15 +29,17 @@ class LiveRouter:
 
     Args:
         path: its description (TOML).
-        log_lines: events of its policy to keep.
+        log: file for its policy's events and actions, written as they come, for
+            :func:`halfwink.replay`.
 
     Raises:
         HalfwinkError: the description is wrong.
         RunError: the machine does not allow it.
     """
 
-    def __init__(self, path: str | Path, *, log_lines: int = 0) -> None:
-        self._router = _core.LiveRouter(library(), str(path), log_lines=log_lines)
+    def __init__(self, path: str | Path, *, log: str | Path | None = None) -> None:
+        to = None if log is None else str(log)
+        self._router = _core.LiveRouter(library(), str(path), log=to)
         self.path = Path(path)
 
     def __enter__(self) -> LiveRouter:
@@ -93,17 +93,17 @@ class LiveRouter:
         return self._router.reload(str(path or self.path))
 
     def stop(self) -> None:
-        """Forwards what has arrived, takes nothing more, and ends."""
+        """Forwards what has arrived, takes nothing more, and ends.
+
+        Raises:
+            RunError: the log is not complete; the router has ended all the same.
+        """
         self._router.stop()
 
     @property
     def is_running(self) -> bool:
         """Whether all its threads are at work."""
         return self._router.is_running()
-
-    def log(self) -> list[str]:
-        """The event log of its policy, one JSON document per event."""
-        return self._router.log()
 
     def metrics(self) -> str:
         """What it counts, as OpenMetrics text."""
@@ -142,27 +142,3 @@ def costs(repeats: int = 101) -> pl.DataFrame:
     rows = _core.dataplane_costs(repeats)
     names = ["element", "frame_bytes", "ns_per_packet", "times_a_copy"]
     return pl.DataFrame(rows, schema=names, orient="row")
-
-
-def replay(path: str | Path, log: Sequence[str]) -> tuple[int, str] | None:
-    """Tells a fresh policy of a description what a log says.
-
-    Returns:
-        The first line, from 0, at which it asks for something else, and for what; else none.
-    """
-    return _core.replay_router(library(), str(path), list(log))
-
-
-def read_log(path: str | Path) -> list[str]:
-    """Lines of an event log.
-
-    Raises:
-        HalfwinkError: a line is not JSON.
-    """
-    lines = Path(path).read_text().splitlines()
-    for number, line in enumerate(lines, 1):
-        try:
-            json.loads(line)
-        except ValueError as error:
-            raise HalfwinkError(f"{path}:{number}: {error}") from None
-    return lines

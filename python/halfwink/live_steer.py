@@ -8,7 +8,6 @@ with LiveSteer("steer.toml") as steer:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,9 +16,9 @@ import polars as pl
 
 from halfwink import _core
 from halfwink.library import library
-from halfwink.live_router import ledger_frame, read_log
+from halfwink.live_router import ledger_frame
 
-__all__ = ["MACHINES", "LiveSteer", "read_log", "replay"]
+__all__ = ["MACHINES", "LiveSteer"]
 
 #: The two machines, as reports name them.
 MACHINES = ("small", "big")
@@ -30,15 +29,17 @@ class LiveSteer:
 
     Args:
         path: its description (TOML).
-        log_lines: events of its policy to keep.
+        log: file for its policy's events and actions, written as they come, for
+            :func:`halfwink.replay`.
 
     Raises:
         HalfwinkError: the description is wrong.
         RunError: the machine does not allow it.
     """
 
-    def __init__(self, path: str | Path, *, log_lines: int = 0) -> None:
-        self._steer = _core.LiveSteer(library(), str(path), log_lines=log_lines)
+    def __init__(self, path: str | Path, *, log: str | Path | None = None) -> None:
+        to = None if log is None else str(log)
+        self._steer = _core.LiveSteer(library(), str(path), log=to)
         self.path = Path(path)
 
     def __enter__(self) -> LiveSteer:
@@ -74,7 +75,7 @@ class LiveSteer:
 
     def reload(self, path: str | Path | None = None) -> list[str]:
         """Takes limits, machines, certificate and policy anew; no request is lost. Another policy
-        begins a new log.
+        goes on in the same log, under its own header.
 
         Returns:
             Paths of what has changed in the description.
@@ -97,23 +98,14 @@ class LiveSteer:
         return self._steer.serve_metrics(address)
 
     def stop(self) -> None:
-        """Answers the requests under way, takes no more, wakes who sleeps, and ends."""
+        """Answers the requests under way, takes no more, wakes who sleeps, and ends.
+
+        Raises:
+            RunError: the log is not complete; the proxy has ended all the same.
+        """
         self._steer.stop()
 
     @property
     def is_running(self) -> bool:
         """Whether all its threads are at work."""
         return self._steer.is_running()
-
-    def log(self) -> list[str]:
-        """The event log of its policy, one JSON document per event."""
-        return self._steer.log()
-
-
-def replay(path: str | Path, log: Sequence[str]) -> tuple[int, str] | None:
-    """Tells a fresh policy of a description what a log says.
-
-    Returns:
-        The first line, from 0, at which it asks for something else, and for what; else none.
-    """
-    return _core.replay_steer(library(), str(path), list(log))

@@ -253,7 +253,7 @@ def proxy(
     threshold: int,
     *,
     power: str = "",
-    log_lines: int = 0,
+    log: Path | None = None,
 ) -> Generator[LiveSteer]:
     """The steering proxy before both pools.
 
@@ -264,7 +264,7 @@ def proxy(
         threshold: concurrent requests from which on the big pool serves.
         power: how the big pool sleeps, in TOML; neither sleeps if it is not said, as on the thesis'
             prototype.
-        log_lines: events of the policy to keep.
+        log: file for the policy's events.
     """
     path = folder / "steer.toml"
     lines = [
@@ -278,7 +278,7 @@ def proxy(
     lines.append("[health]\ninterval_ms = 0\n[limits]\nqueue_timeout_ms = 600000")
     lines.append("response_timeout_ms = 600000")
     path.write_text("\n".join(lines) + "\n")
-    with LiveSteer(path, log_lines=log_lines) as steer:
+    with LiveSteer(path, log=log) as steer:
         yield steer
 
 

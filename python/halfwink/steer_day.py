@@ -20,11 +20,11 @@ from typing import Any
 
 import polars as pl
 
+import halfwink
 from halfwink.delay_model import Bin, fit_bins
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.hybrid import hybrid_server
 from halfwink.jobs import chosen
-from halfwink.live_steer import replay
 from halfwink.prediction import (
     MACHINE,
     SLOW,
@@ -109,7 +109,8 @@ def steer_day(
         bins = pool_bins(folder, pools, workload, requests, seed, tell)
         rate = capacity(bins, pages) * peak_pct / 100
         power = f'{{ kind = "signal", pid = {pools["big"].pid} }}'
-        with proxy(folder, pools, policy, WORKERS, power=power, log_lines=1 << 20) as steer:
+        events = folder / "events.jsonl"
+        with proxy(folder, pools, policy, WORKERS, power=power, log=events) as steer:
             tell(f"{arrivals}, {seconds:g} s, {rate:.0f} requests/s at its busiest")
             log = folder / "day.csv"
             load(
@@ -121,8 +122,8 @@ def steer_day(
                 seed=seed + 1000,
                 log=log,
             )
-            report, events = steer.report(), steer.log()
-            replayed = replay(steer.path, events) is None
+            report = steer.report()
+        replayed = halfwink.replay(events).first_difference is None
     (folder / "day.json").write_text(json.dumps(report, indent=1) + "\n")
     return _compared(log, report, bins, policy, workload, seconds, replayed)
 

@@ -15,8 +15,8 @@ import pytest
 from conftest import REQUIRED, need_bed
 from steer_bed import Recorder, balanced, describe, get, ledger_balances, status, wait_until
 
+import halfwink
 from halfwink.bed import Bed, Live, description
-from halfwink.live_steer import replay
 
 
 def binary(name: str) -> Path:
@@ -92,7 +92,9 @@ def test_a_proxy_from_its_start_to_its_report(tmp_path: Path):
     found: dict[str, Any] = json.loads(report.read_text())
     assert found["requests"]["answered"] == 9
     balanced(found)
-    assert replay(path, log.read_text().splitlines()) is None
+    again = halfwink.replay(log)
+    assert (again.first_difference, again.policies) == (None, 1), "the same policy throughout"
+    assert found["log_dropped"] == 0
     for one in pair:
         one.close()
 

@@ -28,7 +28,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Generator[Bed]:
         top='policy = "always-small"',
         limits=limits + "target_bytes = 2000\nheader_bytes = 8000",
     )
-    with LiveSteer(path, log_lines=1000) as steer:
+    with LiveSteer(path) as steer:
         yield steer, recorder, steer.address
         wait_until(lambda: steer.report()["connections"] == 0)
         balanced(steer.report())

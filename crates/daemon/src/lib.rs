@@ -13,6 +13,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 pub mod http;
+mod log;
 mod openmetrics;
 pub mod router;
 pub mod run;
@@ -53,14 +54,15 @@ pub trait Program: Send + Sync {
     /// What is wrong, or can only change by a restart; then nothing changes.
     fn reload(&self, path: &Path) -> Result<Vec<String>, Error>;
 
-    /// Ends in good order: what has come is carried first.
-    fn stop(&self);
+    /// Ends in good order: what has come is carried first. Its event log, if it has one, is ended
+    /// too.
+    ///
+    /// # Errors
+    /// The log is not complete. The program has ended all the same.
+    fn stop(&self) -> Result<(), Error>;
 
     /// Whether all its threads are at work.
     fn is_running(&self) -> bool;
-
-    /// Events of its policy, a line of JSON each.
-    fn log(&self) -> Vec<String>;
 }
 
 /// Values that a description sets in its machine, as the library takes them.

@@ -3,14 +3,17 @@
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use halfwink_eventlog::{Family, Header};
 use halfwink_live::program::ledger::{self, Account, Balance};
 use halfwink_live::program::report::{tables, Column, Run};
 use halfwink_live_router as live;
-use halfwink_study::{CoreTimes, Library, RouterInfo, RouterTimes};
+use halfwink_policy::scaling::ScalingPolicy;
+use halfwink_study::{Choice, CoreTimes, Library, RouterInfo, RouterTimes};
 use halfwink_units::Time;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::log::Log;
 use crate::{json, openmetrics, shown, values, Error, Program};
 
 /// assumption: length of a frame that the model takes for the activity of memory and ports; nothing
@@ -22,6 +25,7 @@ pub struct Router {
     router: Mutex<live::Router>,
     info: RouterInfo,
     set: String,
+    log: Log,
 }
 
 /// What it has done.
@@ -30,6 +34,8 @@ pub struct Report {
     /// Measured.
     #[serde(flatten)]
     pub live: live::Report,
+    /// Lines of the event log that were dropped; null if there is none, or if its disk failed.
+    pub log_dropped: Option<u64>,
     /// Joules and watts of the described router.
     pub modelled: Modelled,
     /// The same by component, state and cause.
@@ -61,14 +67,27 @@ pub struct Modelled {
     pub saved_pct: f64,
 }
 
-/// A description, and the router that it names.
-fn described(library: &Library, path: &Path) -> Result<(live::Config, RouterInfo), Error> {
+/// A description with what it names.
+struct Described {
+    config: live::Config,
+    info: RouterInfo,
+    policy: ScalingPolicy,
+    /// What it takes to make the same policy again.
+    header: Header,
+}
+
+fn described(library: &Library, path: &Path) -> Result<Described, Error> {
     let config = live::Config::read(path).map_err(Error::input)?;
-    let info = library
-        .live_router(&config.machine, config.workers, &values(&config.set))
+    let set = library
+        .live_router_values(&config.machine, config.workers, &values(&config.set))
         .map_err(Error::input)?;
-    info.policy(&config.policy).map_err(Error::input)?;
-    Ok((config, info))
+    let info = library.router(&config.machine, &set).map_err(Error::input)?;
+    let policy = info.policy(&config.policy).map_err(Error::input)?;
+    let technique = Choice::parse("router", &config.policy).map_err(Error::input)?.to_string();
+    let header = Header::new("live router", Family::Scaling, &technique)
+        .on(&config.machine, "live")
+        .with(set.iter().map(|(path, value)| (path.as_str(), value.as_str())));
+    Ok(Described { config, info, policy, header })
 }
 
 /// Checks a description without touching an interface.
@@ -80,16 +99,17 @@ pub fn check(library: &Library, path: &Path) -> Result<(), Error> {
 }
 
 impl Router {
-    /// Opens the ports of a description and starts forwarding; keeps so many lines of a log.
+    /// Opens the ports of a description and starts forwarding; `log`: a file for its policy's
+    /// events.
     ///
     /// # Errors
     /// The description is wrong, or the machine does not allow it.
-    pub fn start(library: &Library, path: &Path, log_lines: usize) -> Result<Router, Error> {
-        let (config, info) = described(library, path)?;
-        let policy = info.policy(&config.policy).map_err(Error::input)?;
+    pub fn start(library: &Library, path: &Path, log: Option<&Path>) -> Result<Router, Error> {
+        let Described { config, info, policy, header } = described(library, path)?;
         let set = shown(&values(&config.set));
-        let started = live::Router::start(config, policy, log_lines).map_err(Error::Run)?;
-        Ok(Router { router: Mutex::new(started), info, set })
+        let (log, tap) = Log::begin(log, &header)?;
+        let started = live::Router::start(config, policy, tap).map_err(Error::Run)?;
+        Ok(Router { router: Mutex::new(started), info, set, log })
     }
 
     /// What the described router would have drawn: `times` of its cores, in a span, with so many
@@ -139,7 +159,7 @@ impl Router {
             latency: live.sojourn,
         };
         let tables = tables(&run, &ledger).into();
-        Report { live, modelled, ledger, tables }
+        Report { live, log_dropped: self.log.dropped(), modelled, ledger, tables }
     }
 
     fn locked(&self) -> MutexGuard<'_, live::Router> {
@@ -165,32 +185,19 @@ impl Program for Router {
         self.locked().reload(config).map_err(Error::Input)
     }
 
-    fn stop(&self) {
+    fn stop(&self) -> Result<(), Error> {
         self.locked().stop();
+        self.log.end()
     }
 
     fn is_running(&self) -> bool {
         self.locked().is_running()
     }
-
-    fn log(&self) -> Vec<String> {
-        self.locked().log().iter().map(|line| json(line).to_string()).collect()
-    }
 }
 
-/// Tells a fresh policy of a description what the lines of a log say: the first line, from 0, at
-/// which it asks for something else, and for what; none if it asks for the same.
-///
-/// # Errors
-/// The description or a line is wrong.
-pub fn replay(
-    library: &Library,
-    path: &Path,
-    lines: &[String],
-) -> Result<Option<(usize, String)>, Error> {
-    let (config, info) = described(library, path)?;
-    let policy = info.policy(&config.policy).map_err(Error::input)?;
-    let lines: Vec<live::Line> = crate::run::log_lines(lines)?;
-    let found = live::replay(&lines, policy);
-    Ok(found.map(|(n, actions)| (n, json(&actions).to_string())))
+impl Drop for Router {
+    fn drop(&mut self) {
+        // Whoever wanted to know has stopped it.
+        let _ = self.stop();
+    }
 }

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use halfwink_study::Library;
-use serde::de::DeserializeOwned;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -33,13 +32,10 @@ pub struct Options {
     /// Serves OpenMetrics at HOST:PORT.
     #[arg(long, value_name = "HOST:PORT")]
     pub metrics: Option<String>,
-    /// Writes events of the policy there at the end: lines of JSON.
+    /// Writes events and actions of the policy there as they come: lines of JSON, for `halfwink
+    /// replay`.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Events to record, at most.
-    #[arg(long, value_name = "N", default_value_t = 1 << 18,
-          value_parser = clap::value_parser!(u32).range(1..))]
-    pub log_lines: u32,
     /// Writes what it has counted and measured there at the end: JSON.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -62,10 +58,12 @@ fn seconds(text: &str) -> Result<Duration, String> {
 pub struct Kind {
     /// Checks a description.
     pub check: fn(&Library, &Path) -> Result<(), Error>,
-    /// Begins, with so many lines of a log; a line to say, if there is any.
-    #[allow(clippy::type_complexity)]
-    pub begin: fn(&Library, &Path, usize) -> Result<(Arc<dyn Program>, Option<String>), Error>,
+    /// Begins, with a file for its log if there is to be one; a line to say, if there is any.
+    pub begin: fn(&Library, &Path, Option<&Path>) -> Result<Begun, Error>,
 }
+
+/// A program that has begun, and what to say of it.
+pub type Begun = (Arc<dyn Program>, Option<String>);
 
 /// Runs a program from its arguments to its end. Exit status: 0 if all went well, 1 if the machine
 /// did not allow it or a thread died, 2 if what was asked for cannot be.
@@ -94,8 +92,7 @@ fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
     }
     // Before anything is opened: a signal that comes early is kept for later.
     let signals = signals()?;
-    let lines = if options.log.is_some() { options.log_lines as usize } else { 0 };
-    let (program, greeting) = (kind.begin)(&library, &options.config, lines)?;
+    let (program, greeting) = (kind.begin)(&library, &options.config, options.log.as_deref())?;
     greeting.iter().for_each(|line| say(line));
     let metrics = options.metrics.as_ref().map(|address| {
         let program = program.clone();
@@ -106,22 +103,21 @@ fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
     say("ready");
     until_told(&*program, &signals, options);
     let alive = program.is_running();
-    program.stop();
+    let stopped = program.stop();
     let report = program.report();
-    if let Some(path) = &options.log {
-        let text: String = program.log().iter().map(|line| format!("{line}\n")).collect();
-        write(path, &text)?;
-    }
     if let Some(path) = &options.report {
         write(path, &format!("{report:#}\n"))?;
     }
     if let Some(why) = report["ledger"]["imbalance"].as_str() {
         eprintln!("{}: {why}", name());
     }
+    if let Some(dropped) = report["log_dropped"].as_u64().filter(|&dropped| dropped > 0) {
+        eprintln!("{}: the log lacks {dropped} lines that its disk was too slow for", name());
+    }
     if !alive {
         return Err(Error::Run("a thread has died; what it said is above".to_owned()));
     }
-    Ok(())
+    stopped
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {
@@ -190,14 +186,6 @@ fn name() -> String {
     program.file_name().map_or_else(|| "halfwink".into(), |n| n.to_string_lossy().into_owned())
 }
 
-/// Lines of an event log, read.
-pub(crate) fn log_lines<T: DeserializeOwned>(lines: &[String]) -> Result<Vec<T>, Error> {
-    let read = |(n, line): (usize, &String)| {
-        serde_json::from_str(line).map_err(|e| Error::Input(format!("line {}: {e}", n + 1)))
-    };
-    lines.iter().enumerate().map(read).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,14 +197,5 @@ mod tests {
         }
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         assert!(Options::try_parse_from(["halfwink-steer"]).is_err());
-        let all = ["halfwink-steer", "--config", "a.toml", "--log-lines", "0"];
-        assert!(Options::try_parse_from(all).is_err());
-    }
-
-    #[test]
-    fn lines_that_are_no_json_are_named() {
-        let lines = ["1".to_owned(), "{".to_owned()];
-        let error = log_lines::<u32>(&lines).unwrap_err().to_string();
-        assert!(error.starts_with("line 2: "), "{error}");
     }
 }

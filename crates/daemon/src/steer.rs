@@ -4,19 +4,22 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use halfwink_eventlog::{Family, Header};
 use halfwink_live::program::report::{tables, Column, Run};
 use halfwink_live_steer as live;
 use halfwink_policy::steering::{Side, SteeringPolicy};
-use halfwink_study::{Library, ServerInfo};
+use halfwink_study::{Choice, Library, ServerInfo};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::log::Log;
 use crate::{json, openmetrics, shown, values, Error, Program};
 
 /// A proxy at work. Dropping it stops it.
 pub struct Steer {
     library: Library,
     steer: Mutex<live::Steer>,
+    log: Log,
 }
 
 /// What it has done.
@@ -25,6 +28,8 @@ pub struct Report {
     /// Measured, and joules and watts of the described server.
     #[serde(flatten)]
     pub live: live::Report,
+    /// Lines of the event log that were dropped; null if there is none, or if its disk failed.
+    pub log_dropped: Option<u64>,
     /// `run` and `ledger`, as results of simulated runs have them.
     pub tables: BTreeMap<&'static str, Vec<Column>>,
 }
@@ -33,16 +38,23 @@ pub struct Report {
 struct Described {
     config: live::Config,
     policy: SteeringPolicy,
+    /// What it takes to make the same policy again.
+    header: Header,
     watts: [live::Watts; 2],
 }
 
 fn described(library: &Library, path: &Path) -> Result<Described, Error> {
     let config = live::Config::read(path).map_err(Error::input)?;
-    let info = library.server(&config.machine, &values(&config.set)).map_err(Error::input)?;
+    let set = values(&config.set);
+    let info = library.server(&config.machine, &set).map_err(Error::input)?;
     let policy = info.policy(&config.policy, &config.workload).map_err(Error::input)?;
+    let technique = Choice::parse("server", &config.policy).map_err(Error::input)?.to_string();
+    let header = Header::new("live steer", Family::Steering, &technique)
+        .on(&config.machine, &config.workload)
+        .with(set.iter().map(|(path, value)| (path.as_str(), value.as_str())));
     let watts = [(Side::Small, config.small.workers), (Side::Big, config.big.workers)]
         .map(|(side, workers)| watts(&info, side, workers));
-    Ok(Described { config, policy, watts })
+    Ok(Described { config, policy, header, watts })
 }
 
 fn watts(info: &ServerInfo, side: Side, workers: usize) -> live::Watts {
@@ -59,14 +71,15 @@ pub fn check(library: &Library, path: &Path) -> Result<(), Error> {
 }
 
 impl Steer {
-    /// Listens and serves as a description says; keeps so many lines of a log.
+    /// Listens and serves as a description says; `log`: a file for its policy's events.
     ///
     /// # Errors
     /// The description is wrong, or the machine does not allow it.
-    pub fn start(library: &Library, path: &Path, log_lines: usize) -> Result<Steer, Error> {
-        let Described { config, policy, watts } = described(library, path)?;
-        let steer = live::Steer::start(config, policy, watts, log_lines).map_err(Error::Run)?;
-        Ok(Steer { library: library.clone(), steer: Mutex::new(steer) })
+    pub fn start(library: &Library, path: &Path, log: Option<&Path>) -> Result<Steer, Error> {
+        let Described { config, policy, header, watts } = described(library, path)?;
+        let (log, tap) = Log::begin(log, &header)?;
+        let steer = live::Steer::start(config, policy, watts, tap).map_err(Error::Run)?;
+        Ok(Steer { library: library.clone(), steer: Mutex::new(steer), log })
     }
 
     /// Where it listens: `ADDRESS:PORT`.
@@ -91,7 +104,7 @@ impl Steer {
             latency: live.total,
         };
         let tables = tables(&run, &live.ledger).into();
-        Report { live, tables }
+        Report { live, log_dropped: self.log.dropped(), tables }
     }
 
     fn locked(&self) -> MutexGuard<'_, live::Steer> {
@@ -109,42 +122,30 @@ impl Program for Steer {
     }
 
     fn reload(&self, path: &Path) -> Result<Vec<String>, Error> {
-        let Described { config, policy, watts } = described(&self.library, path)?;
+        let Described { config, policy, header, watts } = described(&self.library, path)?;
         let steer = self.locked();
         let before = steer.config();
-        // A policy that stays keeps what it has learned, and its log.
+        // A policy that stays keeps what it has learned, and its part of the log.
         let same = before.policy == config.policy
             && before.machine == config.machine
             && before.workload == config.workload
             && before.set == config.set;
-        steer.reload(config, watts, (!same).then_some(policy)).map_err(Error::Input)
+        steer.reload(config, watts, (!same).then_some((policy, header))).map_err(Error::Input)
     }
 
-    fn stop(&self) {
+    fn stop(&self) -> Result<(), Error> {
         self.locked().stop();
+        self.log.end()
     }
 
     fn is_running(&self) -> bool {
         self.locked().is_running()
     }
-
-    fn log(&self) -> Vec<String> {
-        self.locked().log().iter().map(|line| json(line).to_string()).collect()
-    }
 }
 
-/// Tells a fresh policy of a description what the lines of a log say: the first line, from 0, at
-/// which it asks for something else, and for what; none if it asks for the same.
-///
-/// # Errors
-/// The description or a line is wrong.
-pub fn replay(
-    library: &Library,
-    path: &Path,
-    lines: &[String],
-) -> Result<Option<(usize, String)>, Error> {
-    let Described { policy, .. } = described(library, path)?;
-    let lines: Vec<live::Line> = crate::run::log_lines(lines)?;
-    let found = live::replay(&lines, policy);
-    Ok(found.map(|(n, actions)| (n, json(&actions).to_string())))
+impl Drop for Steer {
+    fn drop(&mut self) {
+        // Whoever wanted to know has stopped it.
+        let _ = self.stop();
+    }
 }

@@ -6,25 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use halfwink_policy::scaling::{Action, Event, Rest, ScalingPolicy};
-use halfwink_policy::Snapshot;
+use halfwink_policy::{Host, Snapshot};
 use halfwink_units::Time;
-use serde::{Deserialize, Serialize};
 
 use halfwink_live::clock::{ticks, Rate};
 
-/// One line of the event log: what the policy was told, and what it asked for then.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Line {
-    /// Picoseconds since the router's start.
-    pub now_ps: u64,
-    /// The event; none for its timer, or for its start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<Event>,
-    /// What it asked for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub asked: Vec<Action>,
-}
+use super::EventLog;
 
 /// The policy and its surroundings.
 pub struct Control {
@@ -41,11 +28,9 @@ pub struct Clock {
 }
 
 struct Inner {
-    policy: ScalingPolicy,
+    host: Host<ScalingPolicy, Option<EventLog>>,
+    /// What it has asked of the whole router.
     pending: VecDeque<Action>,
-    log: Vec<Line>,
-    room: usize,
-    last: Time,
 }
 
 impl Clock {
@@ -64,46 +49,51 @@ impl Clock {
 }
 
 impl Control {
-    /// Takes a policy, with all that it asks for at its start; keeps so many lines of a log.
+    /// Takes a policy, with all that it asks for at its start, and its log, if there is one.
     #[must_use]
-    pub fn new(policy: ScalingPolicy, clock: Clock, log_lines: usize) -> Control {
-        let mut inner = Inner {
-            policy,
-            pending: VecDeque::new(),
-            log: Vec::new(),
-            room: log_lines,
-            last: Time::ZERO,
-        };
-        inner.take(None, None);
-        Control { inner: Mutex::new(inner), waiting: AtomicBool::new(true), clock }
+    pub fn new(policy: ScalingPolicy, clock: Clock, log: Option<EventLog>) -> Control {
+        let mut host = Host::logged(policy, log);
+        let mut pending = VecDeque::new();
+        host.start(|_, action| pending.push_back(action));
+        let inner = Mutex::new(Inner { host, pending });
+        Control { inner, waiting: AtomicBool::new(true), clock }
     }
 
     /// Tells the policy; its answer, if the event asks how to rest.
     pub fn tell(&self, event: Event) -> Option<Rest> {
-        let mut inner = self.lock();
-        let now = inner.now(self.clock);
-        inner.policy.on_event(now, &event);
         let asking = match event {
             Event::Empty { core } => Some(core),
             _ => None,
         };
-        let rest = inner.take(Some(event), asking);
+        let mut answer = None;
+        let mut inner = self.lock();
+        let Inner { host, pending } = &mut *inner;
+        // Read under the lock, so that events are told in the order of their times.
+        host.deliver(self.clock.now(), &event, |_, action| match action {
+            Action::Rest { core, rest } if Some(core) == asking => answer = Some(rest),
+            other => pending.push_back(other),
+        });
         self.note(&inner);
-        rest
+        answer
     }
 
     /// Lets the policy's timer ring if its time has come; when it wants to be called next.
+    ///
+    /// # Panics
+    /// If it would ring for ever: nothing can be done about such a policy, and the thread's end is
+    /// noticed.
     pub fn timer(&self) -> Option<Time> {
         let mut inner = self.lock();
+        let Inner { host, pending } = &mut *inner;
         loop {
-            let next = inner.policy.next_timer()?;
-            let now = inner.now(self.clock);
-            if next > now {
-                return Some(next);
+            let due = host.due();
+            let now = self.clock.now();
+            if due > now {
+                self.note(&inner);
+                return (due < Time::NEVER).then_some(due);
             }
-            inner.policy.on_timer(now);
-            inner.take(None, None);
-            self.note(&inner);
+            let rang = host.ring(now, |_, action| pending.push_back(action));
+            rang.unwrap_or_else(|stuck| panic!("{stuck}"));
         }
     }
 
@@ -122,16 +112,11 @@ impl Control {
         std::mem::take(&mut inner.pending)
     }
 
-    /// The log so far.
+    /// The policy's state, and how often its clock stepped back.
     #[must_use]
-    pub fn log(&self) -> Vec<Line> {
-        self.lock().log.clone()
-    }
-
-    /// The policy's state.
-    #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
-        self.lock().policy.snapshot()
+    pub fn snapshot(&self) -> (Snapshot, u64) {
+        let inner = self.lock();
+        (inner.host.snapshot(), inner.host.steps_back())
     }
 
     /// Time since the start.
@@ -151,67 +136,46 @@ impl Control {
     }
 }
 
-impl Inner {
-    /// Never earlier than before: events are in the order in which they are told.
-    fn now(&mut self, clock: Clock) -> Time {
-        self.last = self.last.max(clock.now());
-        self.last
-    }
-
-    /// Takes all actions; an answer to `asking` is returned, the others wait for the receiver.
-    fn take(&mut self, told: Option<Event>, asking: Option<u8>) -> Option<Rest> {
-        let mut asked = Vec::new();
-        let mut answer = None;
-        while let Some(action) = self.policy.poll_action() {
-            match action {
-                Action::Rest { core, rest } if Some(core) == asking => answer = Some(rest),
-                other => self.pending.push_back(other),
-            }
-            if self.room > 0 {
-                asked.push(action);
-            }
-        }
-        if self.room > 0 {
-            self.room -= 1;
-            self.log.push(Line { now_ps: self.last.0, told, asked });
-        }
-        answer
-    }
-}
-
-/// Tells a fresh policy what a log says; the first line, from 0, at which it asks for something
-/// else, with what it asks for.
-#[must_use]
-pub fn replay(lines: &[Line], mut policy: ScalingPolicy) -> Option<(usize, Vec<Action>)> {
-    for (n, line) in lines.iter().enumerate() {
-        let now = Time(line.now_ps);
-        match &line.told {
-            Some(event) => policy.on_event(now, event),
-            // The first line is what it asked for at its start.
-            None if n == 0 => {}
-            None => policy.on_timer(now),
-        }
-        let asked: Vec<Action> = std::iter::from_fn(|| policy.poll_action()).collect();
-        if asked != line.asked {
-            return Some((n, asked));
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Write};
+    use std::sync::Arc;
+
+    use halfwink_eventlog::{replay_log, replayer, Family, Header, Live, Reader};
+    use halfwink_policy::scaling::{Depth, PowerSave, PowerSaveParameters, Scaling};
+    use halfwink_policy::Policy;
+
     use super::*;
-    use halfwink_policy::scaling::{Depth, PowerSave, PowerSaveParameters};
 
     fn power_save() -> ScalingPolicy {
         let parameters = PowerSaveParameters { c_up: 1, ..PowerSaveParameters::published(2, 1) };
         Box::new(PowerSave::new(parameters))
     }
 
+    /// A log in memory.
+    #[derive(Clone, Default)]
+    struct Memory(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Memory {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn clock() -> Clock {
+        Clock::start(Rate(1 << 20))
+    }
+
     #[test]
     fn a_log_told_again_asks_for_the_same() {
-        let control = Control::new(power_save(), Clock::start(Rate(1 << 20)), 100);
+        let memory = Memory::default();
+        let header = Header::new("live router", Family::Scaling, "power-save:c_up=1");
+        let (live, log) = Live::to(Box::new(memory.clone()), &header, 100).unwrap();
+        let control = Control::new(power_save(), clock(), Some(log));
         let begun = control.pending().len();
         assert_eq!(begun, 1 + 1 + 128, "a P-state, a parked core, a table");
         for waiting in [40, 50, 2, 60] {
@@ -223,20 +187,53 @@ mod tests {
         assert!(control.is_waiting());
         assert!(control.pending().contains(&Action::Wake { core: 1 }));
         assert!(!control.is_waiting());
-        let mut log = control.log();
-        assert_eq!(log.len(), 6);
-        assert_eq!(replay(&log, power_save()), None);
-        log[2].told = Some(Event::Poll { core: 0, taken: 8, waiting: 1 });
-        assert_eq!(replay(&log, power_save()).map(|(n, _)| n), Some(2));
+        assert_eq!(live.end().unwrap().lines, 6);
+        let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
+        let replayed = |text: &str| {
+            let log = Reader::new("log", text.as_bytes());
+            replay_log(log, |_, _| Ok(replayer(power_save()))).unwrap()
+        };
+        let report = replayed(&text);
+        assert_eq!((report.lines, report.first_difference), (6, None), "{text}");
+        let forged = text.replacen("\"waiting\":50", "\"waiting\":1", 1);
+        let line = replayed(&forged).first_difference.map(|found| found.line);
+        assert_eq!(line, Some(4), "header, start, two polls");
     }
 
-    #[test]
-    fn lines_survive_json() {
-        let control = Control::new(power_save(), Clock::start(Rate(1 << 20)), 3);
-        control.tell(Event::Empty { core: 1 });
-        for line in control.log() {
-            let text = serde_json::to_string(&line).unwrap();
-            assert_eq!(serde_json::from_str::<Line>(&text).unwrap(), line);
+    /// A policy whose timer is due every millisecond from the first on.
+    struct Ticker(Time);
+
+    impl Policy for Ticker {
+        type Event = Event;
+        type Action = Action;
+
+        fn on_event(&mut self, _now: Time, _event: &Event) {}
+
+        fn on_timer(&mut self, now: Time) {
+            self.0 = Time(now.0 + 1_000_000_000);
         }
+
+        fn next_timer(&self) -> Option<Time> {
+            Some(self.0)
+        }
+
+        fn poll_action(&mut self) -> Option<Action> {
+            None
+        }
+
+        fn snapshot(&self) -> Snapshot {
+            Vec::new()
+        }
+    }
+
+    impl Scaling for Ticker {}
+
+    #[test]
+    fn a_timer_rings_when_it_is_due_and_says_when_it_is_next() {
+        let control = Control::new(Box::new(Ticker(Time::ZERO)), clock(), None);
+        let before = control.clock().now();
+        let next = control.timer().unwrap();
+        assert!(next > before && next > control.clock().now().min(next), "{next}");
+        assert_eq!(control.snapshot(), (Vec::new(), 0));
     }
 }

@@ -37,7 +37,6 @@ mod worker;
 
 pub use app::App;
 pub use config::Config;
-pub use control::{replay, Line};
 pub use interface::Interface;
 pub use meter::Residency;
 pub use port::{features, Io};
@@ -49,7 +48,8 @@ use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use halfwink_dataplane::{Forwarder, Shared};
-use halfwink_policy::scaling::ScalingPolicy;
+use halfwink_eventlog::Tap;
+use halfwink_policy::scaling::{Action, Event, ScalingPolicy};
 use halfwink_units::Time;
 
 use control::{Clock, Control};
@@ -74,6 +74,9 @@ pub fn costs(repeats: usize) -> Result<Vec<halfwink_dataplane::costs::Cost>, Str
     halfwink_dataplane::costs::measure(&mut clock, repeats).map_err(|e| e.to_string())
 }
 
+/// Where its policy's events and actions are logged.
+pub type EventLog = Tap<Event, Action>;
+
 /// A router at work. Dropping it stops it.
 pub struct Router {
     config: Arc<Mutex<Config>>,
@@ -92,14 +95,14 @@ pub struct Router {
 }
 
 impl Router {
-    /// Opens all ports and starts forwarding; keeps a log of so many of its policy's events.
+    /// Opens all ports and starts forwarding.
     ///
     /// # Errors
     /// What is wrong or missing, in one line.
     pub fn start(
         config: Config,
         policy: ScalingPolicy,
-        log_lines: usize,
+        log: Option<EventLog>,
     ) -> Result<Router, String> {
         let pool = Pool::new(chunks(&config)).map_err(|e| format!("memory for frames: {e}"))?;
         let wanted: Vec<_> =
@@ -114,7 +117,7 @@ impl Router {
         let rate = Rate::measure();
         let common = Arc::new(Common {
             pool,
-            control: Control::new(policy, Clock::start(rate), log_lines),
+            control: Control::new(policy, Clock::start(rate), log),
             senders,
             stopping: AtomicBool::new(false),
             drained: AtomicBool::new(false),
@@ -261,12 +264,6 @@ impl Router {
     #[must_use]
     pub fn report(&self) -> Report {
         report::of(self)
-    }
-
-    /// The event log.
-    #[must_use]
-    pub fn log(&self) -> Vec<Line> {
-        self.common.control.log()
     }
 }
 

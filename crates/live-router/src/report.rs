@@ -42,6 +42,8 @@ pub struct Report {
     pub step: u32,
     /// State of the policy, by name.
     pub policy: BTreeMap<&'static str, i64>,
+    /// Times that the clock stepped back, and stood still for the policy.
+    pub steps_back: u64,
     /// Datagrams with flows that were sent.
     pub exported: u64,
     /// Those that nobody took.
@@ -120,7 +122,7 @@ pub(super) fn of(router: &Router) -> Report {
         .collect();
     let workers = (0..seen.len()).map(|n| worker(router, n, seen[n].passes)).collect();
     let steering = &router.steering;
-    let control = &router.common.control;
+    let (policy, steps_back) = router.common.control.snapshot();
     Report {
         duration_s: router.started.elapsed().as_secs_f64(),
         received: ports.iter().map(|p| p.received).sum(),
@@ -135,7 +137,8 @@ pub(super) fn of(router: &Router) -> Report {
         changes: steering.changes.load(Ordering::Relaxed),
         moves: steering.moves.load(Ordering::Relaxed),
         step: steering.step.load(Ordering::Relaxed),
-        policy: control.snapshot().into_iter().collect(),
+        policy: policy.into_iter().collect(),
+        steps_back,
         exported: seen.iter().map(|s| s.exported[0]).sum(),
         unexported: seen.iter().map(|s| s.exported[1]).sum(),
     }

@@ -4,15 +4,17 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use halfwink_eventlog::Header;
 use halfwink_policy::steering::{Event, Side, SteeringPolicy};
+use halfwink_policy::{Host, StuckTimer};
 use halfwink_units::Time;
 use tokio::sync::{oneshot, Notify};
 
-use super::control::{Control, Line};
 use super::machine::{Machine, Refusal, Verdict};
 use super::meter::{State, Watts};
 use super::power::Wanted;
 use super::steps::{Inner, Placed};
+use super::EventLog;
 
 /// The policy and both machines.
 pub struct Dispatch {
@@ -61,11 +63,11 @@ impl Dispatch {
     #[must_use]
     pub fn new(
         policy: SteeringPolicy,
-        log_lines: usize,
+        log: Option<EventLog>,
         machines: [Machine; 2],
         fall: u32,
     ) -> Arc<Dispatch> {
-        let inner = Inner::new(Control::new(policy, log_lines), machines, fall);
+        let inner = Inner::new(Host::logged(policy, log), machines, fall);
         let dispatch = Arc::new(Dispatch {
             inner: Mutex::new(inner),
             start: Instant::now(),
@@ -91,7 +93,7 @@ impl Dispatch {
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Inner, Time) -> T) -> T {
         let mut inner = self.lock();
         let now = self.now();
-        let now = inner.control.at(now);
+        let now = inner.policy.observe(now);
         let done = work(&mut inner, now);
         let ring = std::mem::take(&mut inner.ring);
         drop(inner);
@@ -128,11 +130,14 @@ impl Dispatch {
     }
 
     /// Lets the policy's timer ring if its time has come; how long until the next.
-    pub fn tick(&self) -> Option<Time> {
+    ///
+    /// # Errors
+    /// If it would ring for ever.
+    pub fn tick(&self) -> Result<Option<Time>, StuckTimer> {
         self.with(|inner, now| {
-            while inner.ring_timer(now) {}
-            inner.armed = inner.control.next_timer().unwrap_or(Time::NEVER);
-            (inner.armed < Time::NEVER).then(|| Time(inner.armed.0.saturating_sub(now.0)))
+            while inner.ring_timer(now)? {}
+            inner.armed = inner.policy.due();
+            Ok((inner.armed < Time::NEVER).then(|| Time(inner.armed.0.saturating_sub(now.0))))
         })
     }
 
@@ -239,14 +244,14 @@ impl Dispatch {
         self.lock().machines[side as usize].state == State::Lost
     }
 
-    /// Other bounds and watts; `policy`: another policy, which takes over what is there.
+    /// Other bounds and watts; `policy`: another policy, which takes over what is there, and what
+    /// it is called in the log.
     pub fn change(
         &self,
         bounds: [(usize, usize); 2],
         watts: [Watts; 2],
         fall: u32,
-        policy: Option<SteeringPolicy>,
-        log_lines: usize,
+        policy: Option<(SteeringPolicy, Header)>,
     ) {
         self.with(|inner, now| {
             inner.fall = fall;
@@ -256,23 +261,11 @@ impl Dispatch {
                 machine.meter.set_watts(watts);
                 (machine.workers, machine.room) = (workers, room);
             }
-            if let Some(policy) = policy {
-                inner.replace(policy, log_lines, now);
+            if let Some((policy, header)) = policy {
+                inner.replace(policy, header, now);
             }
             Side::BOTH.into_iter().for_each(|side| inner.admit(side, now));
         });
-    }
-
-    /// The log so far.
-    #[must_use]
-    pub fn log(&self) -> Vec<Line> {
-        self.lock().control.log().to_vec()
-    }
-
-    /// The policy's state.
-    #[must_use]
-    pub fn snapshot(&self) -> halfwink_policy::Snapshot {
-        self.lock().control.snapshot()
     }
 }
 

@@ -1,10 +1,13 @@
 //! Requests and machines without sockets.
 
-use std::sync::Arc;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
 
-use halfwink_policy::steering::{Action, Side, SteeringPolicy, Threshold, ThresholdParameters};
+use halfwink_eventlog::{
+    replay_log, replayer, Contradiction, Ended, Family, Footer, Header, Live, Reader, Report,
+};
+use halfwink_policy::steering::{Side, SteeringPolicy, Threshold, ThresholdParameters};
 
-use super::control::replay;
 use super::dispatch::{Dispatch, Place, Ticket, Waiting};
 use super::machine::{Machine, Refusal};
 use super::meter::{State, Watts};
@@ -16,7 +19,62 @@ fn policy(threshold: u32) -> SteeringPolicy {
 
 fn dispatch(threshold: u32, workers: usize, room: usize) -> Arc<Dispatch> {
     let machines = [0, 1].map(|_| Machine::new(workers, room, Watts::default()));
-    Dispatch::new(policy(threshold), 1000, machines, 2)
+    Dispatch::new(policy(threshold), None, machines, 2)
+}
+
+/// A log in memory.
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Memory {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A dispatch with its log.
+struct Logged {
+    dispatch: Arc<Dispatch>,
+    live: Live,
+    memory: Memory,
+}
+
+fn header(threshold: u32) -> Header {
+    Header::new("live steer", Family::Steering, &threshold.to_string())
+}
+
+fn logged(threshold: u32, workers: usize, room: usize) -> Logged {
+    let machines = [0, 1].map(|_| Machine::new(workers, room, Watts::default()));
+    let memory = Memory::default();
+    let (live, log) = Live::to(Box::new(memory.clone()), &header(threshold), 1000).unwrap();
+    Logged { dispatch: Dispatch::new(policy(threshold), Some(log), machines, 2), live, memory }
+}
+
+impl Logged {
+    /// Ends it; its text.
+    fn text(self) -> String {
+        let Footer { dropped, .. } = self.live.end().unwrap();
+        assert_eq!(dropped, 0);
+        String::from_utf8(self.memory.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+/// Told to fresh policies, each with the threshold that its header names.
+fn replayed(text: &str) -> Report {
+    let make = |header: &Header, _| Ok(replayer(policy(header.technique.parse().unwrap())));
+    replay_log(Reader::new("log", text.as_bytes()), make).unwrap()
+}
+
+/// The log leads to the same actions; how many policies it has, and lines.
+fn replays(text: &str) -> (u64, u64) {
+    let report = replayed(text);
+    assert_eq!(report.first_difference, None, "{text}");
+    assert!(matches!(report.ended, Ended::Whole(_)));
+    (report.policies, report.lines)
 }
 
 fn now(place: Place) -> Ticket {
@@ -39,7 +97,12 @@ fn wait(waiting: Waiting) -> Result<Ticket, Refusal> {
 }
 
 fn load(dispatch: &Dispatch) -> Vec<i64> {
-    dispatch.snapshot().into_iter().take(2).map(|(_, value)| value).collect()
+    dispatch
+        .with(|inner, _| inner.policy.snapshot())
+        .into_iter()
+        .take(2)
+        .map(|(_, value)| value)
+        .collect()
 }
 
 /// The big machine goes to sleep, as the policy wants at the start.
@@ -51,7 +114,8 @@ fn asleep(dispatch: &Dispatch) {
 
 #[test]
 fn requests_wait_for_a_machine_that_wakes() {
-    let dispatch = dispatch(1, 1, 8);
+    let log = logged(1, 1, 8);
+    let dispatch = log.dispatch.clone();
     asleep(&dispatch);
     let first = now(dispatch.arrive());
     assert_eq!(first.side, Side::Small);
@@ -73,20 +137,18 @@ fn requests_wait_for_a_machine_that_wakes() {
     wait(fourth).unwrap().finish(true);
     first.finish(true);
     assert_eq!(load(&dispatch), [0, 0]);
-    let mut log = dispatch.log();
-    assert_eq!(replay(&log, policy(1)), None);
-    let at = log.iter().position(|line| line.asked.contains(&Action::Wake { side: Side::Big }));
-    log[at.unwrap()].asked.pop();
-    assert_eq!(replay(&log, policy(1)).map(|(n, _)| n), at);
-    for line in log {
-        let text = serde_json::to_string(&line).unwrap();
-        assert_eq!(serde_json::from_str::<super::Line>(&text).unwrap(), line);
-    }
+    let text = log.text();
+    // The start, four requests that come and end, and three changes of power that it hears of.
+    assert_eq!(replays(&text), (1, 12));
+    let at = 1 + text.lines().position(|line| line.contains("\"wake\"")).unwrap();
+    let forged = replayed(&text.replacen("\"wake\"", "\"sleep\"", 1)).first_difference;
+    assert!(matches!(forged, Some(Contradiction { line, .. }) if line == at as u64), "{forged:?}");
 }
 
 #[test]
 fn a_machine_that_does_not_wake_gives_its_requests_away() {
-    let dispatch = dispatch(1, 2, 1);
+    let log = logged(1, 2, 1);
+    let dispatch = log.dispatch.clone();
     asleep(&dispatch);
     let first = now(dispatch.arrive());
     let second = later(dispatch.arrive());
@@ -103,7 +165,7 @@ fn a_machine_that_does_not_wake_gives_its_requests_away() {
     dispatch.back(Side::Small);
     now(dispatch.arrive()).finish(true);
     assert_eq!(load(&dispatch), [0, 0]);
-    assert_eq!(replay(&dispatch.log(), policy(1)), None);
+    replays(&log.text());
 }
 
 #[test]
@@ -138,13 +200,14 @@ fn failed_connections_make_a_machine_lost() {
 
 #[test]
 fn another_policy_takes_over() {
-    let dispatch = dispatch(1, 1, 8);
+    let log = logged(1, 1, 8);
+    let dispatch = log.dispatch.clone();
     asleep(&dispatch);
     let first = now(dispatch.arrive());
     let second = later(dispatch.arrive());
     dispatch.awake(Side::Big);
     let (second, third) = (wait(second).unwrap(), later(dispatch.arrive()));
-    dispatch.change([(1, 8); 2], [Watts::default(); 2], 2, Some(policy(5)), 1000);
+    dispatch.change([(1, 8); 2], [Watts::default(); 2], 2, Some((policy(5), header(5))));
     // It wants the big machine asleep, which still serves somebody it does not know.
     assert_eq!((second.side, load(&dispatch)), (Side::Big, vec![1, 0]));
     assert_eq!(dispatch.state(Side::Big), (State::Asleep, Wanted::Asleep), "held");
@@ -155,5 +218,6 @@ fn another_policy_takes_over() {
     assert_eq!(third.side, Side::Small);
     third.finish(true);
     assert_eq!(load(&dispatch), [0, 0]);
-    assert_eq!(replay(&dispatch.log(), policy(5)), None);
+    let text = log.text();
+    assert_eq!(replays(&text).0, 2, "{text}");
 }

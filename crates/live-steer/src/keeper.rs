@@ -126,8 +126,12 @@ pub async fn keep_time(shared: Arc<Shared>) {
     loop {
         let earlier = shared.dispatch.timer.notified();
         match shared.dispatch.tick() {
-            None => earlier.await,
-            Some(left) => {
+            Ok(None) => earlier.await,
+            Err(why) => {
+                shared.warn(&why.to_string());
+                earlier.await;
+            }
+            Ok(Some(left)) => {
                 let left = Duration::from_nanos(left.0.div_ceil(1000));
                 let _ = tokio::time::timeout(left, earlier).await;
             }

@@ -20,7 +20,6 @@
 
 pub mod body;
 mod config;
-mod control;
 mod dispatch;
 #[cfg(test)]
 mod dispatch_tests;
@@ -46,7 +45,6 @@ mod tls;
 mod watch;
 
 pub use config::{Config, Headers, Limits, Mode};
-pub use control::{replay, Line};
 pub use meter::{Residency, State, Watts};
 pub use report::{MachineReport, Modelled, Report};
 pub use stream::Buffer;
@@ -57,8 +55,9 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use halfwink_eventlog::{Header, Tap};
 use halfwink_live::program::config::{changes, refuse};
-use halfwink_policy::steering::SteeringPolicy;
+use halfwink_policy::steering::{Action, Event, SteeringPolicy};
 
 use config::ms;
 use dispatch::Dispatch;
@@ -68,18 +67,19 @@ use shared::{Outcome, Shared};
 /// For the refusals of requests whose time was up, to be written and read.
 const REFUSING: Duration = Duration::from_millis(500);
 
+/// Where its policy's events and actions are logged.
+pub type EventLog = Tap<Event, Action>;
+
 /// A proxy at work. Dropping it stops it.
 pub struct Steer {
     shared: Arc<Shared>,
     address: SocketAddr,
     started: Instant,
-    log_lines: usize,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Steer {
-    /// Listens and serves; keeps a log of so many of its policy's events. `watts`: those of the
-    /// small and the big machine by a model.
+    /// Listens and serves. `watts`: those of the small and the big machine by a model.
     ///
     /// # Errors
     /// What is wrong or missing, in one line.
@@ -87,7 +87,7 @@ impl Steer {
         config: Config,
         policy: SteeringPolicy,
         watts: [Watts; 2],
-        log_lines: usize,
+        log: Option<EventLog>,
     ) -> Result<Steer, String> {
         let started = Instant::now();
         let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
@@ -95,10 +95,10 @@ impl Steer {
             .map(|(m, watts)| Machine::new(m.workers, m.queue, watts));
         let (listeners, address) = threads::listen(config.listen, config.threads)
             .map_err(|e| format!("listen {}: {e}", config.listen))?;
-        let dispatch = Dispatch::new(policy, log_lines, machines, config.health.fall);
+        let dispatch = Dispatch::new(policy, log, machines, config.health.fall);
         let shared = Arc::new(Shared::new(dispatch, config, tls));
         let threads = threads::start(&shared, listeners)?;
-        Ok(Steer { shared, address, started, log_lines, threads })
+        Ok(Steer { shared, address, started, threads })
     }
 
     /// Where it listens.
@@ -107,8 +107,8 @@ impl Steer {
         self.address
     }
 
-    /// Takes limits, machines, certificate, watts, and with `policy` another policy; no request is
-    /// lost. What has changed, by path.
+    /// Takes limits, machines, certificate, watts, and with `policy` another policy, whose lines
+    /// stand in the log under its header; no request is lost. What has changed, by path.
     ///
     /// # Errors
     /// What is wrong; then nothing changes.
@@ -116,7 +116,7 @@ impl Steer {
         &self,
         config: Config,
         watts: [Watts; 2],
-        policy: Option<SteeringPolicy>,
+        policy: Option<(SteeringPolicy, Header)>,
     ) -> Result<Vec<String>, String> {
         let changes = changes(&*self.shared.config(), &config);
         refuse(&changes, &config::FIXED)?;
@@ -125,7 +125,7 @@ impl Steer {
         let bounds = [&config.small, &config.big].map(|m| (m.workers, m.queue));
         let fall = config.health.fall;
         self.shared.set_config(config);
-        self.shared.dispatch.change(bounds, watts, fall, policy, self.log_lines);
+        self.shared.dispatch.change(bounds, watts, fall, policy);
         Ok(changes)
     }
 
@@ -178,12 +178,6 @@ impl Steer {
     #[must_use]
     pub fn report(&self) -> Report {
         report::of(&self.shared, &self.address.to_string(), self.started)
-    }
-
-    /// The event log.
-    #[must_use]
-    pub fn log(&self) -> Vec<Line> {
-        self.shared.dispatch.log()
     }
 }
 

@@ -37,6 +37,8 @@ pub struct Report {
     pub machines: BTreeMap<&'static str, MachineReport>,
     /// State of the policy, by name.
     pub policy: BTreeMap<&'static str, i64>,
+    /// Times that the clock stepped back, and stood still for the policy.
+    pub steps_back: u64,
     /// What the described machines would have drawn.
     pub modelled: Modelled,
     /// The same by component, state and cause.
@@ -127,6 +129,8 @@ pub(super) fn of(shared: &Shared, listen: &str, started: Instant) -> Report {
         let meters = Side::BOTH.map(|side| inner.machines[side as usize].meter.clone());
         (now, inner.queueing.clone(), inner.total.clone(), machines, meters)
     });
+    let (policy, steps_back) =
+        shared.dispatch.with(|inner, _| (inner.policy.snapshot(), inner.policy.steps_back()));
     let wall = Time(started.elapsed().as_nanos() as u64 * 1000);
     let [small, big] = machines;
     let [small_j, big_j] = meters.each_ref().map(Meter::joules);
@@ -147,7 +151,8 @@ pub(super) fn of(shared: &Shared, listen: &str, started: Instant) -> Report {
         queueing: Latency::of(&queueing),
         total: Latency::of(&total),
         machines: BTreeMap::from([("small", small), ("big", big)]),
-        policy: shared.dispatch.snapshot().into_iter().collect(),
+        policy: policy.into_iter().collect(),
+        steps_back,
         modelled: Modelled::of(small_j, big_j, now.as_s()),
         ledger: ledger::close(wall, accounts, None),
     }

@@ -178,11 +178,16 @@ impl Shared {
         of(Outcome::Received).saturating_sub(ended)
     }
 
-    /// Says what happens to a machine, for people; not for ever, if it goes on and on.
+    /// Says what happens to a machine, for people.
     pub fn say(&self, side: Side, what: &str) {
+        let name = if side == Side::Small { "small" } else { "big" };
+        self.warn(&format!("{name} machine: {what}"));
+    }
+
+    /// Says something for people; not for ever, if it goes on and on.
+    pub fn warn(&self, what: &str) {
         if self.said.fetch_add(1, Ordering::Relaxed) < 1000 {
-            let name = if side == Side::Small { "small" } else { "big" };
-            eprintln!("halfwink: {name} machine: {what}");
+            eprintln!("halfwink: {what}");
         }
     }
 }

@@ -1,19 +1,21 @@
 //! The steps of [`super::dispatch`], each under its lock.
 
 use halfwink_engine::Histogram;
+use halfwink_eventlog::Header;
 use halfwink_policy::steering::{Action, Event, Side, SteeringPolicy};
+use halfwink_policy::{Host, StuckTimer};
 use halfwink_units::Time;
 use tokio::sync::oneshot;
 
-use super::control::Control;
 use super::machine::{Machine, Refusal, Verdict, Waiter};
 use super::meter::State;
 use super::power::Wanted;
+use super::EventLog;
 
 /// The policy and both machines.
 pub struct Inner {
-    /// The policy.
-    pub control: Control,
+    /// The policy, with its log if there is one.
+    pub policy: Host<SteeringPolicy, Option<EventLog>>,
     /// The small machine and the big one.
     pub machines: [Machine; 2],
     /// Failed connections one after the other that make a machine lost.
@@ -28,7 +30,6 @@ pub struct Inner {
     pub total: Histogram,
     /// Whom it concerns: the keepers of both machines, and of the timer.
     pub ring: [bool; 3],
-    asked: Vec<Action>,
     pending: Vec<Event>,
     next_id: u64,
 }
@@ -45,9 +46,13 @@ pub enum Placed {
 
 impl Inner {
     /// Nothing has been asked of the policy yet.
-    pub fn new(control: Control, machines: [Machine; 2], fall: u32) -> Inner {
+    pub fn new(
+        policy: Host<SteeringPolicy, Option<EventLog>>,
+        machines: [Machine; 2],
+        fall: u32,
+    ) -> Inner {
         Inner {
-            control,
+            policy,
             machines,
             fall,
             armed: Time::NEVER,
@@ -55,7 +60,6 @@ impl Inner {
             queueing: Histogram::default(),
             total: Histogram::default(),
             ring: [false; 3],
-            asked: Vec::new(),
             pending: Vec::new(),
             next_id: 0,
         }
@@ -67,18 +71,16 @@ impl Inner {
 
     /// Does what the policy asks for at its start.
     pub fn begin(&mut self, now: Time) {
-        let mut asked = std::mem::take(&mut self.asked);
-        self.control.start(&mut asked);
-        self.asked = asked;
-        self.obey(now);
+        self.apply(now);
         self.settle(now);
     }
 
     /// Another policy: it believes that both machines are on and empty. Those that are not, and
     /// that it does not want asleep, are woken; requests in service are not its affair, those that
     /// wait come anew.
-    pub fn replace(&mut self, policy: SteeringPolicy, log_lines: usize, now: Time) {
-        self.control.replace(policy, log_lines);
+    pub fn replace(&mut self, policy: SteeringPolicy, header: Header, now: Time) {
+        let log = self.policy.log().as_ref().map(|log| log.again(header));
+        self.policy.replace(policy, log);
         self.epoch += 1;
         self.machines.iter_mut().for_each(|machine| {
             machine.stray = machine.in_service;
@@ -101,36 +103,37 @@ impl Inner {
     /// Tells the policy, and does what it asks for; its answer to an arrival.
     #[inline]
     pub fn tell(&mut self, now: Time, event: Event) -> Option<Side> {
-        let mut asked = std::mem::take(&mut self.asked);
-        self.control.tell(now, event, &mut asked);
-        self.asked = asked;
-        let send = self.obey(now);
+        self.policy.notify(now, &event);
+        let send = self.apply(now);
         self.settle(now);
         send
     }
 
     /// Rings the policy's timer if its time has come: whether it has.
-    pub fn ring_timer(&mut self, now: Time) -> bool {
-        let mut asked = std::mem::take(&mut self.asked);
-        let rung = self.control.ring(now, &mut asked);
-        self.asked = asked;
-        self.obey(now);
-        self.settle(now);
-        rung
+    ///
+    /// # Errors
+    /// If it would ring for ever.
+    pub fn ring_timer(&mut self, now: Time) -> Result<bool, StuckTimer> {
+        let rung = self.policy.expire(now)?;
+        if rung {
+            self.apply(now);
+            self.settle(now);
+        }
+        Ok(rung)
     }
 
+    /// Does what the policy asks for; its answer to an arrival. What it is to hear of that waits
+    /// until all is done: see [`Inner::settle`].
     #[inline]
-    fn obey(&mut self, now: Time) -> Option<Side> {
+    fn apply(&mut self, now: Time) -> Option<Side> {
         let mut send = None;
-        let mut asked = std::mem::take(&mut self.asked);
-        for action in asked.drain(..) {
+        while let Some(action) = self.policy.next_action() {
             match action {
                 Action::Send { side } => send = Some(side),
                 Action::Wake { side } => self.wake(side, now),
                 Action::Sleep { side } => self.sleep(side, now),
             }
         }
-        self.asked = asked;
         send
     }
 
@@ -138,12 +141,10 @@ impl Inner {
     #[inline]
     fn settle(&mut self, now: Time) {
         while let Some(event) = self.pending.pop() {
-            let mut asked = std::mem::take(&mut self.asked);
-            self.control.tell(now, event, &mut asked);
-            self.asked = asked;
-            self.obey(now);
+            self.policy.notify(now, &event);
+            self.apply(now);
         }
-        if self.control.next_timer().is_some_and(|at| at < self.armed) {
+        if self.policy.due() < self.armed {
             self.ring[2] = true;
         }
     }

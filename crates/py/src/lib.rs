@@ -45,8 +45,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<programs::Metrics>()?;
     module.add_function(wrap_pyfunction!(capping::run_capping, module)?)?;
     module.add_class::<live_steer::LiveSteer>()?;
-    module.add_function(wrap_pyfunction!(live_steer::replay_steer, module)?)?;
-    module.add_function(wrap_pyfunction!(live_router::replay_router, module)?)?;
     module.add_function(wrap_pyfunction!(live_router::dataplane_costs, module)?)?;
     module.add_function(wrap_pyfunction!(library::beside, module)?)?;
     module.add_function(wrap_pyfunction!(library::worlds, module)?)?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use halfwink_daemon::router::{self, Router};
+use halfwink_daemon::router::Router;
 use halfwink_daemon::Program;
 use halfwink_live_router as live;
 use halfwink_study::CoreTimes;
@@ -19,16 +19,17 @@ pub(crate) struct LiveRouter(Arc<Router>);
 
 #[pymethods]
 impl LiveRouter {
-    /// Opens the ports of a description and starts forwarding; keeps so many lines of a log.
+    /// Opens the ports of a description and starts forwarding; `log`: a file for its policy's
+    /// events.
     #[new]
-    #[pyo3(signature = (library, path, *, log_lines=0))]
+    #[pyo3(signature = (library, path, *, log=None))]
     fn new(
         py: Python<'_>,
         library: &Library,
         path: PathBuf,
-        log_lines: usize,
+        log: Option<PathBuf>,
     ) -> PyResult<LiveRouter> {
-        let started = py.detach(|| Router::start(&library.0, &path, log_lines));
+        let started = py.detach(|| Router::start(&library.0, &path, log.as_deref()));
         Ok(LiveRouter(Arc::new(started.map_err(daemon_error)?)))
     }
 
@@ -63,18 +64,13 @@ impl LiveRouter {
     }
 
     /// Forwards what has arrived, takes nothing more, and ends.
-    fn stop(&self, py: Python<'_>) {
-        py.detach(|| self.0.stop());
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.stop()).map_err(daemon_error)
     }
 
     /// Whether all its threads are at work.
     fn is_running(&self) -> bool {
         self.0.is_running()
-    }
-
-    /// The event log, a line of JSON per event.
-    fn log(&self) -> Vec<String> {
-        self.0.log()
     }
 
     /// What it counts, as OpenMetrics text.
@@ -86,17 +82,6 @@ impl LiveRouter {
     fn serve_metrics(&self, address: &str) -> PyResult<Metrics> {
         Metrics::serve(address, self.0.clone())
     }
-}
-
-/// Tells a fresh policy what the lines of a log say: the number of the first line (from 0) at which
-/// it asks for something else, and what; none if it asks for the same.
-#[pyfunction]
-pub(crate) fn replay_router(
-    library: &Library,
-    path: PathBuf,
-    lines: Vec<String>,
-) -> PyResult<Option<(usize, String)>> {
-    router::replay(&library.0, &path, &lines).map_err(daemon_error)
 }
 
 /// What each element of the data plane costs here: (element, bytes of a frame, nanoseconds per

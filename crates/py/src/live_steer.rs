@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use halfwink_daemon::steer::{self, Steer};
+use halfwink_daemon::steer::Steer;
 use halfwink_daemon::Program;
 use pyo3::prelude::*;
 
@@ -16,16 +16,17 @@ pub(crate) struct LiveSteer(Arc<Steer>);
 
 #[pymethods]
 impl LiveSteer {
-    /// Listens and serves as a description says; keeps so many lines of a log.
+    /// Listens and serves as a description says; `log`: a file for its policy's
+    /// events.
     #[new]
-    #[pyo3(signature = (library, path, *, log_lines=0))]
+    #[pyo3(signature = (library, path, *, log=None))]
     fn new(
         py: Python<'_>,
         library: &Library,
         path: PathBuf,
-        log_lines: usize,
+        log: Option<PathBuf>,
     ) -> PyResult<LiveSteer> {
-        let started = py.detach(|| Steer::start(&library.0, &path, log_lines));
+        let started = py.detach(|| Steer::start(&library.0, &path, log.as_deref()));
         Ok(LiveSteer(Arc::new(started.map_err(daemon_error)?)))
     }
 
@@ -45,18 +46,13 @@ impl LiveSteer {
     }
 
     /// Answers the requests under way, takes no more, wakes who sleeps, and ends.
-    fn stop(&self, py: Python<'_>) {
-        py.detach(|| self.0.stop());
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.stop()).map_err(daemon_error)
     }
 
     /// Whether all its threads are at work.
     fn is_running(&self) -> bool {
         self.0.is_running()
-    }
-
-    /// The event log, a line of JSON per event.
-    fn log(&self) -> Vec<String> {
-        self.0.log()
     }
 
     /// What it counts, as OpenMetrics text.
@@ -68,15 +64,4 @@ impl LiveSteer {
     fn serve_metrics(&self, address: &str) -> PyResult<Metrics> {
         Metrics::serve(address, self.0.clone())
     }
-}
-
-/// Tells a fresh policy what the lines of a log say: the number of the first line (from 0) at which
-/// it asks for something else, and what; none if it asks for the same.
-#[pyfunction]
-pub(crate) fn replay_steer(
-    library: &Library,
-    path: PathBuf,
-    lines: Vec<String>,
-) -> PyResult<Option<(usize, String)>> {
-    steer::replay(&library.0, &path, &lines).map_err(daemon_error)
 }

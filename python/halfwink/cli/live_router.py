@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 
 from halfwink.cli.console import print_frame, print_json, print_table, say
-from halfwink.cli.serving import LOG_LINES, Faces, Wishes, serve_until_told
+from halfwink.cli.serving import Faces, Wishes, serve_until_told
 from halfwink.errors import HalfwinkError
 from halfwink.live_router import STATES, LiveRouter, ledger_frame
 from halfwink.live_router import costs as measured
@@ -47,7 +47,6 @@ def router(
     view: Annotated[bool, Parameter(negative="")] = False,
     metrics: str | None = None,
     log: Path | None = None,
-    log_lines: Annotated[int, Parameter(name="--log-lines")] = LOG_LINES,
     samples: Path | None = None,
     every_s: Annotated[float, Parameter(name="--every-s")] = 1.0,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
@@ -70,9 +69,8 @@ def router(
     metrics
         HOST:PORT at which to serve OpenMetrics.
     log
-        File for the policy's events: lines of JSON.
-    log_lines
-        Events to record, at most.
+        File for the policy's events and actions, written as they come: lines of JSON, for
+        `halfwink replay`.
     samples
         File for what is counted and measured, again and again: lines of JSON, each with at_ns, the
         machine's monotonic clock.
@@ -85,12 +83,8 @@ def router(
     quiet
         No messages.
     """
-    wishes = Wishes(
-        seconds, view, metrics, log, log_lines, samples, every_s, json=json, out=out, quiet=quiet
-    )
-    return serve_until_told(
-        lambda lines: LiveRouter(description, log_lines=lines), wishes, _faces, "router"
-    )
+    wishes = Wishes(seconds, view, metrics, log, samples, every_s, json=json, out=out, quiet=quiet)
+    return serve_until_told(lambda log: LiveRouter(description, log=log), wishes, _faces, "router")
 
 
 def _faces(router: LiveRouter) -> Faces:

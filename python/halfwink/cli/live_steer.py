@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 
 from halfwink.cli.console import print_frame, print_table, say
-from halfwink.cli.serving import LOG_LINES, Faces, Wishes, serve_until_told
+from halfwink.cli.serving import Faces, Wishes, serve_until_told
 from halfwink.live_router import ledger_frame
 from halfwink.live_steer import MACHINES, LiveSteer
 
@@ -33,7 +33,6 @@ def steer(
     view: Annotated[bool, Parameter(negative="")] = False,
     metrics: str | None = None,
     log: Path | None = None,
-    log_lines: Annotated[int, Parameter(name="--log-lines")] = LOG_LINES,
     samples: Path | None = None,
     every_s: Annotated[float, Parameter(name="--every-s")] = 1.0,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
@@ -56,9 +55,8 @@ def steer(
     metrics
         HOST:PORT at which to serve OpenMetrics.
     log
-        File for the policy's events: lines of JSON.
-    log_lines
-        Events to record, at most.
+        File for the policy's events and actions, written as they come: lines of JSON, for
+        `halfwink replay`.
     samples
         File for what is counted and measured, again and again: lines of JSON, each with at_ns, the
         machine's monotonic clock.
@@ -71,12 +69,10 @@ def steer(
     quiet
         No messages.
     """
-    wishes = Wishes(
-        seconds, view, metrics, log, log_lines, samples, every_s, json=json, out=out, quiet=quiet
-    )
+    wishes = Wishes(seconds, view, metrics, log, samples, every_s, json=json, out=out, quiet=quiet)
 
-    def begin(lines: int) -> LiveSteer:
-        made = LiveSteer(description, log_lines=lines)
+    def begin(log: Path | None) -> LiveSteer:
+        made = LiveSteer(description, log=log)
         say(f"listening at {made.address}", quiet=quiet)
         return made
 

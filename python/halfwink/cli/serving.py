@@ -26,8 +26,6 @@ from halfwink.errors import HalfwinkError, RunError
 LOOK_S = 0.5
 #: Between two looks whether all threads are alive, without a view.
 PATIENCE_S = 2.0
-#: Lines of an event log, unless more are asked for.
-LOG_LINES = 1 << 18
 
 Report = dict[str, Any]
 
@@ -57,11 +55,11 @@ class Program(Protocol):
         ...
 
     def stop(self) -> None:
-        """Ends in good order."""
-        ...
+        """Ends in good order.
 
-    def log(self) -> list[str]:
-        """Events of its policy, a JSON document each."""
+        Raises:
+            RunError: the log is not complete.
+        """
         ...
 
     @property
@@ -77,7 +75,7 @@ class Wishes:
     Attributes:
         seconds: how long; without end if none.
         metrics: HOST:PORT of OpenMetrics.
-        log: file for the policy's events, ``log_lines`` of them.
+        log: file for the policy's events, written as they come.
         samples: file for reports, one every ``every_s`` seconds.
         json: print the last report.
         out: file for it.
@@ -87,7 +85,6 @@ class Wishes:
     view: bool
     metrics: str | None
     log: Path | None
-    log_lines: int
     samples: Path | None
     every_s: float
     json: bool
@@ -100,10 +97,6 @@ class Wishes:
         """
         if self.seconds is not None and not 0 < self.seconds <= 30 * 86_400:
             raise HalfwinkError(f"--seconds {self.seconds}: expected above 0, at most 30 days")
-        if not 1 <= self.log_lines < 1 << 31:
-            raise HalfwinkError(
-                f"--log-lines {self.log_lines}: expected 1 or more, below {1 << 31}"
-            )
         if not 0.05 <= self.every_s <= 3600:
             raise HalfwinkError(f"--every-s {self.every_s}: expected 0.05 to 3600")
 
@@ -141,19 +134,23 @@ class Asked:
 
 
 def serve_until_told(
-    begin: Callable[[int], Program], wishes: Wishes, faces: Callable[[Any], Faces], name: str
+    begin: Callable[[Path | None], Program],
+    wishes: Wishes,
+    faces: Callable[[Any], Faces],
+    name: str,
 ) -> int:
-    """Begins a program, with so many lines of a log; runs it until it is told to end.
+    """Begins a program, with a file for its log if there is to be one; runs it until it is told to
+    end.
 
     Raises:
         HalfwinkError: what the user asked for cannot be.
-        RunError: the program has died.
+        RunError: the program has died, or its log is not complete.
     """
     wishes.check()
     quiet = wishes.quiet
     with ExitStack() as stack:
         asked = stack.enter_context(signals())
-        program = stack.enter_context(begin(wishes.log_lines if wishes.log else 0))
+        program = stack.enter_context(begin(wishes.log))
         face = faces(program)
         if wishes.metrics is not None:
             metrics = stack.enter_context(closing(program.serve_metrics(wishes.metrics)))
@@ -167,10 +164,8 @@ def serve_until_told(
         say("ready", quiet=quiet)
         _run(program, asked, wishes.seconds, looks)
         alive = program.is_running
-        program.stop()
+        incomplete = _stopped(program)
         report = program.report()
-    if wishes.log is not None:
-        wishes.log.write_text("".join(f"{line}\n" for line in program.log()))
     if wishes.out is not None:
         wishes.out.write_text(jsonlib.dumps(report, indent=2) + "\n")
     if wishes.json:
@@ -179,9 +174,23 @@ def serve_until_told(
         face.show(report)
     if report["ledger"]["imbalance"] is not None:
         err.print(f"halfwink: {report['ledger']['imbalance']}", markup=False)
+    if report["log_dropped"]:
+        lines = f"{report['log_dropped']:,} lines"
+        err.print(f"halfwink: the log lacks {lines} that its disk was too slow for", markup=False)
     if not alive:
         raise RunError(f"a thread of the {name} has died; what it said is above")
+    if incomplete is not None:
+        raise incomplete
     return 0
+
+
+def _stopped(program: Program) -> RunError | None:
+    """Ends it; why its log is not complete. That is said last: what was measured comes first."""
+    try:
+        program.stop()
+    except RunError as error:
+        return error
+    return None
 
 
 def _run(

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use clap::Parser;
 use halfwink_daemon::router::{check, Router};
-use halfwink_daemon::run::{main as run, Kind, Options};
-use halfwink_daemon::{Error, Program};
+use halfwink_daemon::run::{main as run, Begun, Kind, Options};
+use halfwink_daemon::Error;
 use halfwink_study::Library;
 
 /// Forwards packets between interfaces of this machine, by as few cores as carry them.
@@ -20,10 +20,8 @@ struct Arguments {
     options: Options,
 }
 
-type Begun = (Arc<dyn Program>, Option<String>);
-
-fn begin(library: &Library, path: &Path, lines: usize) -> Result<Begun, Error> {
-    let program = Router::start(library, path, lines)?;
+fn begin(library: &Library, path: &Path, log: Option<&Path>) -> Result<Begun, Error> {
+    let program = Router::start(library, path, log)?;
     Ok((Arc::new(program), None))
 }
 

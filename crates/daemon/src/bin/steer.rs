@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use halfwink_daemon::run::{main as run, Kind, Options};
+use halfwink_daemon::run::{main as run, Begun, Kind, Options};
 use halfwink_daemon::steer::{check, Steer};
 use halfwink_daemon::{Error, Program};
 use halfwink_study::Library;
@@ -20,10 +20,8 @@ struct Arguments {
     options: Options,
 }
 
-type Begun = (Arc<dyn Program>, Option<String>);
-
-fn begin(library: &Library, path: &Path, lines: usize) -> Result<Begun, Error> {
-    let program = Steer::start(library, path, lines)?;
+fn begin(library: &Library, path: &Path, log: Option<&Path>) -> Result<Begun, Error> {
+    let program = Steer::start(library, path, log)?;
     let greeting = format!("listening at {}", program.address());
     Ok((Arc::new(program), Some(greeting)))
 }

@@ -103,7 +103,9 @@ mod tests {
     #[test]
     fn rows_hold_what_the_model_says() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-        let live = Library::new(root).live_router("westmere", 3, &[]).unwrap();
+        let library = Library::new(root);
+        let values = library.live_router_values("westmere", 3, &[]).unwrap();
+        let live = library.router("westmere", &values).unwrap();
         let cores = vec![
             CoreTimes { busy_s: 0.5, spin_s: 1.5, ..CoreTimes::default() },
             CoreTimes { busy_s: 0.25, c1_s: 1.0, c3_s: 0.75, ..CoreTimes::default() },

@@ -36,17 +36,18 @@ pub struct VirtualMeter {
 }
 
 impl Library {
-    /// The router of a live one: of this name, with so many cores, and one P-state, since nothing
-    /// here sets the clock of a real core.
+    /// All that is to be set in the description of this name to make it a live router's: `values`,
+    /// so many cores, and one P-state, since nothing here sets the clock of a real core.
+    /// [`Library::router`] makes the same again from the name and these alone.
     ///
     /// # Errors
     /// As [`Library::router`].
-    pub fn live_router(
+    pub fn live_router_values(
         &self,
         name: &str,
         cores: u8,
         values: &[(String, String)],
-    ) -> Result<RouterInfo, StudyError> {
+    ) -> Result<Vec<(String, String)>, StudyError> {
         let described = self.router(name, values)?;
         let (model, fastest) = (&described.model, described.model.spec().cores.fastest);
         let step = model.steps() - 1;
@@ -59,7 +60,7 @@ impl Library {
             ("cores.slowest", fastest.to_string()),
         ];
         let own = own.map(|(path, value)| (path.to_owned(), value));
-        self.router(name, &[values, &own].concat())
+        Ok([values, &own].concat())
     }
 }
 
@@ -114,7 +115,8 @@ mod tests {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
         let library = Library::new(root);
         let described = library.router("westmere", &[]).unwrap().model;
-        let live = library.live_router("westmere", 2, &[]).unwrap();
+        let values = library.live_router_values("westmere", 2, &[]).unwrap();
+        let live = library.router("westmere", &values).unwrap();
         let fastest = described.steps() - 1;
         assert_eq!(live.model.steps(), 1);
         assert!((live.model.busy_w(0) - described.busy_w(fastest)).abs() < 1e-9);
