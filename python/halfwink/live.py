@@ -41,12 +41,10 @@ class Delegated:
     Attributes:
         status: its exit status; 128 and the signal's number if a signal ended it.
         report: counts, times in the unit of their names, modelled joules.
-        log: the policies' events, one JSON document each, if they were asked for.
     """
 
     status: int
     report: dict[str, Any]
-    log: list[str]
 
 
 def preload_library() -> Path:
@@ -89,7 +87,8 @@ def delegate(
     pin: bool = True,
     spin_us: float = 100.0,
     time_every: int = 64,
-    log_records: int = 0,
+    log: Path | None = None,
+    log_records: int = 1 << 18,
     die_with_us: bool = False,
 ) -> Delegated:
     """Runs a program whose system calls may be made by threads on another CPU.
@@ -103,7 +102,9 @@ def delegate(
         pin: keep the program itself off that CPU.
         spin_us: how long such a thread waits awake for the next call, in microseconds.
         time_every: of so many calls in place one is timed.
-        log_records: events to record, at most.
+        log: file for the policies' events and actions, for :func:`halfwink.replay`; written at the
+            end, since the program that they come from may be anything.
+        log_records: events that it can hold.
         die_with_us: the program is killed if this process is.
 
     Raises:
@@ -123,7 +124,7 @@ def delegate(
             time_every=time_every,
             worker_spin_ns=int(spin_us * 1000),
             caller_spin_ns=int(spin_us * 500),
-            log_records=log_records,
+            log_records=0 if log is None else log_records,
         )
         before = os.environ.get("LD_PRELOAD")
         preload = f"{library}:{before}" if before else str(library)
@@ -136,7 +137,9 @@ def delegate(
                 _core.die_with_parent()
 
         status = _run(command, env, prepare)
-        return Delegated(status, run.report(), run.log() if log_records else [])
+        if log is not None:
+            run.write_log(str(log))
+        return Delegated(status, run.report())
 
 
 def measure(
@@ -210,12 +213,10 @@ def idle(
     return status, found[0] if found else watch.end()
 
 
-def save(done: Delegated, out: Path | None, log: Path | None) -> None:
-    """Writes the report as JSON, and the log as lines of JSON."""
+def save(done: Delegated, out: Path | None) -> None:
+    """Writes the report as JSON."""
     if out is not None:
         out.write_text(json.dumps(done.report, indent=2) + "\n")
-    if log is not None:
-        log.write_text("".join(f"{line}\n" for line in done.log))
 
 
 @contextmanager

@@ -1,135 +1,89 @@
-//! The event log as lines of JSON, for files, and its replay. Told again, the same policy asks for
-//! the same.
+//! The event log of a run as a file, in the format of all event logs: one stream for each policy.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::path::Path;
 
-use halfwink_policy::offload::{Counts, Event, Place, Sample, Traits};
+use halfwink_eventlog::{Family, Footer, Header, LogError, Place as Stream, Writer};
+use halfwink_policy::offload::{
+    Action, Counts, DelegationParameters, Event, Place, Sample, Traits,
+};
+use halfwink_policy::{Input, Log};
 use halfwink_units::Time;
-use serde::{Deserialize, Serialize};
 
-use super::chooser::{self, Choice, Chooser};
-use super::log::{ENTER, EXIT, HERE, OS_CORE, SAMPLE, UNKNOWN};
+use super::chooser;
+use super::log::{BESIDE, ENTER, EXIT, HERE, OS_CORE, SAMPLE, UNKNOWN};
 use super::shared::{Record, Shared};
 
-/// One event as it stands in a log file: a line of JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Line {
-    /// Which policy object.
-    pub stream: u32,
-    /// When, in picoseconds since the policy began.
-    pub now_ps: u64,
-    /// What it was told.
-    pub told: Told,
-    /// Where it wanted a call to run: `here` or `os-core`.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub asked: Option<Asked>,
-}
-
-/// See [`Line::told`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Told {
-    /// A call began.
-    Enter {
-        /// System-call number.
-        number: u32,
-        /// Its arguments.
-        args: [u64; 6],
-        /// Bytes that it asks for in memory, if somebody has looked.
-        bytes: Option<u64>,
-    },
-    /// It ended after so many nanoseconds.
-    Exit {
-        /// How many.
-        ns: u64,
-    },
-    /// Time of the program itself and in calls since the last sample.
-    Sample {
-        /// Nanoseconds outside of calls, and in calls.
-        ns: [u64; 2],
-        /// Accesses and hits that stand for the objective, of both caches.
-        counts: [u64; 4],
-    },
-}
-
-/// See [`Line::asked`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Asked {
-    /// In place.
-    Here,
-    /// On the OS CPU.
-    OsCore,
-}
-
-/// The log of a run, in the order of writing; per stream that is the order of events.
+/// The header of such a log: its technique is all that it takes to make the same policies again, as
+/// [`DelegationParameters`] read it.
 #[must_use]
-pub fn lines(shared: &Shared) -> Vec<Line> {
-    shared.records().iter().filter_map(line).collect()
+pub fn header(parameters: &DelegationParameters) -> Header {
+    Header::new("live delegate", Family::Offload, &parameters.to_string()).on("", "live")
 }
 
-fn line(record: &Record) -> Option<Line> {
+/// Writes the log of a run in the order in which its lines came; for each stream that is the order
+/// of its events. Each stream has its own clock, from its thread's first call.
+///
+/// # Errors
+/// Those of the file.
+pub(super) fn write(
+    shared: &Shared,
+    parameters: &DelegationParameters,
+    path: &Path,
+) -> Result<Footer, LogError> {
+    let writer = Writer::create(path, &header(parameters))?;
+    let mut streams = BTreeMap::new();
+    let mut end = Time::ZERO;
+    for record in shared.records() {
+        let Some((now, event, action)) = line(record) else { continue };
+        let number = record.stream.load(Ordering::Relaxed);
+        let stream = streams
+            .entry(number)
+            .or_insert_with(|| writer.stream(Stream { family: Family::Offload, stream: number }));
+        Log::<Event, Action>::begin(stream, now, Input::Event(&event));
+        if let Some(action) = action {
+            Log::<Event, Action>::action(stream, now, &action);
+        }
+        Log::<Event, Action>::end(stream);
+        end = end.max(now);
+    }
+    let written = read(&shared.counts().log_next);
+    writer.end(end, written.saturating_sub(shared.records().len() as u64))
+}
+
+/// One call of a policy; `None` of a record that was never finished: its thread was killed.
+fn line(record: &Record) -> Option<(Time, Event, Option<Action>)> {
     let kind = record.kind.load(Ordering::Acquire);
     let values: [u64; 6] = core::array::from_fn(|i| read(&record.values[i]));
-    let bytes = read(&record.bytes);
-    let told = match kind {
-        ENTER => Told::Enter {
-            number: record.number.load(Ordering::Relaxed),
-            args: values,
-            bytes: (bytes != UNKNOWN).then_some(bytes),
-        },
-        EXIT => Told::Exit { ns: values[0] },
-        SAMPLE => Told::Sample {
-            ns: [values[0], values[1]],
-            counts: [values[2], values[3], values[4], values[5]],
-        },
+    let event = match kind {
+        ENTER => {
+            let bytes = read(&record.bytes);
+            let number = record.number.load(Ordering::Relaxed);
+            chooser::enter(number, values, (bytes != UNKNOWN).then_some(bytes))
+        }
+        EXIT => Event::Exit { instructions: values[0] },
+        SAMPLE => {
+            let [here, there, accesses, hits, os_accesses, os_hits] = values;
+            Event::Sample(Sample {
+                user: Traits::default(),
+                instructions: [here, there],
+                l2: [Counts { accesses, hits }, Counts { accesses: os_accesses, hits: os_hits }],
+            })
+        }
         _ => return None,
     };
-    let asked = match record.place.load(Ordering::Relaxed) {
-        HERE => Some(Asked::Here),
-        OS_CORE => Some(Asked::OsCore),
+    let place = match record.place.load(Ordering::Relaxed) {
+        HERE => Some(Place::Here),
+        OS_CORE => Some(Place::OsCore),
+        BESIDE => Some(Place::Beside),
         _ => None,
     };
-    let stream = record.stream.load(Ordering::Relaxed);
-    Some(Line { stream, now_ps: read(&record.now_ps), told, asked })
+    let decision_cycles = record.cycles.load(Ordering::Relaxed);
+    let action = place.map(|place| Action { place, decision_cycles });
+    Some((Time(read(&record.now_ps)), event, action))
 }
 
 fn read(word: &AtomicU64) -> u64 {
     word.load(Ordering::Relaxed)
-}
-
-/// Tells a fresh policy of each stream what the log says; the lines at which it asks for something
-/// else than the log has, with what it asks for.
-#[must_use]
-pub fn replay(lines: &[Line], choice: &Choice) -> Vec<(usize, Option<Asked>)> {
-    let mut choosers = std::collections::BTreeMap::new();
-    let mut differ = Vec::new();
-    for (at, line) in lines.iter().enumerate() {
-        let chooser = choosers.entry(line.stream).or_insert_with(|| Chooser::new(choice));
-        let action = chooser.tell(Time(line.now_ps), &event(&line.told));
-        let asked = action.map(|action| match action.place {
-            // A system call is never served beside the thread that waits for it.
-            Place::Here | Place::Beside => Asked::Here,
-            Place::OsCore => Asked::OsCore,
-        });
-        if asked != line.asked {
-            differ.push((at, asked));
-        }
-    }
-    differ
-}
-
-fn event(told: &Told) -> Event {
-    match *told {
-        Told::Enter { number, args, bytes } => chooser::enter(number, args, bytes),
-        Told::Exit { ns } => Event::Exit { instructions: ns },
-        Told::Sample { ns, counts: [accesses, hits, os_accesses, os_hits] } => {
-            Event::Sample(Sample {
-                user: Traits::default(),
-                instructions: ns,
-                l2: [Counts { accesses, hits }, Counts { accesses: os_accesses, hits: os_hits }],
-            })
-        }
-    }
 }

@@ -1,9 +1,11 @@
 //! The event log of a run: what each policy was told and what it asked for, in the shared file, so
-//! that it outlives the program.
+//! that it outlives the program. `events` makes lines of JSON of it at the end: what is preloaded
+//! into strangers writes no text.
 
 use core::sync::atomic::Ordering;
 
-use halfwink_policy::offload::{Place, Sample};
+use halfwink_policy::offload::{Action, Cause, Event, Place};
+use halfwink_policy::Input;
 use halfwink_units::Time;
 
 use super::shared::Shared;
@@ -13,6 +15,7 @@ pub(super) const EXIT: u32 = 2;
 pub(super) const SAMPLE: u32 = 3;
 pub(super) const HERE: u32 = 1;
 pub(super) const OS_CORE: u32 = 2;
+pub(super) const BESIDE: u32 = 3;
 /// Bytes in memory that nobody has looked at.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
@@ -21,51 +24,86 @@ pub(super) const UNKNOWN: u64 = u64::MAX;
 pub struct Log {
     shared: Shared,
     stream: u32,
+    open: Option<Open>,
+}
+
+/// What came of the present call of the policy, so far.
+#[derive(Debug)]
+struct Open {
+    now: Time,
+    kind: u32,
+    number: u32,
+    bytes: u64,
+    values: [u64; 6],
+    place: u32,
+    cycles: u32,
 }
 
 impl Log {
     /// A log of the policy with this number.
     #[must_use]
     pub fn new(shared: Shared, stream: u32) -> Log {
-        Log { shared, stream }
+        Log { shared, stream, open: None }
     }
 
-    /// A call was decided.
-    pub fn enter(&self, now: Time, number: u32, args: &[u64; 6], bytes: Option<u64>, place: Place) {
-        let place = if place == Place::OsCore { OS_CORE } else { HERE };
-        self.write(ENTER, now, place, number, bytes.unwrap_or(UNKNOWN), *args);
-    }
-
-    /// The end of the call that was decided last.
-    pub fn exit(&self, now: Time, ns: u64) {
-        self.write(EXIT, now, 0, 0, UNKNOWN, [ns, 0, 0, 0, 0, 0]);
-    }
-
-    /// A sample.
-    pub fn sample(&self, now: Time, s: &Sample) {
-        let [user, os] = s.l2;
-        let values =
-            [s.instructions[0], s.instructions[1], user.accesses, user.hits, os.accesses, os.hits];
-        self.write(SAMPLE, now, 0, 0, UNKNOWN, values);
-    }
-
-    fn write(&self, kind: u32, now: Time, place: u32, number: u32, bytes: u64, values: [u64; 6]) {
+    fn write(&self, line: &Open) {
         let next = &self.shared.counts().log_next;
         let records = self.shared.records();
-        // A full log stays as it is; the counter must not come round.
-        if next.load(Ordering::Relaxed) >= records.len() as u64 {
-            return;
-        }
+        // It goes on counting when the log is full: those were dropped.
         let at = next.fetch_add(1, Ordering::Relaxed) as usize;
         let Some(record) = records.get(at) else { return };
         record.stream.store(self.stream, Ordering::Relaxed);
-        record.place.store(place, Ordering::Relaxed);
-        record.number.store(number, Ordering::Relaxed);
-        record.now_ps.store(now.as_ps(), Ordering::Relaxed);
-        record.bytes.store(bytes, Ordering::Relaxed);
-        for (to, from) in record.values.iter().zip(values) {
+        record.place.store(line.place, Ordering::Relaxed);
+        record.cycles.store(line.cycles, Ordering::Relaxed);
+        record.number.store(line.number, Ordering::Relaxed);
+        record.now_ps.store(line.now.as_ps(), Ordering::Relaxed);
+        record.bytes.store(line.bytes, Ordering::Relaxed);
+        for (to, from) in record.values.iter().zip(line.values) {
             to.store(from, Ordering::Relaxed);
         }
-        record.kind.store(kind, Ordering::Release);
+        record.kind.store(line.kind, Ordering::Release);
+    }
+}
+
+/// Never inlined: a call of a program that nobody logs should find no more of it than a test.
+impl halfwink_policy::Log<Event, Action> for Log {
+    #[cold]
+    fn begin(&mut self, now: Time, input: Input<&Event>) {
+        // These policies ask for nothing at their start and have no timers.
+        let Input::Event(event) = input else { return };
+        let (kind, number, bytes, values) = match event {
+            Event::Enter(entry) => {
+                let number = match entry.cause {
+                    Cause::SystemCall { number } => number,
+                    Cause::Interrupt { vector } | Cause::Exception { vector } => u32::from(vector),
+                };
+                (ENTER, number, entry.bytes_in_memory.unwrap_or(UNKNOWN), entry.args)
+            }
+            Event::Exit { instructions } => (EXIT, 0, UNKNOWN, [*instructions, 0, 0, 0, 0, 0]),
+            Event::Sample(s) => {
+                let ([user, os], [here, there]) = (s.l2, s.instructions);
+                let values = [here, there, user.accesses, user.hits, os.accesses, os.hits];
+                (SAMPLE, 0, UNKNOWN, values)
+            }
+        };
+        self.open = Some(Open { now, kind, number, bytes, values, place: 0, cycles: 0 });
+    }
+
+    #[cold]
+    fn action(&mut self, _now: Time, action: &Action) {
+        let Some(open) = &mut self.open else { return };
+        open.cycles = action.decision_cycles;
+        open.place = match action.place {
+            Place::Here => HERE,
+            Place::OsCore => OS_CORE,
+            Place::Beside => BESIDE,
+        };
+    }
+
+    #[cold]
+    fn end(&mut self) {
+        if let Some(line) = self.open.take() {
+            self.write(&line);
+        }
     }
 }

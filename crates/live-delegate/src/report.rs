@@ -6,10 +6,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use halfwink_eventlog::{Footer, LogError};
 use serde::Serialize;
 
 use super::calls::{CALLS, REFUSALS, REFUSAL_NAMES};
-use super::chooser::Choice;
 use super::events;
 use super::histogram::{quantile_ns, Histogram, BUCKETS};
 use super::shared::{CallCounts, Options, Shared};
@@ -50,10 +50,12 @@ impl Run {
         &self.path
     }
 
-    /// The log so far.
-    #[must_use]
-    pub fn log(&self) -> Vec<events::Line> {
-        events::lines(&self.shared)
+    /// Writes the log to a file, once the program has ended.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn write_log(&self, path: &Path) -> Result<Footer, LogError> {
+        events::write(&self.shared, &self.options.policy, path)
     }
 
     /// What has been counted so far.
@@ -77,8 +79,8 @@ impl Run {
         let calls = self.calls();
         let delegated: u64 = calls.iter().map(|call| call.delegated).sum();
         Report {
-            policy: self.options.choice.kind.name(),
-            n_ns: self.options.choice.n_ns,
+            policy: self.options.policy.kind.name(),
+            n_ns: self.options.policy.n_ns,
             os_cpu: self.options.os_cpu,
             wall_s,
             process_images: read(&counts.epochs),
@@ -86,6 +88,7 @@ impl Run {
             uncounted_threads: read(&counts.uncounted_threads),
             workers: read(&counts.workers),
             confined: read(&counts.confined),
+            steps_back: read(&counts.steps_back),
             hand_off: HandOff {
                 durations: self.durations(|block| &block.hand_off, times.hand_off_s * 1e9),
                 worker_wakes: sum(|b| &b.worker_wakes),
@@ -107,6 +110,7 @@ impl Run {
             ),
             modelled_energy: modelled_energy(&times, delegated),
             log_records: read(&counts.log_next).min(self.options.log_records),
+            log_dropped: read(&counts.log_next).saturating_sub(self.options.log_records),
             calls,
         }
     }
@@ -198,6 +202,8 @@ pub struct Report {
     pub workers: u64,
     /// Processes that stopped moving calls because they confined themselves.
     pub confined: u64,
+    /// Times that a thread's clock stepped back, and stood still for its policy.
+    pub steps_back: u64,
     /// What moving cost beyond the calls.
     pub hand_off: HandOff,
     /// Mean cost of a decision, in nanoseconds.
@@ -210,6 +216,8 @@ pub struct Report {
     pub modelled_energy: ModelledEnergy,
     /// Events that the log holds.
     pub log_records: u64,
+    /// Events that came when it was full.
+    pub log_dropped: u64,
     /// By call; those that were never made are left out.
     pub calls: Vec<CallReport>,
 }
@@ -333,11 +341,4 @@ fn percent(part: f64, whole: f64) -> Option<f64> {
 
 fn read(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
-}
-
-/// Whether a policy, told again what the log says, asks for the same; else the line (from 0) at
-/// which it does not.
-#[must_use]
-pub fn first_difference(lines: &[events::Line], choice: &Choice) -> Option<usize> {
-    events::replay(lines, choice).first().map(|(at, _)| *at)
 }

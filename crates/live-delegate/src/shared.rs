@@ -8,10 +8,10 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use super::calls::{COUNT, REFUSALS};
-use super::chooser::{Choice, Kind};
 use super::histogram::Histogram;
 use halfwink_live::clock::Rate;
 use halfwink_live::sys;
+use halfwink_policy::offload::{DelegationKind, DelegationParameters};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"halfwnk1");
 /// Threads that are counted apart, at most, over all processes at one time.
@@ -23,7 +23,7 @@ const BLOCKS_AT: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The policy.
-    pub choice: Choice,
+    pub policy: DelegationParameters,
     /// CPU of the threads that make calls for others.
     pub os_cpu: u32,
     /// Of so many calls that stay one is timed, at least 1.
@@ -71,7 +71,9 @@ pub struct Counts {
     pub confined: AtomicU64,
     /// Policies that have been created, which number the streams of the log.
     pub streams: AtomicU64,
-    /// Next record of the log.
+    /// Times that a thread's clock stepped back, and stood still for its policy.
+    pub steps_back: AtomicU64,
+    /// Lines of the log, written or, once it is full, dropped.
     pub log_next: AtomicU64,
 }
 
@@ -151,8 +153,10 @@ pub struct Record {
     pub kind: AtomicU32,
     /// Which policy object.
     pub stream: AtomicU32,
-    /// Where it wants the call to run: 1 here, 2 on the OS CPU, 0 if it asked for nothing.
+    /// Where it wants the call to run; 0 if it asked for nothing.
     pub place: AtomicU32,
+    /// Cycles that it calls its decision.
+    pub cycles: AtomicU32,
     /// System-call number.
     pub number: AtomicU32,
     /// When, in picoseconds.
@@ -185,12 +189,12 @@ impl Shared {
         file.set_len(bytes as u64)?;
         let shared = Shared::map(file, bytes, options.log_records)?;
         let h = shared.header();
-        let n = options.choice.n_ns.unwrap_or(u64::MAX);
-        h.kind.store(options.choice.kind as u32, Ordering::Relaxed);
+        let n = options.policy.n_ns.unwrap_or(u64::MAX);
+        h.kind.store(options.policy.kind as u32, Ordering::Relaxed);
         h.os_cpu.store(options.os_cpu, Ordering::Relaxed);
         for (field, value) in [
             (&h.n_ns, n),
-            (&h.least_bytes, options.choice.least_bytes),
+            (&h.least_bytes, options.policy.least_bytes),
             (&h.time_every, u64::from(options.time_every.max(1))),
             (&h.worker_spin_ns, options.worker_spin_ns),
             (&h.caller_spin_ns, options.caller_spin_ns),
@@ -218,14 +222,14 @@ impl Shared {
         let h = shared.header();
         let is_ours = h.magic.load(Ordering::Acquire) == MAGIC;
         let records = h.log_records.load(Ordering::Relaxed);
-        let kind = Kind::from_number(h.kind.load(Ordering::Relaxed)).ok_or_else(wrong)?;
+        let kind = DelegationKind::from_number(h.kind.load(Ordering::Relaxed)).ok_or_else(wrong)?;
         let fits = (length - Shared::bytes(0)) as u64 / size_of::<Record>() as u64 >= records;
         if !is_ours || !fits {
             return Err(wrong());
         }
         let n = h.n_ns.load(Ordering::Relaxed);
         let options = Options {
-            choice: Choice {
+            policy: DelegationParameters {
                 kind,
                 n_ns: (n != u64::MAX).then_some(n),
                 least_bytes: h.least_bytes.load(Ordering::Relaxed),
@@ -333,14 +337,17 @@ pub(crate) mod tests {
     use super::*;
 
     /// A file of its own, with these options.
-    pub(crate) fn scratch(kind: Kind, log_records: u64) -> (std::path::PathBuf, Shared, Options) {
+    pub(crate) fn scratch(
+        kind: DelegationKind,
+        log_records: u64,
+    ) -> (std::path::PathBuf, Shared, Options) {
         use std::sync::atomic::AtomicU32 as Serial;
         static SERIAL: Serial = Serial::new(0);
         let n = SERIAL.fetch_add(1, Ordering::Relaxed);
         let name = format!("halfwink-test-{}-{n}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let options = Options {
-            choice: Choice { kind, n_ns: Some(1_000), least_bytes: 4096 },
+            policy: DelegationParameters { kind, n_ns: Some(1_000), least_bytes: 4096 },
             os_cpu: CpuOf::last(),
             time_every: 4,
             worker_spin_ns: 50_000,
@@ -363,7 +370,7 @@ pub(crate) mod tests {
 
     #[test]
     fn options_go_through_the_file() {
-        let (path, shared, options) = scratch(Kind::Predicted, 100);
+        let (path, shared, options) = scratch(DelegationKind::Predicted, 100);
         let (theirs, read) = Shared::open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(read, options);
@@ -385,7 +392,7 @@ pub(crate) mod tests {
 
     #[test]
     fn blocks_are_claimed_once_and_given_back() {
-        let (path, shared, _) = scratch(Kind::Never, 0);
+        let (path, shared, _) = scratch(DelegationKind::Never, 0);
         std::fs::remove_file(&path).unwrap();
         let me = sys::getpid();
         let taken: Vec<_> = (0..BLOCKS as u32).map(|t| shared.claim(me, 10 + t).unwrap()).collect();

@@ -2,11 +2,14 @@
 
 use core::sync::atomic::Ordering;
 
-use halfwink_policy::offload::{Counts as CacheCounts, Place, Sample, Traits};
+use halfwink_policy::offload::{
+    Counts as CacheCounts, Delegation, DelegationKind, Event, Place, Sample, Traits,
+};
+use halfwink_policy::Host;
 use halfwink_units::Time;
 
 use super::calls::{Index, Refusal, Rule, CALLS};
-use super::chooser::{self, Chooser, Kind};
+use super::chooser;
 use super::image::{self, Image};
 use super::local::Local;
 use super::log::Log;
@@ -34,11 +37,10 @@ pub enum Way {
 /// What a thread of the program keeps.
 #[derive(Debug)]
 pub struct Thread {
-    chooser: Chooser,
+    host: Host<Delegation, Option<Log>>,
     wants_bytes: bool,
     pub(super) block: &'static Block,
     pub(super) slot: &'static Slot,
-    log: Option<Log>,
     /// No call ever moves, and nobody wants to know of each: the policy need not be asked.
     never_moves: bool,
     /// The last reading of the counter: what the policy takes for the present.
@@ -97,15 +99,16 @@ impl Thread {
             return before;
         }
         let stream = shared.counts().streams.fetch_add(1, Ordering::Relaxed);
-        let chooser = Chooser::new(&image.options.choice);
+        let policy = Delegation::new(&image.options.policy);
+        let has_log = image.options.log_records > 0;
+        let log = has_log.then(|| Log::new(*shared, stream as u32));
         let now = clock::ticks();
         let thread = Box::into_raw(Box::new(Thread {
-            wants_bytes: chooser.wants_bytes(),
-            chooser,
+            wants_bytes: policy.wants_bytes(),
+            host: Host::logged(policy, log),
             block,
             slot,
-            log: (image.options.log_records > 0).then(|| Log::new(*shared, stream as u32)),
-            never_moves: image.options.choice.kind == Kind::Never && image.options.log_records == 0,
+            never_moves: image.options.policy.kind == DelegationKind::Never && !has_log,
             now_ticks: now,
             now: Time::ZERO,
             begun_ticks: now,
@@ -171,12 +174,7 @@ impl Thread {
             None
         };
         let entry = chooser::enter(number, *args, bytes);
-        let now = self.now;
-        let place = self.chooser.decide(now, &entry);
-        if let Some(log) = &self.log {
-            log.enter(now, number, args, bytes, place);
-        }
-        place
+        self.host.decide(self.now, &entry).map_or(Place::Here, |action| action.place)
     }
 
     /// After how many calls the next one is timed: `time_every` on average, and not in step with
@@ -194,7 +192,11 @@ impl Thread {
     #[inline]
     fn set_now(&mut self, image: &Image, ticks: u64) {
         self.now_ticks = ticks;
-        self.now = Time(image.options.rate.ps(ticks.wrapping_sub(self.begun_ticks)));
+        let now = Time(image.options.rate.ps(ticks.saturating_sub(self.begun_ticks)));
+        if now < self.now {
+            image.shared.counts().steps_back.fetch_add(1, Ordering::Relaxed);
+        }
+        self.now = now;
     }
 
     /// Moves a call; `None` if it could not move, and must be made in place.
@@ -315,23 +317,19 @@ impl Thread {
     fn learn(&mut self, image: &Image, ns: u64) {
         let block = self.block;
         block.seen_ticks.store(self.now_ticks, Ordering::Relaxed);
-        if let Some((expected, n)) = self.chooser.expectation() {
+        if let Some((expected, n)) = self.host.policy().expectation() {
             add(&block.predictions, 1);
             add(&block.within_5_percent, u64::from(expected.abs_diff(ns) * 20 <= ns));
             add(&block.right_side, u64::from((expected > n) == (ns > n)));
             block.n_ns.store(n, Ordering::Relaxed);
         }
-        let now = self.now;
-        self.chooser.ended(now, ns);
-        if let Some(log) = &self.log {
-            log.exit(now, ns);
-        }
-        self.sample_if_due(image, now);
+        self.host.decide(self.now, &Event::Exit { instructions: ns });
+        self.sample_if_due(image);
     }
 
     /// What the controller of N climbs on: the share of the thread's time that is left to the
     /// program itself, while it does not wait for others.
-    fn sample_if_due(&mut self, image: &Image, now: Time) {
+    fn sample_if_due(&mut self, image: &Image) {
         let rate = image.options.rate;
         let times = &self.sample;
         let span = self.now_ticks.saturating_sub(times.begun_ticks);
@@ -347,10 +345,7 @@ impl Thread {
             l2: [CacheCounts { accesses: user + call, hits: user }, CacheCounts::default()],
         };
         self.sample = SampleTimes { begun_ticks: self.now_ticks, ..SampleTimes::default() };
-        self.chooser.sample(now, sample);
-        if let Some(log) = &self.log {
-            log.sample(now, &sample);
-        }
+        self.host.decide(self.now, &Event::Sample(sample));
     }
 }
 

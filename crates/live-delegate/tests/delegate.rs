@@ -4,14 +4,16 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 
+use halfwink_eventlog::{replay_log, replayer, Ended, Header, Reader, Report};
 use halfwink_live::clock::Rate;
 use halfwink_live::sys::CpuSet;
 use halfwink_live_delegate::calls::Index;
-use halfwink_live_delegate::chooser::{Choice, Kind};
 use halfwink_live_delegate::hub::{self, Way};
 use halfwink_live_delegate::report::Run;
 use halfwink_live_delegate::shared::{Options, Shared};
+use halfwink_policy::offload::{Delegation, DelegationKind, DelegationParameters};
 
 /// Reads eight bytes at `at` by delegation.
 fn read(file: &File, at: u64) -> (Way, [u8; 8]) {
@@ -27,6 +29,15 @@ fn reads_well(file: &File, n: u64) -> bool {
     read(file, n * 8) == (Way::There(8), want)
 }
 
+/// Told to fresh policies, from the header alone.
+fn replayed(log: &Path) -> Report {
+    let make = |header: &Header, _| {
+        let parameters: DelegationParameters = header.technique.parse()?;
+        Ok(replayer(Delegation::new(&parameters)))
+    };
+    replay_log(Reader::open(log).unwrap(), make).unwrap()
+}
+
 #[test]
 fn calls_move_in_threads_and_forks() {
     let name = |what: &str| format!("halfwink-{what}-{}", std::process::id());
@@ -36,7 +47,7 @@ fn calls_move_in_threads_and_forks() {
     std::fs::write(&data, bytes).unwrap();
     let file = File::open(&data).unwrap();
     let options = Options {
-        choice: Choice { kind: Kind::Always, n_ns: None, least_bytes: 0 },
+        policy: DelegationParameters { kind: DelegationKind::Always, n_ns: None, least_bytes: 0 },
         os_cpu: CpuSet::allowed().iter().last().unwrap_or(0),
         time_every: 2,
         worker_spin_ns: 20_000,
@@ -89,8 +100,20 @@ fn calls_move_in_threads_and_forks() {
     assert_eq!(pread.refused["no-worker"], 2);
     assert_eq!((report.process_images, report.confined), (2, 1));
     assert!(report.modelled_energy.model.starts_with("modelled, not measured"));
-    assert_eq!(run.log().len(), 1_000);
-    for path in [counts, data] {
+    assert_eq!(report.log_records, 1_000);
+    let log = std::env::temp_dir().join(name("hub-log"));
+    let footer = run.write_log(&log).unwrap();
+    assert_eq!((footer.lines, footer.dropped), (1_000, report.log_dropped));
+    assert!(report.log_dropped > 1_000);
+    let again = replayed(&log);
+    // This thread's policy and those of the eight others; with luck none took another's place.
+    assert!((2..=9).contains(&again.policies), "{again:?}");
+    assert_eq!((again.lines, again.first_difference), (1_000, None));
+    assert_eq!(again.ended, Ended::Whole(footer));
+    let text = std::fs::read_to_string(&log).unwrap();
+    std::fs::write(&log, text.replacen("os-core", "here", 1)).unwrap();
+    assert_eq!(replayed(&log).first_difference.map(|d| d.line), Some(2));
+    for path in [counts, data, log] {
         std::fs::remove_file(path).unwrap();
     }
 }

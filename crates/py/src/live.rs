@@ -6,12 +6,11 @@ use halfwink_live::clock::Rate;
 use halfwink_live::idle::{Mechanism, Watch};
 use halfwink_live::probe;
 use halfwink_live::sys::CpuSet;
-use halfwink_live_delegate::chooser::{Choice, Kind};
-use halfwink_live_delegate::events::Line;
 use halfwink_live_delegate::measure::{names, Bench, Limits};
-use halfwink_live_delegate::report::{first_difference, Run};
+use halfwink_live_delegate::report::Run;
 use halfwink_live_delegate::shared::Options;
 use halfwink_live_delegate::VARIABLE;
+use halfwink_policy::offload::{DelegationKind, DelegationParameters};
 use pyo3::prelude::*;
 
 use crate::library::{from_json, json};
@@ -40,11 +39,11 @@ impl DelegateRun {
         caller_spin_ns: u64,
         log_records: u64,
     ) -> PyResult<DelegateRun> {
-        let choice = Choice { kind: kind(policy)?, n_ns, least_bytes };
+        let policy = DelegationParameters { kind: kind(policy)?, n_ns, least_bytes };
         let begin = || {
             let rate = Rate::measure();
             let options = Options {
-                choice,
+                policy,
                 os_cpu,
                 time_every,
                 worker_spin_ns,
@@ -63,36 +62,19 @@ impl DelegateRun {
         from_json(py, &json(&self.0.report())?)
     }
 
-    /// The event log, a line of JSON per event.
-    fn log(&self) -> PyResult<Vec<String>> {
-        self.0.log().iter().map(|line| Ok(json(line)?.to_string())).collect()
+    /// Writes the event log, once the program has ended.
+    fn write_log(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let written = py.detach(|| self.0.write_log(&path));
+        written.map(drop).map_err(|e| RunError::new_err(e.to_string()))
     }
 }
 
-fn kind(policy: &str) -> PyResult<Kind> {
-    let names: Vec<&str> = Kind::NAMES.iter().map(|(name, _)| *name).collect();
-    let found = Kind::NAMES.into_iter().find(|(name, _)| *name == policy);
+fn kind(policy: &str) -> PyResult<DelegationKind> {
+    let names: Vec<&str> = DelegationKind::NAMES.iter().map(|(name, _)| *name).collect();
+    let found = DelegationKind::NAMES.into_iter().find(|(name, _)| *name == policy);
     found.map(|(_, kind)| kind).ok_or_else(|| {
         HalfwinkError::new_err(format!("--policy {policy}: expected one of {}", names.join(", ")))
     })
-}
-
-/// Tells a fresh policy what the lines of a log say: the number of the first line (from 0) at which
-/// it asks for something else, if there is one.
-#[pyfunction]
-#[pyo3(signature = (lines, policy, *, n_ns=None, least_bytes=4096))]
-fn delegate_replay(
-    lines: Vec<String>,
-    policy: &str,
-    n_ns: Option<u64>,
-    least_bytes: u64,
-) -> PyResult<Option<usize>> {
-    let read = |(at, line): (usize, &String)| {
-        serde_json::from_str(line)
-            .map_err(|e| HalfwinkError::new_err(format!("line {} of the log: {e}", at + 1)))
-    };
-    let read: Vec<Line> = lines.iter().enumerate().map(read).collect::<PyResult<_>>()?;
-    Ok(first_difference(&read, &Choice { kind: kind(policy)?, n_ns, least_bytes }))
 }
 
 /// Measures this machine between two CPUs: all items, or those named.
@@ -179,7 +161,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<IdleWatch>()?;
     module.add_function(wrap_pyfunction!(die_with_parent, module)?)?;
     module.add_function(wrap_pyfunction!(live_features, module)?)?;
-    module.add_function(wrap_pyfunction!(delegate_replay, module)?)?;
     module.add_function(wrap_pyfunction!(measure, module)?)?;
     module.add_function(wrap_pyfunction!(measure_names, module)?)?;
     module.add_function(wrap_pyfunction!(allowed_cpus, module)?)

@@ -74,7 +74,8 @@ def delegate(
     time_every
         Of so many calls in place one is timed; 1 for all.
     log
-        File for the policies' events: lines of JSON.
+        File for the policies' events and actions, written at the end: lines of JSON, for
+        `halfwink replay`.
     log_records
         Events to record, at most.
     die_with_us
@@ -104,10 +105,11 @@ def delegate(
         pin=not no_pin,
         spin_us=spin_us,
         time_every=time_every,
-        log_records=log_records if log is not None else 0,
+        log=log,
+        log_records=log_records,
         die_with_us=die_with_us,
     )
-    living.save(done, out, log)
+    living.save(done, out)
     if not quiet:
         _show(done.report)
     return done.status

@@ -1,9 +1,12 @@
 //! What one thread can measure by itself.
 
+use halfwink_policy::offload::{Delegation, DelegationKind, DelegationParameters, Event};
+use halfwink_policy::Host;
 use halfwink_units::Time;
 
 use super::{Bench, Rounds};
-use crate::chooser::{self, Choice, Chooser, Kind};
+use crate::chooser;
+use crate::log::Log;
 use halfwink_live::sys;
 
 /// Decisions in one repetition: so many AStates, as a server with a few files and buffers has.
@@ -21,8 +24,10 @@ pub(super) fn system_call(bench: &Bench) -> Result<Rounds, String> {
 
 /// Tells a policy of calls; with their ends, so that it learns, or without.
 fn policy(bench: &Bench, ends: bool) -> Rounds {
-    let choice = Choice { kind: Kind::Predicted, n_ns: None, least_bytes: 4096 };
-    let mut chooser = Chooser::new(&choice);
+    let kind = DelegationKind::Predicted;
+    let parameters = DelegationParameters { kind, n_ns: None, least_bytes: 4096 };
+    // As in a thread of a program whose log nobody wants.
+    let mut host = Host::logged(Delegation::new(&parameters), None::<Log>);
     let args: Vec<[u64; 6]> =
         (0..DECISIONS).map(|n| [3 + n % 8, 0x7f00_0000_1000 + n * 4096, n, 0, 0, 0]).collect();
     let mut now = Time::ZERO;
@@ -30,9 +35,9 @@ fn policy(bench: &Bench, ends: bool) -> Rounds {
         for args in &args {
             now = now.saturating_add(Time::ns(1_000));
             let entry = chooser::enter((args[0] % 4) as u32, *args, None);
-            std::hint::black_box(chooser.decide(now, std::hint::black_box(&entry)));
+            std::hint::black_box(host.decide(now, std::hint::black_box(&entry)));
             if ends {
-                chooser.ended(now, 500 + args[2]);
+                host.decide(now, &Event::Exit { instructions: 500 + args[2] });
             }
         }
     };

@@ -16,6 +16,7 @@
 //! ```
 
 mod astate;
+mod delegation;
 mod fixed;
 mod like_os;
 mod per_call;
@@ -27,6 +28,7 @@ mod threshold;
 use alloc::boxed::Box;
 
 pub use astate::Registers;
+pub use delegation::{Delegation, DelegationKind, DelegationParameters};
 pub use fixed::Fixed;
 pub use like_os::{LikeOs, LikeOsParameters};
 pub use per_call::{CallProfile, CallRule, PerCall, Work, ENOUGH_WORK_BYTES};
