@@ -3,29 +3,18 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Buckets: 32 powers of two, four in each.
+use halfwink_units::LogScale;
+
+/// Four buckets for each power of two.
+type Scale = LogScale<2>;
+
+/// Buckets: the last one holds all from 7.5 s on.
 pub const BUCKETS: usize = 128;
 
 /// The bucket of a duration.
 #[inline]
-#[must_use]
-pub fn bucket(ns: u64) -> usize {
-    if ns < 4 {
-        return ns as usize;
-    }
-    let power = 63 - ns.leading_zeros() as usize;
-    let quarter = (ns >> (power - 2)) as usize & 3;
-    ((power - 1) * 4 + quarter).min(BUCKETS - 1)
-}
-
-/// The shortest duration of a bucket, in nanoseconds.
-#[must_use]
-pub fn lower_bound_ns(bucket: usize) -> u64 {
-    if bucket < 4 {
-        return bucket as u64;
-    }
-    let (power, quarter) = (bucket / 4 + 1, bucket as u64 % 4);
-    (4 + quarter) << (power - 2)
+fn bucket(ns: u64) -> usize {
+    Scale::bucket(ns).min(BUCKETS - 1)
 }
 
 /// A histogram that one thread writes and others may read.
@@ -63,7 +52,7 @@ pub fn quantile_ns(counts: &[u64; BUCKETS], share: f64) -> Option<u64> {
         seen += n;
         seen >= rank
     })?;
-    Some((lower_bound_ns(found) + lower_bound_ns(found + 1)) / 2)
+    Some((Scale::lowest(found) + Scale::lowest(found + 1)) / 2)
 }
 
 #[cfg(test)]
@@ -71,12 +60,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_a_quarter_of_an_octave() {
-        for ns in (0..5_000).chain([1 << 20, (1 << 31) - 1]) {
-            let b = bucket(ns);
-            assert!(lower_bound_ns(b) <= ns && ns < lower_bound_ns(b + 1), "{ns} in {b}");
-        }
-        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    fn what_is_longer_than_the_scale_is_in_the_last_bucket() {
+        assert_eq!(Scale::lowest(BUCKETS - 1), 7 << 30, "7.5 s");
+        assert_eq!([bucket(0), bucket(7), bucket(u64::MAX)], [0, 7, BUCKETS - 1]);
     }
 
     #[test]
