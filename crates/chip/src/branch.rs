@@ -65,6 +65,8 @@ impl Predictor {
         let right = match branch {
             Branch::Conditional => self.direction.is_right(pc, target != fall_through),
             Branch::IndirectJump => self.indirect_is_right(pc, target),
+            // Its target is in the instruction, as that of a direct jump: nothing to predict, since
+            // no target buffer is modelled that could miss.
             Branch::Call => {
                 self.push(fall_through);
                 return true;
@@ -92,6 +94,7 @@ impl Predictor {
     }
 
     fn indirect_is_right(&mut self, pc: u64, target: u64) -> bool {
+        debug_assert!(self.indirect.len().is_power_of_two(), "the mask below needs it");
         let index = hash(pc) as usize & (self.indirect.len() - 1);
         let entry = &mut self.indirect[index];
         // Tagged with the whole address: a branch never takes another's target for its own.
@@ -101,12 +104,16 @@ impl Predictor {
     }
 }
 
-/// x86 branches lie at any byte: mix the address so that tables fill evenly.
+/// x86 branches lie at any byte: mix the address so that tables fill evenly. The factor is 2^64 by
+/// the golden ratio (Knuth, TAOCP 3, Sec 6.4); a product's upper bits depend on all of the address,
+/// and 24 of them are more than any table here has entries for.
 #[inline]
 fn hash(pc: u64) -> u64 {
     (pc ^ pc >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
 }
 
+/// Assumption: machines/*.toml say so where they name this predictor (the 21064, which they are
+/// like, had one bit for each instruction of its cache).
 const BIMODAL_ENTRIES: usize = 2048;
 
 impl Direction {
@@ -137,6 +144,10 @@ fn train(counter: &mut u8, up: bool, max: u8) {
 
 /// The predictor of the Alpha 21264 (hardware reference manual): 1024 local histories of 10 bits
 /// with 3-bit counters, 4096 2-bit counters by 12 bits of global history, 4096 2-bit choosers.
+///
+/// Local history knows a branch's own pattern (a loop of seven), global history what branches
+/// before it decided. The chooser goes by the path too, not by the address: which of them knows
+/// better depends on how the program came here.
 #[derive(Debug)]
 struct Tournament {
     histories: [u16; 1024],
@@ -148,6 +159,7 @@ struct Tournament {
 
 impl Default for Tournament {
     fn default() -> Self {
+        // Every counter just below its middle: one branch that is taken turns it.
         Tournament {
             histories: [0; 1024],
             local: [3; 1024],
@@ -168,7 +180,8 @@ impl Tournament {
         let (local_says, global_says) = (*local >= 4, *global >= 2);
         let prefers_global = self.chooser[path] >= 2;
         let right = taken == if prefers_global { global_says } else { local_says };
-        // Where both agree, nothing is learnt about which to prefer.
+        // Where both agree, nothing is learnt about which to prefer. Both counters learn all the
+        // same: the one that was not asked must be worth asking when the chooser turns.
         if local_says != global_says {
             train(&mut self.chooser[path], global_says == taken, 3);
         }

@@ -20,7 +20,9 @@ pub(crate) mod flag {
 
 const TAG_SHIFT: u32 = 5;
 
-/// The tags of a cache, each set in the order of recency.
+/// The tags of a cache, each set in the order of recency. The order is the replacement state: no
+/// counters beside the tags to keep and to compare, and the way that is looked at first, the most
+/// recent, is the one that is hit most.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     tags: Box<[u64]>,
@@ -57,6 +59,7 @@ impl Cache {
     pub(crate) fn touch(&mut self, line: u64, flags: u64) -> Option<u64> {
         let key = line << TAG_SHIFT;
         let set = self.set_of(line);
+        // Apart from the others, since nothing has to move for it.
         let first = set[0];
         if first & !flag::ALL == key && first & flag::VALID != 0 {
             set[0] = first | flags;
@@ -76,7 +79,10 @@ impl Cache {
     /// Puts a line that is not there into its set as the most recent; returns what had to leave.
     #[inline]
     pub(crate) fn insert(&mut self, line: u64, flags: u64) -> Option<Victim> {
+        debug_assert!(line >> (u64::BITS - TAG_SHIFT) == 0, "the flags' bits are the line's");
         let set = self.set_of(line);
+        // Twice in a set, it would be dirty in one place and clean in the other.
+        debug_assert!(!set.iter().any(|&word| is(word, line << TAG_SHIFT)), "it is there");
         let last = set[set.len() - 1];
         set.copy_within(..set.len() - 1, 1);
         set[0] = line << TAG_SHIFT | flags | flag::VALID;

@@ -89,17 +89,17 @@ pub enum ChipError {
 /// What one core did.
 #[derive(Clone, Debug)]
 pub struct CoreResult {
-    /// Instructions.
+    /// Instructions and micro-operations retired.
     pub work: WorkCounts,
-    /// Caches.
+    /// Accesses and misses of its private caches.
     pub caches: CacheCounts,
-    /// Branches.
+    /// Branches predicted, and of these wrong.
     pub branches: BranchCounts,
-    /// Functional units.
+    /// Operations by functional unit.
     pub units: UnitCounts,
-    /// Requests completed, and how long they took.
+    /// Requests completed.
     pub requests: u64,
-    /// Latencies of requests.
+    /// Their latencies, from arrival (open load) or sending (closed) to the end of the response.
     pub latency: Histogram,
     /// Lengths of all stalls on the shared levels.
     pub stalls: Histogram,
@@ -134,7 +134,7 @@ pub struct RunResult {
     pub os_cores: Vec<CoreResult>,
     /// The shared cache.
     pub l3: L3Counts,
-    /// Memory.
+    /// Lines read and written, and rows opened for them.
     pub memory: DramCounts,
     /// Until the last core was done.
     pub duration: Time,
@@ -380,6 +380,8 @@ impl<'a> Chip<'a> {
     fn schedule(&mut self, progress: &Progress) -> bool {
         let reached = progress.behind.map_or(Time::NEVER, |behind| behind.local);
         match &mut self.scheduler {
+            // Strictly: a core that has come exactly as far may still send a thread at that time,
+            // which may be the first of the two.
             Some(scheduler) if scheduler.next_time() < reached => {
                 scheduler.deliver(&mut self.cores);
                 true
@@ -415,6 +417,8 @@ impl<'a> Chip<'a> {
     /// How far the core that is behind may go: replies aside, of which its inbox knows, nothing can
     /// come before this.
     fn limit(&self, behind: Reached, progress: &Progress) -> Time {
+        // The end of a slice is the one time at which all cores have come equally far: sums that
+        // are taken there do not depend on who ran ahead.
         let ahead = behind.local.saturating_add(self.quantum).min(self.slices.next());
         if self.scheduler.is_none() {
             // Nobody looks into its caches, and nobody gives it a thread.
@@ -422,6 +426,7 @@ impl<'a> Chip<'a> {
         }
         let arrival = self.next_arrival().saturating_add(self.shortest_message);
         let limit = ahead.min(arrival).min(progress.message_of_others);
+        // What waits to be served may look into this core's caches as they are at its time.
         if progress.has_others() {
             limit.min(self.shared.uncore.next_time())
         } else {
@@ -506,6 +511,8 @@ fn result(core: Core) -> CoreResult {
 fn warm_up(cores: &mut [Core], users: usize, uncore: &mut Uncore, warm: &[Arc<WarmSet>]) {
     let longest = warm.iter().map(|set| set.lines.len()).max().unwrap_or(0);
     let (cores, os_cores) = cores.split_at_mut(users);
+    // Sets are in the order of last use, and of different lengths: counted from the end, so that
+    // each program's last lines are the shared cache's most recent ones.
     for back in (1..=longest).rev() {
         for (n, set) in warm.iter().enumerate() {
             let Some(index) = set.lines.len().checked_sub(back) else { continue };

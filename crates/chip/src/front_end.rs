@@ -12,7 +12,9 @@ use crate::cpi_stack::UnitCounts;
 use crate::lines::{memory_base, memory_of};
 use crate::uop::{Code, Playable, Uop};
 
-/// Blocks of the longest interrupt that goes its own way.
+/// Blocks of the longest interrupt that goes its own way. To know whether an interrupt simply
+/// returns, it is read to its end and held with all its addresses: a trace that never returns must
+/// not be held whole. A longer one stays with its thread.
 const LONGEST_INTERRUPT: usize = 1 << 16;
 
 /// True for what may happen within an interrupt that its thread does not depend on.
@@ -181,12 +183,15 @@ impl FrontEnd {
     fn next_run(&mut self) -> Head {
         loop {
             match self.next {
+                // Asked between blocks only: a limit is passed by less than a block.
                 Item::Run(_) if self.left == 0 => return Head::End,
                 Item::Run(template) => {
                     let run = self.code.playable[template.0 as usize];
                     if self.shows_crossings && self.privilege != Some(run.kernel) {
                         return Head::Crossing;
                     }
+                    // A copy: looking ahead makes the source forget them, and the pipeline comes
+                    // back for them until the run's last access.
                     self.addresses.clear();
                     let addresses = self.held.as_deref();
                     let addresses = addresses.unwrap_or_else(|| self.source.addresses());
@@ -207,6 +212,8 @@ impl FrontEnd {
     }
 
     fn count(&mut self, run: &Playable) {
+        // Each iteration of a repeated string instruction is a run of its own, but it retires once:
+        // an iteration that follows another of the same address is no further instruction.
         let repeat = run.starts_repeat && self.fold == Some(run.pc);
         self.fold = (run.ends_repeat != u64::MAX).then_some(run.ends_repeat);
         let instrs = u64::from(run.instrs) - u64::from(repeat);
@@ -224,6 +231,7 @@ impl FrontEnd {
         if let Item::Event(event @ (Syscall { .. } | Interrupt { .. } | Exception { .. })) =
             self.next
         {
+            // The first one: what interrupts kernel code later does not explain why it runs.
             self.cause.get_or_insert(event);
         }
         self.look_ahead();
@@ -271,6 +279,8 @@ impl FrontEnd {
                     Item::End => {}
                 }
             }
+            // As if it had never been: for the thread there is no crossing where it was cut out,
+            // and the interrupt begins in the kernel, where it was entered already.
             self.privilege = Some(false);
             let (code, copy) = (Arc::clone(&self.code), memory_of(self.copy));
             let mut split = FrontEnd::new(Box::new(script), code, copy, u64::MAX);
@@ -359,6 +369,7 @@ impl FrontEnd {
         const PAGE: u64 = 1 << halfwink_units::PAGE_SHIFT;
         let run = self.run();
         let offset = u64::from(self.uop().offset);
+        // A block may run on into the next page of virtual memory, which lies anywhere in physical.
         let in_page = run.pc % PAGE + offset;
         let phys = if in_page < PAGE {
             run.phys + offset
@@ -373,6 +384,9 @@ impl FrontEnd {
     pub(crate) fn data_lines(&self) -> (u64, u64, u64) {
         let uop = self.uop();
         let phys = self.addresses[usize::from(uop.access)].phys.0;
+        debug_assert!(uop.size > 0, "only loads and stores have data");
+        // Assumption: across the end of a page, the next physical page follows. A trace has one
+        // address for each access.
         let last = phys + u64::from(uop.size) - 1;
         (phys >> LINE_SHIFT | self.copy, last >> LINE_SHIFT | self.copy, phys)
     }

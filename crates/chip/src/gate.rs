@@ -117,6 +117,7 @@ impl Gate {
     }
 
     fn enter(&mut self, state: CoreState, now: Time) {
+        debug_assert!(self.since <= now, "{} began at {}, after {now}", state.name(), self.since);
         let span = now - self.since;
         self.residency[self.state as usize] += span;
         self.segment[self.state as usize] += span;
@@ -125,6 +126,8 @@ impl Gate {
         }
         self.state = state;
         self.since = now;
+        // Every core begins unused at zero, so nothing may be missing, nor count twice.
+        debug_assert_eq!(self.residency.iter().fold(Time::ZERO, |sum, &time| sum + time), now);
     }
 
     /// Times by state up to `now`.
@@ -250,6 +253,8 @@ impl Gate {
                     self.charge_in_slot(now);
                     true
                 }
+                // A sequence that has begun is not broken off: the core goes down, and comes up at
+                // once. That is what a policy pays that changes its mind.
                 (Action::Wake, CoreState::Gating) => {
                     self.wake_pending = true;
                     true
@@ -267,7 +272,8 @@ impl Gate {
         Ok(())
     }
 
-    /// Charges at the core's next slot; until then it stays gated.
+    /// Charges at the core's next slot; until then it stays gated. Slots keep neighbours from
+    /// drawing charge at once, which would make the supply droop (Strong 2013, Sec 2.3.2).
     fn charge_in_slot(&mut self, now: Time) {
         let slot = self.costs.slots.next(now);
         if slot == now {
@@ -299,6 +305,7 @@ impl Gate {
     fn charged(&mut self, now: Time) {
         self.enter(CoreState::Restoring, now);
         self.transition = now + self.costs.restore;
+        // A grant was for this wake-up alone: what is safe next time depends on who wakes then.
         self.wake_up = self.costs.wake_up;
         if let Some(reports) = self.reports.as_mut().filter(|_| !self.halted) {
             reports.unsent.push((now, wake_up::Event::Awake(self.index)));
@@ -316,6 +323,7 @@ impl Gate {
         let Some(reports) = &mut self.reports else { return Ok(()) };
         debug_assert!(reports.unanswered > 0, "nobody grants what was not asked for");
         reports.unanswered -= 1;
+        // Grants come in the order of the requests, so the last one owed is for the present gating.
         if reports.unanswered > 0 || self.state != CoreState::Gated || self.halted {
             return Ok(());
         }
@@ -325,6 +333,8 @@ impl Gate {
 
     /// Accounts the wait so far as if the core had been gated in it; false if that is impossible.
     fn rewrite(&mut self, gate: Time, wake: Time, now: Time) -> bool {
+        // Nothing was posted since the wait began: the past can still be told another way, as long
+        // as the sequence fits into it and the core is restored by now.
         let gated_from = gate + self.costs.entry;
         let charged = wake + self.costs.wake_up;
         let restored = charged + self.costs.restore;

@@ -20,6 +20,7 @@ pub(crate) fn memory_base(thread: usize) -> u64 {
 
 /// A line of a thread's memory, as the shared levels see it.
 pub(crate) fn line_of(thread: usize, line: u64) -> u64 {
+    debug_assert!(line >> MEMORY_SHIFT == 0, "it would lie in another thread's memory");
     line | memory_base(thread)
 }
 

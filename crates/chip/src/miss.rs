@@ -1,4 +1,8 @@
-//! Miss registers (MSHRs): the outstanding misses of a first-level cache.
+//! Miss registers (MSHRs; Kroft 1981): the outstanding misses of a first-level cache.
+//!
+//! A miss that the second level answers has its fill known at once, and frees its register by
+//! itself: whoever asks later than that finds it free. No event is needed for it, and asking at
+//! another time, or more often, changes nothing. One that goes further is freed by its answer.
 
 use halfwink_units::Cycle;
 
@@ -28,6 +32,7 @@ pub(crate) struct MissFile {
 
 impl MissFile {
     pub(crate) fn new(registers: usize) -> MissFile {
+        debug_assert!((1..=64).contains(&registers), "one bit of a word for each");
         let blank = Miss { line: 0, fill: 0, waiters: 0, waited: [0; 2] };
         let all = u64::MAX >> (64 - registers as u32);
         MissFile { entries: vec![blank; registers], used: 0, all }
@@ -53,6 +58,8 @@ impl MissFile {
     /// Takes a register, if one is free at `now`.
     #[inline]
     pub(crate) fn allocate(&mut self, line: u64, fill: Cycle, now: Cycle) -> Option<usize> {
+        debug_assert!(fill > now, "no access is over in its own cycle");
+        debug_assert!(self.find(line, now).is_none(), "a second miss of a line joins the first");
         if self.used == self.all {
             self.release(now);
         }

@@ -31,7 +31,7 @@ pub struct MissSetup {
 /// Accesses and misses of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MissCount {
-    /// Accesses.
+    /// Accesses; one that touches two lines is one.
     pub accesses: u64,
     /// Those that missed in the first-level cache.
     pub l1_misses: u64,
@@ -46,7 +46,7 @@ pub struct MissCounts {
     pub fetches: [MissCount; 2],
     /// Loads, and instructions that load and store the same bytes.
     pub loads: [MissCount; 2],
-    /// Stores.
+    /// Stores to other bytes than their instruction loaded.
     pub stores: [MissCount; 2],
 }
 
@@ -122,6 +122,7 @@ impl Counter {
         let mut read: Option<(u64, u8)> = None;
         touches(program, template, source.addresses(), |touch| match touch {
             Touch::Fetch(index, instr) => {
+                // What is stored after this does not belong to the load of an earlier instruction.
                 read = None;
                 if repeat && index == 0 {
                     return;

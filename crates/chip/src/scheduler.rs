@@ -19,6 +19,8 @@ enum Event {
 impl Event {
     /// At equal times a core is free before a thread comes; then threads of lower cores are first.
     fn class(&self) -> Class {
+        // Cores are 128 at most, 64 of users and 64 for the kernel (`machine/check.rs`).
+        debug_assert!(!matches!(self, Event::Free(core) if *core >= 128), "a core too many");
         match self {
             Event::Free(core) => Class(*core as u8),
             Event::Arrives(_, thread) => Class(128 | thread.number() as u8),
@@ -74,6 +76,7 @@ impl Scheduler {
         self.send(at, Event::Free(core));
         let (home, number) = (thread.home(core), thread.number());
         match why {
+            // A guest goes home, and home is the only place to go.
             Departure::Crosses if core != home => {
                 self.send(at, Event::Arrives(home, Box::new(thread)));
             }
@@ -81,6 +84,8 @@ impl Scheduler {
                 let os_core = self.os_core_of(home);
                 self.send(at, Event::Arrives(os_core, Box::new(thread)));
             }
+            // It wakes where it fell asleep, in the kernel still: only its return to user mode is a
+            // reason to move.
             Departure::Sleeps(until) => {
                 self.send(until, Event::Arrives(core, Box::new(thread)));
             }

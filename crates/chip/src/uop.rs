@@ -11,9 +11,11 @@ use halfwink_units::LINE_SHIFT;
 pub(crate) const REGISTERS: usize = 64;
 /// Always ready, never written.
 pub(crate) const NO_REG: u8 = 63;
+/// Temporaries live within one instruction, so each template may use the same three.
 const TEMP_LOAD: u8 = 60;
 const TEMP_LOAD2: u8 = 61;
 const TEMP_RESULT: u8 = 62;
+const _: () = assert!(RegSet::COUNT <= TEMP_LOAD as usize && (NO_REG as usize) < REGISTERS);
 
 /// What a micro-operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,12 +159,14 @@ impl Code {
             first.new_line = line != Some(its_line);
             line = Some(its_line);
             if end_line != its_line {
+                // By virtual lines, which end where physical ones do: a line lies in one page.
                 // The rest of the instruction is fetched with its last micro-operation.
                 self.straddle(at, instr);
                 line = Some(end_line);
             }
         }
-        // A faulting instruction does not retire, but its accesses reached the caches.
+        // A faulting instruction does not retire, but its accesses reached the caches. Nothing
+        // depends on them: what it loaded is loaded again when it is tried again.
         self.unexecuted_accesses(sites, template.executed);
         let last = executed.last();
         let mut in_unit = [0; UNITS];
@@ -247,6 +251,7 @@ impl Code {
         let needs_operation = !plain || (loads == 0 && stores == 0);
         if needs_operation {
             let mut sources = registers(data);
+            // From the back: of more than four sources, what was loaded is never the one left out.
             for (place, temp) in sources.iter_mut().rev().zip(load_temps) {
                 if temp != NO_REG {
                     *place = temp;
@@ -271,6 +276,8 @@ impl Code {
             } else {
                 first_register(data)
             };
+            // The last place is free: base, index and stack pointer are all (push, call).
+            debug_assert_eq!(sources[3], NO_REG, "an address of four registers");
             sources[3] = value;
             self.uops.push(Uop {
                 sources,
@@ -345,6 +352,7 @@ fn operation(instr: &Instr, accesses: usize) -> Op {
 /// Registers whose values the operation needs, beside those that form addresses.
 fn data_sources(instr: &Instr) -> RegSet {
     let only_data = instr.reads.without(instr.address);
+    // Both: a string instruction's pointer forms its address and is counted up by its operation.
     let updated = RegSet(instr.reads.0 & instr.writes.0);
     let data = only_data.union(updated);
     if instr.flags.has(InstrFlags::STACK) {
@@ -355,6 +363,7 @@ fn data_sources(instr: &Instr) -> RegSet {
     }
 }
 
+/// The first two registers that it writes; of a product's three, the flags are left out.
 fn result_registers(instr: &Instr) -> [u8; 2] {
     let mut writes = instr.writes;
     let adjusts = instr.flags.has(InstrFlags::STACK) && instr.reads.contains(RegSet::STACK_POINTER);

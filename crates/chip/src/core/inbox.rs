@@ -72,6 +72,7 @@ impl Inbox {
     /// The reply to the message that was first to arrive there.
     pub(super) fn receive(&mut self, from: From, at: Time, message: Message) {
         let expected = self.expected[from as usize].pop_front();
+        // Had it come before the horizon, the core might already have run past it.
         debug_assert!(expected.is_some_and(|first| first <= at), "a reply was expected by now");
         self.replies.push(at, Class(from as u8), message);
     }

@@ -2,6 +2,7 @@
 
 mod in_order;
 mod inbox;
+mod kind;
 mod out_of_order;
 mod pipeline;
 mod sharing;
@@ -14,7 +15,6 @@ use halfwink_power::CoreState;
 use halfwink_trace::TraceError;
 use halfwink_units::{Clock, Cycle, LineAddr, Time};
 
-use crate::cpi_stack::Reason;
 use crate::gate::{Gate, PolicyError, Stepped};
 use crate::machine::{CoreKind, Machine, TokenSpec, WakeUpKind};
 use crate::os_cores::{Calls, Departure};
@@ -24,64 +24,12 @@ use crate::uncore::{Answer, Level};
 use in_order::InOrder;
 pub(crate) use inbox::Message;
 use inbox::{From, Inbox};
+use kind::Pipeline;
 use out_of_order::OutOfOrder;
 use pipeline::{Common, Pause, Stall};
 pub(crate) use sharing::Shared;
 pub(crate) use thread::{Thread, ThreadContext};
 use waited::Waited;
-
-/// Either kind of pipeline.
-enum Pipeline {
-    InOrder(Box<InOrder>),
-    OutOfOrder(Box<OutOfOrder>),
-}
-
-macro_rules! each_kind {
-    ($self:expr, $pipeline:ident => $body:expr) => {
-        match $self {
-            Pipeline::InOrder($pipeline) => $body,
-            Pipeline::OutOfOrder($pipeline) => $body,
-        }
-    };
-}
-
-impl Pipeline {
-    fn run(&mut self, until: Cycle) -> Pause {
-        each_kind!(self, p => p.run(until))
-    }
-
-    fn begin(&mut self, cycle: Cycle) {
-        each_kind!(self, p => p.begin(cycle));
-    }
-
-    /// Lets kernel cycles pass in which the core is busy with something that is in no trace.
-    fn spend(&mut self, cycles: Cycle, reason: Reason) {
-        each_kind!(self, p => {
-            p.common.active.add(true, reason, cycles);
-            p.cycle += cycles;
-        });
-    }
-
-    fn resume(&mut self, cycle: Cycle) {
-        each_kind!(self, p => p.resume(cycle));
-    }
-
-    fn answer(&mut self, answer: &Answer, at: Cycle) -> bool {
-        each_kind!(self, p => p.answer(answer, at))
-    }
-
-    fn cycle(&self) -> Cycle {
-        each_kind!(self, p => p.cycle)
-    }
-
-    fn common(&self) -> &Common {
-        each_kind!(self, p => &p.common)
-    }
-
-    fn common_mut(&mut self) -> &mut Common {
-        each_kind!(self, p => &mut p.common)
-    }
-}
 
 /// What a core is doing, beyond its power state.
 #[derive(Clone, Copy, Debug)]
@@ -112,11 +60,11 @@ pub enum CoreError {
     /// The policy gated the core, all answers came, and it never woke it.
     #[error("core {core}: the gating policy left it {} at {at} with work to do", .state.name())]
     LeftAsleep {
-        /// Which core.
+        /// Which core, from 0; those for the kernel come last.
         core: usize,
         /// When nothing more could happen.
         at: Time,
-        /// In which state.
+        /// The power state that it would stay in.
         state: CoreState,
     },
     /// The model itself is wrong.
@@ -225,6 +173,7 @@ impl Core {
             shares: input.shares,
             departure: None,
             away: false,
+            // The other core pays the other half, at its own clock: they may differ.
             switch: machine.os.switch / 2,
             last_thread: (!vacant).then_some(index),
             left: (Time::ZERO, Departure::Ends),
@@ -315,6 +264,7 @@ impl Core {
     /// Goes on until it has to hear from outside, or `limit`.
     pub(crate) fn advance(&mut self, limit: Time, shared: &mut Shared) -> Result<(), CoreError> {
         loop {
+            // Asked anew each time: what was just sent has a reply, and that is a nearer horizon.
             let limit = limit.min(self.inbox.horizon());
             let goes_on = match self.phase {
                 Phase::Running => self.run(limit, shared)?,
@@ -341,6 +291,7 @@ impl Core {
     fn run(&mut self, limit: Time, shared: &mut Shared) -> Result<bool, CoreError> {
         let message_at = self.inbox.next_time();
         let stop = limit.min(message_at);
+        // A pipeline has nothing between two edges: what comes there is heard at the second.
         let until =
             if stop == Time::NEVER { Cycle::MAX } else { self.clock.cycle_at_or_after(stop) };
         let pause = self.pipeline.run(until);
@@ -348,6 +299,7 @@ impl Core {
         let now = self.clock.time_of(self.pipeline.cycle());
         self.local = self.local.max(now);
         match pause {
+            // It made a request and stopped early; the inbox has a new horizon now.
             Pause::Limit if self.pipeline.cycle() < until => return Ok(true),
             Pause::Limit if message_at <= limit && message_at != Time::NEVER => {
                 self.open_while_running(until)?;
@@ -403,6 +355,7 @@ impl Core {
         let common = self.pipeline.common_mut();
         for (arrival, request) in common.private.requests.drain(..) {
             if request.want.is_awaited() {
+                // A busy bank, another core or memory only add to this: no answer comes earlier.
                 self.inbox.expect(From::SharedLevels, arrival + self.shortest_answer);
             }
             shared.uncore.push(arrival, request);
@@ -448,7 +401,8 @@ impl Core {
             };
             self.gate.schedule(at, event);
         }
-        // A core that never stalls must not hoard news.
+        // A core that never stalls must not hoard news. When it hears them changes nothing: each
+        // comes with its own time, in order, and a running core has nothing to be asked for.
         if self.gate.pending() > 256 {
             let now = self.clock.time_of(self.pipeline.cycle());
             self.gate.catch_up(now).map_err(|e| self.policy_error(e))?;
@@ -483,6 +437,8 @@ impl Core {
         let gate_at = self.gate.next_time();
         let at = message_at.min(gate_at);
         if at >= limit {
+            // No message, none owed, no transition and no timer: saying so beats hanging. A policy
+            // that sleeps through its answers ends here, and so would a wrong pipeline.
             if at == Time::NEVER && self.inbox.horizon() == Time::NEVER {
                 return Err(self.stuck(movable.is_some()));
             }
@@ -490,7 +446,8 @@ impl Core {
             return Ok(false);
         }
         self.local = self.local.max(at);
-        // At equal times: transitions, messages, other news of the policy, timers.
+        // At equal times: transitions, messages, other news of the policy, timers. A fixed order,
+        // whoever was simulated first: a core whose restoring ends as its answer comes is not late.
         if gate_at < message_at || gate_at == message_at && self.gate.is_in_transition(at) {
             let stepped = self.gate.step(at).map_err(|e| self.policy_error(e))?;
             if let (Stepped::Awake, Some((since, level))) = (stepped, movable) {
@@ -523,9 +480,12 @@ impl Core {
         let response = Event::Response { line: LineAddr(answer.line) };
         if moves && movable.is_none() && self.gate.is_powered() {
             self.end_stall(at, stall, answer.level)?;
+            // Behind the end of the stall, and only as news: a running core cannot be gated.
             self.gate.schedule(at, response);
             return Ok(());
         }
+        // It could go on, but sleeps. The first answer that could have moved it names the stall's
+        // reason and begins its lateness; later ones find it movable already.
         if moves && movable.is_none() {
             self.phase = Phase::Stalled { stall, movable: Some((at, answer.level)) };
         }
@@ -536,6 +496,8 @@ impl Core {
     fn end_stall(&mut self, at: Time, stall: Stall, level: Level) -> Result<(), CoreError> {
         self.gate.wait_ends(at, false).map_err(|e| self.policy_error(e))?;
         let cycle = self.clock.cycle_at_or_after(at);
+        // Up to the edge nothing can move: that time belongs to the stall, or cycles and power
+        // states would not add up to the same time.
         let edge = self.clock.time_of(cycle);
         let span = edge - self.clock.time_of(stall.since);
         self.stalls.record(span);
@@ -570,6 +532,7 @@ impl Core {
         }
         self.local = self.local.max(at);
         let mut awake = false;
+        // At equal times transitions come first, as in a stall.
         if gate_at <= wake {
             let stepped = self.gate.step(at).map_err(|e| self.policy_error(e))?;
             awake = woken && stepped == Stepped::Awake;

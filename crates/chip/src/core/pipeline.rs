@@ -152,6 +152,7 @@ impl Common {
         let accesses = new.l2_accesses - old.l2_accesses;
         let counts = Counts { accesses, hits: accesses - (new.l2_misses - old.l2_misses) };
         let instructions = [0, 1].map(|mode| new.instructions[mode] - old.instructions[mode]);
+        // The other core's second level is told by a sample of that core, when the thread is there.
         let here = usize::from(!self.context.is_home(self.private.core));
         let mut l2 = [Counts::default(); 2];
         l2[here] = counts;
@@ -185,6 +186,7 @@ impl Common {
     #[cold]
     pub(crate) fn count_requests(&mut self) {
         for mark in self.marks.drain(..) {
+            // By the cycle of the mark, not of this call: how far the core ran since is its own.
             let now = self.private.time_of(mark.at);
             if mark.begins {
                 self.context.begin_request(mark.id, mark.recorded_ns, now);
@@ -220,6 +222,7 @@ fn latencies(spec: &CoreSpec) -> [Cycle; OPS] {
         (Op::FpDivide, latency.fp_divide),
         (Op::Atomic, spec.atomic),
         (Op::System, spec.syscall),
+        // Into the store queue, and out of it to a load: what the data cache takes is its own.
         (Op::Load, 1),
         (Op::Store, 1),
     ] {

@@ -23,6 +23,9 @@ pub(crate) struct Shared {
 impl Core {
     /// The core loses its thread; always false: what comes next is up to others.
     pub(super) fn leave(&mut self, why: Departure) -> Result<bool, CoreError> {
+        // An answer that came later would find another thread's pipeline, and wake its registers.
+        let now = self.pipeline.cycle();
+        debug_assert!(self.pipeline.common_mut().private.is_quiet(now), "a miss is left behind");
         if why == Departure::Crosses {
             let common = self.pipeline.common_mut();
             let decision = common.context.os.as_mut().map_or(0, |os| std::mem::take(&mut os.owed));
@@ -121,6 +124,7 @@ impl Core {
         if !context.os.as_ref().is_some_and(|os| os.is_detached) {
             let thread = Some(memory_of(front_end.line_base()));
             let is_other = std::mem::replace(&mut self.last_thread, thread) != thread;
+            // Who slept and comes back to a core that nobody used meanwhile finds its state there.
             if is_other || self.left.1 == Departure::Crosses {
                 self.pipeline.spend(self.switch, Reason::Switch);
             }

@@ -49,6 +49,8 @@ pub(super) struct Origin {
 impl Origin {
     /// Simulated time of a recorded time, for arrivals that wait for nobody.
     pub(super) fn at(&mut self, recorded_ns: u64, now: Time) -> Time {
+        // One pair for the whole run: were it renewed, a slow core would delay the arrivals behind
+        // it, and an open load would be none.
         let (recorded, simulated) = *self.pair.get_or_insert((recorded_ns, now));
         if recorded_ns >= recorded {
             simulated + Time::ns(recorded_ns - recorded)
@@ -79,6 +81,8 @@ impl ThreadContext {
     /// A request ends at `now`, as it did at `recorded_ns`: its latency, if its begin was seen.
     pub(super) fn end_request(&mut self, id: u64, recorded_ns: u64, now: Time) -> Option<Time> {
         self.origin.at(recorded_ns, now);
+        // A core that is faster than the recorded machine may be done before a recorded arrival, if
+        // no halt made it wait for that. The request took no time then, rather than less than none.
         let latency = now.saturating_sub(self.requests.open.remove(&id)?);
         self.requests.completed += 1;
         self.requests.latency.record(latency);
@@ -126,6 +130,7 @@ impl ThreadContext {
             os.stays();
             return Crossed::Stays(0);
         };
+        // It has neither requests nor halts (`split_interrupt` refuses those): any load will do.
         let mut interrupt = Thread::new(front_end, LoadKind::Closed);
         interrupt.context.os = Some(Box::new(os.detach()));
         interrupt.left = (at, Departure::Sleeps(at));

@@ -34,6 +34,8 @@ impl InOrder {
                 Step::Again
             }
             Head::Event(Event::Interrupt { .. } | Event::Exception { .. }) => {
+                // Precise: everything before it has its result. Stores need not have written yet,
+                // they have retired into their queue.
                 if self.owed > 0 {
                     return Step::Wait(Blocked::Drain, StallOn::Data);
                 }
@@ -54,7 +56,8 @@ impl InOrder {
         }
     }
 
-    /// Waits for everything in flight.
+    /// Waits for everything in flight, also for lines that nobody waits for: a core that is halted
+    /// may be gated, and a thread that leaves takes no misses along.
     pub(super) fn until_quiet(&mut self, until: Cycle) -> Step {
         let private = &self.common.private;
         let fill = private

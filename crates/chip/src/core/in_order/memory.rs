@@ -15,12 +15,15 @@ impl InOrder {
         let (first, last, byte) = self.common.front_end.data_lines();
         let end = byte + u64::from(uop.size) - 1;
         let hit = self.cycle + self.common.private.l1d_latency();
+        // Assumption: a load that the store covers only in part is forwarded too. Most real cores
+        // let it wait until the store has written the cache.
         let overlaps = |s: &QueuedStore| s.first_byte <= end && byte <= s.last_byte;
         if self.stores.iter().any(overlaps) {
             self.write(uop, hit, Reason::Dependency);
             self.issue(uop);
             return Step::Again;
         }
+        // Half a load could not be taken back: it starts only if both lines can miss.
         if first != last && self.common.private.data_misses.free(self.cycle) < 2 {
             return self.wait_for_registers(2, until);
         }
@@ -38,10 +41,15 @@ impl InOrder {
                     miss = n as u8;
                     answers += self.wait_in(n, uop);
                 }
-                Access::NoRegister => return self.wait_for_registers(1, until),
+                Access::NoRegister => {
+                    debug_assert_eq!(answers, 0, "half of a load is under way");
+                    return self.wait_for_registers(1, until);
+                }
             }
         }
         if answers > 0 {
+            // Assumption: what comes from the second level for its other line is there by then. It
+            // need not be, if the miss is an older load's that is about to be answered.
             self.owe(uop, answers, miss);
         } else {
             let reason = if ready > hit { Reason::L2 } else { Reason::Dependency };
@@ -53,6 +61,7 @@ impl InOrder {
 
     /// Registers the results of a load in a miss; the number of answers it now waits for.
     fn wait_in(&mut self, n: usize, uop: &Uop) -> u8 {
+        // A load of a pair writes two registers from one miss: the answer comes once for both.
         let mut added = 0;
         let miss = self.common.private.data_misses.get(n);
         for &r in uop.results.iter().filter(|&&r| r != NO_REG) {
@@ -66,6 +75,8 @@ impl InOrder {
 
     fn owe(&mut self, uop: &Uop, answers: u8, miss: u8) {
         for &r in uop.results.iter().filter(|&&r| r != NO_REG) {
+            let before = self.ready[usize::from(r)];
+            debug_assert_ne!(before, Ready::UNKNOWN, "an earlier writer is waited for");
             self.ready[usize::from(r)] = Ready::UNKNOWN;
             self.origin[usize::from(r)] = Origin { answers, miss };
             self.owed += 1;
@@ -107,7 +118,8 @@ impl InOrder {
         Step::Again
     }
 
-    /// Works out when the store in front may write the cache.
+    /// Works out when the store in front may write the cache. Kept and not asked for: the issue
+    /// loop compares with it before each access, and it changes only with the front of the queue.
     #[inline]
     pub(super) fn plan_drain(&mut self) {
         self.next_drain = match self.stores.front() {
@@ -139,7 +151,9 @@ impl InOrder {
         if stuck {
             self.stores[0] = store;
             match self.common.private.data_misses.next_fill(at) {
+                // All registers wait for the shared levels: only an answer helps.
                 UNKNOWN => self.store_blocked = true,
+                // As if it had written just before: the next try is when a register is free.
                 fill => self.last_drain = fill - 1,
             }
         } else {

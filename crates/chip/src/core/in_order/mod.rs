@@ -8,6 +8,7 @@
 
 mod event;
 mod memory;
+mod wait;
 mod word;
 
 use std::collections::VecDeque;
@@ -16,7 +17,7 @@ use halfwink_trace::Branch;
 use halfwink_units::Cycle;
 
 use self::word::{ByUnit, Ready};
-use super::pipeline::{Common, Pause, Stall, StallOn};
+use super::pipeline::{Common, Pause, StallOn};
 use crate::cpi_stack::{Reason, REASONS};
 use crate::front_end::Head;
 use crate::miss::UNKNOWN;
@@ -140,6 +141,8 @@ impl InOrder {
     pub(crate) fn run(&mut self, until: Cycle) -> Pause {
         self.blocked = Blocked::No;
         while self.cycle < until && self.common.private.lets_run() {
+            // Stores first: they are older than what issues in this cycle, and a line that they
+            // bring in, or push out, is what a load of this cycle finds.
             self.drain_stores(self.cycle);
             if !self.common.private.requests.is_empty() {
                 // Its answer may come before the next step would end, and what is played beyond
@@ -168,14 +171,23 @@ impl InOrder {
         let width = self.common.spec.width as u64;
         let mode = usize::from(self.common.front_end.is_kernel());
         while self.front <= self.cycle && !self.fetching {
+            // What is not ordinary goes through `step`, and so does everything near `until`. Runs
+            // that are cut elsewhere take other ways through the same program, and a test of random
+            // programs wants equal results of them (`running_ahead_changes_nothing`).
             let Some(uop) = self.common.front_end.ordinary_uop() else { break };
             let latency = self.common.latency(uop.op);
             let needed = self.needed(&uop, latency);
             let cycle = needed.cycle().max(self.cycle);
+            // One cycle is kept back: a full group below may take it, and what comes at `until` is
+            // heard before an access of that cycle. A register that waits for an answer ends here
+            // too: where one is owed there is an `until`.
             if cycle >= until - 1 {
                 break;
             }
+            debug_assert!(cycle < Ready::UNKNOWN.cycle() >> 1, "an answer is waited for blindly");
             let unit = uop.op.unit() as usize;
+            // Nothing but stores changes the caches behind the pipeline's back, so only before an
+            // access do they have to be up to date: to this cycle, or the next if this is full.
             if unit == Unit::Memory as usize && self.next_drain <= cycle + 1 {
                 self.drain_stores(cycle);
                 if !self.common.private.requests.is_empty() {
@@ -188,9 +200,10 @@ impl InOrder {
             let cycles = &mut self.common.active.cycles[mode];
             cycles[Reason::Base as usize] += worked;
             cycles[(needed.0 & 0xff) as usize % REASONS] += cycle - self.cycle - worked;
+            // All ones if nothing was waited for: the counts of the cycle stay, or else begin anew.
             let keep = waited.wrapping_sub(1);
             (self.issued, self.issued_in.0) = (self.issued & keep, self.issued_in.0 & keep);
-            // No place in this cycle: the next.
+            // No place in this cycle: the next. That one is empty, so there is no third.
             let full = self.issued >= width || self.issued_in.of(unit) >= self.limits[unit];
             let keep = u64::from(full).wrapping_sub(1);
             cycles[Reason::Base as usize] += u64::from(full);
@@ -216,45 +229,20 @@ impl InOrder {
         Step::Again
     }
 
-    /// The operation in front cannot go on without an answer; what else is there to do first?
-    fn wait(&mut self, blocked: Blocked, on: StallOn, until: Cycle) -> Option<Pause> {
-        if self.issued > 0 {
-            self.pass_to(self.cycle + 1, Reason::Base);
-            return None;
-        }
-        if self.next_drain != UNKNOWN {
-            let drain = self.next_drain.max(self.cycle + 1);
-            self.wait_for(drain.min(until), self.why(blocked));
-            return None;
-        }
-        if blocked == Blocked::Quiet && self.stores.is_empty() {
-            let private = &mut self.common.private;
-            if private.is_quiet(self.cycle) {
-                if let Some((from_ns, to_ns)) = self.halt.take() {
-                    self.common.front_end.pass_event();
-                    return Some(Pause::Halted { at: self.cycle, from_ns, to_ns });
-                }
-                if self.leaving {
-                    return Some(Pause::Left);
-                }
-                return Some(Pause::Finished(self.cycle));
-            }
-        }
-        let kernel = self.common.front_end.is_kernel();
-        self.blocked = blocked;
-        Some(Pause::Stalled(Stall { since: self.cycle, kernel, on }))
-    }
-
     /// Continues at `cycle` after a pause.
     pub(crate) fn resume(&mut self, cycle: Cycle) {
         self.cycle = self.cycle.max(cycle);
+        // A store whose miss register came free while the core slept writes now, not back then: the
+        // shared levels may have served what came later.
         self.last_drain = self.last_drain.max(self.cycle.saturating_sub(1));
         self.plan_drain();
     }
 
     /// A thread begins, or goes on, at cycle `cycle`; nothing is in flight.
     pub(crate) fn begin(&mut self, cycle: Cycle) {
+        debug_assert!(self.owed == 0 && self.stores.is_empty(), "another thread's work is left");
         (self.leaving, self.ended, self.halt) = (false, false, None);
+        // Its next instruction is looked up again: the core may have run others meanwhile.
         self.common.fetch_line = u64::MAX;
         self.resume(cycle);
     }
@@ -264,6 +252,7 @@ impl InOrder {
         let (line, level) = (answer.line, answer.level);
         let (data, instruction) = self.common.private.answer(line, answer.shared, at);
         if let Some(miss) = data {
+            // Only now is it known what was waited for: the second wait of `Why::Outstanding`.
             let reason = StallOn::Data.reason(level);
             for (mode, cycles) in miss.waited.into_iter().enumerate() {
                 self.common.active.add(mode == 1, reason, cycles);
@@ -292,8 +281,10 @@ impl InOrder {
 
     fn deliver(&mut self, n: usize, at: Cycle, reason: Reason) {
         let origin = &mut self.origin[n];
+        debug_assert_eq!(self.ready[n], Ready::UNKNOWN, "a value is delivered once");
         origin.answers -= 1;
         if origin.answers > 0 {
+            // The other line of a load from two: the wait is its from now on.
             if let Some(other) = self.common.private.data_misses.waited_by(n) {
                 origin.miss = other as u8;
             }
@@ -302,58 +293,6 @@ impl InOrder {
         self.ready[n] = Ready::at(at, reason);
         self.owed -= 1;
         self.last_known = self.last_known.max(at);
-    }
-
-    fn can_move(&mut self, at: Cycle) -> bool {
-        if !self.stores.is_empty() && !self.store_blocked {
-            return true;
-        }
-        match self.blocked {
-            Blocked::No => true,
-            Blocked::Operands => {
-                let uop = self.common.front_end.uop();
-                let needed = uop.sources.iter().chain(&uop.results);
-                needed.copied().all(|n| self.ready[usize::from(n)] != Ready::UNKNOWN)
-            }
-            Blocked::Drain => self.owed == 0,
-            Blocked::Fetch => !self.fetching,
-            Blocked::FetchRegister => self.common.private.instruction_misses.has_free(at),
-            Blocked::DataRegisters(n) => self.common.private.data_misses.free(at) >= n,
-            Blocked::Quiet => self.common.private.is_quiet(at),
-        }
-    }
-
-    /// What a wait is charged to while stores still drain.
-    fn why(&self, blocked: Blocked) -> Why {
-        match blocked {
-            Blocked::Operands => {
-                let uop = self.common.front_end.uop();
-                let needed = uop.sources.iter().chain(&uop.results);
-                let mut needed = needed.map(|&n| usize::from(n));
-                let owed = needed.find(|&n| self.ready[n] == Ready::UNKNOWN);
-                owed.map_or(Why::Reason(Reason::Dependency), |n| {
-                    Why::Outstanding(self.origin[n].miss)
-                })
-            }
-            Blocked::Fetch | Blocked::FetchRegister => Why::Reason(Reason::Fetch),
-            Blocked::DataRegisters(_) => Why::Reason(Reason::Memory),
-            Blocked::Drain => Why::Reason(Reason::System),
-            Blocked::Quiet | Blocked::No => Why::Reason(Reason::Store),
-        }
-    }
-
-    /// Lets time pass until `to`, for a reason.
-    fn wait_for(&mut self, to: Cycle, why: Why) {
-        match why {
-            Why::Reason(reason) => self.pass_to(to, reason),
-            Why::Outstanding(n) => {
-                let kernel = self.common.front_end.is_kernel();
-                let cycles = to - self.cycle;
-                let miss = self.common.private.data_misses.get(usize::from(n));
-                miss.waited[usize::from(kernel)] += cycles;
-                self.enter_cycle(to);
-            }
-        }
     }
 
     /// Lets time pass until `to`. The present cycle counts as work if something issued in it.
@@ -378,6 +317,8 @@ impl InOrder {
     /// Tries to issue the operation in front.
     #[inline]
     fn step(&mut self, until: Cycle) -> Step {
+        // The order is the precedence of reasons: an instruction that is not there waits for
+        // nothing else, and one without its operands does not compete for a place.
         if self.front > self.cycle {
             self.pass_to(self.front.min(until), self.front_reason);
             return Step::Again;
@@ -416,6 +357,7 @@ impl InOrder {
                 Step::Again
             }
         };
+        // What follows is nearly always ordinary. Not after a request: see `run`.
         match step {
             Step::Again if self.common.private.requests.is_empty() => self.ordinary(until),
             step => step,
@@ -442,6 +384,7 @@ impl InOrder {
                 Some(Step::Again)
             }
             Access::Outstanding(_) => {
+                // Noted already, so that the line counts as one access when it is there.
                 self.common.fetch_line = line;
                 self.fetching = true;
                 Some(Step::Wait(Blocked::Fetch, StallOn::Fetch))
@@ -471,6 +414,7 @@ impl InOrder {
     /// in order, so a writer may follow an earlier one at the distance of its latency.
     #[inline]
     fn needed(&self, uop: &Uop, latency: Cycle) -> Ready {
+        debug_assert_eq!(self.ready[usize::from(NO_REG)], Ready(0), "nobody writes it");
         let ready = |n: u8| self.ready[usize::from(n) % REGISTERS];
         let [a, b, c, d] = uop.sources.map(ready);
         let [x, y] = uop.results.map(ready);
@@ -489,6 +433,8 @@ impl InOrder {
                 ready = ready.max(register.earlier(early));
             }
         }
+        // Results alone: stores may still drain behind it (Intel SDM, SYSCALL: what follows may run
+        // before data that was stored earlier is visible to others).
         if uop.serializing {
             if self.owed > 0 {
                 return Some(Step::Wait(Blocked::Drain, StallOn::Data));
@@ -529,6 +475,8 @@ impl InOrder {
         if uop.branch != Branch::None {
             let (right, taken) = self.common.branch(uop);
             if !right {
+                // Wrong-path instructions are not in the trace: the front end stands still until
+                // the branch has its result, and begins to refill then.
                 let resolved = self.cycle + self.common.latency(uop.op);
                 self.redirect(resolved + self.common.spec.refill, Reason::Branch);
             } else if taken {
@@ -543,6 +491,7 @@ impl InOrder {
     }
 
     fn redirect(&mut self, at: Cycle, reason: Reason) {
+        // A serializing branch redirects twice: the later one counts, with its reason.
         if at > self.front {
             self.front = at;
             self.front_reason = reason;
@@ -554,15 +503,8 @@ impl InOrder {
         for r in uop.results.map(usize::from) {
             self.ready[r % REGISTERS] = Ready::at(ready, reason);
         }
+        // Written for each missing result and mended here: cheaper than to ask each time.
         self.ready[usize::from(NO_REG)] = Ready(0);
         self.last_known = self.last_known.max(ready);
     }
-}
-
-/// Why time passes.
-#[derive(Clone, Copy, Debug)]
-enum Why {
-    Reason(Reason),
-    /// Waiting for data in this miss register; the reason shows when it is answered.
-    Outstanding(u8),
 }

@@ -15,6 +15,7 @@ impl Ready {
 
     #[inline]
     pub(super) fn at(cycle: Cycle, reason: Reason) -> Ready {
+        debug_assert!(cycle < Ready::UNKNOWN.cycle(), "a cycle has 56 bits");
         Ready(cycle << 8 | reason as u64)
     }
 
@@ -23,6 +24,7 @@ impl Ready {
         self.0 >> 8
     }
 
+    /// So many cycles before; the reason, in the low byte, stays.
     #[inline]
     pub(super) fn earlier(self, cycles: Cycle) -> Ready {
         Ready(self.0.saturating_sub(cycles << 8))
@@ -34,7 +36,8 @@ impl Ready {
     }
 }
 
-/// Small counts, one byte for each unit.
+/// Small counts, one byte for each unit. A byte is enough: at most sixteen operations issue in a
+/// cycle, which is what a machine's `width` is held to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ByUnit(pub(super) u64);
 
@@ -46,6 +49,7 @@ impl ByUnit {
 
     #[inline]
     pub(super) fn count(&mut self, unit: usize) {
+        debug_assert!(self.of(unit) < 0xff, "the count would run into the next unit's");
         self.0 += 1 << (8 * unit);
     }
 }

@@ -11,6 +11,8 @@ pub(super) struct Calendar {
     occupied: [u64; RING / 64],
 }
 
+/// Longer than the longest wait for something inside the core: machines are held to units of 200
+/// cycles, and to 64 + 100 cycles for a line of the second level (`machine/check.rs`).
 const RING: usize = 256;
 
 impl Calendar {
@@ -18,8 +20,10 @@ impl Calendar {
         Calendar { slots: Box::new([0; RING]), occupied: [0; RING / 64] }
     }
 
+    /// These slots complete at `cycle`, as is known at `now`.
     #[inline]
-    pub(super) fn add(&mut self, cycle: Cycle, slots: u128) {
+    pub(super) fn add(&mut self, now: Cycle, cycle: Cycle, slots: u128) {
+        debug_assert!(now < cycle && cycle - now < RING as Cycle, "it would be due a round early");
         let n = cycle as usize % RING;
         self.slots[n] |= slots;
         self.occupied[n / 64] |= 1 << (n % 64);
@@ -34,6 +38,8 @@ impl Calendar {
 
     /// The first cycle after `now` at which something completes, or [`UNKNOWN`].
     pub(super) fn next(&self, now: Cycle) -> Cycle {
+        // A word at a time, from the one that the next cycle lies in and round to it again: its
+        // lower bits are the end of the ring.
         let start = (now as usize + 1) % RING;
         let first = self.occupied[start / 64] >> (start % 64);
         if first != 0 {

@@ -24,6 +24,7 @@ impl OutOfOrder {
                 }
                 _ => break,
             }
+            // Events lie between instructions and take none of the width.
             if !matches!(self.common.front_end.head(), Head::Uop) && !self.events(now) {
                 break;
             }
@@ -66,12 +67,15 @@ impl OutOfOrder {
                     continue;
                 }
                 Head::Event(Event::Interrupt { .. } | Event::Exception { .. }) => {
+                    // Precise: it is taken when everything before it has retired.
                     if !empty {
                         return false;
                     }
                     self.front = Front::Until(now + self.common.spec.syscall);
                     self.front_reason = Reason::System;
                 }
+                // A request's begin counts when the front end meets it, its end when all work for
+                // it has retired: a long miss at the end is part of its latency.
                 Head::Event(event @ Event::RequestEnd { .. }) if !empty => {
                     self.request_ends.push_back((self.tail, event));
                 }
@@ -90,6 +94,7 @@ impl OutOfOrder {
         if uop.new_line && !self.fetch(now) {
             return false;
         }
+        // An empty window, not an empty store queue: see the in-order core.
         if uop.serializing && self.head < self.tail {
             self.front_reason = Reason::System;
             return false;
@@ -107,6 +112,8 @@ impl OutOfOrder {
                 self.front = Front::Branch;
                 self.front_reason = Reason::Branch;
             }
+            // What a taken branch leads to is in another line, or another part of it: the fetch of
+            // a cycle ends here.
             goes_on = right && !taken;
         }
         if uop.serializing {
@@ -131,11 +138,14 @@ impl OutOfOrder {
             Access::Hit => Front::Running,
             Access::At(cycle) => Front::Until(cycle),
             Access::Outstanding(_) => Front::Fetch,
+            // Nothing was asked for: the line is looked up again.
             Access::NoRegister => {
                 self.front = Front::FetchRegister;
                 return false;
             }
         };
+        // Also if it is still on the way: it counts as one access, and is there when the front goes
+        // on.
         self.common.fetch_line = line;
         if self.front == Front::Running {
             return true;
@@ -169,6 +179,7 @@ impl OutOfOrder {
     #[inline]
     fn enter(&mut self, uop: &Uop, n: usize) {
         let bit = 1u128 << n;
+        debug_assert_eq!(self.done & bit, 0, "the slot's last operation has not committed");
         let mut slot = Slot {
             op: uop.op,
             results: uop.results,
@@ -179,7 +190,9 @@ impl OutOfOrder {
         for source in uop.sources {
             let producer = self.producer[usize::from(source)];
             if producer != NO_SLOT {
+                debug_assert_eq!(self.done >> producer & 1, 0, "who is done wakes nobody any more");
                 let dependents = &mut self.slots[usize::from(producer)].dependents;
+                // Two sources from one producer are one wait: it wakes each dependent once.
                 slot.pending += u8::from(*dependents & bit == 0);
                 *dependents |= bit;
             }
@@ -200,6 +213,8 @@ impl OutOfOrder {
             Op::Nop => {}
             _ => self.waiting_integer += 1,
         }
+        // After the sources: an operation may read what it writes. An earlier producer is simply
+        // forgotten, which is all that renaming has to do here.
         for register in uop.results {
             if register != NO_REG {
                 self.producer[usize::from(register)] = n as u8;

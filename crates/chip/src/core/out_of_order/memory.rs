@@ -10,6 +10,11 @@ impl OutOfOrder {
     /// The oldest committed store writes the data cache.
     #[inline]
     pub(super) fn drain_store(&mut self, now: Cycle) -> bool {
+        debug_assert!(
+            self.store_head <= self.store_committed && self.store_committed <= self.store_tail,
+            "a store is dispatched, commits, and writes"
+        );
+        // Asked again each cycle: a register with a known fill frees itself (`next_cycle`).
         self.store_blocked = false;
         if self.store_head == self.store_committed {
             return false;
@@ -37,11 +42,13 @@ impl OutOfOrder {
     #[inline]
     pub(super) fn issue_memory(&mut self, n: usize, now: Cycle) {
         let Slot { op, forwarded, lines: [first, last], kernel, .. } = self.slots[n];
+        // A store only brings address and value to its queue; the cache hears of it when it has
+        // committed, since until then it may not have happened.
         if op == Op::Store || forwarded {
             self.start(n, now);
             return;
         }
-        // A load from two lines starts only if both can miss.
+        // A load from two lines starts only if both can miss: half of it could not be taken back.
         let blocked = first != last && self.common.private.data_misses.free(now) < 2;
         let mut ready = now + self.common.private.l1d_latency();
         if blocked || !self.read_line(n, first, kernel, now, &mut ready) {
@@ -50,14 +57,18 @@ impl OutOfOrder {
             return;
         }
         if last != first {
-            self.read_line(n, last, kernel, now, &mut ready);
+            let is_read = self.read_line(n, last, kernel, now, &mut ready);
+            debug_assert!(is_read, "half of a load is under way");
         }
+        // Only here does it leave the queue: one that was put aside keeps its place there.
         self.waiting_integer -= 1;
         let hit = now + self.common.private.l1d_latency();
         let slot = &mut self.slots[n];
+        // Answers complete it, if it waits for any. Assumption: what comes from the second level
+        // for its other line is there by then; it need not be if the miss is an older one.
         if slot.answers == 0 {
             slot.waits = if ready > hit { Waits::L2 } else { Waits::Unit };
-            self.calendar.add(ready, 1 << n);
+            self.calendar.add(now, ready, 1 << n);
         }
     }
 
@@ -92,6 +103,8 @@ impl OutOfOrder {
         self.stores[self.store_tail as usize % SLOTS] =
             QueuedStore { lines: [first, last], kernel };
         let end = byte + u64::from(uop.size) - 1;
+        // The trace knows addresses before the core does: a load never passes an older store that
+        // it overlaps, so none has to be squashed and replayed.
         for granule in (byte >> 3)..=(end >> 3) {
             self.forwards[granule as usize % FORWARD_ENTRIES] =
                 Forward { granule, store: self.store_tail, sequence: self.tail };
@@ -100,10 +113,14 @@ impl OutOfOrder {
     }
 
     /// If a queued store writes what this load reads, the load takes it from there.
+    ///
+    /// Assumption: the aligned eight bytes of the load's first byte decide, whether or not the
+    /// store covers all that is read. To compare bytes, each load would have to search the queue.
     #[inline]
     pub(super) fn forward(&mut self, byte: u64, bit: u128, slot: &mut Slot) {
         let granule = byte >> 3;
         let entry = self.forwards[granule as usize % FORWARD_ENTRIES];
+        // Entries are never taken out: one whose store has written the cache says so by its number.
         if entry.granule != granule || entry.store < self.store_head {
             return;
         }

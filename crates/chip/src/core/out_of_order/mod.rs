@@ -38,9 +38,10 @@ use crate::miss::UNKNOWN;
 use crate::uncore::Answer;
 use crate::uop::{Op, Unit, NO_REG, REGISTERS};
 
-/// Slots of the window; a power of two, at least [`MAX_WINDOW`].
+/// Slots of the window; a power of two, at least [`MAX_WINDOW`]. The bits of a mask: with more, a
+/// set of slots would not be one value of the host any more.
 const SLOTS: usize = 128;
-const _: () = assert!(MAX_WINDOW <= SLOTS);
+const _: () = assert!(MAX_WINDOW <= SLOTS && SLOTS == u128::BITS as usize);
 const NO_SLOT: u8 = u8::MAX;
 
 /// Where a load that was issued waits for its data.
@@ -122,6 +123,8 @@ struct Forward {
     sequence: u64,
 }
 
+/// A direct-mapped table, eight times as large as the longest store queue: a store that another
+/// one's granule displaces forwards nothing, and its loads go to the cache.
 const FORWARD_ENTRIES: usize = 1024;
 
 /// The pipeline.
@@ -207,6 +210,8 @@ impl OutOfOrder {
     pub(crate) fn run(&mut self, until: Cycle) -> Pause {
         while self.cycle < until && self.common.private.lets_run() {
             let now = self.cycle;
+            // Before everything else: operations may issue in the cycle in which their operands
+            // come (full bypassing), and the oldest may retire in it.
             let done = self.calendar.take(now);
             if done != 0 {
                 self.complete(done, now);
@@ -223,6 +228,8 @@ impl OutOfOrder {
             // What holds the oldest operation is judged before this cycle's work moves it.
             let why = if committed { Why::Reason(Reason::Base) } else { self.why() };
             let kernel = self.kernel();
+            // No short circuit: every stage has its turn. A completion that let none of them move
+            // is no movement: what it changed beyond them, the front's wait, `next_cycle` knows.
             let moved = committed | self.drain_store(now) | self.issue(now) | self.dispatch(now);
             if moved || self.never_skip && self.next_cycle(now) != UNKNOWN {
                 self.charge(why, kernel, 1);
@@ -247,6 +254,8 @@ impl OutOfOrder {
 
     /// Nothing moves any more at `now`.
     fn pause(&mut self, now: Cycle) -> Pause {
+        // Only with all misses answered: nothing may arrive at a core that is halted, or at one
+        // that another thread has taken over.
         let empty = self.head == self.tail && self.store_head == self.store_tail;
         if empty && self.common.private.is_quiet(now) {
             if let Some((from_ns, to_ns)) = self.halt.take() {
@@ -272,11 +281,20 @@ impl OutOfOrder {
 
     /// Continues at `cycle` after a pause.
     pub(crate) fn resume(&mut self, cycle: Cycle) {
+        // The calendar is a ring: what was due in a pause would come out of it at a wrong time.
+        debug_assert!(
+            cycle <= self.cycle || self.calendar.next(self.cycle) == UNKNOWN,
+            "a pause with something due in it"
+        );
         self.cycle = self.cycle.max(cycle);
     }
 
     /// A thread begins, or goes on, at cycle `cycle`; nothing is in flight.
     pub(crate) fn begin(&mut self, cycle: Cycle) {
+        debug_assert!(
+            self.head == self.tail && self.store_head == self.store_tail,
+            "another thread's work is left"
+        );
         (self.front, self.ended, self.halt) = (Front::Running, false, None);
         self.common.fetch_line = u64::MAX;
         self.resume(cycle);
@@ -295,14 +313,17 @@ impl OutOfOrder {
             let mut arrived = 0;
             for n in bits(miss.waiters) {
                 let slot = &mut self.slots[n];
+                debug_assert!(slot.op == Op::Load && slot.answers > 0, "who waits is a load");
                 slot.answers -= 1;
                 if slot.answers == 0 {
                     arrived |= 1 << n;
                 } else if let Some(other) = self.common.private.data_misses.waited_by(n) {
+                    // It is from two lines: the other one holds it now.
                     slot.waits = Waits::Outstanding(other as u8);
                 }
             }
             self.complete(arrived, at);
+            // The answer has freed a register, for whoever found none.
             self.store_blocked = false;
             self.ready[Unit::Memory as usize] |= std::mem::take(&mut self.blocked);
         }
@@ -354,6 +375,9 @@ impl OutOfOrder {
     /// What keeps the oldest operation from committing.
     #[inline]
     fn why(&self) -> Why {
+        // An empty window counts to what the front end waited for last, up to the cycle in which
+        // it dispatches again. So does, for want of a better, one that stays empty because the
+        // store queue is full; only the part of that which is a stall is told apart (`pause`).
         if self.head == self.tail {
             return match self.front {
                 Front::Fetch | Front::FetchRegister => Why::Reason(Reason::Fetch),
@@ -363,6 +387,7 @@ impl OutOfOrder {
         match self.slots[self.head as usize % SLOTS].waits {
             Waits::Unit => Why::Reason(Reason::Dependency),
             Waits::L2 => Why::Reason(Reason::L2),
+            // Who will free one is not known yet.
             Waits::Register => Why::Reason(Reason::Memory),
             Waits::Outstanding(n) => Why::Outstanding(n),
         }
@@ -405,15 +430,18 @@ impl OutOfOrder {
 
     /// Results of these slots are there.
     fn complete(&mut self, slots: u128, now: Cycle) {
+        debug_assert_eq!(self.done & slots, 0, "a result comes once");
         self.done |= slots;
         for n in bits(slots) {
             let slot = &mut self.slots[n];
             slot.waits = Waits::Unit;
             for register in slot.results {
+                // A later writer of the register may have taken it over.
                 if self.producer[usize::from(register)] == n as u8 {
                     self.producer[usize::from(register)] = NO_SLOT;
                 }
             }
+            // When it is resolved, not when it retires: older misses do not hold the right path up.
             if slot.mispredicted {
                 self.front = Front::Until(now + self.common.spec.refill);
                 self.front_reason = Reason::Branch;
@@ -434,6 +462,7 @@ impl OutOfOrder {
         }
     }
 
+    /// Sets by unit, so that issuing looks at no operation whose unit is taken.
     #[inline]
     fn make_ready(&mut self, op: Op, n: usize) {
         let mask = match op {
@@ -459,7 +488,9 @@ impl OutOfOrder {
                 break;
             }
             self.done &= !bit;
-            match self.slots[self.head as usize % SLOTS].op {
+            let slot = &self.slots[self.head as usize % SLOTS];
+            debug_assert!(slot.pending == 0 && slot.answers == 0, "it retires with something due");
+            match slot.op {
                 Op::Load => self.loads -= 1,
                 Op::Store => self.store_committed += 1,
                 _ => {}
@@ -485,6 +516,8 @@ impl OutOfOrder {
     #[inline]
     fn issue(&mut self, now: Cycle) -> bool {
         let units = self.common.spec.units;
+        // Oldest first within each unit; where the width is less than all units together, units
+        // have their turn in this order, whatever the age of what they start.
         let mut budget = self.common.spec.width;
         let start = budget;
         for _ in 0..units.memory.min(budget) {
@@ -507,6 +540,7 @@ impl OutOfOrder {
             if self.ready_divide[which] != 0 && self.divide_free[which] <= now && budget > 0 {
                 let n = self.oldest(self.ready_divide[which]).expect("the mask is not empty");
                 self.ready_divide[which] &= !(1 << n);
+                // Not pipelined: the divider is taken until the result is there.
                 self.divide_free[which] = self.start(n, now);
                 budget -= 1;
             }
@@ -517,6 +551,7 @@ impl OutOfOrder {
     /// The oldest slot of a set.
     #[inline]
     fn oldest(&self, mask: u128) -> Option<usize> {
+        // Slots are given out round and round: seen from the head's, the lowest bit is the oldest.
         let shift = (self.head as usize % SLOTS) as u32;
         let rotated = mask.rotate_right(shift);
         (rotated != 0).then(|| (rotated.trailing_zeros() + shift) as usize % SLOTS)
@@ -527,7 +562,7 @@ impl OutOfOrder {
     fn start(&mut self, n: usize, now: Cycle) -> Cycle {
         let op = self.slots[n].op;
         let done = now + self.common.latency(op);
-        self.calendar.add(done, 1 << n);
+        self.calendar.add(now, done, 1 << n);
         match op.unit() {
             Unit::Fp => self.waiting_fp -= 1,
             _ => self.waiting_integer -= 1,
