@@ -66,7 +66,7 @@ pub const GROUPS: usize = 32;
 /// One way in which a block was executed: how far, and with which memory accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// The block.
+    /// The block that was executed, whole or up to `executed`.
     pub block: BlockId,
     /// Instructions that retired, from the first.
     pub executed: u16,

@@ -12,7 +12,7 @@ use std::fmt;
 /// | 49-56 | mask registers |
 /// | 57 | the x87/MMX stack, as one |
 /// | 58 | floating-point control and status |
-/// | 59 | segment, control and other system registers, as one |
+/// | 59 | control and other system registers, as one; segments carry no dependency |
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct RegSet(pub u64);
 
@@ -21,7 +21,7 @@ impl RegSet {
     pub const EMPTY: RegSet = RegSet(0);
     /// Number of distinct registers.
     pub const COUNT: usize = 60;
-    /// The stack pointer.
+    /// rsp, which pipelines let the front end keep track of.
     pub const STACK_POINTER: RegSet = RegSet(1 << 4);
     /// The status flags.
     pub const FLAGS: RegSet = RegSet(1 << 16);
@@ -162,7 +162,7 @@ byte_enum! {
         Branch = "branch",
         /// One iteration of a string instruction.
         String = "string",
-        /// A fence, or an atomic read-modify-write.
+        /// A fence. Atomic operations are of their own kind and [`InstrFlags::LOCKED`].
         Fence = "fence",
         /// Changes machine state: control registers, MSRs, interrupts, cpuid.
         System = "system",

@@ -40,6 +40,8 @@ pub fn slice<W: Write>(file: &TraceFile, slice: Slice, out: W) -> Result<(Summar
     let mut fold = RepeatFold::default();
     let mut skipped = 0;
     let mut state = [None; 2];
+    // From the first instruction on and not from the nearest chunk: what is in the caches, and on
+    // which CPU and in which address space the slice begins, is told by all that came before.
     while skipped < slice.skip {
         match stream.next_item()? {
             Item::Run(id) => {
@@ -144,6 +146,7 @@ impl History {
     fn run(&mut self, program: &Program, template: &Template, addresses: &[crate::Address]) {
         let block = program.block(template.block);
         let mut last = None;
+        // Code before data, though they alternate: that order is lost within one block only.
         for instr in &program.instrs_of(block)[..usize::from(template.executed)] {
             let line = Program::instr_phys(block, instr).line();
             if last.replace(line) != Some(line) {

@@ -127,6 +127,7 @@ fn records_of(
     for (site, address) in program.sites_of(template).iter().zip(addresses) {
         let Some(record) = records.get_mut(usize::from(site.instr)) else { continue };
         let places: &mut [u64] = if site.write { &mut record.stores } else { &mut record.loads };
+        // Zero is an empty place in ChampSim's records, so an access to address zero is none there.
         match places.iter_mut().find(|place| **place == 0) {
             Some(place) => *place = address.virt.0,
             None => done.accesses_left_out += 1,

@@ -12,7 +12,8 @@ use crate::program::BlockId;
 use crate::record::{Branch, Instr, Kind, RegSet};
 use crate::source::Address;
 
-/// Longest block made on import.
+/// Longest block made on import. Records have no blocks: a run of records is cut at branches and
+/// jumps in the address. A limit keeps straight code of any length from being held back.
 const MAX_BLOCK: usize = 64;
 
 /// What to do with the records.
@@ -144,6 +145,8 @@ struct Importer<W: Write> {
 
 impl<W: Write> Importer<W> {
     fn push(&mut self, record: Record, next_ip: Option<u64>) -> io::Result<()> {
+        // A record has no length: the next address gives it, if it lies within one instruction.
+        // Behind a taken branch nothing does. Assumption: four bytes.
         let distance = next_ip.map_or(0, |next| next.wrapping_sub(record.ip));
         let sequential = (1..=15).contains(&distance);
         let len = if sequential { distance as u8 } else { 4 };
@@ -156,6 +159,7 @@ impl<W: Write> Importer<W> {
 
     fn end_block(&mut self, _next_ip: Option<u64>) -> io::Result<()> {
         let Some(&(first, _)) = self.pending.first() else { return Ok(()) };
+        // Everything of the block but its addresses, and whether the branch was taken.
         let mut key = Vec::with_capacity(self.pending.len() * 16);
         for (record, len) in &self.pending {
             let bytes = record.bytes();

@@ -22,7 +22,8 @@ use crate::record::Branch;
 
 /// Size of a record.
 pub const RECORD_BYTES: usize = 64;
-/// Registers with a meaning in ChampSim's rules for branches.
+/// Registers with a meaning in ChampSim's rules for branches: Pin's numbers, from whose tracer the
+/// format comes.
 const STACK_POINTER: u8 = 6;
 const FLAGS: u8 = 25;
 const INSTRUCTION_POINTER: u8 = 26;

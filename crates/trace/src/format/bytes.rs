@@ -66,6 +66,8 @@ impl Column {
 
     fn varint_rest(&mut self, first: u8) -> Result<u64, TraceError> {
         let mut n = u64::from(first & 0x7f);
+        // Bits of the tenth byte beyond the 64th fall off: no writer sets them, and a number is all
+        // that a reader can be misled about.
         for shift in (7..64).step_by(7) {
             let byte = self.byte()?;
             n |= u64::from(byte & 0x7f) << shift;
@@ -89,6 +91,8 @@ impl Column {
     /// `count` (1..=8) bytes, little-endian.
     #[inline]
     pub(crate) fn le_bytes(&mut self, count: usize) -> Result<u64, TraceError> {
+        debug_assert!((1..=8).contains(&count), "a shift by 64 is none");
+        // One load and a mask where eight bytes are left; a loop over `count` mispredicts with it.
         if let Some(window) = self.bytes.get(self.pos..self.pos + 8) {
             let word = u64::from_le_bytes(window.try_into().expect("a window of eight bytes"));
             self.pos += count;

@@ -23,6 +23,7 @@ use crate::source::Address;
 /// Tags 0..GUESSES are exact guesses; then, per guess, one tag for each length of the difference.
 const FIRST_DELTA_TAG: u8 = GUESSES as u8;
 const TAG_COUNT: u8 = FIRST_DELTA_TAG + 8 * GUESSES as u8;
+const _: () = assert!(9 * GUESSES <= u8::MAX as usize);
 
 /// Fixed-size facts at the head of a chunk.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,6 +78,9 @@ impl Encoder {
     }
 
     /// Starts the next chunk, of which `program` holds the tables so far.
+    ///
+    /// Nothing is remembered from the last one: a reader can start at any chunk, and different
+    /// chunks can be read at once. Learning the code again costs a few bytes for each template.
     pub(crate) fn begin(&mut self, program: &Program, cpu: u16, asid: Asid) {
         self.sequence.reset(program.templates.len());
         self.addresses.reset(program.sites.len());
@@ -102,6 +106,7 @@ impl Encoder {
         instructions: u32,
     ) {
         let guess = self.sequence.guess();
+        // Counts of right guesses and not a bit for each: in a loop, thousands are one number.
         if guess == template.0 {
             self.right_templates += 1;
         } else {
@@ -111,12 +116,16 @@ impl Encoder {
             if second == template.0 {
                 self.templates.push(0);
             } else {
+                // From the last one: templates are numbered as they first come, so that what is
+                // executed for the first time is a step from its neighbour.
                 let distance = u64::from(template.0).wrapping_sub(self.sequence.base().into());
                 put_varint(&mut self.templates, 1 + zigzag(distance));
             }
         }
         self.sequence.update(template.0);
         let shape = program.template(template);
+        debug_assert_eq!(addresses.len(), usize::from(shape.sites), "one address for each site");
+        // A reader has all sites from the start. What is new to the writer is untouched in both.
         self.addresses.grow(program.sites.len());
         let first = shape.first_site as usize;
         for (i, (&site, address)) in program.sites_of(shape).iter().zip(addresses).enumerate() {
@@ -133,6 +142,9 @@ impl Encoder {
         let guesses = self.addresses.guesses(index, site);
         match guesses.iter().position(|&guess| guess == actual) {
             Some(which) => self.tags.push(which as u8),
+            // The guess with the shortest difference, the first of several: the tag names it, so
+            // the choice costs nothing to read back. Lengths stand in the tag and not in a varint's
+            // continuation bits, so that a reader takes a whole word and masks it.
             None => {
                 let (which, delta) = guesses
                     .iter()
@@ -146,6 +158,7 @@ impl Encoder {
             }
         }
         self.addresses.update(index, site, actual);
+        // A reader knows the virtual address by now, and guesses the page from it as this does.
         let page = address.phys.0 >> PAGE_SHIFT;
         if self.pages.guess(address.virt) == page {
             self.right_pages += 1;
@@ -163,6 +176,7 @@ impl Encoder {
         put_varint(&mut self.events, self.runs_since_event);
         self.runs_since_event = 0;
         self.fields.put(&mut self.events, event);
+        // At the same place of the stream as in the reader: pages are guessed by it.
         if let Event::AddressSpace(asid) = *event {
             self.pages.switch(asid);
         }
@@ -171,6 +185,7 @@ impl Encoder {
 
     /// The chunk's section body.
     pub(crate) fn finish(&mut self, level: i32) -> std::io::Result<Vec<u8>> {
+        debug_assert_eq!(self.tags.len(), self.head.accesses as usize, "a tag for each access");
         // Guesses that were right up to the end are implied by the number of runs and accesses.
         let mut body = Vec::with_capacity(self.tags.len() / 4 + 1024);
         let head = &self.head;
@@ -251,6 +266,8 @@ impl Decoder {
         if !body.is_empty() {
             return Err(corrupt(offset, "a chunk", "bytes follow its last column"));
         }
+        // Checked once, so that a chunk which claims fewer accesses than it has is not found out
+        // at its end, after all have been played.
         if self.tags.bytes.len() != head.accesses as usize {
             return Err(self.tags.fail("its length is not the number of accesses"));
         }
@@ -273,6 +290,7 @@ impl Decoder {
         program: &Program,
         out: &mut Vec<Address>,
     ) -> Result<Decoded, TraceError> {
+        // Events first: one that lies behind the last run has no run left to wait for.
         if self.runs_to_event == 0 {
             return self.event().map(Decoded::Event);
         }
@@ -281,6 +299,7 @@ impl Decoder {
         }
         let template = self.template(program)?;
         self.runs_left -= 1;
+        // Where no event is left it counts down too, from more runs than a chunk can have.
         self.runs_to_event -= 1;
         let shape = program.template(template);
         out.clear();
@@ -304,6 +323,8 @@ impl Decoder {
                 n => self.sequence.base().wrapping_add(unzigzag(n - 1) as u32),
             }
         };
+        // Also what was guessed: before the model has learnt, it guesses the next number, which
+        // need not exist.
         if template as usize >= program.templates.len() {
             return Err(self.templates.fail(format!("it names template {template}")));
         }
@@ -338,6 +359,8 @@ impl Decoder {
     #[cold]
     fn page_correction(&mut self, virt: VirtAddr) -> Result<u64, TraceError> {
         let distance = unzigzag(self.page_column.varint()?);
+        // What a damaged column says beyond 52 bits would be shifted out of the address, and the
+        // next difference would be one from a page that is nowhere.
         let page = self.pages.last_correction.wrapping_add(distance) & (u64::MAX >> PAGE_SHIFT);
         self.pages.correct(virt, page);
         self.right_pages = next_gap(&mut self.page_column)?;
@@ -395,6 +418,7 @@ pub(crate) fn read_head(body: &mut &[u8], offset: u64) -> Result<ChunkHead, Trac
 /// Events are stored as differences from the last event of their kind.
 #[derive(Debug)]
 struct EventFields {
+    /// One clock for idle periods and requests: each is near the last one, of whichever kind.
     time_ns: u64,
     request: u64,
     asid: u64,
@@ -402,6 +426,7 @@ struct EventFields {
     args: Vec<[u64; 6]>,
 }
 
+/// The numbers of x86-64 Linux are below 512, so each call has its own.
 const ARGS_SLOTS: usize = 512;
 
 impl Default for EventFields {

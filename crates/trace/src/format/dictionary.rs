@@ -12,7 +12,8 @@ use crate::error::{corrupt, TraceError};
 use crate::program::{Block, BlockId, Program, Site, GROUPS};
 use crate::record::{Branch, Instr, InstrFlags, Kind, RegSet};
 
-/// Longest block, in instructions and in bytes.
+/// Longest block, in instructions. At 15 bytes each it stays below 64 KiB, so that an offset in it
+/// has 16 bits.
 pub(crate) const MAX_BLOCK_INSTRS: u64 = 4096;
 /// Most accesses of one execution of a block.
 pub(crate) const MAX_SITES: u64 = 16384;
@@ -50,6 +51,7 @@ impl DictionaryEncoder {
     ) -> std::io::Result<Vec<u8>> {
         let new_blocks = &program.blocks[self.blocks_done..];
         let new_templates = &program.templates[self.templates_done..];
+        // Like beside like: lengths repeat among lengths and code among code, for zstd to find.
         let mut columns = [const { Vec::new() }; 4];
         let [heads, instrs, forms, shapes] = &mut columns;
         for (i, block) in new_blocks.iter().enumerate() {
@@ -68,6 +70,7 @@ impl DictionaryEncoder {
             let block = u64::from(template.block.0);
             put_varint(shapes, zigzag(block.wrapping_sub(self.last_block)));
             self.last_block = block;
+            // What is missing, not what ran: nearly always zero.
             put_varint(shapes, (program.block(template.block).instrs - template.executed).into());
             put_varint(shapes, template.sites.into());
             let mut instr = 0;
@@ -151,6 +154,8 @@ impl DictionaryDecoder {
             return Err(corrupt(offset, "a dictionary", "bytes follow its last column"));
         }
         let mut decoded = Vec::new();
+        // Nothing is reserved by these counts: each block takes bytes of a column, whose length is
+        // bounded, and a count that is too high ends with the column.
         for _ in 0..blocks {
             let block = self.take_block(&mut heads)?;
             decoded.clear();
@@ -202,6 +207,8 @@ impl DictionaryDecoder {
         code: &mut Column,
         out: &mut Vec<Instr>,
     ) -> Result<(), TraceError> {
+        // Decoded each time a file is opened, and not stored decoded: bytes are smaller, and a
+        // better decoder is of use to old traces too.
         let lengths_of_block = lengths.slice(block.instrs.into())?.to_vec();
         let total = lengths_of_block.iter().map(|&l| usize::from(l)).sum();
         let bytes = code.slice(total)?.to_vec();
@@ -221,6 +228,7 @@ impl DictionaryDecoder {
         for _ in 0..block.instrs {
             let known = self.forms.len() as u64;
             let number = numbers.varint_below(known + 1, "an instruction form")? as usize;
+            // The next number is a form that is new, and follows in the other column.
             if number as u64 == known {
                 let form = take_form(forms)?;
                 self.forms.push(form);
@@ -249,6 +257,7 @@ impl DictionaryDecoder {
         let mut instr = 0u64;
         for _ in 0..count {
             instr = instr.wrapping_add(unzigzag(shapes.varint()?));
+            // Of the block, not of what was executed: an instruction that faulted made accesses.
             if instr >= u64::from(block.instrs) {
                 return Err(shapes.fail("an access names an instruction outside its block"));
             }

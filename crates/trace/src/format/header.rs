@@ -80,7 +80,7 @@ impl Header {
 pub struct Package {
     /// Package name.
     pub name: String,
-    /// Version.
+    /// Exact version, as the distribution writes it.
     pub version: String,
 }
 
@@ -154,7 +154,7 @@ pub enum SectionKindName {
 pub struct ChunkInfo {
     /// Instructions before this chunk.
     pub first_instruction: u64,
-    /// Instructions in it.
+    /// Retired in it; further iterations of repeated ones do not count.
     pub instructions: u64,
     /// Executions of blocks in it.
     pub runs: u64,

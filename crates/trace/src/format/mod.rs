@@ -40,7 +40,8 @@ pub const VERSION: (u16, u16) = (1, 0);
 /// Instructions in a full chunk: large enough that learning the code again costs little, small
 /// enough to seek.
 pub const CHUNK_INSTRS: u32 = 4 << 20;
-/// Upper bound of one decompressed column. Larger claims are refused before memory is reserved.
+/// Upper bound of one decompressed column. Larger claims are refused before memory is reserved: a
+/// frame of a few bytes may announce gigabytes.
 pub(crate) const MAX_COLUMN: usize = 64 << 20;
 /// A chunk ends with the run that reaches any of these: so the work that a few bytes can ask for is
 /// bounded.

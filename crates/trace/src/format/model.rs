@@ -18,6 +18,8 @@ pub(crate) struct Sequence {
     slot: usize,
 }
 
+/// Without tags: two pairs in one place spoil each other's guess and nothing else, since a wrong
+/// guess is only a longer column. A quarter of a megabyte, cleared for each chunk.
 const PAIR_SLOTS: usize = 1 << 16;
 
 impl Sequence {
@@ -55,8 +57,11 @@ impl Sequence {
     /// The template that came.
     #[inline]
     pub(crate) fn update(&mut self, template: u32) {
+        // Last one wins, without counting: what followed last time is what a loop does again.
         self.by_pair[self.slot] = template + 1;
         let last = self.last as usize;
+        // A writer's program grows within the chunk, a reader has all of it: both must treat a
+        // template that is new alike, so an absent entry means what a zero means.
         if last >= self.by_last.len() {
             self.by_last.resize(last + 1, 0);
         }
@@ -72,7 +77,7 @@ impl Sequence {
     }
 }
 
-/// 2^64 / golden ratio, odd.
+/// 2^64 / golden ratio, odd. Part of the format: another factor guesses other templates and pages.
 const HASH: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,6 +91,9 @@ struct SiteState {
 }
 
 /// Guesses addresses from the same site's past and from the last access of the same group.
+///
+/// A group is a base register: fields of one object, and pushes to one stack, lie at fixed
+/// distances from each other wherever the object is, which no site can tell from its own past.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     sites: Vec<SiteState>,
@@ -138,6 +146,7 @@ impl Addresses {
     /// The address that came.
     #[inline]
     pub(crate) fn update(&mut self, index: usize, site: Site, address: u64) {
+        // Wrapping throughout: a foreign trace may hold any address, and its differences too.
         let state = &mut self.sites[index];
         let group = &mut self.groups[usize::from(site.group) % GROUPS];
         state.stride = address.wrapping_sub(state.last);
@@ -179,6 +188,8 @@ impl Pages {
     #[inline]
     fn key(&self, virt: VirtAddr) -> u64 {
         let page = virt.0 >> PAGE_SHIFT;
+        // A user's page has 35 bits: the address space lies above them. Where two spaces still
+        // share a key, a guess is wrong and corrected.
         if virt.is_kernel_half() {
             page
         } else {
@@ -194,6 +205,8 @@ impl Pages {
     /// The expected physical page number.
     #[inline]
     pub(crate) fn guess(&self, virt: VirtAddr) -> u64 {
+        // With tags, unlike templates: without one, another page's correction would hide the direct
+        // map.
         let key = self.key(virt);
         let (known, page) = self.slots[Pages::slot(key)];
         if known == key {

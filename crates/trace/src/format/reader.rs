@@ -114,6 +114,8 @@ impl TraceFile {
     fn read(file: Arc<dyn ReadAt>) -> Result<TraceFile, TraceError> {
         let header = read_header(&*file)?;
         let footer = read_footer(&*file)?;
+        // All dictionaries at once, though a chunk needs only those before it: streams share one
+        // program, which never changes under them.
         let mut program = Program::default();
         let mut dictionary = DictionaryDecoder::new(header.code);
         for section in &footer.sections {
@@ -223,6 +225,7 @@ fn read_header(file: &dyn ReadAt) -> Result<Header, TraceError> {
     let mut head = [0; 24];
     let present = size.min(24) as usize;
     read_exact(file, &mut head[..present], 0, "the header")?;
+    // As far as it goes: a short file of another kind is called foreign, not cut short.
     let compared = present.min(MAGIC.len());
     if head[..compared] != MAGIC[..compared] {
         return Err(TraceError::at(0, Problem::Foreign(name_of(&head))));
@@ -235,6 +238,7 @@ fn read_header(file: &dyn ReadAt) -> Result<Header, TraceError> {
     if major > VERSION.0 {
         return Err(TraceError::at(8, Problem::Newer(major, minor, VERSION.0)));
     }
+    // No format before the first: not an old file but a damaged one.
     if major < VERSION.0 {
         return Err(corrupt(8, "the header", format!("there is no format {major}.{minor}")));
     }
@@ -251,7 +255,7 @@ fn read_header(file: &dyn ReadAt) -> Result<Header, TraceError> {
     serde_json::from_slice(&json).map_err(|e| corrupt(24, "the header", e.to_string()))
 }
 
-/// What a foreign file looks like.
+/// What a foreign file looks like: who gives the wrong file mostly has the right one at hand.
 fn name_of(head: &[u8]) -> &'static str {
     const KNOWN: [(&[u8], &str); 7] = [
         (b"\x1f\x8b", "it looks like gzip; `halfwink trace import` reads ChampSim traces"),
@@ -269,6 +273,7 @@ fn name_of(head: &[u8]) -> &'static str {
 fn read_footer(file: &dyn ReadAt) -> Result<Footer, TraceError> {
     let size = file.size();
     let truncated = || TraceError::at(size, Problem::Truncated("the body"));
+    // From the end: a writer that was interrupted leaves no trailer, whatever else it has written.
     let tail_offset = size.checked_sub(16).ok_or_else(truncated)?;
     let mut tail = [0; 16];
     read_exact(file, &mut tail, tail_offset, "the trailer")?;
@@ -337,6 +342,8 @@ impl Stream {
         let head = self.decoder.begin(&body, section.offset, &self.program)?;
         self.next_chunk += 1;
         self.phase = Phase::Opening;
+        // Chunks hold their state so that a stream may start at any; who comes from the chunk
+        // before knows it already and must not hear of a switch that never was.
         let (cpu, asid) = (head.cpu, head.asid);
         if self.state.map(|s| s.0) != Some(cpu) {
             self.pending[0] = Some(Event::Cpu(cpu));

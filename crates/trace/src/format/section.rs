@@ -56,6 +56,7 @@ pub(crate) fn read_section(
     let length = u32::from_le_bytes(header[4..8].try_into().expect("four bytes"));
     let checksum = u64::from_le_bytes(header[8..].try_into().expect("eight bytes"));
     let start = offset + HEADER_BYTES;
+    // Before memory is reserved for it: a file cannot claim more than it has.
     if start + u64::from(length) > file.size() {
         return Err(TraceError::at(file.size(), Problem::Truncated("a section")));
     }
@@ -81,6 +82,7 @@ pub(crate) fn read_exact(
 
 /// Appends a compressed column to a section body.
 pub(crate) fn put_column(body: &mut Vec<u8>, column: &[u8], level: i32) -> io::Result<()> {
+    debug_assert!(column.len() <= MAX_COLUMN, "no reader would take it");
     let packed = zstd::bulk::compress(column, level)?;
     body.extend_from_slice(&u32_len(column.len())?.to_le_bytes());
     body.extend_from_slice(&u32_len(packed.len())?.to_le_bytes());

@@ -15,7 +15,7 @@ use crate::error::{corrupt, TraceError};
 /// A line that was in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarmLine {
-    /// Which.
+    /// Physical, in the recorded machine's memory.
     pub line: LineAddr,
     /// Last touched by an instruction fetch rather than by data.
     pub code: bool,

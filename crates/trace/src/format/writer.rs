@@ -201,6 +201,8 @@ impl<W: Write> TraceWriter<W> {
             let groups = &self.groups[head.first_instr as usize + usize::from(access.instr)];
             let group = if access.write { groups.store } else { groups.load };
             debug_assert!(usize::from(group) < GROUPS);
+            // What was recorded may differ from one execution to the next (a page fault, a string
+            // instruction): the sites are the template's, not the block's.
             let RawAccess { instr, size, write, address } = *access;
             self.sites.push(Site { instr, size, write, group });
             self.addresses.push(address);
@@ -247,6 +249,7 @@ impl<W: Write> TraceWriter<W> {
                 }
                 self.totals.idle_ns += to_ns - from_ns;
             }
+            // Only requests that begin and end here count: a slice holds ends of earlier ones.
             Event::RequestBegin { id, .. } => self.open_requests.push(id),
             Event::RequestEnd { id, .. } => {
                 if let Some(i) = self.open_requests.iter().position(|&open| open == id) {
@@ -278,6 +281,7 @@ impl<W: Write> TraceWriter<W> {
     /// # Errors
     /// If the output cannot be written to.
     pub fn finish(mut self) -> io::Result<(Summary, W)> {
+        // Events alone count too: those behind the last run would be lost.
         if self.encoder.head().runs > 0 || self.encoder.head().events > 0 {
             self.end_chunk()?;
         }
@@ -324,6 +328,7 @@ impl<W: Write> TraceWriter<W> {
         self.totals.runs += 1;
         self.totals.accesses += u64::from(shape.sites);
         self.encoder.run(&self.program, template, &self.addresses, count as u32);
+        // After the run, not before: the limits of readers leave room for one run more.
         let head = self.encoder.head();
         if head.instructions >= CHUNK_INSTRS
             || head.runs >= MAX_CHUNK_RUNS
@@ -335,6 +340,8 @@ impl<W: Write> TraceWriter<W> {
     }
 
     fn end_chunk(&mut self) -> io::Result<()> {
+        // In front of the chunk that needs it, though it is known only now: `out` is never sought,
+        // so that a trace can be written to a pipe.
         if self.dictionary.is_behind(&self.program) {
             let code = self.keep_bytes.then_some(self.code.as_slice());
             let body = self.dictionary.encode(&self.program, code, self.level)?;
