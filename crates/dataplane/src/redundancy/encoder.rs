@@ -119,6 +119,12 @@ impl Encoder {
     /// Keeps a payload, and returns it encoded if that is shorter.
     pub(crate) fn encode(&mut self, payload: &[u8], protocol: u8) -> Option<&[u8]> {
         self.number = self.number.wrapping_add(1).max(1);
+        // Numbers are compared modulo 2^32. So the floor must follow, at the distance at which
+        // packets are forgotten anyway: else, 2^31 packets on, all of them seem to lie below it.
+        let oldest = self.number.wrapping_sub(self.kept.len() as u32);
+        if oldest.wrapping_sub(self.floor) as i32 > 0 {
+            self.floor = oldest;
+        }
         let (matches, count) = self.matches(payload);
         let name = name(payload, self.settings.key);
         // If it is sent again, the other end has it again.
@@ -240,4 +246,27 @@ fn sample(payload: &[u8], bits: u8) -> ([Window; MOST_SAMPLES], usize) {
         }
     }
     (samples, count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_referred_to_whatever_their_number() {
+        let settings =
+            RedundancySettings { encoder_bytes: 1 << 20, sample_bits: 3, ..Default::default() };
+        let mut random = SplitMix(7);
+        // The floor is where that many packets, and no refusals, have left it.
+        let most = i32::MAX as u32;
+        for (number, floor) in
+            [(0, 0), (most - 1, 0), (most, 0), (u32::MAX - 1, u32::MAX - 9000), (u32::MAX, most)]
+        {
+            let mut encoder = Encoder::new(settings.clone());
+            (encoder.number, encoder.floor) = (number, floor);
+            let payload: Vec<u8> = (0..1000).map(|_| random.next() as u8).collect();
+            assert!(encoder.encode(&payload, 6).is_none(), "{number}: it is new");
+            assert!(encoder.encode(&payload, 6).is_some(), "{number}: it went before");
+        }
+    }
 }
