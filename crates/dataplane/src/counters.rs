@@ -50,7 +50,7 @@ drop_reasons! {
     LinkLocal = "link_local",
     /// TTL or hop limit has run out.
     TtlExceeded = "ttl_exceeded",
-    /// No route.
+    /// No prefix of the table holds the destination.
     NoRoute = "no_route",
     /// The route is a black hole: nobody is told.
     Blackhole = "blackhole",
@@ -154,7 +154,7 @@ counters! {
     icmp_errors,
     /// ICMP errors not sent, because of their rate.
     icmp_suppressed,
-    /// Flows begun.
+    /// Flows begun: the first packet, or the first after a time-out.
     flows_begun,
     /// Flow records exported.
     flows_exported,

@@ -113,6 +113,8 @@ impl Worker {
         if has(source) || !(probe || port.has_v4_link(source)) {
             return bad;
         }
+        // Who asks for us makes an entry, since an answer goes there at once; all others only mend
+        // the one that there is, or a flood of replies would fill the table.
         if !probe {
             let key = Key::v4(number, source.into());
             self.learn(cx, key, mac, for_us && operation == REQUEST, true);

@@ -86,6 +86,8 @@ impl Ipsec {
         let all: Vec<_> = settings.outbound.iter().chain(&settings.inbound).collect();
         for (n, association) in all.iter().enumerate() {
             check(association, own)?;
+            // Two counters under one key would give out the same initialisation vectors, and GCM
+            // is broken by the first that comes twice (RFC 4106, 3.1).
             if all[..n].iter().any(|other| other.key == association.key) {
                 let what = "another association has the same key and salt";
                 return Err(SettingsError::Association { spi: association.spi, what });
@@ -146,6 +148,8 @@ impl Ipsec {
         let (spi, low) = (be32(esp, 0), be32(esp, 4));
         let inbound = self.inbound.get(&spi).filter(|i| i.association.peer == from);
         let inbound = inbound.ok_or(DropReason::EspUnknown)?;
+        // An old packet is not worth decrypting. Nothing is noted yet: anybody can write a high
+        // number into a packet.
         let sequence = inbound.replay().number(low, inbound.association.esn);
         let sequence = sequence.ok_or(DropReason::EspReplay)?;
         let opened = inbound.decrypt(esp, sequence)?;
@@ -155,6 +159,8 @@ impl Ipsec {
             return Err(DropReason::EspReplay);
         }
         let (inner_len, ethertype) = inner(opened).ok_or(DropReason::EspInner)?;
+        // Authentic is not yet allowed: the peer may speak for its own networks only (RFC 4301,
+        // 5.2 step 4).
         if !inbound.is_for(&opened[..inner_len]) {
             return Err(DropReason::EspSelector);
         }
@@ -221,6 +227,7 @@ impl Outbound {
         if before < front || after < padding + TRAILER + TAG || total > usize::from(u16::MAX) {
             return Err(DropReason::NoRoom);
         }
+        // Last of what can fail: a number that is taken and not sent is a gap for the other end.
         let sequence = self.next_sequence().ok_or(DropReason::EspExhausted)?;
         let is_v4 = frame.bytes()[ETHERNET] >> 4 == 4;
         let tos = match is_v4 {
@@ -234,9 +241,12 @@ impl Outbound {
         let esp = &mut packet[self.outer()..];
         put32(esp, 0, self.association.spi);
         put32(esp, 4, sequence as u32);
+        // A counter, not a random number: of 2^32 random ones, two are equal with a chance of two
+        // fifths, of a counter's none.
         let iv = self.counter.first_iv.wrapping_add(sequence).to_be_bytes();
         esp[HEAD..HEAD + IV].copy_from_slice(&iv);
         let (plain, tag) = esp[HEAD + IV..].split_at_mut(inner_len + padding + TRAILER);
+        debug_assert!(plain.len().is_multiple_of(4) && tag.len() == TAG, "RFC 4303, 2.4");
         for (n, byte) in plain[inner_len..inner_len + padding].iter_mut().enumerate() {
             *byte = n as u8 + 1;
         }

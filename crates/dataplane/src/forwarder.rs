@@ -29,6 +29,7 @@ pub struct Forwarder {
 
 /// "Came in on" of packets that were encrypted: counted as forwarded, but nobody is told of them.
 const SEALED: u16 = u16::MAX;
+const _: () = assert!(crate::tables::MOST_PORTS <= SEALED as usize);
 
 impl Forwarder {
     /// Worker number `worker` of a router.
@@ -48,7 +49,10 @@ impl Forwarder {
         frame: &mut Frame<'_>,
         out: &mut dyn Out,
     ) -> Verdict {
+        // Once for each packet and nowhere on its way: it is routed, encrypted and refused by the
+        // tables that it came in under.
         self.refresh(now, out);
+        debug_assert!(!self.worker.inside && !self.worker.in_pieces, "left by the packet before");
         let mut cx = Cx { now, tables: &self.tables, shared: &self.shared, out };
         let verdict = self.worker.input(&mut cx, port, frame);
         self.worker.count(verdict, frame.len());
@@ -130,6 +134,8 @@ impl Worker {
         let App::Ipsec(ipsec) = &tables.app else { return plain_way(tables, to, hop) };
         let tunnel = if self.inside { None } else { ipsec.outbound_for(to) };
         let Some(place) = tunnel else { return plain_way(tables, to, hop) };
+        // A packet that enters a tunnel goes where the tunnel's other end is, whatever the route
+        // to its own destination says.
         let outbound = &ipsec.outbound[place];
         let peer = outbound.peer();
         let way = plain_way(tables, peer, tables.fib.lookup(peer))?;

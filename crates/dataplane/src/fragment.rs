@@ -63,6 +63,7 @@ impl Worker {
             let room = (way.mtu - head_len) / 8 * 8;
             let piece = &payload[done..payload.len().min(done + room)];
             let last = done + piece.len() == payload.len();
+            // Of a fragment that is itself not the last, no piece is.
             let more = if last { header.fragment & MF } else { MF };
             let offset = (header.fragment & 0x1fff) + (done / 8) as u16;
             let sent = self.with_scratch(ETHERNET + head_len + piece.len(), |worker, frame| {

@@ -35,6 +35,7 @@ impl Worker {
         (error, reason): (IcmpError, DropReason),
     ) -> Verdict {
         let told = from.filter(|_| reason != DropReason::Blackhole);
+        // No port: a packet that was encrypted, or whose port is gone since it began to wait.
         if let Some(port) = told.filter(|&port| usize::from(port) < cx.tables.ports.len()) {
             let packet = &frame[ETHERNET..];
             match packet.first().map(|b| b >> 4) {

@@ -31,6 +31,7 @@ impl Worker {
         };
         // Short frames are padded on the wire.
         frame.truncate(ETHERNET + header.total);
+        // Before anything is answered: a source that cannot be has nobody to be told.
         if let Err(reason) = addresses(&header, &cx.tables.own_v4) {
             return Verdict::Drop(reason);
         }
@@ -65,6 +66,8 @@ impl Worker {
             Ok(way) => way,
             Err(why) => return self.refuse(cx, from, frame.bytes(), why),
         };
+        // Behind the route: who has none says so whatever the TTL. The router's own packets have
+        // not been forwarded yet.
         if from.is_some() && header.ttl <= 1 {
             let why = (IcmpError::TimeExceeded, DropReason::TtlExceeded);
             return self.refuse(cx, from, frame.bytes(), why);
@@ -72,6 +75,7 @@ impl Worker {
         if from.is_some() && Worker::is_ambiguous(&cx.tables.app, way.to.port, header.protocol) {
             return Verdict::Drop(DropReason::RedundancyBad);
         }
+        // The way's and not the port's: through a tunnel less fits.
         let long = header.total > way.mtu;
         if long && (header.fragment & DF != 0 || way.mtu < LEAST_MTU) {
             let why = (IcmpError::TooBig(way.mtu), DropReason::TooBig);

@@ -166,6 +166,8 @@ impl Neighbours {
         if now < until {
             return Answer::Known { mac, until, ask: false };
         }
+        // Stale: used all the same, and asked about meanwhile, so that traffic never waits for a
+        // neighbour that it had (RFC 4861, 7.3.3).
         let ask = entry.next.is_none();
         if ask {
             entry.asked = 1;

@@ -287,7 +287,7 @@ pub enum SettingsError {
     /// More than the table holds.
     #[error("{found} {what}, expected at most {most}")]
     TooMany {
-        /// Of what.
+        /// What there are too many of, in the plural.
         what: &'static str,
         /// How many.
         found: usize,
@@ -297,7 +297,7 @@ pub enum SettingsError {
     /// An association that cannot work.
     #[error("SPI {spi:#x}: {what}")]
     Association {
-        /// Which.
+        /// Its security parameter index.
         spi: u32,
         /// What is wrong with it.
         what: &'static str,
@@ -305,7 +305,7 @@ pub enum SettingsError {
     /// A value out of range.
     #[error("{what}: found {found}, expected {expected}")]
     Value {
-        /// Which.
+        /// Name of the setting.
         what: &'static str,
         /// The value.
         found: u64,

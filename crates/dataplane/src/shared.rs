@@ -49,6 +49,8 @@ impl Shared {
         let tables = Tables::build(&settings, Some(&self.tables.load()))?;
         self.neighbours().set_static(&settings.neighbours);
         self.forget_neighbours();
+        // Tables before the count: who sees the new count must not be given the old tables, which
+        // it would keep until the next reload.
         self.tables.store(Arc::new(tables));
         self.epoch.fetch_add(1, Ordering::Release);
         Ok(())

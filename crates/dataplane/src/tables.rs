@@ -17,7 +17,7 @@ use crate::wire::Mac;
 const LEAST_MTU_V4: u16 = 68;
 const LEAST_MTU_V6: u16 = 1280;
 /// Bytes of an IP packet fit in 16 bits, and a port's number in what neighbours are found by.
-const MOST_PORTS: usize = 1024;
+pub(crate) const MOST_PORTS: usize = 1024;
 /// About 2 GB of flows for each worker.
 const MOST_FLOWS: usize = 1 << 24;
 

@@ -16,7 +16,7 @@ pub trait Out {
 pub enum Verdict {
     /// It was rewritten and is to leave by this port.
     Send {
-        /// The port.
+        /// Number of the port, from 0.
         port: u16,
     },
     /// It was for the router, or left in pieces through [`Out::send`].

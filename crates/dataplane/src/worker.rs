@@ -131,6 +131,8 @@ impl Worker {
         len: usize,
         work: impl FnOnce(&mut Worker, &mut Frame<'_>) -> T,
     ) -> Option<T> {
+        // Taken out, so that the work may use the worker. If that needs the scratch again, it is
+        // not there and there is no frame: an error about an error is not sent.
         let mut scratch = std::mem::take(&mut self.scratch);
         let done = Frame::new(&mut scratch, SCRATCH_START, len).map(|mut f| work(self, &mut f));
         self.scratch = scratch;

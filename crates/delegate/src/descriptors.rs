@@ -44,7 +44,8 @@ macro_rules! real {
     }};
 }
 
-/// Before the change and after: in between, another thread may have asked.
+/// Before the change and after: in between, another thread may have asked. Before, so that no call
+/// on the new file goes by what was known of the old one; after, for what was learnt in between.
 fn changing<T>(fd: c_int, change: impl FnOnce() -> T) -> T {
     let forget = || {
         if let Some(process) = hub::process() {

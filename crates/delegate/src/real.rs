@@ -53,6 +53,8 @@ impl Real {
     fn look_up(&self) {
         // SAFETY: the name ends with a zero.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        // Relaxed: it is done before `main`, or by calls that are not delegated and do not ask
+        // whether they are replaced; two at once store the same.
         self.replaced.store(!found.is_null() && !is_libc(found), Ordering::Relaxed);
         self.address.store(found.cast(), Ordering::Relaxed);
     }

@@ -29,6 +29,7 @@ impl Replay {
     }
 
     fn is_new(&self, number: u64) -> bool {
+        // A sender counts from 1 (RFC 4303, 3.3.3), so that 0 need not be told from "none yet".
         if number == 0 {
             return false;
         }
@@ -50,6 +51,7 @@ impl Replay {
             self.top = number;
         }
         self.seen |= 1 << (self.top - number);
+        debug_assert!(self.seen & 1 == 1, "the highest has come");
         true
     }
 }

@@ -4,7 +4,7 @@
 
 use ipnet::Ipv4Net;
 
-/// Places of the first table.
+/// Places of the first table: 32 MB, for one load where a trie takes a walk.
 const FIRST: usize = 1 << 24;
 /// Set in a place of the first table that names a group of the second.
 const GROUP: u16 = 0x8000;

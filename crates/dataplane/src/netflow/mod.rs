@@ -14,7 +14,8 @@ use crate::verdict::Out;
 use crate::wire::{self, be16};
 use export::Exporter;
 
-/// Flows in one set: a packet looks at no more, and the oldest makes room.
+/// Flows in one set: a packet looks at no more, and the oldest makes room. A table without sets
+/// would grow, or stop counting, when somebody scans a network.
 const WAYS: usize = 8;
 /// The whole table is looked at this often for flows whose time is out.
 const LOOK: Time = Time::ns(1_000_000_000);
@@ -132,6 +133,8 @@ impl NetFlow {
         }
         let hash = sample.key.hash();
         let set = (hash >> 32) as usize & (self.tags.len() - 1);
+        // Odd, so that none is 0. Tags lie apart from flows: eight of them are half a cache line,
+        // and a flow is touched only where its tag fits.
         let tag = hash as u32 | 1;
         for way in 0..WAYS {
             let place = set * WAYS + way;
@@ -204,6 +207,8 @@ impl NetFlow {
     /// Exports flows whose time is out, and what has waited in a datagram.
     pub(crate) fn tick(&mut self, now: Time, out: &mut dyn Out, counters: &mut Counters) {
         let sets = self.tags.len();
+        // A share of the table at each tick, as much as time has passed: no tick takes long, and
+        // each set is looked at about once a second, however far ticks are apart.
         let passed = now.saturating_sub(self.looked).min(LOOK).as_ps();
         let due = (sets as u128 * u128::from(passed) / u128::from(LOOK.as_ps())) as usize;
         if due > 0 {

@@ -41,6 +41,7 @@ impl Hasher for Name {
         }
     }
     fn write_u64(&mut self, name: u64) {
+        // The lowest bits chose the part, so all names of one part have them in common.
         self.0 = name.rotate_left(32);
     }
 }
@@ -52,6 +53,8 @@ impl Decoder {
     pub(super) fn new(bytes: usize) -> Decoder {
         let part = || {
             let bytes = bytes / PARTS;
+            // As many as if payloads had 256 bytes on the mean; with shorter ones, names run out
+            // before the ring does.
             let most = bytes / WINDOW / 4;
             // Room for all that can be kept, so that keeping a packet never allocates.
             Mutex::new(Part {
@@ -105,6 +108,7 @@ impl Decoder {
             let lacking = name_of(reference);
             let [offset, len] = [8, 10].map(|at| usize::from(be16(reference, at)));
             let place = out.get_mut(done..done + len).ok_or(bad)?;
+            // Copied under the lock: another worker's packet may overwrite it the moment after.
             if !self.part(lacking).copy(lacking, offset, place) {
                 return Err((DropReason::RedundancyMissing, Some([lacking, expected])));
             }
@@ -114,6 +118,8 @@ impl Decoder {
         if done != len {
             return Err(bad);
         }
+        // The one check of the whole: whatever was lost, mixed up or forged on the way, what goes
+        // on is what the other end was given, or nothing.
         if name(out, key) != expected {
             return Err((DropReason::RedundancyMismatch, None));
         }

@@ -7,11 +7,12 @@ use crate::settings::RedundancySettings;
 /// Windows that are remembered are at least this far apart, so that a run of equal bytes does not
 /// fill the index.
 const APART: usize = 16;
-/// Windows of one packet that are remembered.
+/// Windows of one packet that are remembered: one every 16 bytes of the longest Ethernet packet.
 const MOST_SAMPLES: usize = 96;
 /// References in one packet.
 const MOST_MATCHES: usize = 32;
-/// Names that are marked as lacking at the other end.
+/// Names that are marked as lacking at the other end. One that pushes another out of its place
+/// costs a packet: the other is referred to, refused and marked again.
 const MARKS: usize = 4096;
 
 /// So many refused names in so many packets, and the other end has lost its store: nothing older
@@ -125,6 +126,8 @@ impl Encoder {
         if oldest.wrapping_sub(self.floor) as i32 > 0 {
             self.floor = oldest;
         }
+        // Looked up before it is kept: keeping it may overwrite what it refers to here, but the
+        // other end keeps it after restoring it, when that has been read.
         let (matches, count) = self.matches(payload);
         let name = name(payload, self.settings.key);
         // If it is sent again, the other end has it again.
@@ -178,6 +181,8 @@ impl Encoder {
 
     /// The longest region around a window that the older packet holds too, not before `from`.
     fn expand(&self, payload: &[u8], start: usize, from: usize, window: &Window) -> Option<Match> {
+        // The index forgets nothing by itself: whether the packet is still there, the same one and
+        // not refused is asked when it is used.
         let kept = &self.kept[window.packet as usize % self.kept.len()];
         let usable = kept.number == window.packet
             && window.packet != self.number
@@ -185,6 +190,7 @@ impl Encoder {
             && window.packet.wrapping_sub(self.floor) as i32 > 0
             && self.marks[kept.name as usize % MARKS] != kept.name;
         let old = self.ring.get(kept.position, kept.len.into()).filter(|_| usable)?;
+        // Fingerprints are no proof: the bytes are.
         let offset = usize::from(window.offset);
         if old.get(offset..offset + WINDOW) != Some(&payload[start..start + WINDOW]) {
             return None;
@@ -214,6 +220,7 @@ impl Encoder {
             out.extend_from_slice(bytes);
         };
         for found in matches {
+            debug_assert!(done <= found.start, "regions overlap");
             literal(out, &payload[done..found.start]);
             let before = out.len();
             out.extend_from_slice(&found.name.to_be_bytes());

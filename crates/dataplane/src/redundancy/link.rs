@@ -29,6 +29,7 @@ impl Worker {
         encoder.refusals_seen = seen;
         let payload = &packet[header.len..header.total];
         let Some(encoded) = encoder.encode(payload, header.protocol) else { return };
+        // It is shorter, so it fits where the payload was: no room is asked for.
         let (len, saved) = (encoded.len(), payload.len() - encoded.len());
         let packet = &mut frame.bytes_mut()[ETHERNET..];
         packet[header.len..header.len + len].copy_from_slice(encoded);
@@ -53,6 +54,7 @@ impl Worker {
             return Ok(None);
         }
         let payload = &frame.bytes()[ETHERNET + header.len..];
+        // What came as it is must be kept as well: the other end may refer to it from now on.
         if header.protocol != settings.protocol {
             if is_kept(header) {
                 redundancy.decoder.keep(name(payload, settings.key), payload);
@@ -87,6 +89,8 @@ impl Worker {
         header: &V4Header,
         payload: &[u8],
     ) -> Verdict {
+        // From the peer alone, and to this router: a stranger's refusals would switch the encoder
+        // off, name by name.
         let for_us = cx.tables.own_v4.contains(&header.dst);
         let from_peer = redundancy.settings.peer == Ipv4Addr::from(header.src);
         let Some(names) = payload.get(4..4 + 8 * REFUSED).filter(|_| for_us && from_peer) else {

@@ -28,7 +28,8 @@ pub(crate) use encoder::Encoder;
 
 /// Bytes that a fingerprint covers: shorter payloads are let alone.
 const WINDOW: usize = 64;
-/// Kind, protocol, length, name.
+/// Kind, protocol, length, name. The kind is in the payload and not in the IP protocol, of which
+/// the link has one only.
 const HEAD: usize = 12;
 /// Name, offset, length.
 const REFERENCE: usize = 12;
@@ -39,7 +40,9 @@ const REFUSED: usize = 2;
 /// Refusals that workers may be late for.
 const KEPT: usize = 1024;
 
-/// The name of a payload.
+/// The name of a payload. Keyed: who does not know the key cannot choose packets that have one
+/// name, and have the decoder restore one for the other. (Who knows it can: XXH3 is no more than a
+/// fast hash.)
 fn name(payload: &[u8], key: u64) -> u64 {
     xxh3_64_with_seed(payload, key)
 }
@@ -73,6 +76,8 @@ impl Refusals {
 
     /// Those since `seen`; what is older than the last [`KEPT`] will be refused again.
     fn since(&self, seen: &mut u64, mut each: impl FnMut(u64)) {
+        // Asked for each packet, while refusals are rare: no lock for nothing. Under the lock the
+        // count is looked at again, so what comes in between is not lost.
         if self.count.load(Ordering::Acquire) == *seen {
             return;
         }
@@ -140,6 +145,8 @@ impl Ring {
 
     /// Keeps a payload and returns its position.
     fn push(&mut self, payload: &[u8]) -> u64 {
+        // A part of the smallest store has 64 KiB, and no IP payload is as long.
+        debug_assert!(payload.len() <= self.bytes.len(), "the ring is shorter than a payload");
         let size = self.bytes.len() as u64;
         let mut place = (self.head % size) as usize;
         if place + payload.len() > self.bytes.len() {
@@ -155,6 +162,8 @@ impl Ring {
 
     /// The payload at a position, unless it has been overwritten.
     fn get(&self, position: u64, len: usize) -> Option<&[u8]> {
+        // Positions never come round, so no byte has to say whose it is: what lies a ring's length
+        // behind the head has been written over.
         let kept = position + self.bytes.len() as u64 >= self.head && position < self.head;
         let place = (position % self.bytes.len() as u64) as usize;
         self.bytes.get(place..place + len).filter(|_| kept)
