@@ -13,7 +13,7 @@ use crate::Stream;
 pub enum Law {
     /// Always the same.
     Fixed {
-        /// The value.
+        /// What every draw gives.
         value: f64,
     },
     /// Any value between two.
@@ -23,7 +23,7 @@ pub enum Law {
         /// The greatest.
         max: f64,
     },
-    /// Exponential.
+    /// Exponential: gaps of arrivals that know nothing of each other.
     Exponential {
         /// Its mean.
         mean: f64,
@@ -42,7 +42,7 @@ pub enum Law {
         /// Its coefficient of variation, above 1.
         cv: f64,
     },
-    /// Log-normal.
+    /// Log-normal: the logarithm is normal.
     LogNormal {
         /// Its mean.
         mean: f64,

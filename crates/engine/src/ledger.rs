@@ -22,7 +22,7 @@ pub struct State(pub &'static str);
 pub enum Mode {
     /// User code.
     User,
-    /// The kernel.
+    /// Kernel code, for whichever program.
     Kernel,
     /// Nobody: no work was there.
     Idle,
@@ -52,9 +52,9 @@ pub struct Cause {
 /// Where time and energy are posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowKey {
-    /// The component.
+    /// Whose time and energy it is.
     pub component: ComponentId,
-    /// Its state.
+    /// The power state that it was in.
     pub state: State,
     /// The reason.
     pub cause: Cause,
@@ -98,7 +98,7 @@ pub struct Closed {
     .rows.time, joules(.rows), .meter.time, joules(.meter)
 )]
 pub struct Imbalance {
-    /// The component.
+    /// Name of the first component that does not balance.
     pub component: String,
     /// Sum of its rows.
     pub rows: Row,
@@ -143,6 +143,8 @@ impl Ledger {
             sums[key.component.0].time += row.time;
             sums[key.component.0].energy += row.energy;
         }
+        // Equal, not nearly: whole picoseconds and attojoules have no rounding that could excuse a
+        // difference, so the smallest one is a state or an event that nobody accounts for.
         for ((name, meter), &rows) in self.components.iter().zip(&sums) {
             if rows != *meter || rows.time != duration {
                 let mut meter = *meter;

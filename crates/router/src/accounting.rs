@@ -62,7 +62,7 @@ pub struct Run {
     pub precision: Precision,
     /// Changes of cores or P-state.
     pub changes: u64,
-    /// Interrupts.
+    /// Interrupts that cores took.
     pub interrupts: u64,
     /// Passes of poll loops.
     pub passes: u64,

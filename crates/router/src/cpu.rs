@@ -69,6 +69,8 @@ impl Cpu {
 
     /// Meters all up to `until`.
     pub(crate) fn account(&mut self, until: u64, step: u8, watts: &Watts) {
+        // Nothing is metered when it happens, only when something else begins or somebody looks: a
+        // core that polls for a second costs one addition and not a million.
         for (kind, end) in self.plan {
             if self.since >= until {
                 return;
@@ -106,6 +108,8 @@ impl Cpu {
         let spin = (Kind::Spinning, u64::MAX);
         self.phase = Phase::Spin;
         self.ready = ready;
+        // From the first empty poll after work, not from each: a core that is asked again and again
+        // for nothing has left the stalls of its last packets behind.
         if self.worked {
             self.calm = ready + watts.spin_after.0;
             self.worked = false;
@@ -164,6 +168,8 @@ impl Cpu {
     /// Leaves its rest at `now`, metered up to there: when it polls. Before comes the handler of an
     /// interrupt that must reach it, or of its own timer.
     pub(crate) fn wake(&mut self, now: u64, interrupt: bool, watts: &Watts) -> u64 {
+        // Before a nap has become deep it is one in C1; entering is not broken off, so that who is
+        // woken while it enters pays for the rest of that and for all of the exit.
         let [(_, asleep), (_, entered), (deep, _), _] = self.plan;
         let (n, begin) = match deep {
             _ if now < asleep => (0, now),

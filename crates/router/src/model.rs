@@ -24,7 +24,7 @@ impl ModelError {
 /// An operating point: cores that forward, and the P-state of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// Cores.
+    /// Cores that forward, 1 at least.
     pub cores: u8,
     /// P-state; zero is the slowest.
     pub step: u8,

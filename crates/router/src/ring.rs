@@ -27,6 +27,7 @@ pub(crate) struct Ring {
 
 impl Ring {
     pub(crate) fn new(size: u32) -> Ring {
+        debug_assert!(size.is_power_of_two(), "places are found by a mask");
         let slots = vec![Packet::default(); size as usize].into_boxed_slice();
         Ring { slots, mask: u64::from(size) - 1, base: 0, put: 0, taken: 0 }
     }
@@ -60,6 +61,7 @@ impl Ring {
 
     /// The next packet; there must be one.
     pub(crate) fn take(&mut self) -> Packet {
+        debug_assert!(self.put > self.taken, "an empty ring has no next packet");
         let packet = self.slots[self.slot(self.taken)];
         self.taken += 1;
         packet

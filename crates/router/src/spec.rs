@@ -122,7 +122,7 @@ pub struct Loop {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nic {
-    /// Ports.
+    /// Ports, all of one rate.
     pub ports: u8,
     /// Rate of a port, in Gb/s.
     pub port_gbps: f64,
@@ -142,9 +142,9 @@ pub struct Nic {
 pub struct Power {
     /// Of a package, always.
     pub package_w: f64,
-    /// Of the board.
+    /// Of the board, always.
     pub board_w: f64,
-    /// Of idle memory.
+    /// Of memory that nobody uses.
     pub memory_idle_w: f64,
     /// More at peak.
     pub memory_w: f64,

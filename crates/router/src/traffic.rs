@@ -274,6 +274,8 @@ impl Arrivals {
             let mut port = self.ports[front];
             // It sends on as long as no other port comes before it.
             loop {
+                // The front port is at the end, so all are. Not a `None`: a run compares times, and
+                // a packet that never comes needs no case of its own.
                 if port.next >= self.end {
                     self.ports[front] = port;
                     self.ahead.push(Packet { at: u64::MAX, ..Packet::default() });
@@ -322,6 +324,7 @@ impl Arrivals {
     fn silence(&mut self, at: u64) -> u64 {
         let part = ((at / self.part) as usize).min(self.cycles.len() - 1);
         let mean = self.cycles[part] - self.spacing as f64 * f64::from(self.train);
+        // More than the wire carries: trains follow each other, and the rest was never sent.
         if mean <= 0.0 {
             return 0;
         }

@@ -73,6 +73,8 @@ pub fn simulate_fleet(
     let blind = matches!(dispatch, Dispatch::Random | Dispatch::RoundRobin);
     let cores = if blind { thread::available_parallelism().map_or(1, usize::from) } else { 1 };
     let shares = cores.min(servers as usize) as u32;
+    // Every thread draws all arrivals and keeps its own servers': each server sees the same ones
+    // however many threads there are.
     let play = |share: u32| {
         let mine = (share..servers).step_by(shares as usize);
         let mut fleet = Fleet::new(model, service, policy, mine, options.seed);

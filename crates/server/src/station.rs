@@ -69,6 +69,7 @@ pub(crate) struct Station {
     stood: Time,
     queue: VecDeque<Waiting>,
     /// The next to finish is the last.
+    /// Kept in order, not in a heap: there are no more than workers.
     running: Vec<Running>,
     spent: Spent,
     /// Until when `spent` is right.
@@ -166,6 +167,7 @@ impl Station {
     #[inline]
     pub(crate) fn finish(&mut self, now: Time) -> Option<Running> {
         self.meter(now);
+        debug_assert!(self.state == State::On && self.next_finish() <= now, "nothing is done yet");
         let done = self.running.pop()?;
         self.spent.served += done.span;
         self.draw();
@@ -211,6 +213,7 @@ impl Station {
             return Some(State::Asleep);
         }
         self.spent.wakes += 1;
+        // All by the same: their order stays as it is.
         let still = now.saturating_sub(self.stood);
         for request in &mut self.running {
             request.finish += still;

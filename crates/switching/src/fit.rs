@@ -7,11 +7,11 @@ use crate::model::{Model, ModelError, Observation, Signal, Spec};
 pub struct Parameter {
     /// Its path in the description.
     pub element: String,
-    /// Its value.
+    /// Its value, in the unit that its path ends with.
     pub value: f64,
 }
 
-/// A fit.
+/// What the mechanism's free parameters had to be, and how near that comes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MechanismFit {
     /// What was fitted, in the order of the description.

@@ -38,12 +38,12 @@ pub struct RoundTrip {
     pub call_ns: f64,
     /// To the OS core.
     pub out: Leg,
-    /// Back.
+    /// Back to the application core.
     pub back: Leg,
 }
 
 impl RoundTrip {
-    /// All of it.
+    /// From the call until the thread goes on in user mode, in nanoseconds.
     #[must_use]
     pub fn total_ns(&self) -> f64 {
         self.call_ns + self.out.total_ns() + self.back.total_ns()
@@ -102,6 +102,8 @@ impl Model {
             Signal::Poll => {
                 Leg { source_ns: leaves_ns, gap_ns: m.line_ns, target_ns: takes_ns, won: true }
             }
+            // The target powers up while the source still saves the thread: the longer of the two
+            // counts, not their sum. That is the point of waking early.
             Signal::EarlyWake => {
                 let wake_ns = on(source, m.wake_cycles);
                 let signals_ns = wake_ns + leaves_ns;

@@ -182,7 +182,7 @@ pub enum Signal {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Observation {
-    /// The configuration.
+    /// Name of the configuration that was measured.
     pub configuration: String,
     /// Without switching.
     pub none_ns: f64,

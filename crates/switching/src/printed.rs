@@ -11,13 +11,13 @@ use crate::model::ModelError;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Printed {
-    /// The workload.
+    /// Name of the workload, as in its file.
     pub workload: String,
-    /// Its variant.
+    /// Which variant of it: the network, the number of users.
     pub variant: String,
     /// Rate of the single core; none where times were printed.
     pub rate_single: Option<f64>,
-    /// Rate with an OS core.
+    /// Rate of the same with an OS core beside it, in the same unit.
     pub rate_os_core: Option<f64>,
     /// Recorded idle time of the application core, in seconds.
     pub idle_app_s: f64,
@@ -102,11 +102,11 @@ impl Printed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct System {
-    /// Name.
+    /// Name of the computer.
     pub name: String,
-    /// All of it.
+    /// The whole computer, in watts.
     pub total_w: f64,
-    /// Processors.
+    /// Of these, processors.
     pub cpu_w: f64,
     /// Memory.
     pub memory_w: f64,

@@ -61,9 +61,9 @@ pub struct Workload {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Placement {
-    /// Threads.
+    /// Where threads run while no call has moved.
     pub threads: Where,
-    /// Interrupts.
+    /// Which cores handle interrupts.
     pub interrupts: Where,
 }
 
@@ -91,7 +91,7 @@ pub enum Demand {
         kernel_pct: f64,
         /// In interrupt handlers.
         interrupt_pct: f64,
-        /// Idle.
+        /// Idle; the four shares add up to 100.
         idle_pct: f64,
         /// Amount in `per_seconds`.
         amount: f64,
@@ -130,7 +130,7 @@ pub struct UnitTimes {
     pub kernel_ns: f64,
     /// Interrupt handlers.
     pub interrupt_ns: f64,
-    /// Waiting.
+    /// Waiting for a request, a device or the network, with the core idle.
     pub wait_ns: f64,
 }
 
@@ -138,7 +138,7 @@ pub struct UnitTimes {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
-    /// Name.
+    /// Name, as Linux has it (`read`).
     pub name: String,
     /// Number on x86-64 Linux, by which policies know it.
     pub number: u32,
@@ -163,7 +163,7 @@ pub enum Offload {
     EnoughWork,
     /// This list.
     Listed {
-        /// The calls.
+        /// Calls that may move; all others stay.
         calls: Vec<Rule>,
     },
 }

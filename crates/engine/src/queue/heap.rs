@@ -19,8 +19,10 @@ pub(super) struct KeyHeap {
 impl KeyHeap {
     #[inline]
     pub(super) fn push(&mut self, key: Key) {
+        debug_assert!(self.hole == 0 || self.hole < self.keys.len(), "a hole is a place");
         match std::mem::take(&mut self.hole) {
             0 => self.rise(key),
+            // The top is all that is above the hole.
             hole if key < self.keys[0] => {
                 self.keys[hole] = self.keys[0];
                 self.keys[0] = key;

@@ -24,7 +24,9 @@ pub struct Class(pub u8);
 type Key = u128;
 
 const SLOT_BITS: u32 = 26;
+/// Too few for a long run, whose numbers begin anew when they are used up: once in 2^30 events.
 const SEQUENCE_BITS: u32 = 30;
+const _: () = assert!(64 + 8 + SEQUENCE_BITS + SLOT_BITS == Key::BITS);
 /// With so many events, buckets begin to pay.
 const MANY: usize = 256;
 /// With so few they no longer do: far fewer, so that a world at the limit does not go to and fro.
@@ -121,6 +123,7 @@ impl<E> EventQueue<E> {
         if self.near.is_empty() && self.len > 0 {
             self.refill();
         }
+        debug_assert!(self.near.is_empty() == (self.len == 0), "the first event is in the heap");
         let slot = slot_of(key);
         self.free.push(slot as u32);
         let event = self.events[slot].take();

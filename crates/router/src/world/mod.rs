@@ -256,6 +256,8 @@ impl<'a> World<'a> {
         loop {
             let (mut core, mut at) = self.earliest();
             let special = self.changing.first().map_or(NEVER, |c| c.0).min(self.timer);
+            // Packets first, at equal times too: a core that polls now sees what has come by now,
+            // and one that rests may be woken by it, to poll before the event that was next.
             while self.coming.at <= at.min(special) && self.coming.at < end {
                 if let Some(woken) = self.arrive() {
                     if woken == core {
@@ -294,6 +296,7 @@ impl<'a> World<'a> {
         }
     }
 
+    /// A scan, not a heap: a router has a dozen cores, and each pass changes the time of one.
     fn earliest(&self) -> (usize, u64) {
         let mut best = (0, self.next[0]);
         for (n, &at) in self.next.iter().enumerate().skip(1) {

@@ -102,6 +102,8 @@ impl Order {
 
     #[inline]
     pub(super) fn leaves(&mut self, packet: Packet, leaves: u64) {
+        // Packets are told of as their batches are taken, on whichever core: either of two may be
+        // the first to be told.
         let flow = &mut self.flows[(packet.flow & self.mask) as usize];
         if packet.at >= flow.at {
             self.in_flows += u64::from(leaves < flow.left);

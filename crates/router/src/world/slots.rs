@@ -33,6 +33,7 @@ impl World<'_> {
 
     /// Keeps what happened in a part of a point, from which confidence intervals come.
     pub(super) fn close_slice(&mut self, at: u64) {
+        debug_assert!(self.slice_start.0 <= at, "slices end in the order of time");
         let energy_j = self.energy_j(at);
         let (since, before_j) = std::mem::replace(&mut self.slice_start, (at, energy_j));
         let latency = &mut self.slice_latency;

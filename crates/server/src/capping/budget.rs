@@ -14,7 +14,7 @@ pub enum Rule {
 /// A cap over all servers, in watts for each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
-    /// The cap.
+    /// Watts that each server may draw on the mean.
     pub cap_w: f64,
     /// What is not shared out.
     pub floor_w: f64,

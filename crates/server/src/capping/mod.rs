@@ -101,7 +101,7 @@ impl Capping {
 pub struct Stop {
     /// Half width over mean that is wanted of the mean and the 0.95 quantile of response and cap.
     pub accuracy: f64,
-    /// Confidence of that.
+    /// Confidence of these intervals, between 0 and 1.
     pub confidence: f64,
     /// Epochs left out at the start.
     pub warm_up: u64,

@@ -29,7 +29,7 @@ impl BoundedPareto {
         shape * min.powf(power) * area / self.mass()
     }
 
-    /// Its mean.
+    /// Its mean, in the unit of its bounds.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.moment(1.0)

@@ -154,6 +154,7 @@ impl Core {
     pub(crate) fn book(&mut self, now: Time) {
         let passed = now - self.since;
         self.since = now;
+        // Who handles an interrupt has its thread wait: the thread's work does not get less.
         let account = match (&self.handling, &mut self.running) {
             (Some(interrupt), _) => interrupt.account,
             (None, Some(item)) => {

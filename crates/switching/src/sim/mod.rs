@@ -20,7 +20,7 @@ use crate::profile::Workload;
 pub use result::{CallCount, CoreResult, Run};
 pub use sleep::SleepPolicy;
 
-/// A kernel.
+/// Which kernel runs: what it moves, and where interrupts go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kernel {
     /// Stock.

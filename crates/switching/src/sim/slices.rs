@@ -7,7 +7,8 @@ use super::core::{Account, Core};
 use super::world::World;
 use crate::model::CoreKind;
 
-/// Slices of a run: as many as batches may be, and each still of many units of work.
+/// Slices of a run: as many as batches may be (32 to 64 of them, `engine::confidence`), and each
+/// still of many units of work.
 const COUNT: u64 = 64;
 
 /// What is known of power and of the rate of work.

@@ -9,7 +9,8 @@ use super::result::{close, CallCount, Run};
 use super::span;
 use super::world::{Event, Parked, World};
 
-/// Background work (interrupts, data on the network) that a thread may have outstanding, in units.
+/// Background work (interrupts, data on the network) that a thread may have outstanding, in units:
+/// one is done while the next is made (assumption).
 const WINDOW: u64 = 2;
 
 impl World<'_> {
@@ -55,6 +56,7 @@ impl World<'_> {
         let passes = span(self.draws.around(unit_ns, self.workload.spread));
         let free = self.wire_free.0.max(self.now.0) + passes.0;
         self.wire_free = Time(free);
+        // Until no more than the window is left on the wire, at its mean rate.
         let until = Time(free).saturating_sub(unit * WINDOW);
         (until > self.now).then_some(until)
     }
