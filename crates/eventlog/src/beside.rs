@@ -48,7 +48,7 @@ pub struct Side {
 pub struct Divergence {
     /// Which policy.
     pub place: Place,
-    /// Why.
+    /// What first differs: time, event or actions.
     pub why: Why,
     /// The decisions, as they stand in the logs; none where a log is over.
     pub decisions: [Option<Shown>; 2],

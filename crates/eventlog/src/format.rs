@@ -45,7 +45,7 @@ impl fmt::Display for Family {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// [`SCHEMA`].
+    /// [`SCHEMA`] of the writer; a reader refuses another one.
     pub schema: u32,
     log: String,
     /// Where they decided: `chip`, `router`, `live steer` ...
@@ -54,7 +54,7 @@ pub struct Header {
     pub technique: String,
     /// The described machine.
     pub machine: String,
-    /// What it worked on.
+    /// Name of the workload, or of what was live.
     pub workload: String,
     /// Values set beside the machine's description, by path, and the world's options.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -123,7 +123,7 @@ pub struct Footer {
 /// One of the policies of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Place {
-    /// Its family.
+    /// Which events and actions it has.
     pub family: Family,
     /// Its number in that family: a core, a thread, a machine.
     pub stream: u32,
@@ -146,7 +146,7 @@ pub enum Ended {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", self.at())]
 pub struct LogError {
-    /// The file.
+    /// Path of the log, as it was asked for.
     pub file: String,
     /// The line, from 1; 0 for the file as a whole.
     pub line: u64,

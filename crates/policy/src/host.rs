@@ -232,7 +232,7 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Host<P, L> {
         &self.policy
     }
 
-    /// The log.
+    /// What it has written so far.
     #[must_use]
     pub fn log(&self) -> &L {
         &self.log
@@ -325,7 +325,7 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Policy for Host<P, L> {
 pub struct Decision<A> {
     /// Time of the event or timer that led to it.
     pub at: Time,
-    /// The action.
+    /// What the policy asked for then.
     pub action: A,
 }
 

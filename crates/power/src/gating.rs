@@ -29,7 +29,7 @@ impl Gating {
         Time::from_ns(self.wake_up_energy_pj / (self.leakage_reduction * leakage_w) * 1e-3)
     }
 
-    /// Energy of one wake-up.
+    /// Energy of charging the gated rail once, beside what leaks meanwhile.
     #[must_use]
     pub fn wake_up_energy(&self) -> Energy {
         Energy::from_pj(self.wake_up_energy_pj)

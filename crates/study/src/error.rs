@@ -38,7 +38,7 @@ pub enum StudyError {
     /// A file cannot be read.
     #[error("{path}: {error}")]
     Io {
-        /// Which.
+        /// Path of the file.
         path: String,
         /// Why.
         error: std::io::Error,

@@ -43,7 +43,7 @@ pub enum Value {
 /// A column: name, with the unit last, and values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// Name.
+    /// Name, with the unit last (`energy_j`).
     pub name: &'static str,
     /// What its values are, or are missing of.
     pub kind: Kind,

@@ -53,7 +53,7 @@ pub struct Job {
 /// A thing that can be named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Named {
-    /// Name.
+    /// Name by which commands and studies ask for it.
     pub name: String,
     /// What it is, in one line.
     pub title: String,
@@ -236,7 +236,7 @@ impl Job {
 }
 
 impl PreparedJob {
-    /// The job.
+    /// The names that it was prepared from.
     #[must_use]
     pub fn job(&self) -> &Job {
         &self.job

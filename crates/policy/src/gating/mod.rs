@@ -81,7 +81,7 @@ pub enum Event {
     Token(Token),
     /// An outstanding access was answered.
     Response {
-        /// Its line.
+        /// The line that came, as the token before it named it.
         line: LineAddr,
     },
     /// The operating system halted the core.

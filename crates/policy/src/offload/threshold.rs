@@ -19,7 +19,7 @@ pub const GRID_INSTRUCTIONS: [u64; 6] = [0, 100, 500, 1_000, 5_000, 10_000];
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counts {
-    /// Accesses.
+    /// Accesses, hits included.
     pub accesses: u64,
     /// Those that hit.
     pub hits: u64,

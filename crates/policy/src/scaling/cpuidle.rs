@@ -37,7 +37,7 @@ impl IdleState {
 /// What an idle governor depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleParameters {
-    /// Cores.
+    /// Cores that rest, each by a record of its own.
     pub cores: u8,
     /// From the shallowest to the deepest. (That Linux polls for very short waits is left out.)
     pub states: [IdleState; 3],
@@ -75,7 +75,7 @@ impl IdleParameters {
 /// How a rest went.
 #[derive(Clone, Copy, Debug)]
 pub struct Rested {
-    /// The state.
+    /// Place of the state in [`IdleParameters::states`].
     pub(super) state: usize,
     /// How long, with the way out of the state, in nanoseconds.
     pub(super) ns: u64,

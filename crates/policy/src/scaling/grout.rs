@@ -22,7 +22,7 @@ const FRAME_BITS: u32 = (64 + 20) * 8;
 /// What grout's sleeps depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroutParameters {
-    /// Cores.
+    /// Cores that forward, each with a queue of its own.
     pub cores: u8,
     /// Longest sleep, in microseconds; none if zero.
     pub longest_us: u32,

@@ -37,7 +37,7 @@ const TIMEOUT: Time = Time::ns(10_000_000);
 /// What l3fwd-power depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct L3fwdPowerParameters {
-    /// Cores.
+    /// Cores that forward, each with a queue of its own.
     pub cores: u8,
     /// P-states.
     pub steps: u8,

@@ -23,7 +23,7 @@ const THRESHOLD_NS: u64 = 15_000;
 /// NAPI with this governor.
 pub type Menu = Apart<Governed<MenuCore>>;
 
-/// Of one core.
+/// What the governor knows of one core.
 #[derive(Clone, Copy, Debug)]
 pub struct MenuCore {
     /// In microseconds.

@@ -168,7 +168,7 @@ pub enum Action {
     },
     /// An entry of the redirect table names another queue.
     Move {
-        /// The entry.
+        /// Which, as the hash's lowest bits number them.
         entry: u8,
         /// The core of the queue.
         to: u8,
@@ -179,7 +179,7 @@ pub enum Action {
     Rest {
         /// The core.
         core: u8,
-        /// How.
+        /// How, and how deep.
         rest: Rest,
     },
 }

@@ -27,7 +27,7 @@ const UP_PERCENT: u64 = 80;
 /// What NMAP depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NmapParameters {
-    /// Cores.
+    /// Cores that forward, each with a queue of its own.
     pub cores: u8,
     /// P-states.
     pub steps: u8,

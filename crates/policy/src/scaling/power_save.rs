@@ -19,7 +19,7 @@ use crate::{Policy, Snapshot};
 /// When PowerSave steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerSaveParameters {
-    /// Cores.
+    /// Cores that may forward.
     pub cores: u8,
     /// P-states.
     pub steps: u8,

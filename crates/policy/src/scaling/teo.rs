@@ -26,7 +26,7 @@ struct Bin {
 /// NAPI with this governor.
 pub type Teo = Apart<Governed<TeoCore>>;
 
-/// Of one core.
+/// What the governor knows of one core.
 #[derive(Clone, Copy, Debug)]
 pub struct TeoCore {
     bins: [Bin; STATES],

@@ -29,7 +29,7 @@ const TIMEOUT: Time = Time::ns(10_000_000);
 /// What VPP's adaptive input depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VppAdaptiveParameters {
-    /// Cores.
+    /// Cores that forward, each with a queue of its own.
     pub cores: u8,
     /// Loops of a window: `1 << VLIB_LOG2_MAIN_LOOPS_PER_STATS_UPDATE`.
     pub window: u32,

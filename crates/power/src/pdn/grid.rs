@@ -65,7 +65,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Cores.
+    /// Rows times columns.
     #[must_use]
     pub const fn cores(self) -> usize {
         self.rows * self.columns

@@ -5,7 +5,7 @@ use halfwink_units::Power;
 
 use crate::worlds::server::ServerInfo;
 
-/// Watts of a machine.
+/// What a machine draws, by what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineWatts {
     /// On, without requests.
@@ -14,7 +14,7 @@ pub struct MachineWatts {
     pub request: Power,
     /// While it changes between on and asleep.
     pub changing: Power,
-    /// Asleep.
+    /// While it is asleep.
     pub asleep: Power,
 }
 

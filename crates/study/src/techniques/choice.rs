@@ -127,7 +127,7 @@ impl Choice {
         Ok(false)
     }
 
-    /// The technique.
+    /// Its row in the list of techniques.
     #[must_use]
     pub fn technique(&self) -> &'static Technique {
         self.technique

@@ -90,7 +90,7 @@ pub enum Modifier {
 /// How a technique is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Once.
+    /// Once, at the machine's own frequency.
     Once,
     /// At every frequency of the machine; that with the least product of energy and delay counts.
     LeastEnergyDelay,

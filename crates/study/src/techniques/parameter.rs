@@ -7,7 +7,7 @@ use halfwink_engine::nearest;
 /// A value that a technique takes: `tap:wake=last`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameter {
-    /// Name.
+    /// Name before the `=`.
     pub name: &'static str,
     /// Unit of a number; empty for counts and words.
     pub unit: &'static str,
@@ -24,9 +24,9 @@ pub struct Parameter {
 /// What holds if nothing is said of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Default {
-    /// A number.
+    /// A number, in the parameter's unit.
     Number(f64),
-    /// A word.
+    /// One of the words that it may be.
     Word(&'static str),
     /// What the machine or another parameter says; in words.
     From(&'static str),

@@ -62,7 +62,7 @@ pub struct Dataset {
 /// Paths below a folder, with their bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Index {
-    /// The folder.
+    /// What the paths are relative to.
     pub folder: PathBuf,
     /// Files in the order of their numbers.
     pub files: Vec<(String, u64)>,

@@ -13,7 +13,7 @@ use super::Error;
 /// assumption: zlib's default; the thesis names none.
 const LEVEL: u32 = 6;
 
-/// A workload.
+/// What a request asks for: how its answer is made from the data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Workload {

@@ -53,7 +53,7 @@ impl BoundedPareto {
         Ok(high)
     }
 
-    /// Its shape.
+    /// Exponent of the tail: the smaller, the heavier.
     #[must_use]
     pub fn shape(&self) -> f64 {
         self.shape

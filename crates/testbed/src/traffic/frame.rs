@@ -10,7 +10,7 @@ use etherparse::PacketBuilder;
 
 use super::Error;
 
-/// Bytes of a stamp.
+/// Bytes of a stamp, which every frame of the generator carries.
 pub const STAMP_BYTES: usize = 18;
 /// Smallest and largest frame, in bytes without check sequence.
 pub const FRAME_BYTES: std::ops::RangeInclusive<usize> = 60..=9014;

@@ -19,7 +19,7 @@ pub struct Segment {
 /// How bursts follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
-    /// Evenly.
+    /// At equal distances.
     Even,
     /// At random, as of many sources: exponential gaps.
     Exponential,

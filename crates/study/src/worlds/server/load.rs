@@ -13,7 +13,7 @@ use halfwink_server::Arrivals;
 use crate::error::StudyError;
 use crate::library::Library;
 
-/// A rate.
+/// How many requests come, in one of the ways in which people say it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
     /// Per cent of what both machines carry together.
@@ -36,7 +36,7 @@ pub enum Kind {
 /// How requests arrive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerLoad {
-    /// Poisson.
+    /// Independent of each other, with exponential gaps.
     Poisson(Rate),
     /// At equal distances.
     Constant(Rate),

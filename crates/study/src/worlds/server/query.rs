@@ -18,7 +18,7 @@ pub struct ServerQuestion {
     pub workloads: Vec<String>,
     /// Techniques, with parameters if there are any; all if none.
     pub policies: Vec<String>,
-    /// Loads.
+    /// Loads, each of which every technique is asked about.
     pub loads: Vec<ServerLoad>,
     /// Requests of each run at most: as many as a load has that ends, else [`REQUESTS`], or
     /// [`MOST`] with a goal, if not said. But for loads that end, the first tenth is left out.

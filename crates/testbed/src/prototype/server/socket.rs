@@ -140,7 +140,7 @@ pub(super) fn bell() -> io::Result<OwnedFd> {
     unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }
 }
 
-/// Rings it.
+/// Wakes whoever waits for the bell; more than one ring before that is one.
 pub(super) fn ring(bell: &OwnedFd) {
     let one = 1u64;
     // SAFETY: the kernel reads 8 bytes.
