@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Parser;
 use halfwink_daemon::run::{main as run, Begun, Kind, Options};
 use halfwink_daemon::steer::{check, Steer};
-use halfwink_daemon::{Error, Program};
+use halfwink_daemon::Error;
 use halfwink_study::Library;
 
 /// Steers HTTP requests, or TCP connections, to a small and a big server, which may sleep.
