@@ -48,7 +48,7 @@ pub struct Tap<E, A> {
 }
 
 /// A line, with the header that stands before it if its policy has just taken over. They are one
-/// message so that a full queue can never part them: a line under another policy's header would lie.
+/// message so that a full queue never parts them: a line under another policy's header would lie.
 struct Message<E, A> {
     header: Option<Box<Header>>,
     line: Line<E, A>,

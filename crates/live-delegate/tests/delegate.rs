@@ -101,19 +101,26 @@ fn calls_move_in_threads_and_forks() {
     assert_eq!((report.process_images, report.confined), (2, 1));
     assert!(report.modelled_energy.model.starts_with("modelled, not measured"));
     assert_eq!(report.log_records, 1_000);
-    let log = std::env::temp_dir().join(name("hub-log"));
-    let footer = run.write_log(&log).unwrap();
+    the_log_is_replayed(&run, &std::env::temp_dir().join(name("hub-log")));
+    for path in [counts, data] {
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+/// Its log, cut at 1,000 lines, is told to fresh policies, which ask for the same; and for
+/// something else where it was changed.
+fn the_log_is_replayed(run: &Run, log: &Path) {
+    let report = run.report();
+    let footer = run.write_log(log).unwrap();
     assert_eq!((footer.lines, footer.dropped), (1_000, report.log_dropped));
     assert!(report.log_dropped > 1_000);
-    let again = replayed(&log);
+    let again = replayed(log);
     // This thread's policy and those of the eight others; with luck none took another's place.
     assert!((2..=9).contains(&again.policies), "{again:?}");
     assert_eq!((again.lines, again.first_difference), (1_000, None));
     assert_eq!(again.ended, Ended::Whole(footer));
-    let text = std::fs::read_to_string(&log).unwrap();
-    std::fs::write(&log, text.replacen("os-core", "here", 1)).unwrap();
-    assert_eq!(replayed(&log).first_difference.map(|d| d.line), Some(2));
-    for path in [counts, data, log] {
-        std::fs::remove_file(path).unwrap();
-    }
+    let text = std::fs::read_to_string(log).unwrap();
+    std::fs::write(log, text.replacen("os-core", "here", 1)).unwrap();
+    assert_eq!(replayed(log).first_difference.map(|d| d.line), Some(2));
+    std::fs::remove_file(log).unwrap();
 }

@@ -41,8 +41,8 @@ pub struct Host<P, L = NoLog> {
     /// Times that were earlier than the one before, and were clamped.
     steps_back: u64,
     is_ordered: bool,
-    /// All actions of the last call were taken. Worlds are held to it where debug assertions are on;
-    /// elsewhere not even the note of it is paid for.
+    /// All actions of the last call were taken. Worlds are held to it where debug assertions are
+    /// on; elsewhere not even the note of it is paid for.
     #[cfg(debug_assertions)]
     is_drained: bool,
     /// The latest due time of a timer that rang, and how many rang since without a later one.

@@ -284,7 +284,7 @@ impl Library {
             .collect()
     }
 
-    /// Tells fresh policies what an event log says: what came of it, as `halfwink_eventlog::Report`.
+    /// Tells fresh policies what an event log says: what came of it, a `halfwink_eventlog::Report`.
     #[pyo3(signature = (log, technique=None))]
     fn replay<'py>(
         &self,

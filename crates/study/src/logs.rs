@@ -1,7 +1,7 @@
 //! Event logs of simulated runs, and replays of every log.
 //!
 //! ```text
-//! run ── policies, hosted with a log ──▶ file ── header ──▶ fresh policies ── told its lines ──▶ report
+//! run ── policies, hosted with a log ──▶ file ── header ──▶ fresh policies ── its lines ──▶ report
 //! ```
 //!
 //! Worlds take any policy of a family: a logged run gets each inside a [`Host`] with a log, and is
