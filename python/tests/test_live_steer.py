@@ -19,7 +19,7 @@ import pytest
 from conftest import Halfwink, need
 from steer_bed import Recorder, balanced, describe, free_port, get, nginx, status, talk, wait_until
 
-import halfwink
+from halfwink import replay
 from halfwink.live_steer import LiveSteer
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -105,9 +105,9 @@ def test_hand_overs_of_a_stopped_nginx_lose_nothing(tmp_path: Path):
     assert big_machine["wakes"] > 20
     assert big_machine["served"] > 50
     assert report["log_dropped"] == 0
-    assert halfwink.replay(log).first_difference is None
+    assert replay(log).first_difference is None
     log.write_text(log.read_text().replace('"wake"', '"sleep"', 1))
-    assert halfwink.replay(log).first_difference is not None
+    assert replay(log).first_difference is not None
     assert report["modelled"]["energy_j"] < report["modelled"]["always_on_j"]
 
 
@@ -174,7 +174,7 @@ def test_a_machine_that_wakes_too_late(tmp_path: Path, pair: tuple[Recorder, Rec
         assert report["machines"]["big"]["losses"] >= 1
         assert report["machines"]["big"]["resteered"] == 3
         assert report["machines"]["small"]["served"] == 5
-    assert halfwink.replay(log).first_difference is None
+    assert replay(log).first_difference is None
     balanced(steer.report())
 
 
@@ -261,7 +261,7 @@ def test_plain_tcp(tmp_path: Path):
             report = steer.report()
             balanced(report)
             assert report["machines"]["big"]["served"] > 0
-        assert halfwink.replay(log).first_difference is None
+        assert replay(log).first_difference is None
     finally:
         for process in both:
             process.send_signal(signal.SIGCONT)
@@ -438,7 +438,7 @@ def test_command_line(tmp_path: Path, halfwink: Halfwink):
     report = json.loads(out.read_text())
     assert report["requests"]["answered"] == 8
     balanced(report)
-    assert halfwink.replay(log).first_difference is None
+    assert replay(log).first_difference is None
     for one in both:
         one.close()
     path.write_text(path.read_text().replace("schema = 1", "schema = 3"))

@@ -62,6 +62,12 @@ def _line(text: str) -> None:
     out.print(shown, markup=False)
 
 
+def _seconds(ps: int) -> str:
+    """To the last picosecond: two logs may differ by one."""
+    whole, rest = divmod(ps, 10**12)
+    return f"{whole}.{rest:012}".rstrip("0").rstrip(".") + " s"
+
+
 def _end(name: str, room: int) -> str:
     """A file's name, or as much of its end as fits."""
     return name if len(name) <= room else "..." + name[3 - room :]
@@ -94,13 +100,13 @@ def _print_replay(told: logs.Replay, technique: str | None) -> None:
     found = told.first_difference
     if found is None:
         return
-    _line(f"{_place(found['place'])}, at {found['now_ps']} ps")
+    _line(f"{_place(found['place'])}, at {_seconds(found['now_ps'])}")
     _line(f"  told      {_data(found['event'])}")
     _line(f"  expected  {_actions(found['expected'])}")
     _line(f"  found     {_actions(found['found'])}")
     if (not_due := found.get("not_due")) is not None:
         due = not_due["due_ps"]
-        _line("  its timer is " + ("not set" if due is None else f"due at {due} ps"))
+        _line("  its timer is " + ("not set" if due is None else f"due at {_seconds(due)}"))
 
 
 #: Why two logs decide differently, in words.
@@ -142,13 +148,13 @@ def _shown(shown: dict[str, Any] | None) -> str:
     if shown is None:
         return ": nothing more"
     actions = f" -> {_actions(shown['actions'])}" if shown["actions"] else ""
-    return f":{shown['line']}: at {shown['now_ps']} ps {_data(shown['event'])}{actions}"
+    return f":{shown['line']}: at {_seconds(shown['now_ps'])} {_data(shown['event'])}{actions}"
 
 
 def _ended(ended: dict[str, Any]) -> str:
     if (footer := ended.get("whole")) is not None:
         dropped = f", {footer['dropped']:,} lines dropped" if footer["dropped"] else ""
-        return f"whole, at {footer['end_ps']} ps{dropped}"
+        return f"whole, at {_seconds(footer['end_ps'])}{dropped}"
     return "cut in the middle of a line" if ended["cut"]["torn"] else "cut: no footer"
 
 
