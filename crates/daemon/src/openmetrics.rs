@@ -95,7 +95,7 @@ pub(crate) fn router(report: &RouterReport) -> String {
     let used = live.workers.iter().filter(|worker| !worker.parked).count();
     page.gauge("halfwink_workers_in_use", "Workers that get frames").add(&[], used);
     let help = "From a frame's leaving its socket until it was sent, since the start";
-    page.gauge("halfwink_sojourn_seconds", help).quantiles(&live.sojourn);
+    page.gauge("halfwink_latency_seconds", help).quantiles(&live.latency);
     let help = "Energy of the described machine in the measured times; modelled, not measured";
     page.counter("halfwink_modelled_energy_joules", help).add(&[], report.modelled.energy_j);
     page.end()

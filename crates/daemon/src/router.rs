@@ -156,7 +156,7 @@ impl Router {
             machine: &config.machine,
             technique: &config.policy,
             set: self.set.clone(),
-            latency: live.sojourn,
+            latency: live.latency,
         };
         let tables = tables(&run, &ledger).into();
         Report { live, log_dropped: self.log.dropped(), modelled, ledger, tables }

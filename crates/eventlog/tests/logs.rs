@@ -53,7 +53,7 @@ fn header(technique: &str) -> Header {
 
 /// Three requests come, a microsecond apart; the second is done at `finish_ns`.
 fn requests(finish_ns: u64) -> Vec<(Time, Event)> {
-    let finish = Event::Finish { side: Side::Big, sojourn: Time::ns(finish_ns - 2_000) };
+    let finish = Event::Finish { side: Side::Big, latency: Time::ns(finish_ns - 2_000) };
     vec![
         (Time::ns(1_000), Event::Arrive),
         (Time::ns(2_000), Event::Arrive),
@@ -369,7 +369,7 @@ fn beside_finds_the_first_decision_and_why() {
     let finish = |at| {
         [
             (Time::ns(1_000), Event::Arrive),
-            (Time::ns(at), Event::Finish { side: Side::Big, sojourn: Time(9) }),
+            (Time::ns(at), Event::Finish { side: Side::Big, latency: Time(9) }),
             (Time::ns(40_000), Event::Arrive),
         ]
     };

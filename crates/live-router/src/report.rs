@@ -29,7 +29,7 @@ pub struct Report {
     /// What the forwarders counted, by name.
     pub packets: BTreeMap<String, u64>,
     /// From taking a frame off its socket until it was sent; time in the kernel is not in it.
-    pub sojourn: Latency,
+    pub latency: Latency,
     /// Ports, as described.
     pub ports: Vec<PortReport>,
     /// Workers; the first is the receiver.
@@ -95,9 +95,9 @@ pub struct WorkerReport {
 pub(super) fn of(router: &Router) -> Report {
     let seen: Vec<_> = router.seen.iter().map(|s| locked(s).clone()).collect();
     let mut packets = BTreeMap::new();
-    let mut sojourn = Histogram::default();
+    let mut latency = Histogram::default();
     for worker in &seen {
-        sojourn.add(&worker.sojourn);
+        latency.add(&worker.latency);
         for (name, count) in &worker.counters {
             *packets.entry(name.clone()).or_default() += count;
         }
@@ -131,7 +131,7 @@ pub(super) fn of(router: &Router) -> Report {
         overflowed: steering.overflowed.load(Ordering::Relaxed),
         unsent: ports.iter().map(|p| p.unsent).sum(),
         packets,
-        sojourn: Latency::of(&sojourn),
+        latency: Latency::of(&latency),
         ports,
         workers,
         changes: steering.changes.load(Ordering::Relaxed),

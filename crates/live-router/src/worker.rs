@@ -34,7 +34,7 @@ pub struct Seen {
     /// Frames that could not be sent, by port.
     pub unsent: Vec<u64>,
     /// From taking a frame off its socket until it was sent.
-    pub sojourn: Histogram,
+    pub latency: Histogram,
     /// Batches.
     pub passes: u64,
     /// Datagrams exported, and those that nobody took.
@@ -264,7 +264,7 @@ impl Worker {
         let mut seen = self.queue.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.passes += 1;
         for came in self.outbox.came.drain(..) {
-            seen.sojourn.record(Time(now.0.saturating_sub(came.0)));
+            seen.latency.record(Time(now.0.saturating_sub(came.0)));
         }
     }
 

@@ -205,7 +205,7 @@ impl Inner {
             }
         };
         machine.counts.refused += 1;
-        self.tell(now, Event::Finish { side, sojourn: Time(now.0 - came.0) });
+        self.tell(now, Event::Finish { side, latency: Time(now.0 - came.0) });
         Placed::Refused(refusal)
     }
 
@@ -217,7 +217,7 @@ impl Inner {
         machine.book(now);
         machine.in_service -= 1;
         if epoch == current {
-            self.tell(now, Event::Finish { side, sojourn: Time(now.0 - came.0) });
+            self.tell(now, Event::Finish { side, latency: Time(now.0 - came.0) });
         } else {
             machine.stray -= 1;
             self.ring[side as usize] |= machine.stray == 0;
@@ -238,7 +238,7 @@ impl Inner {
         let epoch = self.epoch;
         if waiter.tell.send(Verdict::Serve(side, epoch)).is_err() {
             // It has just been given up.
-            self.tell(now, Event::Finish { side, sojourn: Time(now.0 - waiter.came.0) });
+            self.tell(now, Event::Finish { side, latency: Time(now.0 - waiter.came.0) });
             return;
         }
         self.queueing.record(Time(now.0 - waiter.came.0));
@@ -254,7 +254,7 @@ impl Inner {
             if let Some(at) = machine.queue.iter().position(|w| w.id == id) {
                 machine.counts.given_up += 1;
                 let came = machine.queue.remove(at).map_or(now, |w| w.came);
-                self.tell(now, Event::Finish { side, sojourn: Time(now.0 - came.0) });
+                self.tell(now, Event::Finish { side, latency: Time(now.0 - came.0) });
                 return;
             }
         }
@@ -272,7 +272,7 @@ impl Inner {
         self.tell(now, Event::Lost { side });
         for waiter in std::mem::take(&mut self.of(side).queue) {
             self.of(side).counts.resteered += 1;
-            self.tell(now, Event::Finish { side, sojourn: Time(now.0 - waiter.came.0) });
+            self.tell(now, Event::Finish { side, latency: Time(now.0 - waiter.came.0) });
             self.again(waiter, now);
         }
     }
@@ -293,7 +293,7 @@ impl Inner {
             _ => Refusal::Full,
         };
         machine.counts.refused += 1;
-        self.tell(now, Event::Finish { side, sojourn: Time(now.0 - waiter.came.0) });
+        self.tell(now, Event::Finish { side, latency: Time(now.0 - waiter.came.0) });
         // Nobody may listen any more.
         let _ = waiter.tell.send(Verdict::Refuse(refusal));
     }

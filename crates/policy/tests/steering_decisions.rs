@@ -10,8 +10,8 @@ use halfwink_policy::steering::{
 use halfwink_units::Time;
 use proptest::prelude::*;
 
-const SMALL: Event = Event::Finish { side: Side::Small, sojourn: Time::ZERO };
-const BIG: Event = Event::Finish { side: Side::Big, sojourn: Time::ZERO };
+const SMALL: Event = Event::Finish { side: Side::Small, latency: Time::ZERO };
+const BIG: Event = Event::Finish { side: Side::Big, latency: Time::ZERO };
 const AWAKE: Event = Event::Awake { side: Side::Big };
 const ASLEEP: Event = Event::Asleep { side: Side::Big };
 

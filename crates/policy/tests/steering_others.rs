@@ -22,12 +22,12 @@ const fn us(us: u64) -> Time {
 }
 
 /// A request done at the small machine after so many microseconds.
-const fn small(sojourn_us: u64) -> Event {
-    Event::Finish { side: Side::Small, sojourn: us(sojourn_us) }
+const fn small(latency_us: u64) -> Event {
+    Event::Finish { side: Side::Small, latency: us(latency_us) }
 }
 
-const fn big(sojourn_us: u64) -> Event {
-    Event::Finish { side: Side::Big, sojourn: us(sojourn_us) }
+const fn big(latency_us: u64) -> Event {
+    Event::Finish { side: Side::Big, latency: us(latency_us) }
 }
 
 #[test]

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 
 const AWAKE: Event = Event::Awake { side: Side::Big };
 const ASLEEP: Event = Event::Asleep { side: Side::Big };
-const SMALL: Event = Event::Finish { side: Side::Small, sojourn: Time::ns(1_000_000) };
-const BIG: Event = Event::Finish { side: Side::Big, sojourn: Time::ns(1_000_000) };
+const SMALL: Event = Event::Finish { side: Side::Small, latency: Time::ns(1_000_000) };
+const BIG: Event = Event::Finish { side: Side::Big, latency: Time::ns(1_000_000) };
 
 const fn ms(ms: u64) -> Time {
     Time::ns(1_000_000 * ms)

@@ -349,8 +349,8 @@ impl Play {
         let spent = server.take(now, &mut self.tally)?;
         self.books.add(&spent);
         let energy_j = spent[0].energy.as_j() + spent[1].energy.as_j();
-        let sojourns = self.tally.one_by_one.as_mut().map(std::mem::take).unwrap_or_default();
-        watch.interval(now, energy_j, &sojourns);
+        let latencies = self.tally.one_by_one.as_mut().map(std::mem::take).unwrap_or_default();
+        watch.interval(now, energy_j, &latencies);
         Ok(watch.is_done() || server.load() > HOPELESS)
     }
 

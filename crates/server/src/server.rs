@@ -22,7 +22,7 @@ pub struct Tally {
     /// The longest wait, by machine.
     pub longest_wait: [Time; 2],
     /// From arrival until done.
-    pub sojourn: Histogram,
+    pub latency: Histogram,
     /// The same one by one, in seconds, for whoever takes them away; if there is one.
     pub(crate) one_by_one: Option<Vec<f64>>,
 }
@@ -37,7 +37,7 @@ impl Tally {
             self.waited_ps[side] += other.waited_ps[side];
             self.longest_wait[side] = self.longest_wait[side].max(other.longest_wait[side]);
         }
-        self.sojourn.add(&other.sojourn);
+        self.latency.add(&other.latency);
     }
 }
 
@@ -169,15 +169,15 @@ impl<'a> Server<'a> {
 
     fn finish(&mut self, now: Time, side: Side, tally: &mut Tally) {
         let Some(done) = self.machines[side as usize].finish(now) else { return };
-        let sojourn = now - done.arrived;
+        let latency = now - done.arrived;
         tally.finished[side as usize] += 1;
-        tally.sojourn.record(sojourn);
+        tally.latency.record(latency);
         if let Some(list) = &mut tally.one_by_one {
-            list.push(sojourn.as_s());
+            list.push(latency.as_s());
         }
         // The next one begins before the policy may put the machine to sleep.
         self.serve(now, side, tally);
-        self.policy.notify(now, &Event::Finish { side, sojourn });
+        self.policy.notify(now, &Event::Finish { side, latency });
         self.apply();
     }
 

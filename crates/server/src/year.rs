@@ -45,7 +45,7 @@ pub struct Steady {
     /// Mean power, in watts.
     pub power_w: f64,
     /// From arrival until done; empty without load.
-    pub sojourn: Histogram,
+    pub latency: Histogram,
     /// Whether it finishes what comes, and is not close to saturation.
     pub keeps_up: bool,
     /// Requests that were simulated.
@@ -94,8 +94,8 @@ pub fn steady(
         let watts = |machine: usize| {
             last.map_or(0.0, |slot| slot.machines[machine].energy_j / slot.span.as_s())
         };
-        let (power_w, sojourn) = (watts(0) + watts(1), Histogram::default());
-        return Ok(Steady { rate, power_w, sojourn, keeps_up: true, requests: 0 });
+        let (power_w, latency) = (watts(0) + watts(1), Histogram::default());
+        return Ok(Steady { rate, power_w, latency, keeps_up: true, requests: 0 });
     }
     let most = effort.requests.min((rate * LONGEST.as_s()) as u64).max(100);
     let options = Options { goal: effort.goal, ..Options::requests(most, effort.seed) };
@@ -112,7 +112,7 @@ pub fn steady(
         power_w: run.power_w(),
         keeps_up: unfinished <= fits && !saturated,
         requests: run.tally.arrived,
-        sojourn: run.tally.sojourn,
+        latency: run.tally.latency,
     })
 }
 
@@ -229,7 +229,7 @@ impl Grid {
         let power = self.0.iter().zip(&seconds).map(|(p, s)| p.power_w * s).sum::<f64>();
         let total: f64 = requests.iter().sum();
         let means = self.0.iter().zip(&requests);
-        let sum: f64 = means.filter_map(|(p, n)| Some(n * p.sojourn.mean()?.as_s())).sum();
+        let sum: f64 = means.filter_map(|(p, n)| Some(n * p.latency.mean()?.as_s())).sum();
         Year {
             duration_s: seconds.iter().sum(),
             requests: total,
@@ -245,8 +245,8 @@ impl Grid {
     fn delays(&self, requests: &[f64]) -> Vec<(f64, f64)> {
         let mut parts: Vec<(Time, f64)> = Vec::new();
         for (point, wanted) in self.0.iter().zip(requests) {
-            let each = wanted / point.sojourn.count().max(1) as f64;
-            parts.extend(point.sojourn.counts().map(|(t, count)| (t, each * count as f64)));
+            let each = wanted / point.latency.count().max(1) as f64;
+            parts.extend(point.latency.counts().map(|(t, count)| (t, each * count as f64)));
         }
         parts.retain(|(_, weight)| *weight > 0.0);
         parts.sort_by_key(|(time, _)| *time);
@@ -288,11 +288,11 @@ mod tests {
     /// Delays of `rate` milliseconds, `10 + rate` watts.
     fn grid(rates: &[f64]) -> Grid {
         let point = |&rate: &f64| {
-            let mut sojourn = Histogram::default();
+            let mut latency = Histogram::default();
             if rate > 0.0 {
-                (0..10).for_each(|_| sojourn.record(Time::ns((rate * 1e6) as u64)));
+                (0..10).for_each(|_| latency.record(Time::ns((rate * 1e6) as u64)));
             }
-            Steady { rate, power_w: 10.0 + rate, sojourn, keeps_up: rate < 50.0, requests: 10 }
+            Steady { rate, power_w: 10.0 + rate, latency, keeps_up: rate < 50.0, requests: 10 }
         };
         Grid::new(rates.iter().map(point).collect()).unwrap()
     }

@@ -49,7 +49,7 @@ fn random_thinning_leaves_each_server_as_if_it_were_alone() {
     let alone = play(1, Dispatch::Random, 0.3, Options::requests(400_000, 5));
     let w = |run: &FleetRun, n: f64| run.total_j() / run.duration.as_s() / n;
     assert!((w(&fleet, 20.0) / w(&alone, 1.0) - 1.0).abs() < 0.02);
-    let mean = |run: &FleetRun| run.tally.sojourn.mean().unwrap().as_ns();
+    let mean = |run: &FleetRun| run.tally.latency.mean().unwrap().as_ns();
     assert!((mean(&fleet) / mean(&alone) - 1.0).abs() < 0.03);
 }
 

@@ -61,7 +61,7 @@ fn a_short_day_by_hand() {
     assert_eq!(run.tally.sent, [1, 2]);
     assert_eq!(run.finished(), 3);
     assert_eq!(run.tally.waited_ps, [0, (5 + 6) * 1_000_000_000]);
-    let mean = run.tally.sojourn.mean().unwrap().as_ns() / 1e6;
+    let mean = run.tally.latency.mean().unwrap().as_ns() / 1e6;
     assert!((mean - (30.0 + 15.0 + 16.0) / 3.0).abs() < 1e-9, "{mean}");
     let [small, big] = run.machines;
     let ms = |s: f64| s * 1e3;
@@ -118,8 +118,8 @@ fn work_stands_still_while_its_machine_sleeps() {
     let policy = Box::new(Napper(0, Vec::new()));
     let run = run(&model, work, recorded(&[0, 4, 20]), policy, Options::all(1));
     assert_eq!(run.duration, Time::ns(39_000_000));
-    let sojourns = run.tally.sojourn.total();
-    assert_eq!(sojourns, Time::ns((29 + 29 + 19) * 1_000_000));
+    let latencies = run.tally.latency.total();
+    assert_eq!(latencies, Time::ns((29 + 29 + 19) * 1_000_000));
     let served = run.machines[1].served_s;
     assert!((served - 0.030).abs() < 1e-12, "{served}");
 }
@@ -143,7 +143,7 @@ fn one_worker_is_an_m_m_1_queue_and_four_are_an_m_m_4() {
         let run = run(&model, work, arrivals, policy, Options::requests(2_000_000, 3));
         let a = rate * 0.005;
         let expected = 5.0 + erlang_c(workers, a) * 5.0 / (f64::from(workers) - a);
-        let mean = run.tally.sojourn.mean().unwrap().as_ns() / 1e6;
+        let mean = run.tally.latency.mean().unwrap().as_ns() / 1e6;
         assert!((mean / expected - 1.0).abs() < 0.02, "{workers}: {mean}, {expected}");
         // Utilisation law, and Eq 3.2 of its mean.
         let busy = run.machines[1].served_s / run.duration.as_s();
@@ -209,7 +209,7 @@ fn with_ideal_sleep_the_big_machine_draws_only_what_it_works_for() {
     };
     let (hybrid, on) = (play(threshold(4)), play(Box::new(AlwaysOn::new(4))));
     // The same arrivals and sizes, and no time to wake: the same delays to the picosecond.
-    assert_eq!(hybrid.tally.sojourn.total(), on.tally.sojourn.total());
+    assert_eq!(hybrid.tally.latency.total(), on.tally.latency.total());
     assert_eq!(hybrid.tally.sent, on.tally.sent);
     let big = hybrid.machines[1];
     assert_eq!(big.state_s[1] + big.state_s[3], 0.0);
@@ -232,7 +232,7 @@ fn parts_add_up_to_the_run() {
     };
     let (parts, one) = (play(slot), play(None));
     assert_eq!(parts.books.rows, one.books.rows);
-    assert_eq!(parts.tally.sojourn.total(), one.tally.sojourn.total());
+    assert_eq!(parts.tally.latency.total(), one.tally.latency.total());
     assert!(parts.slots.len() >= 81, "{}", parts.slots.len());
     let sum: u64 = parts.slots.iter().map(|s| s.tally.arrived).sum();
     assert_eq!(sum, one.tally.arrived);
@@ -254,7 +254,7 @@ fn a_run_ends_when_its_results_are_known_and_the_closed_form_lies_in_its_interva
         let run = simulate(&model, &service, &arrivals, policy, options).unwrap();
         let found = run.precision.unwrap();
         assert!(found.reached && run.tally.arrived < 10_000_000, "{}", run.tally.arrived);
-        // M/M/1: the mean of an exponential sojourn, and its quantiles.
+        // M/M/1: the mean of an exponential time in the system, and its quantiles.
         let mean = 0.005 / 0.3;
         assert!(found.mean_s.relative() <= 0.02 && found.p99_s.relative() <= 0.02);
         let hits = |e: &Estimate, exact: f64| u32::from((e.mean - exact).abs() <= e.half_width);

@@ -38,7 +38,7 @@ fn play(model: &Model, mean_ms: f64, load: f64, policy: SteeringPolicy) -> Run {
 }
 
 fn mean_ms(run: &Run) -> f64 {
-    run.tally.sojourn.mean().unwrap().as_ns() / 1e6
+    run.tally.latency.mean().unwrap().as_ns() / 1e6
 }
 
 /// Shares of time of the big machine: on, going down, asleep, waking.
@@ -69,7 +69,7 @@ fn dream_weaver_finds_sleep_where_power_nap_finds_none_and_keeps_its_bound() {
     let model = model(1, 16);
     let sleep = |policy: SteeringPolicy| {
         let run = play(&model, 20.0, 4.8, policy);
-        (shares(&run)[2], run.tally.sojourn.max().unwrap())
+        (shares(&run)[2], run.tally.latency.max().unwrap())
     };
     let (nap, longest) = sleep(Box::new(SleepTimer::new(SleepTimerParameters::power_nap())));
     let parameters = DreamWeaverParameters::published(16, ms(60));

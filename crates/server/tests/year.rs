@@ -61,11 +61,11 @@ fn both(policy: MakePolicy, dispatch: Dispatch, part: f64) -> (Year, FleetRun) {
 
 fn compare(name: &str, (year, run): &(Year, FleetRun)) {
     let off = |found: f64, exact: f64| found / exact - 1.0;
-    let sojourn = &run.tally.sojourn;
-    let at = |q: f64| off(year.quantile_s(q).unwrap(), sojourn.quantile(q).unwrap().as_s());
+    let latency = &run.tally.latency;
+    let at = |q: f64| off(year.quantile_s(q).unwrap(), latency.quantile(q).unwrap().as_s());
     let requests = off(year.requests, run.tally.arrived as f64);
     let energy = off(year.energy_j, run.total_j());
-    let mean = off(year.mean_s.unwrap(), sojourn.mean().unwrap().as_s());
+    let mean = off(year.mean_s.unwrap(), latency.mean().unwrap().as_s());
     let said = format!(
         "{name}: energy {energy:+.4} mean {mean:+.4} p50 {:+.4} p99 {:+.4} p99.9 {:+.4}",
         at(0.5),

@@ -128,7 +128,7 @@ def _costs(bed: Bed, io: str, policy: str, workers: int) -> dict[str, float]:
         if not first:
             first = {
                 "latency_p50_us": trial["latency_us"]["p50"],
-                "sojourn_p50_us": report["sojourn"]["p50_us"],
+                "in_router_p50_us": report["latency"]["p50_us"],
             }
     frame_s, wake_s = fit(points)
     return {"frame_us": frame_s * 1e6, "wake_us": wake_s * 1e6, **first}

@@ -112,11 +112,11 @@ def _page(now: dict[str, Any], before: dict[str, Any], router: LiveRouter) -> Gr
     if span < 1e-6:
         return Group(workers, ports)
     modelled = router.modelled(times, span, now["received"] - before["received"])
-    sojourn = now["sojourn"]
+    latency = now["latency"]
     line = (
         f"{now['duration_s']:.0f} s   modelled: {modelled['energy_w']:.0f} W "
-        f"(polling {modelled['polling_w']:.0f} W)   in the router: p50 {_us(sojourn['p50_us'])}, "
-        f"p99 {_us(sojourn['p99_us'])}   changes {now['changes']}"
+        f"(polling {modelled['polling_w']:.0f} W)   in the router: p50 {_us(latency['p50_us'])}, "
+        f"p99 {_us(latency['p99_us'])}   changes {now['changes']}"
     )
     return Group(workers, ports, line)
 
@@ -146,7 +146,7 @@ def _show(report: dict[str, Any]) -> None:
     print_table([("worker", "right"), *((h, "right") for h in heads)], rows)
     rows = [[name, f"{count:,}"] for name, count in report["packets"].items() if count]
     print_table([("packets", "left"), ("", "right")], rows)
-    s, modelled = report["sojourn"], report["modelled"]
+    s, modelled = report["latency"], report["modelled"]
     say(
         f"{report['duration_s']:.3f} s; in the router mean {_us(s['mean_us'])}, "
         f"p50 {_us(s['p50_us'])}, p99 {_us(s['p99_us'])}; {report['changes']:,} changes, "

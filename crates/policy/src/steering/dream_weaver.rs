@@ -15,7 +15,7 @@
 //!
 //! How long each request has been held up is the difference of one sum, of all stalls so far, from
 //! what that sum was when the request came. Requests that came under the same sum share a row, and
-//! a finished one's sojourn tells which. Rows beyond the room share the last one, whose requests
+//! a finished one's latency tells which. Rows beyond the room share the last one, whose requests
 //! then count as held up for too long, never for too short.
 
 use alloc::vec::Vec;
@@ -160,9 +160,9 @@ impl Policy for DreamWeaver {
         self.machines.note(event);
         match *event {
             Event::Arrive => self.arrive(now),
-            Event::Finish { side, sojourn } => {
+            Event::Finish { side, latency } => {
                 if side == this {
-                    self.left(now.saturating_sub(sojourn));
+                    self.left(now.saturating_sub(latency));
                 }
                 self.settle(now);
             }

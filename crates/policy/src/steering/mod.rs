@@ -94,7 +94,7 @@ pub enum Event {
         side: Side,
         /// Since it came.
         #[cfg_attr(feature = "serde", serde(rename = "latency_ps"))]
-        sojourn: Time,
+        latency: Time,
     },
     /// A machine that was asked to wake serves now.
     Awake {

@@ -182,10 +182,10 @@ impl OctopusMan {
     }
 
     #[inline]
-    fn done(&mut self, sojourn: Time) {
+    fn done(&mut self, latency: Time) {
         self.tail.done += 1;
-        self.tail.above_danger += u64::from(sojourn > self.danger);
-        self.tail.not_safe += u64::from(sojourn >= self.safe);
+        self.tail.above_danger += u64::from(latency > self.danger);
+        self.tail.not_safe += u64::from(latency >= self.safe);
     }
 
     /// Where the tail of the period asks to be.
@@ -217,9 +217,9 @@ impl Policy for OctopusMan {
             Event::Arrive => {
                 self.machines.send(self.choose());
             }
-            Event::Finish { sojourn, .. } => {
+            Event::Finish { latency, .. } => {
                 // What the former rung still had too: while it is late, the target is missed.
-                self.done(sojourn);
+                self.done(latency);
                 self.settle();
             }
             Event::Asleep { .. } => {}

@@ -153,7 +153,7 @@ impl World {
             return Ok(());
         }
         let came = if last { requests.pop().expect("one") } else { requests.remove(0) };
-        self.tell(Event::Finish { side, sojourn: self.now - came })
+        self.tell(Event::Finish { side, latency: self.now - came })
     }
 
     fn land(&mut self, side: Side) -> Result<(), TestCaseError> {
@@ -183,7 +183,7 @@ impl World {
         self.tell(Event::Lost { side })?;
         if gives_up {
             for came in std::mem::take(&mut self.requests[side as usize]) {
-                self.tell(Event::Finish { side, sojourn: self.now - came })?;
+                self.tell(Event::Finish { side, latency: self.now - came })?;
             }
         }
         Ok(())

@@ -131,7 +131,7 @@ impl Prepared for ToyJob {
 
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
         let host = Host::new(logs.gating(0, policy(&self.settings)?));
-        let Played { spent, free, wakes, sojourn } = self.play(control, host)?;
+        let Played { spent, free, wakes, latency } = self.play(control, host)?;
         let mut books = Ledger::new();
         let rows = STATES.iter().zip(spent).map(|(&(state, watts), time)| {
             (State(state), Row { time, energy: Power::from_w(watts) * time })
@@ -148,8 +148,8 @@ impl Prepared for ToyJob {
             units: self.requests,
             duration_s: free.as_s(),
             energy_j: energy.as_j(),
-            latency_mean_us: sojourn.mean().map(us),
-            latency_p99_us: sojourn.quantile(0.99).map(us),
+            latency_mean_us: latency.mean().map(us),
+            latency_p99_us: latency.quantile(0.99).map(us),
             ..Common::default()
         }
         .cells();
@@ -166,7 +166,7 @@ struct Played {
     /// When the machine was done.
     free: Time,
     wakes: u64,
-    sojourn: Histogram,
+    latency: Histogram,
 }
 
 impl ToyJob {
@@ -176,7 +176,7 @@ impl ToyJob {
         mut host: Host<GatingPolicy>,
     ) -> Result<Played, StudyError> {
         let (mut gaps, mut services) = (stream(self.seed, "gaps"), stream(self.seed, "services"));
-        let Played { mut spent, mut free, mut wakes, mut sojourn } = Played::default();
+        let Played { mut spent, mut free, mut wakes, mut latency } = Played::default();
         let mut now = Time::ZERO;
         for n in 0..self.requests {
             if n % 1024 == 0 {
@@ -208,8 +208,8 @@ impl ToyJob {
             let service = Time::from_ns(SERVICE_NS * exponential(&mut services));
             spent[0] += service;
             free += service;
-            sojourn.record(free - now);
+            latency.record(free - now);
         }
-        Ok(Played { spent, free, wakes, sojourn })
+        Ok(Played { spent, free, wakes, latency })
     }
 }

@@ -108,7 +108,7 @@ impl ServerInfo {
         for (((workload, kind, threshold, load), run), cell) in keys.iter().zip(&runs).zip(&cells) {
             // Delay in units of a mean service on the full big machine.
             let unit_s = cell.service.mean_s(Side::Big, u32::MAX);
-            let units = run.tally.sojourn.mean().map(|t| t.as_s() / unit_s);
+            let units = run.tally.latency.mean().map(|t| t.as_s() / unit_s);
             let mut row = vec![
                 workload.as_str().into(),
                 (*kind).into(),

@@ -250,7 +250,7 @@ impl Means {
         for ((share, rate), run) in shares.iter().zip(rates).zip(runs) {
             let weight = share * rate;
             requests += weight;
-            let mean_ms = run.tally.sojourn.mean().map_or(0.0, |t| t.as_ns() * 1e-6);
+            let mean_ms = run.tally.latency.mean().map_or(0.0, |t| t.as_ns() * 1e-6);
             sum.mean_ms += weight * mean_ms;
             sum.small_share += weight * (1.0 - run.big_share());
             sum.power_w += share * run.power_w();

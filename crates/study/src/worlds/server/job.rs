@@ -247,7 +247,7 @@ impl ServerJob {
     fn run_table(&self, run: &RunView, precision: Option<halfwink_server::Precision>) -> Table {
         let (tally, seconds) = (run.tally, run.duration_s);
         let us = |time: Option<Time>| time.map(|t| t.as_ns() * 1e-3);
-        let at = |quantile: f64| us(tally.sojourn.quantile(quantile));
+        let at = |quantile: f64| us(tally.latency.quantile(quantile));
         let done: u64 = tally.finished.iter().sum();
         let energy_j = run.machines.iter().map(|m| m.energy_j).sum::<f64>();
         let finished = if tally.arrived == 0 { 1.0 } else { done as f64 / tally.arrived as f64 };
@@ -259,7 +259,7 @@ impl ServerJob {
             units: done,
             duration_s: seconds,
             energy_j,
-            latency_mean_us: us(tally.sojourn.mean()),
+            latency_mean_us: us(tally.latency.mean()),
             latency_p99_us: at(0.99),
             intervals: Intervals {
                 energy_j_per_unit: None,
@@ -280,7 +280,7 @@ impl ServerJob {
             power_high,
             at(0.5).into(),
             at(0.999).into(),
-            us(tally.sojourn.max()).into(),
+            us(tally.latency.max()).into(),
             (waited_ps as f64 * 1e-6 / tally.arrived.max(1) as f64).into(),
             (tally.sent[1] as f64 / tally.arrived.max(1) as f64).into(),
             (100.0 * big.state_s[2] / seconds / run.servers).into(),
@@ -304,8 +304,8 @@ fn slots(run: &RunView) -> Table {
             slot.start.as_s().into(),
             (slot.tally.arrived as f64 / seconds).into(),
             (energy_j / seconds).into(),
-            us(slot.tally.sojourn.mean()).into(),
-            us(slot.tally.sojourn.quantile(0.99)).into(),
+            us(slot.tally.latency.mean()).into(),
+            us(slot.tally.latency.quantile(0.99)).into(),
             (slot.tally.sent[1] as f64 / slot.tally.arrived.max(1) as f64).into(),
         ]);
     }

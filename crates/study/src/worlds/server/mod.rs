@@ -279,7 +279,7 @@ impl<'a> RunView<'a> {
 fn run_values(run: &RunView) -> Vec<Value> {
     let (tally, seconds) = (run.tally, run.duration_s);
     let ms = |time: Option<Time>| time.map(|t| t.as_ns() * 1e-6);
-    let at = |quantile: f64| ms(tally.sojourn.quantile(quantile)).into();
+    let at = |quantile: f64| ms(tally.latency.quantile(quantile)).into();
     let done: u64 = tally.finished.iter().sum();
     let finished = if tally.arrived == 0 { 1.0 } else { done as f64 / tally.arrived as f64 };
     let waited_ps: u128 = tally.waited_ps.iter().sum();
@@ -289,11 +289,11 @@ fn run_values(run: &RunView) -> Vec<Value> {
         (done as f64 / seconds).into(),
         (energy_j / seconds).into(),
         (energy_j / done.max(1) as f64).into(),
-        ms(tally.sojourn.mean()).into(),
+        ms(tally.latency.mean()).into(),
         at(0.5),
         at(0.99),
         at(0.999),
-        ms(tally.sojourn.max()).into(),
+        ms(tally.latency.max()).into(),
         (waited_ps as f64 * 1e-9 / tally.arrived.max(1) as f64).into(),
         (tally.sent[1] as f64 / tally.arrived.max(1) as f64).into(),
         (100.0 * big.state_s[2] / seconds / run.servers).into(),

@@ -228,7 +228,7 @@ fn slot_values(key: &Key, number: usize, slot: &halfwink_server::Slot) -> Vec<Va
     let seconds = slot.span.as_s();
     let [small, big] = &slot.machines;
     let ms = |t: Option<Time>| t.map(|t| t.as_ns() * 1e-6);
-    let sojourn = &slot.tally.sojourn;
+    let latency = &slot.tally.latency;
     vec![
         key.workload.as_str().into(),
         key.policy.as_str().into(),
@@ -237,8 +237,8 @@ fn slot_values(key: &Key, number: usize, slot: &halfwink_server::Slot) -> Vec<Va
         slot.start.as_s().into(),
         (slot.tally.arrived as f64 / seconds).into(),
         ((small.energy_j + big.energy_j) / seconds).into(),
-        ms(sojourn.mean()).into(),
-        ms(sojourn.quantile(0.99)).into(),
+        ms(latency.mean()).into(),
+        ms(latency.quantile(0.99)).into(),
         (slot.tally.sent[1] as f64 / slot.tally.arrived.max(1) as f64).into(),
         (100.0 * big.state_s[2] / big.state_s.iter().sum::<f64>()).into(),
     ]
