@@ -201,3 +201,23 @@ impl Drop for Router {
         let _ = self.stop();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_makes_the_same_router_again() {
+        let library = Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("router.toml");
+        let text = "schema = 1\npolicy = \"metronome:vacation_us=20,threads=2\"\nworkers = 3\n\
+                    [set]\n\"power.c1_w\" = 1.5\n[[port]]\ninterface = \"lo\"\n";
+        std::fs::write(&path, text).unwrap();
+        let Described { info, header, .. } = described(&library, &path).unwrap();
+        assert_eq!(header.technique, "metronome:threads=2,vacation_us=20");
+        assert_eq!((&*header.set["cores.count"], &*header.set["power.c1_w"]), ("3", "1.5"));
+        let set: Vec<_> = header.set.into_iter().collect();
+        assert_eq!(library.router(&header.machine, &set).unwrap().text, info.text);
+    }
+}
