@@ -11,9 +11,9 @@
 use std::path::Path;
 
 use halfwink_eventlog as eventlog;
-use halfwink_eventlog::{Family, Header, Place, Reader, Replayer, Writer};
+use halfwink_eventlog::{replayer, Family, Header, Place, Reader, Replayer, Writer};
 use halfwink_policy::gating::GatingPolicy;
-use halfwink_policy::offload::OffloadPolicy;
+use halfwink_policy::offload::{Delegation, DelegationParameters, OffloadPolicy};
 use halfwink_policy::scaling::ScalingPolicy;
 use halfwink_policy::steering::SteeringPolicy;
 use halfwink_policy::switching::IdlePowerPolicy;
@@ -27,8 +27,10 @@ use crate::techniques::{Choice, Make};
 use crate::world::{world, Job};
 
 /// Live worlds, and the simulated ones whose techniques decide in them.
-const LIVE: [(&str, &str); 3] =
-    [("live router", "router"), ("live steer", "server"), ("live delegate", "chip")];
+const LIVE: [(&str, &str); 2] = [("live router", "router"), ("live steer", "server")];
+/// The live world whose policies no machine describes: they count in nanoseconds, and are made from
+/// their parameters alone.
+const DELEGATE: &str = "live delegate";
 
 /// Where a run's policies are logged, if anywhere.
 #[derive(Default)]
@@ -129,6 +131,10 @@ fn fresh_policy(
     technique: &str,
     place: Place,
 ) -> Result<Box<dyn Replayer>, StudyError> {
+    if header.world == DELEGATE && place.family == Family::Offload {
+        let parameters: DelegationParameters = technique.parse().map_err(StudyError::Usage)?;
+        return Ok(replayer(Delegation::new(&parameters)));
+    }
     let simulated = LIVE.iter().find(|(live, _)| *live == header.world);
     let world = world(simulated.map_or(&header.world, |(_, world)| world))?;
     let job = Job {

@@ -3,7 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use halfwink_eventlog::{Family, Header, Place, Writer};
+use halfwink_policy::offload::{
+    Cause, Delegation, DelegationParameters, Event, KernelEntry, Registers,
+};
+use halfwink_policy::Host;
 use halfwink_study::{beside, replay, Control, Job, Library, Report, Table, Tables};
+use halfwink_units::Time;
 use tempfile::TempDir;
 
 fn library() -> Library {
@@ -229,4 +235,31 @@ fn what_a_header_names_wrongly_is_one_line() {
     let missing =
         replay(&library(), &folder.path().join("none.log"), None).unwrap_err().to_string();
     assert!(missing.contains("none.log"), "{missing}");
+}
+
+#[test]
+fn a_log_of_delegated_calls_needs_its_header_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("delegate.log");
+    let parameters: DelegationParameters = "enough-work:least_bytes=512".parse().unwrap();
+    let header = Header::new("live delegate", Family::Offload, &parameters.to_string());
+    let writer = Writer::create(&path, &header.on("", "live")).unwrap();
+    let stream = writer.stream(Place { family: Family::Offload, stream: 3 });
+    let mut host = Host::logged(Delegation::new(&parameters), stream);
+    for bytes in [511, 512] {
+        let entry = KernelEntry {
+            cause: Cause::SystemCall { number: 0 },
+            args: [3, 0, bytes, 0, 0, 0],
+            bytes_in_memory: None,
+            registers: Registers::x86_64(0, 0, 3, 0),
+        };
+        host.decide(Time(bytes), &Event::Enter(entry));
+    }
+    writer.end(Time(512), 0).unwrap();
+    let report = replayed(&path);
+    assert_eq!((report.lines, report.actions, report.first_difference), (2, 2, None));
+    let other = replay(&library(), &path, Some("always")).unwrap().first_difference;
+    assert_eq!(other.map(|found| found.line), Some(2));
+    let error = replay(&library(), &path, Some("sometimes")).unwrap_err().to_string();
+    assert!(error.ends_with("expected one of never, always, enough-work, predicted"), "{error}");
 }
