@@ -133,3 +133,43 @@ proptest! {
         replay(&steps, true)?;
     }
 }
+
+/// Chunks end before any of their columns is longer than readers take: of marks, whose events fill
+/// one, and of pages at random, whose numbers fill another.
+#[test]
+fn no_column_is_longer_than_readers_take() {
+    let header = Header::new("test", "a test", CodeForm::Bytes);
+    let mut writer = TraceWriter::create(Vec::new(), &header, 1).unwrap();
+    let block = define_blocks(&mut writer, false)[0];
+    let marks = 9_000_000;
+    for n in 0..marks {
+        writer.event(&Event::Mark { code: 7, arg: u64::MAX - n }).unwrap();
+    }
+    let mut page = 1u64;
+    let accesses = 9_000_000;
+    let mut run = Vec::new();
+    for n in 0..accesses {
+        page = page.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let address = Address { virt: VirtAddr(page >> 17), phys: PhysAddr(page >> 12 & !4095) };
+        run.push(RawAccess { instr: 0, size: 8, write: false, address });
+        if n % 1000 == 999 {
+            writer.run(block, 1, &run).unwrap();
+            run.clear();
+        }
+    }
+    let (_, bytes) = writer.finish().unwrap();
+    let file = TraceFile::from_bytes(bytes).unwrap();
+    let (mut stream, mut read) = (file.stream(), (0, 0));
+    loop {
+        match stream.next_item().unwrap() {
+            Item::Event(Event::Mark { arg, .. }) => {
+                assert_eq!(arg, u64::MAX - read.0);
+                read.0 += 1;
+            }
+            Item::Event(_) => {}
+            Item::Run(_) => read.1 += stream.addresses().len(),
+            Item::End => break,
+        }
+    }
+    assert_eq!(read, (marks, accesses));
+}

@@ -14,7 +14,9 @@ use super::bytes::{put_varint, unzigzag, zigzag, Column};
 use super::header::DirectMap;
 use super::model::{in_page, Addresses, Pages, Sequence, GUESSES};
 use super::section::{put_column, take_column, take_u32};
-use super::MAX_CHUNK_ITEMS;
+use super::{
+    CHUNK_ACCESSES, CHUNK_EVENTS, CHUNK_INSTRS, MAX_CHUNK_ITEMS, MAX_CHUNK_RUNS, MAX_COLUMN,
+};
 use crate::error::{corrupt, TraceError};
 use crate::event::Event;
 use crate::program::{Program, Site, TemplateId};
@@ -75,6 +77,20 @@ impl Encoder {
 
     pub(crate) fn head(&self) -> &ChunkHead {
         &self.head
+    }
+
+    /// Whether it should end: it is long, or readers would not take much more of one column. Pages
+    /// at random, or millions of marks, fill columns long before instructions are many.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        /// More than a run or an event adds to any column.
+        const ROOM: usize = 1 << 20;
+        let columns = [&self.templates, &self.tags, &self.deltas, &self.page_column, &self.events];
+        self.head.instructions >= CHUNK_INSTRS
+            || self.head.runs >= MAX_CHUNK_RUNS
+            || self.head.accesses >= CHUNK_ACCESSES
+            || self.head.events >= CHUNK_EVENTS
+            || columns.iter().any(|column| column.len() > MAX_COLUMN - ROOM)
     }
 
     /// Starts the next chunk, of which `program` holds the tables so far.

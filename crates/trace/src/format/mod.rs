@@ -47,5 +47,6 @@ pub(crate) const MAX_COLUMN: usize = 64 << 20;
 /// bounded.
 pub(crate) const MAX_CHUNK_RUNS: u32 = 4 << 20;
 pub(crate) const CHUNK_ACCESSES: u32 = 8 << 20;
+pub(crate) const CHUNK_EVENTS: u32 = 8 << 20;
 /// Upper bound of instructions, accesses and events in a chunk.
 pub(crate) const MAX_CHUNK_ITEMS: u32 = 16 << 20;

@@ -10,7 +10,7 @@ use super::dictionary::{DictionaryEncoder, MAX_BLOCK_INSTRS, MAX_SITES};
 use super::header::{ChunkInfo, CodeForm, Footer, Header, SectionInfo, SectionKindName, Totals};
 use super::section::{write_section, SectionKind};
 use super::warm::WarmSet;
-use super::{CHUNK_ACCESSES, CHUNK_INSTRS, END_MAGIC, MAGIC, MAX_CHUNK_RUNS, VERSION};
+use super::{END_MAGIC, MAGIC, VERSION};
 use crate::decode::{decode_block, memory_groups, MemoryGroups};
 use crate::event::Event;
 use crate::program::{Block, BlockId, Program, Site, TemplateId, GROUPS};
@@ -261,6 +261,9 @@ impl<W: Write> TraceWriter<W> {
         }
         *self.totals.events.entry(event.name().to_owned()).or_default() += 1;
         self.encoder.event(event);
+        if self.encoder.is_full() {
+            self.end_chunk()?;
+        }
         Ok(())
     }
 
@@ -329,11 +332,7 @@ impl<W: Write> TraceWriter<W> {
         self.totals.accesses += u64::from(shape.sites);
         self.encoder.run(&self.program, template, &self.addresses, count as u32);
         // After the run, not before: the limits of readers leave room for one run more.
-        let head = self.encoder.head();
-        if head.instructions >= CHUNK_INSTRS
-            || head.runs >= MAX_CHUNK_RUNS
-            || head.accesses >= CHUNK_ACCESSES
-        {
+        if self.encoder.is_full() {
             self.end_chunk()?;
         }
         Ok(())
