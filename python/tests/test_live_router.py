@@ -112,6 +112,7 @@ def test_four_capabilities_are_enough(bed: Bed):
         "metronome",
         "grout-rss",
         "suricata",
+        "vpp-adaptive",
     ],
 )
 def test_every_kind_of_policy_forwards(bed: Bed, policy: str):
