@@ -12,6 +12,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("trace", 1),
     ("engine", 2),
     ("eventlog", 2),
+    ("dram", 2),
     ("dataplane", 2),
     ("chip", 3),
     ("server", 3),

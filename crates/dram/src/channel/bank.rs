@@ -1,0 +1,132 @@
+//! A bank: its open row, the requests that wait for it, and what they would do next.
+
+/// No time that comes.
+pub(super) const NEVER: u64 = u64::MAX;
+/// No row.
+pub(super) const CLOSED: u64 = u64::MAX;
+/// Requests that wait in a bank at most (DRAMsim3: `cmd_queue_size`).
+pub(super) const SLOTS: usize = 8;
+
+/// A request that waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Queued {
+    pub(super) line: u64,
+    pub(super) row: u64,
+    pub(super) id: u64,
+    pub(super) arrived: u64,
+    /// In the bank's queue from this clock on. No two requests of a channel share it, so it is also
+    /// their age.
+    pub(super) since: u64,
+    /// Column commands of the channel until then.
+    pub(super) columns: u32,
+    pub(super) bank: u8,
+    pub(super) write: bool,
+    pub(super) kernel: bool,
+}
+
+/// A command that a bank would give: not before `at`, for the request in `slot`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    pub(super) at: u64,
+    pub(super) since: u64,
+    pub(super) slot: u8,
+}
+
+impl Offer {
+    const NONE: Offer = Offer { at: NEVER, since: NEVER, slot: 0 };
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Bank {
+    pub(super) row: u64,
+    /// Earliest next commands, by what this bank did.
+    pub(super) activate: u64,
+    pub(super) precharge: u64,
+    pub(super) column: u64,
+    /// Column commands since the row was opened.
+    pub(super) hits: u32,
+    /// Index of its group in the channel.
+    pub(super) group: u8,
+    pub(super) rank: u8,
+    len: u8,
+    queue: [Queued; SLOTS],
+    pub(super) read: Offer,
+    pub(super) write: Offer,
+    /// To activate, if no row is open, or to precharge.
+    pub(super) other: Offer,
+}
+
+impl Bank {
+    pub(super) fn new(group: u8, rank: u8) -> Bank {
+        Bank {
+            row: CLOSED,
+            activate: 0,
+            precharge: 0,
+            column: 0,
+            hits: 0,
+            group,
+            rank,
+            len: 0,
+            queue: [Queued::default(); SLOTS],
+            read: Offer::NONE,
+            write: Offer::NONE,
+            other: Offer::NONE,
+        }
+    }
+
+    /// Requests that wait, oldest first.
+    #[inline]
+    pub(super) fn waiting(&self) -> &[Queued] {
+        &self.queue[..usize::from(self.len)]
+    }
+
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        usize::from(self.len) < SLOTS
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, request: Queued) {
+        self.queue[usize::from(self.len)] = request;
+        self.len += 1;
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, slot: u8) -> Queued {
+        let slot = usize::from(slot);
+        let request = self.queue[slot];
+        self.queue.copy_within(slot + 1..usize::from(self.len), slot);
+        self.len -= 1;
+        request
+    }
+
+    /// What it would do next, as far as the bank itself decides.
+    pub(super) fn offer(&mut self, hit_cap: u32) {
+        (self.read, self.write, self.other) = (Offer::NONE, Offer::NONE, Offer::NONE);
+        let Some(&oldest) = self.waiting().first() else { return };
+        let earliest = |at: u64, slot: usize, request: &Queued| Offer {
+            at: at.max(request.since),
+            since: request.since,
+            slot: slot as u8,
+        };
+        if self.row == CLOSED {
+            self.other = earliest(self.activate, 0, &oldest);
+            return;
+        }
+        // Of each kind the oldest of the open row; a write never overtakes a read of its line,
+        // since it does not get here while one waits.
+        let (row, column) = (self.row, self.column);
+        let (mut read, mut write) = (Offer::NONE, Offer::NONE);
+        for (slot, request) in self.waiting().iter().enumerate() {
+            let kind = if request.write { &mut write } else { &mut read };
+            if request.row == row && kind.at == NEVER {
+                *kind = earliest(column, slot, request);
+            }
+        }
+        let no_hits = read.at == NEVER && write.at == NEVER;
+        (self.read, self.write) = (read, write);
+        if oldest.row != row && (no_hits || self.hits >= hit_cap) {
+            self.other = earliest(self.precharge, 0, &oldest);
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! One channel: from requests to commands.
+
+mod bank;
+mod schedule;
+
+use std::collections::VecDeque;
+
+use crate::spec::Spec;
+use crate::timing::Timing;
+use bank::{Bank, Queued, CLOSED, NEVER};
+use schedule::{Candidate, Group, Rank};
+
+/// A line is wanted, or given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Told again when something is known of it.
+    pub id: u64,
+    /// Which line; requests of one line meet.
+    pub line: u64,
+    /// Its bank in the channel ([`crate::Place`]).
+    pub bank: usize,
+    /// Its row.
+    pub row: u64,
+    /// Nobody waits for a write.
+    pub write: bool,
+    /// Who is charged: user or kernel.
+    pub kernel: bool,
+}
+
+/// What goes over the command bus. With [`Counts`], for who checks or draws it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Command {
+    /// In clocks.
+    pub at: u64,
+    /// Which command.
+    pub kind: Kind,
+    /// Its rank.
+    pub rank: usize,
+    /// Its bank in the channel; of a refresh the first of the rank.
+    pub bank: usize,
+    /// Row that it opens, reads or writes.
+    pub row: u64,
+}
+
+/// Kinds of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Closes a row.
+    Precharge,
+    /// Closes a row so that its rank can refresh. Is not put on the bus: these and refreshes are
+    /// less than a thousandth of its clocks.
+    PrechargeForRefresh,
+    /// Closes a row by a request of the column command before it (closed page): needs no bus.
+    AutoPrecharge,
+    /// Refreshes a rank.
+    Refresh,
+    /// Opens a row.
+    Activate,
+    /// Reads a line.
+    Read,
+    /// Writes a line.
+    Write,
+}
+
+/// Who hears what becomes of requests. Times are clocks.
+pub trait Sink {
+    /// A read was accepted at `at`; its data is there at `bound` at the earliest.
+    fn accepted(&mut self, id: u64, at: u64, bound: u64);
+    /// The data of a read is there at `at`.
+    fn done(&mut self, id: u64, at: u64);
+    /// A command was given. Commands come nearly in the order of time: those of a refresh are told
+    /// when it is decided.
+    fn command(&mut self, command: Command) {
+        let _ = command;
+    }
+}
+
+/// What a channel did. Pairs are by privilege of who is charged (user, kernel).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Lines read.
+    pub reads: [u64; 2],
+    /// Lines written; [`Counts::queued_writes`] are not.
+    pub writes: [u64; 2],
+    /// Rows opened, for the request that wanted it.
+    pub activates: [u64; 2],
+    /// Refreshes of ranks.
+    pub refreshes: u64,
+    /// Reads that the write queue answered.
+    pub forwarded: u64,
+    /// Writes of a line that waited to be written already.
+    pub merged: u64,
+    /// Requests that found their queue full, and waited outside.
+    pub held: u64,
+    /// Writes that still wait.
+    pub queued_writes: u64,
+    /// Sum over reads of the clocks from arrival to data.
+    pub read_clocks: u64,
+}
+
+impl Counts {
+    /// Column commands that found their row open.
+    #[must_use]
+    pub fn row_hits(&self) -> u64 {
+        let sum = |pair: [u64; 2]| pair[0] + pair[1];
+        (sum(self.reads) + sum(self.writes)).saturating_sub(sum(self.activates))
+    }
+
+    /// Adds those of another channel.
+    pub fn add(&mut self, other: &Counts) {
+        for mode in 0..2 {
+            self.reads[mode] += other.reads[mode];
+            self.writes[mode] += other.writes[mode];
+            self.activates[mode] += other.activates[mode];
+        }
+        self.refreshes += other.refreshes;
+        self.forwarded += other.forwarded;
+        self.merged += other.merged;
+        self.held += other.held;
+        self.queued_writes += other.queued_writes;
+        self.read_clocks += other.read_clocks;
+    }
+}
+
+/// A channel with its controller.
+#[derive(Clone, Debug)]
+pub struct Channel {
+    timing: Timing,
+    rules: crate::spec::Rules,
+    banks: Vec<Bank>,
+    groups: Vec<Group>,
+    ranks: Vec<Rank>,
+    /// Requests that have not arrived for all that is known, by time and order of coming.
+    arrivals: VecDeque<(u64, Request)>,
+    reads: VecDeque<Queued>,
+    writes: VecDeque<Queued>,
+    /// How many waiting writes' lines fall into each class: most look-ups end here.
+    written: [u32; 64],
+    /// Writes that still go to the banks before reads.
+    drain: usize,
+    /// The next request goes to a bank from this clock on: one a clock.
+    move_from: u64,
+    /// The command bus is free from here on.
+    bus: u64,
+    /// Column commands so far.
+    columns: u32,
+    /// Banks with requests, and those whose offers are old.
+    waiting: u64,
+    changed: u64,
+    /// The next command, if nothing comes before it; recomputed when something changed.
+    next: Option<Candidate>,
+    /// The best command when it was last looked for, if none was given since.
+    before: Option<Candidate>,
+    /// No request that waits for its turn in a bank came when fewer column commands were given.
+    nobody_late: u32,
+    /// The rank that refreshes first, and when.
+    refresh: (u64, usize),
+    /// Nothing happens before this.
+    wake: u64,
+    counts: Counts,
+}
+
+impl Channel {
+    /// A channel of `spec` without requests, its ranks' refreshes spread evenly.
+    #[must_use]
+    pub fn new(spec: &Spec) -> Channel {
+        let (device, timing) = (&spec.device, spec.device.timing);
+        let per_rank = device.groups * device.banks;
+        let bank = |n: usize| Bank::new((n / device.banks) as u8, (n / per_rank) as u8);
+        let first_refresh = |rank: usize| match timing.t_refi {
+            0 => NEVER,
+            interval => interval * (rank as u64 + 1) / spec.ranks as u64,
+        };
+        let mut channel = Channel {
+            timing,
+            rules: spec.rules,
+            banks: (0..spec.banks()).map(bank).collect(),
+            groups: vec![Group::default(); spec.ranks * device.groups],
+            ranks: (0..spec.ranks).map(|rank| Rank::new(first_refresh(rank))).collect(),
+            arrivals: VecDeque::new(),
+            reads: VecDeque::new(),
+            writes: VecDeque::new(),
+            written: [0; 64],
+            drain: 0,
+            move_from: 0,
+            bus: 0,
+            columns: 0,
+            waiting: 0,
+            changed: 0,
+            next: None,
+            before: None,
+            nobody_late: 0,
+            refresh: (NEVER, 0),
+            wake: NEVER,
+            counts: Counts::default(),
+        };
+        channel.find_refresh();
+        channel
+    }
+
+    /// What it did so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let queued = |b: &Bank| b.waiting().iter().filter(|request| request.write).count();
+        let in_banks: usize = self.banks.iter().map(queued).sum();
+        let arriving = self.arrivals.iter().filter(|(_, request)| request.write).count();
+        let queued_writes = (self.writes.len() + in_banks + arriving) as u64;
+        Counts { queued_writes, ..self.counts }
+    }
+
+    /// True if a request would be looked at now, and not wait outside the queues.
+    #[must_use]
+    pub fn has_room(&self, write: bool) -> bool {
+        let queue = if write { &self.writes } else { &self.reads };
+        queue.len() < self.rules.queue
+    }
+
+    /// Nothing happens before this clock unless a request comes.
+    #[must_use]
+    pub fn wake(&self) -> u64 {
+        self.wake
+    }
+
+    /// Brings a request that arrives at clock `at`. Of equal times, the first that was brought
+    /// arrives first. What [`Channel::run`] was told of cannot come any more.
+    #[inline]
+    pub fn push(&mut self, at: u64, request: Request) {
+        let mut place = self.arrivals.len();
+        while place > 0 && self.arrivals[place - 1].0 > at {
+            place -= 1;
+        }
+        self.arrivals.insert(place, (at, request));
+        self.wake = self.wake.min(at);
+    }
+
+    /// Decides all that happens before clock `known`, up to when all requests were brought.
+    #[inline]
+    pub fn run(&mut self, known: u64, sink: &mut impl Sink) {
+        if self.wake < known {
+            self.run_events(known, sink);
+        }
+    }
+
+    fn run_events(&mut self, known: u64, sink: &mut impl Sink) {
+        loop {
+            let next = self.next_command();
+            let arrival = self.arrivals.front().map_or(NEVER, |(at, _)| *at);
+            let first = next.at.min(arrival);
+            self.wake = first;
+            // A refresh goes first, but waits until something has to wait for it: what it does to
+            // the banks is the same later.
+            if first < known && self.refresh.0 <= first {
+                self.refresh(self.refresh.1, sink);
+            } else if first >= known {
+                return;
+            } else if arrival <= next.at {
+                if let Some((at, request)) = self.arrivals.pop_front() {
+                    self.accept(at, &request, sink);
+                }
+            } else {
+                self.commit(next, sink);
+            }
+        }
+    }
+
+    /// Ends the run: refreshes that nobody waited for happened too.
+    pub fn finish(&mut self, end: u64) {
+        struct Deaf;
+        impl Sink for Deaf {
+            fn accepted(&mut self, _: u64, _: u64, _: u64) {}
+            fn done(&mut self, _: u64, _: u64) {}
+        }
+        while self.refresh.0 < end {
+            self.refresh(self.refresh.1, &mut Deaf);
+        }
+    }
+
+    /// A request is there.
+    fn accept(&mut self, at: u64, request: &Request, sink: &mut impl Sink) {
+        let waits = self.is_written(request.line, request.bank);
+        if request.write {
+            if waits {
+                self.counts.merged += 1;
+                return;
+            }
+            self.written[class_of(request.line)] += 1;
+        } else if waits {
+            self.counts.forwarded += 1;
+            self.counts.read_clocks += self.rules.forward;
+            sink.accepted(request.id, at, at + self.rules.forward);
+            sink.done(request.id, at + self.rules.forward);
+            return;
+        } else {
+            sink.accepted(request.id, at, self.bound(at, request));
+        }
+        let queued = Queued {
+            line: request.line,
+            row: request.row,
+            id: request.id,
+            arrived: at,
+            since: 0,
+            columns: 0,
+            bank: request.bank as u8,
+            write: request.write,
+            kernel: request.kernel,
+        };
+        let bank = &mut self.banks[request.bank];
+        if !request.write && self.drain == 0 && self.reads.is_empty() && bank.has_room() {
+            return self.give(queued, at);
+        }
+        self.counts.held += u64::from(!self.has_room(request.write));
+        let queue = if request.write { &mut self.writes } else { &mut self.reads };
+        queue.push_back(queued);
+        self.take_over(at);
+    }
+
+    /// True if a write of this line waits.
+    #[inline]
+    fn is_written(&self, line: u64, bank: usize) -> bool {
+        self.written[class_of(line)] > 0
+            && (self.writes.iter().any(|w| w.line == line)
+                || self.banks[bank].waiting().iter().any(|w| w.line == line && w.write))
+    }
+
+    /// Requests go to the banks' queues, one a clock, until none can.
+    fn take_over(&mut self, now: u64) {
+        loop {
+            let seen = self.writes.len().min(self.rules.queue);
+            if self.drain == 0 {
+                // The usual case: nothing waits in front of the banks that has to go.
+                let busy = self.waiting != 0 || self.writes.is_empty();
+                if self.reads.is_empty() && busy && self.writes.len() < self.rules.drain_at {
+                    return;
+                }
+                let idle = self.reads.is_empty() && self.waiting == 0;
+                if seen >= self.rules.drain_at || idle && seen > self.rules.idle_drain {
+                    self.drain = seen - self.rules.drain_to.min(seen);
+                }
+            }
+            let writes = if self.drain > 0 { self.movable(&self.writes) } else { Movable::None };
+            let (write, n) = match writes {
+                Movable::Some(n) => (true, n),
+                // Writes are due, and only what they must not overtake may go before them.
+                Movable::None if self.drain > 0 => return,
+                Movable::None | Movable::BehindRead => match self.movable(&self.reads) {
+                    Movable::Some(n) => (false, n),
+                    Movable::None | Movable::BehindRead => return,
+                },
+            };
+            let queue = if write { &mut self.writes } else { &mut self.reads };
+            let Some(request) = queue.remove(n) else { return };
+            self.drain -= usize::from(write);
+            self.give(request, now);
+        }
+    }
+
+    /// Gives a request to its bank.
+    #[inline]
+    fn give(&mut self, mut request: Queued, now: u64) {
+        (request.since, request.columns) = (now.max(self.move_from), self.columns);
+        self.move_from = request.since + 1;
+        self.banks[usize::from(request.bank)].push(request);
+        self.change(usize::from(request.bank));
+    }
+
+    /// The first request of a queue that can go to its bank.
+    fn movable(&self, queue: &VecDeque<Queued>) -> Movable {
+        let mut found = Movable::None;
+        for (n, request) in queue.iter().take(self.rules.queue).enumerate() {
+            let bank = &self.banks[usize::from(request.bank)];
+            if !bank.has_room() {
+                continue;
+            }
+            let is_read = |r: &Queued| r.line == request.line && !r.write;
+            if request.write
+                && (bank.waiting().iter().any(is_read) || self.reads.iter().any(is_read))
+            {
+                found = Movable::BehindRead;
+                continue;
+            }
+            return Movable::Some(n);
+        }
+        found
+    }
+
+    /// The offers of a bank are old.
+    #[inline]
+    fn change(&mut self, bank: usize) {
+        self.waiting |= 1 << bank;
+        self.changed |= 1 << bank;
+        self.next = None;
+    }
+
+    /// The data of a read that arrives at `now` cannot be there before this. Stays true whatever
+    /// comes: earliest times only grow, what still has to be activated is not activated before
+    /// `now`, and reads of one row are served in the order of their age.
+    fn bound(&self, now: u64, request: &Request) -> u64 {
+        let timing = &self.timing;
+        let bank = &self.banks[request.bank];
+        let (rank, group) =
+            (&self.ranks[usize::from(bank.rank)], &self.groups[usize::from(bank.group)]);
+        let ahead = |r: &&Queued| r.row == request.row && !r.write;
+        let in_bank = bank.waiting().iter().filter(ahead).count();
+        let in_front =
+            self.reads.iter().filter(|r| usize::from(r.bank) == request.bank).filter(ahead).count();
+        let step = timing.burst.max(timing.t_ccd_l);
+        let column = if bank.row == request.row {
+            now.max(bank.column).max(group.read).max(rank.read)
+        } else {
+            let closed = if bank.row == CLOSED {
+                now.max(bank.activate)
+            } else {
+                now.max(bank.precharge) + timing.t_rp
+            };
+            let activate = closed.max(bank.activate).max(group.activate).max(rank.activate);
+            activate.max(rank.fifth_activate(timing.t_faw)) + timing.t_rcd
+        };
+        column + (in_bank + in_front) as u64 * step + timing.t_cl + timing.burst
+    }
+}
+
+/// What of a queue can go to its bank.
+enum Movable {
+    Some(usize),
+    None,
+    /// Nothing but writes that must not overtake a read of their line.
+    BehindRead,
+}
+
+#[inline]
+fn class_of(line: u64) -> usize {
+    // Fibonacci hashing (Knuth, vol. 3, 6.4): the highest bits depend on all of the line's.
+    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize
+}

@@ -1,0 +1,121 @@
+//! All channels, in picoseconds.
+
+use halfwink_units::Time;
+
+use crate::address::AddressMap;
+use crate::channel::{Channel, Counts, Request, Sink};
+use crate::spec::Spec;
+use crate::timing::SpecError;
+
+/// Who hears what becomes of reads.
+pub trait Heard {
+    /// A read was accepted at `at`; its data is there at `bound` at the earliest.
+    fn accepted(&mut self, id: u64, at: Time, bound: Time);
+    /// The data of a read is there at `at`.
+    fn done(&mut self, id: u64, at: Time);
+}
+
+/// Memory with its controllers.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    map: AddressMap,
+    channels: Vec<Channel>,
+    clock: u64,
+    /// From a read command to the end of its data.
+    data: u64,
+    /// Nothing happens before this.
+    wake: Time,
+}
+
+/// Turns a channel's clocks into time.
+struct InTime<'a, H> {
+    heard: &'a mut H,
+    clock: u64,
+}
+
+impl<H: Heard> Sink for InTime<'_, H> {
+    fn accepted(&mut self, id: u64, at: u64, bound: u64) {
+        self.heard.accepted(id, Time(at * self.clock), Time(bound * self.clock));
+    }
+
+    fn done(&mut self, id: u64, at: u64) {
+        self.heard.done(id, Time(at * self.clock));
+    }
+}
+
+impl Memory {
+    /// Memory without requests.
+    ///
+    /// # Errors
+    /// What is impossible in its description.
+    pub fn new(spec: &Spec) -> Result<Memory, SpecError> {
+        spec.check()?;
+        let timing = &spec.device.timing;
+        Ok(Memory {
+            map: AddressMap::new(spec)?,
+            channels: vec![Channel::new(spec); spec.channels],
+            clock: spec.device.clock_ps,
+            data: timing.t_cl + timing.burst,
+            wake: Time::NEVER,
+        })
+    }
+
+    /// Brings a request that reaches the controller at `at`; it is seen at the next clock edge,
+    /// which is returned.
+    pub fn push(&mut self, at: Time, id: u64, line: u64, write: bool, kernel: bool) -> Time {
+        let place = self.map.place(line);
+        let edge = at.0.div_ceil(self.clock);
+        let request = Request { id, line, bank: place.bank, row: place.row, write, kernel };
+        self.channels[place.channel].push(edge, request);
+        let seen = Time(edge * self.clock);
+        self.wake = self.wake.min(seen);
+        seen
+    }
+
+    /// Decides all that happens as far as all requests that arrive before `known` were brought.
+    #[inline]
+    pub fn run(&mut self, known: Time, heard: &mut impl Heard) {
+        // The first edge at or after `known` is not decided yet, so an edge at `wake` waits for
+        // `known` to be beyond.
+        if known > self.wake {
+            self.run_channels(known, heard);
+        }
+    }
+
+    fn run_channels(&mut self, known: Time, heard: &mut impl Heard) {
+        let edge = known.0.div_ceil(self.clock);
+        let mut wake = u64::MAX;
+        for channel in &mut self.channels {
+            channel.run(edge, &mut InTime { heard, clock: self.clock });
+            wake = wake.min(channel.wake());
+        }
+        self.wake = Time(wake.saturating_mul(self.clock));
+    }
+
+    /// After [`Memory::run`] with the same `known`: data of a read that was accepted and is not
+    /// done cannot be there before this.
+    #[must_use]
+    pub fn earliest_data(&self, known: Time) -> Time {
+        known.saturating_add(Time(self.data * self.clock))
+    }
+
+    /// What it did so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        self.channels.iter().for_each(|channel| sum.add(&channel.counts()));
+        sum
+    }
+
+    /// Sum over reads of the time from arrival to data.
+    #[must_use]
+    pub fn read_time(&self) -> Time {
+        Time(self.counts().read_clocks * self.clock)
+    }
+
+    /// Ends the run at `end`: refreshes that nobody waited for happened too.
+    pub fn finish(&mut self, end: Time) {
+        let edge = end.0.div_ceil(self.clock);
+        self.channels.iter_mut().for_each(|channel| channel.finish(edge));
+    }
+}
