@@ -274,8 +274,8 @@ struct MemoryEnergy {
 impl MemoryEnergy {
     fn of(machine: &Machine, uncore: &Uncore, duration: Time) -> MemoryEnergy {
         let power = &machine.power.memory;
-        let ranks = (machine.memory.channels * machine.memory.ranks) as f64;
-        let counts = &uncore.dram.counts;
+        let ranks = machine.memory.ranks() as f64;
+        let counts = uncore.memory.counts();
         MemoryEnergy {
             background: Power::from_w(power.background_w_per_rank * ranks) * duration,
             events: [

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use halfwink_dram::Counts as MemoryCounts;
 use halfwink_engine::{Closed, Histogram, Interrupted, RunControl};
 use halfwink_policy::gating::GatingPolicy;
 use halfwink_policy::offload::OffloadPolicy;
@@ -14,7 +15,6 @@ use crate::accounting::{Accountant, AccountingError};
 use crate::branch::BranchCounts;
 use crate::core::{Core, CoreError, CoreInput, Message, Shared, Thread};
 use crate::cpi_stack::UnitCounts;
-use crate::dram::DramCounts;
 use crate::front_end::{FrontEnd, WorkCounts};
 use crate::gate::Residency;
 use crate::lines::{line_of, memory_of};
@@ -135,7 +135,7 @@ pub struct RunResult {
     /// The shared cache.
     pub l3: L3Counts,
     /// Lines read and written, and rows opened for them.
-    pub memory: DramCounts,
+    pub memory: MemoryCounts,
     /// Until the last core was done.
     pub duration: Time,
     /// How well its figures are known.
@@ -314,10 +314,10 @@ impl<'a> Chip<'a> {
     pub(crate) fn play(&mut self, control: &RunControl) -> Result<(), ChipError> {
         loop {
             self.look_up(control)?;
-            let progress = Progress::of(&self.cores);
-            // What is served waits in inboxes: it moves no core.
-            self.serve(&progress);
-            if self.schedule(&progress) {
+            let progress = Progress::of(&self.cores, self.shared.uncore.memory.floor());
+            // What is served waits in inboxes: it moves no core. But who waits knows better when it
+            // goes on, and so what else is final.
+            if self.serve(&progress) || self.schedule(&progress) {
                 continue;
             }
             match progress.behind {
@@ -341,9 +341,10 @@ impl<'a> Chip<'a> {
         self.scheduler.as_ref().map_or(Time::NEVER, Scheduler::next_time)
     }
 
-    /// Serves the messages at the shared levels and the controller that are final.
+    /// Serves the messages at the shared levels and the controller that are final; true if the core
+    /// that is furthest behind heard of memory.
     #[inline]
-    fn serve(&mut self, progress: &Progress) {
+    fn serve(&mut self, progress: &Progress) -> bool {
         // A thread that arrives can make its core send something too.
         let arrival = self.next_arrival();
         let earliest = progress.message().min(arrival.saturating_add(self.shortest_message));
@@ -357,23 +358,40 @@ impl<'a> Chip<'a> {
         let uncore = &mut self.shared.uncore;
         let Some(scheduler) = &self.scheduler else {
             while uncore.next_time() < earliest {
-                if let Some(answer) = uncore.serve(|_| SnoopResult::Miss) {
-                    self.cores[answer.core].receive(answer.at, Message::Answer(answer));
+                if let Some(served) = uncore.serve(|_| SnoopResult::Miss) {
+                    self.cores[served.core()].served(served);
                 }
             }
-            return;
+            return self.run_memory(earliest, progress);
         };
         // What is in the caches of other cores must be what is there at the request's time.
         while let Some(asking) = uncore.next_core() {
             let request = uncore.next_time();
             if request > progress.without(asking) || request > arrival {
-                return;
+                break;
             }
             let cores = &mut self.cores;
-            if let Some(answer) = uncore.serve(|request| snoop(cores, scheduler.users, request)) {
-                self.cores[answer.core].receive(answer.at, Message::Answer(answer));
+            if let Some(served) = uncore.serve(|request| snoop(cores, scheduler.users, request)) {
+                self.cores[served.core()].served(served);
             }
         }
+        self.run_memory(earliest, progress)
+    }
+
+    /// Lets memory decide what is final, if no core can still send a message that arrives before
+    /// `earliest`, and tells the cores; true if the one that is furthest behind hears. At the end
+    /// of a slice, which no core passes before the others, memory has come exactly as far as they.
+    #[inline]
+    fn run_memory(&mut self, earliest: Time, progress: &Progress) -> bool {
+        let uncore = &mut self.shared.uncore;
+        uncore.run_memory(earliest, self.slices.next());
+        let behind = progress.behind.map(|behind| behind.core);
+        let mut told = false;
+        for news in uncore.memory.news().into_iter().flatten() {
+            told |= Some(news.core()) == behind;
+            self.cores[news.core()].hears(news);
+        }
+        told
     }
 
     /// Lets a thread leave or arrive, if all cores have come as far; true if one did.
@@ -473,11 +491,12 @@ impl<'a> Chip<'a> {
         for core in &mut self.cores {
             core.close(duration)?;
         }
+        self.shared.uncore.memory.finish(duration);
         let sums = self.sums(duration);
         let precision = self.slices.finish(sums, self.clock);
         let uncore = &self.shared.uncore;
         let books = self.accountant.close(&self.cores, uncore, duration)?;
-        let (l3, memory) = (uncore.counts, uncore.dram.counts);
+        let (l3, memory) = (uncore.counts, uncore.memory.counts());
         let mut cores: Vec<CoreResult> = self.cores.into_iter().map(result).collect();
         let os_cores = cores.split_off(users);
         Ok(RunResult { books, l3, memory, duration, cores, os_cores, precision })

@@ -21,11 +21,12 @@ mod cache;
 mod chip;
 mod core;
 mod cpi_stack;
-mod dram;
+mod first_come;
 mod front_end;
 mod gate;
 mod lines;
 mod machine;
+mod memory;
 mod miss;
 mod misses;
 mod os_cores;
@@ -46,13 +47,14 @@ pub use branch::BranchCounts;
 pub use chip::{run, ChipError, CodeCache, CoreResult, Options, RunResult, Task};
 pub use core::CoreError;
 pub use cpi_stack::{Reason, UnitCounts};
-pub use dram::DramCounts;
 pub use front_end::WorkCounts;
 pub use gate::PolicyError;
+/// What memory did.
+pub use halfwink_dram::Counts as MemoryCounts;
 pub use machine::{
-    BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
-    Latencies, Machine, MapgSpec, MemorySpec, OsSpec, PowerSpec, PredictorKind, SafeWakeUp,
-    TokenSpec, Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
+    BranchSpec, CoreKind, CoreSpec, DvfsSpec, FirstComeSpec, FupgSpec, Geometry, L1Spec, L2Spec,
+    L3Spec, Latencies, Machine, MapgSpec, MemoryKind, MemorySpec, OsSpec, PowerSpec, PredictorKind,
+    SafeWakeUp, TokenSpec, Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use os_cores::{add_calls, kernel_entry, Call, Calls};

@@ -316,7 +316,8 @@ impl Private {
     fn request(&mut self, line: u64, want: Want, kernel: bool, now: Cycle, l1: Cycle) {
         let arrival = self.clock.time_of(now + l1 + self.l2_latency);
         let issued = self.clock.time_of(now);
-        let request = Request { core: self.core, line, want, kernel, issued };
+        // Its core numbers it.
+        let request = Request { core: self.core, number: 0, line, want, kernel, issued };
         self.requests.push((arrival, request));
     }
 

@@ -33,11 +33,12 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn of(cores: &[Core]) -> Progress {
+    /// `floor`: what memory has not decided is at no core before this.
+    pub(crate) fn of(cores: &[Core], floor: Time) -> Progress {
         let (mut behind, mut others, mut message_of_others) =
             (None::<Reached>, Time::NEVER, Time::NEVER);
         for (n, core) in cores.iter().enumerate() {
-            let Some((local, message)) = core.progress() else { continue };
+            let Some((local, message)) = core.progress(floor) else { continue };
             let this = Reached { core: n, local, message };
             let other = match behind {
                 Some(least) if least.local <= local => Some(this),

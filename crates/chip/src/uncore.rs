@@ -5,13 +5,15 @@ use halfwink_engine::{Class, EventQueue};
 use halfwink_units::Time;
 
 use crate::cache::{flag, Cache};
-use crate::dram::Dram;
-use crate::machine::{L3Spec, Machine, MemorySpec, TokenSpec};
+use crate::machine::{L3Spec, Machine, TokenSpec};
+use crate::memory::MainMemory;
 
 /// A core asks the shared levels for a line, or gives one back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) core: usize,
+    /// Of the core's requests that are awaited.
+    pub(crate) number: u64,
     pub(crate) line: u64,
     pub(crate) want: Want,
     pub(crate) kernel: bool,
@@ -63,18 +65,42 @@ pub(crate) enum Level {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) core: usize,
+    /// Of the request.
+    pub(crate) number: u64,
     pub(crate) line: u64,
     /// When the data is at the core.
     pub(crate) at: Time,
     pub(crate) level: Level,
     /// Another core keeps a copy: the line must not be written.
     pub(crate) shared: bool,
-    /// For accesses that go to memory: arrival of the token that says so, and of the estimate.
+}
+
+/// A request has to wait for memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Missed {
+    pub(crate) core: usize,
+    pub(crate) number: u64,
+    pub(crate) line: u64,
+    /// Arrival of the token that says so.
     pub(crate) unknown_at: Time,
+    /// Arrival of the estimate, which is before the data's.
     pub(crate) estimate_at: Time,
-    /// When the estimate was made, and what it promises.
-    pub(crate) estimated: Time,
-    pub(crate) not_before: Time,
+}
+
+/// What becomes of a request that somebody waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Served {
+    Answered(Answer),
+    Missed(Missed),
+}
+
+impl Served {
+    pub(crate) fn core(&self) -> usize {
+        match self {
+            Served::Answered(answer) => answer.core,
+            Served::Missed(missed) => missed.core,
+        }
+    }
 }
 
 /// What the shared cache did, by privilege of the access (user, kernel).
@@ -96,14 +122,13 @@ pub struct L3Counts {
 #[derive(Debug)]
 pub(crate) struct Uncore {
     spec: L3Spec,
-    memory: MemorySpec,
     tokens: TokenSpec,
     /// From the look-up that finds it elsewhere until a line is here.
     transfer: Time,
     /// None: the third level only looks up where lines are.
     l3: Option<Cache>,
     banks: Vec<Time>,
-    pub(crate) dram: Dram,
+    pub(crate) memory: MainMemory,
     queue: EventQueue<Request>,
     pub(crate) counts: L3Counts,
 }
@@ -112,12 +137,11 @@ impl Uncore {
     pub(crate) fn new(machine: &Machine) -> Uncore {
         Uncore {
             spec: machine.l3,
-            memory: machine.memory,
             tokens: machine.tokens,
             transfer: machine.os.transfer,
             l3: machine.l3.geometry.map(Cache::new),
             banks: vec![Time::ZERO; machine.l3.banks],
-            dram: Dram::new(machine.memory),
+            memory: MainMemory::new(&machine.memory),
             queue: EventQueue::new(),
             counts: L3Counts::default(),
         }
@@ -139,9 +163,9 @@ impl Uncore {
         self.queue.first().map(|request| request.core)
     }
 
-    /// Serves the first request; the answer, if somebody waits for it. `snoop` looks into the other
-    /// cores' caches, and takes from them what the request needs.
-    pub(crate) fn serve(&mut self, snoop: impl FnOnce(&Request) -> SnoopResult) -> Option<Answer> {
+    /// Serves the first request: what becomes of it, if somebody waits for it. `snoop` looks into
+    /// the other cores' caches, and takes from them what the request needs.
+    pub(crate) fn serve(&mut self, snoop: impl FnOnce(&Request) -> SnoopResult) -> Option<Served> {
         let (arrival, request) = self.queue.pop()?;
         let mode = usize::from(request.kernel);
         let bank = &mut self.banks[(request.line % self.spec.banks as u64) as usize];
@@ -151,18 +175,16 @@ impl Uncore {
         let looked_up = start + self.spec.latency;
         let mut answer = Answer {
             core: request.core,
+            number: request.number,
             line: request.line,
             at: looked_up,
             level: Level::L3,
             shared: false,
-            unknown_at: Time::NEVER,
-            estimate_at: Time::NEVER,
-            estimated: Time::NEVER,
-            not_before: Time::NEVER,
         };
         match request.want {
             Want::WriteBack => {
-                self.access(&request, flag::DIRTY, start);
+                let (_, victim) = self.access(&request, flag::DIRTY);
+                self.write_back(victim, request.kernel, looked_up);
                 return None;
             }
             // No data moves: the line is there, the others only have to drop theirs. Who upgrades
@@ -170,7 +192,7 @@ impl Uncore {
             Want::Upgrade | Want::Invalidate => {
                 self.counts.upgrades[mode] += 1;
                 snoop(&request);
-                return (request.want == Want::Upgrade).then_some(answer);
+                return (request.want == Want::Upgrade).then_some(Served::Answered(answer));
             }
             Want::Read | Want::Write => {}
         }
@@ -178,50 +200,63 @@ impl Uncore {
         answer.shared = request.want == Want::Read && found != SnoopResult::Miss;
         // A dirty line that its owner now only reads goes back on the way.
         let dirty = found == SnoopResult::Dirty && request.want == Want::Read;
-        let hit = self.access(&request, if dirty { flag::DIRTY } else { 0 }, start);
+        let (hit, victim) = self.access(&request, if dirty { flag::DIRTY } else { 0 });
+        let first = self.memory.writes_victims_first();
+        if first {
+            self.write_back(victim, request.kernel, looked_up);
+        }
+        let mut served = Served::Answered(answer);
         if found == SnoopResult::Dirty || found == SnoopResult::Clean && !hit {
             self.counts.transfers[mode] += 1;
-            answer.level = Level::Remote;
-            answer.at = looked_up + self.transfer;
+            let at = looked_up + self.transfer;
+            served = Served::Answered(Answer { at, level: Level::Remote, ..answer });
         } else if !hit {
             self.counts.misses[mode] += 1;
-            self.read_memory(&request, arrival, start, &mut answer);
+            served = Served::Missed(self.read_memory(&request, start - arrival, answer));
         }
-        Some(answer)
+        if !first {
+            self.write_back(victim, request.kernel, looked_up);
+        }
+        Some(served)
     }
 
-    fn read_memory(&mut self, request: &Request, arrival: Time, start: Time, answer: &mut Answer) {
-        let (waited, looked_up) = (start - arrival, start + self.spec.latency);
-        let at_controller = looked_up + self.memory.request;
-        let scheduled = self.dram.access(request.line, false, request.kernel, at_controller);
-        answer.level = Level::Memory;
-        answer.at = scheduled.done + self.memory.response;
-        answer.unknown_at = (request.issued + self.tokens.l3 + waited).max(looked_up);
-        answer.estimate_at = at_controller + self.tokens.eta;
-        answer.estimated = at_controller;
-        answer.not_before = scheduled.bank_done + self.memory.response;
+    /// The third level does not have the line, as a look-up found that `waited` for its bank.
+    fn read_memory(&mut self, request: &Request, waited: Time, answer: Answer) -> Missed {
+        let Request { core, number, line, kernel, issued, .. } = *request;
+        let looked_up = answer.at;
+        let answer = Answer { level: Level::Memory, ..answer };
+        let seen = self.memory.read(answer, kernel, looked_up);
+        let unknown_at = (issued + self.tokens.l3 + waited).max(looked_up);
+        Missed { core, number, line, unknown_at, estimate_at: seen + self.tokens.eta }
     }
 
-    /// Looks the line up and makes it the most recent; false if it had to be allocated, or if there
-    /// is nothing to allocate it in.
-    fn access(&mut self, request: &Request, dirty: u64, start: Time) -> bool {
-        let at_controller = start + self.spec.latency + self.memory.request;
+    /// Decides all of memory before `until` that is final, if nothing arrives here before
+    /// `earliest` any more but what waits here.
+    #[inline]
+    pub(crate) fn run_memory(&mut self, earliest: Time, until: Time) {
+        let arrival = self.next_time().min(earliest);
+        self.memory.run(arrival.saturating_add(self.spec.latency), until);
+    }
+
+    fn write_back(&mut self, victim: Option<u64>, kernel: bool, looked_up: Time) {
+        if let Some(line) = victim {
+            self.counts.write_backs += 1;
+            self.memory.write(line, kernel, looked_up);
+        }
+    }
+
+    /// Looks the line up and makes it the most recent: false if it had to be allocated, or if there
+    /// is nothing to allocate it in; and the dirty line that has to go to memory.
+    fn access(&mut self, request: &Request, dirty: u64) -> (bool, Option<u64>) {
         let Some(l3) = &mut self.l3 else {
-            if dirty != 0 {
-                self.counts.write_backs += 1;
-                self.dram.access(request.line, true, request.kernel, at_controller);
-            }
-            return false;
+            return (false, (dirty != 0).then_some(request.line));
         };
         let flags = if request.kernel { flag::KERNEL } else { 0 } | dirty;
         if l3.touch(request.line, flags).is_some() {
-            return true;
+            return (true, None);
         }
-        if let Some(victim) = l3.insert(request.line, flags).filter(|v| v.dirty) {
-            self.counts.write_backs += 1;
-            self.dram.access(victim.line, true, request.kernel, at_controller);
-        }
-        false
+        let victim = l3.insert(request.line, flags).filter(|victim| victim.dirty);
+        (false, victim.map(|victim| victim.line))
     }
 
     /// Fills the cache as if the line had been used, without time or counts.

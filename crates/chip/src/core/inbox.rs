@@ -7,6 +7,7 @@
 //! | message | comes from | at the earliest |
 //! |---|---|---|
 //! | answer | the shared levels, to a request | the request's arrival there, and a look-up |
+//! | the same, after a miss | memory | its controller's bound, and what it has not decided yet |
 //! | grant | the wake-up controller, to a report | a round trip after the report |
 //! | thread | the scheduler, to a core without one | when all others have come as far |
 //! | snoop | the shared levels, for another core's request | that core's lookahead |
@@ -18,7 +19,6 @@
 
 use std::collections::VecDeque;
 
-use halfwink_engine::{Class, EventQueue};
 use halfwink_units::Time;
 
 use super::thread::Thread;
@@ -34,65 +34,114 @@ pub(crate) enum Message {
     Thread(Box<Thread>),
 }
 
-/// Whom a core sends something that is replied to; each replies in the order of arrival.
+/// A request that is not answered.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum From {
-    SharedLevels,
-    WakeUpController,
+struct Unanswered {
+    number: u64,
+    /// When it could be answered at first: in the order of arrival at the shared levels.
+    asked: Time,
+    /// Nothing is heard of it before this.
+    at: Time,
+    /// The memory controller has it: what is left to hear is its data.
+    accepted: bool,
 }
+
+/// Order among messages of one time: answers in the order in which their requests arrived, then
+/// grants.
+type Order = (Time, u64);
 
 /// Messages in the order of their time, and what is still to come.
 pub(super) struct Inbox {
-    replies: EventQueue<Message>,
-    /// The first times at which replies can come that are not here yet, by who owes them.
-    expected: [VecDeque<Time>; 2],
+    /// The first one last.
+    replies: Vec<(Time, Order, Message)>,
+    unanswered: Vec<Unanswered>,
+    /// Earliest of those that memory has accepted, and of the others.
+    earliest: [Time; 2],
+    /// The first times at which grants can come that are not here yet.
+    grants: VecDeque<Time>,
 }
 
 impl Inbox {
     pub(super) fn new() -> Inbox {
-        Inbox { replies: EventQueue::new(), expected: Default::default() }
+        Inbox {
+            replies: Vec::new(),
+            unanswered: Vec::new(),
+            earliest: [Time::NEVER; 2],
+            grants: VecDeque::new(),
+        }
     }
 
-    /// A reply will come, at `at` or later.
+    /// The shared levels will answer, at `at` or later.
     #[inline]
-    pub(super) fn expect(&mut self, from: From, at: Time) {
-        let expected = &mut self.expected[from as usize];
-        // Nearly always the last: a fetch may overtake a load whose first level is slower.
-        let mut place = expected.len();
-        while place > 0 && expected[place - 1] > at {
-            place -= 1;
+    pub(super) fn expect_answer(&mut self, number: u64, at: Time) {
+        self.unanswered.push(Unanswered { number, asked: at, at, accepted: false });
+        self.earliest[0] = self.earliest[0].min(at);
+    }
+
+    /// The wake-up controller will reply, at `at` or later; it does so in the order of reports.
+    pub(super) fn expect_grant(&mut self, at: Time) {
+        self.grants.push_back(at);
+    }
+
+    /// Nothing more is heard of a request before `at`; if it was `accepted`, nothing but its data.
+    pub(super) fn postpone(&mut self, number: u64, at: Time, accepted: bool) {
+        let found = self.unanswered.iter_mut().find(|unanswered| unanswered.number == number);
+        debug_assert!(
+            found.as_ref().is_some_and(|u| u.at <= at),
+            "a bound is no lower than before"
+        );
+        if let Some(unanswered) = found {
+            *unanswered = Unanswered { at, accepted, ..*unanswered };
         }
-        if place == expected.len() {
-            expected.push_back(at);
-        } else {
-            expected.insert(place, at);
+        self.find_earliest();
+    }
+
+    fn find_earliest(&mut self) {
+        self.earliest = [Time::NEVER; 2];
+        for unanswered in &self.unanswered {
+            let earliest = &mut self.earliest[usize::from(unanswered.accepted)];
+            *earliest = unanswered.at.min(*earliest);
         }
     }
 
-    /// The reply to the message that was first to arrive there.
-    pub(super) fn receive(&mut self, from: From, at: Time, message: Message) {
-        let expected = self.expected[from as usize].pop_front();
+    /// A reply that was expected.
+    pub(super) fn receive(&mut self, at: Time, message: Message) {
+        let (expected, order) = match &message {
+            Message::Answer(answer) => {
+                let place = self.unanswered.iter().position(|u| u.number == answer.number);
+                let request = place.map(|place| self.unanswered.swap_remove(place));
+                self.find_earliest();
+                let asked = request.map_or(Time::ZERO, |request| request.asked);
+                (request.map(|request| request.at), (asked, answer.number))
+            }
+            Message::Grant(_) | Message::Thread(_) => {
+                (self.grants.pop_front(), (Time::NEVER, u64::MAX))
+            }
+        };
         // Had it come before the horizon, the core might already have run past it.
         debug_assert!(expected.is_some_and(|first| first <= at), "a reply was expected by now");
-        self.replies.push(at, Class(from as u8), message);
+        let behind = |reply: &(Time, Order, Message)| (reply.0, reply.1) > (at, order);
+        let place = self.replies.iter().rposition(behind).map_or(0, |place| place + 1);
+        self.replies.insert(place, (at, order, message));
     }
 
-    /// Nothing that is not here can come before this.
+    /// Nothing that is not here can come before this, if what memory has accepted and not told does
+    /// not come before `floor`.
     #[inline]
-    pub(super) fn horizon(&self) -> Time {
-        let first = |from: From| self.expected[from as usize].front().copied();
-        let [levels, controller] = [From::SharedLevels, From::WakeUpController].map(first);
-        levels.unwrap_or(Time::NEVER).min(controller.unwrap_or(Time::NEVER))
+    pub(super) fn horizon(&self, floor: Time) -> Time {
+        let [other, accepted] = self.earliest;
+        let grant = self.grants.front().copied().unwrap_or(Time::NEVER);
+        other.min(accepted.max(floor)).min(grant)
     }
 
     /// When the first message comes.
     #[inline]
     pub(super) fn next_time(&self) -> Time {
-        self.replies.next_time().unwrap_or(Time::NEVER)
+        self.replies.last().map_or(Time::NEVER, |reply| reply.0)
     }
 
     /// Takes the first message.
     pub(super) fn pop(&mut self) -> Option<(Time, Message)> {
-        self.replies.pop()
+        self.replies.pop().map(|(at, _, message)| (at, message))
     }
 }

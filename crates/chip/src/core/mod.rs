@@ -1,5 +1,6 @@
 //! A core: a pipeline, its power state, and the clock that joins them.
 
+mod hearing;
 mod in_order;
 mod inbox;
 mod kind;
@@ -22,8 +23,8 @@ use crate::private::{Notice, Warm};
 use crate::timeline::Timeline;
 use crate::uncore::{Answer, Level};
 use in_order::InOrder;
+use inbox::Inbox;
 pub(crate) use inbox::Message;
-use inbox::{From, Inbox};
 use kind::Pipeline;
 use out_of_order::OutOfOrder;
 use pipeline::{Common, Pause, Stall};
@@ -82,10 +83,14 @@ pub(crate) struct Core {
     pipeline: Pipeline,
     pub(crate) gate: Gate,
     inbox: Inbox,
+    /// Requests so far that it waited for.
+    awaited: u64,
     /// From the arrival of a request at the shared levels to the answer, at least.
     shortest_answer: Time,
     /// From anything that the core does until another part of the chip can notice.
     shortest_message: Time,
+    /// Its wake-up controller hears what happens to its power.
+    reports: bool,
     phase: Phase,
     local: Time,
     /// Other cores may take its thread, and give it theirs.
@@ -166,8 +171,10 @@ impl Core {
             pipeline,
             gate,
             inbox: Inbox::new(),
+            awaited: 0,
             shortest_answer: machine.l3.latency,
             shortest_message,
+            reports,
             phase: if vacant { Phase::Vacant } else { Phase::Running },
             local: started,
             shares: input.shares,
@@ -226,10 +233,20 @@ impl Core {
     }
 
     /// Up to when it was simulated, and the first time at which something that it does can reach
-    /// another part of the chip; a core without a thread does nothing by itself.
-    pub(crate) fn progress(&self) -> Option<(Time, Time)> {
-        let idle = matches!(self.phase, Phase::Vacant | Phase::Finished);
-        (!idle).then(|| (self.local, self.local.saturating_add(self.shortest_message)))
+    /// another part of the chip; a core without a thread does nothing by itself. `floor` is that of
+    /// [`Inbox::horizon`].
+    #[inline]
+    pub(crate) fn progress(&self, floor: Time) -> Option<(Time, Time)> {
+        let acts = match self.phase {
+            Phase::Vacant | Phase::Finished => return None,
+            // Nothing moves before something is heard, which need not be worked out first.
+            Phase::Stalled { movable: None, .. } if !self.reports => {
+                let heard = self.inbox.horizon(floor).min(self.inbox.next_time());
+                self.local.max(heard)
+            }
+            _ => self.local,
+        };
+        Some((self.local, acts.saturating_add(self.shortest_message)))
     }
 
     /// From anything that the core does until another part of the chip can notice.
@@ -237,35 +254,11 @@ impl Core {
         self.shortest_message
     }
 
-    /// Something comes from outside, at `at`.
-    pub(crate) fn receive(&mut self, at: Time, message: Message) {
-        match message {
-            Message::Answer(answer) => {
-                self.schedule_tokens(&answer);
-                self.inbox.receive(From::SharedLevels, at, message);
-            }
-            Message::Grant(_) => self.inbox.receive(From::WakeUpController, at, message),
-            Message::Thread(thread) => self.take_over(*thread, at),
-        }
-    }
-
-    /// A policy that hears tokens hears of those on the way to this answer.
-    fn schedule_tokens(&mut self, answer: &Answer) {
-        if self.gate.hears_tokens && answer.level == Level::Memory {
-            let line = LineAddr(answer.line);
-            let unknown = Token { line, created: answer.unknown_at, bound: Bound::Unknown };
-            self.gate.schedule(answer.unknown_at, Event::Token(unknown));
-            let bound = Bound::Eta(answer.not_before - answer.estimated);
-            let eta = Token { line, created: answer.estimated, bound };
-            self.gate.schedule(answer.estimate_at, Event::Token(eta));
-        }
-    }
-
     /// Goes on until it has to hear from outside, or `limit`.
     pub(crate) fn advance(&mut self, limit: Time, shared: &mut Shared) -> Result<(), CoreError> {
         loop {
             // Asked anew each time: what was just sent has a reply, and that is a nearer horizon.
-            let limit = limit.min(self.inbox.horizon());
+            let limit = limit.min(self.inbox.horizon(shared.uncore.memory.floor()));
             let goes_on = match self.phase {
                 Phase::Running => self.run(limit, shared)?,
                 Phase::Stalled { stall, movable } => {
@@ -353,10 +346,12 @@ impl Core {
     /// Passes on what the pipeline produced.
     fn collect(&mut self, shared: &mut Shared) -> Result<(), CoreError> {
         let common = self.pipeline.common_mut();
-        for (arrival, request) in common.private.requests.drain(..) {
+        for (arrival, mut request) in common.private.requests.drain(..) {
             if request.want.is_awaited() {
+                self.awaited += 1;
+                request.number = self.awaited;
                 // A busy bank, another core or memory only add to this: no answer comes earlier.
-                self.inbox.expect(From::SharedLevels, arrival + self.shortest_answer);
+                self.inbox.expect_answer(request.number, arrival + self.shortest_answer);
             }
             shared.uncore.push(arrival, request);
         }
@@ -374,7 +369,7 @@ impl Core {
         let Some(controller) = &mut shared.wake_up else { return };
         for (at, event) in self.gate.reports() {
             if let Some(reply) = controller.push(at, event) {
-                self.inbox.expect(From::WakeUpController, reply);
+                self.inbox.expect_grant(reply);
             }
         }
     }
@@ -439,7 +434,7 @@ impl Core {
         if at >= limit {
             // No message, none owed, no transition and no timer: saying so beats hanging. A policy
             // that sleeps through its answers ends here, and so would a wrong pipeline.
-            if at == Time::NEVER && self.inbox.horizon() == Time::NEVER {
+            if at == Time::NEVER && self.inbox.horizon(Time::ZERO) == Time::NEVER {
                 return Err(self.stuck(movable.is_some()));
             }
             self.local = self.local.max(limit.min(at));

@@ -6,13 +6,13 @@ use halfwink_units::{Clock, Cycle, Time, LINE_BYTES};
 use toml::Spanned;
 
 use super::file::{
-    CoreSection, FupgSection, KindName, L1Section, MachineFile, MemorySection, OsSection,
-    PowerSection, WakeUpSection,
+    CoreSection, FupgSection, KindName, L1Section, MachineFile, OsSection, PowerSection,
+    WakeUpSection,
 };
 use super::{
     BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
-    Latencies, Machine, MapgSpec, MemorySpec, OsSpec, PowerSpec, SafeWakeUp, TokenSpec, WakeUpSpec,
-    Window, MAX_CORES, MAX_WINDOW,
+    Latencies, Machine, MapgSpec, OsSpec, PowerSpec, SafeWakeUp, TokenSpec, WakeUpSpec, Window,
+    MAX_CORES, MAX_WINDOW,
 };
 
 pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputError> {
@@ -81,12 +81,12 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
 }
 
 /// Turns written values into possible ones.
-struct Check<'a> {
-    input: &'a Input,
+pub(super) struct Check<'a> {
+    pub(super) input: &'a Input,
 }
 
 impl Check<'_> {
-    fn fail<T>(&self, at: &Spanned<T>, message: impl Into<String>) -> InputError {
+    pub(super) fn fail<T>(&self, at: &Spanned<T>, message: impl Into<String>) -> InputError {
         self.input.error_at(&at.span(), message)
     }
 
@@ -105,7 +105,11 @@ impl Check<'_> {
         }
     }
 
-    fn power_of_two(&self, value: &Spanned<usize>, what: &str) -> Result<usize, InputError> {
+    pub(super) fn power_of_two(
+        &self,
+        value: &Spanned<usize>,
+        what: &str,
+    ) -> Result<usize, InputError> {
         let n = *value.get_ref();
         if n.is_power_of_two() && n <= 1 << 20 {
             Ok(n)
@@ -124,7 +128,7 @@ impl Check<'_> {
     }
 
     /// A latency from nanoseconds; up to a second, so that no sum of them overflows.
-    fn time(&self, value: &Spanned<f64>) -> Result<Time, InputError> {
+    pub(super) fn time(&self, value: &Spanned<f64>) -> Result<Time, InputError> {
         let ns = *value.get_ref();
         if (0.0..=1e9).contains(&ns) {
             Ok(Time::from_ns(ns))
@@ -232,29 +236,6 @@ impl Check<'_> {
             atomic: section.atomic_cycles,
             units,
             latency,
-        })
-    }
-
-    fn memory(&self, section: &MemorySection) -> Result<MemorySpec, InputError> {
-        let row = *section.row_bytes.get_ref();
-        if !row.is_power_of_two() || row < LINE_BYTES {
-            let message = format!("a row of {row} bytes, expected a power of two from 64");
-            return Err(self.fail(&section.row_bytes, message));
-        }
-        Ok(MemorySpec {
-            channels: self.power_of_two(&section.channels, "channels")?,
-            ranks: self.power_of_two(&section.ranks, "ranks")?,
-            banks: self.power_of_two(&section.banks, "banks")?,
-            row_lines: row / LINE_BYTES,
-            t_rcd: self.time(&section.t_rcd_ns)?,
-            t_rp: self.time(&section.t_rp_ns)?,
-            t_cl: self.time(&section.t_cl_ns)?,
-            t_ras: self.time(&section.t_ras_ns)?,
-            t_wr: self.time(&section.t_wr_ns)?,
-            t_rtp: self.time(&section.t_rtp_ns)?,
-            burst: self.time(&section.burst_ns)?,
-            request: self.time(&section.request_ns)?,
-            response: self.time(&section.response_ns)?,
         })
     }
 

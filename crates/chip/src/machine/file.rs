@@ -1,5 +1,6 @@
 //! A machine description as it is written.
 
+use halfwink_dram::{BankHash, MapOrder, Page};
 use halfwink_power::{CachePower, CorePower, DramPower, Gating};
 use halfwink_units::Cycle;
 use serde::Deserialize;
@@ -99,17 +100,34 @@ pub(super) struct L3Section {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MemorySection {
+    /// A device by name, or one of its own, or `uniform`; without, banks serve first come first
+    /// served.
+    pub(super) device: Option<Spanned<toml::Value>>,
     pub(super) channels: Spanned<usize>,
     pub(super) ranks: Spanned<usize>,
-    pub(super) banks: Spanned<usize>,
-    pub(super) row_bytes: Spanned<u64>,
-    pub(super) t_rcd_ns: Spanned<f64>,
-    pub(super) t_rp_ns: Spanned<f64>,
-    pub(super) t_cl_ns: Spanned<f64>,
-    pub(super) t_ras_ns: Spanned<f64>,
-    pub(super) t_wr_ns: Spanned<f64>,
-    pub(super) t_rtp_ns: Spanned<f64>,
-    pub(super) burst_ns: Spanned<f64>,
+    /// What every access takes, if memory is uniform.
+    pub(super) latency_ns: Option<Spanned<f64>>,
+    /// Banks and their times, without a device.
+    pub(super) banks: Option<Spanned<usize>>,
+    pub(super) row_bytes: Option<Spanned<u64>>,
+    pub(super) t_rcd_ns: Option<Spanned<f64>>,
+    pub(super) t_rp_ns: Option<Spanned<f64>>,
+    pub(super) t_cl_ns: Option<Spanned<f64>>,
+    pub(super) t_ras_ns: Option<Spanned<f64>>,
+    pub(super) t_wr_ns: Option<Spanned<f64>>,
+    pub(super) t_rtp_ns: Option<Spanned<f64>>,
+    pub(super) burst_ns: Option<Spanned<f64>>,
+    /// Rules of the controllers, with a device.
+    pub(super) map: Option<MapOrder>,
+    pub(super) hash: Option<BankHash>,
+    pub(super) page: Option<Page>,
+    pub(super) queue: Option<usize>,
+    pub(super) drain_at: Option<usize>,
+    pub(super) drain_to: Option<usize>,
+    pub(super) idle_drain: Option<usize>,
+    pub(super) hit_cap: Option<u32>,
+    pub(super) patience: Option<u32>,
+    pub(super) forward: Option<u64>,
     pub(super) request_ns: Spanned<f64>,
     pub(super) response_ns: Spanned<f64>,
 }

@@ -6,6 +6,7 @@
 mod central;
 mod check;
 mod file;
+mod memory;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,8 @@ use halfwink_power::pdn::Grid;
 use halfwink_power::{CachePower, CorePower, DramPower, Gating};
 use halfwink_units::{Clock, Cycle, Power, Time, LINE_BYTES};
 use serde::Deserialize;
+
+pub use memory::{FirstComeSpec, MemoryKind, MemorySpec};
 
 /// A chip that can be simulated.
 #[derive(Clone, Debug)]
@@ -237,37 +240,6 @@ pub struct L3Spec {
     pub occupancy: Time,
 }
 
-/// Memory: channels of ranks of banks with row buffers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemorySpec {
-    /// Channels (a power of two).
-    pub channels: usize,
-    /// Ranks per channel (a power of two).
-    pub ranks: usize,
-    /// Banks per rank (a power of two).
-    pub banks: usize,
-    /// Lines per row (a power of two).
-    pub row_lines: u64,
-    /// Row to column delay.
-    pub t_rcd: Time,
-    /// Precharge.
-    pub t_rp: Time,
-    /// Column command to data.
-    pub t_cl: Time,
-    /// Activate to precharge.
-    pub t_ras: Time,
-    /// End of write data to precharge.
-    pub t_wr: Time,
-    /// Read command to precharge.
-    pub t_rtp: Time,
-    /// A line on the channel.
-    pub burst: Time,
-    /// Miss in the shared cache to the controller.
-    pub request: Time,
-    /// Data at the controller to the core.
-    pub response: Time,
-}
-
 /// Delays from an access to the arrival of tokens at the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenSpec {
@@ -472,7 +444,7 @@ impl Machine {
         wake_up.controller = WakeUpKind::Fixed;
         Machine {
             l3: self.l3,
-            memory: self.memory,
+            memory: self.memory.clone(),
             tokens: self.tokens,
             os: OsSpec { kind: None, ..self.os.clone() },
             power: PowerSpec { core: own.power.core, ..self.power.clone() },
@@ -550,7 +522,7 @@ impl Machine {
             // For each bank the open row (of 32768 in a 2 Gb device) and until when it is busy.
             (
                 "memory.estimate_bits_per_rank",
-                self.memory.banks as f64 * f64::from(ROW_BITS + COUNTER_BITS),
+                self.memory.banks_per_rank() as f64 * f64::from(ROW_BITS + COUNTER_BITS),
             ),
             ("fupg.core_share", self.fupg.core_share),
             ("wake_up.modes", self.wake_up.modes as f64),

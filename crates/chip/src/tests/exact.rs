@@ -8,6 +8,7 @@ use proptest::prelude::*;
 /// Everything about a result that is not how long the host took.
 fn fingerprint(result: &RunResult) -> String {
     let mut text = format!("{:?} {:?} {:?}\n", result.duration, result.l3, result.memory);
+    text += &format!("{:?}\n", result.precision);
     for core in &result.cores {
         let branches = core.branches;
         text += &format!(

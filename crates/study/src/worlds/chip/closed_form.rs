@@ -41,13 +41,7 @@ pub fn closed_form(machine: &Machine, result: &RunResult) -> Option<f64> {
 fn idle_of_miss(machine: &Machine) -> Time {
     let memory = &machine.memory;
     let first_levels = machine.clock.time_of(machine.l1d.latency + machine.l2.latency);
-    let response = first_levels
-        + machine.l3.latency
-        + memory.request
-        + memory.t_rp
-        + memory.t_rcd
-        + memory.t_cl
-        + memory.burst
-        + memory.response;
+    let response =
+        first_levels + machine.l3.latency + memory.request + memory.conflict() + memory.response;
     response.saturating_sub(machine.tokens.l3)
 }

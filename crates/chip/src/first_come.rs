@@ -1,11 +1,13 @@
-//! Memory: channels of ranks of banks with open rows, first come first served in each bank.
+//! Memory whose banks serve first come first served: channels of ranks of banks with open rows.
 //!
 //! An access is scheduled when it reaches the controller: its bank and then its channel are
-//! reserved for it, so its time is known at once. Refresh is not modelled.
+//! reserved for it, so its time is known at once. Nothing is reordered, writes do not wait for each
+//! other, and refresh is not modelled.
 
+use halfwink_dram::Counts;
 use halfwink_units::Time;
 
-use crate::machine::MemorySpec;
+use crate::machine::FirstComeSpec;
 
 const NO_ROW: u64 = u64::MAX;
 
@@ -20,27 +22,13 @@ struct Bank {
 
 /// All channels.
 #[derive(Clone, Debug)]
-pub(crate) struct Dram {
-    spec: MemorySpec,
+pub(crate) struct FirstCome {
+    spec: FirstComeSpec,
     banks: Vec<Bank>,
     /// When each channel's data lines are free.
     channels: Vec<Time>,
-    pub(crate) counts: DramCounts,
-}
-
-/// What the memory did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DramCounts {
-    /// Lines read, by privilege of the access (user, kernel).
-    pub reads: [u64; 2],
-    /// Lines written, by privilege of the access that displaced them.
-    pub writes: [u64; 2],
-    /// Rows opened, likewise.
-    pub activates: [u64; 2],
-    /// Accesses to the open row.
-    pub row_hits: u64,
-    /// Sum over reads of the time from arrival to data, in picoseconds.
-    pub read_time: Time,
+    /// Accesses and the rows that they opened; it has no clock and no queues to count.
+    pub(crate) counts: Counts,
 }
 
 /// When an access is done.
@@ -52,14 +40,14 @@ pub(crate) struct Scheduled {
     pub(crate) done: Time,
 }
 
-impl Dram {
-    pub(crate) fn new(spec: MemorySpec) -> Dram {
+impl FirstCome {
+    pub(crate) fn new(spec: FirstComeSpec) -> FirstCome {
         let bank = Bank { row: NO_ROW, column: Time::ZERO, precharge: Time::ZERO };
-        Dram {
+        FirstCome {
             spec,
             banks: vec![bank; spec.channels * spec.ranks * spec.banks],
             channels: vec![Time::ZERO; spec.channels],
-            counts: DramCounts::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -77,7 +65,6 @@ impl Dram {
 
         let bank = &mut self.banks[bank_index];
         let column = if bank.row == row {
-            self.counts.row_hits += 1;
             now.max(bank.column)
         } else {
             self.counts.activates[mode] += 1;
@@ -97,12 +84,8 @@ impl Dram {
         self.channels[channel] = done;
         let busy_until = if write { done + spec.t_wr } else { column + spec.t_rtp };
         bank.precharge = bank.precharge.max(busy_until);
-        if write {
-            self.counts.writes[mode] += 1;
-        } else {
-            self.counts.reads[mode] += 1;
-            self.counts.read_time += done - now;
-        }
+        let count = if write { &mut self.counts.writes } else { &mut self.counts.reads };
+        count[mode] += 1;
         Scheduled { bank_done, done }
     }
 }
@@ -112,9 +95,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn spec() -> MemorySpec {
+    fn spec() -> FirstComeSpec {
         let ns = Time::from_ns;
-        MemorySpec {
+        FirstComeSpec {
             channels: 1,
             ranks: 1,
             banks: 8,
@@ -126,50 +109,48 @@ mod tests {
             t_wr: ns(15.0),
             t_rtp: ns(7.5),
             burst: ns(6.0),
-            request: ns(4.5),
-            response: ns(12.5),
         }
     }
 
     #[test]
     fn closed_hit_and_conflict_take_what_the_data_sheet_says() {
-        let mut dram = Dram::new(spec());
+        let mut memory = FirstCome::new(spec());
         // Closed: activate 13.5, column 13.5, burst 6.
-        assert_eq!(dram.access(0, false, false, Time::ZERO).done, Time::from_ns(33.0));
+        assert_eq!(memory.access(0, false, false, Time::ZERO).done, Time::from_ns(33.0));
         // Hit: column 13.5, burst 6.
-        assert_eq!(dram.access(1, false, false, Time::ns(100)).done, Time::from_ns(119.5));
+        assert_eq!(memory.access(1, false, false, Time::ns(100)).done, Time::from_ns(119.5));
         // Another row of the bank: precharge 13.5 first.
-        let conflict = dram.access(8 * 128, false, false, Time::ns(200)).done;
+        let conflict = memory.access(8 * 128, false, false, Time::ns(200)).done;
         assert_eq!(conflict, Time::from_ns(246.5));
         // Another bank, long idle, is closed.
-        assert_eq!(dram.access(128, false, false, Time::ns(300)).done, Time::ns(333));
-        assert_eq!((dram.counts.row_hits, dram.counts.activates), (1, [3, 0]));
+        assert_eq!(memory.access(128, false, false, Time::ns(300)).done, Time::ns(333));
+        assert_eq!((memory.counts.row_hits(), memory.counts.activates), (1, [3, 0]));
     }
 
     #[test]
     fn hits_in_a_row_follow_each_other_by_a_burst() {
-        let mut dram = Dram::new(spec());
-        let first = dram.access(0, false, false, Time::ZERO).done;
+        let mut memory = FirstCome::new(spec());
+        let first = memory.access(0, false, false, Time::ZERO).done;
         for n in 1..10 {
-            assert_eq!(dram.access(n, false, false, Time::ZERO).done, first + Time::ns(6) * n);
+            assert_eq!(memory.access(n, false, false, Time::ZERO).done, first + Time::ns(6) * n);
         }
     }
 
     #[test]
     fn banks_work_together_and_share_the_channel() {
-        let mut dram = Dram::new(spec());
-        let first = dram.access(0, false, false, Time::ZERO);
-        let second = dram.access(128, false, false, Time::ZERO);
+        let mut memory = FirstCome::new(spec());
+        let first = memory.access(0, false, false, Time::ZERO);
+        let second = memory.access(128, false, false, Time::ZERO);
         assert_eq!(first.done, second.bank_done);
         assert_eq!(second.done, first.done + Time::ns(6));
     }
 
     #[test]
     fn a_row_stays_open_long_enough() {
-        let mut dram = Dram::new(spec());
-        dram.access(0, false, false, Time::ZERO);
+        let mut memory = FirstCome::new(spec());
+        memory.access(0, false, false, Time::ZERO);
         // Activate at 0, so precharge at 36 at the earliest: 36 + 13.5 + 13.5 + 13.5 + 6.
-        let conflict = dram.access(8 * 128, false, false, Time::ns(10)).done;
+        let conflict = memory.access(8 * 128, false, false, Time::ns(10)).done;
         assert_eq!(conflict, Time::from_ns(82.5));
     }
 
@@ -179,12 +160,12 @@ mod tests {
         fn estimates_are_lower_bounds(
             accesses in prop::collection::vec((0u64..4096, any::<bool>(), 0u64..50), 1..200),
         ) {
-            let mut dram = Dram::new(spec());
+            let mut memory = FirstCome::new(spec());
             let mut now = Time::ZERO;
             let mut ends = Vec::new();
             for (line, write, gap) in accesses {
                 now += Time::ns(gap);
-                let scheduled = dram.access(line, write, false, now);
+                let scheduled = memory.access(line, write, false, now);
                 prop_assert!(scheduled.bank_done <= scheduled.done);
                 prop_assert!(scheduled.done >= now + Time::from_ns(19.5));
                 ends.push(scheduled.done);

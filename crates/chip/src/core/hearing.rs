@@ -1,0 +1,51 @@
+//! What a core hears from outside: answers, how long they will take at least, grants, threads.
+
+use halfwink_policy::gating::{Bound, Event, Token};
+use halfwink_units::{LineAddr, Time};
+
+use super::{Core, Message};
+use crate::memory::ReadNews;
+use crate::uncore::{Missed, Served};
+
+impl Core {
+    /// Something comes from outside, at `at`.
+    pub(crate) fn receive(&mut self, at: Time, message: Message) {
+        match message {
+            Message::Thread(thread) => self.take_over(*thread, at),
+            Message::Answer(_) | Message::Grant(_) => self.inbox.receive(at, message),
+        }
+    }
+
+    /// The shared levels have served one of its requests.
+    pub(crate) fn served(&mut self, served: Served) {
+        match served {
+            Served::Answered(answer) => self.receive(answer.at, Message::Answer(answer)),
+            Served::Missed(missed) => self.missed(&missed),
+        }
+    }
+
+    /// One of its requests has to wait for memory; a policy that hears tokens hears of it.
+    fn missed(&mut self, missed: &Missed) {
+        self.inbox.postpone(missed.number, missed.estimate_at, false);
+        if self.gate.hears_tokens {
+            let (line, created) = (LineAddr(missed.line), missed.unknown_at);
+            let token = Token { line, created, bound: Bound::Unknown };
+            self.gate.schedule(created, Event::Token(token));
+        }
+    }
+
+    /// Memory knows more of one of its requests.
+    pub(crate) fn hears(&mut self, news: ReadNews) {
+        match news {
+            ReadNews::Accepted { number, line, at, bound, .. } => {
+                self.inbox.postpone(number, bound, true);
+                if self.gate.hears_tokens {
+                    let (line, bound) = (LineAddr(line), Bound::Eta(bound - at));
+                    let token = Token { line, created: at, bound };
+                    self.gate.schedule(at + self.tokens.eta, Event::Token(token));
+                }
+            }
+            ReadNews::Done(answer) => self.receive(answer.at, Message::Answer(answer)),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Memory behind the third level: DRAM with controllers that reorder, banks that serve first come
+//! first served, or one that always takes the same.
+
+use halfwink_dram::{Counts, Heard, Memory};
+use halfwink_units::Time;
+
+use crate::first_come::FirstCome;
+use crate::machine::{MemoryKind, MemorySpec};
+use crate::uncore::Answer;
+
+/// What a core hears of a read that went to memory, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReadNews {
+    /// The controller has accepted it at `at`, and promises no data at the core before `bound`.
+    Accepted { core: usize, number: u64, line: u64, at: Time, bound: Time },
+    /// Its data is at the core at the answer's time.
+    Done(Answer),
+}
+
+impl ReadNews {
+    pub(crate) fn core(&self) -> usize {
+        match self {
+            ReadNews::Accepted { core, .. } => *core,
+            ReadNews::Done(answer) => answer.core,
+        }
+    }
+}
+
+/// Reads that wait for memory, and what is heard of them.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Answers that only lack their time, by the number that memory knows them by.
+    answers: Vec<Answer>,
+    free: Vec<u64>,
+    /// From the controller to the core.
+    response: Time,
+    news: Vec<ReadNews>,
+}
+
+impl Waiting {
+    fn add(&mut self, answer: Answer) -> u64 {
+        match self.free.pop() {
+            Some(id) => {
+                self.answers[id as usize] = answer;
+                id
+            }
+            None => {
+                self.answers.push(answer);
+                self.answers.len() as u64 - 1
+            }
+        }
+    }
+}
+
+impl Heard for Waiting {
+    fn accepted(&mut self, id: u64, at: Time, bound: Time) {
+        let Answer { core, number, line, .. } = self.answers[id as usize];
+        let bound = bound + self.response;
+        self.news.push(ReadNews::Accepted { core, number, line, at, bound });
+    }
+
+    fn done(&mut self, id: u64, at: Time) {
+        let answer = self.answers[id as usize];
+        self.free.push(id);
+        self.news.push(ReadNews::Done(Answer { at: at + self.response, ..answer }));
+    }
+}
+
+#[derive(Debug)]
+enum Model {
+    Dram(Memory),
+    FirstCome(FirstCome),
+    Uniform { latency: Time, counts: Counts },
+}
+
+/// Memory, and the way to it and back.
+#[derive(Debug)]
+pub(crate) struct MainMemory {
+    model: Model,
+    waiting: Waiting,
+    request: Time,
+    /// What was not decided when it was last asked is at no core before this.
+    floor: Time,
+}
+
+impl MainMemory {
+    pub(crate) fn new(spec: &MemorySpec) -> MainMemory {
+        let model = match &spec.kind {
+            // A machine that exists was found possible.
+            MemoryKind::Dram(spec) => Model::Dram(Memory::new(spec).expect("a checked machine")),
+            MemoryKind::FirstCome(spec) => Model::FirstCome(FirstCome::new(*spec)),
+            MemoryKind::Uniform { latency, .. } => {
+                Model::Uniform { latency: *latency, counts: Counts::default() }
+            }
+        };
+        let waiting = Waiting { response: spec.response, ..Waiting::default() };
+        MainMemory { model, waiting, request: spec.request, floor: Time::ZERO }
+    }
+
+    /// A victim is written before the line is read that displaced it. Where accesses wait in
+    /// queues, it goes behind: nobody waits for it.
+    pub(crate) fn writes_victims_first(&self) -> bool {
+        matches!(self.model, Model::FirstCome(_))
+    }
+
+    /// A line is wanted, by a look-up of the third level that ended at `looked_up`: when the
+    /// controller sees the request. The answer lacks only its time.
+    pub(crate) fn read(&mut self, answer: Answer, kernel: bool, looked_up: Time) -> Time {
+        let at = looked_up + self.request;
+        let id = self.waiting.add(answer);
+        match &mut self.model {
+            Model::Dram(memory) => memory.push(at, id, answer.line, false, kernel),
+            Model::FirstCome(memory) => {
+                let scheduled = memory.access(answer.line, false, kernel, at);
+                self.waiting.accepted(id, at, scheduled.bank_done);
+                self.waiting.done(id, scheduled.done);
+                at
+            }
+            Model::Uniform { latency, counts } => {
+                let done = at + *latency;
+                counts.reads[usize::from(kernel)] += 1;
+                counts.activates[usize::from(kernel)] += 1;
+                self.waiting.accepted(id, at, done);
+                self.waiting.done(id, done);
+                at
+            }
+        }
+    }
+
+    /// A line is given back; nobody waits for it.
+    pub(crate) fn write(&mut self, line: u64, kernel: bool, looked_up: Time) {
+        let at = looked_up + self.request;
+        match &mut self.model {
+            Model::Dram(memory) => {
+                memory.push(at, u64::MAX, line, true, kernel);
+            }
+            Model::FirstCome(memory) => {
+                memory.access(line, true, kernel, at);
+            }
+            Model::Uniform { counts, .. } => {
+                counts.writes[usize::from(kernel)] += 1;
+                counts.activates[usize::from(kernel)] += 1;
+            }
+        }
+    }
+
+    /// Decides all before `until` that no request can change whose look-up ends at `looked_up` or
+    /// later.
+    #[inline]
+    pub(crate) fn run(&mut self, looked_up: Time, until: Time) {
+        if let Model::Dram(memory) = &mut self.model {
+            let known = looked_up.saturating_add(self.request).min(until);
+            memory.run(known, &mut self.waiting);
+            self.floor = memory.earliest_data(known).saturating_add(self.waiting.response);
+        }
+    }
+
+    /// Data of a read that was accepted and is not done is at no core before this.
+    #[inline]
+    pub(crate) fn floor(&self) -> Time {
+        self.floor
+    }
+
+    /// What was heard since it was last asked.
+    #[inline]
+    pub(crate) fn news(&mut self) -> Option<std::vec::Drain<'_, ReadNews>> {
+        (!self.waiting.news.is_empty()).then(|| self.waiting.news.drain(..))
+    }
+
+    /// What it did so far.
+    pub(crate) fn counts(&self) -> Counts {
+        match &self.model {
+            Model::Dram(memory) => memory.counts(),
+            Model::FirstCome(memory) => memory.counts,
+            Model::Uniform { counts, .. } => *counts,
+        }
+    }
+
+    /// The run is over at `end`.
+    pub(crate) fn finish(&mut self, end: Time) {
+        // Writes that are due go on after the last core; the others are told as waiting.
+        self.run(Time::NEVER, Time::NEVER);
+        if let Model::Dram(memory) = &mut self.model {
+            memory.finish(end);
+        }
+    }
+}
