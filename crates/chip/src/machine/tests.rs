@@ -3,6 +3,7 @@
 use super::*;
 
 const EV6: &str = include_str!("../../../../machines/ev6.toml");
+const EV6_DDR3: &str = include_str!("../../../../machines/ev6-ddr3.toml");
 
 fn parse(text: &str) -> Result<Machine, InputError> {
     Machine::parse(&Input::new("ev6.toml", text))
@@ -13,8 +14,12 @@ pub(super) fn ev6() -> Machine {
 }
 
 fn refused(from: &str, to: &str) -> String {
-    assert!(EV6.contains(from), "{from}");
-    parse(&EV6.replacen(from, to, 1)).unwrap_err().to_string()
+    refused_in(EV6, from, to)
+}
+
+fn refused_in(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "{from}");
+    parse(&text.replacen(from, to, 1)).unwrap_err().to_string()
 }
 
 #[test]
@@ -75,6 +80,114 @@ fn what_cannot_be_is_refused() {
         assert!(error.contains(expected), "{to}: {error}");
         assert!(!error.contains('\n'), "{error}");
     }
+}
+
+#[test]
+fn memory_that_cannot_be_is_named_with_its_line() {
+    let line = |text: &str, start: &str| {
+        1 + text.lines().position(|line| line.starts_with(start)).unwrap()
+    };
+    let device = line(EV6_DDR3, "device = ");
+    let own = line(EV6, "[memory]");
+    let name = "device = \"ddr3-1333\"";
+    let hash = "hash = \"fold\"";
+    let cases = [
+        (EV6_DDR3, name, "device = \"ddr3-1600\"", device, "did you mean `ddr3-1333`?"),
+        (EV6_DDR3, "channels = 1", "channels = 3", device + 1, "3 channels, expected a power"),
+        (EV6_DDR3, "channels = 1", "channels = 1099511627776", device + 1, "the 2^48 lines"),
+        (EV6_DDR3, "ranks = 2 ", "ranks = 16", device + 2, "16 ranks of 8 banks, expected at"),
+        (EV6_DDR3, hash, "hash = \"flod\"", device + 5, "did you mean `fold`?"),
+        (EV6_DDR3, hash, "# none", device, "memory of a `device` needs `hash` in [memory]"),
+        // Keys of another kind of memory.
+        (EV6_DDR3, hash, "t_cl_ns = 9", device + 5, "t_cl_ns: a key of memory without a `device`"),
+        (
+            EV6_DDR3,
+            hash,
+            "latency_ns = 9",
+            device + 5,
+            "a key of uniform memory; this is memory of",
+        ),
+        (EV6_DDR3, name, "device = \"uniform\"", device + 4, "memory.map: a key of memory of a"),
+        (
+            EV6,
+            "banks = 8\n",
+            "queue = 32\n",
+            own + 3,
+            "memory.queue: a key of memory of a `device`",
+        ),
+        (EV6, "[memory]", "[memory]\ndevice = \"ddr3-1333\"\n#", own + 5, "memory.banks: a key of"),
+        (EV6, "banks = 8\nrow", "row", own, "memory without a `device` needs `banks` in [memory]"),
+        (EV6, "row_bytes = 8192", "row_bytes = 96", own + 4, "a row of 96 bytes, expected a power"),
+    ];
+    for (text, from, to, line, expected) in cases {
+        let error = refused_in(text, from, to);
+        assert!(error.starts_with(&format!("ev6.toml:{line}: ")), "{to}: {error}");
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+}
+
+/// Machines that differ in memory alone: the same cores, ranks, banks, and time of a lone access.
+#[test]
+fn machines_with_a_controller_are_the_others_but_for_memory() {
+    fn without_memory(text: &str) -> Vec<&str> {
+        let (before, rest) = text.split_once("\n[memory]").unwrap();
+        let (_, after) = rest.split_once("\n[tokens]").unwrap();
+        let lines = before.lines().chain(after.lines());
+        let settings = lines.map(|line| line.split('#').next().unwrap_or(line).trim_end());
+        settings.filter(|line| !line.is_empty() && !line.starts_with("description")).collect()
+    }
+    let in_order = include_str!("../../../../machines/in-order.toml");
+    let in_order_ddr3 = include_str!("../../../../machines/in-order-ddr3.toml");
+    for (old, new) in [(EV6, EV6_DDR3), (in_order, in_order_ddr3)] {
+        assert_eq!(without_memory(old), without_memory(new));
+        let [old, new] = [old, new].map(|text| parse(text).unwrap().memory);
+        assert!(matches!(old.kind, MemoryKind::FirstCome(_)));
+        assert!(matches!(new.kind, MemoryKind::Dram(_)));
+        assert_eq!((old.ranks(), old.banks_per_rank()), (new.ranks(), new.banks_per_rank()));
+        assert_eq!((old.request, old.response), (new.request, new.response));
+        assert_eq!([old.conflict(), new.conflict()], [Time::from_ns(46.5); 2]);
+    }
+}
+
+#[test]
+fn uniform_memory_has_a_latency_and_ranks() {
+    let (before, rest) = EV6.split_once("[memory]").unwrap();
+    let (_, after) = rest.split_once("[tokens]").unwrap();
+    let section = "[memory]\ndevice = \"uniform\"\nchannels = 2\nranks = 2\nlatency_ns = 80.0\n\
+                   request_ns = 4.5\nresponse_ns = 12.5\n[tokens]";
+    let text = [before, section, after].concat();
+    let memory = parse(&text).unwrap().memory;
+    assert_eq!((memory.ranks(), memory.conflict()), (4, Time::ns(80)));
+    let error = parse(&text.replace("latency_ns = 80.0\n", "")).unwrap_err().to_string();
+    assert!(error.contains("memory.device: uniform memory needs `latency_ns`"), "{error}");
+}
+
+/// A device of one's own, whose data sheet contradicts itself.
+#[test]
+fn timing_that_contradicts_itself_is_named_with_its_line() {
+    let own = |timing: &str| {
+        let device = "[memory.device]\nsource = \"mine\"\nclock_ps = 1000\ngroups = 1\nbanks = 8\n\
+                      row_bytes = 4096\n[memory.device.timing]\nburst = 4\nt_cl = 10\nt_cwl = 8\n\
+                      t_rcd = 10\nt_rp = 10\nt_ras = 30\nt_wr = 10\nt_rtp = 5\nt_ccd_l = 4\n\
+                      t_ccd_s = 4\nt_rrd_l = 4\nt_rrd_s = 4\nt_faw = 20\nt_wtr_l = 5\nt_wtr_s = 5\n\
+                      t_rtrs = 1\nt_rfc = 60\nt_refi = 2000\n";
+        let text = EV6_DDR3.lines().filter(|line| !line.starts_with("device = "));
+        let text: Vec<&str> = text.collect();
+        text.join("\n") + "\n" + &device.replace("t_ras = 30", timing)
+    };
+    let machine = parse(&own("t_ras = 30")).unwrap();
+    assert_eq!(machine.memory.conflict(), Time::ns(34));
+    let text = own("t_ras = 3");
+    let line = 1 + text.lines().position(|line| line == "t_ras = 3").unwrap();
+    assert_eq!(
+        parse(&text).unwrap_err().to_string(),
+        format!(
+            "ev6.toml:{line}: memory.device.timing.t_ras: 3 clocks, expected at least t_rcd, \
+             which is 10"
+        )
+    );
+    let error = parse(&own("t_rsa = 30")).unwrap_err().to_string();
+    assert!(error.contains("unknown field `t_rsa`"), "{error}");
 }
 
 #[test]

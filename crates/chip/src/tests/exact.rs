@@ -162,3 +162,36 @@ fn the_same_run_twice_is_the_same_to_the_bit() {
     };
     assert_eq!(go(), go());
 }
+
+/// Memory decides as far as cores have come, which differs with how far they run ahead: requests
+/// that overtake each other, full write queues, refreshes and several channels included.
+#[test]
+fn running_ahead_changes_nothing_of_a_busy_memory() {
+    let text = include_str!("../../../../machines/ev6-ddr3.toml");
+    for (device, channels) in [("ddr3-1333", 1), ("ddr4-3200", 2), ("ddr5-4800", 4)] {
+        let text = text
+            .replace("device = \"ddr3-1333\"", &format!("device = \"{device}\""))
+            .replace("channels = 1", &format!("channels = {channels}"))
+            .replace("size = \"8MB\"", "size = \"256KB\"");
+        let machine = Machine::parse(&Input::new("ev6-ddr3", text)).unwrap();
+        let spec = |n: usize| Synthetic {
+            kernel: [Kernel::Stream, Kernel::Chase, Kernel::Mixed][n % 3],
+            footprint: 4 << 20,
+            instructions: 15_000,
+            seed: n as u64,
+            duty: None,
+        };
+        for technique in ["tap", "mapg-counter"] {
+            let go = |quantum: Option<u64>| {
+                let tasks = (0..4).map(|n| task(spec(n).source(), Arc::default())).collect();
+                let how = How { never_skip: false, quantum: quantum.map(Time) };
+                fingerprint(&try_run(&machine, technique, tasks, how).unwrap())
+            };
+            let usual = go(None);
+            for quantum in [300, 7_001, 100_000, 3_000_000] {
+                let difference = first_difference(&usual, &go(Some(quantum)));
+                assert_eq!(difference, None, "{device} {technique} {quantum} ps");
+            }
+        }
+    }
+}
