@@ -270,18 +270,29 @@ mod tests {
         text.rsplit(") ").next().unwrap().chars().next().unwrap()
     }
 
+    /// What is there sooner or later, however busy the machine is.
+    fn until<T>(mut there: impl FnMut() -> Option<T>) -> T {
+        for _ in 0..10_000 {
+            if let Some(found) = there() {
+                return found;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        panic!("not in ten seconds")
+    }
+
     #[test]
     fn a_tree_of_processes_stands_still_and_goes_on() {
         let mut shell = Command::new("sh").args(["-c", "sleep 30; true"]).spawn().unwrap();
         let pid = shell.id();
-        while tree(pid as i32).len() < 2 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let child = tree(pid as i32)[1] as u32;
+        // Until its child has become `sleep`: up to then the shell waits for it in vfork, which no
+        // signal stops.
+        let name = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        let is_sleep = |&&pid: &&i32| name(pid).is_ok_and(|name| name.trim() == "sleep");
+        let child = until(|| tree(pid as i32).iter().find(is_sleep).copied()) as u32;
         let power = Power::Signal { pid: Some(pid as i32), pidfile: None, who: Who::Tree };
         turn(&power, Wanted::Asleep).unwrap();
-        std::thread::sleep(Duration::from_millis(5));
-        assert_eq!((state(pid), state(child)), ('T', 'T'));
+        until(|| ((state(pid), state(child)) == ('T', 'T')).then_some(()));
         turn(&power, Wanted::Awake).unwrap();
         assert!(state(pid) != 'T' && state(child) != 'T');
         let own = Power::Signal { pid: Some(pid as i32), pidfile: None, who: Who::Group };
