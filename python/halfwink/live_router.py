@@ -8,15 +8,14 @@ with LiveRouter("router.toml") as router:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
 import polars as pl
 
 from halfwink import _core
 from halfwink.library import library
+from halfwink.live_program import LiveProgram
 
 #: States of a worker, in the order in which the meter takes them.
 STATES = ("busy_s", "spin_s", "c1_s", "c3_s", "c6_s")
@@ -24,8 +23,9 @@ STATES = ("busy_s", "spin_s", "c1_s", "c3_s", "c6_s")
 MEAN_BYTES = 400.0
 
 
-class LiveRouter:
-    """A router at work, from its making until :meth:`stop`.
+class LiveRouter(LiveProgram):
+    """A router at work. :meth:`reload` takes routes, addresses, neighbours and application;
+    :meth:`stop` forwards what has arrived.
 
     Args:
         path: its description (TOML).
@@ -40,28 +40,7 @@ class LiveRouter:
     def __init__(self, path: str | Path, *, log: str | Path | None = None) -> None:
         to = None if log is None else str(log)
         self._router = _core.LiveRouter(library(), str(path), log=to)
-        self.path = Path(path)
-
-    def __enter__(self) -> LiveRouter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    def report(self) -> dict[str, Any]:
-        """Counts and measured times since the start; ``modelled``: joules and watts of a model;
-        ``ledger``: the same by component, state, mode and cause, and why it does not balance, if
-        it does not; ``tables``: ``run`` and ``ledger`` as results of simulated runs have them."""
-        return self._router.report()
-
-    def ledger(self) -> pl.DataFrame:
-        """Times, measured, and joules, modelled: see :func:`ledger_frame`."""
-        return ledger_frame(self.report())
+        super().__init__(self._router, path)
 
     def modelled(
         self,
@@ -80,54 +59,6 @@ class LiveRouter:
         """
         rows = [list(core) for core in times]
         return self._router.modelled(rows, duration_s, packets, mean_bytes)
-
-    def reload(self, path: str | Path | None = None) -> list[str]:
-        """Takes routes, addresses, neighbours and application anew; no packet is lost.
-
-        Returns:
-            Paths of what has changed in the description.
-
-        Raises:
-            HalfwinkError: what is wrong; then nothing changes.
-        """
-        return self._router.reload(str(path or self.path))
-
-    def stop(self) -> None:
-        """Forwards what has arrived, takes nothing more, and ends.
-
-        Raises:
-            RunError: the log is not complete; the router has ended all the same.
-        """
-        self._router.stop()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether all its threads are at work."""
-        return self._router.is_running()
-
-    def metrics(self) -> str:
-        """What it counts, as OpenMetrics text."""
-        return self._router.metrics()
-
-    def serve_metrics(self, address: str) -> _core.Metrics:
-        """Serves that at ``http://HOST:PORT/metrics`` until it is closed.
-
-        Raises:
-            HalfwinkError: the address is none, or is taken.
-        """
-        return self._router.serve_metrics(address)
-
-
-def ledger_frame(report: Mapping[str, Any]) -> pl.DataFrame:
-    """The ledger of a live program's report.
-
-    Returns:
-        Columns ``component``, ``state``, ``mode``, ``cause``, ``time_s`` (measured), ``energy_j``
-        (modelled).
-    """
-    kinds = {"text": pl.String, "integer": pl.Int64, "real": pl.Float64}
-    columns = report["tables"]["ledger"]
-    return pl.DataFrame([pl.Series(name, values, kinds[kind]) for name, kind, values in columns])
 
 
 def costs(repeats: int = 101) -> pl.DataFrame:

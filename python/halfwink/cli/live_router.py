@@ -12,7 +12,8 @@ from rich.table import Table
 from halfwink.cli.console import print_frame, print_json, print_table, say
 from halfwink.cli.serving import Faces, Wishes, serve_until_told
 from halfwink.errors import HalfwinkError
-from halfwink.live_router import STATES, LiveRouter, ledger_frame
+from halfwink.live_program import ledger_frame
+from halfwink.live_router import STATES, LiveRouter
 from halfwink.live_router import costs as measured
 
 

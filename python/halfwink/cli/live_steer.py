@@ -11,7 +11,7 @@ from rich.table import Table
 
 from halfwink.cli.console import print_frame, print_table, say
 from halfwink.cli.serving import Faces, Wishes, serve_until_told
-from halfwink.live_router import ledger_frame
+from halfwink.live_program import ledger_frame
 from halfwink.live_steer import MACHINES, LiveSteer
 
 #: Counts of a machine in the last table, with their headings.

@@ -12,15 +12,15 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any, Protocol, TextIO
+from types import FrameType
+from typing import Any, TextIO
 
 from rich.console import Group
 from rich.live import Live
 
-from halfwink import _core
 from halfwink.cli.console import err, err_table, print_json, say
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.live_program import LiveProgram
 
 #: Between two looks of the live view, in seconds.
 LOOK_S = 0.5
@@ -28,44 +28,6 @@ LOOK_S = 0.5
 PATIENCE_S = 2.0
 
 Report = dict[str, Any]
-
-
-class Program(Protocol):
-    """A program at work, from its making until it is stopped."""
-
-    path: Path
-
-    def __enter__(self) -> Program: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-    def report(self) -> Report:
-        """Counts and times since the start."""
-        ...
-
-    def reload(self) -> list[str]:
-        """Takes its description anew; paths of what has changed in it."""
-        ...
-
-    def serve_metrics(self, address: str) -> _core.Metrics:
-        """Serves OpenMetrics at ``HOST:PORT`` until it is closed."""
-        ...
-
-    def stop(self) -> None:
-        """Ends in good order.
-
-        Raises:
-            RunError: the log is not complete.
-        """
-        ...
-
-    @property
-    def is_running(self) -> bool:
-        """Whether all its threads are at work."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -134,7 +96,7 @@ class Asked:
 
 
 def serve_until_told(
-    begin: Callable[[Path | None], Program],
+    begin: Callable[[Path | None], LiveProgram],
     wishes: Wishes,
     faces: Callable[[Any], Faces],
     name: str,
@@ -184,7 +146,7 @@ def serve_until_told(
     return 0
 
 
-def _stopped(program: Program) -> RunError | None:
+def _stopped(program: LiveProgram) -> RunError | None:
     """Ends it; why its log is not complete. That is said last: what was measured comes first."""
     try:
         program.stop()
@@ -194,7 +156,7 @@ def _stopped(program: Program) -> RunError | None:
 
 
 def _run(
-    program: Program,
+    program: LiveProgram,
     asked: Asked,
     seconds: float | None,
     looks: Sequence[tuple[float, Callable[[], None]]],
@@ -217,7 +179,7 @@ def _run(
                 look()
 
 
-def _viewer(program: Program, face: Faces, view: Live) -> Callable[[], None]:
+def _viewer(program: LiveProgram, face: Faces, view: Live) -> Callable[[], None]:
     before = program.report()
 
     def look() -> None:
@@ -229,7 +191,7 @@ def _viewer(program: Program, face: Faces, view: Live) -> Callable[[], None]:
     return look
 
 
-def _sampler(program: Program, file: TextIO) -> Callable[[], None]:
+def _sampler(program: LiveProgram, file: TextIO) -> Callable[[], None]:
     def look() -> None:
         sample = {"at_ns": time.monotonic_ns(), **program.report()}
         file.write(jsonlib.dumps(sample) + "\n")
@@ -238,7 +200,7 @@ def _sampler(program: Program, file: TextIO) -> Callable[[], None]:
     return look
 
 
-def _reload(program: Program) -> None:
+def _reload(program: LiveProgram) -> None:
     try:
         changes = program.reload()
         what = ", ".join(changes) + " changed" if changes else "no value has changed"
