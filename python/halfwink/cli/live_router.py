@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 
 from halfwink.cli.console import print_frame, print_json, print_table, say
-from halfwink.cli.serving import Faces, Wishes, serve_until_told
+from halfwink.cli.serving import NO_WISHES, Faces, Wishes, serve_until_told
 from halfwink.errors import HalfwinkError
 from halfwink.live_program import ledger_frame
 from halfwink.live_router import STATES, LiveRouter
@@ -44,15 +44,7 @@ def costs(
 def router(
     description: Path,
     *,
-    seconds: float | None = None,
-    view: Annotated[bool, Parameter(negative="")] = False,
-    metrics: str | None = None,
-    log: Path | None = None,
-    samples: Path | None = None,
-    every_s: Annotated[float, Parameter(name="--every-s")] = 1.0,
-    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
-    out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
-    quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
+    wishes: Wishes = NO_WISHES,
 ) -> int:
     """Forward packets between interfaces of this machine, by as few cores as carry them.
 
@@ -63,28 +55,9 @@ def router(
     ----------
     description
         TOML file: ports, routes, application, policy.
-    seconds
-        How long (default: until it is told to end).
-    view
-        Show workers, ports, watts and times while it runs.
-    metrics
-        HOST:PORT at which to serve OpenMetrics.
-    log
-        File for the policy's events and actions, written as they come: lines of JSON, for
-        `halfwink replay`.
-    samples
-        File for what is counted and measured, again and again: lines of JSON, each with at_ns, the
-        machine's monotonic clock.
-    every_s
-        Seconds between two of them.
-    json
-        Print the result as one JSON document.
-    out
-        File for the same.
-    quiet
-        No messages.
+    wishes
+        What live programs have in common.
     """
-    wishes = Wishes(seconds, view, metrics, log, samples, every_s, json=json, out=out, quiet=quiet)
     return serve_until_told(lambda log: LiveRouter(description, log=log), wishes, _faces, "router")
 
 

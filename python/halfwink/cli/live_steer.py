@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
 from rich.console import Group
 from rich.table import Table
 
 from halfwink.cli.console import print_frame, print_table, say
-from halfwink.cli.serving import Faces, Wishes, serve_until_told
+from halfwink.cli.serving import NO_WISHES, Faces, Wishes, serve_until_told
 from halfwink.live_program import ledger_frame
 from halfwink.live_steer import MACHINES, LiveSteer
 
@@ -29,15 +28,7 @@ COUNTS = (
 def steer(
     description: Path,
     *,
-    seconds: float | None = None,
-    view: Annotated[bool, Parameter(negative="")] = False,
-    metrics: str | None = None,
-    log: Path | None = None,
-    samples: Path | None = None,
-    every_s: Annotated[float, Parameter(name="--every-s")] = 1.0,
-    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
-    out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
-    quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
+    wishes: Wishes = NO_WISHES,
 ) -> int:
     """Steer HTTP requests, or TCP connections, to a small and a big server, which may sleep.
 
@@ -48,32 +39,13 @@ def steer(
     ----------
     description
         TOML file: where to listen, machines and how they sleep, policy, limits.
-    seconds
-        How long (default: until it is told to end).
-    view
-        Show machines, requests, watts and times while it runs.
-    metrics
-        HOST:PORT at which to serve OpenMetrics.
-    log
-        File for the policy's events and actions, written as they come: lines of JSON, for
-        `halfwink replay`.
-    samples
-        File for what is counted and measured, again and again: lines of JSON, each with at_ns, the
-        machine's monotonic clock.
-    every_s
-        Seconds between two of them.
-    json
-        Print the result as one JSON document.
-    out
-        File for the same.
-    quiet
-        No messages.
+    wishes
+        What live programs have in common.
     """
-    wishes = Wishes(seconds, view, metrics, log, samples, every_s, json=json, out=out, quiet=quiet)
 
     def begin(log: Path | None) -> LiveSteer:
         made = LiveSteer(description, log=log)
-        say(f"listening at {made.address}", quiet=quiet)
+        say(f"listening at {made.address}", quiet=wishes.quiet)
         return made
 
     return serve_until_told(begin, wishes, _faces, "proxy")

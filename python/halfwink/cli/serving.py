@@ -13,8 +13,9 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO
+from typing import Annotated, Any, TextIO
 
+from cyclopts import Parameter
 from rich.console import Group
 from rich.live import Live
 
@@ -30,28 +31,44 @@ PATIENCE_S = 2.0
 Report = dict[str, Any]
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
 class Wishes:
-    """What a user wants of a run.
+    """What a user wants of a run: options of every command that runs a live program.
 
-    Attributes:
-        seconds: how long; without end if none.
-        metrics: HOST:PORT of OpenMetrics.
-        log: file for the policy's events, written as they come.
-        samples: file for reports, one every ``every_s`` seconds.
-        json: print the last report.
-        out: file for it.
+    Attributes
+    ----------
+    seconds
+        How long (default: until it is told to end).
+    view
+        Show work, states, watts and times while it runs.
+    metrics
+        HOST:PORT at which to serve OpenMetrics.
+    log
+        File for the policy's events and actions, written as they come: lines of JSON, for
+        `halfwink replay`.
+    samples
+        File for what is counted and measured, again and again: lines of JSON, each with at_ns, the
+        machine's monotonic clock.
+    every_s
+        Seconds between two of them.
+    json
+        Print the result as one JSON document.
+    out
+        File for the same.
+    quiet
+        No messages.
     """
 
-    seconds: float | None
-    view: bool
-    metrics: str | None
-    log: Path | None
-    samples: Path | None
-    every_s: float
-    json: bool
-    out: Path | None
-    quiet: bool
+    seconds: float | None = None
+    view: Annotated[bool, Parameter(negative="")] = False
+    metrics: str | None = None
+    log: Path | None = None
+    samples: Path | None = None
+    every_s: Annotated[float, Parameter(name="--every-s")] = 1.0
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False
+    out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None
+    quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False
 
     def check(self) -> None:
         """Raises:
@@ -61,6 +78,10 @@ class Wishes:
             raise HalfwinkError(f"--seconds {self.seconds}: expected above 0, at most 30 days")
         if not 0.05 <= self.every_s <= 3600:
             raise HalfwinkError(f"--every-s {self.every_s}: expected 0.05 to 3600")
+
+
+#: A user who asks for nothing.
+NO_WISHES = Wishes()
 
 
 @dataclass(frozen=True)
