@@ -37,12 +37,14 @@ def lacking(what: str, *, kernel: bool = False) -> NoReturn:
     pytest.skip(what)
 
 
-def wait_until(true: Callable[[], Any], seconds: float = 20.0) -> None:
-    """Until something is true, or the test fails: as long as a busy machine may take."""
+def wait_until(true: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Until something is true, which it returns, or the test fails: as long as a busy machine may
+    take."""
     until = time.monotonic() + seconds
-    while not true():
+    while not (found := true()):
         assert time.monotonic() < until, "not in time"
         time.sleep(0.005)
+    return found
 
 
 #: Optional programs that the running test, or a fixture of its module, has asked for.

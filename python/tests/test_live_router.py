@@ -6,12 +6,12 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Halfwink, lacking, need, need_bed
+from conftest import Halfwink, lacking, need, need_bed, wait_until
 from steer_bed import ledger_balances
 
 import halfwink
@@ -221,17 +221,9 @@ def test_takes_new_routes_without_loss(bed: Bed):
         assert "From 10.1.0.1 icmp_seq=1 Destination Host Unreachable" in ping(bed, "203.0.113.9")
         live.routes.write_text("not a route\n")
         live.process.signal(signal.SIGHUP)
-        said = until(lambda: "all stays as it was" in live.said() and live.said())
+        said = wait_until(lambda: "all stays as it was" in live.said() and live.said())
         assert "routes.txt: line 1" in said or "routes.txt:1" in said
         assert " 0% packet loss" in ping(bed, "10.2.0.2")
-
-
-def until(done: Callable[[], Any], seconds: float = 10.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := done()):
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    return found
 
 
 def test_an_interface_goes_and_comes_back(bed: Bed):
@@ -239,17 +231,17 @@ def test_an_interface_goes_and_comes_back(bed: Bed):
     with Live(bed, words=["--metrics", metrics]) as live:
         assert " 0% packet loss" in ping(bed, "10.2.0.2")
         bed.router.shell("ip link set rt1 down")
-        until(lambda: not up(bed, metrics, "rt1"))
+        wait_until(lambda: not up(bed, metrics, "rt1"))
         assert " 100% packet loss" in ping(bed, "10.2.0.2", "-W", "1")
         bed.router.shell("ip link set rt1 up")
-        until(lambda: up(bed, metrics, "rt1"))
-        assert " 0% packet loss" in until(lambda: " 0% " in (p := ping(bed, "10.2.0.2")) and p)
+        wait_until(lambda: up(bed, metrics, "rt1"))
+        assert " 0% packet loss" in wait_until(lambda: " 0% " in (p := ping(bed, "10.2.0.2")) and p)
         bed.router.shell("ip link delete rt1")
-        until(lambda: not up(bed, metrics, "rt1"))
+        wait_until(lambda: not up(bed, metrics, "rt1"))
         bed.join_sink()
         bed.hand_over()
-        until(lambda: up(bed, metrics, "rt1"))
-        assert " 0% packet loss" in until(lambda: " 0% " in (p := ping(bed, "10.2.0.2")) and p)
+        wait_until(lambda: up(bed, metrics, "rt1"))
+        assert " 0% packet loss" in wait_until(lambda: " 0% " in (p := ping(bed, "10.2.0.2")) and p)
         report = live.result()
     assert [port["gone"] for port in report["ports"]] == [0, 2]
 
@@ -322,7 +314,7 @@ def test_a_real_collector_reads_the_flows(bed: Bed, tmp_path: Path, export: str)
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     collector = bed.router.start(words, **quiet)
     try:
-        until(lambda: "9995" in bed.router.run(["ss", "-Huln"]))
+        wait_until(lambda: "9995" in bed.router.run(["ss", "-Huln"]))
         app = f'kind = "netflow"\ncollector = "127.0.0.1:9995"\nformat = "{export}"'
         with Live(bed, description(app=app)) as live:
             nothing_wrong(bed, pps=4000, seconds=0.5, flows=10)
