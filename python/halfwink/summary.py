@@ -56,28 +56,29 @@ def energy(joules: float | None) -> str:
     return f"{joules:.4g} J"
 
 
+def _half(row: Row, column: str) -> float | None:
+    """Half of a value's 95 % interval, where that is known."""
+    low, high = (row.get(end) for end in ends(column))
+    return None if row[column] is None or low is None or high is None else (high - low) / 2
+
+
 def _number(column: str, digits: int, factor: float = 1.0) -> Callable[[Row], str]:
-    """A cell: the value, and half of its 95 % interval where that is known."""
+    """A cell: the value, and half of its interval if that shows in so many digits."""
 
     def cell(row: Row) -> str:
-        value = row[column]
-        low, high = (row.get(end) for end in ends(column))
+        value, half = row[column], _half(row, column)
         text = fixed(None if value is None else factor * value, digits)
-        if value is None or low is None or high is None:
-            return text
-        half = factor * (high - low) / 2
-        return f"{text} ±{fixed(half, digits)}" if half >= 0.5 * 10**-digits else text
+        if half is not None and factor * half >= 0.5 * 10**-digits:
+            text += f" ±{fixed(factor * half, digits)}"
+        return text
 
     return cell
 
 
 def _energy(row: Row) -> str:
-    value = row["energy_j_per_unit"]
-    low, high = (row.get(end) for end in ends("energy_j_per_unit"))
+    value, half = row["energy_j_per_unit"], _half(row, "energy_j_per_unit")
     text = f"{energy(value)}/{row['unit_of_work']}"
-    if not value or low is None or high is None:
-        return text
-    return f"{text} ±{50 * (high - low) / value:.2g} %"
+    return f"{text} ±{100 * half / value:.2g} %" if value and half is not None else text
 
 
 def _rate(row: Row) -> str:
