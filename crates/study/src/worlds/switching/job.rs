@@ -4,7 +4,8 @@ use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_switching::{policies, run_with, CorePolicies, Kernel, SleepPolicy};
 
-use super::{Cell, SwitchingInfo, SEED};
+use super::programs::{core_values, CORES};
+use super::{SwitchingInfo, SEED};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
@@ -37,19 +38,6 @@ const OWN: [Head; 6] = [
     real("power_low_w"),
     real("power_high_w"),
     real("amount_per_joule"),
-];
-
-const CORES: [Head; 10] = [
-    text("core"),
-    real("user_pct"),
-    real("call_pct"),
-    real("switch_pct"),
-    real("interrupt_pct"),
-    real("waking_pct"),
-    real("idle_pct"),
-    real("off_pct"),
-    real("recorded_idle_pct"),
-    real("wakes_per_s"),
 ];
 
 /// Name of a workload with its variant: `web@1g`.
@@ -284,9 +272,8 @@ impl Prepared for SwitchingJob {
             done.amount_per_joule(workload).into(),
         ];
         cells.extend(OWN.iter().map(|head| head.0).zip(own));
-        let cell = Cell { workload, configuration: &self.configuration, kernel: self.kernel };
-        let mut cores = super::programs::cores_table(&[(&cell, &done)]);
-        cores.columns.retain(|column| CORES.iter().any(|head| head.0 == column.name));
+        let mut cores = Table::new(&CORES);
+        done.cores.iter().for_each(|core| cores.push(core_values(core, &done).into()));
         control.report(1).map_err(|_| StudyError::Interrupted)?;
         Ok(vec![("run", Table::row(cells)), ("ledger", ledger(&done.ledger)), ("cores", cores)])
     }
