@@ -59,6 +59,17 @@ pub struct Named {
     pub title: String,
 }
 
+impl Named {
+    /// Names, each with its description. One that is wrong has none here; whoever uses it hears.
+    pub(crate) fn described(
+        names: Vec<String>,
+        describe: impl Fn(&str) -> Result<String, StudyError>,
+    ) -> Vec<Named> {
+        let named = |name: String| Named { title: describe(&name).unwrap_or_default(), name };
+        names.into_iter().map(named).collect()
+    }
+}
+
 /// An amount of work, and what it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {

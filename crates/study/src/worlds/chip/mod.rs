@@ -135,11 +135,9 @@ impl World for Chip {
     }
 
     fn machines(&self, library: &Library) -> Vec<Named> {
-        let named = |name: String| {
-            let found = library.machine(&name, &[]).map(|m| m.machine.description.clone());
-            Named { title: found.unwrap_or_default(), name }
-        };
-        library.names("machines", "toml").into_iter().map(named).collect()
+        Named::described(library.names("machines", "toml"), |name| {
+            Ok(library.machine(name, &[])?.machine.description.clone())
+        })
     }
 
     fn options(&self) -> &'static [Parameter] {

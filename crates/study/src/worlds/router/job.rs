@@ -79,11 +79,9 @@ impl World for Router {
     }
 
     fn machines(&self, library: &Library) -> Vec<Named> {
-        let named = |name: String| {
-            let described = library.router(&name, &[]).map(|r| r.model.spec().description.clone());
-            Named { title: described.unwrap_or_default(), name }
-        };
-        library.routers().into_iter().map(named).collect()
+        Named::described(library.routers(), |name| {
+            Ok(library.router(name, &[])?.model.spec().description.clone())
+        })
     }
 
     fn options(&self) -> &'static [Parameter] {

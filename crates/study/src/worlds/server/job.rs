@@ -110,11 +110,9 @@ impl World for Server {
     }
 
     fn machines(&self, library: &Library) -> Vec<Named> {
-        let named = |name: String| {
-            let described = library.server(&name, &[]).map(|s| s.model.spec().description.clone());
-            Named { title: described.unwrap_or_default(), name }
-        };
-        library.servers().into_iter().map(named).collect()
+        Named::described(library.servers(), |name| {
+            Ok(library.server(name, &[])?.model.spec().description.clone())
+        })
     }
 
     fn options(&self) -> &'static [Parameter] {
