@@ -49,7 +49,8 @@ pub struct Currents {
 }
 
 /// What commands of a rank take beyond its background, without I/O and termination.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CommandEnergy {
     /// Opening and closing a row, in picojoules.
     pub activate_pj: f64,
@@ -85,7 +86,7 @@ impl Device {
         toml::from_str(text).ok()
     }
 
-    /// Energy of its commands, where its currents are known (Micron TN-41-01, "Calculating Memory
+    /// Energy of its commands, if its currents are known (Micron TN-41-01, "Calculating Memory
     /// System Power for DDR3", and DRAMsim3, `configuration.cc`).
     #[must_use]
     pub fn command_energy(&self) -> Option<CommandEnergy> {

@@ -113,6 +113,12 @@ impl Memory {
         Time(self.counts().read_clocks * self.clock)
     }
 
+    /// Sum over ranks of the time with a row open; complete after [`Memory::finish`].
+    #[must_use]
+    pub fn open_time(&self) -> Time {
+        Time(self.counts().open_clocks * self.clock)
+    }
+
     /// Ends the run at `end`: refreshes that nobody waited for happened too.
     pub fn finish(&mut self, end: Time) {
         let edge = end.0.div_ceil(self.clock);

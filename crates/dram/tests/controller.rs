@@ -67,8 +67,43 @@ fn hear(spec: &Spec, lines: &[Line], steps: &[u64]) -> (Heard, Counts) {
         known += steps.next().unwrap().max(&50);
         channel.run(known, &mut heard);
     }
-    channel.run(last + 1_000_000, &mut heard);
-    (heard, channel.counts())
+    channel.run(end_of(lines), &mut heard);
+    // Refreshes that nobody waited for are told nobody.
+    let refreshes = channel.counts().refreshes;
+    channel.finish(end_of(lines));
+    (heard, Counts { refreshes, ..channel.counts() })
+}
+
+/// When all requests of these lines are long done.
+fn end_of(lines: &[Line]) -> u64 {
+    lines.last().map_or(0, |line| line.clock) + 1_000_000
+}
+
+/// Sum over ranks of the clocks before `end` in which a bank of the rank has a row open.
+fn open_clocks(spec: &Spec, commands: &[Command], end: u64) -> u64 {
+    let of_rank = |rank: usize| {
+        let mut open = vec![None; spec.banks()];
+        let mut intervals = Vec::new();
+        for command in commands.iter().filter(|command| command.rank == rank) {
+            match command.kind {
+                Kind::Activate => open[command.bank] = Some(command.at),
+                Kind::Precharge | Kind::AutoPrecharge => {
+                    intervals.extend(open[command.bank].take().map(|since| (since, command.at)));
+                }
+                _ => {}
+            }
+        }
+        intervals.extend(open.into_iter().flatten().map(|since| (since, end)));
+        intervals.sort_unstable();
+        let mut seen = 0;
+        let parts = intervals.into_iter().map(|(from, to)| {
+            let part = to.saturating_sub(from.max(seen));
+            seen = seen.max(to);
+            part
+        });
+        parts.sum::<u64>()
+    };
+    (0..spec.ranks).map(of_rank).sum()
 }
 
 /// Random traffic in a form that shrinks well: where (few rows of few banks, some neighbours), what
@@ -131,6 +166,15 @@ proptest! {
         let told = |kind| heard.commands.iter().filter(|c| c.kind == kind).count() as u64;
         prop_assert_eq!(told(Kind::Activate), sum(counts.activates));
         prop_assert_eq!(told(Kind::Refresh), counts.refreshes);
+    }
+
+    /// Of what the log says of rows, without refreshes: some are told nobody.
+    #[test]
+    fn ranks_are_open_while_a_row_is(spec in any_spec(), lines in any_lines()) {
+        let mut spec = spec;
+        spec.device.timing.t_refi = 0;
+        let (heard, counts) = hear(&spec, &lines, &[1_000]);
+        prop_assert_eq!(counts.open_clocks, open_clocks(&spec, &heard.commands, end_of(&lines)));
     }
 
     #[test]

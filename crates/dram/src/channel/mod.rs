@@ -96,6 +96,9 @@ pub struct Counts {
     pub queued_writes: u64,
     /// Sum over reads of the clocks from arrival to data.
     pub read_clocks: u64,
+    /// Sum over ranks of the clocks with a row open, as far as it was closed again, or until
+    /// [`Channel::finish`].
+    pub open_clocks: u64,
 }
 
 impl Counts {
@@ -119,6 +122,7 @@ impl Counts {
         self.held += other.held;
         self.queued_writes += other.queued_writes;
         self.read_clocks += other.read_clocks;
+        self.open_clocks += other.open_clocks;
     }
 }
 
@@ -273,6 +277,8 @@ impl Channel {
         while self.refresh.0 < end {
             self.refresh(self.refresh.1, &mut Deaf);
         }
+        let still_open = self.ranks.iter().map(|rank| rank.open_until(end));
+        self.counts.open_clocks += still_open.sum::<u64>();
     }
 
     /// A request is there.

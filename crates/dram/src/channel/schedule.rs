@@ -21,11 +21,25 @@ pub(super) struct Rank {
     activates: [u64; 4],
     turn: usize,
     next_refresh: u64,
+    /// Banks with a row open, since when there is one, and when the last was closed.
+    open_banks: u32,
+    opened: u64,
+    closed: u64,
 }
 
 impl Rank {
     pub(super) fn new(next_refresh: u64) -> Rank {
-        Rank { read: 0, write: 0, activate: 0, activates: [0; 4], turn: 0, next_refresh }
+        Rank {
+            read: 0,
+            write: 0,
+            activate: 0,
+            activates: [0; 4],
+            turn: 0,
+            next_refresh,
+            open_banks: 0,
+            opened: 0,
+            closed: 0,
+        }
     }
 
     /// The fifth activate from the oldest of the last four on.
@@ -40,6 +54,30 @@ impl Rank {
     fn activated(&mut self, at: u64) {
         self.activates[self.turn] = at + 1;
         self.turn = (self.turn + 1) % 4;
+        if self.open_banks == 0 {
+            // A row that closes by itself may still be open: that time was counted.
+            self.opened = at.max(self.closed);
+        }
+        self.open_banks += 1;
+    }
+
+    /// A bank closes its row at `at`: the clocks for which the rank had one open, if it was the
+    /// last.
+    fn closes(&mut self, at: u64) -> u64 {
+        self.open_banks -= 1;
+        self.closed = self.closed.max(at);
+        match self.open_banks {
+            0 => self.closed.saturating_sub(self.opened),
+            _ => 0,
+        }
+    }
+
+    /// The clocks before `end` since a row was opened that is still open.
+    pub(super) fn open_until(&self, end: u64) -> u64 {
+        match self.open_banks {
+            0 => 0,
+            _ => end.saturating_sub(self.opened),
+        }
     }
 }
 
@@ -206,6 +244,7 @@ impl Channel {
             Kind::Precharge => {
                 bank.row = CLOSED;
                 bank.activate = bank.activate.max(next.at + timing.t_rp);
+                self.counts.open_clocks += self.ranks[rank].closes(next.at);
                 sink.command(command);
             }
             _ => {
@@ -254,6 +293,7 @@ impl Channel {
         bank.activate = bank.activate.max(bank.precharge + self.timing.t_rp);
         let (at, rank) = (bank.precharge, usize::from(bank.rank));
         let kind = Kind::AutoPrecharge;
+        self.counts.open_clocks += self.ranks[rank].closes(at);
         sink.command(Command { at, kind, rank, bank: usize::from(n), row });
     }
 
@@ -301,6 +341,7 @@ impl Channel {
             if bank.row != CLOSED {
                 let closes = due.max(bank.precharge);
                 bank.activate = bank.activate.max(closes + timing.t_rp);
+                self.counts.open_clocks += self.ranks[rank].closes(closes);
                 let (kind, row) = (Kind::PrechargeForRefresh, bank.row);
                 sink.command(Command { at: closes, kind, rank, bank: first + n, row });
                 bank.row = CLOSED;
