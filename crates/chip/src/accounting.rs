@@ -265,19 +265,24 @@ fn post_l3(ledger: &mut Ledger, machine: &Machine, uncore: &Uncore, duration: Ti
     }
 }
 
-/// What memory takes: its background, and by event the counts by mode and the energy of each.
+/// What memory takes: what nobody asked for, and by event the counts by mode and the energy of
+/// each.
 struct MemoryEnergy {
     background: Energy,
+    refresh: Energy,
     events: [(&'static str, [u64; 2], Energy); 3],
 }
 
 impl MemoryEnergy {
     fn of(machine: &Machine, uncore: &Uncore, duration: Time) -> MemoryEnergy {
         let power = &machine.power.memory;
-        let ranks = machine.memory.ranks() as f64;
         let counts = uncore.memory.counts();
+        // Of the time of all ranks, some with a row open.
+        let open = uncore.memory.open_time();
+        let closed = Time(duration.0 * machine.memory.ranks() as u64).saturating_sub(open);
         MemoryEnergy {
-            background: Power::from_w(power.background_w_per_rank * ranks) * duration,
+            background: Power::from_w(power.closed_w) * closed + Power::from_w(power.open_w) * open,
+            refresh: Energy::from_pj(power.refresh_pj) * counts.refreshes,
             events: [
                 ("activate", counts.activates, Energy::from_pj(power.activate_pj)),
                 ("read", counts.reads, Energy::from_pj(power.read_pj)),
@@ -288,7 +293,7 @@ impl MemoryEnergy {
 
     fn total(&self) -> Energy {
         let events = self.events.iter().map(|(_, n, each)| *each * n.iter().sum::<u64>());
-        self.background + events.sum::<Energy>()
+        self.background + self.refresh + events.sum::<Energy>()
     }
 }
 
@@ -297,6 +302,8 @@ fn post_memory(ledger: &mut Ledger, machine: &Machine, uncore: &Uncore, duration
     let id = ledger.component("memory", Meter { time: duration, energy: memory.total() });
     let standby = Cause { mode: Mode::Idle, reason: "background" };
     ledger.post(id, ON, standby, Row { time: duration, energy: memory.background });
+    let refresh = Cause { mode: Mode::Idle, reason: "refresh" };
+    ledger.post(id, ON, refresh, Row { time: Time::ZERO, energy: memory.refresh });
     for (reason, counts, each) in memory.events {
         for (mode, count) in MODES.into_iter().zip(counts) {
             let row = Row { time: Time::ZERO, energy: each * count };

@@ -21,7 +21,6 @@ mod cache;
 mod chip;
 mod core;
 mod cpi_stack;
-mod first_come;
 mod front_end;
 mod gate;
 mod lines;
@@ -52,8 +51,8 @@ pub use gate::PolicyError;
 /// What memory did.
 pub use halfwink_dram::Counts as MemoryCounts;
 pub use machine::{
-    BranchSpec, CoreKind, CoreSpec, DvfsSpec, FirstComeSpec, FupgSpec, Geometry, L1Spec, L2Spec,
-    L3Spec, Latencies, Machine, MapgSpec, MemoryKind, MemorySpec, OsSpec, PowerSpec, PredictorKind,
+    BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
+    Latencies, Machine, MapgSpec, MemoryKind, MemorySpec, OsSpec, PowerSpec, PredictorKind,
     SafeWakeUp, TokenSpec, Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};

@@ -1,10 +1,9 @@
-//! Memory behind the third level: DRAM with controllers that reorder, banks that serve first come
-//! first served, or one that always takes the same.
+//! Memory behind the third level: DRAM with controllers that reorder, or one that always takes the
+//! same.
 
 use halfwink_dram::{Counts, Heard, Memory};
 use halfwink_units::Time;
 
-use crate::first_come::FirstCome;
 use crate::machine::{MemoryKind, MemorySpec};
 use crate::uncore::Answer;
 
@@ -69,7 +68,6 @@ impl Heard for Waiting {
 #[derive(Debug)]
 enum Model {
     Dram(Memory),
-    FirstCome(FirstCome),
     Uniform { latency: Time, counts: Counts },
 }
 
@@ -88,19 +86,12 @@ impl MainMemory {
         let model = match &spec.kind {
             // A machine that exists was found possible.
             MemoryKind::Dram(spec) => Model::Dram(Memory::new(spec).expect("a checked machine")),
-            MemoryKind::FirstCome(spec) => Model::FirstCome(FirstCome::new(*spec)),
             MemoryKind::Uniform { latency, .. } => {
                 Model::Uniform { latency: *latency, counts: Counts::default() }
             }
         };
         let waiting = Waiting { response: spec.response, ..Waiting::default() };
         MainMemory { model, waiting, request: spec.request, floor: Time::ZERO }
-    }
-
-    /// A victim is written before the line is read that displaced it. Where accesses wait in
-    /// queues, it goes behind: nobody waits for it.
-    pub(crate) fn writes_victims_first(&self) -> bool {
-        matches!(self.model, Model::FirstCome(_))
     }
 
     /// A line is wanted, by a look-up of the third level that ended at `looked_up`: when the
@@ -110,12 +101,6 @@ impl MainMemory {
         let id = self.waiting.add(answer);
         match &mut self.model {
             Model::Dram(memory) => memory.push(at, id, answer.line, false, kernel),
-            Model::FirstCome(memory) => {
-                let scheduled = memory.access(answer.line, false, kernel, at);
-                self.waiting.accepted(id, at, scheduled.bank_done);
-                self.waiting.done(id, scheduled.done);
-                at
-            }
             Model::Uniform { latency, counts } => {
                 let done = at + *latency;
                 counts.reads[usize::from(kernel)] += 1;
@@ -133,9 +118,6 @@ impl MainMemory {
         match &mut self.model {
             Model::Dram(memory) => {
                 memory.push(at, u64::MAX, line, true, kernel);
-            }
-            Model::FirstCome(memory) => {
-                memory.access(line, true, kernel, at);
             }
             Model::Uniform { counts, .. } => {
                 counts.writes[usize::from(kernel)] += 1;
@@ -171,8 +153,15 @@ impl MainMemory {
     pub(crate) fn counts(&self) -> Counts {
         match &self.model {
             Model::Dram(memory) => memory.counts(),
-            Model::FirstCome(memory) => memory.counts,
             Model::Uniform { counts, .. } => *counts,
+        }
+    }
+
+    /// Sum over ranks of the time with a row open; complete after [`MainMemory::finish`].
+    pub(crate) fn open_time(&self) -> Time {
+        match &self.model {
+            Model::Dram(memory) => memory.open_time(),
+            Model::Uniform { .. } => Time::ZERO,
         }
     }
 

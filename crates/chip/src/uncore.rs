@@ -201,10 +201,6 @@ impl Uncore {
         // A dirty line that its owner now only reads goes back on the way.
         let dirty = found == SnoopResult::Dirty && request.want == Want::Read;
         let (hit, victim) = self.access(&request, if dirty { flag::DIRTY } else { 0 });
-        let first = self.memory.writes_victims_first();
-        if first {
-            self.write_back(victim, request.kernel, looked_up);
-        }
         let mut served = Served::Answered(answer);
         if found == SnoopResult::Dirty || found == SnoopResult::Clean && !hit {
             self.counts.transfers[mode] += 1;
@@ -214,9 +210,8 @@ impl Uncore {
             self.counts.misses[mode] += 1;
             served = Served::Missed(self.read_memory(&request, start - arrival, answer));
         }
-        if !first {
-            self.write_back(victim, request.kernel, looked_up);
-        }
+        // Behind the line that displaced it: nobody waits for it.
+        self.write_back(victim, request.kernel, looked_up);
         Some(served)
     }
 

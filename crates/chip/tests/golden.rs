@@ -246,25 +246,3 @@ fn offload_gives_what_is_on_record() {
     }
     insta::assert_snapshot!(out);
 }
-
-/// Memory whose controller reorders: lone programs, and cores that fill its queues together.
-#[test]
-fn a_controller_that_reorders_gives_what_is_on_record() {
-    let mut out = String::new();
-    for kind in ["ev6-ddr3", "in-order-ddr3"] {
-        let machine = machine(kind);
-        for name in ["nginx", "gcc", "chase", "stream"] {
-            for technique in ["always-on", "tap"] {
-                let result = gated(&machine, technique, &[name]);
-                out += &line(&format!("{kind} {name} {technique}"), &result);
-            }
-        }
-        for technique in ["mapg-counter", "tap"] {
-            let result = gated(&machine, technique, &MIX);
-            out += &line(&format!("{kind} mix {technique}"), &result);
-        }
-        let result = offloaded(&machine, "always", &["nginx"]);
-        out += &line(&format!("{kind} nginx, kernel beside"), &result);
-    }
-    insta::assert_snapshot!(out);
-}

@@ -3,13 +3,13 @@
 //! The numbers come from machine descriptions, each with its source; this crate holds their shapes
 //! and the formulas between them.
 
+mod cache;
 mod closed_form;
 mod core;
 mod gating;
-mod memory;
 pub mod pdn;
 
+pub use cache::CachePower;
 pub use closed_form::{closed_form_saving, MissLevel};
 pub use core::{CoreEvents, CorePower, CoreState};
 pub use gating::Gating;
-pub use memory::{CachePower, DramPower};

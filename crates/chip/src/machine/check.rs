@@ -9,6 +9,7 @@ use super::file::{
     CoreSection, FupgSection, KindName, L1Section, MachineFile, OsSection, PowerSection,
     WakeUpSection,
 };
+use super::memory::MemorySpec;
 use super::{
     BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
     Latencies, Machine, MapgSpec, OsSpec, PowerSpec, SafeWakeUp, TokenSpec, WakeUpSpec, Window,
@@ -24,7 +25,7 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
     let clock = Clock::from_hz(hz.round() as u64)
         .ok_or_else(|| check.fail(&file.chip.clock_ghz, "expected a clock below 1000 GHz"))?;
     let memory = check.memory(&file.memory)?;
-    let (gating, power) = (check.gating(&file.gating)?, check.power(&file.power)?);
+    let (gating, power) = (check.gating(&file.gating)?, check.power(&file.power, &memory)?);
     let machine = Machine {
         description: file.description,
         cores: check.within(&file.chip.cores, 1, MAX_CORES, "cores")?,
@@ -347,7 +348,7 @@ impl Check<'_> {
         })
     }
 
-    fn power(&self, section: &PowerSection) -> Result<PowerSpec, InputError> {
+    fn power(&self, section: &PowerSection, memory: &MemorySpec) -> Result<PowerSpec, InputError> {
         let core = section.core.get_ref();
         let event = &core.event_pj;
         let numbers = [
@@ -372,13 +373,8 @@ impl Check<'_> {
         if [l3.leakage_w, l3.access_pj].iter().any(bad) {
             return Err(self.fail(&section.l3, "power and energies must be 0 to 1e9"));
         }
-        let dram = section.memory.get_ref();
-        let dram_numbers =
-            [dram.background_w_per_rank, dram.activate_pj, dram.read_pj, dram.write_pj];
-        if dram_numbers.iter().any(bad) {
-            return Err(self.fail(&section.memory, "power and energies must be 0 to 1e9"));
-        }
-        Ok(PowerSpec { core: core.clone(), l3: l3.clone(), memory: dram.clone() })
+        let memory = self.memory_power(section.memory.as_ref(), memory)?;
+        Ok(PowerSpec { core: core.clone(), l3: l3.clone(), memory })
     }
 }
 

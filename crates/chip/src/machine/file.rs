@@ -1,7 +1,7 @@
 //! A machine description as it is written.
 
-use halfwink_dram::{BankHash, MapOrder, Page};
-use halfwink_power::{CachePower, CorePower, DramPower, Gating};
+use halfwink_dram::{BankHash, CommandEnergy, MapOrder, Page};
+use halfwink_power::{CachePower, CorePower, Gating};
 use halfwink_units::Cycle;
 use serde::Deserialize;
 use toml::Spanned;
@@ -100,24 +100,13 @@ pub(super) struct L3Section {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MemorySection {
-    /// A device by name, or one of its own, or `uniform`; without, banks serve first come first
-    /// served.
-    pub(super) device: Option<Spanned<toml::Value>>,
+    /// A device by name, or one of its own, or `uniform`.
+    pub(super) device: Spanned<toml::Value>,
     pub(super) channels: Spanned<usize>,
     pub(super) ranks: Spanned<usize>,
     /// What every access takes, if memory is uniform.
     pub(super) latency_ns: Option<Spanned<f64>>,
-    /// Banks and their times, without a device.
-    pub(super) banks: Option<Spanned<usize>>,
-    pub(super) row_bytes: Option<Spanned<u64>>,
-    pub(super) t_rcd_ns: Option<Spanned<f64>>,
-    pub(super) t_rp_ns: Option<Spanned<f64>>,
-    pub(super) t_cl_ns: Option<Spanned<f64>>,
-    pub(super) t_ras_ns: Option<Spanned<f64>>,
-    pub(super) t_wr_ns: Option<Spanned<f64>>,
-    pub(super) t_rtp_ns: Option<Spanned<f64>>,
-    pub(super) burst_ns: Option<Spanned<f64>>,
-    /// Rules of the controllers, with a device.
+    /// Rules of the controllers, if it is not.
     pub(super) map: Option<MapOrder>,
     pub(super) hash: Option<BankHash>,
     pub(super) page: Option<Page>,
@@ -185,5 +174,6 @@ pub(super) struct MapgSection {
 pub(super) struct PowerSection {
     pub(super) core: Spanned<CorePower>,
     pub(super) l3: Spanned<CachePower>,
-    pub(super) memory: Spanned<DramPower>,
+    /// Without it, by the currents of the device.
+    pub(super) memory: Option<Spanned<CommandEnergy>>,
 }

@@ -1,9 +1,9 @@
-//! Memory of a machine: a device, how many of it, and the rules of its controllers; or, without a
-//! device, banks that serve first come first served.
+//! Memory of a machine: a device, how many of it, and the rules of its controllers; or memory that
+//! always takes the same.
 
-use halfwink_dram::{Device, Rules, Spec};
+use halfwink_dram::{CommandEnergy, Device, Rules, Spec};
 use halfwink_engine::{nearest, InputError};
-use halfwink_units::{Time, LINE_BYTES};
+use halfwink_units::Time;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -26,8 +26,6 @@ pub struct MemorySpec {
 pub enum MemoryKind {
     /// Channels of a device, each with a controller.
     Dram(Box<Spec>),
-    /// Channels of banks that serve first come first served.
-    FirstCome(FirstComeSpec),
     /// Every access takes the same, whatever others do.
     Uniform {
         /// From the controller to the data.
@@ -37,40 +35,12 @@ pub enum MemoryKind {
     },
 }
 
-/// Channels of ranks of banks with open rows, first come first served in each bank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FirstComeSpec {
-    /// Channels (a power of two).
-    pub channels: usize,
-    /// Ranks per channel (a power of two).
-    pub ranks: usize,
-    /// Banks per rank (a power of two).
-    pub banks: usize,
-    /// Lines per row (a power of two).
-    pub row_lines: u64,
-    /// Row to column delay.
-    pub t_rcd: Time,
-    /// Precharge.
-    pub t_rp: Time,
-    /// Column command to data.
-    pub t_cl: Time,
-    /// Activate to precharge.
-    pub t_ras: Time,
-    /// End of write data to precharge.
-    pub t_wr: Time,
-    /// Read command to precharge.
-    pub t_rtp: Time,
-    /// A line on the channel.
-    pub burst: Time,
-}
-
 impl MemorySpec {
     /// Ranks of all channels.
     #[must_use]
     pub fn ranks(&self) -> usize {
         match &self.kind {
             MemoryKind::Dram(spec) => spec.channels * spec.ranks,
-            MemoryKind::FirstCome(spec) => spec.channels * spec.ranks,
             MemoryKind::Uniform { ranks, .. } => *ranks,
         }
     }
@@ -80,7 +50,6 @@ impl MemorySpec {
     pub fn banks_per_rank(&self) -> usize {
         match &self.kind {
             MemoryKind::Dram(spec) => spec.device.groups * spec.device.banks,
-            MemoryKind::FirstCome(spec) => spec.banks,
             MemoryKind::Uniform { .. } => 0,
         }
     }
@@ -93,7 +62,6 @@ impl MemorySpec {
                 let t = &spec.device.timing;
                 Time((t.t_rp + t.t_rcd + t.t_cl + t.burst) * spec.device.clock_ps)
             }
-            MemoryKind::FirstCome(spec) => spec.t_rp + spec.t_rcd + spec.t_cl + spec.burst,
             MemoryKind::Uniform { latency, .. } => *latency,
         }
     }
@@ -102,23 +70,20 @@ impl MemorySpec {
 /// Whose keys they are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    FirstCome,
     Uniform,
     Device,
 }
 
 impl Owner {
     fn of(section: &MemorySection) -> Owner {
-        match &section.device {
-            None => Owner::FirstCome,
-            Some(device) if device.get_ref().as_str() == Some("uniform") => Owner::Uniform,
-            Some(_) => Owner::Device,
+        match section.device.get_ref().as_str() {
+            Some("uniform") => Owner::Uniform,
+            _ => Owner::Device,
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Owner::FirstCome => "memory without a `device`",
             Owner::Uniform => "uniform memory",
             Owner::Device => "memory of a `device`",
         }
@@ -126,20 +91,10 @@ impl Owner {
 
     /// Keys that are given of those that memory of one kind alone has.
     fn given(section: &MemorySection) -> impl Iterator<Item = (Owner, &'static str)> {
-        let MemorySection { banks, row_bytes, t_rcd_ns, t_rp_ns, t_cl_ns, t_ras_ns, .. } = section;
-        let MemorySection { t_wr_ns, t_rtp_ns, burst_ns, latency_ns, .. } = section;
-        let MemorySection { map, hash, page, queue, drain_at, drain_to, .. } = section;
-        let MemorySection { idle_drain, hit_cap, patience, forward, .. } = section;
+        let MemorySection { latency_ns, map, hash, page, queue, .. } = section;
+        let MemorySection { drain_at, drain_to, idle_drain, hit_cap, patience, forward, .. } =
+            section;
         [
-            (Owner::FirstCome, "banks", banks.is_some()),
-            (Owner::FirstCome, "row_bytes", row_bytes.is_some()),
-            (Owner::FirstCome, "t_rcd_ns", t_rcd_ns.is_some()),
-            (Owner::FirstCome, "t_rp_ns", t_rp_ns.is_some()),
-            (Owner::FirstCome, "t_cl_ns", t_cl_ns.is_some()),
-            (Owner::FirstCome, "t_ras_ns", t_ras_ns.is_some()),
-            (Owner::FirstCome, "t_wr_ns", t_wr_ns.is_some()),
-            (Owner::FirstCome, "t_rtp_ns", t_rtp_ns.is_some()),
-            (Owner::FirstCome, "burst_ns", burst_ns.is_some()),
             (Owner::Uniform, "latency_ns", latency_ns.is_some()),
             (Owner::Device, "map", map.is_some()),
             (Owner::Device, "hash", hash.is_some()),
@@ -158,23 +113,44 @@ impl Owner {
 }
 
 impl Check<'_> {
+    /// What memory takes: what the file says, or the device's currents.
+    pub(super) fn memory_power(
+        &self,
+        given: Option<&Spanned<CommandEnergy>>,
+        memory: &MemorySpec,
+    ) -> Result<CommandEnergy, InputError> {
+        if let Some(section) = given {
+            let CommandEnergy { activate_pj, read_pj, write_pj, refresh_pj, closed_w, open_w } =
+                section.get_ref();
+            let numbers = [activate_pj, read_pj, write_pj, refresh_pj, closed_w, open_w];
+            if numbers.into_iter().any(|n| !(0.0..=1e9).contains(n)) {
+                return Err(self.fail(section, "power and energies must be 0 to 1e9"));
+            }
+            return Ok(*section.get_ref());
+        }
+        let currents = match &memory.kind {
+            MemoryKind::Dram(spec) => spec.device.command_energy(),
+            MemoryKind::Uniform { .. } => None,
+        };
+        let message = "this memory has no currents of a data sheet, and the file has no \
+                       [power.memory] that says what it takes";
+        currents.ok_or_else(|| self.input.error_at_key("memory.device", message))
+    }
+
     pub(super) fn memory(&self, section: &MemorySection) -> Result<MemorySpec, InputError> {
         let owner = Owner::of(section);
         if let Some((other, key)) = Owner::given(section).find(|&(other, _)| other != owner) {
             let message = format!("a key of {}; this is {}", other.name(), owner.name());
             return Err(self.input.error_at_key(&format!("memory.{key}"), &message));
         }
-        let kind = match (owner, &section.device) {
-            (Owner::Device, Some(device)) => {
-                MemoryKind::Dram(Box::new(self.dram(section, device)?))
-            }
-            (Owner::Uniform, _) => {
+        let kind = match owner {
+            Owner::Device => MemoryKind::Dram(Box::new(self.dram(section, &section.device)?)),
+            Owner::Uniform => {
                 let latency = self.needed(&section.latency_ns, owner, "latency_ns")?;
                 let channels = self.power_of_two(&section.channels, "channels")?;
                 let ranks = channels * self.power_of_two(&section.ranks, "ranks")?;
                 MemoryKind::Uniform { latency: self.time(latency)?, ranks }
             }
-            _ => MemoryKind::FirstCome(self.first_come(section)?),
         };
         let request = self.time(&section.request_ns)?;
         Ok(MemorySpec { kind, request, response: self.time(&section.response_ns)? })
@@ -187,35 +163,9 @@ impl Check<'_> {
         owner: Owner,
         key: &str,
     ) -> Result<&'s T, InputError> {
-        // There is no such key to point at: it is the line of the device, or of the section.
-        let path = if owner == Owner::FirstCome { "memory" } else { "memory.device" };
+        // There is no such key to point at: it is the line of the device.
         let message = format!("{} needs `{key}` in [memory]", owner.name());
-        value.as_ref().ok_or_else(|| self.input.error_at_key(path, &message))
-    }
-
-    fn first_come(&self, section: &MemorySection) -> Result<FirstComeSpec, InputError> {
-        let owner = Owner::FirstCome;
-        let row_bytes = self.needed(&section.row_bytes, owner, "row_bytes")?;
-        let row = *row_bytes.get_ref();
-        if !row.is_power_of_two() || row < LINE_BYTES {
-            let message = format!("a row of {row} bytes, expected a power of two from 64");
-            return Err(self.fail(row_bytes, message));
-        }
-        let time = |value, key| self.time(self.needed(value, owner, key)?);
-        let banks = self.needed(&section.banks, owner, "banks")?;
-        Ok(FirstComeSpec {
-            channels: self.power_of_two(&section.channels, "channels")?,
-            ranks: self.power_of_two(&section.ranks, "ranks")?,
-            banks: self.power_of_two(banks, "banks")?,
-            row_lines: row / LINE_BYTES,
-            t_rcd: time(&section.t_rcd_ns, "t_rcd_ns")?,
-            t_rp: time(&section.t_rp_ns, "t_rp_ns")?,
-            t_cl: time(&section.t_cl_ns, "t_cl_ns")?,
-            t_ras: time(&section.t_ras_ns, "t_ras_ns")?,
-            t_wr: time(&section.t_wr_ns, "t_wr_ns")?,
-            t_rtp: time(&section.t_rtp_ns, "t_rtp_ns")?,
-            burst: time(&section.burst_ns, "burst_ns")?,
-        })
+        value.as_ref().ok_or_else(|| self.input.error_at_key("memory.device", &message))
     }
 
     fn dram(

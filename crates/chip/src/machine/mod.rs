@@ -10,15 +10,16 @@ mod memory;
 #[cfg(test)]
 mod tests;
 
+use halfwink_dram::CommandEnergy;
 use halfwink_engine::{Input, InputError};
 use halfwink_policy::gating::{Costs, Slots};
 use halfwink_policy::offload::{Organisation, Parameters, HARDWARE_CYCLES, STATIC_CHECK_CYCLES};
 use halfwink_power::pdn::Grid;
-use halfwink_power::{CachePower, CorePower, DramPower, Gating};
+use halfwink_power::{CachePower, CorePower, Gating};
 use halfwink_units::{Clock, Cycle, Power, Time, LINE_BYTES};
 use serde::Deserialize;
 
-pub use memory::{FirstComeSpec, MemoryKind, MemorySpec};
+pub use memory::{MemoryKind, MemorySpec};
 
 /// A chip that can be simulated.
 #[derive(Clone, Debug)]
@@ -373,8 +374,8 @@ pub struct PowerSpec {
     pub core: CorePower,
     /// The shared cache.
     pub l3: CachePower,
-    /// A memory channel.
-    pub memory: DramPower,
+    /// Memory, rank by rank and command by command.
+    pub memory: CommandEnergy,
 }
 
 impl Machine {

@@ -3,7 +3,6 @@
 use super::*;
 
 const EV6: &str = include_str!("../../../../machines/ev6.toml");
-const EV6_DDR3: &str = include_str!("../../../../machines/ev6-ddr3.toml");
 
 fn parse(text: &str) -> Result<Machine, InputError> {
     Machine::parse(&Input::new("ev6.toml", text))
@@ -71,7 +70,7 @@ fn what_cannot_be_is_refused() {
         ("leakage_reduction = 0.9765", "leakage_reduction = 1.5", "must be 0 to 1"),
         ("schema = 1", "schema = 2", "reads machine schema 1"),
         ("eta_ns = 4.5", "eta_ns = 45.0", "at most response_ns"),
-        ("t_cl_ns = 13.5", "t_cl_ns = nan", "a time of NaN ns"),
+        ("request_ns = 4.5", "request_ns = nan", "a time of NaN ns"),
         ("kind = \"out-of-order\"", "kind = \"in-order\"", "out-of-order cores only"),
         ("kind = \"out-of-order\"", "kind = \"outoforder\"", "did you mean `out-of-order`?"),
     ];
@@ -87,65 +86,24 @@ fn memory_that_cannot_be_is_named_with_its_line() {
     let line = |text: &str, start: &str| {
         1 + text.lines().position(|line| line.starts_with(start)).unwrap()
     };
-    let device = line(EV6_DDR3, "device = ");
-    let own = line(EV6, "[memory]");
+    let device = line(EV6, "device = ");
     let name = "device = \"ddr3-1333\"";
     let hash = "hash = \"fold\"";
     let cases = [
-        (EV6_DDR3, name, "device = \"ddr3-1600\"", device, "did you mean `ddr3-1333`?"),
-        (EV6_DDR3, "channels = 1", "channels = 3", device + 1, "3 channels, expected a power"),
-        (EV6_DDR3, "channels = 1", "channels = 1099511627776", device + 1, "the 2^48 lines"),
-        (EV6_DDR3, "ranks = 2 ", "ranks = 16", device + 2, "16 ranks of 8 banks, expected at"),
-        (EV6_DDR3, hash, "hash = \"flod\"", device + 5, "did you mean `fold`?"),
-        (EV6_DDR3, hash, "# none", device, "memory of a `device` needs `hash` in [memory]"),
+        (EV6, name, "device = \"ddr3-1600\"", device, "did you mean `ddr3-1333`?"),
+        (EV6, "channels = 1", "channels = 3", device + 1, "3 channels, expected a power"),
+        (EV6, "channels = 1", "channels = 1099511627776", device + 1, "the 2^48 lines"),
+        (EV6, "ranks = 2 ", "ranks = 16", device + 2, "16 ranks of 8 banks, expected at"),
+        (EV6, hash, "hash = \"flod\"", device + 5, "did you mean `fold`?"),
+        (EV6, hash, "# none", device, "memory of a `device` needs `hash` in [memory]"),
         // Keys of another kind of memory.
-        (EV6_DDR3, hash, "t_cl_ns = 9", device + 5, "t_cl_ns: a key of memory without a `device`"),
-        (
-            EV6_DDR3,
-            hash,
-            "latency_ns = 9",
-            device + 5,
-            "a key of uniform memory; this is memory of",
-        ),
-        (EV6_DDR3, name, "device = \"uniform\"", device + 4, "memory.map: a key of memory of a"),
-        (
-            EV6,
-            "banks = 8\n",
-            "queue = 32\n",
-            own + 3,
-            "memory.queue: a key of memory of a `device`",
-        ),
-        (EV6, "[memory]", "[memory]\ndevice = \"ddr3-1333\"\n#", own + 5, "memory.banks: a key of"),
-        (EV6, "banks = 8\nrow", "row", own, "memory without a `device` needs `banks` in [memory]"),
-        (EV6, "row_bytes = 8192", "row_bytes = 96", own + 4, "a row of 96 bytes, expected a power"),
+        (EV6, hash, "latency_ns = 9", device + 5, "a key of uniform memory; this is memory of"),
+        (EV6, name, "device = \"uniform\"", device + 4, "memory.map: a key of memory of a"),
     ];
     for (text, from, to, line, expected) in cases {
         let error = refused_in(text, from, to);
         assert!(error.starts_with(&format!("ev6.toml:{line}: ")), "{to}: {error}");
         assert!(error.contains(expected), "{to}: {error}");
-    }
-}
-
-/// Machines that differ in memory alone: the same cores, ranks, banks, and time of a lone access.
-#[test]
-fn machines_with_a_controller_are_the_others_but_for_memory() {
-    fn without_memory(text: &str) -> Vec<&str> {
-        let (before, rest) = text.split_once("\n[memory]").unwrap();
-        let (_, after) = rest.split_once("\n[tokens]").unwrap();
-        let lines = before.lines().chain(after.lines());
-        let settings = lines.map(|line| line.split('#').next().unwrap_or(line).trim_end());
-        settings.filter(|line| !line.is_empty() && !line.starts_with("description")).collect()
-    }
-    let in_order = include_str!("../../../../machines/in-order.toml");
-    let in_order_ddr3 = include_str!("../../../../machines/in-order-ddr3.toml");
-    for (old, new) in [(EV6, EV6_DDR3), (in_order, in_order_ddr3)] {
-        assert_eq!(without_memory(old), without_memory(new));
-        let [old, new] = [old, new].map(|text| parse(text).unwrap().memory);
-        assert!(matches!(old.kind, MemoryKind::FirstCome(_)));
-        assert!(matches!(new.kind, MemoryKind::Dram(_)));
-        assert_eq!((old.ranks(), old.banks_per_rank()), (new.ranks(), new.banks_per_rank()));
-        assert_eq!((old.request, old.response), (new.request, new.response));
-        assert_eq!([old.conflict(), new.conflict()], [Time::from_ns(46.5); 2]);
     }
 }
 
@@ -156,6 +114,11 @@ fn uniform_memory_has_a_latency_and_ranks() {
     let section = "[memory]\ndevice = \"uniform\"\nchannels = 2\nranks = 2\nlatency_ns = 80.0\n\
                    request_ns = 4.5\nresponse_ns = 12.5\n[tokens]";
     let text = [before, section, after].concat();
+    let error = parse(&text).unwrap_err().to_string();
+    assert!(error.contains("memory.device: this memory has no currents"), "{error}");
+    let power = "\n[power.memory]\nclosed_w = 0.2\nopen_w = 0.2\nactivate_pj = 0\n\
+                 read_pj = 10000\nwrite_pj = 10000\nrefresh_pj = 0\n";
+    let text = text + power;
     let memory = parse(&text).unwrap().memory;
     assert_eq!((memory.ranks(), memory.conflict()), (4, Time::ns(80)));
     let error = parse(&text.replace("latency_ns = 80.0\n", "")).unwrap_err().to_string();
@@ -170,8 +133,10 @@ fn timing_that_contradicts_itself_is_named_with_its_line() {
                       row_bytes = 4096\n[memory.device.timing]\nburst = 4\nt_cl = 10\nt_cwl = 8\n\
                       t_rcd = 10\nt_rp = 10\nt_ras = 30\nt_wr = 10\nt_rtp = 5\nt_ccd_l = 4\n\
                       t_ccd_s = 4\nt_rrd_l = 4\nt_rrd_s = 4\nt_faw = 20\nt_wtr_l = 5\nt_wtr_s = 5\n\
-                      t_rtrs = 1\nt_rfc = 60\nt_refi = 2000\n";
-        let text = EV6_DDR3.lines().filter(|line| !line.starts_with("device = "));
+                      t_rtrs = 1\nt_rfc = 60\nt_refi = 2000\n\
+                      [power.memory]\nclosed_w = 0.2\nopen_w = 0.2\nactivate_pj = 5000\n\
+                      read_pj = 3000\nwrite_pj = 3000\nrefresh_pj = 0\n";
+        let text = EV6.lines().filter(|line| !line.starts_with("device = "));
         let text: Vec<&str> = text.collect();
         text.join("\n") + "\n" + &device.replace("t_ras = 30", timing)
     };

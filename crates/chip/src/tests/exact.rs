@@ -167,13 +167,17 @@ fn the_same_run_twice_is_the_same_to_the_bit() {
 /// that overtake each other, full write queues, refreshes and several channels included.
 #[test]
 fn running_ahead_changes_nothing_of_a_busy_memory() {
-    let text = include_str!("../../../../machines/ev6-ddr3.toml");
+    let text = include_str!("../../../../machines/ev6.toml");
     for (device, channels) in [("ddr3-1333", 1), ("ddr4-3200", 2), ("ddr5-4800", 4)] {
         let text = text
             .replace("device = \"ddr3-1333\"", &format!("device = \"{device}\""))
             .replace("channels = 1", &format!("channels = {channels}"))
             .replace("size = \"8MB\"", "size = \"256KB\"");
-        let machine = Machine::parse(&Input::new("ev6-ddr3", text)).unwrap();
+        // No source has currents of DDR5.
+        let power = "\n[power.memory]\nclosed_w = 0.2\nopen_w = 0.2\nactivate_pj = 5000\n\
+                     read_pj = 3000\nwrite_pj = 3000\nrefresh_pj = 200000\n";
+        let text = text + power;
+        let machine = Machine::parse(&Input::new("ev6", text)).unwrap();
         let spec = |n: usize| Synthetic {
             kernel: [Kernel::Stream, Kernel::Chase, Kernel::Mixed][n % 3],
             footprint: 4 << 20,

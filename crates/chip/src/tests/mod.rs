@@ -81,17 +81,43 @@ occupancy_ns = 1.0
 [memory]
 channels = 1
 ranks = 1
-banks = 8
-row_bytes = 4096
-t_rcd_ns = 10.0
-t_rp_ns = 10.0
-t_cl_ns = 10.0
-t_ras_ns = 30.0
-t_wr_ns = 10.0
-t_rtp_ns = 5.0
-burst_ns = 4.0
+map = "row-rank-bank-column-group"
+hash = "none"
+page = "open"
+queue = 8
+drain_at = 8
+drain_to = 0
+idle_drain = 2
+hit_cap = 4
+patience = 256
+forward = 10
 request_ns = 3.0
 response_ns = 2.0
+[memory.device]
+source = "round numbers"
+clock_ps = 1000
+groups = 1
+banks = 8
+row_bytes = 4096
+[memory.device.timing]
+burst = 4
+t_cl = 10
+t_cwl = 10
+t_rcd = 10
+t_rp = 10
+t_ras = 30
+t_wr = 10
+t_rtp = 5
+t_ccd_l = 4
+t_ccd_s = 4
+t_rrd_l = 4
+t_rrd_s = 4
+t_faw = 20
+t_wtr_l = 4
+t_wtr_s = 4
+t_rtrs = 0
+t_rfc = 60
+t_refi = 0
 [tokens]
 l1_ns = 1.0
 l2_ns = 5.0
@@ -148,10 +174,12 @@ mispredict = 300
 leakage_w = 0.5
 access_pj = 500
 [power.memory]
-background_w_per_rank = 0.5
+closed_w = 0.5
+open_w = 0.5
 activate_pj = 20000
 read_pj = 10000
 write_pj = 11000
+refresh_pj = 0
 "#;
 
 fn simple(kind: &str) -> Machine {

@@ -181,6 +181,17 @@ pub(crate) fn counter_table(result: &RunResult) -> Table {
     push("memory", "reads", result.memory.reads);
     push("memory", "writes", result.memory.writes);
     push("memory", "activates", result.memory.activates);
+    // What the controllers do of themselves is nobody's; it stands in the first column.
+    let memory = &result.memory;
+    for (counter, count) in [
+        ("refreshes", memory.refreshes),
+        ("forwarded", memory.forwarded),
+        ("merged", memory.merged),
+        ("held", memory.held),
+        ("queued_writes", memory.queued_writes),
+    ] {
+        push("memory", counter, [count, 0]);
+    }
     table
 }
 
