@@ -387,10 +387,11 @@ impl<'a> Chip<'a> {
         uncore.run_memory(earliest, self.slices.next());
         let behind = progress.behind.map(|behind| behind.core);
         let mut told = false;
-        for news in uncore.memory.news().into_iter().flatten() {
+        let cores = &mut self.cores;
+        uncore.memory.tell(|news| {
             told |= Some(news.core()) == behind;
-            self.cores[news.core()].hears(news);
-        }
+            cores[news.core()].hears(news);
+        });
         told
     }
 

@@ -143,10 +143,13 @@ impl MainMemory {
         self.floor
     }
 
-    /// What was heard since it was last asked.
+    /// Tells what was heard since it was last asked.
     #[inline]
-    pub(crate) fn news(&mut self) -> Option<std::vec::Drain<'_, ReadNews>> {
-        (!self.waiting.news.is_empty()).then(|| self.waiting.news.drain(..))
+    pub(crate) fn tell(&mut self, mut hears: impl FnMut(ReadNews)) {
+        for news in &self.waiting.news {
+            hears(*news);
+        }
+        self.waiting.news.clear();
     }
 
     /// What it did so far.

@@ -229,12 +229,12 @@ impl Channel {
     /// arrives first. What [`Channel::run`] was told of cannot come any more.
     #[inline]
     pub fn push(&mut self, at: u64, request: Request) {
-        let mut place = self.arrivals.len();
-        while place > 0 && self.arrivals[place - 1].0 > at {
-            place -= 1;
-        }
-        self.arrivals.insert(place, (at, request));
         self.wake = self.wake.min(at);
+        if self.arrivals.back().is_none_or(|(last, _)| *last <= at) {
+            return self.arrivals.push_back((at, request));
+        }
+        let place = self.arrivals.partition_point(|(other, _)| *other <= at);
+        self.arrivals.insert(place, (at, request));
     }
 
     /// Decides all that happens before clock `known`, up to when all requests were brought.

@@ -117,6 +117,14 @@ impl Channel {
             changed &= changed - 1;
             self.banks[n].offer(self.rules.hit_cap);
         }
+        // One bank alone, as when cores wait for one another's lines: nobody can be passed by.
+        if self.waiting.is_power_of_two() {
+            let mut best = Candidate::NONE;
+            self.consider_banks(&mut best, self.waiting);
+            self.changed = 0;
+            (self.next, self.before) = (Some(best), Some(best));
+            return best;
+        }
         let mut best = match self.before {
             // Requests came since, and nothing else: what was best is still the best of the others.
             Some(before) if self.changed & (1 << before.bank) == 0 => {
@@ -221,7 +229,7 @@ impl Channel {
         self.bus = next.at + 1;
         self.before = None;
         self.change(n);
-        let timing = self.timing;
+        let timing = &self.timing;
         let bank = &mut self.banks[n];
         let (rank, row) = (usize::from(bank.rank), bank.row);
         let command = Command { at: next.at, kind: next.kind, rank, bank: n, row };
@@ -255,7 +263,7 @@ impl Channel {
     }
 
     fn column_command(&mut self, next: Candidate, sink: &mut impl Sink) {
-        let (timing, at) = (self.timing, next.at);
+        let (timing, at) = (&self.timing, next.at);
         let bank = &mut self.banks[usize::from(next.bank)];
         let request = bank.remove(next.slot);
         let mode = usize::from(request.kernel);
