@@ -117,8 +117,8 @@ impl Channel {
             changed &= changed - 1;
             self.banks[n].offer(self.rules.hit_cap);
         }
-        // One bank alone, as when cores wait for one another's lines: nobody can be passed by.
-        if self.waiting.is_power_of_two() {
+        // One bank alone, as behind a core that follows pointers, or none: nobody is passed by.
+        if self.waiting & self.waiting.wrapping_sub(1) == 0 {
             let mut best = Candidate::NONE;
             self.consider_banks(&mut best, self.waiting);
             self.changed = 0;
