@@ -25,7 +25,8 @@ use halfwink_units::Time;
 
 use self::tables::{
     call_profile, calls_table, counter_table, histogram_table, is_core, kernel_columns,
-    timeline_table, us, working_energy, Sums, CALLS, COUNTERS, HISTOGRAMS, TIMELINE,
+    memory_gb_s, memory_read_mean_ns, timeline_table, us, working_energy, Sums, CALLS, COUNTERS,
+    HISTOGRAMS, TIMELINE,
 };
 use self::workload::Workload;
 use crate::error::StudyError;
@@ -73,7 +74,7 @@ pub(crate) const MOVED: &[(&str, &str)] = &[
 ];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 40] = [
+const OWN: [Head; 42] = [
     integer("cores"),
     integer("working_cores"),
     real("frequency"),
@@ -96,6 +97,8 @@ const OWN: [Head; 40] = [
     integer("stalls"),
     real("stall_mean_ns"),
     real("memory_stall_mean_ns"),
+    real("memory_gb_s"),
+    real("memory_read_mean_ns"),
     real("active_share"),
     real("stalled_share"),
     real("idle_share"),
@@ -444,6 +447,8 @@ impl ChipJob {
             ("stalls", sums.stalls.count().into()),
             ("stall_mean_ns", sums.stalls.mean().map(Time::as_ns).into()),
             ("memory_stall_mean_ns", sums.memory_stalls.mean().map(Time::as_ns).into()),
+            ("memory_gb_s", memory_gb_s(result).into()),
+            ("memory_read_mean_ns", memory_read_mean_ns(machine, result).into()),
             ("active_share", share(CoreState::Active)),
             ("stalled_share", share(CoreState::Stalled)),
             ("idle_share", share(CoreState::Idle)),

@@ -1,11 +1,11 @@
 //! What a run found out, as sums and tables.
 
-use halfwink_chip::{add_calls, Calls, CoreResult, Machine, RunResult};
+use halfwink_chip::{add_calls, Calls, CoreResult, Machine, MemoryKind, RunResult};
 use halfwink_engine::Histogram;
 use halfwink_policy::offload::{CallProfile, Cause};
 use halfwink_power::CoreState;
 use halfwink_trace::{exception_name, syscall_name};
-use halfwink_units::Time;
+use halfwink_units::{Time, LINE_BYTES};
 
 use crate::table::{integer, real, text, Head, Table, Value};
 
@@ -150,6 +150,21 @@ pub(crate) fn working_energy(result: &RunResult) -> f64 {
         number.is_some_and(|n: usize| n < working) || is_os_core(name)
     };
     result.books.energy_where(is_working).as_j()
+}
+
+/// What memory moved, in both directions, for each second of the run, in 10^9 bytes.
+pub(crate) fn memory_gb_s(result: &RunResult) -> f64 {
+    let lines: u64 = result.memory.reads.iter().chain(&result.memory.writes).sum();
+    (lines * LINE_BYTES) as f64 / result.duration.as_s() * 1e-9
+}
+
+/// From a read's arrival at the controller to its data, where there is a controller.
+pub(crate) fn memory_read_mean_ns(machine: &Machine, result: &RunResult) -> Option<f64> {
+    let MemoryKind::Dram(spec) = &machine.memory.kind else { return None };
+    let memory = &result.memory;
+    let reads = memory.reads.iter().sum::<u64>() + memory.forwarded;
+    let ns = (memory.read_clocks * spec.device.clock_ps) as f64 * 1e-3;
+    (reads > 0).then(|| ns / reads as f64)
 }
 
 pub(crate) fn counter_table(result: &RunResult) -> Table {
