@@ -5,9 +5,9 @@ use halfwink_engine::{Cause, Closed, ComponentId, Imbalance, Ledger, Meter, Mode
 use halfwink_power::{CoreEvents, CoreState};
 use halfwink_units::{Cycle, Energy, Power, Time};
 
-use crate::core::Core;
+use crate::core::{Core, Waited};
 use crate::cpi_stack::{ActiveCycles, Reason};
-use crate::gate::Residency;
+use crate::gate::{Gate, Residency};
 use crate::machine::Machine;
 use crate::uncore::Uncore;
 
@@ -67,11 +67,18 @@ pub(crate) struct Accountant<'a> {
     /// Cores with work of their own, which come first.
     users: usize,
     retention: bool,
+    /// Whose power states count: those of the technique that paces the run, or of a follower.
+    follower: Option<usize>,
 }
 
 impl<'a> Accountant<'a> {
     pub(crate) fn new(machine: &'a Machine, users: usize, retention: bool) -> Accountant<'a> {
-        Accountant { machine, os_machine: machine.os_core(), users, retention }
+        Accountant { machine, os_machine: machine.os_core(), users, retention, follower: None }
+    }
+
+    /// The same for a follower.
+    pub(crate) fn of(self, follower: usize) -> Accountant<'a> {
+        Accountant { follower: Some(follower), ..self }
     }
 
     /// Cores with work of their own.
@@ -84,8 +91,9 @@ impl<'a> Accountant<'a> {
         let meter = |(n, core): (usize, &Core)| {
             let machine = if n < self.users { self.machine } else { &self.os_machine };
             let energies = core_energies(core, &machine.power.core.event_pj);
-            let residency = core.gate.residency_at(now);
-            core_meter(machine, core, &residency, &energies, self.retention).energy
+            let (gate, _) = core.sleep(self.follower);
+            let residency = gate.residency_at(now);
+            core_meter(machine, gate.wakes, &residency, &energies, self.retention).energy
         };
         let unused = state_power(self.machine, CoreState::Unused, self.retention) * now;
         cores.iter().enumerate().map(meter).sum::<Energy>()
@@ -102,12 +110,15 @@ impl<'a> Accountant<'a> {
         duration: Time,
     ) -> Result<Closed, AccountingError> {
         let (machine, retention) = (self.machine, self.retention);
+        let post = |ledger: &mut Ledger, machine: &Machine, name: String, core: &Core| {
+            post_core(ledger, machine, name, (core, core.sleep(self.follower)), retention)
+        };
         let mut ledger = Ledger::new();
         for (n, core) in cores[..self.users].iter().enumerate() {
-            post_core(&mut ledger, machine, format!("core{n}"), core, retention)?;
+            post(&mut ledger, machine, format!("core{n}"), core)?;
         }
         for (n, core) in cores[self.users..].iter().enumerate() {
-            post_core(&mut ledger, &self.os_machine, format!("os{n}"), core, retention)?;
+            post(&mut ledger, &self.os_machine, format!("os{n}"), core)?;
         }
         for n in self.users..machine.cores {
             let power = state_power(machine, CoreState::Unused, retention);
@@ -131,13 +142,13 @@ fn state_power(machine: &Machine, state: CoreState, retention: bool) -> Power {
 /// What a core's own counters say.
 fn core_meter(
     machine: &Machine,
-    core: &Core,
+    wakes: u64,
     residency: &Residency,
     energies: &[CoreEnergy],
     retention: bool,
 ) -> Meter {
     let wake = machine.gating.wake_up_energy();
-    let mut meter = Meter { time: Time::ZERO, energy: wake * core.gate.wakes };
+    let mut meter = Meter { time: Time::ZERO, energy: wake * wakes };
     for state in CoreState::ALL {
         let time = residency[state as usize];
         meter.time += time;
@@ -153,7 +164,7 @@ fn post_core(
     ledger: &mut Ledger,
     machine: &Machine,
     name: String,
-    core: &Core,
+    (core, (gate, waited)): (&Core, (&Gate, &Waited)),
     retention: bool,
 ) -> Result<(), AccountingError> {
     let active = &core.common().active;
@@ -162,8 +173,8 @@ fn post_core(
         return Err(AccountingError::Cycles { core: name, explained, ran });
     }
     let energies = core_energies(core, &machine.power.core.event_pj);
-    let residency = &core.gate.residency;
-    let meter = core_meter(machine, core, residency, &energies, retention);
+    let residency = &gate.residency;
+    let meter = core_meter(machine, gate.wakes, residency, &energies, retention);
     let id = ledger.component(name, meter);
 
     for (cause, time) in split(active, residency[CoreState::Active as usize]) {
@@ -177,7 +188,7 @@ fn post_core(
             ledger.post(id, State(CoreState::Active.name()), cause, row);
         }
     }
-    post_waits(ledger, machine, id, core, retention);
+    post_waits(ledger, machine, id, waited, retention);
     let time = residency[CoreState::Unused as usize];
     let energy = state_power(machine, CoreState::Unused, retention) * time;
     ledger.post(id, State(CoreState::Unused.name()), NOTHING, Row { time, energy });
@@ -188,11 +199,10 @@ fn post_waits(
     ledger: &mut Ledger,
     machine: &Machine,
     id: ComponentId,
-    core: &Core,
+    waited: &Waited,
     retention: bool,
 ) {
     let wake = machine.gating.wake_up_energy();
-    let waited = &core.waited;
     for state in CoreState::ALL {
         let power = state_power(machine, state, retention);
         let name = State(state.name());

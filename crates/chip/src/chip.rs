@@ -15,6 +15,7 @@ use crate::accounting::{Accountant, AccountingError};
 use crate::branch::BranchCounts;
 use crate::core::{Core, CoreError, CoreInput, Message, Shared, Thread};
 use crate::cpi_stack::UnitCounts;
+use crate::followers::{can_be_followed, follow_core, Follower, Followers};
 use crate::front_end::{FrontEnd, WorkCounts};
 use crate::gate::Residency;
 use crate::lines::{line_of, memory_of};
@@ -177,9 +178,9 @@ pub fn run(
     codes: &mut CodeCache,
     control: &RunControl,
 ) -> Result<RunResult, ChipError> {
-    let mut chip = Chip::new(machine, tasks, options, codes)?;
+    let mut chip = Chip::new(machine, tasks, options, &[], codes)?;
     chip.play(control)?;
-    chip.finish()
+    Ok(chip.finish()?.0)
 }
 
 pub(crate) struct Chip<'a> {
@@ -197,6 +198,7 @@ pub(crate) struct Chip<'a> {
     pub(crate) quantum: Time,
     watch: Watch,
     slices: Slices,
+    followers: Followers<'a>,
 }
 
 /// Tells when the outside should be heard again. What a turn of the main loop costs the host is
@@ -245,6 +247,7 @@ impl<'a> Chip<'a> {
         machine: &'a Machine,
         tasks: Vec<Task>,
         options: &Options<'_>,
+        followers: &[Follower<'a>],
         codes: &mut CodeCache,
     ) -> Result<Chip<'a>, ChipError> {
         let shares = options.offload.is_some() && machine.os.time_slice > Time::ZERO;
@@ -258,6 +261,7 @@ impl<'a> Chip<'a> {
         let slice = (tasks.len() > users).then_some(machine.os.time_slice);
         let mut wait = Vec::new();
         let timeline = options.timeline.map(|(from, until)| Timeline::new(from, until));
+        let followers = if can_be_followed(machine, options) { followers } else { &[] };
         for (n, task) in tasks.into_iter().enumerate() {
             let code = codes.compile(task.source.program());
             let mut front_end = FrontEnd::new(task.source, code, n, task.limit);
@@ -280,6 +284,7 @@ impl<'a> Chip<'a> {
                 thread: Some(thread),
                 shares: options.offload.is_some(),
                 policy: (options.policy)(n),
+                followers: follow_core(followers, n),
                 start: task.start,
                 timeline: timeline.clone(),
             };
@@ -288,8 +293,9 @@ impl<'a> Chip<'a> {
         let os_cores = if options.offload.is_some() { machine.os.cores } else { 0 };
         for n in users..users + os_cores {
             let (policy, timeline) = ((options.policy)(n), timeline.clone());
+            let (followers, start) = (Vec::new(), Time::ZERO);
             let input =
-                CoreInput { thread: None, shares: true, policy, start: Time::ZERO, timeline };
+                CoreInput { thread: None, shares: true, policy, followers, start, timeline };
             cores.push(Core::new(&machine.os_core(), n, input)?);
         }
         let scheduler = options.offload.map(|_| Scheduler::new(users, os_cores, wait));
@@ -300,6 +306,7 @@ impl<'a> Chip<'a> {
             clock: machine.clock,
             accountant: Accountant::new(machine, users, options.retention),
             slices: Slices::new(),
+            followers: Followers::new(followers, users),
             cores,
             shared: Shared { uncore, wake_up },
             scheduler,
@@ -416,13 +423,19 @@ impl<'a> Chip<'a> {
         }
         let sums = self.sums(now);
         self.slices.end(sums);
+        // Who parted on the way here has no sum.
+        self.followers.drop_parted(&mut self.cores);
+        self.followers.end_slice(&self.cores, &self.shared.uncore, sums);
         Ok(())
     }
 
     /// What all cores have done up to `now`.
     fn sums(&mut self, now: Time) -> Sums {
         for core in &mut self.cores {
-            self.slices.complete(core.completed());
+            for latency in core.completed() {
+                self.slices.complete(latency);
+                self.followers.complete(latency);
+            }
         }
         let runs = self.cores[..self.accountant.users()].iter().map(|core| core.run_before(now));
         Sums {
@@ -462,6 +475,10 @@ impl<'a> Chip<'a> {
             return Err(error.into());
         }
         self.watch.simulated += core.reached().min(limit).saturating_sub(behind.local);
+        if core.followers.take_has_parted() {
+            self.followers.drop_parted(&mut self.cores);
+            return Ok(());
+        }
         let Some(scheduler) = &mut self.scheduler else { return Ok(()) };
         if let Some((at, interrupt)) = core.detached() {
             scheduler.detaches(behind.core, at, interrupt);
@@ -477,7 +494,9 @@ impl<'a> Chip<'a> {
         self.cores.iter().map(of).sum()
     }
 
-    pub(crate) fn finish(mut self) -> Result<RunResult, ChipError> {
+    /// What the technique that paced the run did, and what each that followed did, if it is still
+    /// there.
+    pub(crate) fn finish(mut self) -> Result<(RunResult, Vec<Option<RunResult>>), ChipError> {
         if self.instructions() == 0 {
             return Err(ChipError::NoWork);
         }
@@ -494,18 +513,30 @@ impl<'a> Chip<'a> {
         }
         self.shared.uncore.memory.finish(duration);
         let sums = self.sums(duration);
-        let precision = self.slices.finish(sums, self.clock);
+        self.followers.drop_parted(&mut self.cores);
         let uncore = &self.shared.uncore;
         let books = self.accountant.close(&self.cores, uncore, duration)?;
-        let (l3, memory) = (uncore.counts, uncore.memory.counts());
-        let mut cores: Vec<CoreResult> = self.cores.into_iter().map(result).collect();
-        let os_cores = cores.split_off(users);
-        Ok(RunResult { books, l3, memory, duration, cores, os_cores, precision })
+        let whole = |books, precision, follower| RunResult {
+            books,
+            l3: uncore.counts,
+            memory: uncore.memory.counts(),
+            duration,
+            cores: self.cores[..users].iter().map(|core| result(core, follower)).collect(),
+            os_cores: self.cores[users..].iter().map(|core| result(core, follower)).collect(),
+            precision,
+        };
+        let followers = self.followers.finish(&self.cores, uncore, sums, self.clock)?;
+        let of = |(n, closed): (usize, Option<_>)| {
+            closed.map(|(books, precision)| whole(books, precision, Some(n)))
+        };
+        let followers = followers.into_iter().enumerate().map(of).collect();
+        Ok((whole(books, self.slices.finish(sums, self.clock), None), followers))
     }
 }
 
-fn result(core: Core) -> CoreResult {
+fn result(core: &Core, follower: Option<usize>) -> CoreResult {
     let common = core.common();
+    let (gate, _) = core.sleep(follower);
     CoreResult {
         work: common.front_end.work,
         caches: common.private.counts,
@@ -513,16 +544,16 @@ fn result(core: Core) -> CoreResult {
         units: common.front_end.units,
         requests: common.context.requests.completed,
         latency: common.context.requests.latency.clone(),
-        calls: core.calls,
-        stalls: core.stalls,
-        memory_stalls: core.memory_stalls,
-        residency: core.gate.residency,
-        wakes: core.gate.wakes,
+        calls: core.calls.clone(),
+        stalls: core.stalls.clone(),
+        memory_stalls: core.memory_stalls.clone(),
+        residency: gate.residency,
+        wakes: gate.wakes,
         late_wakes: core.late_wakes,
         late: core.late,
         started: core.started,
         finished: core.finished.unwrap_or(Time::ZERO),
-        timeline: core.gate.timeline,
+        timeline: gate.timeline.clone(),
     }
 }
 

@@ -21,6 +21,7 @@ mod cache;
 mod chip;
 mod core;
 mod cpi_stack;
+mod followers;
 mod front_end;
 mod gate;
 mod lines;
@@ -46,6 +47,7 @@ pub use branch::BranchCounts;
 pub use chip::{run, ChipError, CodeCache, CoreResult, Options, RunResult, Task};
 pub use core::CoreError;
 pub use cpi_stack::{Reason, UnitCounts};
+pub use followers::{run_together, Follower};
 pub use front_end::WorkCounts;
 pub use gate::PolicyError;
 /// What memory did.

@@ -61,9 +61,9 @@ impl Slices {
         self.next
     }
 
-    /// Requests completed with these latencies.
-    pub(crate) fn complete(&mut self, latencies: impl IntoIterator<Item = Time>) {
-        self.latencies.extend(latencies);
+    /// A request was completed with this latency.
+    pub(crate) fn complete(&mut self, latency: Time) {
+        self.latencies.push(latency);
     }
 
     /// The present slice ends with these sums.
@@ -132,7 +132,7 @@ mod tests {
             run: Time::ns(1_000 * us),
         };
         for us in 1..=micros {
-            slices.complete([Time::ns(latency_ns(us))]);
+            slices.complete(Time::ns(latency_ns(us)));
             if slices.next() <= Time::ns(1_000 * us) {
                 slices.end(sums(us));
             }

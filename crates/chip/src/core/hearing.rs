@@ -27,11 +27,9 @@ impl Core {
     /// One of its requests has to wait for memory; a policy that hears tokens hears of it.
     fn missed(&mut self, missed: &Missed) {
         self.inbox.postpone(missed.number, missed.estimate_at, false);
-        if self.gate.hears_tokens {
-            let (line, created) = (LineAddr(missed.line), missed.unknown_at);
-            let token = Token { line, created, bound: Bound::Unknown };
-            self.gate.schedule(created, Event::Token(token));
-        }
+        let (line, created) = (LineAddr(missed.line), missed.unknown_at);
+        let token = Token { line, created, bound: Bound::Unknown };
+        self.tell(created, Event::Token(token));
     }
 
     /// Memory knows more of one of its requests.
@@ -39,11 +37,9 @@ impl Core {
         match news {
             ReadNews::Accepted { number, line, at, bound, .. } => {
                 self.inbox.postpone(number, bound, true);
-                if self.gate.hears_tokens {
-                    let (line, bound) = (LineAddr(line), Bound::Eta(bound - at));
-                    let token = Token { line, created: at, bound };
-                    self.gate.schedule(at + self.tokens.eta, Event::Token(token));
-                }
+                let (line, bound) = (LineAddr(line), Bound::Eta(bound - at));
+                let token = Token { line, created: at, bound };
+                self.tell(at + self.tokens.eta, Event::Token(token));
             }
             ReadNews::Done(answer) => self.receive(answer.at, Message::Answer(answer)),
         }

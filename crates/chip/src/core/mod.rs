@@ -1,5 +1,6 @@
 //! A core: a pipeline, its power state, and the clock that joins them.
 
+mod followers;
 mod hearing;
 mod in_order;
 mod inbox;
@@ -11,7 +12,7 @@ mod thread;
 mod waited;
 
 use halfwink_engine::Histogram;
-use halfwink_policy::gating::{Bound, Event, GatingPolicy, Token};
+use halfwink_policy::gating::{Bound, Costs, Event, GatingPolicy, Token};
 use halfwink_power::CoreState;
 use halfwink_trace::TraceError;
 use halfwink_units::{Clock, Cycle, LineAddr, Time};
@@ -22,6 +23,8 @@ use crate::os_cores::{Calls, Departure};
 use crate::private::{Notice, Warm};
 use crate::timeline::Timeline;
 use crate::uncore::{Answer, Level};
+pub(crate) use followers::Followers;
+use followers::{End, EndCause};
 use in_order::InOrder;
 use inbox::Inbox;
 pub(crate) use inbox::Message;
@@ -30,7 +33,7 @@ use out_of_order::OutOfOrder;
 use pipeline::{Common, Pause, Stall};
 pub(crate) use sharing::Shared;
 pub(crate) use thread::{Thread, ThreadContext};
-use waited::Waited;
+pub(crate) use waited::Waited;
 
 /// What a core is doing, beyond its power state.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +54,9 @@ enum Phase {
     Vacant,
     Finished,
 }
+
+/// News that a policy need not hear while its core runs.
+const MOST_NEWS: usize = 256;
 
 /// The run cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +88,10 @@ pub(crate) struct Core {
     l3_latency: Time,
     pipeline: Pipeline,
     pub(crate) gate: Gate,
+    /// Gates of techniques that follow this run.
+    pub(crate) followers: Followers,
+    /// Somebody listens to tokens.
+    hears_tokens: bool,
     inbox: Inbox,
     /// Requests so far that it waited for.
     awaited: u64,
@@ -128,6 +138,8 @@ pub(crate) struct CoreInput {
     /// Its threads may go to other cores.
     pub(crate) shares: bool,
     pub(crate) policy: GatingPolicy,
+    /// Of the techniques that follow, each with what sleeping costs there.
+    pub(crate) followers: Vec<(GatingPolicy, Costs)>,
     pub(crate) start: Time,
     pub(crate) timeline: Option<Timeline>,
 }
@@ -142,10 +154,15 @@ impl Core {
         // A machine that is like the OS cores has wake-up times of its own, and no controller.
         let reports = machine.wake_up.controller == WakeUpKind::Central;
         let costs = machine.gating_costs(index);
+        let follow = |(policy, costs): (GatingPolicy, Costs)| {
+            Gate::new(index, policy, costs, false, input.timeline.clone())
+        };
+        let followers: Vec<Gate> = input.followers.into_iter().map(follow).collect();
         let mut gate = Gate::new(index, input.policy, costs, reports, input.timeline);
         let vacant = input.thread.is_none();
         let thread = input.thread.unwrap_or_else(Thread::none);
-        let mut common = Common::new(machine, index, thread, gate.hears_tokens);
+        let hears_tokens = gate.hears_tokens || followers.iter().any(|gate| gate.hears_tokens);
+        let mut common = Common::new(machine, index, thread, hears_tokens);
         common.private.shares = input.shares;
         let shortest_request = clock.time_of(common.private.shortest_request());
         let shortest_report = if reports { machine.wake_up.delay } else { Time::NEVER };
@@ -163,6 +180,8 @@ impl Core {
             gate.begin(started);
         }
         Ok(Core {
+            followers: Followers::begin(followers, started),
+            hears_tokens,
             index,
             clock,
             tokens: machine.tokens,
@@ -199,6 +218,17 @@ impl Core {
 
     pub(crate) fn common(&self) -> &Common {
         self.pipeline.common()
+    }
+
+    /// How it slept: under its own policy, or under that of a follower, who has not parted.
+    pub(crate) fn sleep(&self, follower: Option<usize>) -> (&Gate, &Waited) {
+        match follower {
+            None => (&self.gate, &self.waited),
+            Some(number) => {
+                let sleep = self.followers.get(number).expect("whoever parted is not asked for");
+                (&sleep.gate, &sleep.waited)
+            }
+        }
     }
 
     /// Fills the caches with a line as the shared levels see it, as it was before the run.
@@ -306,6 +336,7 @@ impl Core {
                 self.phase = Phase::Stalled { stall, movable: None };
                 let since = self.clock.time_of(stall.since);
                 self.gate.wait_begins(since, false).map_err(|e| self.policy_error(e))?;
+                self.followers.wait_begins(since, false);
             }
             Pause::Halted { at, from_ns, to_ns } => return self.halt(at, from_ns, to_ns),
             Pause::Left => {
@@ -318,6 +349,7 @@ impl Core {
                 self.running_cycles += cycle - self.running_from;
                 let at = self.clock.time_of(cycle);
                 self.gate.finish(at).map_err(|e| self.policy_error(e))?;
+                self.followers.finish(at);
                 self.finished = Some(at);
                 self.phase = Phase::Finished;
                 self.local = Time::NEVER;
@@ -331,9 +363,7 @@ impl Core {
         match self.inbox.pop() {
             Some((at, Message::Answer(answer))) => {
                 self.pipeline.answer(&answer, cycle);
-                if self.gate.hears_tokens {
-                    self.gate.schedule(at, Event::Response { line: LineAddr(answer.line) });
-                }
+                self.tell(at, Event::Response { line: LineAddr(answer.line) });
                 Ok(())
             }
             Some((at, Message::Grant(wake_up))) => {
@@ -358,7 +388,7 @@ impl Core {
         if !common.marks.is_empty() {
             common.count_requests();
         }
-        if self.gate.hears_tokens {
+        if self.hears_tokens {
             self.pass_notices()?;
         }
         Ok(())
@@ -394,15 +424,28 @@ impl Core {
                     (clock.time_of(at), Event::Response { line: LineAddr(line) })
                 }
             };
-            self.gate.schedule(at, event);
+            if self.gate.hears_tokens {
+                self.gate.schedule(at, event);
+            }
+            self.followers.tell(at, event);
         }
         // A core that never stalls must not hoard news. When it hears them changes nothing: each
         // comes with its own time, in order, and a running core has nothing to be asked for.
-        if self.gate.pending() > 256 {
-            let now = self.clock.time_of(self.pipeline.cycle());
+        let now = self.clock.time_of(self.pipeline.cycle());
+        if self.gate.pending() > MOST_NEWS {
             self.gate.catch_up(now).map_err(|e| self.policy_error(e))?;
         }
+        self.followers.catch_up(now, MOST_NEWS);
         Ok(())
+    }
+
+    /// Policies that listen to tokens will hear of this when its time has come.
+    #[inline]
+    fn tell(&mut self, at: Time, event: Event) {
+        if self.gate.hears_tokens {
+            self.gate.schedule(at, event);
+        }
+        self.followers.tell(at, event);
     }
 
     fn halt(&mut self, at: Cycle, from_ns: u64, to_ns: u64) -> Result<bool, CoreError> {
@@ -414,6 +457,7 @@ impl Core {
         self.running_cycles += at - self.running_from;
         self.phase = Phase::Halted { wake_at, woken: false };
         self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))?;
+        self.followers.wait_begins(now, true);
         Ok(true)
     }
 
@@ -448,10 +492,12 @@ impl Core {
             if let (Stepped::Awake, Some((since, level))) = (stepped, movable) {
                 self.late += at - since;
                 self.late_wakes += 1;
-                self.end_stall(at, stall, level)?;
+                let end = self.end_stall(at, stall, level)?;
+                self.followers.wake(end);
             }
             return Ok(true);
         }
+        self.followers.come_to(at, movable.is_some());
         match self.inbox.pop() {
             Some((at, Message::Answer(answer))) => self.answered(at, &answer, stall, movable)?,
             Some((at, Message::Grant(wake_up))) => {
@@ -474,21 +520,24 @@ impl Core {
         let moves = self.pipeline.answer(answer, cycle);
         let response = Event::Response { line: LineAddr(answer.line) };
         if moves && movable.is_none() && self.gate.is_powered() {
-            self.end_stall(at, stall, answer.level)?;
+            let end = self.end_stall(at, stall, answer.level)?;
             // Behind the end of the stall, and only as news: a running core cannot be gated.
             self.gate.schedule(at, response);
+            self.followers.answered(end, response);
             return Ok(());
         }
         // It could go on, but sleeps. The first answer that could have moved it names the stall's
         // reason and begins its lateness; later ones find it movable already.
-        if moves && movable.is_none() {
+        let could_move = moves && movable.is_none();
+        if could_move {
             self.phase = Phase::Stalled { stall, movable: Some((at, answer.level)) };
         }
+        self.followers.respond(at, &response, could_move);
         self.gate.deliver(at, &response).map_err(|e| self.policy_error(e))
     }
 
     /// The pipeline goes on at the first clock edge from `at` on.
-    fn end_stall(&mut self, at: Time, stall: Stall, level: Level) -> Result<(), CoreError> {
+    fn end_stall(&mut self, at: Time, stall: Stall, level: Level) -> Result<End, CoreError> {
         self.gate.wait_ends(at, false).map_err(|e| self.policy_error(e))?;
         let cycle = self.clock.cycle_at_or_after(at);
         // Up to the edge nothing can move: that time belongs to the stall, or cycles and power
@@ -500,9 +549,10 @@ impl Core {
             self.memory_stalls.record(span);
         }
         let spent = self.gate.run(edge);
-        self.waited.post(spent, stall.kernel, stall.on.reason(level));
+        let (kernel, reason) = (stall.kernel, stall.on.reason(level));
+        self.waited.post(spent, kernel, reason);
         self.resume(cycle);
-        Ok(())
+        Ok(End { at, edge, cause: EndCause::Stall { kernel, reason } })
     }
 
     fn stuck(&self, has_work: bool) -> CoreError {
@@ -526,21 +576,29 @@ impl Core {
             return Ok(false);
         }
         self.local = self.local.max(at);
-        let mut awake = false;
         // At equal times transitions come first, as in a stall.
-        if gate_at <= wake {
+        let is_interrupt = wake < gate_at;
+        let awake;
+        if !is_interrupt {
             let stepped = self.gate.step(at).map_err(|e| self.policy_error(e))?;
             awake = woken && stepped == Stepped::Awake;
         } else {
             self.phase = Phase::Halted { wake_at, woken: true };
             self.gate.wait_ends(at, true).map_err(|e| self.policy_error(e))?;
-            awake |= self.gate.is_powered();
+            awake = self.gate.is_powered();
+            self.followers.interrupted(at, awake);
         }
         if awake {
             let cycle = self.clock.cycle_at_or_after(at);
             let edge = self.clock.time_of(cycle);
             let spent = self.gate.run(edge);
             self.waited.post_idle(spent, self.away);
+            let end = End { at, edge, cause: EndCause::Halt };
+            if is_interrupt {
+                self.followers.run(end);
+            } else {
+                self.followers.wake(end);
+            }
             self.resume(cycle);
             if self.shares {
                 self.begin(cycle);

@@ -91,9 +91,14 @@ impl Core {
         requests.latency.add(&ended.context.requests.latency);
     }
 
-    /// What a core without a thread does by itself before `until`, when all others have come as
-    /// far.
+    /// What a core without a thread does by itself before `until`, and techniques that follow a
+    /// core while it waits, when all others have come as far.
     pub(crate) fn idle_until(&mut self, until: Time) -> Result<(), CoreError> {
+        match self.phase {
+            Phase::Stalled { movable, .. } => self.followers.come_before(until, movable.is_some()),
+            Phase::Halted { woken, .. } => self.followers.come_before(until, woken),
+            Phase::Running | Phase::Vacant | Phase::Finished => {}
+        }
         if !matches!(self.phase, Phase::Vacant) {
             return Ok(());
         }
@@ -108,6 +113,7 @@ impl Core {
             self.phase = Phase::Finished;
         }
         self.gate.close(end);
+        self.followers.close(end);
         Ok(())
     }
 

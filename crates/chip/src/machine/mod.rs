@@ -387,6 +387,36 @@ impl Machine {
         check::build(input, input.parse()?)
     }
 
+    /// Everything that decides when something happens on a chip on which nobody is late for being
+    /// asleep: runs of the same work on machines of one pace differ in power alone.
+    #[must_use]
+    pub fn pace(&self) -> String {
+        // All of them, so that whoever adds one has to say which kind it is.
+        let Machine {
+            cores,
+            clock,
+            core,
+            branch,
+            l1i,
+            l1d,
+            l2,
+            l3,
+            memory,
+            tokens,
+            wake_up,
+            os,
+            description: _,
+            gating: _,
+            unused: _,
+            mapg: _,
+            fupg: _,
+            dvfs: _,
+            power: _,
+        } = self;
+        let caches = (l1i, l1d, l2, l3);
+        format!("{:?}", (cores, clock, core, branch, caches, memory, tokens, wake_up, os))
+    }
+
     /// The same machine with another number of cores (1..=[`MAX_CORES`]).
     #[must_use]
     pub fn with_cores(mut self, cores: usize) -> Machine {

@@ -6,7 +6,7 @@ use halfwink_trace::{Event, Kernel, Synthetic};
 use proptest::prelude::*;
 
 /// Everything about a result that is not how long the host took.
-fn fingerprint(result: &RunResult) -> String {
+pub(super) fn fingerprint(result: &RunResult) -> String {
     let mut text = format!("{:?} {:?} {:?}\n", result.duration, result.l3, result.memory);
     text += &format!("{:?}\n", result.precision);
     for core in &result.cores {
@@ -29,15 +29,15 @@ fn fingerprint(result: &RunResult) -> String {
     text
 }
 
-fn first_difference(a: &str, b: &str) -> Option<String> {
+pub(super) fn first_difference(a: &str, b: &str) -> Option<String> {
     let pair = a.lines().zip(b.lines()).find(|(a, b)| a != b);
     pair.map(|(a, b)| format!("\n{a}\n{b}\n")).or((a.len() != b.len()).then(String::new))
 }
 
 /// A random little program: what each step is, in a form that shrinks well.
-type Recipe = Vec<(u8, u8, u8, u16)>;
+pub(super) type Recipe = Vec<(u8, u8, u8, u16)>;
 
-fn script(recipe: &Recipe, seed: u64) -> (Script, Vec<u64>) {
+pub(super) fn script(recipe: &Recipe, seed: u64) -> (Script, Vec<u64>) {
     let mut writer = Writer::new();
     let mut plan: Vec<(TemplateId, Vec<Address>)> = Vec::new();
     for chunk in recipe.chunks(5) {
@@ -87,7 +87,7 @@ fn script(recipe: &Recipe, seed: u64) -> (Script, Vec<u64>) {
     (script, lines)
 }
 
-fn any_recipe() -> impl Strategy<Value = Recipe> {
+pub(super) fn any_recipe() -> impl Strategy<Value = Recipe> {
     prop::collection::vec(any::<(u8, u8, u8, u16)>(), 1..120)
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the whole chip, by area: hand-computed cycles, exactness, gating, contention, requests.
 
 mod exact;
+mod followers;
 mod gating;
 mod hand;
 mod os_cores;
@@ -395,7 +396,7 @@ fn play(
     options: &Options<'_>,
     how: How,
 ) -> Result<RunResult, ChipError> {
-    let mut chip = Chip::new(machine, tasks, options, &mut CodeCache::new())?;
+    let mut chip = Chip::new(machine, tasks, options, &[], &mut CodeCache::new())?;
     if let Some(quantum) = how.quantum {
         chip.quantum = quantum;
     }
@@ -403,7 +404,7 @@ fn play(
         chip.cores.iter_mut().for_each(crate::core::Core::never_skip);
     }
     chip.play(&RunControl::new())?;
-    chip.finish()
+    Ok(chip.finish()?.0)
 }
 
 fn run(machine: &Machine, technique: &str, tasks: Vec<Task>) -> RunResult {

@@ -85,9 +85,9 @@ fn a_line_of_the_other_core_takes_a_look_up_and_a_transfer() {
             wake_up: None,
             timeline: None,
         };
-        let mut chip = Chip::new(&pair, vec![task], &options, &mut CodeCache::new()).unwrap();
+        let mut chip = Chip::new(&pair, vec![task], &options, &[], &mut CodeCache::new()).unwrap();
         chip.play(&RunControl::new()).unwrap();
-        let result = chip.finish().unwrap();
+        let (result, _) = chip.finish().unwrap();
         cycles(&pair, result.cores[0].calls[&(1 << 32)].running[1])
     };
     // From memory and from the other core: 5 + 6 + 350 and 5 + 6 + 6, and what is common.

@@ -1,0 +1,120 @@
+//! One run for several techniques: one paces it, the others follow for as long as they would do the
+//! same at the same times (see `core/followers.rs`).
+
+use halfwink_engine::{Closed, RunControl};
+use halfwink_policy::gating::{Costs, GatingPolicy};
+use halfwink_units::{Clock, Time};
+
+use crate::accounting::{Accountant, AccountingError};
+use crate::chip::{Chip, ChipError, CodeCache, Options, RunResult, Task};
+use crate::core::Core;
+use crate::machine::{Machine, WakeUpKind};
+use crate::precision::{Precision, Slices, Sums};
+use crate::uncore::Uncore;
+
+/// A technique that follows a run.
+#[derive(Clone, Copy)]
+pub struct Follower<'a> {
+    /// The machine as it has it: of the same [`Machine::pace`].
+    pub machine: &'a Machine,
+    /// Makes the gating policy of each core.
+    pub policy: &'a dyn Fn(usize) -> GatingPolicy,
+    /// Cores carry retention cells.
+    pub retention: bool,
+}
+
+/// Runs tasks as [`run`](crate::run) does, once for several techniques: `options` has the one that
+/// paces the run, and each follower its result if a run of its own would have been the same to the
+/// picosecond. Else it has none: it delays the cores, or lets them go on earlier, or its policy
+/// does what no core can follow. Nobody can follow where threads move or a central controller
+/// grants wake-ups.
+///
+/// # Errors
+/// See [`ChipError`]; of the technique that paces the run alone.
+pub fn run_together(
+    machine: &Machine,
+    tasks: Vec<Task>,
+    options: &Options<'_>,
+    followers: &[Follower<'_>],
+    codes: &mut CodeCache,
+    control: &RunControl,
+) -> Result<(RunResult, Vec<Option<RunResult>>), ChipError> {
+    let mut chip = Chip::new(machine, tasks, options, followers, codes)?;
+    chip.play(control)?;
+    let (result, mut followed) = chip.finish()?;
+    followed.resize_with(followers.len(), || None);
+    Ok((result, followed))
+}
+
+/// Grants go to one core's gate, and a thread that moves takes no gate along.
+pub(crate) fn can_be_followed(machine: &Machine, options: &Options<'_>) -> bool {
+    options.offload.is_none() && machine.wake_up.controller != WakeUpKind::Central
+}
+
+/// The followers' policies of one core, each with what sleeping costs.
+pub(crate) fn follow_core(followers: &[Follower<'_>], core: usize) -> Vec<(GatingPolicy, Costs)> {
+    let on =
+        |follower: &Follower<'_>| ((follower.policy)(core), follower.machine.gating_costs(core));
+    followers.iter().map(on).collect()
+}
+
+/// The accounts of one follower.
+struct Account<'a> {
+    accountant: Accountant<'a>,
+    slices: Slices,
+}
+
+/// Those of all, by number; of those who have parted there are none.
+pub(crate) struct Followers<'a>(Vec<Option<Account<'a>>>);
+
+impl<'a> Followers<'a> {
+    pub(crate) fn new(followers: &[Follower<'a>], users: usize) -> Followers<'a> {
+        let account = |(n, follower): (usize, &Follower<'a>)| {
+            let accountant = Accountant::new(follower.machine, users, follower.retention).of(n);
+            Some(Account { accountant, slices: Slices::new() })
+        };
+        Followers(followers.iter().enumerate().map(account).collect())
+    }
+
+    /// Who has parted on one core has parted on all.
+    pub(crate) fn drop_parted(&mut self, cores: &mut [Core]) {
+        for (n, place) in self.0.iter_mut().enumerate() {
+            if place.is_some() && cores.iter().any(|core| core.followers.get(n).is_none()) {
+                *place = None;
+                cores.iter_mut().for_each(|core| core.followers.forget(n));
+            }
+        }
+    }
+
+    /// A request was completed with this latency.
+    pub(crate) fn complete(&mut self, latency: Time) {
+        for account in self.0.iter_mut().flatten() {
+            account.slices.complete(latency);
+        }
+    }
+
+    /// A slice ends, with these sums of the technique that paces the run.
+    pub(crate) fn end_slice(&mut self, cores: &[Core], uncore: &Uncore, sums: Sums) {
+        for Account { accountant, slices } in self.0.iter_mut().flatten() {
+            let energy = accountant.energy(cores, uncore, sums.at);
+            slices.end(Sums { energy, ..sums });
+        }
+    }
+
+    /// The run ends: what each has to show.
+    pub(crate) fn finish(
+        self,
+        cores: &[Core],
+        uncore: &Uncore,
+        sums: Sums,
+        clock: Clock,
+    ) -> Result<Vec<Option<(Closed, Precision)>>, AccountingError> {
+        let close = |account: Account<'_>| {
+            let Account { accountant, slices } = account;
+            let books = accountant.close(cores, uncore, sums.at)?;
+            let energy = accountant.energy(cores, uncore, sums.at);
+            Ok((books, slices.finish(Sums { energy, ..sums }, clock)))
+        };
+        self.0.into_iter().map(|account| account.map(close).transpose()).collect()
+    }
+}
