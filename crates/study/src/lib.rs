@@ -29,9 +29,12 @@ pub use study::{Plot, Study};
 pub use table::{Column, Head, Kind, Table, Value};
 pub use target::{Class, Compute, Source, Target, Tolerance, Verdict, Work as PublishedWork};
 pub use techniques::{
-    technique, techniques, Choice, Default, Make, Modifier, Parameter, Plan, Range, Technique,
+    technique, techniques, Choice, Default, Delays, Make, Modifier, Parameter, Plan, Range,
+    Technique,
 };
-pub use world::{world, Control, Job, Named, Prepared, PreparedJob, Tables, Work, World, WORLDS};
+pub use world::{
+    run_together, world, Control, Job, Named, Prepared, PreparedJob, Tables, Work, World, WORLDS,
+};
 pub use worlds::chip::workload::{Part, Workload};
 pub use worlds::chip::{
     closed_form, Accuracy, CaseAnswer, Decisions, Fact, FitRow, NetworkInfo, Prediction,

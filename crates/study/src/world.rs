@@ -8,6 +8,7 @@
 //! A world says what may be named in it and plays one job. Everything else stands here or above and
 //! knows no world: expansion of studies, keys, resuming, stopping, progress, targets, reports.
 
+use std::any::Any;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -161,7 +162,7 @@ pub trait World: Sync {
 }
 
 /// A job whose names were found.
-pub trait Prepared: Send + Sync {
+pub trait Prepared: Any + Send + Sync {
     /// Everything beside technique and options that its result depends on: what the workload is,
     /// and the machine as it will be used.
     fn identity(&self) -> String;
@@ -178,6 +179,26 @@ pub trait Prepared: Send + Sync {
     /// # Errors
     /// If the run is stopped, an input is damaged, or the model fails.
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError>;
+
+    /// What decides when something happens in it, if that may be the same under other techniques:
+    /// jobs of one pace may be played in one run.
+    fn pace(&self) -> Option<String> {
+        None
+    }
+
+    /// Plays it, and gives others of its pace their tables too if this was what runs of their own
+    /// would have been, to the bit.
+    ///
+    /// # Errors
+    /// As [`Prepared::run`], of this job alone.
+    fn run_together(
+        &self,
+        others: &[&dyn Prepared],
+        control: &RunControl,
+    ) -> Result<(Tables, Vec<Option<Tables>>), StudyError> {
+        let tables = self.run(control, &Logs::default())?;
+        Ok((tables, others.iter().map(|_| None).collect()))
+    }
 }
 
 /// A job whose names were found, with what is the same in every world.
@@ -186,7 +207,7 @@ pub struct PreparedJob {
     choice: Choice,
     technique: String,
     options: String,
-    prepared: Box<dyn Prepared>,
+    pub(crate) prepared: Box<dyn Prepared>,
 }
 
 /// A world by name.
@@ -290,9 +311,13 @@ impl PreparedJob {
     pub fn run(&self, control: &Control) -> Result<Tables, StudyError> {
         let begun = Instant::now();
         let logs = Logs::of(&self.job, &self.choice, control.log.as_deref())?;
-        let mut tables = self.prepared.run(&control.run, &logs)?;
+        let tables = self.prepared.run(&control.run, &logs)?;
         logs.end(duration(&tables))?;
-        let host_s = begun.elapsed().as_secs_f64();
+        Ok(self.with_host(tables, begun.elapsed().as_secs_f64()))
+    }
+
+    /// Its tables, and what the host took for them.
+    fn with_host(&self, mut tables: Tables, host_s: f64) -> Tables {
         let work = self.work();
         let host = Table::row(vec![
             ("host_s", host_s.into()),
@@ -300,8 +325,54 @@ impl PreparedJob {
             ("unit", Value::from(work.unit)),
         ]);
         tables.push(("host", host));
-        Ok(tables)
+        tables
     }
+
+    /// Jobs of one pace may share a run ([`run_together`]); those of none share with nobody.
+    #[must_use]
+    pub fn pace(&self) -> Option<String> {
+        let pace = self.prepared.pace()?;
+        Some(format!("{}\n{}\n{pace}", self.job.world, self.options))
+    }
+}
+
+/// Plays jobs in as few runs as it takes: the first, and with it every other of its [pace] that
+/// turns out to be the same run; then the first of those that are left. Each result is that of a
+/// run of its own, to the bit; `host` has a job's share of the time that its run took.
+///
+/// [pace]: PreparedJob::pace
+///
+/// # Errors
+/// Of each job as [`PreparedJob::run`].
+pub fn run_together(
+    jobs: &[&PreparedJob],
+    control: &RunControl,
+) -> Vec<Result<Tables, StudyError>> {
+    let mut found: Vec<Option<Result<Tables, StudyError>>> = jobs.iter().map(|_| None).collect();
+    while let Some(first) = found.iter().position(Option::is_none) {
+        let begun = Instant::now();
+        let pace = jobs[first].pace();
+        let is_with = |n: &usize| found[*n].is_none() && pace.is_some() && jobs[*n].pace() == pace;
+        let with: Vec<usize> = (first + 1..jobs.len()).filter(is_with).collect();
+        let others: Vec<&dyn Prepared> = with.iter().map(|&n| &*jobs[n].prepared).collect();
+        let (tables, followed) = match jobs[first].prepared.run_together(&others, control) {
+            Ok(run) => run,
+            Err(error) => {
+                found[first] = Some(Err(error));
+                continue;
+            }
+        };
+        let numbers = [first].into_iter().chain(with);
+        let run: Vec<(usize, Tables)> = numbers
+            .zip([Some(tables)].into_iter().chain(followed))
+            .filter_map(|(n, tables)| Some((n, tables?)))
+            .collect();
+        let share_s = begun.elapsed().as_secs_f64() / run.len() as f64;
+        for (n, tables) in run {
+            found[n] = Some(Ok(jobs[n].with_host(tables, share_s)));
+        }
+    }
+    found.into_iter().flatten().collect()
 }
 
 /// Length of a run, as its tables say.

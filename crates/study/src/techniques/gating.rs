@@ -8,7 +8,7 @@ use halfwink_policy::gating::{
 };
 use halfwink_units::Time;
 
-use super::{Choice, Gating, Make, Parameter, Plan, Technique};
+use super::{Choice, Delays, Gating, Make, Parameter, Plan, Technique};
 
 /// What a world says of a core to the techniques that put it to sleep.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +43,7 @@ pub(super) const GATING: Gating = Gating {
     adapt: |machine| machine,
     needs_os_cores: false,
     plan: Plan::Once,
+    delays: |_| Delays::Anywhere,
     build: |_, _| Box::new(AlwaysOn),
     offload: None,
 };
@@ -108,14 +109,18 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         name: "always-on",
         worlds: &["chip", "toy"],
         title: "never gated: the baseline",
-        make: Make::Gating(Gating { retention: false, ..GATING }),
+        make: Make::Gating(Gating { retention: false, delays: |_| Delays::Never, ..GATING }),
         ..ON_A_CHIP
     },
     Technique {
         name: "idle-gate",
         worlds: &["chip", "toy"],
         title: "gates while the OS has halted the core, as a deep C-state does",
-        make: Make::Gating(Gating { build: |_, _| Box::new(IdleGate::new()), ..GATING }),
+        make: Make::Gating(Gating {
+            delays: |_| Delays::AfterHalts,
+            build: |_, _| Box::new(IdleGate::new()),
+            ..GATING
+        }),
         ..ON_A_CHIP
     },
     Technique {
@@ -124,6 +129,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         title: "as idle-gate, but not for idle times expected to be too short",
         source: "Mogul 2007, Sec 5.6",
         make: Make::Gating(Gating {
+            delays: |_| Delays::AfterSomeHalts,
             build: |_, core| Box::new(AdaptiveIdle::new(core.costs)),
             ..GATING
         }),
@@ -135,7 +141,11 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         title: "stops the clock or gates, by how long Linux' menu governor predicts idle times",
         source: "Linux, cpuidle/governors/menu.c",
         parameters: IDLE_MENU,
-        make: Make::Gating(Gating { build: idle_menu, ..GATING }),
+        make: Make::Gating(Gating {
+            delays: |_| Delays::AfterSomeHalts,
+            build: idle_menu,
+            ..GATING
+        }),
         ..ON_A_CHIP
     },
     Technique {
@@ -152,7 +162,14 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         source: "Strong 2013, Sec 2.3.4",
         parameters: &[Parameter::words("wake", &["first", "last"])
             .about("the outstanding response that the core is awake for", "Strong 2013, ch. 5")],
-        make: Make::Gating(Gating { build: tap, ..GATING }),
+        make: Make::Gating(Gating {
+            delays: |choice| match choice.word("wake") {
+                "last" => Delays::Anywhere,
+                _ => Delays::AfterHalts,
+            },
+            build: tap,
+            ..GATING
+        }),
         ..ON_A_CHIP
     },
     Technique {
@@ -219,7 +236,11 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         name: "oracle",
         title: "knows every stall's end: the most that gating can save",
         source: "Strong 2013, Sec 2.4",
-        make: Make::Gating(Gating { build: |_, core| Box::new(Oracle::new(core.costs)), ..GATING }),
+        make: Make::Gating(Gating {
+            delays: |_| Delays::Never,
+            build: |_, core| Box::new(Oracle::new(core.costs)),
+            ..GATING
+        }),
         ..ON_A_CHIP
     },
 ];

@@ -68,6 +68,8 @@ pub struct Gating {
     pub needs_os_cores: bool,
     /// How it is run.
     pub plan: Plan,
+    /// When it makes a core late that has something to do.
+    pub delays: fn(&Choice) -> Delays,
     /// Makes its policy for a core.
     pub build: fn(&Choice, &GatingContext) -> GatingPolicy,
     /// Makes the policy that decides where a core's kernel entries run, if they do not simply run
@@ -85,6 +87,20 @@ pub enum Modifier {
     Chip(fn(&Choice, Machine) -> Machine),
     /// When idle cores of a model of core switching power down.
     PowerDown(halfwink_switching::PowerDown),
+}
+
+/// When a core that has something to do sleeps all the same. Techniques that delay in the same way
+/// may share one run: which do is told by the run itself, and this only says whom to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delays {
+    /// Never.
+    Never,
+    /// By one wake-up after each halt of the operating system.
+    AfterHalts,
+    /// After some halts, by its own choice.
+    AfterSomeHalts,
+    /// In stalls on memory too.
+    Anywhere,
 }
 
 /// How a technique is run.

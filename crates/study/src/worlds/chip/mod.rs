@@ -5,6 +5,7 @@ mod network;
 mod os_profile;
 mod predict;
 mod tables;
+mod together;
 pub(crate) mod trace;
 pub(crate) mod workload;
 
@@ -13,6 +14,7 @@ pub use network::{CaseAnswer, Fact, FitRow, NetworkInfo, StaggerRow, WakeRow};
 pub use os_profile::THRESHOLDS;
 pub use predict::{Accuracy, Decisions, Prediction};
 
+use std::any::Any;
 use std::sync::Arc;
 
 use halfwink_chip::{run, CodeCache, Machine, Options, RunResult, MAX_CORES};
@@ -283,14 +285,23 @@ impl Prepared for ChipJob {
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
         let machine = adapted(&self.choice, &self.gating, self.machine.machine.clone());
         let (frequency, machine, result) = self.chosen(&machine, control, logs)?;
-        Ok(vec![
-            ("run", self.run_table(&machine, frequency, &result)),
-            ("ledger", ledger(&result.books)),
-            ("counters", counter_table(&result)),
-            ("histograms", histogram_table(&result)),
-            ("calls", calls_table(&result)),
-            ("timeline", timeline_table(&result)),
-        ])
+        Ok(self.tables(&machine, frequency, &result))
+    }
+
+    fn pace(&self) -> Option<String> {
+        self.shared_pace()
+    }
+
+    fn run_together(
+        &self,
+        others: &[&dyn Prepared],
+        control: &RunControl,
+    ) -> Result<(Tables, Vec<Option<Tables>>), StudyError> {
+        let of_chip = others.iter().map(|&other| (other as &dyn Any).downcast_ref::<ChipJob>());
+        match of_chip.collect::<Option<Vec<_>>>() {
+            Some(others) => self.play_together(&others, control),
+            None => Err(StudyError::Model("jobs of another world have no common pace".into())),
+        }
     }
 }
 
@@ -352,6 +363,17 @@ impl ChipJob {
         energy * delay.map_or(sums.run.as_s(), Time::as_s)
     }
 
+    fn tables(&self, machine: &Machine, frequency: f64, result: &RunResult) -> Tables {
+        vec![
+            ("run", self.run_table(machine, frequency, result)),
+            ("ledger", ledger(&result.books)),
+            ("counters", counter_table(result)),
+            ("histograms", histogram_table(result)),
+            ("calls", calls_table(result)),
+            ("timeline", timeline_table(result)),
+        ]
+    }
+
     fn play(
         &self,
         machine: &Machine,
@@ -373,15 +395,19 @@ impl ChipJob {
             move |thread: usize| logs.offload(thread, make(&self.choice, machine, calls))
         });
         let wake_up = |central: Central| logs.wake_up(0, Box::new(central));
-        let window = self.timeline_ns;
         let options = Options {
             policy: &policy,
             offload: offload.as_ref().map(|make| make as &dyn Fn(usize) -> OffloadPolicy),
             retention: self.gating.retention,
-            timeline: window.map(|(from, until)| (Time::ns(from), Time::ns(until))),
+            timeline: self.timeline(),
             wake_up: Some(&wake_up),
         };
         Ok(run(machine, tasks, &options, &mut CodeCache::new(), control)?)
+    }
+
+    /// Part of the run whose states are kept.
+    fn timeline(&self) -> Option<(Time, Time)> {
+        self.timeline_ns.map(|(from, until)| (Time::ns(from), Time::ns(until)))
     }
 
     /// Unit of work, and how many were done. A run that was cut before its first request ended did

@@ -110,6 +110,14 @@ impl Workload {
         self.parts.iter().map(|part| of(part).min(limit) * part.copies as u64).sum()
     }
 
+    /// Whether its operating systems ever halt a core.
+    pub(crate) fn halts(&self) -> bool {
+        self.parts.iter().any(|part| match &part.kind {
+            WorkloadKind::Trace(trace) => trace.totals.events.contains_key("idle"),
+            WorkloadKind::Synthetic(spec) => spec.duty.is_some(),
+        })
+    }
+
     /// Identifies the instructions it will play.
     #[must_use]
     pub fn identity(&self) -> String {

@@ -1,0 +1,161 @@
+//! Jobs that share one run of the chip: those that differ in techniques which keep its pace.
+
+use halfwink_chip::{run_together, CodeCache, Follower, Machine, Options};
+use halfwink_engine::RunControl;
+use halfwink_policy::gating::GatingPolicy;
+
+use super::{adapted, ChipJob};
+use crate::error::StudyError;
+use crate::techniques::{Delays, GatingContext, Plan};
+use crate::world::Tables;
+
+impl ChipJob {
+    /// What decides when something happens, if its technique may have that in common with others.
+    /// Those that delay cores after halts share a run of their own, if there are halts.
+    pub(super) fn shared_pace(&self) -> Option<String> {
+        let takes_turns = self.workload.cores() > self.machine.machine.cores;
+        if self.gating.plan != Plan::Once || self.gating.offload.is_some() || takes_turns {
+            return None;
+        }
+        let delays = (self.gating.delays)(&self.choice);
+        if delays == Delays::Anywhere || self.workload.halts() && delays == Delays::AfterSomeHalts {
+            return None;
+        }
+        let is_late = self.workload.halts() && delays == Delays::AfterHalts;
+        let machine = self.alone();
+        if machine.central_wake_up(self.workload.cores()).is_some() {
+            return None;
+        }
+        Some(format!("{}\n{}\n{is_late}", self.workload.identity(), machine.pace()))
+    }
+
+    /// The machine as its technique has it, without cores for the kernel, whom nobody uses.
+    fn alone(&self) -> Machine {
+        adapted(&self.choice, &self.gating, self.machine.machine.clone()).without_os_cores()
+    }
+
+    fn policy(&self, machine: &Machine, core: usize) -> GatingPolicy {
+        (self.gating.build)(&self.choice, &GatingContext::of(machine, core))
+    }
+
+    /// Plays it together with others of its pace.
+    pub(super) fn play_together(
+        &self,
+        others: &[&ChipJob],
+        control: &RunControl,
+    ) -> Result<(Tables, Vec<Option<Tables>>), StudyError> {
+        let machine = self.alone();
+        let policy = |core: usize| self.policy(&machine, core);
+        let options = Options {
+            policy: &policy,
+            offload: None,
+            retention: self.gating.retention,
+            wake_up: None,
+            timeline: self.timeline(),
+        };
+        let machines: Vec<Machine> = others.iter().map(|other| other.alone()).collect();
+        let policies: Vec<_> = others
+            .iter()
+            .zip(&machines)
+            .map(|(other, machine)| move |core: usize| other.policy(machine, core))
+            .collect();
+        let follower = |n: usize| Follower {
+            machine: &machines[n],
+            policy: &policies[n],
+            retention: others[n].gating.retention,
+        };
+        let followers: Vec<Follower<'_>> = (0..others.len()).map(follower).collect();
+        let tasks = self.workload.tasks(self.instructions)?;
+        let mut codes = CodeCache::new();
+        let (result, followed) =
+            run_together(&machine, tasks, &options, &followers, &mut codes, control)?;
+        let tables = |n: usize, result| others[n].tables(&machines[n], 1.0, result);
+        let followed = followed.iter().enumerate();
+        let followed = followed.map(|(n, result)| result.as_ref().map(|r| tables(n, r)));
+        Ok((self.tables(&machine, 1.0, &result), followed.collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::library::Library;
+    use crate::techniques::{techniques, Gating, Make};
+    use crate::world::{run_together, Control, Job, PreparedJob};
+
+    fn library() -> Library {
+        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+    }
+
+    fn job(workload: &str, machine: &str, technique: &str) -> PreparedJob {
+        let options = [("instructions", "30000"), ("timeline_ns", "0..20000")];
+        let job = Job {
+            world: "chip".into(),
+            workload: workload.into(),
+            machine: machine.into(),
+            technique: technique.into(),
+            set: Vec::new(),
+            options: options.map(|(name, value)| (name.into(), value.into())).to_vec(),
+        };
+        job.prepare(&library()).unwrap()
+    }
+
+    /// All techniques of a chip that stand alone, by pace.
+    fn by_pace(workload: &str, machine: &str) -> BTreeMap<String, Vec<PreparedJob>> {
+        let mut paces: BTreeMap<String, Vec<PreparedJob>> = BTreeMap::new();
+        for technique in techniques().filter(|t| t.worlds.contains(&"chip")) {
+            if !matches!(technique.make, Make::Gating(Gating { needs_os_cores: false, .. })) {
+                continue;
+            }
+            let prepared = job(workload, machine, technique.name);
+            if let Some(pace) = prepared.pace() {
+                paces.entry(pace).or_default().push(prepared);
+            }
+        }
+        paces
+    }
+
+    /// Tables as text: real numbers to their last bit, and nothing of the host.
+    fn text(tables: &Tables) -> String {
+        let of = |(name, table): &(&str, crate::table::Table)| format!("{name} {table:?}\n");
+        tables.iter().filter(|(name, _)| *name != "host").map(of).collect()
+    }
+
+    /// Every technique that is said to keep a pace does, on whatever was recorded; and what it has
+    /// from a run of others is what it has from a run of its own.
+    fn shares_give_what_runs_of_their_own_give(machine: &str, copies: usize) {
+        let mut shared = 0;
+        for workload in library().workloads().unwrap() {
+            let name = format!("{}*{copies}", workload.name);
+            for jobs in by_pace(&name, machine).into_values() {
+                let all: Vec<&PreparedJob> = jobs.iter().collect();
+                let others: Vec<_> = all[1..].iter().map(|job| &*job.prepared).collect();
+                let (_, followed) =
+                    all[0].prepared.run_together(&others, &RunControl::new()).unwrap();
+                for (job, followed) in all[1..].iter().zip(&followed) {
+                    let technique = job.technique();
+                    assert!(followed.is_some(), "{name}: {technique} parted on {machine}");
+                }
+                for (job, together) in all.iter().zip(run_together(&all, &RunControl::new())) {
+                    let alone = job.run(&Control::default()).unwrap();
+                    let (alone, together) = (text(&alone), text(&together.unwrap()));
+                    assert!(alone == together, "{name}, {machine}: {}", job.technique());
+                }
+                shared += others.len();
+            }
+        }
+        assert!(shared > 60, "{shared}");
+    }
+
+    #[test]
+    fn in_order_cores_that_share_a_run_lose_nothing() {
+        shares_give_what_runs_of_their_own_give("in-order-2", 2);
+    }
+
+    #[test]
+    fn out_of_order_cores_that_share_a_run_lose_nothing() {
+        shares_give_what_runs_of_their_own_give("ev6-1", 1);
+    }
+}
