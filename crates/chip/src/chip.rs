@@ -321,7 +321,7 @@ impl<'a> Chip<'a> {
     pub(crate) fn play(&mut self, control: &RunControl) -> Result<(), ChipError> {
         loop {
             self.look_up(control)?;
-            let progress = Progress::of(&self.cores, self.shared.uncore.memory.floor());
+            let progress = Progress::of(&self.cores, self.shared.uncore.memory.undecided());
             // What is served waits in inboxes: it moves no core. But who waits knows better when it
             // goes on, and so what else is final.
             if self.serve(&progress) || self.schedule(&progress) {

@@ -11,16 +11,16 @@ use crate::uncore::Answer;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReadNews {
     /// The controller has accepted it at `at`, and promises no data at the core before `bound`.
-    Accepted { core: usize, number: u64, line: u64, at: Time, bound: Time },
-    /// Its data is at the core at the answer's time.
-    Done(Answer),
+    Accepted { core: usize, number: u64, at: Time, bound: Time },
+    /// Its data is at the core at the answer's time, which the controller knows from `known` on.
+    Done { answer: Answer, known: Time },
 }
 
 impl ReadNews {
     pub(crate) fn core(&self) -> usize {
         match self {
             ReadNews::Accepted { core, .. } => *core,
-            ReadNews::Done(answer) => answer.core,
+            ReadNews::Done { answer, .. } => answer.core,
         }
     }
 }
@@ -30,7 +30,11 @@ impl ReadNews {
 struct Waiting {
     /// Answers that only lack their time, by the number that memory knows them by.
     answers: Vec<Answer>,
+    /// When the controller accepted each.
+    accepted: Vec<Time>,
     free: Vec<u64>,
+    /// From the command that reads a line, or its answer by the write queue, to the end of its data.
+    data: Time,
     /// From the controller to the core.
     response: Time,
     news: Vec<ReadNews>,
@@ -45,6 +49,7 @@ impl Waiting {
             }
             None => {
                 self.answers.push(answer);
+                self.accepted.push(Time::ZERO);
                 self.answers.len() as u64 - 1
             }
         }
@@ -53,15 +58,19 @@ impl Waiting {
 
 impl Heard for Waiting {
     fn accepted(&mut self, id: u64, at: Time, bound: Time) {
-        let Answer { core, number, line, .. } = self.answers[id as usize];
+        self.accepted[id as usize] = at;
+        let Answer { core, number, .. } = self.answers[id as usize];
         let bound = bound + self.response;
-        self.news.push(ReadNews::Accepted { core, number, line, at, bound });
+        self.news.push(ReadNews::Accepted { core, number, at, bound });
     }
 
     fn done(&mut self, id: u64, at: Time) {
         let answer = self.answers[id as usize];
         self.free.push(id);
-        self.news.push(ReadNews::Done(Answer { at: at + self.response, ..answer }));
+        // A write queue that answers sooner than banks do knows it at once.
+        let known = at.saturating_sub(self.data).max(self.accepted[id as usize]);
+        let answer = Answer { at: at + self.response, ..answer };
+        self.news.push(ReadNews::Done { answer, known });
     }
 }
 
@@ -77,8 +86,16 @@ pub(crate) struct MainMemory {
     model: Model,
     waiting: Waiting,
     request: Time,
-    /// What was not decided when it was last asked is at no core before this.
-    floor: Time,
+    undecided: Undecided,
+}
+
+/// What memory has not decided, when it was last asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Undecided {
+    /// No command of it is given before this.
+    pub(crate) command: Time,
+    /// Data of a read that was accepted is at no core before this.
+    pub(crate) data: Time,
 }
 
 impl MainMemory {
@@ -90,8 +107,12 @@ impl MainMemory {
                 Model::Uniform { latency: *latency, counts: Counts::default() }
             }
         };
-        let waiting = Waiting { response: spec.response, ..Waiting::default() };
-        MainMemory { model, waiting, request: spec.request, floor: Time::ZERO }
+        let data = match &model {
+            Model::Dram(memory) => memory.earliest_data(Time::ZERO),
+            Model::Uniform { latency, .. } => *latency,
+        };
+        let waiting = Waiting { response: spec.response, data, ..Waiting::default() };
+        MainMemory { model, waiting, request: spec.request, undecided: Undecided::default() }
     }
 
     /// A line is wanted, by a look-up of the third level that ended at `looked_up`: when the
@@ -133,14 +154,15 @@ impl MainMemory {
         if let Model::Dram(memory) = &mut self.model {
             let known = looked_up.saturating_add(self.request).min(until);
             memory.run(known, &mut self.waiting);
-            self.floor = memory.earliest_data(known).saturating_add(self.waiting.response);
+            let data = memory.earliest_data(known).saturating_add(self.waiting.response);
+            self.undecided = Undecided { command: known, data };
         }
     }
 
-    /// Data of a read that was accepted and is not done is at no core before this.
+    /// What it has not decided.
     #[inline]
-    pub(crate) fn floor(&self) -> Time {
-        self.floor
+    pub(crate) fn undecided(&self) -> Undecided {
+        self.undecided
     }
 
     /// Tells what was heard since it was last asked.

@@ -10,6 +10,7 @@
 use halfwink_units::Time;
 
 use crate::core::Core;
+use crate::memory::Undecided;
 
 /// A core that has something to do.
 #[derive(Clone, Copy, Debug)]
@@ -33,12 +34,12 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// `floor`: what memory has not decided is at no core before this.
-    pub(crate) fn of(cores: &[Core], floor: Time) -> Progress {
+    /// With what memory has not decided.
+    pub(crate) fn of(cores: &[Core], undecided: Undecided) -> Progress {
         let (mut behind, mut others, mut message_of_others) =
             (None::<Reached>, Time::NEVER, Time::NEVER);
         for (n, core) in cores.iter().enumerate() {
-            let Some((local, message)) = core.progress(floor) else { continue };
+            let Some((local, message)) = core.progress(undecided) else { continue };
             let this = Reached { core: n, local, message };
             let other = match behind {
                 Some(least) if least.local <= local => Some(this),

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use halfwink_chip::{run, CodeCache, Geometry, Machine, MemoryKind, Options, RunResult, Task};
 use halfwink_dram::{BankHash, Page, Spec};
 use halfwink_engine::{Input, RunControl};
-use halfwink_policy::gating::{AlwaysOn, GatingPolicy};
+use halfwink_policy::gating::{AlwaysOn, GatingPolicy, Tap};
+use halfwink_power::CoreState;
 use halfwink_trace::{Kernel, LoadKind, Synthetic};
 use halfwink_units::Time;
 
@@ -18,7 +19,7 @@ fn machine(name: &str, cores: usize) -> Machine {
 }
 
 /// Each core with its part of arrays of 96 MB, as studies/gating-stream.toml has them.
-fn stream(machine: &Machine, cores: usize) -> RunResult {
+fn stream(machine: &Machine, cores: usize, policy: &dyn Fn(usize) -> GatingPolicy) -> RunResult {
     let task = |n: usize| {
         let footprint = (96 << 20) / cores as u64;
         let seed = n as u64 + 1;
@@ -28,9 +29,8 @@ fn stream(machine: &Machine, cores: usize) -> RunResult {
         let (source, warm) = (Box::new(spec.source()), Arc::default());
         Task { source, warm, load: LoadKind::Closed, limit, start: Time::ZERO }
     };
-    let policy = |_: usize| -> GatingPolicy { Box::new(AlwaysOn) };
     let options =
-        Options { policy: &policy, offload: None, retention: false, wake_up: None, timeline: None };
+        Options { policy, offload: None, retention: false, wake_up: None, timeline: None };
     let tasks = (0..cores).map(task).collect();
     run(machine, tasks, &options, &mut CodeCache::new(), &RunControl::new()).unwrap()
 }
@@ -49,7 +49,7 @@ fn share_of_peak(cores: usize, l3: &str, change: impl Fn(&mut Spec)) -> f64 {
     let MemoryKind::Dram(spec) = &mut machine.memory.kind else { panic!("no controller") };
     change(spec);
     machine.l3.geometry = Some(Geometry::parse(l3).unwrap());
-    let result = stream(&machine, cores);
+    let result = stream(&machine, cores, &|_| Box::new(AlwaysOn));
     let counts = result.memory;
     let lines: u64 = counts.reads.iter().chain(&counts.writes).sum();
     lines as f64 * 64.0 / result.duration.as_s() / peak_bandwidth(&machine)
@@ -64,6 +64,26 @@ fn more_cores_fill_the_channel_and_keep_it_full() {
         assert!(shares[0] > 0.4, "{l3} {shares:?}");
         assert!(shares[1] > shares[0] * 1.3, "{l3} {shares:?}");
         assert!(shares[2] > 0.85 && shares[3] > 0.85, "{l3} {shares:?}");
+    }
+}
+
+/// The estimate comes once the controller has given the command that reads the line: a core that
+/// waits in its queue may sleep, and does, without being late.
+#[test]
+fn tap_sleeps_through_the_queue() {
+    for cores in [1, 8] {
+        let machine = machine("ev6", cores);
+        let costs = |core: usize| machine.gating_costs(core);
+        let on = stream(&machine, cores, &|_| Box::new(AlwaysOn));
+        let entries = machine.token_entries();
+        let tap = stream(&machine, cores, &|core| Box::new(Tap::new(costs(core), entries)));
+        assert_eq!(on.duration, tap.duration, "{cores} cores");
+        let share = |state: CoreState| {
+            let times = tap.cores.iter().map(|core| core.residency[state as usize].as_s());
+            times.sum::<f64>() / tap.duration.as_s() / cores as f64
+        };
+        let (gated, stalled) = (share(CoreState::Gated), share(CoreState::Stalled));
+        assert!(cores == 1 || gated > stalled, "{cores} cores: {gated} gated, {stalled} stalled");
     }
 }
 

@@ -26,7 +26,7 @@ impl Core {
 
     /// One of its requests has to wait for memory; a policy that hears tokens hears of it.
     fn missed(&mut self, missed: &Missed) {
-        self.inbox.postpone(missed.number, missed.estimate_at, false);
+        self.inbox.postpone(missed.number, missed.estimate_at);
         let (line, created) = (LineAddr(missed.line), missed.unknown_at);
         let token = Token { line, created, bound: Bound::Unknown };
         self.tell(created, Event::Token(token));
@@ -35,13 +35,17 @@ impl Core {
     /// Memory knows more of one of its requests.
     pub(crate) fn hears(&mut self, news: ReadNews) {
         match news {
-            ReadNews::Accepted { number, line, at, bound, .. } => {
-                self.inbox.postpone(number, bound, true);
-                let (line, bound) = (LineAddr(line), Bound::Eta(bound - at));
-                let token = Token { line, created: at, bound };
-                self.tell(at + self.tokens.eta, Event::Token(token));
+            ReadNews::Accepted { number, at, bound, .. } => {
+                self.inbox.accepted(number, at, bound);
             }
-            ReadNews::Done(answer) => self.receive(answer.at, Message::Answer(answer)),
+            // A controller that reorders knows when a line comes once it has given the command
+            // that reads it, and not when it accepts the request: until then it is unknown.
+            ReadNews::Done { answer, known } => {
+                let bound = Bound::Eta(answer.at - known);
+                let token = Token { line: LineAddr(answer.line), created: known, bound };
+                self.tell(known + self.tokens.eta, Event::Token(token));
+                self.receive(answer.at, Message::Answer(answer));
+            }
         }
     }
 }

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | answer | the shared levels, to a request | the request's arrival there, and a look-up |
 //! | the same, after a miss | memory | its controller's bound, and what it has not decided yet |
+//! | an estimate, if the policy hears it | memory | the way from the controller, after what it has not decided yet |
 //! | grant | the wake-up controller, to a report | a round trip after the report |
 //! | thread | the scheduler, to a core without one | when all others have come as far |
 //! | snoop | the shared levels, for another core's request | that core's lookahead |
@@ -22,6 +23,7 @@ use std::collections::VecDeque;
 use halfwink_units::Time;
 
 use super::thread::Thread;
+use crate::memory::Undecided;
 use crate::uncore::Answer;
 
 /// Something from outside.
@@ -40,10 +42,10 @@ struct Unanswered {
     number: u64,
     /// When it could be answered at first: in the order of arrival at the shared levels.
     asked: Time,
-    /// Nothing is heard of it before this.
+    /// Nothing is heard of it before this; once it is accepted, none of its data.
     at: Time,
-    /// The memory controller has it: what is left to hear is its data.
-    accepted: bool,
+    /// When the memory controller accepted it.
+    accepted: Option<Time>,
 }
 
 /// Order among messages of one time: answers in the order in which their requests arrived, then
@@ -57,13 +59,20 @@ pub(super) struct Inbox {
     unanswered: Vec<Unanswered>,
     /// Earliest of those that memory has accepted, and of the others.
     earliest: [Time; 2],
+    /// Estimates of memory come so long after it knows them, to policies that hear them.
+    estimate: Option<Time>,
+    /// When the first estimate can come of what is accepted.
+    earliest_estimate: Time,
     /// The first times at which grants can come that are not here yet.
     grants: VecDeque<Time>,
 }
 
 impl Inbox {
-    pub(super) fn new() -> Inbox {
+    /// `estimate`: how long one is on its way, if the policy hears estimates.
+    pub(super) fn new(estimate: Option<Time>) -> Inbox {
         Inbox {
+            estimate,
+            earliest_estimate: Time::NEVER,
             replies: Vec::new(),
             unanswered: Vec::new(),
             earliest: [Time::NEVER; 2],
@@ -74,7 +83,7 @@ impl Inbox {
     /// The shared levels will answer, at `at` or later.
     #[inline]
     pub(super) fn expect_answer(&mut self, number: u64, at: Time) {
-        self.unanswered.push(Unanswered { number, asked: at, at, accepted: false });
+        self.unanswered.push(Unanswered { number, asked: at, at, accepted: None });
         self.earliest[0] = self.earliest[0].min(at);
     }
 
@@ -83,8 +92,18 @@ impl Inbox {
         self.grants.push_back(at);
     }
 
-    /// Nothing more is heard of a request before `at`; if it was `accepted`, nothing but its data.
-    pub(super) fn postpone(&mut self, number: u64, at: Time, accepted: bool) {
+    /// Nothing more is heard of a request before `at`.
+    pub(super) fn postpone(&mut self, number: u64, at: Time) {
+        self.expect_again(number, at, None);
+    }
+
+    /// Memory has accepted a request at `at`: what is left to hear is its data, not before `bound`,
+    /// and when that comes.
+    pub(super) fn accepted(&mut self, number: u64, at: Time, bound: Time) {
+        self.expect_again(number, bound, Some(at));
+    }
+
+    fn expect_again(&mut self, number: u64, at: Time, accepted: Option<Time>) {
         let found = self.unanswered.iter_mut().find(|unanswered| unanswered.number == number);
         debug_assert!(
             found.as_ref().is_some_and(|u| u.at <= at),
@@ -97,10 +116,13 @@ impl Inbox {
     }
 
     fn find_earliest(&mut self) {
-        self.earliest = [Time::NEVER; 2];
+        (self.earliest, self.earliest_estimate) = ([Time::NEVER; 2], Time::NEVER);
         for unanswered in &self.unanswered {
-            let earliest = &mut self.earliest[usize::from(unanswered.accepted)];
+            let earliest = &mut self.earliest[usize::from(unanswered.accepted.is_some())];
             *earliest = unanswered.at.min(*earliest);
+            if let (Some(at), Some(way)) = (unanswered.accepted, self.estimate) {
+                self.earliest_estimate = self.earliest_estimate.min(at + way);
+            }
         }
     }
 
@@ -125,13 +147,21 @@ impl Inbox {
         self.replies.insert(place, (at, order, message));
     }
 
-    /// Nothing that is not here can come before this, if what memory has accepted and not told does
-    /// not come before `floor`.
+    /// No message that is not here can come before this, with what memory has not decided.
     #[inline]
-    pub(super) fn horizon(&self, floor: Time) -> Time {
+    pub(super) fn next_message(&self, undecided: Undecided) -> Time {
         let [other, accepted] = self.earliest;
         let grant = self.grants.front().copied().unwrap_or(Time::NEVER);
-        other.min(accepted.max(floor)).min(grant)
+        other.min(accepted.max(undecided.data)).min(grant)
+    }
+
+    /// Nothing that is not here can come before this: neither a message nor an estimate, which
+    /// moves no pipeline.
+    #[inline]
+    pub(super) fn horizon(&self, undecided: Undecided) -> Time {
+        let way = self.estimate.unwrap_or(Time::ZERO);
+        let estimate = undecided.command.saturating_add(way);
+        self.next_message(undecided).min(self.earliest_estimate.max(estimate))
     }
 
     /// When the first message comes.

@@ -19,6 +19,7 @@ use halfwink_units::{Clock, Cycle, LineAddr, Time};
 
 use crate::gate::{Gate, PolicyError, Stepped};
 use crate::machine::{CoreKind, Machine, TokenSpec, WakeUpKind};
+use crate::memory::Undecided;
 use crate::os_cores::{Calls, Departure};
 use crate::private::{Notice, Warm};
 use crate::timeline::Timeline;
@@ -189,7 +190,7 @@ impl Core {
             l3_latency: machine.l3.latency,
             pipeline,
             gate,
-            inbox: Inbox::new(),
+            inbox: Inbox::new(hears_tokens.then_some(machine.tokens.eta)),
             awaited: 0,
             shortest_answer: machine.l3.latency,
             shortest_message,
@@ -263,15 +264,14 @@ impl Core {
     }
 
     /// Up to when it was simulated, and the first time at which something that it does can reach
-    /// another part of the chip; a core without a thread does nothing by itself. `floor` is that of
-    /// [`Inbox::horizon`].
+    /// another part of the chip; a core without a thread does nothing by itself.
     #[inline]
-    pub(crate) fn progress(&self, floor: Time) -> Option<(Time, Time)> {
+    pub(crate) fn progress(&self, undecided: Undecided) -> Option<(Time, Time)> {
         let acts = match self.phase {
             Phase::Vacant | Phase::Finished => return None,
             // Nothing moves before something is heard, which need not be worked out first.
             Phase::Stalled { movable: None, .. } if !self.reports => {
-                let heard = self.inbox.horizon(floor).min(self.inbox.next_time());
+                let heard = self.inbox.next_message(undecided).min(self.inbox.next_time());
                 self.local.max(heard)
             }
             _ => self.local,
@@ -288,7 +288,7 @@ impl Core {
     pub(crate) fn advance(&mut self, limit: Time, shared: &mut Shared) -> Result<(), CoreError> {
         loop {
             // Asked anew each time: what was just sent has a reply, and that is a nearer horizon.
-            let limit = limit.min(self.inbox.horizon(shared.uncore.memory.floor()));
+            let limit = limit.min(self.inbox.horizon(shared.uncore.memory.undecided()));
             let goes_on = match self.phase {
                 Phase::Running => self.run(limit, shared)?,
                 Phase::Stalled { stall, movable } => {
@@ -478,7 +478,7 @@ impl Core {
         if at >= limit {
             // No message, none owed, no transition and no timer: saying so beats hanging. A policy
             // that sleeps through its answers ends here, and so would a wrong pipeline.
-            if at == Time::NEVER && self.inbox.horizon(Time::ZERO) == Time::NEVER {
+            if at == Time::NEVER && self.inbox.horizon(Undecided::default()) == Time::NEVER {
                 return Err(self.stuck(movable.is_some()));
             }
             self.local = self.local.max(limit.min(at));
