@@ -29,6 +29,27 @@ pub enum AccountingError {
     },
 }
 
+/// What a core's energy went into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EnergyParts {
+    /// Leakage, of what is left of it in the gated state too.
+    pub leakage: Energy,
+    /// Clock tree and latches.
+    pub clock: Energy,
+    /// Charging the rail at wake-ups, beside what leaks meanwhile.
+    pub wake_up: Energy,
+    /// Events: micro-operations, operations, accesses, mispredictions.
+    pub events: Energy,
+}
+
+impl EnergyParts {
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> Energy {
+        self.leakage + self.clock + self.wake_up + self.events
+    }
+}
+
 /// Everything that a core's events cost, by name: counts by mode, and the energy of each.
 struct CoreEnergy {
     name: &'static str,
@@ -93,13 +114,24 @@ impl<'a> Accountant<'a> {
             let energies = core_energies(core, &machine.power.core.event_pj);
             let (gate, _) = core.sleep(self.follower);
             let residency = gate.residency_at(now);
-            core_meter(machine, gate.wakes, &residency, &energies, self.retention).energy
+            core_parts(machine, gate.wakes, &residency, &energies, self.retention).total()
         };
         let unused = state_power(self.machine, CoreState::Unused, self.retention) * now;
         cores.iter().enumerate().map(meter).sum::<Energy>()
             + unused * (self.machine.cores - self.users) as u64
             + L3Energy::of(self.machine, uncore, now).total()
             + MemoryEnergy::of(self.machine, uncore, now).total()
+    }
+
+    /// What the energy of each core went into, as its own counters say.
+    pub(crate) fn parts(&self, cores: &[Core]) -> Vec<EnergyParts> {
+        let parts = |(n, core): (usize, &Core)| {
+            let machine = if n < self.users { self.machine } else { &self.os_machine };
+            let energies = core_energies(core, &machine.power.core.event_pj);
+            let (gate, _) = core.sleep(self.follower);
+            core_parts(machine, gate.wakes, &gate.residency, &energies, self.retention)
+        };
+        cores.iter().enumerate().map(parts).collect()
     }
 
     /// Posts everything and balances.
@@ -139,25 +171,33 @@ fn state_power(machine: &Machine, state: CoreState, retention: bool) -> Power {
     machine.power.core.in_state(state, &machine.gating, retention)
 }
 
+fn state_leakage(machine: &Machine, state: CoreState, retention: bool) -> Power {
+    if state == CoreState::Unused {
+        return machine.unused;
+    }
+    machine.power.core.leakage(state, &machine.gating, retention)
+}
+
 /// What a core's own counters say.
-fn core_meter(
+fn core_parts(
     machine: &Machine,
     wakes: u64,
     residency: &Residency,
     energies: &[CoreEnergy],
     retention: bool,
-) -> Meter {
-    let wake = machine.gating.wake_up_energy();
-    let mut meter = Meter { time: Time::ZERO, energy: wake * wakes };
+) -> EnergyParts {
+    let mut parts =
+        EnergyParts { wake_up: machine.gating.wake_up_energy() * wakes, ..EnergyParts::default() };
     for state in CoreState::ALL {
         let time = residency[state as usize];
-        meter.time += time;
-        meter.energy += state_power(machine, state, retention) * time;
+        let leakage = state_leakage(machine, state, retention) * time;
+        parts.leakage += leakage;
+        parts.clock += state_power(machine, state, retention) * time - leakage;
     }
     for item in energies {
-        meter.energy += item.each * item.counts.iter().sum::<u64>();
+        parts.events += item.each * item.counts.iter().sum::<u64>();
     }
-    meter
+    parts
 }
 
 fn post_core(
@@ -174,7 +214,10 @@ fn post_core(
     }
     let energies = core_energies(core, &machine.power.core.event_pj);
     let residency = &gate.residency;
-    let meter = core_meter(machine, gate.wakes, residency, &energies, retention);
+    let meter = Meter {
+        time: residency.iter().fold(Time::ZERO, |sum, &time| sum + time),
+        energy: core_parts(machine, gate.wakes, residency, &energies, retention).total(),
+    };
     let id = ledger.component(name, meter);
 
     for (cause, time) in split(active, residency[CoreState::Active as usize]) {

@@ -11,7 +11,7 @@ use halfwink_policy::wake_up::{Central, WakeUpPolicy};
 use halfwink_trace::{LoadKind, Program, Source, TraceError, WarmSet};
 use halfwink_units::{Clock, Time};
 
-use crate::accounting::{Accountant, AccountingError};
+use crate::accounting::{Accountant, AccountingError, EnergyParts};
 use crate::branch::BranchCounts;
 use crate::core::{Core, CoreError, CoreInput, Message, Shared, Thread};
 use crate::cpi_stack::UnitCounts;
@@ -108,6 +108,8 @@ pub struct CoreResult {
     pub memory_stalls: Histogram,
     /// Time in each power state, as [`halfwink_power::CoreState::ALL`].
     pub residency: Residency,
+    /// What its energy went into.
+    pub energy: EnergyParts,
     /// Wake-ups from the gated state.
     pub wakes: u64,
     /// Wake-ups that were late, and by how much together.
@@ -516,25 +518,25 @@ impl<'a> Chip<'a> {
         self.followers.drop_parted(&mut self.cores);
         let uncore = &self.shared.uncore;
         let books = self.accountant.close(&self.cores, uncore, duration)?;
-        let whole = |books, precision, follower| RunResult {
-            books,
-            l3: uncore.counts,
-            memory: uncore.memory.counts(),
-            duration,
-            cores: self.cores[..users].iter().map(|core| result(core, follower)).collect(),
-            os_cores: self.cores[users..].iter().map(|core| result(core, follower)).collect(),
-            precision,
+        let whole = |books, precision, follower, parts: Vec<EnergyParts>| {
+            let each = self.cores.iter().zip(parts);
+            let mut cores: Vec<CoreResult> =
+                each.map(|(core, parts)| result(core, follower, parts)).collect();
+            let os_cores = cores.split_off(users);
+            let (l3, memory) = (uncore.counts, uncore.memory.counts());
+            RunResult { books, l3, memory, duration, cores, os_cores, precision }
         };
         let followers = self.followers.finish(&self.cores, uncore, sums, self.clock)?;
         let of = |(n, closed): (usize, Option<_>)| {
-            closed.map(|(books, precision)| whole(books, precision, Some(n)))
+            closed.map(|(books, precision, parts)| whole(books, precision, Some(n), parts))
         };
         let followers = followers.into_iter().enumerate().map(of).collect();
-        Ok((whole(books, self.slices.finish(sums, self.clock), None), followers))
+        let parts = self.accountant.parts(&self.cores);
+        Ok((whole(books, self.slices.finish(sums, self.clock), None, parts), followers))
     }
 }
 
-fn result(core: &Core, follower: Option<usize>) -> CoreResult {
+fn result(core: &Core, follower: Option<usize>, energy: EnergyParts) -> CoreResult {
     let common = core.common();
     let (gate, _) = core.sleep(follower);
     CoreResult {
@@ -548,6 +550,7 @@ fn result(core: &Core, follower: Option<usize>) -> CoreResult {
         stalls: core.stalls.clone(),
         memory_stalls: core.memory_stalls.clone(),
         residency: gate.residency,
+        energy,
         wakes: gate.wakes,
         late_wakes: core.late_wakes,
         late: core.late,

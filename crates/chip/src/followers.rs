@@ -5,7 +5,7 @@ use halfwink_engine::{Closed, RunControl};
 use halfwink_policy::gating::{Costs, GatingPolicy};
 use halfwink_units::{Clock, Time};
 
-use crate::accounting::{Accountant, AccountingError};
+use crate::accounting::{Accountant, AccountingError, EnergyParts};
 use crate::chip::{Chip, ChipError, CodeCache, Options, RunResult, Task};
 use crate::core::Core;
 use crate::machine::{Machine, WakeUpKind};
@@ -64,6 +64,9 @@ struct Account<'a> {
     slices: Slices,
 }
 
+/// What a follower has to show, with the parts of each core's energy.
+pub(crate) type Found = (Closed, Precision, Vec<EnergyParts>);
+
 /// Those of all, by number; of those who have parted there are none.
 pub(crate) struct Followers<'a>(Vec<Option<Account<'a>>>);
 
@@ -108,12 +111,13 @@ impl<'a> Followers<'a> {
         uncore: &Uncore,
         sums: Sums,
         clock: Clock,
-    ) -> Result<Vec<Option<(Closed, Precision)>>, AccountingError> {
+    ) -> Result<Vec<Option<Found>>, AccountingError> {
         let close = |account: Account<'_>| {
             let Account { accountant, slices } = account;
             let books = accountant.close(cores, uncore, sums.at)?;
             let energy = accountant.energy(cores, uncore, sums.at);
-            Ok((books, slices.finish(Sums { energy, ..sums }, clock)))
+            let precision = slices.finish(Sums { energy, ..sums }, clock);
+            Ok((books, precision, accountant.parts(cores)))
         };
         self.0.into_iter().map(|account| account.map(close).transpose()).collect()
     }

@@ -42,7 +42,7 @@ mod uncore;
 mod uop;
 mod wake_up;
 
-pub use accounting::AccountingError;
+pub use accounting::{AccountingError, EnergyParts};
 pub use branch::BranchCounts;
 pub use chip::{run, ChipError, CodeCache, CoreResult, Options, RunResult, Task};
 pub use core::CoreError;

@@ -63,6 +63,10 @@ pub struct CorePower {
     pub clock_w: f64,
     /// The same while it waits for memory with its clock on, in watts.
     pub stalled_clock_w: f64,
+    /// Clock of what stays on in a core of which only a part is gated, in watts. Not in files:
+    /// `Machine::with_gated_units` works it out.
+    #[serde(skip)]
+    pub gated_clock_w: f64,
     /// Energy of each event.
     pub event_pj: CoreEvents,
 }
@@ -94,18 +98,30 @@ impl CorePower {
     /// says whether the core carries retention cells, which leak while it is on.
     #[must_use]
     pub fn in_state(&self, state: CoreState, gating: &Gating, has_retention: bool) -> Power {
+        let [leakage, clock] = self.watts(state, gating, has_retention);
+        Power::from_w(leakage + clock)
+    }
+
+    /// What leaks of the power in a state; the rest is the clock's.
+    #[must_use]
+    pub fn leakage(&self, state: CoreState, gating: &Gating, has_retention: bool) -> Power {
+        Power::from_w(self.watts(state, gating, has_retention)[0])
+    }
+
+    /// Leakage and clock.
+    fn watts(&self, state: CoreState, gating: &Gating, has_retention: bool) -> [f64; 2] {
         let retention = if has_retention { 1.0 + gating.retention_overhead } else { 1.0 };
         let leakage = self.leakage_w * retention;
-        Power::from_w(match state {
-            CoreState::Active => leakage + self.clock_w,
-            CoreState::Stalled => leakage + self.stalled_clock_w,
+        let gated = self.leakage_w * (1.0 - gating.leakage_reduction);
+        match state {
+            CoreState::Active => [leakage, self.clock_w],
+            CoreState::Stalled => [leakage, self.stalled_clock_w],
             CoreState::Idle | CoreState::Gating | CoreState::Charging | CoreState::Restoring => {
-                leakage
+                [leakage, 0.0]
             }
-            CoreState::Gated | CoreState::Unused => {
-                self.leakage_w * (1.0 - gating.leakage_reduction)
-            }
-        })
+            CoreState::Gated => [gated, self.gated_clock_w],
+            CoreState::Unused => [gated, 0.0],
+        }
     }
 }
 
@@ -120,6 +136,7 @@ impl CorePower {
             leakage_w: self.leakage_w * square,
             clock_w: self.clock_w * square * frequency,
             stalled_clock_w: self.stalled_clock_w * square * frequency,
+            gated_clock_w: self.gated_clock_w * square * frequency,
             event_pj: CoreEvents {
                 uop: event.uop * square,
                 alu: event.alu * square,

@@ -3,7 +3,9 @@
 use super::*;
 use halfwink_power::CoreState;
 use halfwink_trace::{Event, Kernel, Synthetic};
-use halfwink_units::Energy;
+use halfwink_units::{Energy, Power};
+
+use crate::accounting::EnergyParts;
 
 /// One load from memory and its user.
 fn one_miss(kind: &str, technique: &str) -> RunResult {
@@ -92,6 +94,46 @@ fn the_energy_of_a_gated_stall_adds_up_by_hand() {
 }
 
 #[test]
+fn what_a_core_spends_is_told_apart_by_leakage_clock_and_wake_ups() {
+    let nj = |x: f64| Energy::from_pj(x * 1e3);
+    let parts = |r: &RunResult| r.cores[0].energy;
+    let (on, tap) =
+        (parts(&one_miss("in-order", "always-on")), parts(&one_miss("in-order", "tap")));
+    // The times of the test above: 45 ns at 1 W; 2 cycles at 0.5 W of clock and 43 at 0.1.
+    assert_eq!((on.leakage, on.clock, on.wake_up), (nj(45.0), nj(2.0 * 0.5 + 4.3), Energy(0)));
+    assert_eq!((tap.leakage, tap.clock), (nj(24.0 + 21.0 * 0.0225), nj(2.0 * 0.5 + 1.4)));
+    assert_eq!((tap.wake_up, tap.events), (nj(1.955), on.events));
+    // Units that are gated alone leave the clock of the other half on.
+    let mut writer = Writer::new();
+    let block = writer.block(&[load(1, 2), alu(3, &[1])]);
+    let (mut script, lines) = writer.script();
+    script.run(block, vec![at(COLD)]);
+    let machine = simple("in-order").with_gated_units();
+    let units = parts(&run(&machine, "fupg", vec![task(script, warm(&lines, &[]))]));
+    // Active 2 ns, stalled 5, gated 38, charging 6.
+    assert_eq!(units.clock, nj(2.0 * 0.5 + 5.0 * 0.1 + 38.0 * 0.05));
+    assert_eq!(units.leakage, nj(13.0) + Energy::from_pj(38e3 * (1.0 - 0.5 * 0.9775)));
+}
+
+#[test]
+fn a_gated_clock_saves_the_clock_of_stalls_and_no_time_nor_leakage() {
+    for kind in KINDS {
+        let mut writer = Writer::new();
+        let block = writer.block(&[load(1, 2), alu(3, &[1])]);
+        let (mut script, lines) = writer.script();
+        script.run(block, vec![at(COLD)]);
+        let machine = simple(kind).with_gated_clock();
+        let gated = run(&machine, "always-on", vec![task(script, warm(&lines, &[]))]);
+        let on = one_miss(kind, "always-on");
+        assert_eq!(spans(&gated), spans(&on));
+        let stalled = on.cores[0].residency[CoreState::Stalled as usize];
+        let (gated, on) = (gated.cores[0].energy, on.cores[0].energy);
+        assert_eq!(on.clock - gated.clock, Power::from_w(0.1) * stalled);
+        assert_eq!(EnergyParts { clock: on.clock, ..gated }, on);
+    }
+}
+
+#[test]
 fn an_l3_hit_is_never_gated() {
     // Functional-unit gating knows nothing of levels.
     for technique in TECHNIQUES.into_iter().filter(|t| *t != "fupg") {
@@ -134,8 +176,9 @@ fn the_execution_units_wait_5_ns_and_wake_late() {
     let units = run(&machine, "fupg", vec![task(chase(), Arc::default())]);
     let per_ns = |r: &RunResult| unused(r).as_j() / r.duration.as_s();
     assert!((per_ns(&plain) - per_ns(&units)).abs() < 1e-9);
-    // Half of the core's leakage, 97.75 % of it, less the clock of the other half while stalled.
-    assert!((machine.gating.leakage_reduction - (0.5 * 0.9775 - 0.05)).abs() < 1e-12);
+    // Half of the core's leakage, 97.75 % of it; the clock of the other half runs on.
+    assert!((machine.gating.leakage_reduction - 0.5 * 0.9775).abs() < 1e-12);
+    assert_eq!(machine.power.core.gated_clock_w, 0.05);
 }
 
 #[test]
