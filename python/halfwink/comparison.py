@@ -207,6 +207,7 @@ RELATED = (
     "core_energy_j_per_unit",
     "energy_saving_pct",
     "core_energy_saving_pct",
+    "core_clock_saving_pct",
     "slowdown_pct",
     "energy_delay_pct",
     "units",

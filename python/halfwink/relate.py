@@ -24,6 +24,8 @@ def relate(runs: pl.DataFrame, baseline: str, machine: str | None = None) -> pl.
     * ``energy_saving_pct``: of the energy for as much work as the baseline did; if that did none,
       for as long as it took.
     * ``core_energy_saving_pct``: the same of the cores that had work, where cores are told apart.
+    * ``core_clock_saving_pct``: the part of that which is clock power; the rest is leakage, less
+      what wake-ups cost.
     * ``slowdown_pct``: of the mean latency where work arrives on its own schedule, else of the time
       for as much work.
     * ``energy_delay_pct``: change of energy (of cores, where told apart) times that.
@@ -34,6 +36,8 @@ def relate(runs: pl.DataFrame, baseline: str, machine: str | None = None) -> pl.
     time = "run_s" if "run_s" in runs.columns else "duration_s"
     needed = ["energy_j", "units", "duration_s", time, "latency_mean_us"]
     needed += ["working_core_energy_j"] if has_cores else []
+    has_clock = "working_core_clock_j" in runs.columns
+    needed += ["working_core_clock_j"] if has_clock else []
     keys = KEYS if machine is None else ["workload"]
     base = runs.filter(pl.col("technique") == baseline)
     if machine is not None:
@@ -64,6 +68,10 @@ def relate(runs: pl.DataFrame, baseline: str, machine: str | None = None) -> pl.
         cores = pl.col("working_core_energy_j") * same_work
         saving = "core_energy_saving_pct"
         joined = joined.with_columns(_below(cores, _base("working_core_energy_j")).alias(saving))
+    if has_clock:
+        saved = _base("working_core_clock_j") - pl.col("working_core_clock_j") * same_work
+        part = (100 * saved / _base("working_core_energy_j")).alias("core_clock_saving_pct")
+        joined = joined.with_columns(part)
     energy, delay = 1 - pl.col(saving) / 100, 1 + pl.col("slowdown_pct") / 100
     joined = joined.with_columns((100 * (energy * delay - 1)).alias("energy_delay_pct"))
     return joined.drop(pl.selectors.starts_with(_BASE.format("")))

@@ -34,6 +34,7 @@ SHORT = (
     "energy_j_per_unit",
     "energy_saving_pct",
     "core_energy_saving_pct",
+    "core_clock_saving_pct",
     "slowdown_pct",
     "energy_delay_pct",
     "latency_mean_us",

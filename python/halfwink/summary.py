@@ -89,6 +89,7 @@ def _rate(row: Row) -> str:
 CELLS: list[tuple[str, str, Callable[[Row], str]]] = [
     ("energy/unit", "energy_j_per_unit", _energy),
     ("core saved %", "core_energy_saving_pct", _number("core_energy_saving_pct", 2)),
+    ("of it clock %", "core_clock_saving_pct", _number("core_clock_saving_pct", 2)),
     ("all saved %", "energy_saving_pct", _number("energy_saving_pct", 2)),
     ("slowdown %", "slowdown_pct", _number("slowdown_pct", 2)),
     ("mean us", "latency_mean_us", _number("latency_mean_us", 1)),

@@ -44,12 +44,15 @@ def test_savings_are_relative_to_the_baseline_of_the_same_work():
         "duration_s": [9.0] * 4,
         "energy_j": [10.0, 9.0, 4.0, 3.0],
         "working_core_energy_j": [5.0, 4.0, 2.0, 1.0],
+        "working_core_clock_j": [1.0, 0.5, 0.5, 0.5],
         "run_s": [1.0, 1.1, 1.0, 1.5],
         "latency_mean_us": [None, None, 10.0, 12.0],
     }
     related = relate(pl.DataFrame(rows), "always-on")
     assert related["energy_saving_pct"].to_list() == pytest.approx([0, 10, 0, 25])
     assert related["core_energy_saving_pct"].to_list() == pytest.approx([0, 20, 0, 50])
+    # Of the 20 % half are clock power; of the 50 % none.
+    assert related["core_clock_saving_pct"].to_list() == pytest.approx([0, 10, 0, 0])
     # Run time for a closed load, mean latency for an open one.
     assert related["slowdown_pct"].to_list() == pytest.approx([0, 10, 0, 20])
 

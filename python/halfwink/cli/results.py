@@ -15,7 +15,7 @@ from halfwink.results import Results
 from halfwink.summary import summarize
 
 #: What a narrow terminal goes without, least wanted first; and intervals after the first of them.
-SPARED = ["work/s of host", "gated %", "lost %", "all saved %"]
+SPARED = ["work/s of host", "gated %", "lost %", "all saved %", "of it clock %"]
 INTERVAL = re.compile(r" ±\S+( %)?$")
 
 

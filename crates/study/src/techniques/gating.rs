@@ -113,6 +113,12 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         ..ON_A_CHIP
     },
     Technique {
+        name: "clock-gate",
+        title: "stops the clock of a core that waits, gates nothing: a baseline apart",
+        make: Make::Gating(Gating { retention: false, adapt: Machine::with_gated_clock, ..GATING }),
+        ..ON_A_CHIP
+    },
+    Technique {
         name: "idle-gate",
         worlds: &["chip", "toy"],
         title: "gates while the OS has halted the core, as a deep C-state does",

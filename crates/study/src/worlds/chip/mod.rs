@@ -26,9 +26,9 @@ use halfwink_power::CoreState;
 use halfwink_units::Time;
 
 use self::tables::{
-    call_profile, calls_table, counter_table, histogram_table, is_core, kernel_columns,
-    memory_gb_s, memory_read_mean_ns, timeline_table, us, working_energy, Sums, CALLS, COUNTERS,
-    HISTOGRAMS, TIMELINE,
+    call_profile, calls_table, counter_table, energy_columns, histogram_table, is_core,
+    kernel_columns, memory_gb_s, memory_read_mean_ns, timeline_table, us, working_energy, Sums,
+    CALLS, COUNTERS, ENERGY, HISTOGRAMS, TIMELINE,
 };
 use self::workload::Workload;
 use crate::error::StudyError;
@@ -155,7 +155,7 @@ impl World for Chip {
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
         vec![
-            ("run", [&COMMON[..], &OWN].concat()),
+            ("run", [&COMMON[..], &OWN, &ENERGY].concat()),
             ("ledger", LEDGER.to_vec()),
             ("counters", COUNTERS.to_vec()),
             ("histograms", HISTOGRAMS.to_vec()),
@@ -424,7 +424,6 @@ impl ChipJob {
         let sums = Sums::of(result);
         let (unit_of_work, units) = self.work_of(&sums);
         let core_j = result.books.energy_where(is_core).as_j();
-        let working = result.cores.len();
         let working_j = working_energy(result);
         let latency = |q: f64| Value::from(sums.latency.quantile(q).map(us));
         let (run_s, precision) = (sums.run.as_s(), &result.precision);
@@ -452,7 +451,7 @@ impl ChipJob {
         .cells();
         cells.extend([
             ("cores", machine.cores.into()),
-            ("working_cores", working.into()),
+            ("working_cores", result.cores.len().into()),
             ("frequency", frequency.into()),
             ("load", if self.workload.is_open() { "open" } else { "closed" }.into()),
             ("instructions", sums.instructions.into()),
@@ -488,7 +487,7 @@ impl ChipJob {
             ("most_outstanding", sums.most_outstanding.into()),
             ("closed_form_saving", closed_form(machine, result).into()),
         ]);
-        cells.extend(kernel_columns(result, &sums));
+        cells.extend(kernel_columns(result, &sums).into_iter().chain(energy_columns(result)));
         Table::row(cells)
     }
 }

@@ -1,11 +1,11 @@
 //! What a run found out, as sums and tables.
 
-use halfwink_chip::{add_calls, Calls, CoreResult, Machine, MemoryKind, RunResult};
+use halfwink_chip::{add_calls, Calls, CoreResult, EnergyParts, Machine, MemoryKind, RunResult};
 use halfwink_engine::Histogram;
 use halfwink_policy::offload::{CallProfile, Cause};
 use halfwink_power::CoreState;
 use halfwink_trace::{exception_name, syscall_name};
-use halfwink_units::{Time, LINE_BYTES};
+use halfwink_units::{Energy, Time, LINE_BYTES};
 
 use crate::table::{integer, real, text, Head, Table, Value};
 
@@ -131,6 +131,21 @@ pub(crate) fn kernel_columns(result: &RunResult, sums: &Sums) -> Vec<(&'static s
         ("os_core_time_share", share(sums.kernel_running[1])),
         ("away_share", share(sums.kernel_taken[1])),
     ]
+}
+
+/// Columns of what the energy of [`working_energy`] went into; what is left are the events.
+pub(crate) const ENERGY: [Head; 3] =
+    [real("working_core_leakage_j"), real("working_core_clock_j"), real("working_core_wake_up_j")];
+
+/// Their cells.
+pub(crate) fn energy_columns(result: &RunResult) -> [(&'static str, Value); 3] {
+    let sum = |part: fn(&EnergyParts) -> Energy| {
+        let cores = result.cores.iter().chain(&result.os_cores);
+        cores.map(|core| part(&core.energy)).sum::<Energy>().as_j()
+    };
+    let sums = [sum(|p| p.leakage), sum(|p| p.clock), sum(|p| p.wake_up)];
+    let [leakage, clock, wake_up] = sums.map(Value::from);
+    [(ENERGY[0].0, leakage), (ENERGY[1].0, clock), (ENERGY[2].0, wake_up)]
 }
 
 /// True for the name of a core, of either kind.
