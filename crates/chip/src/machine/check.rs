@@ -349,32 +349,14 @@ impl Check<'_> {
     }
 
     fn power(&self, section: &PowerSection, memory: &MemorySpec) -> Result<PowerSpec, InputError> {
-        let core = section.core.get_ref();
-        let event = &core.event_pj;
-        let numbers = [
-            core.leakage_w,
-            core.clock_w,
-            core.stalled_clock_w,
-            event.uop,
-            event.alu,
-            event.multiply,
-            event.fp,
-            event.l1i_access,
-            event.l1d_access,
-            event.l2_access,
-            event.mispredict,
-        ];
+        let core = self.core_power(&section.core)?;
         let bad = |n: &f64| !(0.0..=1e9).contains(n);
-        if numbers.iter().any(bad) || core.leakage_w == 0.0 {
-            let message = "core power and energies must be 0 to 1e9, the leakage above 0";
-            return Err(self.fail(&section.core, message));
-        }
         let l3 = section.l3.get_ref();
         if [l3.leakage_w, l3.access_pj].iter().any(bad) {
             return Err(self.fail(&section.l3, "power and energies must be 0 to 1e9"));
         }
         let memory = self.memory_power(section.memory.as_ref(), memory)?;
-        Ok(PowerSpec { core: core.clone(), l3: l3.clone(), memory })
+        Ok(PowerSpec { core, l3: l3.clone(), memory })
     }
 }
 

@@ -1,7 +1,7 @@
 //! A machine description as it is written.
 
 use halfwink_dram::{BankHash, CommandEnergy, MapOrder, Page};
-use halfwink_power::{CachePower, CorePower, Gating};
+use halfwink_power::{CachePower, CoreEvents, Gating};
 use halfwink_units::Cycle;
 use serde::Deserialize;
 use toml::Spanned;
@@ -169,10 +169,20 @@ pub(super) struct MapgSection {
     pub(super) t_mem_ns: Spanned<f64>,
 }
 
+/// What a core takes in its states: none may be missing, and the error says what it is for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CorePowerSection {
+    pub(super) leakage_w: Option<f64>,
+    pub(super) clock_w: Option<f64>,
+    pub(super) stalled_clock_w: Option<f64>,
+    pub(super) event_pj: Spanned<CoreEvents>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PowerSection {
-    pub(super) core: Spanned<CorePower>,
+    pub(super) core: Spanned<CorePowerSection>,
     pub(super) l3: Spanned<CachePower>,
     /// Without it, by the currents of the device.
     pub(super) memory: Option<Spanned<CommandEnergy>>,

@@ -7,6 +7,7 @@ mod central;
 mod check;
 mod file;
 mod memory;
+mod power;
 #[cfg(test)]
 mod tests;
 

@@ -108,6 +108,27 @@ fn memory_that_cannot_be_is_named_with_its_line() {
 }
 
 #[test]
+fn a_power_table_that_lacks_a_state_is_named_with_its_line_and_the_state() {
+    let line = 1 + EV6.lines().position(|line| line.starts_with("[power.core]")).unwrap();
+    let cases = [
+        ("leakage_w", "what a core takes while its supply is on"),
+        ("clock_w", "what the clock takes in the state `active`"),
+        ("stalled_clock_w", "what the clock takes in the state `stalled`"),
+    ];
+    let (before, table) = EV6.split_once("[power.core]").unwrap();
+    for (key, what) in cases {
+        // The line stays, as a comment, so that the others keep their numbers.
+        let table = table.replacen(&format!("\n{key} ="), &format!("\n# {key} ="), 1);
+        let text = format!("{before}[power.core]{table}");
+        let error = Machine::parse(&Input::new("ev6.toml", text)).unwrap_err().to_string();
+        let expected = format!("ev6.toml:{line}: missing field `{key}`: nothing says {what}");
+        assert_eq!(error, expected);
+    }
+    let error = refused_in(EV6, "stalled_clock_w = ", "stalled_clock_w = -");
+    assert!(error.starts_with(&format!("ev6.toml:{line}: stalled_clock_w = -")), "{error}");
+}
+
+#[test]
 fn uniform_memory_has_a_latency_and_ranks() {
     let (before, rest) = EV6.split_once("[memory]").unwrap();
     let (_, after) = rest.split_once("[tokens]").unwrap();
