@@ -77,7 +77,8 @@ fn export(
     let program = std::sync::Arc::clone(stream.program());
     let mut done = Exported::default();
     let limit = options.limit.unwrap_or(u64::MAX);
-    // The last record of a run is held back until the next run tells where its branch went.
+    // The last record of a run is held back until the next run that is written tells where its branch
+    // went: what interrupts user code is not where it goes.
     let mut held: Option<(Record, u64)> = None;
     let mut put = |record: &Record, done: &mut Exported| {
         done.records += 1;
@@ -92,12 +93,12 @@ fn export(
         };
         let template = program.template(id);
         let block = program.block(template.block);
+        if !(if block.kernel { options.kernel } else { options.user }) {
+            continue;
+        }
         if let Some((mut record, fall_through)) = held.take() {
             record.taken = record.is_branch && block.pc.0 != fall_through;
             put(&record, &mut done)?;
-        }
-        if !(if block.kernel { options.kernel } else { options.user }) {
-            continue;
         }
         let records = records_of(&program, template, stream.addresses(), &mut done);
         let Some((last, before)) = records.split_last() else { continue };

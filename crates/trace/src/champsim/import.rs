@@ -1,10 +1,11 @@
 //! From ChampSim records to a trace.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Write};
 
 use halfwink_units::{PhysAddr, VirtAddr};
 
+use super::lengths::Lengths;
 use super::{Compression, Record, FLAGS, INSTRUCTION_POINTER, RECORD_BYTES, STACK_POINTER};
 use crate::error::{Problem, TraceError};
 use crate::format::{BlockDef, Code, CodeForm, Header, RawAccess, Summary, TraceWriter};
@@ -15,6 +16,10 @@ use crate::source::Address;
 /// Longest block made on import. Records have no blocks: a run of records is cut at branches and
 /// jumps in the address. A limit keeps straight code of any length from being held back.
 const MAX_BLOCK: usize = 64;
+
+/// Records read ahead of the one that is written, so that most calls have returned by then and tell
+/// their lengths ([`Lengths`]): 4 MB. A call that returns later is known from its second time on.
+const READ_AHEAD: usize = 1 << 16;
 
 /// What to do with the records.
 #[derive(Clone, Debug)]
@@ -52,15 +57,22 @@ pub fn import_champsim<W: Write>(
         blocks: HashMap::new(),
         pending: Vec::new(),
     };
-    let mut records = Records { input: compression.reader(input), at: 0 };
-    let limit = options.limit.unwrap_or(u64::MAX);
-    let mut current = records.next()?;
-    while let Some(record) = current.filter(|_| records.count() <= limit) {
-        let next = records.next()?;
-        importer.push(record, next.map(|r| r.ip)).map_err(io)?;
-        current = next;
+    let records = Records { input: compression.reader(input), at: 0 };
+    let mut ahead = Ahead {
+        records,
+        // One more than is written: its address is where the last one goes.
+        left: options.limit.unwrap_or(u64::MAX).saturating_add(1),
+        waiting: VecDeque::new(),
+        lengths: Lengths::default(),
+    };
+    let mut left = options.limit.unwrap_or(u64::MAX);
+    while left > 0 {
+        let Some((record, next_ip)) = ahead.next()? else { break };
+        let (length, follows) = ahead.lengths.of(&record, next_ip);
+        importer.push(record, length, follows).map_err(io)?;
+        left -= 1;
     }
-    importer.end_block(None).map_err(io)?;
+    importer.end_block().map_err(io)?;
     if importer.writer.totals().instructions == 0 {
         return Err(TraceError::at(0, Problem::NoInstructions));
     }
@@ -73,10 +85,6 @@ struct Records<'a> {
 }
 
 impl Records<'_> {
-    fn count(&self) -> u64 {
-        self.at / RECORD_BYTES as u64
-    }
-
     fn next(&mut self) -> Result<Option<Record>, TraceError> {
         let mut bytes = [0; RECORD_BYTES];
         let mut filled = 0;
@@ -100,6 +108,34 @@ impl Records<'_> {
         }
         self.at += RECORD_BYTES as u64;
         Ok(Some(Record::parse(&bytes)))
+    }
+}
+
+/// Reads records ahead and learns from them.
+struct Ahead<'a> {
+    records: Records<'a>,
+    /// Records to read at most.
+    left: u64,
+    waiting: VecDeque<Record>,
+    lengths: Lengths,
+}
+
+impl Ahead<'_> {
+    /// The next record, with the address of the one behind it.
+    fn next(&mut self) -> Result<Option<(Record, Option<u64>)>, TraceError> {
+        while self.waiting.len() < READ_AHEAD && self.left > 0 {
+            let Some(record) = self.records.next()? else {
+                self.left = 0;
+                break;
+            };
+            self.left -= 1;
+            if let Some(before) = self.waiting.back() {
+                self.lengths.learn(before, record.ip);
+            }
+            self.waiting.push_back(record);
+        }
+        let Some(record) = self.waiting.pop_front() else { return Ok(None) };
+        Ok(Some((record, self.waiting.front().map(|next| next.ip))))
     }
 }
 
@@ -144,20 +180,15 @@ struct Importer<W: Write> {
 }
 
 impl<W: Write> Importer<W> {
-    fn push(&mut self, record: Record, next_ip: Option<u64>) -> io::Result<()> {
-        // A record has no length: the next address gives it, if it lies within one instruction.
-        // Behind a taken branch nothing does. Assumption: four bytes.
-        let distance = next_ip.map_or(0, |next| next.wrapping_sub(record.ip));
-        let sequential = (1..=15).contains(&distance);
-        let len = if sequential { distance as u8 } else { 4 };
-        self.pending.push((record, len));
-        if record.is_branch || !sequential || self.pending.len() == MAX_BLOCK {
-            self.end_block(next_ip)?;
+    fn push(&mut self, record: Record, length: u8, follows: bool) -> io::Result<()> {
+        self.pending.push((record, length));
+        if record.branch() != Branch::None || !follows || self.pending.len() == MAX_BLOCK {
+            self.end_block()?;
         }
         Ok(())
     }
 
-    fn end_block(&mut self, _next_ip: Option<u64>) -> io::Result<()> {
+    fn end_block(&mut self) -> io::Result<()> {
         let Some(&(first, _)) = self.pending.first() else { return Ok(()) };
         // Everything of the block but its addresses, and whether the branch was taken.
         let mut key = Vec::with_capacity(self.pending.len() * 16);

@@ -5,12 +5,16 @@
 //! | loads u64 x 4
 //! ```
 //!
-//! They hold one address space and no privilege, sizes, kinds or physical addresses. On import,
-//! sizes are 8 bytes and physical addresses are the virtual ones; on export, what does not fit is
-//! left out and the user is told how much.
+//! They hold one address space and no privilege, sizes, kinds, lengths or physical addresses. On
+//! import, accesses are of 8 bytes, physical addresses are the virtual ones, and lengths are learnt
+//! from where code goes on (`lengths.rs`); on export, what does not fit is left out and the user is
+//! told how much.
 
 mod export;
 mod import;
+mod lengths;
+#[cfg(test)]
+mod return_tests;
 
 pub use export::{export_champsim, ExportOptions};
 pub use import::{import_champsim, ImportOptions};
@@ -101,22 +105,25 @@ impl Record {
         out
     }
 
-    /// ChampSim's own rules, which look at the special registers only.
+    /// ChampSim's own rules (`inc/instruction.h`), which look at the special registers only: not at
+    /// `is_branch`, so that what enters the kernel is no branch.
     pub(super) fn branch(&self) -> Branch {
-        if !self.is_branch {
-            return Branch::None;
-        }
         let reads = |r| self.sources.contains(&r);
+        let writes = |r| self.results.contains(&r);
         let special = [0, STACK_POINTER, FLAGS, INSTRUCTION_POINTER];
         let reads_other = self.sources.iter().any(|r| !special.contains(r));
-        let writes_sp = self.results.contains(&STACK_POINTER);
-        match (reads(STACK_POINTER) && writes_sp, reads(FLAGS), reads_other) {
-            (true, _, true) => Branch::IndirectCall,
-            (true, _, false) if reads(INSTRUCTION_POINTER) => Branch::Call,
-            (true, _, false) => Branch::Return,
-            (false, true, _) => Branch::Conditional,
-            (false, false, true) => Branch::IndirectJump,
-            (false, false, false) => Branch::Jump,
+        let (reads_ip, reads_flags) = (reads(INSTRUCTION_POINTER), reads(FLAGS));
+        if !writes(INSTRUCTION_POINTER) {
+            return Branch::None;
+        }
+        match (reads(STACK_POINTER), writes(STACK_POINTER)) {
+            (false, _) if !reads_flags && !reads_other => Branch::Jump,
+            (false, _) if !reads_flags && !reads_ip => Branch::IndirectJump,
+            (true, true) if !reads_ip => Branch::Return,
+            (true, true) if !reads_flags && reads_other => Branch::IndirectCall,
+            (true, true) if !reads_flags => Branch::Call,
+            // Of those that fit nowhere, ChampSim predicts the direction.
+            _ => Branch::Conditional,
         }
     }
 }
