@@ -50,13 +50,19 @@ def _core_findings() -> list[Finding]:
         Finding("halfwink", True, f"{_core.__version__}, build {build_id()}"),
         Finding("python", True, f"{platform.python_version()}, polars {pl.__version__}"),
         Finding("cores for runs", True, f"{os.cpu_count()} ({platform.machine()})"),
-        Finding(
-            "energy meter",
-            False,
-            "energy is modelled; nothing here reads a meter",
-            "not needed: every watt is labelled modelled",
-        ),
+        _energy_meter(),
     ]
+
+
+def _energy_meter() -> Finding:
+    meters, missing = _core.energy_meters()
+    if meters:
+        found = ", ".join(meters)
+        fix = "run as root" if missing else ""
+        return Finding("energy meter", True, f"{found}; not {missing}" if missing else found, fix)
+    refused = missing is not None and "denied" in missing
+    fix = "run as root" if refused else "not needed: every watt is labelled modelled"
+    return Finding("energy meter", False, missing or "none", fix)
 
 
 def _library_findings() -> list[Finding]:

@@ -50,6 +50,8 @@ class LiveProgram:
         """Counts and measured times since the start.
 
         ``modelled``: joules and watts of the described machines, which nothing measures;
+        ``measured``: joules and watts of this machine by each of its ``meters`` (RAPL; packages
+        hold their parts, so they are not to be added up), and what is ``missing``;
         ``ledger``: the same by component, state, mode and cause, and why it does not balance, if
         it does not; ``tables``: ``run`` and ``ledger`` as results of simulated runs have them.
         """

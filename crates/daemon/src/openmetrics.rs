@@ -1,11 +1,13 @@
 //! Reports as OpenMetrics text (<https://prometheus.io/docs/specs/om/open_metrics_spec/>). Times
-//! are measured; joules are modelled, and say so.
+//! are measured; joules are modelled, or measured by a meter, and say so.
 
 use std::fmt::{Display, Write};
 
+use halfwink_live::program::rapl::Measured;
 use halfwink_live::program::report::Latency;
 
 use crate::router::Report as RouterReport;
+use crate::steer::Report as SteerReport;
 
 /// Counts of a machine behind a proxy: name, help, where it stands.
 type MachineCount = (&'static str, &'static str, fn(&halfwink_live_steer::MachineReport) -> u64);
@@ -98,6 +100,7 @@ pub(crate) fn router(report: &RouterReport) -> String {
     page.gauge("halfwink_latency_seconds", help).quantiles(&live.latency);
     let help = "Energy of the described machine in the measured times; modelled, not measured";
     page.counter("halfwink_modelled_energy_joules", help).add(&[], report.modelled.energy_j);
+    meters(&mut page, &report.measured);
     page.end()
 }
 
@@ -135,8 +138,24 @@ fn workers(page: &mut Page, report: &RouterReport) {
     workers().for_each(|(number, worker)| cpu.add(&[("worker", &number)], worker.cpu_s));
 }
 
+/// What meters of this machine say; nothing, where there are none.
+fn meters(page: &mut Page, measured: &Measured) {
+    if measured.meters.is_empty() {
+        return;
+    }
+    let help = "Energy of this machine with all that runs on it, since the start; measured";
+    let mut joules = page.counter("halfwink_measured_energy_joules", help);
+    measured.meters.iter().for_each(|m| joules.add(&[("meter", &m.meter)], m.energy_j));
+    let mut up = page.gauge("halfwink_meter_up", "The meter can be read");
+    measured.meters.iter().for_each(|m| {
+        up.add(&[("meter", &m.meter)], u8::from(m.ended.is_none()));
+    });
+}
+
 /// A proxy's page.
-pub(crate) fn steer(report: &halfwink_live_steer::Report) -> String {
+pub(crate) fn steer(report: &SteerReport) -> String {
+    let measured = &report.measured;
+    let report = &report.live;
     let mut page = Page::default();
     let help = "Requests and connections by what became of them";
     let mut what = page.counter("halfwink_steer_requests", help);
@@ -150,6 +169,7 @@ pub(crate) fn steer(report: &halfwink_live_steer::Report) -> String {
     let help = "From a request's coming until the end of its answer, since the start";
     page.gauge("halfwink_steer_total_seconds", help).quantiles(&report.total);
     machines(&mut page, report);
+    meters(&mut page, measured);
     page.end()
 }
 
@@ -190,6 +210,26 @@ fn machines(page: &mut Page, report: &halfwink_live_steer::Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use halfwink_live::program::rapl::Reading;
+
+    #[test]
+    fn what_a_meter_says_is_called_measured() {
+        let reading = Reading {
+            meter: "RAPL package-0".to_owned(),
+            energy_j: 2.5,
+            duration_s: 1.0,
+            energy_w: Some(2.5),
+            ended: None,
+        };
+        let mut page = Page::default();
+        meters(&mut page, &Measured { meters: vec![reading], missing: None });
+        let text = page.end();
+        let sample = "halfwink_measured_energy_joules_total{meter=\"RAPL package-0\"} 2.5\n";
+        assert!(text.contains(sample) && text.contains("; measured\n"), "{text}");
+        let mut none = Page::default();
+        meters(&mut none, &Measured::default());
+        assert_eq!(none.end(), "# EOF\n");
+    }
 
     #[test]
     fn a_page_as_the_specification_has_it() {

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use halfwink_eventlog::{Family, Header};
 use halfwink_live::program::ledger::{self, Account, Balance};
+use halfwink_live::program::rapl::{Measured, Meter};
 use halfwink_live::program::report::{tables, Column, Run};
 use halfwink_live_router as live;
 use halfwink_policy::scaling::ScalingPolicy;
@@ -26,6 +27,7 @@ pub struct Router {
     info: RouterInfo,
     set: String,
     log: Log,
+    meter: Meter,
 }
 
 /// What it has done.
@@ -38,13 +40,15 @@ pub struct Report {
     pub log_dropped: Option<u64>,
     /// Joules and watts of the described router.
     pub modelled: Modelled,
-    /// The same by component, state and cause.
+    /// Joules and watts of this machine, with all that runs on it, by meters that it has.
+    pub measured: Measured,
+    /// Those of `modelled` by component, state and cause.
     pub ledger: Balance,
     /// `run` and `ledger`, as results of simulated runs have them.
     pub tables: std::collections::BTreeMap<&'static str, Vec<Column>>,
 }
 
-/// Joules, and watts in the mean: modelled, nothing reads a meter.
+/// Joules, and watts in the mean, of the described router: modelled, whatever meters say.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Modelled {
     /// Of the router.
@@ -109,7 +113,7 @@ impl Router {
         let set = shown(&values(&config.set));
         let (log, tap) = Log::begin(log, &header)?;
         let started = live::Router::start(config, policy, tap).map_err(Error::Run)?;
-        Ok(Router { router: Mutex::new(started), info, set, log })
+        Ok(Router { router: Mutex::new(started), info, set, log, meter: Meter::begin() })
     }
 
     /// What the described router would have drawn: `times` of its cores, in a span, with so many
@@ -159,7 +163,8 @@ impl Router {
             latency: live.latency,
         };
         let tables = tables(&run, &ledger).into();
-        Report { live, log_dropped: self.log.dropped(), modelled, ledger, tables }
+        let measured = self.meter.look();
+        Report { live, log_dropped: self.log.dropped(), modelled, measured, ledger, tables }
     }
 
     fn locked(&self) -> MutexGuard<'_, live::Router> {

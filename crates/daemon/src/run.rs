@@ -108,6 +108,9 @@ fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
     if let Some(path) = &options.report {
         write(path, &format!("{report:#}\n"))?;
     }
+    if let Some(why) = report["measured"]["missing"].as_str() {
+        say(&format!("not measured: {why}"));
+    }
     if let Some(why) = report["ledger"]["imbalance"].as_str() {
         eprintln!("{}: {why}", name());
     }

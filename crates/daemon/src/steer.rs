@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use halfwink_eventlog::{Family, Header};
+use halfwink_live::program::rapl::{Measured, Meter};
 use halfwink_live::program::report::{tables, Column, Run};
 use halfwink_live_steer as live;
 use halfwink_policy::steering::{Side, SteeringPolicy};
@@ -20,6 +21,7 @@ pub struct Steer {
     library: Library,
     steer: Mutex<live::Steer>,
     log: Log,
+    meter: Meter,
 }
 
 /// What it has done.
@@ -30,6 +32,8 @@ pub struct Report {
     pub live: live::Report,
     /// Lines of the event log that were dropped; null if there is none, or if its disk failed.
     pub log_dropped: Option<u64>,
+    /// Joules and watts of the machine that the proxy runs on, by meters that it has.
+    pub measured: Measured,
     /// `run` and `ledger`, as results of simulated runs have them.
     pub tables: BTreeMap<&'static str, Vec<Column>>,
 }
@@ -79,7 +83,8 @@ impl Steer {
         let Described { config, policy, header, watts } = described(library, path)?;
         let (log, tap) = Log::begin(log, &header)?;
         let steer = live::Steer::start(config, policy, watts, tap).map_err(Error::Run)?;
-        Ok(Steer { library: library.clone(), steer: Mutex::new(steer), log })
+        let (library, meter) = (library.clone(), Meter::begin());
+        Ok(Steer { library, steer: Mutex::new(steer), log, meter })
     }
 
     /// Where it listens: `ADDRESS:PORT`.
@@ -104,7 +109,8 @@ impl Steer {
             latency: live.total,
         };
         let tables = tables(&run, &live.ledger).into();
-        Report { live, log_dropped: self.log.dropped(), tables }
+        let measured = self.meter.look();
+        Report { live, log_dropped: self.log.dropped(), measured, tables }
     }
 
     fn locked(&self) -> MutexGuard<'_, live::Steer> {
@@ -118,7 +124,7 @@ impl Program for Steer {
     }
 
     fn metrics(&self) -> String {
-        openmetrics::steer(&self.look().live)
+        openmetrics::steer(&self.look())
     }
 
     fn reload(&self, path: &Path) -> Result<Vec<String>, Error> {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use halfwink_live::clock::Rate;
 use halfwink_live::idle::{Mechanism, Watch};
 use halfwink_live::probe;
+use halfwink_live::program::rapl;
 use halfwink_live::sys::CpuSet;
 use halfwink_live_delegate::measure::{names, Bench, Limits};
 use halfwink_live_delegate::report::Run;
@@ -143,6 +144,12 @@ fn live_features() -> Vec<(&'static str, String)> {
         .collect()
 }
 
+/// Energy meters of this machine that can be read, and what cannot and why, or `None`.
+#[pyfunction]
+fn energy_meters() -> (Vec<String>, Option<String>) {
+    rapl::probe()
+}
+
 /// The CPUs that this thread may run on.
 #[pyfunction]
 fn allowed_cpus() -> Vec<u32> {
@@ -160,6 +167,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<DelegateRun>()?;
     module.add_class::<IdleWatch>()?;
     module.add_function(wrap_pyfunction!(die_with_parent, module)?)?;
+    module.add_function(wrap_pyfunction!(energy_meters, module)?)?;
     module.add_function(wrap_pyfunction!(live_features, module)?)?;
     module.add_function(wrap_pyfunction!(measure, module)?)?;
     module.add_function(wrap_pyfunction!(measure_names, module)?)?;

@@ -127,7 +127,7 @@ def _show(report: dict[str, Any]) -> None:
         f"{report['moves']:,} entries moved; queues overflowed {report['overflowed']:,} times"
     )
     say(
-        f"modelled, not measured: {modelled['energy_w']:.1f} W in the mean; all cores polling "
+        f"modelled: {modelled['energy_w']:.1f} W in the mean; all cores polling "
         f"{modelled['polling_w']:.1f} W, all asleep {modelled['asleep_w']:.1f} W"
     )
     say("ledger: times are measured, joules are modelled")

@@ -107,7 +107,7 @@ def _show(report: dict[str, Any]) -> None:
         f"p99 {_ms(total['p99_us'])}, of it waiting p99 {_ms(queueing['p99_us'])}"
     )
     say(
-        f"modelled, not measured: {modelled['energy_w']:.1f} W in the mean; the big machine always "
+        f"modelled: {modelled['energy_w']:.1f} W in the mean; the big machine always "
         f"on {modelled['always_big_w']:.1f} W, both always on {modelled['always_on_w']:.1f} W"
     )
     say("ledger: times are measured, joules are modelled")

@@ -155,6 +155,10 @@ def serve_until_told(
         print_json(report)
     elif not quiet:
         face.show(report)
+        for line in measured_lines(report):
+            say(line)
+        if report["measured"]["missing"] is not None:
+            say(f"not measured: {report['measured']['missing']}")
     if report["ledger"]["imbalance"] is not None:
         err.print(f"halfwink: {report['ledger']['imbalance']}", markup=False)
     if report["log_dropped"]:
@@ -165,6 +169,20 @@ def serve_until_told(
     if incomplete is not None:
         raise incomplete
     return 0
+
+
+def measured_lines(now: Report, before: Report | None = None) -> list[str]:
+    """What each meter of this machine says of the time between two reports, or since the start."""
+    earlier = {m["meter"]: m for m in before["measured"]["meters"]} if before else {}
+    lines: list[str] = []
+    for meter in now["measured"]["meters"]:
+        old = earlier.get(meter["meter"], {"energy_j": 0.0, "duration_s": 0.0})
+        span = meter["duration_s"] - old["duration_s"]
+        joules = meter["energy_j"] - old["energy_j"]
+        watts = f"{joules / span:.1f} W in the mean, " if span > 0 else ""
+        ended = f"; not to the end: {meter['ended']}" if meter["ended"] else ""
+        lines.append(f"measured ({meter['meter']}): {watts}{joules:.1f} J, all programs{ended}")
+    return lines
 
 
 def _stopped(program: LiveProgram) -> RunError | None:
@@ -206,7 +224,7 @@ def _viewer(program: LiveProgram, face: Faces, view: Live) -> Callable[[], None]
     def look() -> None:
         nonlocal before
         now = program.report()
-        view.update(face.page(now, before))
+        view.update(Group(face.page(now, before), *measured_lines(now, before)))
         before = now
 
     return look
