@@ -16,6 +16,8 @@ use crate::source::Address;
 /// Longest block made on import. Records have no blocks: a run of records is cut at branches and
 /// jumps in the address. A limit keeps straight code of any length from being held back.
 const MAX_BLOCK: usize = 64;
+/// Bytes of a line in ChampSim and here.
+const LINE_BYTES: u64 = 64;
 
 /// Records read ahead of the one that is written, so that most calls have returned by then and tell
 /// their lengths ([`Lengths`]): 4 MB. A call that returns later is known from its second time on.
@@ -47,7 +49,7 @@ pub fn import_champsim<W: Write>(
     let mut header = Header::new(&options.workload, &options.origin, CodeForm::Decoded);
     header.notes.push(
         "imported from ChampSim records: user instructions only, physical addresses are the \
-         virtual ones, all accesses are 8 bytes, functional units are guessed"
+         virtual ones, accesses are 8 bytes or end with their line, functional units are guessed"
             .to_owned(),
     );
     let io = |e| TraceError::at(0, Problem::Io(e));
@@ -139,6 +141,13 @@ impl Ahead<'_> {
     }
 }
 
+/// Bytes of an access, which records do not say: eight, but never into the next line. ChampSim takes
+/// each for one of its line, and most that would reach beyond are shorter ones.
+fn size(at: u64) -> u8 {
+    let in_line = LINE_BYTES - at % LINE_BYTES;
+    in_line.min(8) as u8
+}
+
 /// Gives ChampSim's register numbers, which mean nothing in particular, a place in a [`RegSet`].
 #[derive(Default)]
 struct Registers {
@@ -221,7 +230,7 @@ impl<W: Write> Importer<W> {
             let stores = record.stores.iter().map(|&a| (a, true));
             for (at, write) in loads.chain(stores).filter(|&(a, _)| a != 0) {
                 let address = Address { virt: VirtAddr(at), phys: PhysAddr(at) };
-                accesses.push(RawAccess { instr: n as u16, size: 8, write, address });
+                accesses.push(RawAccess { instr: n as u16, size: size(at), write, address });
             }
         }
         let executed = self.pending.len() as u16;
@@ -264,5 +273,16 @@ impl<W: Write> Importer<W> {
             offset = offset.saturating_add(u16::from(*len));
         }
         instrs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn an_access_ends_with_its_line() {
+        let sizes = [0x1000, 0x1038, 0x1039, 0x103f].map(size);
+        assert_eq!(sizes, [8, 8, 7, 1]);
     }
 }
