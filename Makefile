@@ -21,6 +21,7 @@ help:
 	@sed -n 's/^#   //p' Makefile
 	@echo "make test-full  with the slow extras: fuzzing, full captures, a bare Debian 12"
 	@echo "make bench      speed, as ratios to peers measured in the same run"
+	@echo "benches/champsim.py  beside ChampSim, on the same records"
 	@echo "make check      formatting, lints, types, floors, purity"
 	@echo "make tables     tables of techniques in README and docs, from the list"
 	@echo "make fmt        format everything"
