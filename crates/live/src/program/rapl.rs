@@ -1,8 +1,9 @@
 //! What this machine really draws: the energy counters of its processors (RAPL), where Linux shows
 //! them under `class/powercap` (Documentation/power/powercap/powercap.rst).
 //!
-//! A counter is in microjoules and begins again at zero behind its largest value, so it is read more
-//! often than it can come round. It counts all that runs on the machine, not the program alone.
+//! A counter is in microjoules and begins again at zero behind its largest value, so it is read
+//! more often than it can come round. It counts all that runs on the machine, not the program
+//! alone.
 
 use std::fmt::Display;
 use std::fs;
@@ -14,11 +15,12 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// Where `class/powercap` is looked for, if not in `/sys`: a container may see the host's elsewhere.
+/// Where `class/powercap` is looked for, if not in `/sys`: a container may see the host's
+/// elsewhere.
 pub const SYSFS: &str = "HALFWINK_SYSFS";
 
-/// Between two readings. The smallest counters hold 65 kJ (2^32 units of 15.3 uJ, Intel SDM volume 3,
-/// 15.10.1), which takes a minute at a kilowatt.
+/// Between two readings. The smallest counters hold 65 kJ (2^32 units of 15.3 uJ, Intel SDM volume
+/// 3, 15.10.1), which takes a minute at a kilowatt.
 const BETWEEN: Duration = Duration::from_secs(20);
 
 /// What was measured since the start.
@@ -121,8 +123,8 @@ pub fn probe() -> (Vec<String>, Option<String>) {
     (readable.into_iter().map(|domain| domain.meter).collect(), missing)
 }
 
-/// A thread that reads before a counter can come round twice. Without it, whoever looks must look so
-/// often.
+/// A thread that reads before a counter can come round twice. Without it, whoever looks must look
+/// so often.
 fn read_on(domains: Arc<Mutex<Domains>>) -> Option<(Sender<()>, JoinHandle<()>)> {
     let (end, ended) = mpsc::channel::<()>();
     let body = move || {

@@ -77,8 +77,8 @@ fn export(
     let program = std::sync::Arc::clone(stream.program());
     let mut done = Exported::default();
     let limit = options.limit.unwrap_or(u64::MAX);
-    // The last record of a run is held back until the next run that is written tells where its branch
-    // went: what interrupts user code is not where it goes.
+    // The last record of a run is held back until the next run that is written tells where its
+    // branch went: what interrupts user code is not where it goes.
     let mut held: Option<(Record, u64)> = None;
     let mut put = |record: &Record, done: &mut Exported| {
         done.records += 1;

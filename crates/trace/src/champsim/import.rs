@@ -141,8 +141,8 @@ impl Ahead<'_> {
     }
 }
 
-/// Bytes of an access, which records do not say: eight, but never into the next line. ChampSim takes
-/// each for one of its line, and most that would reach beyond are shorter ones.
+/// Bytes of an access, which records do not say: eight, but never into the next line. ChampSim
+/// takes each for one of its line, and most that would reach beyond are shorter ones.
 fn size(at: u64) -> u8 {
     let in_line = LINE_BYTES - at % LINE_BYTES;
     in_line.min(8) as u8

@@ -15,8 +15,8 @@ const LONGEST: u64 = 15;
 /// Calls are 2 to 9 bytes, with a prefix and an index register; ChampSim takes returns up to 10
 /// bytes behind a call for its own (`btb/basic_btb/return_stack.cc`).
 const CALL: std::ops::RangeInclusive<u64> = 2..=10;
-/// Calls that have not returned yet, at most: as deep as a program's stack may be taken to be. Calls
-/// that never return stay among them, so the oldest is forgotten.
+/// Calls that have not returned yet, at most: as deep as a program's stack may be taken to be.
+/// Calls that never return stay among them, so the oldest is forgotten.
 const OPEN_CALLS: usize = 4096;
 
 /// Lengths of branches by their address.
@@ -58,7 +58,8 @@ impl Lengths {
         }
     }
 
-    /// Length of `record`, behind which comes the one at `next`; and whether the code goes on there.
+    /// Length of `record`, behind which comes the one at `next`; and whether the code goes on
+    /// there.
     pub(super) fn of(&self, record: &Record, next: Option<u64>) -> (u8, bool) {
         let distance = next.map_or(0, |next| next.wrapping_sub(record.ip));
         let follows = (1..=LONGEST).contains(&distance);

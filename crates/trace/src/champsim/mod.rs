@@ -6,9 +6,9 @@
 //! ```
 //!
 //! They hold one address space and no privilege, sizes, kinds, lengths or physical addresses. On
-//! import, accesses are of 8 bytes (less at a line's end), physical addresses are the virtual ones, and lengths are learnt
-//! from where code goes on (`lengths.rs`); on export, what does not fit is left out and the user is
-//! told how much.
+//! import, accesses are of 8 bytes (less at a line's end), physical addresses are the virtual ones,
+//! and lengths are learnt from where code goes on (`lengths.rs`); on export, what does not fit is
+//! left out and the user is told how much.
 
 mod export;
 mod import;
