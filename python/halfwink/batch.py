@@ -12,6 +12,9 @@ from halfwink.jobs import Job, Planned, plan
 from halfwink.logs import paths
 from halfwink.store import RunStore, temporary_store
 
+#: Jobs that share a run at most: beyond, a run that ends and the next worker matter more.
+MOST_TOGETHER = 16
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -61,18 +64,36 @@ def run_jobs(
     missing = [number for key, number in first.items() if again or not store.has(key)]
     state = _State(planned, missing, len(first), progress)
     state.tell(0)
-    numbered = ((n, jobs[n]) for n in missing)
     where = executor or LocalExecutor()
     if log is None:
-        runs = where.run(numbered, state.tell)
+        shares = (tuple((n, jobs[n]) for n in share) for share in _shares(planned, missing))
+        runs = where.run(shares, state.tell)
     else:
+        # A log tells one run of one job.
+        alone = (((n, jobs[n]),) for n in missing)
         logs = dict(zip(missing, paths(log, [jobs[n] for n in missing]), strict=True))
-        runs = where.run(numbered, state.tell, logs)
+        runs = where.run(alone, state.tell, logs)
     with closing(runs):
         for number, tables in runs:
             store.save(planned[number].key, tables)
             state.finish(number)
     return planned
+
+
+def _shares(planned: Sequence[Planned], missing: Sequence[int]) -> list[list[int]]:
+    """Jobs that may share a run, together, in the order of the first of each."""
+    shares: list[list[int]] = []
+    open_shares: dict[str, list[int]] = {}
+    for number in missing:
+        pace = planned[number].pace
+        share = open_shares.get(pace) if pace is not None else None
+        if share is None or len(share) == MOST_TOGETHER:
+            share = []
+            shares.append(share)
+            if pace is not None:
+                open_shares[pace] = share
+        share.append(number)
+    return shares
 
 
 def record(jobs: Sequence[Job], log: Path | str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import islice
@@ -22,7 +22,12 @@ AHEAD = 2
 #: Seconds between two looks at how far running jobs are, and so until Ctrl-C is seen.
 TICK_S = 0.2
 
-Numbered = Iterable[tuple[int, Job]]
+#: Jobs that may share a run, each with its number.
+Share = Sequence[tuple[int, Job]]
+
+
+#: What a job ends with where others shall not end with it.
+Result = Tables | Exception
 
 
 class Executor(Protocol):
@@ -34,11 +39,13 @@ class Executor(Protocol):
 
     def run(
         self,
-        jobs: Numbered,
+        shares: Iterable[Share],
         progress: Callable[[int], None],
         logs: Mapping[int, Path] | None = None,
     ) -> Generator[tuple[int, Tables], None, None]:
         """Yields (number of the job, its tables).
+
+        Jobs of one share are handed out together, for `run_share`.
 
         Calls ``progress`` several times a second with what unfinished jobs have done, in the
         world's unit of work, or 0 where that is not known. ``logs``: where the event log of which
@@ -52,6 +59,22 @@ def run_job(job: Job) -> Tables:
     return job.prepare().run(_core.RunControl())
 
 
+def run_share(jobs: Sequence[Job]) -> list[Result]:
+    """The same for jobs that may share a run: of each its tables, or what it ended with."""
+    prepared = [job.prepare() for job in jobs]
+    return list(_core.run_together(prepared, _core.RunControl()))
+
+
+def _finished(share: Share, results: Sequence[Result]) -> Generator[tuple[int, Tables], None, None]:
+    """Those of a share that were finished, before the first that failed is raised."""
+    failed = [result for result in results if isinstance(result, Exception)]
+    for (number, _), result in zip(share, results, strict=True):
+        if not isinstance(result, Exception):
+            yield number, result
+    if failed:
+        raise failed[0]
+
+
 @dataclass
 class LocalExecutor:
     """Threads on this machine: the native module lets go of the interpreter while it runs."""
@@ -60,21 +83,25 @@ class LocalExecutor:
 
     def run(
         self,
-        jobs: Numbered,
+        shares: Iterable[Share],
         progress: Callable[[int], None],
         logs: Mapping[int, Path] | None = None,
     ) -> Generator[tuple[int, Tables], None, None]:
         """See Executor."""
         logged = {number: str(path) for number, path in (logs or {}).items()}
-        running: dict[int, _core.RunControl] = {}
+        running: dict[int, tuple[_core.RunControl, int]] = {}
         lock = threading.Lock()
 
-        def work(number: int, job: Job) -> Tables:
+        def work(share: Share) -> list[Result]:
+            number = share[0][0]
             control = _core.RunControl(logged.get(number))
             with lock:
-                running[number] = control
+                running[number] = control, len(share)
             try:
-                return job.prepare().run(control)
+                prepared = [job.prepare() for _, job in share]
+                if len(prepared) == 1:
+                    return [prepared[0].run(control)]
+                return list(_core.run_together(prepared, control))
             finally:
                 with lock:
                     del running[number]
@@ -82,22 +109,22 @@ class LocalExecutor:
         def look() -> None:
             with lock:
                 controls = list(running.values())
-            progress(sum(control.done() for control in controls))
+            progress(sum(control.done() * jobs for control, jobs in controls))
 
         pool = ThreadPoolExecutor(self.workers)
-        pending: dict[Future[Tables], int] = {}
-        numbered = iter(jobs)
+        pending: dict[Future[list[Result]], Share] = {}
+        waiting = iter(shares)
 
         def hand_out(count: int) -> None:
-            for number, job in islice(numbered, count):
-                pending[pool.submit(work, number, job)] = number
+            for share in islice(waiting, count):
+                pending[pool.submit(work, share)] = share
 
         try:
             hand_out(AHEAD * self.workers)
             while pending:
                 ready, _ = wait(pending, timeout=TICK_S, return_when=FIRST_COMPLETED)
                 for future in ready:
-                    yield pending.pop(future), future.result()
+                    yield from _finished(pending.pop(future), future.result())
                 hand_out(len(ready))
                 look()
         finally:
@@ -105,7 +132,7 @@ class LocalExecutor:
             # A job that starts while others are stopped is stopped in the next round.
             while any(not future.done() for future in pending):
                 with lock:
-                    for control in running.values():
+                    for control, _ in running.values():
                         control.stop()
                 wait(pending, timeout=0.1)
 
@@ -136,7 +163,7 @@ class Dask:
 
     def run(
         self,
-        jobs: Numbered,
+        shares: Iterable[Share],
         progress: Callable[[int], None],
         logs: Mapping[int, Path] | None = None,
     ) -> Generator[tuple[int, Tables], None, None]:
@@ -146,22 +173,23 @@ class Dask:
             raise HalfwinkError(
                 "--log: logs are written where jobs run; use the executor `local` for them"
             )
-        numbered: Iterator[tuple[int, Job]] = iter(jobs)
+        waiting: Iterator[Share] = iter(shares)
         threads = sum(self._client.nthreads().values()) or 1
         finished = self._distributed.as_completed(with_results=False)
-        numbers: dict[str, int] = {}
+        handed: dict[str, Share] = {}
 
         def hand_out(count: int) -> None:
-            for number, job in islice(numbered, count):
+            for share in islice(waiting, count):
                 # Not pure: a job whose result is asked for again is run again.
-                future = self._client.submit(run_job, job, pure=False)
-                numbers[future.key] = number
+                jobs = [job for _, job in share]
+                future = self._client.submit(run_share, jobs, pure=False)
+                handed[future.key] = share
                 finished.add(future)
 
         try:
             hand_out(AHEAD * threads)
             for future in finished:
-                yield numbers.pop(future.key), future.result()
+                yield from _finished(handed.pop(future.key), future.result())
                 # What came back need not stay on the cluster.
                 future.release()
                 hand_out(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -82,11 +83,13 @@ class Planned:
         key: of everything that determines the result: equal jobs have equal keys.
         work: how much there is to do, in the world's unit.
         unit: that unit, as ``instructions`` or ``packets``.
+        pace: jobs with the same may share a run; None shares with nobody.
     """
 
     key: str
     work: int
     unit: str
+    pace: str | None = None
 
 
 def plan(jobs: Iterable[Job]) -> list[Planned]:
@@ -103,4 +106,10 @@ def plan(jobs: Iterable[Job]) -> list[Planned]:
 
 def _planned(job: _core.PreparedJob) -> Planned:
     work, unit = job.work()
-    return Planned(job.key(), work, sys.intern(unit))
+    pace = job.pace()
+    return Planned(job.key(), work, sys.intern(unit), pace and _digest(pace))
+
+
+def _digest(text: str) -> str:
+    """Short, since there is one for each of thousands of jobs."""
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

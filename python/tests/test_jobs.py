@@ -106,8 +106,8 @@ def test_what_is_there_is_not_run_again_unless_fresh(tmp_path: Path):
     class Counting(LocalExecutor):
         ran = 0
 
-        def run(self, jobs, progress):
-            for number, tables in super().run(jobs, progress):
+        def run(self, shares, progress):
+            for number, tables in super().run(shares, progress):
                 Counting.ran += 1
                 yield number, tables
 
@@ -115,6 +115,27 @@ def test_what_is_there_is_not_run_again_unless_fresh(tmp_path: Path):
     for fresh, ran in ((False, 5), (False, 5), (True, 10)):
         run_jobs(jobs, store, executor=Counting(2), fresh=fresh)
         assert Counting.ran == ran
+
+
+def test_jobs_of_one_pace_share_a_run_and_have_the_results_of_their_own(tmp_path: Path):
+    shared: list[list[str]] = []
+
+    class Seeing(LocalExecutor):
+        def run(self, shares, progress):
+            shares = list(shares)
+            shared.extend([job.technique for _, job in share] for share in shares)
+            yield from super().run(shares, progress)
+
+    techniques = ("always-on", "mapg-counter", "idle-gate", "tap", "oracle")
+    limit = {"instructions": 20_000}
+    jobs = [Job("chip", "gzip", "in-order-1", t, options=limit) for t in techniques]
+    planned = run_jobs(jobs, RunStore(tmp_path / "together"), executor=Seeing(1))
+    assert shared == [["always-on", "idle-gate", "tap", "oracle"], ["mapg-counter"]]
+    for job in jobs:
+        run_jobs([job], RunStore(tmp_path / "alone"))
+    for plan_of in planned:
+        one, two = (tmp_path / f / f"{plan_of.key}.json" for f in ("together", "alone"))
+        assert one.read_bytes() == two.read_bytes()
 
 
 def test_progress_is_of_jobs_and_of_the_worlds_own_work(tmp_path: Path):
@@ -133,7 +154,9 @@ def test_progress_is_of_jobs_and_of_the_worlds_own_work(tmp_path: Path):
 
 def test_closing_an_executor_stops_what_runs(tmp_path: Path):
     endless = toy(requests=10**12)
-    runs = LocalExecutor(2).run(enumerate([toy(), endless, endless]), lambda _: None)
+    runs = LocalExecutor(2).run(
+        [[(n, job)] for n, job in enumerate([toy(), endless, endless])], lambda _: None
+    )
     number, _ = next(runs)
     assert number == 0
     # Comes back only when the others have stopped.
@@ -142,8 +165,8 @@ def test_closing_an_executor_stops_what_runs(tmp_path: Path):
 
 def test_a_job_that_fails_ends_the_batch_and_keeps_what_was_finished(tmp_path: Path):
     class Failing(LocalExecutor):
-        def run(self, jobs, progress):
-            for number, tables in super().run(jobs, progress):
+        def run(self, shares, progress):
+            for number, tables in super().run(shares, progress):
                 yield number, tables
                 raise RunError("the second one failed")
 

@@ -47,6 +47,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<live_steer::LiveSteer>()?;
     module.add_function(wrap_pyfunction!(live_router::dataplane_costs, module)?)?;
     module.add_function(wrap_pyfunction!(library::beside, module)?)?;
+    module.add_function(wrap_pyfunction!(library::run_together, module)?)?;
     module.add_function(wrap_pyfunction!(library::worlds, module)?)?;
     module.add_function(wrap_pyfunction!(library::experiments, module)?)?;
     module.add_function(wrap_pyfunction!(server::proportionality, module)?)?;

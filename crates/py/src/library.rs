@@ -168,6 +168,11 @@ impl PreparedJob {
         (work.amount, work.unit)
     }
 
+    /// Jobs with the same may share a run; `None` shares with nobody.
+    fn pace(&self) -> Option<String> {
+        self.0.pace()
+    }
+
     /// The technique with its parameters, in its one spelling.
     fn technique(&self) -> &str {
         self.0.technique()
@@ -185,6 +190,27 @@ impl PreparedJob {
         let found = py.detach(|| self.0.run(&control)).map_err(py_error)?;
         tables(py, found.iter().map(|(name, content)| (*name, content)))
     }
+}
+
+/// Plays jobs in as few runs as it takes, without holding the interpreter: for each its tables, or
+/// the error that it ended with.
+#[pyfunction]
+pub(crate) fn run_together<'py>(
+    py: Python<'py>,
+    jobs: Vec<PyRef<'py, PreparedJob>>,
+    control: &RunControl,
+) -> PyResult<Bound<'py, PyList>> {
+    let control = Arc::clone(&control.0);
+    let prepared: Vec<&study::PreparedJob> = jobs.iter().map(|job| &job.0).collect();
+    let found = py.detach(|| study::run_together(&prepared, &control.run));
+    let list = PyList::empty(py);
+    for result in found {
+        match result {
+            Ok(found) => list.append(tables(py, found.iter().map(|(n, t)| (*n, t)))?)?,
+            Err(error) => list.append(py_error(error).into_value(py))?,
+        }
+    }
+    Ok(list)
 }
 
 /// The folders of machines, workloads, studies and targets.
