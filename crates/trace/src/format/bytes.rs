@@ -1,5 +1,7 @@
 //! Variable-length integers and the columns they live in.
 
+use std::sync::Arc;
+
 use crate::error::{corrupt, TraceError};
 
 /// Maps small magnitudes of either sign to small numbers.
@@ -21,10 +23,11 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
-/// A decompressed column that is read front to back.
-#[derive(Debug, Default)]
+/// A decompressed column that is read front to back. Copies share the bytes, and each reads for
+/// itself.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Column {
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Arc<[u8]>,
     pos: usize,
     name: &'static str,
     offset: u64,
@@ -33,7 +36,7 @@ pub(crate) struct Column {
 impl Column {
     /// `name` and file `offset` appear in errors.
     pub(crate) fn new(bytes: Vec<u8>, name: &'static str, offset: u64) -> Column {
-        Column { bytes, pos: 0, name, offset }
+        Column { bytes: bytes.into(), pos: 0, name, offset }
     }
 
     pub(crate) fn is_done(&self) -> bool {

@@ -239,6 +239,40 @@ pub(crate) struct Decoder {
     events_left: u32,
 }
 
+/// A chunk as it is in memory: whoever plays it at the same time shares it.
+#[derive(Clone, Debug)]
+pub(crate) struct Columns {
+    head: ChunkHead,
+    templates: Column,
+    tags: Column,
+    deltas: Column,
+    pages: Column,
+    events: Column,
+}
+
+impl Columns {
+    /// Decompresses the body of the chunk at `offset`.
+    pub(crate) fn read(mut body: &[u8], offset: u64) -> Result<Columns, TraceError> {
+        let columns = Columns {
+            head: read_head(&mut body, offset)?,
+            templates: take_column(&mut body, "the template column", offset)?,
+            tags: take_column(&mut body, "the tag column", offset)?,
+            deltas: take_column(&mut body, "the delta column", offset)?,
+            pages: take_column(&mut body, "the page column", offset)?,
+            events: take_column(&mut body, "the event column", offset)?,
+        };
+        if !body.is_empty() {
+            return Err(corrupt(offset, "a chunk", "bytes follow its last column"));
+        }
+        // Checked once, so that a chunk which claims fewer accesses than it has is not found out
+        // at its end, after all have been played.
+        if columns.tags.bytes.len() != columns.head.accesses as usize {
+            return Err(columns.tags.fail("its length is not the number of accesses"));
+        }
+        Ok(columns)
+    }
+}
+
 /// What [`Decoder::next`] found.
 pub(crate) enum Decoded {
     Run(TemplateId),
@@ -269,24 +303,12 @@ impl Decoder {
     /// Starts on the chunk in `body`, which began at file `offset`.
     pub(crate) fn begin(
         &mut self,
-        mut body: &[u8],
-        offset: u64,
+        columns: &Columns,
         program: &Program,
     ) -> Result<ChunkHead, TraceError> {
-        let head = read_head(&mut body, offset)?;
-        self.templates = take_column(&mut body, "the template column", offset)?;
-        self.tags = take_column(&mut body, "the tag column", offset)?;
-        self.deltas = take_column(&mut body, "the delta column", offset)?;
-        self.page_column = take_column(&mut body, "the page column", offset)?;
-        self.events = take_column(&mut body, "the event column", offset)?;
-        if !body.is_empty() {
-            return Err(corrupt(offset, "a chunk", "bytes follow its last column"));
-        }
-        // Checked once, so that a chunk which claims fewer accesses than it has is not found out
-        // at its end, after all have been played.
-        if self.tags.bytes.len() != head.accesses as usize {
-            return Err(self.tags.fail("its length is not the number of accesses"));
-        }
+        let Columns { head, templates, tags, deltas, pages, events } = columns.clone();
+        (self.templates, self.tags, self.deltas) = (templates, tags, deltas);
+        (self.page_column, self.events) = (pages, events);
         self.sequence.reset(program.templates.len());
         self.addresses.reset(program.sites.len());
         self.pages.reset(head.asid);

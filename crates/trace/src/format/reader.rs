@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use halfwink_units::Asid;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::chunk::{Decoded, Decoder};
+use super::chunk::{Columns, Decoded, Decoder};
 use super::dictionary::DictionaryDecoder;
 use super::header::{Footer, Header, SectionInfo, SectionKindName};
 use super::section::{read_exact, read_section, SectionKind};
@@ -72,6 +72,7 @@ pub struct TraceFile {
     footer: Footer,
     program: Arc<Program>,
     code: Vec<Vec<u8>>,
+    in_memory: Arc<InMemory>,
 }
 
 impl std::fmt::Debug for TraceFile {
@@ -125,7 +126,8 @@ impl TraceFile {
             }
         }
         let (program, code) = (Arc::new(program), dictionary.bytes);
-        Ok(TraceFile { path: None, file, header, footer, program, code })
+        let in_memory = Arc::default();
+        Ok(TraceFile { path: None, file, header, footer, program, code, in_memory })
     }
 
     /// Provenance.
@@ -188,6 +190,8 @@ impl TraceFile {
             file: Arc::clone(&self.file),
             program: Arc::clone(&self.program),
             decoder: Decoder::new(self.header.direct_map),
+            in_memory: Arc::clone(&self.in_memory),
+            present: None,
             chunks,
             next_chunk: 0,
             phase: Phase::Between,
@@ -316,12 +320,42 @@ enum Phase {
     Inside,
 }
 
+/// Decompressed chunks, by number, for as long as a stream is in them: copies of a program are mostly
+/// in the same one, and hold it once.
+#[derive(Debug, Default)]
+struct InMemory(Mutex<Vec<Weak<Columns>>>);
+
+impl InMemory {
+    fn columns(
+        &self,
+        number: usize,
+        file: &dyn ReadAt,
+        section: &SectionInfo,
+    ) -> Result<Arc<Columns>, TraceError> {
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(columns) = known().get(number).and_then(Weak::upgrade) {
+            return Ok(columns);
+        }
+        // Without the lock: two threads may read the same, and none waits for another.
+        let body = body_of(file, section, SectionKind::Chunk)?;
+        let columns = Arc::new(Columns::read(&body, section.offset)?);
+        let mut known = known();
+        let length = known.len().max(number + 1);
+        known.resize(length, Weak::new());
+        known[number] = Arc::downgrade(&columns);
+        Ok(columns)
+    }
+}
+
 /// Plays a trace file back.
 pub struct Stream {
     path: Option<PathBuf>,
     file: Arc<dyn ReadAt>,
     program: Arc<Program>,
     decoder: Decoder,
+    in_memory: Arc<InMemory>,
+    /// The chunk that it is in.
+    present: Option<Arc<Columns>>,
     chunks: Vec<SectionInfo>,
     next_chunk: usize,
     phase: Phase,
@@ -338,8 +372,9 @@ impl Stream {
         let Some(section) = self.chunks.get(self.next_chunk) else {
             return Ok(false);
         };
-        let body = body_of(&*self.file, section, SectionKind::Chunk)?;
-        let head = self.decoder.begin(&body, section.offset, &self.program)?;
+        let columns = self.in_memory.columns(self.next_chunk, &*self.file, section)?;
+        let head = self.decoder.begin(&columns, &self.program)?;
+        self.present = Some(columns);
         self.next_chunk += 1;
         self.phase = Phase::Opening;
         // Chunks hold their state so that a stream may start at any; who comes from the chunk
@@ -402,5 +437,38 @@ impl Source for Stream {
 
     fn addresses(&self) -> &[Address] {
         &self.addresses
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All items of a stream, each with its addresses, as text.
+    fn next(stream: &mut Stream) -> String {
+        let item = stream.next_item().unwrap();
+        format!("{item:?} {:?}", stream.addresses())
+    }
+
+    #[test]
+    fn copies_hold_a_chunk_once_and_each_plays_it_for_itself() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/glpk.hwt");
+        let file = TraceFile::open(&path).unwrap();
+        let alone: Vec<String> = {
+            let mut stream = file.stream();
+            (0..30_000).map(|_| next(&mut stream)).collect()
+        };
+        let (mut ahead, mut behind) = (file.stream(), file.stream());
+        for (n, expected) in alone.iter().enumerate() {
+            assert_eq!(&next(&mut ahead), expected, "item {n}");
+            if let Some(before) = n.checked_sub(1_000) {
+                assert_eq!(next(&mut behind), alone[before], "item {before}");
+                let [one, other] = [&ahead, &behind].map(|s| s.present.as_ref().unwrap());
+                assert!(Arc::ptr_eq(one, other), "a copy has a chunk of its own");
+            }
+        }
+        let held = Arc::downgrade(ahead.present.as_ref().unwrap());
+        drop((ahead, behind));
+        assert!(held.upgrade().is_none(), "nobody is in it, and it is still in memory");
     }
 }

@@ -61,7 +61,7 @@ impl WarmSet {
         }
         let mut last = [0u64; 2];
         let mut lines = Vec::with_capacity(count as usize);
-        for &bits in &flags.bytes {
+        for &bits in flags.bytes.iter() {
             let code = bits & 1 != 0;
             let stream = &mut last[usize::from(code)];
             *stream = stream.wrapping_add(unzigzag(distances.varint()?));
