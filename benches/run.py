@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+import comparison
 import delegation as costing
 import peers
 import server as hybrid
@@ -104,6 +105,8 @@ CHIPS: list[tuple[str, str, int | None, float]] = [
     ("in-order-1", "alu", 20_000_000, 20),
     ("in-order-1", "nginx", None, 20),
     ("in-order-1", "gcc", None, 20),
+    ("in-order-1", "memcached", None, 20),
+    ("in-order-1", "postgresql", None, 20),
     ("ev6-1", "alu", 20_000_000, 5),
     ("ev6-1", "nginx", None, 5),
     ("ev6-1", "gcc", None, 5),
@@ -181,6 +184,16 @@ def gating() -> list[Row]:
         ratio = paired(*(chip_job(workload, machine, t) for t in ("tap", "always-on")))
         what = f"{machine} {workload}, tap"
         rows.append(Row(what, ratio, "of always-on's time", "limit", 1.10, 1.10 / ratio))
+    return rows
+
+
+def comparisons() -> list[Row]:
+    """Six techniques, some of which share a run, beside one run."""
+    rows: list[Row] = []
+    for machine, workload in comparison.PAIRS:
+        ratio, limit = comparison.ratio(machine, workload), comparison.LIMIT
+        what = f"{machine} {workload}, {len(comparison.COMPARED)} techniques"
+        rows.append(Row(what, ratio, "of one run's time", "limit", limit, limit / ratio))
     return rows
 
 
@@ -385,6 +398,7 @@ def main() -> None:
             ("Simulating one core (user CPU time)", lambda: chips(folder)),
             ("Host time follows activity", utilisation),
             ("What gating adds", gating),
+            ("What a comparison of techniques takes (CPU time)", comparisons),
             ("What a core for the kernel adds", offload),
             ("Packets through a router (user CPU time)", routers),
             ("Requests through a hybrid server (user CPU time)", servers),
