@@ -295,10 +295,7 @@ impl<'a> Chip<'a> {
         let os_cores = if options.offload.is_some() { machine.os.cores } else { 0 };
         for n in users..users + os_cores {
             let (policy, timeline) = ((options.policy)(n), timeline.clone());
-            let (followers, start) = (Vec::new(), Time::ZERO);
-            let input =
-                CoreInput { thread: None, shares: true, policy, followers, start, timeline };
-            cores.push(Core::new(&machine.os_core(), n, input)?);
+            cores.push(Core::new(&machine.os_core(), n, CoreInput::vacant(policy, timeline))?);
         }
         let scheduler = options.offload.map(|_| Scheduler::new(users, os_cores, wait));
         warm_up(&mut cores, users, &mut uncore, &warm);

@@ -3,7 +3,8 @@
 use halfwink_policy::gating::{Bound, Event, Token};
 use halfwink_units::{LineAddr, Time};
 
-use super::{Core, Message};
+use super::{Core, Message, Waited};
+use crate::gate::Gate;
 use crate::memory::ReadNews;
 use crate::uncore::{Missed, Served};
 
@@ -45,6 +46,26 @@ impl Core {
                 let token = Token { line: LineAddr(answer.line), created: known, bound };
                 self.tell(known + self.tokens.eta, Event::Token(token));
                 self.receive(answer.at, Message::Answer(answer));
+            }
+        }
+    }
+
+    /// Policies that listen to tokens will hear of this when its time has come.
+    #[inline]
+    pub(super) fn tell(&mut self, at: Time, event: Event) {
+        if self.gate.hears_tokens {
+            self.gate.schedule(at, event);
+        }
+        self.followers.tell(at, event);
+    }
+
+    /// How it slept: under its own policy, or under that of a follower, who has not parted.
+    pub(crate) fn sleep(&self, follower: Option<usize>) -> (&Gate, &Waited) {
+        match follower {
+            None => (&self.gate, &self.waited),
+            Some(number) => {
+                let sleep = self.followers.get(number).expect("whoever parted is not asked for");
+                (&sleep.gate, &sleep.waited)
             }
         }
     }

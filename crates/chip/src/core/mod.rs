@@ -221,17 +221,6 @@ impl Core {
         self.pipeline.common()
     }
 
-    /// How it slept: under its own policy, or under that of a follower, who has not parted.
-    pub(crate) fn sleep(&self, follower: Option<usize>) -> (&Gate, &Waited) {
-        match follower {
-            None => (&self.gate, &self.waited),
-            Some(number) => {
-                let sleep = self.followers.get(number).expect("whoever parted is not asked for");
-                (&sleep.gate, &sleep.waited)
-            }
-        }
-    }
-
     /// Fills the caches with a line as the shared levels see it, as it was before the run.
     pub(crate) fn warm(&mut self, line: u64, how: Warm) {
         self.pipeline.common_mut().private.warm(line, how);
@@ -437,15 +426,6 @@ impl Core {
         }
         self.followers.catch_up(now, MOST_NEWS);
         Ok(())
-    }
-
-    /// Policies that listen to tokens will hear of this when its time has come.
-    #[inline]
-    fn tell(&mut self, at: Time, event: Event) {
-        if self.gate.hears_tokens {
-            self.gate.schedule(at, event);
-        }
-        self.followers.tell(at, event);
     }
 
     fn halt(&mut self, at: Cycle, from_ns: u64, to_ns: u64) -> Result<bool, CoreError> {

@@ -1,14 +1,16 @@
 //! Cores that give threads to each other and hold the same lines.
 
+use halfwink_policy::gating::GatingPolicy;
 use halfwink_trace::LoadKind;
 use halfwink_units::{Cycle, Time};
 
 use super::pipeline::Common;
-use super::{Core, CoreError, Phase, Thread, ThreadContext};
+use super::{Core, CoreError, CoreInput, Phase, Thread, ThreadContext};
 use crate::cpi_stack::Reason;
 use crate::front_end::FrontEnd;
 use crate::lines::memory_of;
 use crate::os_cores::{add_calls, Departure};
+use crate::timeline::Timeline;
 use crate::uncore::SnoopResult;
 use crate::uncore::Uncore;
 use crate::wake_up::WakeUpController;
@@ -18,6 +20,14 @@ pub(crate) struct Shared {
     pub(crate) uncore: Uncore,
     /// Where wake-ups are granted by a central controller.
     pub(crate) wake_up: Option<WakeUpController>,
+}
+
+impl CoreInput {
+    /// Of a core for threads of others, from the beginning of time.
+    pub(crate) fn vacant(policy: GatingPolicy, timeline: Option<Timeline>) -> CoreInput {
+        let (followers, start) = (Vec::new(), Time::ZERO);
+        CoreInput { thread: None, shares: true, policy, followers, start, timeline }
+    }
 }
 
 impl Core {

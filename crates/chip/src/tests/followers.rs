@@ -154,9 +154,9 @@ fn nobody_follows_where_wake_ups_are_granted() {
     assert!(matches!(&found.unwrap()[..], [Some(_), None]));
 }
 
-/// What sleeping costs is each technique's own: it changes the pace only where a core is waited for.
+/// What sleeping costs is its own for each technique, and changes the pace only after a halt.
 #[test]
-fn cores_that_wake_in_other_times_follow_up_to_the_first_halt_that_they_sleep_through() {
+fn cores_that_wake_in_other_times_follow_up_to_the_first_halt() {
     for kind in KINDS {
         let machine = simple(kind);
         let mut other = machine.clone();

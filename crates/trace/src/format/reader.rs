@@ -320,8 +320,8 @@ enum Phase {
     Inside,
 }
 
-/// Decompressed chunks, by number, for as long as a stream is in them: copies of a program are mostly
-/// in the same one, and hold it once.
+/// Decompressed chunks, by number, for as long as a stream is in them: copies of a program are
+/// mostly in the same one, and hold it once.
 #[derive(Debug, Default)]
 struct InMemory(Mutex<Vec<Weak<Columns>>>);
 
