@@ -33,7 +33,7 @@ struct Waiting {
     /// When the controller accepted each.
     accepted: Vec<Time>,
     free: Vec<u64>,
-    /// From the command that reads a line, or its answer by the write queue, to the end of its data.
+    /// From the command that reads a line to the end of its data.
     data: Time,
     /// From the controller to the core.
     response: Time,

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | answer | the shared levels, to a request | the request's arrival there, and a look-up |
 //! | the same, after a miss | memory | its controller's bound, and what it has not decided yet |
-//! | an estimate, if the policy hears it | memory | the way from the controller, after what it has not decided yet |
+//! | an estimate, to who hears them | memory | its way here, after what is not decided yet |
 //! | grant | the wake-up controller, to a report | a round trip after the report |
 //! | thread | the scheduler, to a core without one | when all others have come as far |
 //! | snoop | the shared levels, for another core's request | that core's lookahead |
