@@ -35,6 +35,14 @@ fn the_shipped_machines_are_those_of_table_2_3() {
     assert_eq!(in_order.token_entries(), 4);
 }
 
+/// The machine that benches/champsim.py compares with ChampSim is played by nothing else.
+#[test]
+fn the_machine_beside_champsim_is_one() {
+    let text = include_str!("../../../../benches/champsim/matched.toml");
+    let machine = Machine::parse(&Input::new("matched.toml", text)).unwrap();
+    assert!(matches!(machine.memory.kind, MemoryKind::Dram(_)));
+}
+
 #[test]
 fn the_predictor_takes_what_section_4_6_2_says() {
     let facts = ev6().facts();
