@@ -82,7 +82,8 @@ def test_tap_and_oracle_cost_no_time_and_order_holds(halfwink, tmp_path: Path):
         assert own["tap"]["slowdown_pct"] == pytest.approx(0)
         assert own["oracle"]["slowdown_pct"] == pytest.approx(0)
         assert own["oracle"]["core_energy_saving_pct"] >= own["tap"]["core_energy_saving_pct"]
-        assert own["tap"]["core_energy_saving_pct"] > own["mapg-counter"]["core_energy_saving_pct"]
+        # Who is late on every row hit of a stream may save as much, and loses time.
+        assert own["tap"]["energy_delay_pct"] < own["mapg-counter"]["energy_delay_pct"]
         assert own["tap"]["late_wakes"] == 0
 
 
