@@ -109,6 +109,15 @@ impl<'a> Accountant<'a> {
 
     /// Energy of the whole chip up to `now`, as far as its cores have come by then.
     pub(crate) fn energy(&self, cores: &[Core], uncore: &Uncore, now: Time) -> Energy {
+        let unused = state_power(self.machine, CoreState::Unused, self.retention) * now;
+        self.core_energy(cores, now)
+            + unused * (self.machine.cores - self.users) as u64
+            + L3Energy::of(self.machine, uncore, now).total()
+            + MemoryEnergy::of(self.machine, uncore, now).total()
+    }
+
+    /// The same of the cores that have work, or are there for the kernel.
+    pub(crate) fn core_energy(&self, cores: &[Core], now: Time) -> Energy {
         let meter = |(n, core): (usize, &Core)| {
             let machine = if n < self.users { self.machine } else { &self.os_machine };
             let energies = core_energies(core, &machine.power.core.event_pj);
@@ -116,11 +125,7 @@ impl<'a> Accountant<'a> {
             let residency = gate.residency_at(now);
             core_parts(machine, gate.wakes, &residency, &energies, self.retention).total()
         };
-        let unused = state_power(self.machine, CoreState::Unused, self.retention) * now;
-        cores.iter().enumerate().map(meter).sum::<Energy>()
-            + unused * (self.machine.cores - self.users) as u64
-            + L3Energy::of(self.machine, uncore, now).total()
-            + MemoryEnergy::of(self.machine, uncore, now).total()
+        cores.iter().enumerate().map(meter).sum()
     }
 
     /// What the energy of each core went into, as its own counters say.

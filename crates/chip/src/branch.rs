@@ -19,7 +19,7 @@ pub struct BranchCounts {
 }
 
 /// All predictors of a core.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Predictor {
     direction: Direction,
     indirect: Vec<(u64, u64)>,
@@ -28,7 +28,7 @@ pub(crate) struct Predictor {
     pub(crate) counts: BranchCounts,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Direction {
     Perfect,
     Bimodal(Vec<u8>),
@@ -148,7 +148,7 @@ fn train(counter: &mut u8, up: bool, max: u8) {
 /// Local history knows a branch's own pattern (a loop of seven), global history what branches
 /// before it decided. The chooser goes by the path too, not by the address: which of them knows
 /// better depends on how the program came here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Tournament {
     histories: [u16; 1024],
     local: [u8; 1024],

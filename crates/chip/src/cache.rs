@@ -48,6 +48,11 @@ impl Cache {
         }
     }
 
+    /// Whether both have as many sets and ways.
+    pub(crate) fn is_shaped_like(&self, other: &Cache) -> bool {
+        (self.set_mask, self.ways) == (other.set_mask, other.ways)
+    }
+
     #[inline]
     fn set_of(&mut self, line: u64) -> &mut [u64] {
         let start = (line & self.set_mask) as usize * self.ways;

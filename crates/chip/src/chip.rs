@@ -76,6 +76,9 @@ pub enum ChipError {
     /// No instruction was given.
     #[error("the workload holds no instructions")]
     NoWork,
+    /// A window cannot begin with what other caches held.
+    #[error("the caches were warmed for a machine whose caches have another shape")]
+    OtherCaches,
     /// The outside asked for it.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
@@ -158,7 +161,7 @@ impl CodeCache {
         CodeCache::default()
     }
 
-    fn compile(&mut self, program: &Arc<Program>) -> Arc<Code> {
+    pub(crate) fn compile(&mut self, program: &Arc<Program>) -> Arc<Code> {
         if let Some((_, code)) = self.known.iter().find(|(known, _)| Arc::ptr_eq(known, program)) {
             return Arc::clone(code);
         }
@@ -187,10 +190,10 @@ pub fn run(
 
 pub(crate) struct Chip<'a> {
     clock: Clock,
-    accountant: Accountant<'a>,
+    pub(crate) accountant: Accountant<'a>,
     /// Those of the tasks, then those for the kernel.
     pub(crate) cores: Vec<Core>,
-    shared: Shared,
+    pub(crate) shared: Shared,
     /// Where threads move from core to core, and cores hold the same lines.
     scheduler: Option<Scheduler>,
     /// From anything that a core does until another part can notice.
@@ -201,6 +204,8 @@ pub(crate) struct Chip<'a> {
     watch: Watch,
     slices: Slices,
     followers: Followers<'a>,
+    /// All cores come to this time before any goes on.
+    stop: Time,
 }
 
 /// Tells when the outside should be heard again. What a turn of the main loop costs the host is
@@ -306,6 +311,7 @@ impl<'a> Chip<'a> {
             accountant: Accountant::new(machine, users, options.retention),
             slices: Slices::new(),
             followers: Followers::new(followers, users),
+            stop: Time::NEVER,
             cores,
             shared: Shared { uncore, wake_up },
             scheduler,
@@ -318,6 +324,12 @@ impl<'a> Chip<'a> {
     /// Runs until all work is done. In each round something happens whose time has certainly come:
     /// a message is served, a thread arrives, or else the core that is furthest behind goes on.
     pub(crate) fn play(&mut self, control: &RunControl) -> Result<(), ChipError> {
+        self.play_to(Time::NEVER, control).map(|_| ())
+    }
+
+    /// The same, until all cores have come to `stop`; false if all work was done before.
+    pub(crate) fn play_to(&mut self, stop: Time, control: &RunControl) -> Result<bool, ChipError> {
+        self.stop = stop;
         loop {
             self.look_up(control)?;
             let progress = Progress::of(&self.cores, self.shared.uncore.memory.undecided());
@@ -328,8 +340,9 @@ impl<'a> Chip<'a> {
             }
             match progress.behind {
                 Some(core) if core.local >= self.slices.next() => self.end_slice(core.local)?,
+                Some(core) if core.local >= self.stop => return Ok(true),
                 Some(core) => self.turn(core, &progress)?,
-                None => return Ok(()),
+                None => return Ok(false),
             }
         }
     }
@@ -390,7 +403,7 @@ impl<'a> Chip<'a> {
     #[inline]
     fn run_memory(&mut self, earliest: Time, progress: &Progress) -> bool {
         let uncore = &mut self.shared.uncore;
-        uncore.run_memory(earliest, self.slices.next());
+        uncore.run_memory(earliest, self.slices.next().min(self.stop));
         let behind = progress.behind.map(|behind| behind.core);
         let mut told = false;
         let cores = &mut self.cores;
@@ -450,7 +463,8 @@ impl<'a> Chip<'a> {
     fn limit(&self, behind: Reached, progress: &Progress) -> Time {
         // The end of a slice is the one time at which all cores have come equally far: sums that
         // are taken there do not depend on who ran ahead.
-        let ahead = behind.local.saturating_add(self.quantum).min(self.slices.next());
+        let end = self.slices.next().min(self.stop);
+        let ahead = behind.local.saturating_add(self.quantum).min(end);
         if self.scheduler.is_none() {
             // Nobody looks into its caches, and nobody gives it a thread.
             return ahead;

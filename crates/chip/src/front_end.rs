@@ -366,17 +366,7 @@ impl FrontEnd {
     /// Line of the instruction in front.
     #[inline]
     pub(crate) fn fetch_line(&self) -> u64 {
-        const PAGE: u64 = 1 << halfwink_units::PAGE_SHIFT;
-        let run = self.run();
-        let offset = u64::from(self.uop().offset);
-        // A block may run on into the next page of virtual memory, which lies anywhere in physical.
-        let in_page = run.pc % PAGE + offset;
-        let phys = if in_page < PAGE {
-            run.phys + offset
-        } else {
-            (run.phys_next_page & !(PAGE - 1)) + (in_page - PAGE)
-        };
-        phys >> LINE_SHIFT | self.copy
+        self.run().line_at(self.uop().offset) | self.copy
     }
 
     /// First and last line that the load or store in front touches, and its first byte.

@@ -34,6 +34,7 @@ mod os_profile;
 mod precision;
 mod private;
 mod progress;
+pub mod sample;
 mod scheduler;
 #[cfg(test)]
 mod tests;

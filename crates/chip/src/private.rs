@@ -80,9 +80,9 @@ impl From<WarmLine> for Warm {
 pub(crate) struct Private {
     pub(crate) core: usize,
     clock: Clock,
-    l1i: Cache,
-    l1d: Cache,
-    l2: Cache,
+    pub(crate) l1i: Cache,
+    pub(crate) l1d: Cache,
+    pub(crate) l2: Cache,
     pub(crate) instruction_misses: MissFile,
     pub(crate) data_misses: MissFile,
     l1i_latency: Cycle,

@@ -110,6 +110,8 @@ pub struct L3Counts {
     pub accesses: [u64; 2],
     /// Reads that missed.
     pub misses: [u64; 2],
+    /// Of these, those that filled a way in which nothing had ever been: the cache began cold.
+    pub cold_fills: [u64; 2],
     /// Lines written back to memory.
     pub write_backs: u64,
     /// Lines that came from another core's caches.
@@ -126,7 +128,7 @@ pub(crate) struct Uncore {
     /// From the look-up that finds it elsewhere until a line is here.
     transfer: Time,
     /// None: the third level only looks up where lines are.
-    l3: Option<Cache>,
+    pub(crate) l3: Option<Cache>,
     banks: Vec<Time>,
     pub(crate) memory: MainMemory,
     queue: EventQueue<Request>,
@@ -250,8 +252,11 @@ impl Uncore {
         if l3.touch(request.line, flags).is_some() {
             return (true, None);
         }
-        let victim = l3.insert(request.line, flags).filter(|victim| victim.dirty);
-        (false, victim.map(|victim| victim.line))
+        let victim = l3.insert(request.line, flags);
+        if victim.is_none() && request.want != Want::WriteBack {
+            self.counts.cold_fills[usize::from(request.kernel)] += 1;
+        }
+        (false, victim.filter(|victim| victim.dirty).map(|victim| victim.line))
     }
 
     /// Fills the cache as if the line had been used, without time or counts.

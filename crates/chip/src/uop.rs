@@ -5,7 +5,7 @@
 //! playing a trace only looks up addresses.
 
 use halfwink_trace::{Branch, Instr, InstrFlags, Kind, Program, RegSet, Site, Template};
-use halfwink_units::LINE_SHIFT;
+use halfwink_units::{LINE_SHIFT, PAGE_SHIFT};
 
 /// Registers of the pipelines: the architectural ones, temporaries, and one that is always ready.
 pub(crate) const REGISTERS: usize = 64;
@@ -124,6 +124,23 @@ pub(crate) struct Playable {
     pub(crate) starts_repeat: bool,
     /// Address of the repeated string instruction that it ends in, or `u64::MAX`.
     pub(crate) ends_repeat: u64,
+}
+
+impl Playable {
+    /// Line of the instruction that begins so many bytes behind the first.
+    #[inline]
+    pub(crate) fn line_at(&self, offset: u16) -> u64 {
+        const PAGE: u64 = 1 << PAGE_SHIFT;
+        let offset = u64::from(offset);
+        // A block may run on into the next page of virtual memory, which lies anywhere in physical.
+        let in_page = self.pc % PAGE + offset;
+        let phys = if in_page < PAGE {
+            self.phys + offset
+        } else {
+            (self.phys_next_page & !(PAGE - 1)) + (in_page - PAGE)
+        };
+        phys >> LINE_SHIFT
+    }
 }
 
 /// All templates of a program.

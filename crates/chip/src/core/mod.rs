@@ -221,6 +221,10 @@ impl Core {
         self.pipeline.common()
     }
 
+    pub(crate) fn common_mut(&mut self) -> &mut Common {
+        self.pipeline.common_mut()
+    }
+
     /// Fills the caches with a line as the shared levels see it, as it was before the run.
     pub(crate) fn warm(&mut self, line: u64, how: Warm) {
         self.pipeline.common_mut().private.warm(line, how);

@@ -1,0 +1,287 @@
+//! Caches and branch predictor without time: what they would hold after so many instructions.
+//!
+//! Rules of replacement and of write-backs are those of the chip's own caches, on which this
+//! stands. What differs is the order: here every access happens where the program has it. In the
+//! chip, stores write behind the loads that follow them, loads that find a store's bytes in its
+//! queue never ask the cache, and an out-of-order core reorders loads.
+
+use std::sync::Arc;
+
+use halfwink_trace::{Address, Branch, TemplateId, WarmSet};
+
+use crate::branch::{BranchCounts, Predictor};
+use crate::cache::{flag, Cache};
+use crate::chip::ChipError;
+use crate::core::Core;
+use crate::lines::Span;
+use crate::machine::Machine;
+use crate::private::{CacheCounts, Private};
+use crate::uncore::{L3Counts, Uncore};
+use crate::uop::{Code, Op, Playable};
+
+/// Contents of all caches of a core and of the third level, each set in the order of recency with
+/// what is dirty and the kernel's, and what the branch predictor has learnt.
+#[derive(Clone, Debug)]
+pub struct WarmState {
+    l1i: Cache,
+    l1d: Cache,
+    l2: Cache,
+    l3: Option<Cache>,
+    predictor: Predictor,
+}
+
+impl WarmState {
+    /// As a run of `machine` begins that has these lines in its caches.
+    fn new(machine: &Machine, warm: &WarmSet) -> WarmState {
+        let (mut private, mut uncore) = (Private::new(machine, 0, false), Uncore::new(machine));
+        for &entry in &warm.lines {
+            private.warm(entry.line.0, entry.into());
+            uncore.warm(entry.line.0, entry.dirty, entry.kernel);
+        }
+        let predictor = Predictor::new(machine.branch);
+        WarmState { l1i: private.l1i, l1d: private.l1d, l2: private.l2, l3: uncore.l3, predictor }
+    }
+
+    /// Puts all of it into the first core of a chip that has not begun.
+    ///
+    /// # Errors
+    /// If the chip's caches have another shape.
+    pub(super) fn put_into(&self, core: &mut Core, uncore: &mut Uncore) -> Result<(), ChipError> {
+        let common = core.common_mut();
+        let private = &mut common.private;
+        let shaped_alike = private.l1i.is_shaped_like(&self.l1i)
+            && private.l1d.is_shaped_like(&self.l1d)
+            && private.l2.is_shaped_like(&self.l2)
+            && match (&uncore.l3, &self.l3) {
+                (Some(theirs), Some(ours)) => theirs.is_shaped_like(ours),
+                (theirs, ours) => theirs.is_none() && ours.is_none(),
+            };
+        if !shaped_alike {
+            return Err(ChipError::OtherCaches);
+        }
+        private.l1i.clone_from(&self.l1i);
+        private.l1d.clone_from(&self.l1d);
+        private.l2.clone_from(&self.l2);
+        uncore.l3.clone_from(&self.l3);
+        common.predictor.clone_from(&self.predictor);
+        common.predictor.counts = BranchCounts::default();
+        Ok(())
+    }
+}
+
+/// What the pass found, by privilege (user, kernel).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FunctionalCounts {
+    /// Instructions.
+    pub instructions: [u64; 2],
+    /// Accesses and misses of the private caches; nothing is outstanding here.
+    pub caches: CacheCounts,
+    /// Those of the third level.
+    pub l3: L3Counts,
+    /// Branches.
+    pub branches: BranchCounts,
+}
+
+/// One thing that an execution of a template touches, or the branch that ends it.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A line of instructions.
+    Fetch(u64),
+    Load {
+        access: u16,
+        size: u8,
+    },
+    Store {
+        access: u16,
+        size: u8,
+    },
+}
+
+/// A template, as far as it matters here.
+#[derive(Clone, Copy, Debug)]
+struct Footprint {
+    first: u32,
+    end: u32,
+    /// The branch that it ends in, and its address.
+    branch: Option<(Branch, u64)>,
+}
+
+/// Plays a program without time.
+#[derive(Debug)]
+pub(super) struct Functional {
+    pub(super) state: WarmState,
+    pub(super) counts: FunctionalCounts,
+    code: Arc<Code>,
+    footprints: Vec<Footprint>,
+    steps: Vec<Step>,
+    /// The repeated string instruction that the last run ended in.
+    fold: Option<u64>,
+    fetched: u64,
+    /// The last run, if it ended in a branch whose target is not known yet.
+    open: Option<TemplateId>,
+}
+
+impl Functional {
+    pub(super) fn new(machine: &Machine, code: Arc<Code>, warm: &WarmSet) -> Functional {
+        let mut steps = Vec::new();
+        let footprints = code.playable.iter().map(|run| footprint(&code, run, &mut steps));
+        Functional {
+            footprints: footprints.collect(),
+            state: WarmState::new(machine, warm),
+            counts: FunctionalCounts::default(),
+            code,
+            steps,
+            fold: None,
+            fetched: u64::MAX,
+            open: None,
+        }
+    }
+
+    /// True if this run goes on with a repeated string instruction.
+    #[inline]
+    pub(super) fn is_repeat(&self, id: TemplateId) -> bool {
+        let run = &self.code.playable[id.0 as usize];
+        run.starts_repeat && self.fold == Some(run.pc)
+    }
+
+    /// What comes next is not an instruction: where the last branch went is not in the trace.
+    pub(super) fn event(&mut self) {
+        self.open = None;
+    }
+
+    /// What comes next is this run: now it is known where the last branch went.
+    #[inline]
+    pub(super) fn resolve(&mut self, id: TemplateId) {
+        let Some(open) = self.open.take() else { return };
+        let Some((branch, pc)) = self.footprints[open.0 as usize].branch else { return };
+        let run = &self.code.playable[open.0 as usize];
+        let target = self.code.playable[id.0 as usize].pc;
+        self.state.predictor.is_right(branch, pc, run.fall_through, target, run.kernel);
+    }
+
+    /// A run of this template; how many instructions it retires.
+    #[inline]
+    pub(super) fn run(&mut self, id: TemplateId, addresses: &[Address]) -> u64 {
+        let repeat = self.is_repeat(id);
+        let run = &self.code.playable[id.0 as usize];
+        self.fold = (run.ends_repeat != u64::MAX).then_some(run.ends_repeat);
+        let instructions = u64::from(run.instrs) - u64::from(repeat);
+        let kernel = run.kernel;
+        self.counts.instructions[usize::from(kernel)] += instructions;
+        let footprint = self.footprints[id.0 as usize];
+        for n in footprint.first..footprint.end {
+            match self.steps[n as usize] {
+                Step::Fetch(line) => {
+                    if self.fetched != line {
+                        self.fetched = line;
+                        self.fetch(line, kernel);
+                    }
+                }
+                Step::Load { access, size } => {
+                    self.data(addresses[usize::from(access)].phys.0, size, 0, kernel);
+                }
+                Step::Store { access, size } => {
+                    self.data(addresses[usize::from(access)].phys.0, size, flag::DIRTY, kernel);
+                }
+            }
+        }
+        self.open = footprint.branch.is_some().then_some(id);
+        instructions
+    }
+
+    /// All counts so far.
+    pub(super) fn counts(&self) -> FunctionalCounts {
+        FunctionalCounts { branches: self.state.predictor.counts, ..self.counts }
+    }
+
+    #[inline]
+    fn fetch(&mut self, line: u64, kernel: bool) {
+        self.counts.caches.l1i_accesses[usize::from(kernel)] += 1;
+        if self.state.l1i.touch(line, 0).is_none() {
+            self.counts.caches.l1i_misses[usize::from(kernel)] += 1;
+            self.state.l1i.insert(line, 0);
+            self.second_level(line, kernel);
+        }
+    }
+
+    #[inline]
+    fn data(&mut self, address: u64, size: u8, dirty: u64, kernel: bool) {
+        for line in Span::new(address, size).lines() {
+            self.counts.caches.l1d_accesses[usize::from(kernel)] += 1;
+            if self.state.l1d.touch(line, dirty).is_none() {
+                self.data_miss(line, dirty, kernel);
+            }
+        }
+    }
+
+    fn data_miss(&mut self, line: u64, dirty: u64, kernel: bool) {
+        self.counts.caches.l1d_misses[usize::from(kernel)] += 1;
+        if let Some(victim) = self.state.l1d.insert(line, dirty).filter(|v| v.dirty) {
+            self.counts.caches.l2_accesses[usize::from(kernel)] += 1;
+            if self.state.l2.touch(victim.line, flag::DIRTY).is_none() {
+                self.allocate_l2(victim.line, flag::DIRTY, kernel);
+            }
+        }
+        self.second_level(line, kernel);
+    }
+
+    fn second_level(&mut self, line: u64, kernel: bool) {
+        self.counts.caches.l2_accesses[usize::from(kernel)] += 1;
+        if self.state.l2.touch(line, 0).is_none() {
+            self.counts.caches.l2_misses[usize::from(kernel)] += 1;
+            self.allocate_l2(line, 0, kernel);
+            self.third_level(line, 0, kernel);
+        }
+    }
+
+    fn allocate_l2(&mut self, line: u64, flags: u64, kernel: bool) {
+        let owner = if kernel { flag::KERNEL } else { 0 };
+        if let Some(victim) = self.state.l2.insert(line, flags | owner).filter(|v| v.dirty) {
+            self.third_level(victim.line, flag::DIRTY, kernel);
+        }
+    }
+
+    /// Reads a line there, or gives a dirty one back.
+    fn third_level(&mut self, line: u64, dirty: u64, kernel: bool) {
+        let (mode, counts) = (usize::from(kernel), &mut self.counts.l3);
+        counts.accesses[mode] += 1;
+        let reads = u64::from(dirty == 0);
+        let Some(l3) = &mut self.state.l3 else {
+            counts.misses[mode] += reads;
+            counts.write_backs += 1 - reads;
+            return;
+        };
+        let flags = if kernel { flag::KERNEL } else { 0 } | dirty;
+        if l3.touch(line, flags).is_some() {
+            return;
+        }
+        counts.misses[mode] += reads;
+        match l3.insert(line, flags) {
+            None => counts.cold_fills[mode] += reads,
+            Some(victim) => counts.write_backs += u64::from(victim.dirty),
+        }
+    }
+}
+
+/// Appends what a template touches, in the order in which its micro-operations do.
+fn footprint(code: &Code, run: &Playable, steps: &mut Vec<Step>) -> Footprint {
+    let first = steps.len() as u32;
+    let (mut line, mut branch) = (None, None);
+    for uop in &code.uops[run.first_uop as usize..][..run.uops as usize] {
+        if uop.new_line {
+            let next = run.line_at(uop.offset);
+            if line.replace(next) != Some(next) {
+                steps.push(Step::Fetch(next));
+            }
+        }
+        match uop.op {
+            Op::Load => steps.push(Step::Load { access: uop.access, size: uop.size }),
+            Op::Store => steps.push(Step::Store { access: uop.access, size: uop.size }),
+            _ => {}
+        }
+        if uop.branch != Branch::None {
+            branch = Some((uop.branch, run.pc + u64::from(uop.offset)));
+        }
+    }
+    Footprint { first, end: steps.len() as u32, branch }
+}
