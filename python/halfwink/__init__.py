@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from halfwink.results import Results
     from halfwink.results import open_results as open
     from halfwink.router import RouterExperiments, RouterRun, router_experiments, software_router
+    from halfwink.sampling import Sample, sample
     from halfwink.service import ServiceProfile, service_profile
     from halfwink.studies import StudyRun, run
     from halfwink.switching import Switching, core_switching
@@ -55,6 +56,7 @@ _HOMES = {
     "RouterExperiments": "router",
     "RouterRun": "router",
     "RunError": "errors",
+    "Sample": "sampling",
     "ServiceProfile": "service",
     "StudyRun": "studies",
     "Switching": "switching",
@@ -76,6 +78,7 @@ _HOMES = {
     "reproduce": "targets",
     "router_experiments": "router",
     "run": "studies",
+    "sample": "sampling",
     "service_profile": "service",
     "software_router": "router",
     "techniques": "_core",
@@ -100,6 +103,7 @@ __all__ = [
     "RouterExperiments",
     "RouterRun",
     "RunError",
+    "Sample",
     "ServiceProfile",
     "StudyRun",
     "Switching",
@@ -119,6 +123,7 @@ __all__ = [
     "reproduce",
     "router_experiments",
     "run",
+    "sample",
     "service_profile",
     "software_router",
     "techniques",

@@ -106,6 +106,23 @@ class Library:
 def proportionality(points: list[tuple[float, float]]) -> dict[str, float] | None: ...
 def beside(a: str, b: str) -> dict[str, Any]: ...
 def experiments() -> list[dict[str, str]]: ...
+def sample(
+    library: Library,
+    control: RunControl,
+    workload: str,
+    machine: str,
+    set: _Pairs,
+    techniques: list[str],
+    *,
+    unit: int,
+    warm_up: int,
+    windows: int | None = None,
+    period: int | None = None,
+    instructions: int | None = None,
+    skip: int = 0,
+    seed: int = 1,
+    precision_pct: float | None = None,
+) -> dict[str, Any]: ...
 def worlds() -> list[dict[str, Any]]: ...
 def techniques() -> list[dict[str, Any]]: ...
 def trace_info(path: str) -> str: ...

@@ -9,6 +9,7 @@ mod pdn;
 mod programs;
 mod prototype;
 mod router;
+mod sample;
 mod server;
 mod switching;
 mod trace;
@@ -52,6 +53,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(library::experiments, module)?)?;
     module.add_function(wrap_pyfunction!(server::proportionality, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
+    module.add_function(wrap_pyfunction!(sample::sample, module)?)?;
     live::register(module)?;
     prototype::register(module)?;
     trace::register(module)?;

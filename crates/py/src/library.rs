@@ -129,7 +129,7 @@ pub(crate) fn experiments(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
 /// Lets a thread watch and stop a run in another.
 #[pyclass(frozen)]
 #[derive(Default)]
-pub(crate) struct RunControl(Arc<study::Control>);
+pub(crate) struct RunControl(pub(crate) Arc<study::Control>);
 
 #[pymethods]
 impl RunControl {

@@ -37,8 +37,8 @@ pub use world::{
 };
 pub use worlds::chip::workload::{Part, Workload};
 pub use worlds::chip::{
-    closed_form, Accuracy, CaseAnswer, Decisions, Fact, FitRow, NetworkInfo, Prediction,
-    StaggerRow, WakeRow, THRESHOLDS,
+    closed_form, Accuracy, CaseAnswer, Decisions, Fact, FitRow, Interval, NetworkInfo, Prediction,
+    Sample, SampleQuestion, SampledTechnique, Spacing, StaggerRow, WakeRow, THRESHOLDS,
 };
 pub use worlds::router::{
     CoreTimes, Load, RouterInfo, RouterProfile, RouterQuestion, VirtualMeter,

@@ -10,8 +10,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from halfwink import comparison as comparing
+from halfwink import cold_start, studies
 from halfwink import doctor as checking
-from halfwink import studies
 from halfwink.cli.console import print_json, print_table, progress_bar, say
 from halfwink.cli.results import draw, print_results
 from halfwink.cli.settings import Log, Setting, settings, split_techniques
@@ -100,6 +100,7 @@ def compare(
         print_json(comparing.as_json(results))
     else:
         print_results(results)
+    _warn(results)
     say(f"{_speed(results, seconds)}; report: {folder / 'report.html'}", quiet=quiet)
     if window is not None:
         say(f"timeline for ui.perfetto.dev: {folder / 'timeline.json'}", quiet=quiet)
@@ -151,6 +152,7 @@ def run(
         print_json(done.results.runs.to_dicts())
     else:
         print_results(done.results)
+    _warn(done.results)
     say(f"report: {folder / 'report.html'}", quiet=quiet)
     return 0
 
@@ -239,6 +241,12 @@ def doctor(*, json: Json = False) -> int:
     rows = [[f.what, "yes" if f.present else "no", f.detail, f.fix] for f in findings]
     print_table([("what", "left"), ("here", "left"), ("detail", "left"), ("to add", "left")], rows)
     return 0
+
+
+def _warn(results: Results) -> None:
+    """Tells of runs that began with cold caches; also where messages are not wanted."""
+    for line in cold_start.warnings(results):
+        say(f"warning: {line}")
 
 
 def _speed(results: Results, seconds: float) -> str:

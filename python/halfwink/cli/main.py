@@ -23,6 +23,7 @@ from halfwink.cli import (
     replay,
     reproduce,
     router,
+    sampling,
     switching,
     traces,
 )
@@ -48,6 +49,7 @@ def build() -> App:
     )
     app.command(commands.compare)
     app.command(commands.run)
+    app.command(sampling.sample)
     app.command(replay.replay)
     app.command(reproduce.reproduce)
     app.command(commands.capture)

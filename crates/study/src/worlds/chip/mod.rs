@@ -4,6 +4,7 @@ mod closed_form;
 mod network;
 mod os_profile;
 mod predict;
+mod sample;
 mod tables;
 mod together;
 pub(crate) mod trace;
@@ -13,6 +14,7 @@ pub use closed_form::closed_form;
 pub use network::{CaseAnswer, Fact, FitRow, NetworkInfo, StaggerRow, WakeRow};
 pub use os_profile::THRESHOLDS;
 pub use predict::{Accuracy, Decisions, Prediction};
+pub use sample::{Interval, Sample, SampleQuestion, SampledTechnique, Spacing};
 
 use std::any::Any;
 use std::sync::Arc;

@@ -206,6 +206,7 @@ pub(crate) fn counter_table(result: &RunResult) -> Table {
     }
     push("l3", "accesses", result.l3.accesses);
     push("l3", "misses", result.l3.misses);
+    push("l3", "cold_fills", result.l3.cold_fills);
     push("l3", "transfers", result.l3.transfers);
     push("l3", "upgrades", result.l3.upgrades);
     push("memory", "reads", result.memory.reads);

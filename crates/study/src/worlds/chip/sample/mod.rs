@@ -1,0 +1,197 @@
+//! Long workloads by samples: techniques on the same windows, with how well each figure is known.
+
+mod estimates;
+mod question;
+
+use std::sync::mpsc::{sync_channel, Receiver};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use halfwink_chip::sample::{cut, measure, FunctionalCounts, Measured, Window};
+use halfwink_chip::{CodeCache, Machine, Options};
+use halfwink_engine::RunControl;
+use halfwink_policy::gating::GatingPolicy;
+use halfwink_trace::LoadKind;
+use serde::Serialize;
+
+pub use self::estimates::{Interval, SampledTechnique};
+pub use self::question::{SampleQuestion, Spacing};
+
+use self::estimates::{estimates, Windows};
+use self::question::Sampled;
+use super::adapted;
+use crate::error::StudyError;
+use crate::library::Library;
+use crate::techniques::{Choice, Gating, GatingContext};
+
+/// What samples say of a workload on a machine. Every energy is modelled.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sample {
+    /// Name of the workload.
+    pub workload: String,
+    /// Name of the machine.
+    pub machine: String,
+    /// Of requests: `open` or `closed`.
+    pub load: &'static str,
+    /// Instructions of the whole stream, those before the first window included.
+    pub instructions: u64,
+    /// Windows that were measured.
+    pub windows: u64,
+    /// Instructions from one window to the next.
+    pub period: u64,
+    /// Instructions played before those that are measured.
+    pub warm_up: u64,
+    /// Instructions measured of each window.
+    pub unit: u64,
+    /// Instructions before the first window.
+    pub first: u64,
+    /// Reads that missed the third level, without time, from the first window to the end.
+    pub l3_misses: u64,
+    /// Of these, those that filled a way in which nothing had ever been.
+    pub l3_cold_fills: u64,
+    /// One row for each technique, the baseline first.
+    pub results: Vec<SampledTechnique>,
+}
+
+/// A technique, ready to run.
+struct Prepared {
+    choice: Choice,
+    gating: Gating,
+    machine: Machine,
+}
+
+impl Prepared {
+    fn play(
+        &self,
+        window: &Window,
+        load: LoadKind,
+        codes: &mut CodeCache,
+        control: &RunControl,
+    ) -> Result<Option<Measured>, StudyError> {
+        let policy = |core: usize| -> GatingPolicy {
+            (self.gating.build)(&self.choice, &GatingContext::of(&self.machine, core))
+        };
+        let options = Options {
+            policy: &policy,
+            offload: None,
+            retention: self.gating.retention,
+            wake_up: None,
+            timeline: None,
+        };
+        Ok(measure(&self.machine, window, load, &options, codes, control)?)
+    }
+}
+
+impl Library {
+    /// Plays a workload's whole stream through caches and a branch predictor without time, and
+    /// windows of it in detail under each technique. The result does not depend on how many host
+    /// cores take part.
+    ///
+    /// # Errors
+    /// If something that is named does not exist, the windows do not fit, the workload needs more
+    /// than one core, a technique needs whole runs, or the trace is damaged.
+    pub fn sample(
+        &self,
+        question: &SampleQuestion,
+        control: &RunControl,
+    ) -> Result<Sample, StudyError> {
+        let found = self.machine(&question.machine, &question.set)?;
+        let Sampled { task, choices, cut: how, total } = question.find(self)?;
+        let prepared: Vec<Prepared> = choices
+            .into_iter()
+            .map(|(choice, gating)| {
+                let machine = adapted(&choice, &gating, found.machine.clone().without_os_cores());
+                Prepared { choice, gating, machine }
+            })
+            .collect();
+        let load = task.load;
+        let is_whole = |window: &Window| window.index == 0 || window.instructions() >= how.length();
+        let hosts = thread::available_parallelism().map_or(1, usize::from);
+        let (send, receive) = sync_channel(hosts);
+        let crew = Crew::new(receive);
+        let pass = thread::scope(|scope| -> Result<FunctionalCounts, StudyError> {
+            // Moved in, so that a pass that fails hangs up on the crew.
+            let send = send;
+            for _ in 0..hosts {
+                scope.spawn(|| crew.work(&prepared, load, control));
+            }
+            cut(&found.machine, task, how, control, |window| {
+                if crew.has_failed() {
+                    return Err(StudyError::Interrupted);
+                }
+                if is_whole(&window) {
+                    // The crew takes windows as long as there are any.
+                    let _ = send.send(window);
+                }
+                Ok(())
+            })
+        });
+        let windows = crew.finish()?;
+        let counts = pass?;
+        if windows.is_empty() {
+            return Err(question.no_window(total));
+        }
+        let results = estimates(&prepared, &windows, &found.machine, question.precision_pct);
+        Ok(Sample {
+            workload: question.workload.clone(),
+            machine: question.machine.clone(),
+            load: if load == LoadKind::Open { "open" } else { "closed" },
+            instructions: total,
+            windows: windows.len() as u64,
+            period: how.period,
+            warm_up: how.warm_up,
+            unit: how.unit,
+            first: how.first,
+            l3_misses: counts.l3.misses.iter().sum(),
+            l3_cold_fills: counts.l3.cold_fills.iter().sum(),
+            results,
+        })
+    }
+}
+
+/// Those who play windows, each on a core of the host.
+struct Crew {
+    windows: Mutex<Receiver<Window>>,
+    done: Mutex<Result<Vec<(u64, Vec<Measured>)>, StudyError>>,
+}
+
+impl Crew {
+    fn new(windows: Receiver<Window>) -> Crew {
+        Crew { windows: Mutex::new(windows), done: Mutex::new(Ok(Vec::new())) }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).is_err()
+    }
+
+    /// Plays windows until there are no more, each under every technique.
+    fn work(&self, prepared: &[Prepared], load: LoadKind, control: &RunControl) {
+        let mut codes = CodeCache::new();
+        loop {
+            let next = self.windows.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(window) = next else { return };
+            // After a failure they are taken all the same: who cuts them must not wait for ever.
+            if self.has_failed() {
+                continue;
+            }
+            let played: Result<Option<Vec<Measured>>, StudyError> =
+                prepared.iter().map(|p| p.play(&window, load, &mut codes, control)).collect();
+            let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+            match (&mut *done, played) {
+                (Ok(all), Ok(Some(measured))) => all.push((window.index, measured)),
+                (Ok(_), Err(error)) => *done = Err(error),
+                _ => {}
+            }
+        }
+    }
+
+    /// What was measured, in the order of the windows.
+    fn finish(self) -> Result<Windows, StudyError> {
+        let mut all = self.done.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+        all.sort_by_key(|&(index, _)| index);
+        Ok(all.into_iter().map(|(_, measured)| measured).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

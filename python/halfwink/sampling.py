@@ -1,0 +1,183 @@
+"""Long workloads by samples: functional warming and windows in detail.
+
+from halfwink.sampling import sample
+
+sample("long.hwt", techniques=["tap", "oracle"]).table()  # figures with their 95 % intervals
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from halfwink import _core, cold_start
+from halfwink.comparison import technique_names
+from halfwink.errors import HalfwinkError
+from halfwink.jobs import Settings, pairs
+from halfwink.library import library
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: One core: others are not sampled.
+MACHINE = "ev6-1"
+#: Instructions measured of each window, and played in detail before them.
+UNIT, WARM_UP = 10_000, 2_000
+#: Sampled if none is named.
+TECHNIQUES = ("tap",)
+#: Version of the JSON document.
+SCHEMA = 1
+#: Figures of a technique that have an interval.
+FIGURES = (
+    "cpi",
+    "ipc",
+    "core_energy_j_per_instruction",
+    "energy_j_per_instruction",
+    "memory_stall_p99_ns",
+    "core_energy_saving_pct",
+    "energy_saving_pct",
+    "slowdown_pct",
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What samples say of a workload. Times and energies are modelled.
+
+    Attributes:
+        facts: workload, machine, load, and in instructions: how long the stream is, ``period``,
+            ``warm_up``, ``unit`` and ``first``; ``windows`` measured; third-level misses.
+        results: a row for each technique, the baseline first; a figure is a ``value`` with ``low``
+            and ``high``, the ends of its 95 % interval, or null where there are too few windows.
+    """
+
+    facts: dict[str, Any]
+    results: list[dict[str, Any]]
+
+    def table(self) -> pl.DataFrame:
+        """One row per technique; ``NAME``, ``NAME_low`` and ``NAME_high`` for each figure."""
+        import polars as pl
+
+        rows: list[dict[str, Any]] = []
+        for result in self.results:
+            row = {name: value for name, value in result.items() if name not in FIGURES}
+            for name in FIGURES:
+                figure = result[name] or {}
+                row |= {name: figure.get("value")}
+                row |= {f"{name}_{end}": figure.get(end) for end in ("low", "high")}
+            rows.append(row)
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def warnings(self) -> list[str]:
+        """What makes the figures worth less, a line each."""
+        facts = self.facts
+        left = facts["instructions"] - facts["first"]
+        found = cold_start.share(left, facts["l3_misses"], facts["l3_cold_fills"])
+        return [] if found is None else [cold_start.warning(facts["workload"], found)]
+
+    def json(self) -> dict[str, Any]:
+        """The document of ``halfwink sample --json``."""
+        return {
+            "schema": SCHEMA,
+            **self.facts,
+            "baseline": self.results[0]["technique"],
+            "results": self.results,
+            "modelled": ["energy", "time"],
+            "warnings": self.warnings(),
+        }
+
+
+def sample(
+    workload: str,
+    *,
+    techniques: str | Sequence[str] | None = None,
+    machine: str = MACHINE,
+    set: Settings | None = None,
+    windows: int | None = None,
+    period: int | None = None,
+    unit: int = UNIT,
+    warm_up: int = WARM_UP,
+    instructions: int | None = None,
+    skip: int = 0,
+    seed: int = 1,
+    precision_pct: float | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Sample:
+    """Samples a long workload: all of it through caches and predictor without time, windows of it
+    in detail under each technique, on the same instructions.
+
+    Args:
+        workload: a name, or a trace (.hwt): one program, on one core.
+        techniques: names (``tap`` if none is given); ``always-on``, with which they are compared,
+            is always among them.
+        machine: a machine, or a file.
+        set: values of the machine to change.
+        windows: how many; as many as fit but no more than 200 if neither this nor period is given.
+        period: instructions from one window to the next.
+        unit: instructions measured of each window.
+        warm_up: instructions played in detail before them.
+        instructions: of the workload, at most.
+        skip: instructions before which no window begins.
+        seed: chooses where the first window begins.
+        precision_pct: a wanted half width of the intervals, to be told how many windows it takes.
+        progress: told every now and then how many instructions the pass has seen.
+
+    Raises:
+        HalfwinkError: a name or value that cannot be, in one line.
+        RunError: the trace is damaged, or a run failed.
+    """
+    if windows is not None and period is not None:
+        raise HalfwinkError("both windows and period: expected one of them")
+    least = {"windows": 1, "period": 1, "unit": 1, "warm_up": 0, "instructions": 1, "skip": 0}
+    given = {
+        "windows": windows,
+        "period": period,
+        "unit": unit,
+        "warm_up": warm_up,
+        "instructions": instructions,
+        "skip": skip,
+    }
+    for name, value in {**given, "seed": seed}.items():
+        if value is not None and not least.get(name, 0) <= value < 2**63:
+            raise HalfwinkError(f"{name} {value}: expected {least.get(name, 0)} or more")
+    if precision_pct is not None and not 0 < precision_pct <= 100:
+        raise HalfwinkError(f"precision {precision_pct:g} %: expected more than 0, at most 100")
+    control = _core.RunControl()
+
+    def work() -> dict[str, Any]:
+        return _core.sample(
+            library(),
+            control,
+            workload,
+            machine,
+            pairs(set),
+            technique_names(techniques or TECHNIQUES),
+            unit=unit,
+            warm_up=warm_up,
+            windows=windows,
+            period=period,
+            instructions=instructions,
+            skip=skip,
+            seed=seed,
+            precision_pct=precision_pct,
+        )
+
+    # In a thread, so that this one hears Ctrl-C.
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(work)
+        try:
+            found = None
+            while found is None:
+                try:
+                    found = future.result(timeout=0.2)
+                except NotYet:
+                    if progress is not None:
+                        progress(control.done())
+        except KeyboardInterrupt:
+            control.stop()
+            raise
+    results = found.pop("results")
+    return Sample(found, results)

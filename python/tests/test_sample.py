@@ -1,0 +1,95 @@
+"""``halfwink sample``: long workloads by windows; and warnings of caches that began cold."""
+
+from pathlib import Path
+
+import pytest
+from conftest import Halfwink
+
+import halfwink as hw
+from halfwink import _core, cold_start
+from halfwink.library import root
+
+LONG = "mixed:instructions=3000000"
+
+
+def test_techniques_are_sampled_in_the_same_windows(halfwink: Halfwink) -> None:
+    found = halfwink("sample", "gcc", "-t", "tap,oracle", "--precision", "2", "--json").json()
+    assert (found["schema"], found["baseline"]) == (1, "always-on")
+    assert (found["unit"], found["warm_up"], found["windows"]) == (10_000, 2_000, 200)
+    assert found["modelled"] == ["energy", "time"]
+    assert found["warnings"] == []
+    rows = {row["technique"]: row for row in found["results"]}
+    assert list(rows) == ["always-on", "tap", "oracle"]
+    assert rows["always-on"]["core_energy_saving_pct"] is None
+    for row in rows.values():
+        assert row["ipc"]["low"] < row["ipc"]["value"] < row["ipc"]["high"]
+        assert row["windows_needed"] >= 32
+    # The oracle loses no time, and saves at least what others do.
+    oracle, tap = (rows[name]["core_energy_saving_pct"]["value"] for name in ("oracle", "tap"))
+    assert oracle >= tap - 0.1
+    assert abs(rows["oracle"]["slowdown_pct"]["value"]) < 0.2
+
+
+def test_a_sample_is_a_table_too() -> None:
+    table = hw.sample(LONG, techniques="tap", windows=40).table()
+    assert table["technique"].to_list() == ["always-on", "tap"]
+    low, value, high = (table[f"ipc{end}"][0] for end in ("_low", "", "_high"))
+    assert low <= value <= high
+    with pytest.raises(hw.HalfwinkError, match="both windows and period"):
+        hw.sample(LONG, windows=40, period=40_000)
+
+
+def test_the_command_fits_and_says_what_is_modelled(halfwink: Halfwink) -> None:
+    done = halfwink("sample", "nginx", "-n", "600000", "--windows", "40")
+    assert all(len(line) <= 80 for line in done.out.splitlines()), done.out
+    assert "energies and times: modelled" in done.out
+    assert "40 windows of 10,000 instructions" in done.out
+    few = halfwink("sample", LONG, "--windows", "4")
+    assert "no intervals: fewer than 32 windows" in few.out
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ([], "0 workloads, expected one"),
+        (["gcc", "gzip"], "2 workloads, expected one"),
+        (["gcc*2"], "2 cores, expected one"),
+        (["gcc", "-t", "os-always"], "uses several cores"),
+        (["gcc", "-t", "dvfs-mean"], "decides by whole runs"),
+        (["gcc", "--windows", "0"], "windows 0: expected 1 or more"),
+        (["gcc", "--unit", "-1"], "unit -1: expected 1 or more"),
+        (["gcc", "--windows", "100000000"], "do not fit into"),
+        (["gcc", "--period", "100"], "windows would overlap"),
+        (["gcc", "--windows", "9", "--period", "99999"], "both windows and period"),
+        (["gcc", "--skip", "99999999999"], "no window of"),
+        (["gcc", "--precision", "0"], "precision 0 %: expected more than 0"),
+        (["gcc", "-m", "ev7"], "unknown machine"),
+    ],
+)
+def test_what_cannot_be_sampled_is_one_line(
+    halfwink: Halfwink, words: list[str], complaint: str
+) -> None:
+    done = halfwink("sample", *words, status=2)
+    assert complaint in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_a_recording_without_its_warm_set_is_warned_of(halfwink: Halfwink, tmp_path: Path) -> None:
+    """The first instructions of a cut with its warm set, and the same without."""
+    whole, cold = root() / "workloads" / "minisat.hwt", tmp_path / "cold.hwt"
+    _core.trace_slice(str(whole), str(cold), (0, 1_000_000), 0, True, 3)
+    words = ("-t", "tap", "-n", "1000000", "-q", "-o", str(tmp_path / "out"))
+    assert "began cold" not in halfwink("compare", str(whole), *words).err
+    warned = halfwink("compare", str(cold), *words).err
+    assert warned.count("began cold") == 1
+    assert "cold.hwt: " in warned
+    sampled = halfwink("sample", str(cold), "--windows", "32", "-q").err
+    assert sampled.count("began cold") == 1
+
+
+def test_few_cold_fills_are_nothing_to_be_warned_of() -> None:
+    assert cold_start.share(1_000_000, 1000, 499) is None
+    assert cold_start.share(1_000_000, 1000, 500) == 0.5
+    # Most of few.
+    assert cold_start.share(10_000_000, 1000, 1000) is None
+    assert cold_start.share(0, 0, 0) is None
