@@ -21,6 +21,7 @@ from pathlib import Path
 import comparison
 import delegation as costing
 import peers
+import samples
 import server as hybrid
 from halfwink import _core, pdn, programs
 from halfwink.jobs import Job, pairs, plan
@@ -206,6 +207,16 @@ def offload() -> list[Row]:
             ratio = paired(helped, chip_job(workload, machine, "always-on"))
             what = f"{workload}, {machine} and {like}"
             rows.append(Row(what, ratio, "of one core's time", "limit", 1.5, 1.5 / ratio))
+    return rows
+
+
+def sampling() -> list[Row]:
+    """Windows of a long workload beside the whole of it, under two techniques."""
+    rows: list[Row] = []
+    for workload in samples.WORKLOADS:
+        ratio, goal = samples.speed_up(workload), samples.GOAL
+        what = f"{workload}, {samples.INSTRUCTIONS // 10**6} M instructions"
+        rows.append(Row(what, ratio, "times as fast", "goal", goal, ratio / goal))
     return rows
 
 
@@ -399,6 +410,7 @@ def main() -> None:
             ("Host time follows activity", utilisation),
             ("What gating adds", gating),
             ("What a comparison of techniques takes (CPU time)", comparisons),
+            ("Sampling beside whole runs (user CPU time)", sampling),
             ("What a core for the kernel adds", offload),
             ("Packets through a router (user CPU time)", routers),
             ("Requests through a hybrid server (user CPU time)", servers),

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from halfwink import comparison as comparing
 from halfwink import cold_start, studies
+from halfwink import comparison as comparing
 from halfwink import doctor as checking
 from halfwink.cli.console import print_json, print_table, progress_bar, say
 from halfwink.cli.results import draw, print_results

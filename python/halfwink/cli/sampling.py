@@ -128,7 +128,9 @@ def _show(found: sampling.Sample) -> None:
         stdout.print("no intervals: fewer than 32 windows")
     for row in found.results:
         if row["windows_needed"] is not None:
-            stdout.print(f"{row['technique']}: {row['windows_needed']:,} windows for that precision")
+            stdout.print(
+                f"{row['technique']}: {row['windows_needed']:,} windows for that precision"
+            )
     stdout.print("energies and times: modelled; savings: of the same windows")
     stdout.print("p99 stall: of memory; latencies: not given, windows hold no whole request")
     if facts["load"] == "open":
