@@ -6,10 +6,11 @@ use halfwink_policy::gating::{Costs, GatingPolicy};
 use halfwink_units::{Clock, Time};
 
 use crate::accounting::{Accountant, AccountingError, EnergyParts};
-use crate::chip::{Chip, ChipError, CodeCache, Options, RunResult, Task};
+use crate::chip::{Chip, ChipError, CodeCache, Options, Task};
 use crate::core::Core;
 use crate::machine::{Machine, WakeUpKind};
 use crate::precision::{Precision, Slices, Sums};
+use crate::result::RunResult;
 use crate::uncore::Uncore;
 
 /// A technique that follows a run.

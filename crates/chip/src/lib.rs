@@ -34,6 +34,7 @@ mod os_profile;
 mod precision;
 mod private;
 mod progress;
+mod result;
 pub mod sample;
 mod scheduler;
 #[cfg(test)]
@@ -45,7 +46,7 @@ mod wake_up;
 
 pub use accounting::{AccountingError, EnergyParts};
 pub use branch::BranchCounts;
-pub use chip::{run, ChipError, CodeCache, CoreResult, Options, RunResult, Task};
+pub use chip::{run, ChipError, CodeCache, Options, Task};
 pub use core::CoreError;
 pub use cpi_stack::{Reason, UnitCounts};
 pub use followers::{run_together, Follower};
@@ -66,5 +67,6 @@ pub use os_profile::{
 };
 pub use precision::Precision;
 pub use private::CacheCounts;
+pub use result::{CoreResult, RunResult};
 pub use timeline::Timeline;
 pub use uncore::L3Counts;

@@ -7,8 +7,9 @@ use halfwink_trace::{Kernel, LoadKind, Synthetic, TraceFile};
 use halfwink_units::Time;
 
 use super::{cut, measure, Cut, FunctionalCounts, Measured, Window};
-use crate::chip::{run, ChipError, CodeCache, Options, RunResult, Task};
+use crate::chip::{run, ChipError, CodeCache, Options, Task};
 use crate::machine::Machine;
+use crate::result::RunResult;
 
 fn machine(name: &str) -> Machine {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,0 +1,100 @@
+//! What a run found out.
+
+use halfwink_dram::Counts as MemoryCounts;
+use halfwink_engine::{Closed, Histogram};
+use halfwink_units::Time;
+
+use crate::accounting::EnergyParts;
+use crate::branch::BranchCounts;
+use crate::core::Core;
+use crate::cpi_stack::UnitCounts;
+use crate::front_end::WorkCounts;
+use crate::gate::Residency;
+use crate::os_cores::Calls;
+use crate::precision::Precision;
+use crate::private::CacheCounts;
+use crate::timeline::Timeline;
+use crate::uncore::L3Counts;
+
+/// What one core did.
+#[derive(Clone, Debug)]
+pub struct CoreResult {
+    /// Instructions and micro-operations retired.
+    pub work: WorkCounts,
+    /// Accesses and misses of its private caches.
+    pub caches: CacheCounts,
+    /// Branches predicted, and of these wrong.
+    pub branches: BranchCounts,
+    /// Operations by functional unit.
+    pub units: UnitCounts,
+    /// Requests completed.
+    pub requests: u64,
+    /// Their latencies, from arrival (open load) or sending (closed) to the end of the response.
+    pub latency: Histogram,
+    /// Lengths of all stalls on the shared levels.
+    pub stalls: Histogram,
+    /// Lengths of those that memory ended.
+    pub memory_stalls: Histogram,
+    /// Time in each power state, as [`halfwink_power::CoreState::ALL`].
+    pub residency: Residency,
+    /// What its energy went into.
+    pub energy: EnergyParts,
+    /// Wake-ups from the gated state.
+    pub wakes: u64,
+    /// Wake-ups that were late, and by how much together.
+    pub late_wakes: u64,
+    /// Time by which responses waited for the core.
+    pub late: Time,
+    /// When its work began.
+    pub started: Time,
+    /// When its work was done.
+    pub finished: Time,
+    /// Its states, if they were asked for.
+    pub timeline: Option<Timeline>,
+    /// Kernel invocations of the task that began here, if a policy watched them.
+    pub calls: Calls,
+}
+
+/// What the chip did.
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// Time and energy, balanced.
+    pub books: Closed,
+    /// Cores that had work, in order.
+    pub cores: Vec<CoreResult>,
+    /// Cores that were set aside for the kernel.
+    pub os_cores: Vec<CoreResult>,
+    /// The shared cache.
+    pub l3: L3Counts,
+    /// Lines read and written, and rows opened for them.
+    pub memory: MemoryCounts,
+    /// Until the last core was done.
+    pub duration: Time,
+    /// How well its figures are known.
+    pub precision: Precision,
+}
+
+/// What one core shows of a run, as its policy had it, or that of a follower.
+pub(crate) fn result(core: &Core, follower: Option<usize>, energy: EnergyParts) -> CoreResult {
+    let common = core.common();
+    let (gate, _) = core.sleep(follower);
+    CoreResult {
+        work: common.front_end.work,
+        caches: common.private.counts,
+        branches: common.predictor.counts,
+        units: common.front_end.units,
+        requests: common.context.requests.completed,
+        latency: common.context.requests.latency.clone(),
+        calls: core.calls.clone(),
+        stalls: core.stalls.clone(),
+        memory_stalls: core.memory_stalls.clone(),
+        residency: gate.residency,
+        energy,
+        wakes: gate.wakes,
+        late_wakes: core.late_wakes,
+        late: core.late,
+        started: core.started,
+        finished: core.finished.unwrap_or(Time::ZERO),
+        timeline: gate.timeline.clone(),
+    }
+}
