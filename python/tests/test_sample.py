@@ -88,8 +88,8 @@ def test_a_recording_without_its_warm_set_is_warned_of(halfwink: Halfwink, tmp_p
 
 
 def test_few_cold_fills_are_nothing_to_be_warned_of() -> None:
-    assert cold_start.share(1_000_000, 1000, 499) is None
-    assert cold_start.share(1_000_000, 1000, 500) == 0.5
+    assert cold_start.share(1_000_000, 4000, 1999) is None
+    assert cold_start.share(1_000_000, 4000, 2000) == 0.5
     # Most of few.
-    assert cold_start.share(10_000_000, 1000, 1000) is None
+    assert cold_start.share(10_000_000, 4000, 4000) is None
     assert cold_start.share(0, 0, 0) is None

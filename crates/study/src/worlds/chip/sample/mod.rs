@@ -149,10 +149,13 @@ impl Library {
     }
 }
 
+/// A window by its number, and what was measured of it under each technique.
+type Numbered = (u64, Vec<Measured>);
+
 /// Those who play windows, each on a core of the host.
 struct Crew {
     windows: Mutex<Receiver<Window>>,
-    done: Mutex<Result<Vec<(u64, Vec<Measured>)>, StudyError>>,
+    done: Mutex<Result<Vec<Numbered>, StudyError>>,
 }
 
 impl Crew {
