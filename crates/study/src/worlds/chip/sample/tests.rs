@@ -1,3 +1,5 @@
+#![allow(clippy::print_stdout)] // how near it was, for who looks
+
 use halfwink_engine::RunControl;
 
 use super::{Sample, SampleQuestion, Spacing};
