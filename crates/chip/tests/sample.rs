@@ -18,12 +18,12 @@ fn peak_kb() -> Option<u64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// 100 M instructions; without optimization a tenth, which takes as long.
+/// A stream ends with an iteration of its loop: a window more may begin in its last instructions.
 #[test]
 fn a_long_stream_takes_no_more_memory_than_a_window() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines/ev6.toml");
     let machine = Machine::parse(&Input::new("ev6", fs::read_to_string(path).unwrap())).unwrap();
-    let instructions = if cfg!(debug_assertions) { 10_000_000 } else { 100_000_000 };
+    let instructions = 100_000_000;
     let spec =
         Synthetic { kernel: Kernel::Mixed, footprint: 64 << 20, instructions, seed: 1, duty: None };
     let task = Task {
@@ -44,7 +44,7 @@ fn a_long_stream_takes_no_more_memory_than_a_window() {
         Ok::<(), ChipError>(())
     })
     .unwrap();
-    assert_eq!(windows, instructions.div_ceil(how.period), "the last one ends with the stream");
+    assert!((1_000..=1_001).contains(&windows), "{windows}");
     assert!((instructions..instructions + 20).contains(&counts.instructions[0]));
     let grown = peak_kb().unwrap() - before;
     println!("{windows} windows of {instructions} instructions: {grown} kB");
