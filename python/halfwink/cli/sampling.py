@@ -141,7 +141,8 @@ def _figure(figure: dict[str, Any] | None, scale: float, digits: int) -> str:
     """A value with the half width of its interval."""
     if figure is None or figure["value"] is None:
         return "-"
-    text = f"{scale * figure['value']:.{digits}f}"
+    # What rounds to nothing has no sign.
+    text = f"{round(scale * figure['value'], digits) + 0.0:.{digits}f}"
     if figure["low"] is None:
         return text
     half = scale * (figure["high"] - figure["low"]) / 2
