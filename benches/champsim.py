@@ -29,8 +29,18 @@ from halfwink.jobs import Job, pairs
 from halfwink.library import root
 from run import measured
 
-WORKLOADS = ("nginx", "memcached", "redis", "postgresql", "sqlite")
-WORKLOADS += ("gcc", "perl", "xalan", "gzip", "hmmer")
+WORKLOADS = [
+    "nginx",
+    "memcached",
+    "redis",
+    "postgresql",
+    "sqlite",
+    "gcc",
+    "perl",
+    "xalan",
+    "gzip",
+    "hmmer",
+]
 MACHINE = Path(__file__).parent / "champsim" / "matched.toml"
 #: Of that machine.
 CLOCK_HZ = 4e9

@@ -75,7 +75,7 @@ def main(builder: Builder, workloads: list[str], instructions: int, out: Path) -
             print(f"{change.what:<42}{workload:<11}" + "".join(f"{r:>8.3f}" for r in ratios))
             names = ("llc_ratio", "mispredicted_ratio", "ipc_ratio")
             shown = dict(zip(names, (round(r, 4) for r in ratios), strict=True))
-            rows.append({"changed": change.what, "workload": workload} | shown)
+            rows.append({"changed": change.what, "workload": workload, **shown})
     write(out / "champsim-explained.csv", rows)
     for records, _ in pairs.values():
         records.unlink()

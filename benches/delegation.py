@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from halfwink import _core, live
@@ -95,7 +96,7 @@ def _pairs(
         counts = folder / f"counts-{number}"
         run = _core.DelegateRun(str(counts), policy, cpu, n_ns=n_ns)
         env = os.environ | {"LD_PRELOAD": str(library), _core.DELEGATE_VARIABLE: str(counts)}
-        both = [lambda env=env: _cpu_s(words, env), lambda: _cpu_s(words, dict(os.environ))]
+        both = [partial(_cpu_s, words, env), partial(_cpu_s, words, dict(os.environ))]
         # Each goes first in every other pair.
         order = (0, 1) if number % 2 else (1, 0)
         times = {which: both[which]() for which in order}

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROGRAM = Path(__file__).parent / "programs" / "misses.c"
-FLAGS = ["-O2", "-static", "-nostdlib", "-ffreestanding", "-fno-pic", "-no-pie"]
-FLAGS += ["-fno-stack-protector", "-fno-tree-vectorize", "-fno-tree-loop-distribute-patterns"]
+FLAGS = [
+    *("-O2", "-static", "-nostdlib", "-ffreestanding", "-fno-pic", "-no-pie"),
+    *("-fno-stack-protector", "-fno-tree-vectorize", "-fno-tree-loop-distribute-patterns"),
+]
 
 #: Caches for the comparison with Cachegrind: halfwink's words for them, and Cachegrind's.
 SHAPES = ["32KB:8", "32KB:8", "256KB:8"]

@@ -306,7 +306,7 @@ def studies() -> list[Row]:
     """Preparing the jobs of a large study: as many machines as jobs, on all traces."""
     traces = library().names("workloads", "hwt")
     jobs = [
-        Job("chip", traces[n % len(traces)], "ev6-4", "tap", {"gating.wake_up_ns": n})
+        Job("chip", traces[n % len(traces)], "ev6-4", "tap", pairs({"gating.wake_up_ns": n}))
         for n in range(10_000)
     ]
     keys, seconds = measured(lambda: len({planned.key for planned in plan(jobs)}))

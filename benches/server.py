@@ -71,7 +71,7 @@ def speeds(requests: int = REQUESTS) -> list[Speed]:
                 "slot_s": None,
                 "seed": 1,
             }
-            ask = partial(server.ask, library(), question)
+            ask = partial(server.query, library(), question)
             found.append(Speed(f"{policy}, {size}", speed_of(ask, requests), drawn))
     return found
 
