@@ -131,18 +131,17 @@ def sample(
     """
     if windows is not None and period is not None:
         raise HalfwinkError("both windows and period: expected one of them")
-    least = {"windows": 1, "period": 1, "unit": 1, "warm_up": 0, "instructions": 1, "skip": 0}
-    given = {
-        "windows": windows,
-        "period": period,
-        "unit": unit,
-        "warm_up": warm_up,
-        "instructions": instructions,
-        "skip": skip,
-    }
-    for name, value in {**given, "seed": seed}.items():
-        if value is not None and not least.get(name, 0) <= value < 2**63:
-            raise HalfwinkError(f"{name} {value}: expected {least.get(name, 0)} or more")
+    for name, value, least in (
+        ("windows", windows, 1),
+        ("period", period, 1),
+        ("unit", unit, 1),
+        ("warm_up", warm_up, 0),
+        ("instructions", instructions, 1),
+        ("skip", skip, 0),
+        ("seed", seed, 0),
+    ):
+        if value is not None and not least <= value < 2**63:
+            raise HalfwinkError(f"{name} {value}: expected {least} or more")
     if precision_pct is not None and not 0 < precision_pct <= 100:
         raise HalfwinkError(f"precision {precision_pct:g} %: expected more than 0, at most 100")
     control = _core.RunControl()

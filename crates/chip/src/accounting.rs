@@ -118,25 +118,27 @@ impl<'a> Accountant<'a> {
 
     /// The same of the cores that have work, or are there for the kernel.
     pub(crate) fn core_energy(&self, cores: &[Core], now: Time) -> Energy {
-        let meter = |(n, core): (usize, &Core)| {
-            let machine = if n < self.users { self.machine } else { &self.os_machine };
-            let energies = core_energies(core, &machine.power.core.event_pj);
-            let (gate, _) = core.sleep(self.follower);
-            let residency = gate.residency_at(now);
-            core_parts(machine, gate.wakes, &residency, &energies, self.retention).total()
-        };
-        cores.iter().enumerate().map(meter).sum()
+        let parts = |(n, core)| self.parts_of(n, core, |gate| gate.residency_at(now));
+        cores.iter().enumerate().map(parts).map(|parts| parts.total()).sum()
     }
 
-    /// What the energy of each core went into, as its own counters say.
+    /// What the energy of each core went into in the end, as its own counters say.
     pub(crate) fn parts(&self, cores: &[Core]) -> Vec<EnergyParts> {
-        let parts = |(n, core): (usize, &Core)| {
-            let machine = if n < self.users { self.machine } else { &self.os_machine };
-            let energies = core_energies(core, &machine.power.core.event_pj);
-            let (gate, _) = core.sleep(self.follower);
-            core_parts(machine, gate.wakes, &gate.residency, &energies, self.retention)
-        };
+        let parts = |(n, core)| self.parts_of(n, core, |gate| gate.residency);
         cores.iter().enumerate().map(parts).collect()
+    }
+
+    /// The same of one core, with so much time in each power state.
+    fn parts_of(
+        &self,
+        n: usize,
+        core: &Core,
+        residency: impl Fn(&Gate) -> Residency,
+    ) -> EnergyParts {
+        let machine = if n < self.users { self.machine } else { &self.os_machine };
+        let energies = core_energies(core, &machine.power.core.event_pj);
+        let (gate, _) = core.sleep(self.follower);
+        core_parts(machine, gate.wakes, &residency(gate), &energies, self.retention)
     }
 
     /// Posts everything and balances.

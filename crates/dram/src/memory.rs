@@ -107,12 +107,6 @@ impl Memory {
         sum
     }
 
-    /// Sum over reads of the time from arrival to data.
-    #[must_use]
-    pub fn read_time(&self) -> Time {
-        Time(self.counts().read_clocks * self.clock)
-    }
-
     /// Sum over ranks of the time with a row open; complete after [`Memory::finish`].
     #[must_use]
     pub fn open_time(&self) -> Time {

@@ -1,5 +1,7 @@
 //! From what is written to what is possible.
 
+use std::ops::RangeInclusive;
+
 use halfwink_engine::{Input, InputError};
 use halfwink_power::Gating;
 use halfwink_units::{Clock, Cycle, Time, LINE_BYTES};
@@ -80,6 +82,9 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
     }
     Ok(machine)
 }
+
+/// Watts and picojoules that can be.
+pub(super) const POWER: RangeInclusive<f64> = 0.0..=1e9;
 
 /// Turns written values into possible ones.
 pub(super) struct Check<'a> {
@@ -350,9 +355,8 @@ impl Check<'_> {
 
     fn power(&self, section: &PowerSection, memory: &MemorySpec) -> Result<PowerSpec, InputError> {
         let core = self.core_power(&section.core)?;
-        let bad = |n: &f64| !(0.0..=1e9).contains(n);
         let l3 = section.l3.get_ref();
-        if [l3.leakage_w, l3.access_pj].iter().any(bad) {
+        if [l3.leakage_w, l3.access_pj].iter().any(|n| !POWER.contains(n)) {
             return Err(self.fail(&section.l3, "power and energies must be 0 to 1e9"));
         }
         let memory = self.memory_power(section.memory.as_ref(), memory)?;

@@ -7,7 +7,7 @@ use halfwink_units::Time;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::check::Check;
+use super::check::{Check, POWER};
 use super::file::MemorySection;
 
 /// Memory, and the way to it.
@@ -123,7 +123,7 @@ impl Check<'_> {
             let CommandEnergy { activate_pj, read_pj, write_pj, refresh_pj, closed_w, open_w } =
                 section.get_ref();
             let numbers = [activate_pj, read_pj, write_pj, refresh_pj, closed_w, open_w];
-            if numbers.into_iter().any(|n| !(0.0..=1e9).contains(n)) {
+            if numbers.into_iter().any(|n| !POWER.contains(n)) {
                 return Err(self.fail(section, "power and energies must be 0 to 1e9"));
             }
             return Ok(*section.get_ref());

@@ -4,7 +4,7 @@ use halfwink_engine::InputError;
 use halfwink_power::CorePower;
 use toml::Spanned;
 
-use super::check::Check;
+use super::check::{Check, POWER};
 use super::file::CorePowerSection;
 
 impl Check<'_> {
@@ -14,7 +14,7 @@ impl Check<'_> {
         section: &Spanned<CorePowerSection>,
     ) -> Result<CorePower, InputError> {
         let watts = |value: Option<f64>, key: &str, state: &str| match value {
-            Some(w) if (0.0..=1e9).contains(&w) => Ok(w),
+            Some(w) if POWER.contains(&w) => Ok(w),
             Some(w) => Err(self.fail(section, format!("{key} = {w}, expected 0 to 1e9 W"))),
             None => {
                 let message = format!("missing field `{key}`: nothing says what {state}");
@@ -39,7 +39,7 @@ impl Check<'_> {
         let e = &core.event_pj;
         let energies =
             [e.uop, e.alu, e.multiply, e.fp, e.l1i_access, e.l1d_access, e.l2_access, e.mispredict];
-        if energies.iter().any(|pj| !(0.0..=1e9).contains(pj)) {
+        if energies.iter().any(|pj| !POWER.contains(pj)) {
             return Err(self.fail(&file.event_pj, "an energy out of 0 to 1e9 pJ"));
         }
         Ok(core)

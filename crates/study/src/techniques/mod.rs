@@ -77,6 +77,13 @@ pub struct Gating {
     pub offload: Option<MakeOffload>,
 }
 
+impl Gating {
+    /// Its policy for a core of a machine.
+    pub(crate) fn policy(&self, choice: &Choice, machine: &Machine, core: usize) -> GatingPolicy {
+        (self.build)(choice, &GatingContext::of(machine, core))
+    }
+}
+
 /// Makes an offload policy for a machine, told what a first run found out of its system calls.
 pub type MakeOffload = fn(&Choice, &Machine, &[CallProfile]) -> OffloadPolicy;
 

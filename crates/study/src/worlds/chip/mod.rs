@@ -37,9 +37,7 @@ use crate::error::StudyError;
 use crate::library::{Library, MachineInfo};
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, text, Head, Table, Value};
-use crate::techniques::{
-    Choice, Gating, GatingContext, Make, MakeOffload, Modifier, Parameter, Plan,
-};
+use crate::techniques::{Choice, Gating, Make, MakeOffload, Modifier, Parameter, Plan};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
 
@@ -212,9 +210,7 @@ impl World for Chip {
         let machine = adapted(choice, &gating, found.machine.clone());
         match place.family {
             // Techniques that run at several frequencies gate at none.
-            Family::Gating => {
-                Ok(replayer((gating.build)(choice, &GatingContext::of(&machine, number))))
-            }
+            Family::Gating => Ok(replayer(gating.policy(choice, &machine, number))),
             Family::Offload if gating.plan == Plan::Profiled => Err(StudyError::Usage(format!(
                 "`{choice}` decides by what a first run measured, which a log does not say: \
                  it cannot be replayed"
@@ -384,10 +380,8 @@ impl ChipJob {
         logs: &Logs,
     ) -> Result<RunResult, StudyError> {
         let tasks = self.workload.tasks(self.instructions)?;
-        let policy = |core: usize| {
-            let context = GatingContext::of(machine, core);
-            logs.gating(core, (self.gating.build)(&self.choice, &context))
-        };
+        let policy =
+            |core: usize| logs.gating(core, self.gating.policy(&self.choice, machine, core));
         // Threads that take turns need somebody to see them enter and leave the kernel.
         let takes_turns = self.workload.cores() > machine.cores;
         let make = self.gating.offload.or(takes_turns.then_some(WATCH));

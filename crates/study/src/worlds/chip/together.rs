@@ -6,7 +6,7 @@ use halfwink_policy::gating::GatingPolicy;
 
 use super::{adapted, ChipJob};
 use crate::error::StudyError;
-use crate::techniques::{Delays, GatingContext, Plan};
+use crate::techniques::{Delays, Plan};
 use crate::world::Tables;
 
 impl ChipJob {
@@ -35,7 +35,7 @@ impl ChipJob {
     }
 
     fn policy(&self, machine: &Machine, core: usize) -> GatingPolicy {
-        (self.gating.build)(&self.choice, &GatingContext::of(machine, core))
+        self.gating.policy(&self.choice, machine, core)
     }
 
     /// Plays it together with others of its pace.

@@ -10,7 +10,6 @@ use std::thread;
 use halfwink_chip::sample::{cut, measure, FunctionalCounts, Measured, Window};
 use halfwink_chip::{CodeCache, Machine, Options};
 use halfwink_engine::RunControl;
-use halfwink_policy::gating::GatingPolicy;
 use halfwink_trace::LoadKind;
 use serde::Serialize;
 
@@ -22,7 +21,7 @@ use self::question::Sampled;
 use super::adapted;
 use crate::error::StudyError;
 use crate::library::Library;
-use crate::techniques::{Choice, Gating, GatingContext};
+use crate::techniques::{Choice, Gating};
 
 /// What samples say of a workload on a machine. Every energy is modelled.
 #[derive(Clone, Debug, Serialize)]
@@ -68,9 +67,7 @@ impl Prepared {
         codes: &mut CodeCache,
         control: &RunControl,
     ) -> Result<Option<Measured>, StudyError> {
-        let policy = |core: usize| -> GatingPolicy {
-            (self.gating.build)(&self.choice, &GatingContext::of(&self.machine, core))
-        };
+        let policy = |core: usize| self.gating.policy(&self.choice, &self.machine, core);
         let options = Options {
             policy: &policy,
             offload: None,
