@@ -145,6 +145,141 @@ impl Template {
     }
 }
 
+/// What to do to a value of a description.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Another value, as TOML.
+    To(String),
+    /// A number, times this; each one of a list.
+    Times(f64),
+    /// The value at another path.
+    As(String),
+}
+
+impl Template {
+    /// The description with values changed, and how many there were to change: a `*` in a path
+    /// stands for any part of a key, or for each element of a list.
+    ///
+    /// # Errors
+    /// If what is to be multiplied is no number, or what is to be copied is not there.
+    pub fn changed(&self, changes: &[(&str, Change)]) -> Result<(Input, usize), InputError> {
+        let mut document = self.document.clone();
+        let mut count = 0;
+        for (path, change) in changes {
+            let fail = |message: String| InputError {
+                name: self.input.name.clone(),
+                line: None,
+                message: format!("{path}: {message}"),
+            };
+            let new = match change {
+                Change::To(text) => Some(parsed_value(text)),
+                Change::Times(_) => None,
+                Change::As(from) => {
+                    let mut original = self.document.clone();
+                    Some(slot(original.as_table_mut(), from).map_err(fail)?.clone())
+                }
+            };
+            let keys: Vec<&str> = path.split('.').collect();
+            let mut wrong = false;
+            visit(document.as_item_mut(), &keys, &mut |value| {
+                count += 1;
+                let decor = value.decor().clone();
+                match (&new, change) {
+                    (Some(new), _) => *value = new.clone(),
+                    (None, Change::Times(by)) => wrong |= !multiply(value, *by),
+                    (None, _) => {}
+                }
+                *value.decor_mut() = decor;
+            });
+            if wrong {
+                return Err(fail("not a number, so it cannot be multiplied".into()));
+            }
+        }
+        Ok((Input { name: self.input.name.clone(), text: document.to_string() }, count))
+    }
+}
+
+/// Calls with each value at a path.
+fn visit(item: &mut toml_edit::Item, keys: &[&str], act: &mut dyn FnMut(&mut toml_edit::Value)) {
+    let Some((key, rest)) = keys.split_first() else {
+        if let Some(value) = item.as_value_mut() {
+            act(value);
+        }
+        return;
+    };
+    if let Some(tables) = item.as_array_of_tables_mut() {
+        let each = tables.iter_mut().enumerate().filter(|(n, _)| matches(key, &n.to_string()));
+        for (_, table) in each {
+            visit_table(table, rest, act);
+        }
+    } else if let Some(table) = item.as_table_like_mut() {
+        for (_, inner) in table.iter_mut().filter(|(name, _)| matches(key, name.get())) {
+            visit(inner, rest, act);
+        }
+    } else if let Some(list) = item.as_array_mut() {
+        let each = list.iter_mut().enumerate().filter(|(n, _)| matches(key, &n.to_string()));
+        for (_, value) in each {
+            visit_value(value, rest, act);
+        }
+    }
+}
+
+fn visit_table(
+    table: &mut dyn toml_edit::TableLike,
+    keys: &[&str],
+    act: &mut dyn FnMut(&mut toml_edit::Value),
+) {
+    let Some((key, rest)) = keys.split_first() else { return };
+    for (_, inner) in table.iter_mut().filter(|(name, _)| matches(key, name.get())) {
+        visit(inner, rest, act);
+    }
+}
+
+/// The same for what stands within a list.
+fn visit_value(
+    value: &mut toml_edit::Value,
+    keys: &[&str],
+    act: &mut dyn FnMut(&mut toml_edit::Value),
+) {
+    match (value, keys) {
+        (value, []) => act(value),
+        (toml_edit::Value::InlineTable(table), keys) => visit_table(table, keys, act),
+        _ => {}
+    }
+}
+
+/// Whether a name is meant by a key, in which one `*` stands for any letters.
+fn matches(key: &str, name: &str) -> bool {
+    match key.split_once('*') {
+        None => key == name,
+        Some((head, tail)) => {
+            name.len() >= head.len() + tail.len() && name.starts_with(head) && name.ends_with(tail)
+        }
+    }
+}
+
+/// Multiplies a number, or each one of a list; false if there is none. A whole number stays whole
+/// where the product is.
+fn multiply(value: &mut toml_edit::Value, by: f64) -> bool {
+    match value {
+        toml_edit::Value::Integer(n) => {
+            let product = *n.value() as f64 * by;
+            let whole = product.fract() == 0.0 && product.abs() < 9e15;
+            *value = if whole { (product as i64).into() } else { product.into() };
+            true
+        }
+        toml_edit::Value::Float(n) => {
+            *value = (*n.value() * by).into();
+            true
+        }
+        toml_edit::Value::Array(list) => {
+            let each: Vec<bool> = list.iter_mut().map(|value| multiply(value, by)).collect();
+            !each.is_empty() && each.into_iter().all(|done| done)
+        }
+        _ => false,
+    }
+}
+
 /// What is not a number, a list or a quoted string is a string without its quotes.
 fn parsed_value(value: &str) -> toml_edit::Value {
     let is_value = toml::from_str::<toml::Table>(&format!("value = {value}"));
@@ -234,6 +369,27 @@ mod tests {
             error.to_string(),
             "m.toml:3: unknown field `wasy`, expected `size` or `ways`; did you mean `ways`?"
         );
+    }
+
+    #[test]
+    fn values_are_changed_by_pattern() {
+        let text = "a = 2 # two\n[[b]]\nx = 1.5\ny = [1, 2]\n[[b]]\nx = 3\n[c]\nd = [{ e = 4 }]\n";
+        let template = Template::parse(Input::new("m.toml", text)).unwrap();
+        let changed = |path, change| template.changed(&[(path, change)]).unwrap();
+        let (input, count) = changed("b.*.x", Change::Times(3.0));
+        assert_eq!((count, input.text), (2, text.replace("1.5", "4.5").replace("x = 3", "x = 9")));
+        let (input, count) = changed("b.1.x", Change::As("a".into()));
+        assert_eq!((count, input.text), (1, text.replace("x = 3", "x = 2")));
+        let (input, count) = changed("c.d.*.e", Change::To("\"f\"".into()));
+        assert_eq!((count, input.text), (1, text.replace("e = 4", "e = \"f\"")));
+        let (input, count) = changed("b.*.y", Change::Times(0.5));
+        assert_eq!((count, input.text), (1, text.replace("[1, 2]", "[0.5, 1]")));
+        let (input, count) = changed("a*", Change::To("7".into()));
+        assert_eq!((count, input.text), (1, text.replace("a = 2", "a = 7")));
+        assert_eq!(changed("nothing.there", Change::Times(2.0)).1, 0);
+        let error = template.changed(&[("c.d", Change::Times(2.0))]).unwrap_err();
+        assert_eq!(error.to_string(), "m.toml: c.d: not a number, so it cannot be multiplied");
+        assert!(template.changed(&[("a", Change::As("z".into()))]).is_err());
     }
 
     /// Found by fuzzing: the editing parser panics on these.

@@ -1,5 +1,7 @@
 //! Names, jobs, studies, targets.
 
+use std::collections::HashMap;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -393,19 +395,41 @@ impl Library {
         from_json(py, &json(&targets)?)
     }
 
-    /// Verdicts on our values of targets, in their order.
-    fn verdicts(&self, values: Vec<(String, Option<f64>)>) -> PyResult<Vec<String>> {
+    /// Verdicts on our values of targets, in their order; `on_its_own`: whether or not any mutant
+    /// would change them.
+    #[pyo3(signature = (values, *, on_its_own = false))]
+    fn verdicts(
+        &self,
+        values: Vec<(String, Option<f64>)>,
+        on_its_own: bool,
+    ) -> PyResult<Vec<String>> {
         let targets = self.0.targets().map_err(py_error)?;
+        let by_id: HashMap<&str, &study::Target> =
+            targets.iter().map(|t| (t.id.as_str(), t)).collect();
         values
-            .into_iter()
+            .iter()
             .map(|(id, ours)| {
-                let target = targets.iter().find(|t| t.id == id);
-                let target = target
+                let target = by_id
+                    .get(id.as_str())
                     .ok_or_else(|| HalfwinkError::new_err(format!("unknown target `{id}`")))?;
-                let verdict = json(&target.verdict(ours))?;
-                Ok(verdict.as_str().unwrap_or_default().to_owned())
+                let verdict = if on_its_own {
+                    target.verdict_on_its_own(*ours)
+                } else {
+                    target.verdict(*ours)
+                };
+                Ok(json(&verdict)?.as_str().unwrap_or_default().to_owned())
             })
             .collect()
+    }
+
+    /// All mutants: `name`, `what`, `machines`, `areas`, `quick`.
+    fn mutants<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &json(&self.0.mutants().map_err(py_error)?)?)
+    }
+
+    /// The library with descriptions broken as a mutant says.
+    fn mutated(&self, name: &str) -> PyResult<Library> {
+        self.0.mutated(name).map(Library).map_err(py_error)
     }
 
     /// Finds everything that a job names.

@@ -10,6 +10,7 @@ use halfwink_engine::{Input, Template};
 use halfwink_trace::{Header, Kernel, Totals, TraceFile};
 
 use crate::error::StudyError;
+use crate::mutant::Mutant;
 use crate::worlds::chip::trace::{Stamp, Trace};
 use crate::worlds::chip::workload::{Part, Workload, WorkloadKind};
 
@@ -19,6 +20,8 @@ use crate::worlds::chip::workload::{Part, Workload, WorkloadKind};
 pub struct Library {
     root: PathBuf,
     kept: Arc<Mutex<Kept>>,
+    /// What its descriptions of machines are broken by.
+    mutant: Option<Arc<Mutant>>,
 }
 
 /// What was read.
@@ -62,7 +65,17 @@ pub struct WorkloadInfo {
 impl Library {
     /// The library in this folder: it holds `machines`, `workloads`, `studies`, `targets`.
     pub fn new(root: impl Into<PathBuf>) -> Library {
-        Library { root: root.into(), kept: Arc::default() }
+        Library { root: root.into(), kept: Arc::default(), mutant: None }
+    }
+
+    /// The same library under a mutant. Traces that were opened are shared.
+    pub(crate) fn under(&self, mutant: Arc<Mutant>) -> Library {
+        let kept = Kept { traces: self.kept().traces.clone(), ..Kept::default() };
+        Library { root: self.root.clone(), kept: Arc::new(Mutex::new(kept)), mutant: Some(mutant) }
+    }
+
+    pub(crate) fn mutant(&self) -> Option<&Mutant> {
+        self.mutant.as_deref()
     }
 
     /// A folder of the library.
@@ -163,7 +176,9 @@ impl Library {
                 format!("`{path}` is no longer a machine's; leave it out and say {now}=...");
             return Err(template.input().error_at_key(path, &message).into());
         }
-        Ok(template.with(values.into_iter().map(|(path, value)| (path, value.as_str())))?)
+        let input =
+            template.with(values.into_iter().map(|(path, value)| (path, value.as_str())))?;
+        Ok(self.as_mutated(path, input)?)
     }
 
     /// A description, parsed the first time that it is named.

@@ -44,10 +44,14 @@ pub struct Target {
     pub derived: bool,
     /// Why the published value is doubtful.
     pub anomaly: String,
+    /// The publication contradicts itself here, as `anomaly` states: neither reading is judged.
+    pub contradicted: bool,
     /// What a reproducer should know.
     pub note: String,
     /// How ours is computed, once it is.
     pub compute: Option<Compute>,
+    /// Mutants of the models ([`crate::Mutant`]) under which it is no longer met.
+    pub killed_by: Vec<String>,
 }
 
 /// A published value.
@@ -66,6 +70,10 @@ pub enum Published {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
+    /// Follows from printed numbers alone: says that we can calculate, nothing of a model.
+    Arithmetic,
+    /// Repeats what a description says, since it was taken from there.
+    Input,
     /// Follows from stated numbers: must agree as printed.
     Exact,
     /// A number to meet within a tolerance.
@@ -74,6 +82,13 @@ pub enum Class {
     Shape,
     /// Tied to hardware nobody has: a modern analogue is reported.
     Hardware,
+}
+
+impl Class {
+    /// Whether it must agree as printed.
+    fn is_exact(self) -> bool {
+        matches!(self, Class::Exact | Class::Arithmetic | Class::Input)
+    }
 }
 
 /// How close is close.
@@ -172,6 +187,14 @@ pub enum Verdict {
     Fails,
     /// A modern stand-in, not comparable in size.
     Analogue,
+    /// Calculated from printed numbers alone, and as printed.
+    Arithmetic,
+    /// A setting of ours, and as printed.
+    Input,
+    /// The publication contradicts itself: there is nothing to judge by.
+    Contradicted,
+    /// Within the tolerance, and would be with the model broken: it says nothing.
+    Insensitive,
     /// Computed, but nothing in the model determines it.
     Undetermined,
     /// Nothing was computed.
@@ -205,6 +228,8 @@ struct TargetEntry {
     #[serde(default)]
     anomaly: String,
     #[serde(default)]
+    contradicted: bool,
+    #[serde(default)]
     note: String,
     compute: Option<Compute>,
 }
@@ -232,7 +257,9 @@ impl Library {
         for name in self.names("targets", "toml") {
             let path = self.folder("targets").join(format!("{name}.toml"));
             let input = Input::new(path.display().to_string(), read(&path)?);
-            all.extend(Work::parse(&input)?.targets);
+            let mut work = Work::parse(&input)?;
+            work.remember(&self.kills(&name)?)?;
+            all.extend(work.targets);
         }
         Ok(all)
     }
@@ -261,6 +288,11 @@ impl Work {
                 let message = format!("target `{id}`: unknown area `{}`", entry.area);
                 return Err(input.error_at(&span, message));
             }
+            if entry.contradicted && entry.anomaly.is_empty() {
+                let message =
+                    format!("target `{id}` is contradicted: expected `anomaly` to say how");
+                return Err(input.error_at(&span, message));
+            }
             targets.push(Target {
                 id,
                 area: entry.area,
@@ -273,8 +305,10 @@ impl Work {
                 tolerance: entry.tolerance,
                 derived: entry.derived,
                 anomaly: entry.anomaly,
+                contradicted: entry.contradicted,
                 note: entry.note,
                 compute: entry.compute,
+                killed_by: Vec::new(),
             });
         }
         Ok(Work { work: file.work, citation: file.citation, targets })
@@ -283,14 +317,28 @@ impl Work {
 
 impl Target {
     /// Judges our value: a number, or 1 and 0 for a claim that holds and one that does not.
+    ///
+    /// What would also be met with the model broken counts for nothing.
     #[must_use]
     pub fn verdict(&self, ours: Option<f64>) -> Verdict {
+        match self.verdict_on_its_own(ours) {
+            Verdict::Match | Verdict::Holds if self.killed_by.is_empty() => Verdict::Insensitive,
+            verdict => verdict,
+        }
+    }
+
+    /// The same, whether or not any mutant would change it.
+    #[must_use]
+    pub fn verdict_on_its_own(&self, ours: Option<f64>) -> Verdict {
         let Some(ours) = ours.filter(|n| n.is_finite()) else {
             return if self.compute.is_some() { Verdict::Undetermined } else { Verdict::NotYet };
         };
         let within = self.is_within(ours);
         match (self.class, within) {
             (Class::Hardware, _) => Verdict::Analogue,
+            _ if self.contradicted => Verdict::Contradicted,
+            (Class::Arithmetic, true) => Verdict::Arithmetic,
+            (Class::Input, true) => Verdict::Input,
             (_, true) if self.compute.as_ref().is_some_and(|c| c.calibrated) => Verdict::Calibrated,
             (Class::Shape, true) => Verdict::Holds,
             (Class::Shape, false) => Verdict::Fails,
@@ -304,7 +352,7 @@ impl Target {
             Published::Claim(holds) => return (ours >= 0.5) == holds,
             Published::Number(n) => Some(n),
             // A fact in words is asked for: are ours the same?
-            Published::Text(_) if self.class == Class::Exact && self.tolerance.is_none() => {
+            Published::Text(_) if self.class.is_exact() && self.tolerance.is_none() => {
                 return ours.to_bits() == 1.0f64.to_bits();
             }
             Published::Text(_) => None,
@@ -319,7 +367,7 @@ impl Target {
         let Some(published) = published else { return false };
         let distance = match self.class {
             // Half a unit of the last printed digit.
-            Class::Exact => half_of_last_digit(published),
+            Class::Exact | Class::Arithmetic | Class::Input => half_of_last_digit(published),
             Class::Quantitative => 0.10 * published.abs(),
             Class::Shape | Class::Hardware => return self.has_shape(published, ours),
         };
@@ -363,8 +411,10 @@ mod tests {
             tolerance,
             derived: false,
             anomaly: String::new(),
+            contradicted: false,
             note: String::new(),
             compute: None,
+            killed_by: vec!["anything".into()],
         }
     }
 
@@ -405,6 +455,45 @@ mod tests {
         let target = target(Class::Quantitative, Published::Number(10.0), Some(t));
         assert_eq!(target.verdict(Some(9.1)), Verdict::Match);
         assert_eq!(target.verdict(Some(10.6)), Verdict::Miss);
+    }
+
+    #[test]
+    fn what_says_nothing_of_a_model_is_no_match() {
+        let number = |class| target(class, Published::Number(4.2), None);
+        assert_eq!(number(Class::Arithmetic).verdict(Some(4.2)), Verdict::Arithmetic);
+        assert_eq!(number(Class::Arithmetic).verdict(Some(4.3)), Verdict::Miss);
+        assert_eq!(number(Class::Input).verdict(Some(4.2)), Verdict::Input);
+        let contradicted = Target { contradicted: true, ..number(Class::Exact) };
+        assert_eq!(contradicted.verdict(Some(4.2)), Verdict::Contradicted);
+        assert_eq!(contradicted.verdict(Some(9.9)), Verdict::Contradicted);
+        for (class, good) in [(Class::Exact, Verdict::Match), (Class::Shape, Verdict::Holds)] {
+            let unkilled = Target { killed_by: Vec::new(), ..number(class) };
+            assert_eq!(unkilled.verdict(Some(4.2)), Verdict::Insensitive);
+            assert_eq!(unkilled.verdict_on_its_own(Some(4.2)), good);
+            // What is missed needs no mutant.
+            assert_eq!(unkilled.verdict(Some(42.0)), unkilled.verdict_on_its_own(Some(42.0)));
+        }
+    }
+
+    /// The classes say where a value comes from; the SQL does, too.
+    #[test]
+    fn what_no_model_computes_is_arithmetic_or_input() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        for target in Library::new(root).targets().unwrap() {
+            let Some(compute) = &target.compute else { continue };
+            let names = |table: &str| {
+                compute.sql.split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| w == table)
+            };
+            let (id, class) = (&target.id, target.class);
+            if compute.from.is_empty() && !names("NULL") {
+                let expected = if names("facts") { Class::Input } else { Class::Arithmetic };
+                assert_eq!(class, expected, "{id} is computed from no model");
+            }
+            if matches!(class, Class::Arithmetic | Class::Input) {
+                assert!(!compute.calibrated, "{id} is {class:?}, so nothing was fitted to it");
+                assert!(!target.held_out, "{id} is {class:?}, so nothing is predicted");
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,278 @@
+//! Mutants: descriptions broken on purpose. A published number that is met whatever is broken is
+//! no evidence for the model.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use halfwink_engine::{Change, Input, InputError, Template};
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use crate::error::StudyError;
+use crate::library::{read, Library};
+use crate::target::{Work, AREAS};
+
+/// One way to break descriptions of machines.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mutant {
+    /// Name, unique over all worlds (`free-switches`).
+    pub name: String,
+    /// What is not so any more, in one line.
+    pub what: String,
+    /// Descriptions that it breaks, by their paths below `machines` without the extension
+    /// (`switching/alpha`); one `*` stands for any part of a path.
+    pub machines: Vec<String>,
+    /// Areas whose targets it is tried on.
+    pub areas: Vec<String>,
+    /// Whether it is among the few that every test run plays.
+    #[serde(default)]
+    pub quick: bool,
+    /// Values by path, in place of the ones there; `*` stands for any key or element.
+    #[serde(default)]
+    pub set: BTreeMap<String, toml::Value>,
+    /// Factors of the numbers there.
+    #[serde(default)]
+    pub scale: BTreeMap<String, f64>,
+    /// Paths whose values are taken instead.
+    #[serde(default)]
+    pub copy: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MutantFile {
+    schema: Spanned<u32>,
+    #[serde(default)]
+    mutant: Vec<Spanned<Mutant>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KillsFile {
+    schema: Spanned<u32>,
+    killed: BTreeMap<String, Spanned<Vec<String>>>,
+}
+
+/// Which mutants a work's targets in one file are killed by.
+pub(crate) struct Kills {
+    input: Input,
+    killed: BTreeMap<String, Spanned<Vec<String>>>,
+}
+
+/// Checks the schema of a file.
+fn expect_schema_1(input: &Input, found: &Spanned<u32>) -> Result<(), InputError> {
+    if *found.get_ref() == 1 {
+        return Ok(());
+    }
+    Err(input.error_at(&found.span(), "this halfwink reads schema 1"))
+}
+
+impl Mutant {
+    /// Reads the mutants of a world.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line.
+    pub fn parse(input: &Input) -> Result<Vec<Mutant>, InputError> {
+        let file: MutantFile = input.parse()?;
+        expect_schema_1(input, &file.schema)?;
+        let mut mutants: Vec<Mutant> = Vec::with_capacity(file.mutant.len());
+        for entry in file.mutant {
+            let span = entry.span();
+            let mutant = entry.into_inner();
+            let fail = |message: String| {
+                Err(input.error_at(&span, format!("mutant `{}`: {message}", mutant.name)))
+            };
+            if mutants.iter().any(|m| m.name == mutant.name) {
+                return fail("there is another one of that name".into());
+            }
+            if let Some(area) = mutant.areas.iter().find(|a| !AREAS.contains(&a.as_str())) {
+                return fail(format!("unknown area `{area}`"));
+            }
+            if mutant.set.is_empty() && mutant.scale.is_empty() && mutant.copy.is_empty() {
+                return fail("expected at least one of `set`, `scale`, `copy`".into());
+            }
+            mutants.push(mutant);
+        }
+        Ok(mutants)
+    }
+
+    /// Whether it breaks the description at this path below `machines`, without extension.
+    fn breaks(&self, place: &str) -> bool {
+        self.machines.iter().any(|pattern| match pattern.split_once('*') {
+            None => pattern == place,
+            Some((head, tail)) => {
+                place.len() >= head.len() + tail.len()
+                    && place.starts_with(head)
+                    && place.ends_with(tail)
+            }
+        })
+    }
+
+    /// The description, broken, and how many of its values differ.
+    ///
+    /// # Errors
+    /// If a value that is multiplied is no number, or one that is copied is not there.
+    fn break_it(&self, input: Input) -> Result<(Input, usize), InputError> {
+        let mut changes: Vec<(&str, Change)> = Vec::new();
+        let set = self.set.iter().map(|(path, v)| (path.as_str(), Change::To(v.to_string())));
+        changes.extend(set);
+        changes.extend(self.scale.iter().map(|(path, by)| (path.as_str(), Change::Times(*by))));
+        let copy = self.copy.iter().map(|(path, from)| (path.as_str(), Change::As(from.clone())));
+        changes.extend(copy);
+        let (mut broken, changed) = Template::parse(input)?.changed(&changes)?;
+        broken.name += &format!(" under mutant {}", self.name);
+        Ok((broken, changed))
+    }
+}
+
+impl Library {
+    /// All mutants, in the order of their files.
+    ///
+    /// # Errors
+    /// If a file is wrong; with file and line.
+    pub fn mutants(&self) -> Result<Vec<Mutant>, StudyError> {
+        let mut all: Vec<Mutant> = Vec::new();
+        for name in self.names(FOLDER, "toml") {
+            let path = self.folder(FOLDER).join(format!("{name}.toml"));
+            let input = Input::new(path.display().to_string(), read(&path)?);
+            all.extend(Mutant::parse(&input)?);
+        }
+        Ok(all)
+    }
+
+    /// The library with descriptions broken as a mutant says.
+    ///
+    /// # Errors
+    /// If there is no such mutant, or their files are wrong.
+    pub fn mutated(&self, name: &str) -> Result<Library, StudyError> {
+        let known = self.mutants()?;
+        let found = known.iter().find(|m| m.name == name).cloned();
+        let Some(mutant) = found else {
+            return Err(StudyError::unknown("mutant", name, known.iter().map(|m| m.name.as_str())));
+        };
+        Ok(self.under(Arc::new(mutant)))
+    }
+
+    /// A description as this library's mutant leaves it.
+    pub(crate) fn as_mutated(&self, path: &Path, input: Input) -> Result<Input, InputError> {
+        let Some(mutant) = self.mutant() else { return Ok(input) };
+        let below = path.strip_prefix(self.folder("machines")).unwrap_or(path).with_extension("");
+        if !mutant.breaks(&below.display().to_string()) {
+            return Ok(input);
+        }
+        Ok(mutant.break_it(input)?.0)
+    }
+
+    /// What is known of the targets of a file.
+    pub(crate) fn kills(&self, targets: &str) -> Result<Kills, StudyError> {
+        let path = self.folder(KILLS).join(format!("{targets}.toml"));
+        if !path.exists() {
+            let input = Input::new(path.display().to_string(), String::new());
+            return Ok(Kills { input, killed: BTreeMap::new() });
+        }
+        let input = Input::new(path.display().to_string(), read(&path)?);
+        let file: KillsFile = input.parse()?;
+        expect_schema_1(&input, &file.schema)?;
+        Ok(Kills { input, killed: file.killed })
+    }
+}
+
+impl Work {
+    /// Notes what kills its targets.
+    pub(crate) fn remember(&mut self, kills: &Kills) -> Result<(), InputError> {
+        for (id, killed_by) in &kills.killed {
+            let whole = format!("{}/{id}", self.work);
+            match self.targets.iter_mut().find(|t| t.id == whole) {
+                Some(target) => target.killed_by.clone_from(killed_by.get_ref()),
+                None => {
+                    let message = format!("there is no target `{whole}`");
+                    return Err(kills.input.error_at(&killed_by.span(), message));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where mutants are, a file for each world.
+const FOLDER: &str = "targets/mutants";
+/// Where it is kept what they kill, a file for each file of targets.
+const KILLS: &str = "targets/killed";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn library() -> Library {
+        Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+    }
+
+    /// A mutant that changes nothing would make every target look insensitive.
+    #[test]
+    fn every_mutant_breaks_every_description_that_it_names() {
+        let library = library();
+        let mutants = library.mutants().unwrap();
+        assert!(!mutants.is_empty());
+        let places = descriptions(&library.folder("machines"), "");
+        for mutant in &mutants {
+            for pattern in &mutant.machines {
+                let alone = Mutant { machines: vec![pattern.clone()], ..mutant.clone() };
+                let broken: Vec<&String> = places.iter().filter(|p| alone.breaks(p)).collect();
+                assert!(!broken.is_empty(), "{}: no description `{pattern}`", mutant.name);
+                for place in broken {
+                    let path = library.folder("machines").join(format!("{place}.toml"));
+                    let input = Input::new(place.clone(), read(&path).unwrap());
+                    let (input, changed) = mutant.break_it(input).unwrap();
+                    assert!(changed > 0, "{}: nothing differs in {place}", mutant.name);
+                    assert!(input.parse::<toml::Table>().is_ok());
+                }
+            }
+        }
+        let mut names: Vec<&str> = mutants.iter().map(|m| m.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), mutants.len(), "two mutants of one name");
+    }
+
+    fn descriptions(folder: &Path, below: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let place = format!("{below}{}", path.file_stem().unwrap().to_str().unwrap());
+            if path.is_dir() {
+                found.extend(descriptions(&path, &format!("{place}/")));
+            } else if path.extension().is_some_and(|e| e == "toml") {
+                found.push(place);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn a_mutant_reaches_values_behind_what_a_study_sets() {
+        let mutant = r#"
+            schema = 1
+            [[mutant]]
+            name = "slow"
+            what = "memory ten times as far"
+            machines = ["ev*"]
+            areas = ["gating"]
+            scale = { "memory.*_ns" = 10, "l2.latency_ns" = 2 }
+        "#;
+        let error = Mutant::parse(&Input::new("m.toml", mutant)).unwrap()[0]
+            .break_it(Input::new("ev6.toml", "[l2]\nlatency_ns = 4.0\n"));
+        let (input, changed) = error.unwrap();
+        assert_eq!((input.text.as_str(), changed), ("[l2]\nlatency_ns = 8.0\n", 1));
+    }
+
+    #[test]
+    fn a_wrong_mutant_is_named_with_its_line() {
+        let text =
+            "schema = 1\n[[mutant]]\nname = \"x\"\nwhat = \"y\"\nmachines = []\nareas = []\n";
+        let error = Mutant::parse(&Input::new("m.toml", text)).unwrap_err().to_string();
+        let expected = "m.toml:2: mutant `x`: expected at least one of `set`, `scale`, `copy`";
+        assert_eq!(error, expected);
+    }
+}
