@@ -15,7 +15,7 @@ RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.
 DEMO := nginx memcached postgresql gcc gzip nginx-10pct nginx+memcached+postgresql+redis
 DEMO_TECHNIQUES := idle-gate,mapg-counter,tap,oracle
 
-.PHONY: help setup demo test test-full bench tables check fmt clean
+.PHONY: help setup demo test test-full bench tables scores check fmt clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -23,7 +23,8 @@ help:
 	@echo "make bench      speed, as ratios to peers measured in the same run"
 	@echo "benches/champsim.py  beside ChampSim, on the same records"
 	@echo "make check      formatting, lints, types, floors, purity"
-	@echo "make tables     tables of techniques in README and docs, from the list"
+	@echo "make tables     tables of techniques and scores in README and docs, from the lists"
+	@echo "make scores     our value of every published number, computed anew"
 	@echo "make fmt        format everything"
 
 setup: $(NATIVE)
@@ -62,6 +63,11 @@ bench: $(NATIVE)
 # README.md and docs/techniques/README.md, from the list of techniques.
 tables: $(NATIVE)
 	@$(BIN)/python tools/technique_tables.py
+	@$(BIN)/python tools/target_tables.py
+
+# targets/ours.csv, from the models, and the same tables from it.
+scores: $(NATIVE)
+	@$(BIN)/python tools/target_tables.py --compute
 
 check: $(VENV)/.tools
 	cargo fmt --all --check

@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from halfwink.jobs import Job
     from halfwink.live_router import LiveRouter
     from halfwink.logs import Beside, Replay, beside, replay
+    from halfwink.mutation import Mutants, mutants
     from halfwink.profiles import OsProfile, os_profile, os_profiles
     from halfwink.results import Results
     from halfwink.results import open_results as open
     from halfwink.router import RouterExperiments, RouterRun, router_experiments, software_router
     from halfwink.sampling import Sample, sample
+    from halfwink.score import Score, scores
     from halfwink.service import ServiceProfile, service_profile
     from halfwink.studies import StudyRun, run
     from halfwink.switching import Switching, core_switching
@@ -51,12 +53,14 @@ _HOMES = {
     "Job": "jobs",
     "LiveRouter": "live_router",
     "LocalExecutor": "executors",
+    "Mutants": "mutation",
     "OsProfile": "profiles",
     "Results": "results",
     "RouterExperiments": "router",
     "RouterRun": "router",
     "RunError": "errors",
     "Sample": "sampling",
+    "Score": "score",
     "ServiceProfile": "service",
     "StudyRun": "studies",
     "Switching": "switching",
@@ -71,6 +75,7 @@ _HOMES = {
     "hybrid_experiments": "hybrid",
     "hybrid_server": "hybrid",
     "hybrid_year": "hybrid",
+    "mutants": "mutation",
     "open": "results",
     "os_profile": "profiles",
     "os_profiles": "profiles",
@@ -79,6 +84,7 @@ _HOMES = {
     "router_experiments": "router",
     "run": "studies",
     "sample": "sampling",
+    "scores": "score",
     "service_profile": "service",
     "software_router": "router",
     "techniques": "_core",
@@ -97,6 +103,7 @@ __all__ = [
     "Job",
     "LiveRouter",
     "LocalExecutor",
+    "Mutants",
     "OsProfile",
     "Replay",
     "Results",
@@ -104,6 +111,7 @@ __all__ = [
     "RouterRun",
     "RunError",
     "Sample",
+    "Score",
     "ServiceProfile",
     "StudyRun",
     "Switching",
@@ -116,6 +124,7 @@ __all__ = [
     "hybrid_experiments",
     "hybrid_server",
     "hybrid_year",
+    "mutants",
     "open",
     "os_profile",
     "os_profiles",
@@ -124,6 +133,7 @@ __all__ = [
     "router_experiments",
     "run",
     "sample",
+    "scores",
     "service_profile",
     "software_router",
     "techniques",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
 
 from halfwink import _core
 from halfwink.frames import frames
-from halfwink.library import library
+from halfwink.library import build_id, library, root
+from halfwink.store import RunStore
 
 
 def _recorded_prototype() -> dict[str, pl.DataFrame]:
@@ -53,16 +57,50 @@ def experiments() -> list[dict[str, Any]]:
     return [*_native(), *ours]
 
 
-def experiment(name: str) -> dict[str, pl.DataFrame]:
+def experiment(
+    name: str,
+    *,
+    mutant: str | None = None,
+    store: RunStore | None = None,
+    fresh: bool = False,
+) -> dict[str, pl.DataFrame]:
     """Runs an experiment: its tables by name, as targets query them.
 
     Args:
         name: as ``router/westmere``; `halfwink list experiments`.
+        mutant: what machines are broken by (`halfwink.mutation`).
+        store: where the tables are kept, and found again by the same build with the same machines
+            and workloads.
+        fresh: compute again what is there.
 
     Raises:
         HalfwinkError: there is none of that name.
-        RunError: it failed.
+        RunError: it failed, or the store's disk is full.
     """
     if name in _OURS:
         return _OURS[name][1]()
-    return frames(library().experiment(name))
+    if store is None:
+        return frames(library(mutant).experiment(name))
+    key = _key(name, mutant)
+    if fresh or not store.has(key):
+        store.save(key, library(mutant).experiment(name))
+    return frames(store.load(key))
+
+
+def _key(name: str, mutant: str | None) -> str:
+    """Of everything that an experiment may read: it does not say itself what that is."""
+    broken = [m for m in library().mutants() if m["name"] == mutant]
+    text = json.dumps([name, build_id(), _inputs(), broken], sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _inputs() -> str:
+    """All machines and workloads."""
+    digest = hashlib.blake2b(digest_size=16)
+    for folder in ("machines", "workloads"):
+        for path in sorted((root() / folder).rglob("*")):
+            if path.is_file():
+                digest.update(f"{path.relative_to(root())} {path.stat().st_size}\n".encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -55,6 +55,7 @@ class Job:
             mapping will do.
         options: options of the world that all jobs beside it have too, as ``instructions``. A
             mapping will do.
+        mutant: what machines are broken by (`halfwink.mutation`); nothing if None.
     """
 
     world: str
@@ -63,6 +64,7 @@ class Job:
     technique: str
     set: Pairs = ()
     options: Pairs = ()
+    mutant: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "set", pairs(self.set))
@@ -70,7 +72,7 @@ class Job:
 
     def prepare(self) -> _core.PreparedJob:
         """Finds what the job names; raises HalfwinkError in one line if it cannot be."""
-        return library().prepare(
+        return library(self.mutant).prepare(
             self.world, self.workload, self.machine, self.technique, self.set, self.options
         )
 

@@ -28,9 +28,15 @@ def root() -> Path:
     )
 
 
-@lru_cache(maxsize=1)
-def library() -> _core.Library:
-    """Everything that can be named."""
+@lru_cache(maxsize=16)
+def library(mutant: str | None = None) -> _core.Library:
+    """Everything that can be named; under a mutant with machines broken as it says.
+
+    Raises:
+        HalfwinkError: there is no such mutant.
+    """
+    if mutant is not None:
+        return library().mutated(mutant)
     return _core.Library(str(root()))
 
 

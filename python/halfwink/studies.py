@@ -29,15 +29,16 @@ class StudyRun:
     results: Results
 
 
-def study_jobs(name: str) -> list[Job]:
+def study_jobs(name: str, mutant: str | None = None) -> list[Job]:
     """Every run of a study, by name or file: machines, then workloads, then the sweep, then
-    techniques; before them those of the baseline on a machine of its own, if it has one.
+    techniques; before them those of the baseline on a machine of its own, if it has one. All of
+    them under a mutant, if one is named.
 
     Raises:
         HalfwinkError: there is none, or it is wrong; one line.
     """
     return [
-        Job(world, workload, machine, technique, pairs(set), pairs(options))
+        Job(world, workload, machine, technique, pairs(set), pairs(options), mutant)
         for world, workload, machine, technique, set, options in library().study_jobs(name)
     ]
 

@@ -13,11 +13,11 @@ from halfwink.batch import Progress
 from halfwink.catalogue import experiment
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.executors import Executor
-from halfwink.jobs import names
+from halfwink.jobs import Job, names
 from halfwink.library import cache_dir, library
 from halfwink.results import Results, sweep_columns
 from halfwink.store import RunStore
-from halfwink.studies import run
+from halfwink.studies import run_all, study_jobs
 
 AREAS = (
     "gating",
@@ -31,8 +31,25 @@ AREAS = (
     "storage",
 )
 WORKS = ("strong", "niccolini", "mogul", "gottschlag", "nellans")
+#: What an entry is judged, as a reader of a tally wants them.
+VERDICTS = (
+    "match",
+    "holds",
+    "miss",
+    "fails",
+    "insensitive",
+    "calibrated",
+    "arithmetic",
+    "input",
+    "contradicted",
+    "analogue",
+    "undetermined",
+    "not-yet",
+)
 #: Verdicts that ``--check`` takes for failure.
 FAILURES = ("miss", "fails")
+#: A published value and ours, or none.
+Values = dict[str, float | None]
 
 
 def select(targets: Sequence[dict[str, Any]], wanted: Sequence[str]) -> list[dict[str, Any]]:
@@ -77,30 +94,86 @@ def reproduce(
         RunError: a study failed, or a target's SQL does.
     """
     targets = select(library().targets(), names(wanted))
+    ours = compute(targets, fresh=fresh, executor=executor, progress=progress)
+    verdicts = library().verdicts(list(ours.items()))
+    return [
+        _entry(target, ours[target["id"]], verdict)
+        for target, verdict in zip(targets, verdicts, strict=True)
+    ]
+
+
+def compute(
+    targets: Sequence[dict[str, Any]],
+    *,
+    mutant: str | None = None,
+    instructions: Callable[[int], int] | None = None,
+    fresh: bool = False,
+    executor: Executor | None = None,
+    progress: Callable[[str, Progress], None] | None = None,
+) -> Values:
+    """Our value of each target by its id; None where nothing computes it, or it is not finite.
+
+    Args:
+        targets: which.
+        mutant: what machines are broken by (`halfwink.mutation`).
+        instructions: how many to play where a study says how many.
+        fresh: compute again what is already there.
+
+    Raises:
+        RunError: a study failed, or a target's SQL does.
+    """
     store = RunStore(cache_dir() / "runs")
 
-    def results(study: str) -> Results:
+    def results(name: str) -> Results:
         def report(p: Progress) -> None:
             if progress is not None:
-                progress(study, p)
+                progress(name, p)
 
-        return run(study, store=store, fresh=fresh, executor=executor, progress=report).results
+        study = library().study(name)
+        jobs = [_shortened(job, instructions) for job in study_jobs(name, mutant)]
+        return run_all(
+            jobs,
+            baseline=study["baseline"],
+            baseline_machine=study["baseline_machine"],
+            store=store,
+            fresh=fresh,
+            executor=executor,
+            progress=report,
+        )
 
-    tables = _Tables(results)
-    ours = [
-        None if target["compute"] is None else _value(tables.context(target["compute"]), target)
+    def tables(name: str) -> TableSet:
+        kept = RunStore(cache_dir() / "experiments")
+        return experiment(_broken(name, mutant), mutant=mutant, store=kept, fresh=fresh)
+
+    known = _Tables(results, tables, mutant)
+    return {
+        target["id"]: None
+        if target["compute"] is None
+        else _value(known.context(target["compute"]), target, mutant)
         for target in targets
-    ]
-    verdicts = library().verdicts(
-        [(t["id"], value) for t, value in zip(targets, ours, strict=True)]
-    )
-    return [
-        _entry(target, value, verdict)
-        for target, value, verdict in zip(targets, ours, verdicts, strict=True)
-    ]
+    }
 
 
-def _sources(compute: dict[str, Any]) -> tuple[str, ...]:
+def _broken(experiment: str, mutant: str | None) -> str:
+    """What is asked for in its place under a mutant."""
+    name, _, argument = experiment.partition("/")
+    for known in library().mutants():
+        if known["name"] == mutant:
+            argument = known["experiments"].get(name, argument)
+    return f"{name}/{argument}" if argument else name
+
+
+def _shortened(job: Job, instructions: Callable[[int], int] | None) -> Job:
+    """The same job over so many instructions, if it counts them."""
+    options = dict(job.options)
+    if instructions is None or "instructions" not in options:
+        return job
+    options["instructions"] = str(instructions(int(options["instructions"])))
+    pairs = tuple(options.items())
+    return Job(job.world, job.workload, job.machine, job.technique, job.set, pairs, job.mutant)
+
+
+def sources(compute: dict[str, Any]) -> tuple[str, ...]:
     """What holds a target's value: ``study NAME``, ``experiment NAME``, or several of them."""
     return tuple(names(compute["from"]))
 
@@ -111,29 +184,35 @@ TableSet = dict[str, pl.DataFrame]
 class _Tables:
     """What the targets' SQL may query. Each source is computed once, when it is first needed."""
 
-    def __init__(self, results: Callable[[str], Results]) -> None:
+    def __init__(
+        self,
+        results: Callable[[str], Results],
+        experiments: Callable[[str], TableSet],
+        mutant: str | None,
+    ) -> None:
         self._results = results
+        self._experiments = experiments
         self._loaded: dict[str, TableSet] = {}
         self._contexts: dict[tuple[str, ...], pl.SQLContext[pl.DataFrame]] = {}
-        self._always = _facts_and_numbers()
+        self._always = _facts_and_numbers(mutant)
 
     def context(self, compute: dict[str, Any]) -> pl.SQLContext[pl.DataFrame]:
         """The tables of a target."""
-        sources = _sources(compute)
-        if sources not in self._contexts:
+        named = sources(compute)
+        if named not in self._contexts:
             tables = dict(self._always)
-            for source in sources:
+            for source in named:
                 if source not in self._loaded:
                     self._loaded[source] = self._load(source)
                 tables |= self._loaded[source]
-            self._contexts[sources] = pl.SQLContext(tables, eager=True)
-        return self._contexts[sources]
+            self._contexts[named] = pl.SQLContext(tables, eager=True)
+        return self._contexts[named]
 
     def _load(self, source: str) -> TableSet:
         kind, _, name = source.partition(" ")
         if kind == "study":
             return _of_study(self._results(name))
-        return experiment(name)
+        return self._experiments(name)
 
 
 def _of_study(results: Results) -> TableSet:
@@ -143,12 +222,12 @@ def _of_study(results: Results) -> TableSet:
     return results.tables | {"runs": runs.rename(safe)}
 
 
-def _facts_and_numbers() -> TableSet:
+def _facts_and_numbers(mutant: str | None) -> TableSet:
     """Facts of machines, and what is printed."""
     facts = [
         {"machine": name, "fact": fact, "value": value}
         for name in library().names("machines", "toml")
-        for fact, value in library().machine(name, [])["facts"].items()
+        for fact, value in library(mutant).machine(name, [])["facts"].items()
     ]
     numbers = [
         {"id": target["id"], "value": float(target["published"])}
@@ -158,11 +237,16 @@ def _facts_and_numbers() -> TableSet:
     return {"facts": pl.DataFrame(facts), "published": pl.DataFrame(numbers)}
 
 
-def _value(context: pl.SQLContext[pl.DataFrame], target: dict[str, Any]) -> float | None:
+def _value(
+    context: pl.SQLContext[pl.DataFrame], target: dict[str, Any], mutant: str | None
+) -> float | None:
     try:
         frame = context.execute(target["compute"]["sql"])
         value = frame.item()
     except (pl.exceptions.PolarsError, ValueError) as error:
+        if mutant is not None:
+            # Such as a share of evictions where nothing is evicted any more.
+            return None
         first = str(error).splitlines()[0]
         raise RunError(
             f"target {target['id']}: its SQL does not yield one value: {first}"
@@ -179,7 +263,7 @@ def _entry(target: dict[str, Any], ours: float | None, verdict: str) -> dict[str
     claim = target["unit"] == "claim"
     how = ""
     if target["compute"] is not None:
-        where = ", ".join(_sources(compute)) or "closed form"
+        where = ", ".join(sources(compute)) or "closed form"
         how = f"{where}: {compute['sql']}"
     return {
         "id": target["id"],
@@ -192,6 +276,7 @@ def _entry(target: dict[str, Any], ours: float | None, verdict: str) -> dict[str
         "class": target["class"],
         "verdict": verdict,
         "held_out": target["held_out"],
+        "killed_by": target["killed_by"],
         "how": how,
         "note": " ".join(note for note in notes if note),
     }

@@ -112,8 +112,8 @@ def test_arithmetic_needs_no_study() -> None:
     }
     assert found["T2.12/switch-time"]["ours"] == pytest.approx(6)
     assert found["T4.16/all"]["ours"] == 2050
-    assert found["T4.9/original"]["verdict"] == "calibrated"
-    assert {e["verdict"] for e in found.values()} == {"match", "calibrated"}
+    assert found["T4.9/original"]["verdict"] == "input"
+    assert {e["verdict"] for e in found.values()} == {"arithmetic", "input"}
 
 
 def test_predictions_are_tables() -> None:

@@ -248,10 +248,11 @@ fn visit_value(
     }
 }
 
-/// Whether a name is meant by a key, in which one `*` stands for any letters.
-fn matches(key: &str, name: &str) -> bool {
-    match key.split_once('*') {
-        None => key == name,
+/// Whether a name is meant by a pattern, in which one `*` stands for any letters.
+#[must_use]
+pub fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
         Some((head, tail)) => {
             name.len() >= head.len() + tail.len() && name.starts_with(head) && name.ends_with(tail)
         }

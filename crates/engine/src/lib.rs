@@ -14,7 +14,7 @@ mod run;
 
 pub use distribution::{Law, Points, Sampler};
 pub use histogram::{Bucket, Histogram, LogCounts};
-pub use input::{nearest, set_value, Change, Input, InputError, Template};
+pub use input::{matches, nearest, set_value, Change, Input, InputError, Template};
 pub use ledger::{Cause, Closed, ComponentId, Imbalance, Ledger, Meter, Mode, Row, RowKey, State};
 pub use queue::{Class, EventQueue};
 pub use random::{stream, Stream};

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use halfwink_engine::{Change, Input, InputError, Template};
+use halfwink_engine::{matches, Change, Input, InputError, Template};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use crate::error::StudyError;
 use crate::library::{read, Library};
 use crate::target::{Work, AREAS};
+use crate::world::Job;
 
 /// One way to break descriptions of machines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +24,7 @@ pub struct Mutant {
     pub what: String,
     /// Descriptions that it breaks, by their paths below `machines` without the extension
     /// (`switching/alpha`); one `*` stands for any part of a path.
+    #[serde(default)]
     pub machines: Vec<String>,
     /// Areas whose targets it is tried on.
     pub areas: Vec<String>,
@@ -38,6 +40,15 @@ pub struct Mutant {
     /// Paths whose values are taken instead.
     #[serde(default)]
     pub copy: BTreeMap<String, String>,
+    /// Techniques of studies that another one takes the place of, under their names.
+    #[serde(default)]
+    pub techniques: BTreeMap<String, String>,
+    /// What a study sweeps, by path: this value in place of each.
+    #[serde(default)]
+    pub sweeps: BTreeMap<String, String>,
+    /// Arguments of experiments, in place of those that targets ask for (`os-profile`).
+    #[serde(default)]
+    pub experiments: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -90,8 +101,17 @@ impl Mutant {
             if let Some(area) = mutant.areas.iter().find(|a| !AREAS.contains(&a.as_str())) {
                 return fail(format!("unknown area `{area}`"));
             }
-            if mutant.set.is_empty() && mutant.scale.is_empty() && mutant.copy.is_empty() {
-                return fail("expected at least one of `set`, `scale`, `copy`".into());
+            let of_machines =
+                !mutant.set.is_empty() || !mutant.scale.is_empty() || !mutant.copy.is_empty();
+            let of_runs = !mutant.techniques.is_empty()
+                || !mutant.sweeps.is_empty()
+                || !mutant.experiments.is_empty();
+            if of_machines == mutant.machines.is_empty() || !(of_machines || of_runs) {
+                return fail(
+                    "expected `machines` with `set`, `scale` or `copy`, or one of `techniques`, \
+                     `sweeps`, `experiments`"
+                        .into(),
+                );
             }
             mutants.push(mutant);
         }
@@ -100,14 +120,28 @@ impl Mutant {
 
     /// Whether it breaks the description at this path below `machines`, without extension.
     fn breaks(&self, place: &str) -> bool {
-        self.machines.iter().any(|pattern| match pattern.split_once('*') {
-            None => pattern == place,
-            Some((head, tail)) => {
-                place.len() >= head.len() + tail.len()
-                    && place.starts_with(head)
-                    && place.ends_with(tail)
+        self.machines.iter().any(|pattern| matches(pattern, place))
+    }
+
+    /// A job as it leaves it: the same names, of something else.
+    pub(crate) fn broken_job(&self, job: &Job) -> Job {
+        let mut broken = job.clone();
+        let (technique, parameters) = match job.technique.split_once(':') {
+            Some((name, rest)) => (name, Some(rest)),
+            None => (job.technique.as_str(), None),
+        };
+        if let Some(other) = self.techniques.get(technique) {
+            broken.technique = match parameters {
+                Some(rest) if !other.contains(':') => format!("{other}:{rest}"),
+                _ => other.clone(),
+            };
+        }
+        for (path, value) in &mut broken.set {
+            if let Some(other) = self.sweeps.get(path) {
+                value.clone_from(other);
             }
-        })
+        }
+        broken
     }
 
     /// The description, broken, and how many of its values differ.
@@ -269,10 +303,34 @@ mod tests {
 
     #[test]
     fn a_wrong_mutant_is_named_with_its_line() {
-        let text =
-            "schema = 1\n[[mutant]]\nname = \"x\"\nwhat = \"y\"\nmachines = []\nareas = []\n";
+        let text = "schema = 1\n[[mutant]]\nname = \"x\"\nwhat = \"y\"\nareas = []\n";
         let error = Mutant::parse(&Input::new("m.toml", text)).unwrap_err().to_string();
-        let expected = "m.toml:2: mutant `x`: expected at least one of `set`, `scale`, `copy`";
-        assert_eq!(error, expected);
+        let expected = "m.toml:2: mutant `x`: expected `machines` with `set`, `scale` or `copy`";
+        assert!(error.starts_with(expected), "{error}");
+    }
+
+    #[test]
+    fn a_technique_is_replaced_under_its_name() {
+        let mutant = r#"
+            schema = 1
+            [[mutant]]
+            name = "no-tap"
+            what = "nothing gates"
+            areas = ["gating"]
+            techniques = { tap = "always-on" }
+            sweeps = { "technique.threshold" = "0" }
+        "#;
+        let mutant = Mutant::parse(&Input::new("m.toml", mutant)).unwrap().remove(0);
+        let job = |technique: &str| Job {
+            world: "chip".into(),
+            workload: "nginx".into(),
+            machine: "ev6-1".into(),
+            technique: technique.into(),
+            set: vec![("technique.threshold".into(), "100".into())],
+            options: Vec::new(),
+        };
+        let broken = mutant.broken_job(&job("tap"));
+        assert_eq!((broken.technique.as_str(), broken.set[0].1.as_str()), ("always-on", "0"));
+        assert_eq!(mutant.broken_job(&job("oracle")).technique, "oracle");
     }
 }

@@ -241,9 +241,11 @@ impl Job {
     /// The first name or setting that does not exist, or a workload that does not fit the machine.
     pub fn prepare(&self, library: &Library) -> Result<PreparedJob, StudyError> {
         let world = world(&self.world)?;
-        let settings = self.settings(world)?;
+        let broken = library.mutant().map(|mutant| mutant.broken_job(self));
+        let job = broken.as_ref().unwrap_or(self);
+        let settings = job.settings(world)?;
         let (choice, options) = (settings.choice.clone(), settings.options.to_string());
-        let prepared = world.prepare(library, self, settings)?;
+        let prepared = world.prepare(library, job, settings)?;
         let technique = choice.to_string();
         Ok(PreparedJob { job: self.clone(), choice, technique, options, prepared })
     }

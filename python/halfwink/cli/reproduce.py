@@ -6,10 +6,12 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from halfwink import mutation as broken
+from halfwink import score
 from halfwink import targets as published
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, print_table, progress_bar
-from halfwink.errors import RunError
+from halfwink.errors import HalfwinkError, RunError
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -18,6 +20,10 @@ def reproduce(
     *wanted: str,
     fresh: Flag = False,
     check: Flag = False,
+    scores: Flag = False,
+    mutants: Flag = False,
+    only: Annotated[list[str] | None, Parameter(name="--mutant")] = None,
+    record: Flag = False,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
 ) -> int:
@@ -31,46 +37,103 @@ def reproduce(
         Compute again what is already there.
     check
         Fail if a target is missed.
+    scores
+        Counts alone, a row for each work and area.
+    mutants
+        Break the models in every way that is listed (targets/mutants), and say which targets that
+        are met are not met then.
+    only
+        With --mutants: this one alone; may be given several times.
+    record
+        With --mutants: keep what was found in targets/killed.
     json
         Print one JSON document.
     quiet
         No progress, no messages.
     """
+    if (only or record) and not mutants:
+        raise HalfwinkError("--mutant and --record go with --mutants")
+    if mutants:
+        with progress_bar("mutants", quiet=quiet) as progress:
+            found = broken.mutants(wanted, only=only or (), progress=lambda _, p: progress(p))
+        _show_mutants(found, json=json)
+        if record:
+            broken.record(found)
+        return 0
     with progress_bar("reproduce", quiet=quiet) as progress:
         entries = published.reproduce(wanted, fresh=fresh, progress=lambda _, p: progress(p))
-    if json:
-        print_json(entries)
-    else:
-        computed = [e for e in entries if e["verdict"] != "not-yet"]
-        print_table(
-            [
-                ("id", "left"),
-                ("quantity", "left"),
-                ("unit", "left"),
-                ("published", "right"),
-                ("ours", "right"),
-                ("class", "left"),
-                ("verdict", "left"),
-            ],
-            [
-                [
-                    e["id"],
-                    _shorten(e["quantity"], 72),
-                    e["unit"],
-                    _plain(e["published"]),
-                    _plain(e["ours"]),
-                    e["class"],
-                    e["verdict"],
-                ]
-                for e in computed
-            ],
-        )
-        for line in _tally(entries):
-            stdout.print(line)
+    _show(entries, json=json, only_scores=scores)
     missed = [e["id"] for e in entries if e["verdict"] in published.FAILURES]
     if check and missed:
         raise RunError(f"{len(missed)} targets are missed: {', '.join(missed[:8])}")
     return 0
+
+
+def _show(entries: list[dict[str, Any]], *, json: bool, only_scores: bool) -> None:
+    rows = score.scores(entries)
+    if json:
+        print_json([vars(row) for row in rows] if only_scores else entries)
+        return
+    if only_scores:
+        # What no row has needs no column.
+        table = [score.cells(row) for row in rows]
+        shown = [n for n in range(len(score.HEADINGS)) if any(row[n] != "-" for row in table)]
+        print_table(
+            [(score.HEADINGS[n], "left" if n == 0 else "right") for n in shown],
+            [[row[n] for n in shown] for row in table],
+        )
+    else:
+        _print_entries([e for e in entries if e["verdict"] != "not-yet"])
+        stdout.print(_tally(entries))
+    stdout.print(score.headline(rows[-1]))
+
+
+def _print_entries(entries: list[dict[str, Any]]) -> None:
+    columns = [("id", "left"), ("published", "right"), ("ours", "right"), ("unit", "left")]
+    columns += [("verdict", "left"), ("quantity", "left")]
+    values = [
+        [
+            e["id"],
+            _plain(e["published"]),
+            _plain(e["ours"]),
+            e["unit"],
+            e["verdict"] + (" (held out)" if e["held_out"] else ""),
+        ]
+        for e in entries
+    ]
+    # Names and verdicts are never cut: what is too long for the terminal is the last column.
+    taken = [
+        max([len(head), *(len(v[n]) for v in values)]) for n, (head, _) in enumerate(columns[:-1])
+    ]
+    left = stdout.width - sum(taken) - 2 * len(taken)
+    if left < 12:
+        print_table(columns[:-1], values)
+        return
+    texts = [_shorten(e["quantity"], min(left, 72)) for e in entries]
+    print_table(columns, [[*v, text] for v, text in zip(values, texts, strict=True)])
+
+
+def _show_mutants(found: broken.Mutants, *, json: bool) -> None:
+    killed = len(found.met) - len(found.insensitive)
+    if json:
+        print_json(
+            {
+                "mutants": [{**m, "killed": found.killed[m["name"]]} for m in found.mutants],
+                "met": found.met,
+                "insensitive": found.insensitive,
+                "score_pct": 100 * killed / len(found.met) if found.met else None,
+            }
+        )
+        return
+    print_table(
+        [("mutant", "left"), ("kills", "right"), ("what is not so any more", "left")],
+        [[m["name"], str(len(found.killed[m["name"]])), m["what"]] for m in found.mutants],
+    )
+    stdout.print(f"{len(found.met)} targets are met; {killed} of them break under some mutant")
+    if found.insensitive:
+        stdout.print("insensitive, whatever is broken:")
+        for id in found.insensitive:
+            stdout.print(f"  {id}")
 
 
 def _plain(value: Any) -> str:
@@ -87,9 +150,7 @@ def _shorten(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def _tally(entries: list[dict[str, Any]]) -> list[str]:
-    order = ["match", "holds", "calibrated", "analogue", "miss", "fails"]
-    order += ["undetermined", "not-yet"]
-    counts = {v: sum(e["verdict"] == v for e in entries) for v in order}
+def _tally(entries: list[dict[str, Any]]) -> str:
+    counts = {v: sum(e["verdict"] == v for e in entries) for v in published.VERDICTS}
     parts = [f"{n} {verdict}" for verdict, n in counts.items() if n]
-    return [f"{len(entries)} targets: {', '.join(parts)}"]
+    return f"{len(entries)} targets: {', '.join(parts)}"

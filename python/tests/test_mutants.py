@@ -1,0 +1,123 @@
+"""Models broken on purpose, and what verdicts make of it."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Halfwink
+
+import halfwink as hw
+from halfwink import mutation, score
+from halfwink.library import library, root
+
+
+def _recorded(mutant: str, ids: list[str]) -> set[str]:
+    """Of these targets, those that the mutant is known to kill."""
+    return {t["id"] for t in library().targets() if t["id"] in ids and mutant in t["killed_by"]}
+
+
+@pytest.mark.parametrize("area", ["switching", "router", "hybrid", "strong/PT-2.2"])
+def test_quick_mutants_kill_what_they_are_known_to_kill(area: str) -> None:
+    found = hw.mutants(area, quick=True)
+    assert found.mutants
+    for name, killed in found.killed.items():
+        rows: dict[str, int] = {}
+        for target in library().targets():
+            row = score.row_of(target)
+            rows[row] = rows.get(row, 0) + (target["id"] in killed)
+            rows[row] -= target["id"] in _recorded(name, found.met)
+        fallen = {row: n for row, n in rows.items() if n < 0}
+        assert not fallen, f"{name}: kills fewer than are recorded; look why, then --record"
+
+
+def test_a_mutant_of_the_chip_kills() -> None:
+    """Without its mechanism a technique saves nothing."""
+    target = [t for t in library().targets() if t["id"] == "strong/PT-2.23/tap-ev6-mean"]
+    del target  # chosen by the area below
+    found = hw.mutants("strong/PT-2.24", only=["nothing-gates"])
+    assert found.killed["nothing-gates"], "targets hold although nothing is gated"
+
+
+def test_what_a_mutant_moves_is_added_to_the_whole_study() -> None:
+    moved = mutation._moved  # pyright: ignore[reportPrivateUsage]
+    assert moved(10.0, 8.0, 9.0) == 11.0
+    assert moved(1.0, 1.0, 0.0) == 0.0
+    assert moved(10.0, 8.0, None) is None
+    # A short study that says nothing charges nobody.
+    assert moved(10.0, None, None) == 10.0
+
+
+def test_mutants_through_the_command_line(halfwink: Halfwink) -> None:
+    table = halfwink("reproduce", "mogul/T3.1", "--mutants", "--json").json()
+    assert {"mutants", "met", "insensitive", "score_pct"} == set(table)
+    killed = {id for mutant in table["mutants"] for id in mutant["killed"]}
+    assert killed <= set(table["met"])
+    assert set(table["insensitive"]) == set(table["met"]) - killed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("--mutants", "--mutant", "free-swiches"),
+            "unknown mutant `free-swiches`; did you mean `free-switches`?",
+        ),
+        (("--record",), "--mutant and --record go with --mutants"),
+        (("gottschlag", "--mutants"), "no mutant is listed for these targets"),
+    ],
+)
+def test_wrong_questions_are_one_line(
+    halfwink: Halfwink, arguments: tuple[str, ...], said: str
+) -> None:
+    done = halfwink("reproduce", *arguments, status=2)
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def _entry(verdict: str, **more: Any) -> dict[str, Any]:
+    entry = {"id": "strong/X", "area": "gating", "class": "shape", "held_out": False}
+    return {**entry, "published": 10.0, "ours": 12.0, "verdict": verdict, **more}
+
+
+def test_scores_count_predictions_alone() -> None:
+    entries = [
+        _entry("holds", held_out=True),
+        _entry("fails", ours=30.0),
+        _entry("insensitive"),
+        _entry("arithmetic", **{"class": "arithmetic"}),
+        _entry("miss", **{"class": "input"}),
+        _entry("contradicted"),
+        _entry("calibrated"),
+    ]
+    found = score.score("x", entries)
+    assert (found.good, found.judged) == (1, 2)
+    assert (found.held_out_good, found.held_out_judged) == (1, 1)
+    assert found.mutation_score_pct == 50.0
+    assert found.median_error_pct == pytest.approx(20.0)
+    assert found.apart["arithmetic"] == found.apart["contradicted"] == 1
+
+
+def test_tables_are_told_from_what_is_kept() -> None:
+    script = [sys.executable, str(root() / "tools/target_tables.py"), "--check"]
+    done = subprocess.run(script, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_everything_is_reproduced_as_it_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever changes a number of ours changes targets/ours.csv, so that a reviewer sees it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with (root() / "targets/ours.csv").open() as file:
+        kept = {
+            row["id"]: float(row["ours"]) if row["ours"] else None for row in csv.DictReader(file)
+        }
+    found = {e["id"]: None if e["ours"] is None else float(e["ours"]) for e in hw.reproduce()}
+    assert found.keys() == kept.keys()
+    close = {id: ours == pytest.approx(kept[id], rel=1e-6) for id, ours in found.items()}
+    assert all(close.values()), [id for id, same in close.items() if not same][:10]

@@ -1,0 +1,127 @@
+"""What the targets add up to: targets/ours.csv, and the tables and lines that are told from it.
+
+.venv/bin/python tools/target_tables.py --compute  compute all targets, then write (`make scores`)
+.venv/bin/python tools/target_tables.py            write from targets/ours.csv (`make tables`)
+.venv/bin/python tools/target_tables.py --check    fail where a table is not told from it
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import halfwink as hw
+from halfwink import score
+from halfwink.library import library
+
+ROOT = Path(__file__).parents[1]
+OURS = ROOT / "targets" / "ours.csv"
+#: Digits of ours that are kept: runs repeat bit for bit, hosts' libraries of mathematics do not.
+DIGITS = 9
+BEGIN, END = "<!-- scores: written by `make tables` -->", "<!-- end of scores -->"
+#: Files that show the scores: all of them, or the line.
+TABLES = ("targets/README.md", "docs/reproduction.md")
+LINES = ("README.md",)
+#: What the rows are about.
+TITLES = {
+    "strong gating": "Strong 2013, power gating",
+    "strong switching": "Strong 2013, core switching",
+    "strong circuits": "Strong 2013, circuits",
+    "niccolini hybrid": "Niccolini 2012, hybrid servers",
+    "niccolini router": "Niccolini 2012, router",
+    "mogul switching": "Mogul 2007, core switching",
+    "mogul offload": "Mogul 2007, OS cores",
+    "nellans offload": "Nellans 2014, offload",
+    "nellans segregation": "Nellans 2014, segregation",
+    "nellans storage": "Nellans 2014, storage",
+    "gottschlag preheat": "Gottschlag 2016, preheating",
+    "all": "all",
+}
+
+
+def write_ours() -> None:
+    """Computes every target and keeps ours."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["id", "ours"])
+    for entry in hw.reproduce():
+        ours = entry["ours"]
+        text = "" if ours is None else f"{float(ours):.{DIGITS}g}"
+        writer.writerow([entry["id"], text])
+    OURS.write_text(out.getvalue())
+
+
+def entries() -> list[dict[str, Any]]:
+    """Every target as `hw.reproduce` gives it, with ours from the file."""
+    with OURS.open() as file:
+        known = {
+            row["id"]: float(row["ours"]) if row["ours"] else None for row in csv.DictReader(file)
+        }
+    targets = library().targets()
+    missing = [target["id"] for target in targets if target["id"] not in known]
+    if missing:
+        sys.exit(f"{OURS.name} lacks {missing[0]} and {len(missing) - 1} more: run `make scores`")
+    verdicts = library().verdicts([(t["id"], known[t["id"]]) for t in targets])
+    return [
+        {**target, "ours": known[target["id"]], "verdict": verdict}
+        for target, verdict in zip(targets, verdicts, strict=True)
+    ]
+
+
+def table(scores: list[score.Score]) -> str:
+    """A row for each work and area, without those of which nothing is judged yet."""
+    lines = [f"| {' | '.join(score.HEADINGS)} |", "|---" * len(score.HEADINGS) + "|"]
+    for found in scores:
+        first, *rest = score.cells(found)
+        lines.append(f"| {TITLES[first]} | {' | '.join(rest)} |")
+    return "\n".join(lines)
+
+
+def line(total: score.Score) -> str:
+    """What a reader of README may trust."""
+    apart = [f"{count} {name}" for name, count in total.apart.items() if count]
+    median = f"{total.median_error_pct:.0f} %"
+    return (
+        f"**{total.good} of {total.judged}** predictions from runs are as published, "
+        f"**{total.held_out_good} of {total.held_out_judged}** of those that were held out before "
+        f"anything was fitted; the median number is {median} off, and "
+        f"{total.mutation_score_pct:.0f} % of what is met is met no more when the models are "
+        f"broken. Apart, and never counted: {', '.join(apart)}."
+    )
+
+
+def replaced(text: str, body: str) -> str:
+    """The text with what stands between the marks replaced."""
+    head, found, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not found or not end:
+        sys.exit(f"expected {BEGIN} and {END}")
+    return f"{head}{BEGIN}\n\n{body}\n\n{END}{tail}"
+
+
+def main() -> int:
+    """Writes, or checks."""
+    if "--compute" in sys.argv:
+        write_ours()
+    scores = score.scores(entries())
+    bodies = {name: table(scores) for name in TABLES} | {name: line(scores[-1]) for name in LINES}
+    wrong: list[str] = []
+    for name, body in bodies.items():
+        path = ROOT / name
+        text = path.read_text()
+        wanted = replaced(text, body)
+        if wanted != text:
+            wrong.append(name)
+            if "--check" not in sys.argv:
+                path.write_text(wanted)
+    if "--check" in sys.argv and wrong:
+        print(f"run `make tables`: {', '.join(wrong)} are not told from {OURS.name}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
