@@ -376,14 +376,11 @@ impl Target {
 }
 
 impl Target {
-    /// Sign and rough size: within a factor of two; or, of a percentage, within half a point.
+    /// Sign and size: within a quarter; or, of a percentage, within half a point.
     fn has_shape(&self, published: f64, ours: f64) -> bool {
-        if self.unit == "%" && published == 0.0 {
-            return ours.abs() <= 0.5;
-        }
-        let same_sign = published * ours > 0.0;
-        let near = self.unit == "%" && (ours - published).abs() <= 0.5;
-        same_sign && (near || (0.5..=2.0).contains(&(ours / published)))
+        let near: f64 = if self.unit == "%" { 0.5 } else { 0.0 };
+        let same_sign = published == 0.0 || published * ours > 0.0;
+        same_sign && (ours - published).abs() <= near.max(0.25 * published.abs())
     }
 }
 
@@ -438,9 +435,14 @@ mod tests {
     #[test]
     fn shapes_hold_or_fail() {
         let number = target(Class::Shape, Published::Number(3.1), None);
-        assert_eq!(number.verdict(Some(4.6)), Verdict::Holds);
+        assert_eq!(number.verdict(Some(3.8)), Verdict::Holds);
         assert_eq!(number.verdict(Some(-0.1)), Verdict::Fails);
-        assert_eq!(number.verdict(Some(6.3)), Verdict::Fails);
+        assert_eq!(number.verdict(Some(3.9)), Verdict::Fails);
+        assert_eq!(number.verdict(Some(2.3)), Verdict::Fails);
+        let small = target(Class::Shape, Published::Number(0.4), None);
+        assert_eq!(small.verdict(Some(0.8)), Verdict::Holds);
+        assert_eq!(small.verdict(Some(-0.05)), Verdict::Fails);
+        assert_eq!(small.verdict(Some(1.0)), Verdict::Fails);
         let none = target(Class::Shape, Published::Number(0.0), None);
         assert_eq!(none.verdict(Some(-0.01)), Verdict::Holds);
         assert_eq!(none.verdict(Some(0.8)), Verdict::Fails);
