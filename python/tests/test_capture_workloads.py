@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from halfwink.capture import WORKLOADS, WrongUseError, guest, paths
+from halfwink.capture import WORKLOADS, MissingRequirementError, WrongUseError, guest, paths
 from halfwink.capture.guest import Guest
 from halfwink.capture.image import Plan, load_arguments, write
 from halfwink.capture.workloads import find
@@ -29,7 +29,9 @@ def test_workloads_are_consistent(workload) -> None:
     assert workload.unit_of_work == ("request" if workload.is_server else "instruction")
     assert workload.cpus == (2 if workload.is_server else 1)
     assert workload.command
-    assert (workload.warmup > 0) == (workload.record_after_s is None)
+    starts_late = workload.record_after_s is not None or workload.marks_start
+    assert (workload.warmup > 0) != starts_late
+    assert not workload.source or (paths.programs() / workload.source).is_file()
 
 
 def test_programs_are_recorded_in_their_main_phase() -> None:
@@ -59,6 +61,34 @@ def test_a_late_start_is_told_to_the_guest(tmp_path: Path) -> None:
         assert part in late
     assert b"record_later()" in late
     assert b"RECORD_AFTER" not in image("gzip")
+
+
+def test_a_program_from_source_comes_along(tmp_path: Path) -> None:
+    for layer in ("base", "gcc", "busybox", "load"):
+        (tmp_path / f"{layer}.cpio").touch()
+    (tmp_path / "busybox").touch()
+    (tmp_path / "load").touch()
+    out = tmp_path / "out"
+    write(Plan(find("mcf-2"), 1), Guest(tmp_path, "6.1", {}), tmp_path / "load", out)
+    image = out.read_bytes()
+    for part in (
+        b"OWN_START=--own-start\n",
+        b"WARMUP=0\n",
+        b"SOURCE=mcf.c\n",
+        b"ARGUMENTS='trips 40000 3000000 1 900000'\n",
+        b"static void pivot(Arc *in)",
+        b"static inline void start_recording(void)",
+        b'/usr/bin/gcc -O2 -static -o /tmp/program "/halfwink/$SOURCE" -lm',
+    ):
+        assert part in image
+
+
+def test_a_clone_without_programs_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "capture").mkdir()
+    (tmp_path / "capture/Cargo.toml").touch()
+    monkeypatch.setenv("HALFWINK_CAPTURE_SOURCES", str(tmp_path / "capture"))
+    with pytest.raises(MissingRequirementError, match="workloads/programs"):
+        paths.programs()
 
 
 def test_every_guest_has_a_recipe() -> None:

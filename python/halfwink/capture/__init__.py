@@ -16,7 +16,8 @@ from .errors import (
 )
 from .host import Requirement
 from .progress import Progress
-from .workloads import WORKLOADS, Workload
+from .workload import Workload
+from .workloads import WORKLOADS
 
 __all__ = [
     "WORKLOADS",

@@ -18,7 +18,8 @@ from .guest import Guest
 from .host import Requirement
 from .image import Plan
 from .progress import Progress
-from .workloads import Workload, find
+from .workload import Workload
+from .workloads import find
 
 DIRECT_MAP_BASE = 0xFFFF_8880_0000_0000
 """Where Linux maps all physical memory with four-level paging and without KASLR."""

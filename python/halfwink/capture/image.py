@@ -12,7 +12,7 @@ from . import paths
 from .cpio import CpioWriter
 from .guest import Guest
 from .program import Program
-from .workloads import Workload
+from .workload import Workload
 
 _FOLDERS = ("proc", "sys", "dev", "run", "tmp", "root")
 
@@ -52,6 +52,10 @@ def _environment(plan: Plan) -> str:
             "OWN_START": "--own-start",
             "RECORD_AFTER": f"{workload.record_after_s:g}",
         }
+    if workload.source:
+        values |= {"SOURCE": workload.source, "ARGUMENTS": shlex.join(workload.command[1:])}
+    if workload.marks_start:
+        values |= {"WARMUP": "0", "OWN_START": "--own-start"}
     values |= plan.variables
     if plan.program is not None:
         values["COMMAND"] = shlex.join(plan.program.command)
@@ -91,6 +95,9 @@ def _write_own(plan: Plan, guest: Guest, load: Path, cpio: CpioWriter) -> None:
         cpio.file("halfwink/workload.sh", script.read_bytes())
         for extra in sorted((scripts / "workloads" / plan.workload.script).glob("*")):
             cpio.file(f"halfwink/{extra.name}", extra.read_bytes())
+    if plan.workload.source:
+        for name in (plan.workload.source, *(["mark.h"] if plan.workload.marks_start else [])):
+            cpio.file(f"halfwink/{name}", (paths.programs() / name).read_bytes())
     if plan.workload.is_server:
         for module in guests.MODULES:
             cpio.file(f"halfwink/{module}", guest.module(module).read_bytes())

@@ -41,3 +41,11 @@ def sources() -> Path:
             " HALFWINK_CAPTURE_SOURCES to its capture folder"
         )
     return folder
+
+
+def programs() -> Path:
+    """Sources of the programs that the guest compiles: `workloads/programs`, beside `capture/`."""
+    folder = sources().parent / "workloads" / "programs"
+    if not folder.is_dir():
+        raise MissingRequirementError(f"the programs to compile are not at {folder}")
+    return folder

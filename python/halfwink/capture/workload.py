@@ -1,0 +1,60 @@
+"""What there is to know of something that can be captured by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .guest import SERVERS
+
+Kind = Literal["closed", "open", "program"]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Something to capture."""
+
+    name: str
+    description: str
+    kind: Kind
+    """`closed` and `open`: a server, and how its requests arrive; `program`: runs by itself."""
+    script: str
+    """Which file of `capture/guest/workloads` starts it."""
+    command: tuple[str, ...] = ()
+    """The recorded program's own command line, for the trace's header."""
+    guest: str = SERVERS
+    """Which guest has it."""
+    layers: tuple[str, ...] = ()
+    """Parts of the guest it needs beside the base."""
+    protocol: str = ""
+    """What the load generator speaks."""
+    connections: int = 0
+    rate_per_s: int | None = None
+    warmup: int = 0
+    """Requests, or runs of the program, before recording starts."""
+    record_after_s: float | None = None
+    """Virtual seconds (10^9 instructions each) that the program runs before recording starts."""
+    source: str = ""
+    """C file of `workloads/programs` that the guest compiles; a program marks its own start."""
+    instructions: int = 100_000_000
+    """Recorded unless told otherwise."""
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it answers requests."""
+        return self.kind != "program"
+
+    @property
+    def marks_start(self) -> bool:
+        """Whether the program itself executes the start marker, in its main phase."""
+        return self.source != "" and not self.is_server
+
+    @property
+    def unit_of_work(self) -> str:
+        """What energy and time are divided by."""
+        return "request" if self.is_server else "instruction"
+
+    @property
+    def cpus(self) -> int:
+        """CPUs of the recorded machine: a server's clients have one of their own."""
+        return 2 if self.is_server else 1
