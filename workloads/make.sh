@@ -15,8 +15,11 @@ mkdir -p "$captures"
 # Recorded from their main phase on: see record_after_s in python/halfwink/capture/workloads.py.
 programs="perl bzip2 lemon gnugo hmmer sjeng quantum x264 iverilog routino xalan gromacs meep glpk"
 programs="$programs povray calculix pocketsphinx lattice minisat xz"
+# From source, three slices each: of one recording, or of three.
+sliced="lbm lbm-2 lbm-3 fdtd fdtd-2 fdtd-3 mcf mcf-2 mcf-3"
 
-# Instructions recorded, left out before the slice (in millions), and kept.
+# Instructions recorded, left out before the slice (in millions), and kept; which recording, if not that
+# of the same name.
 plan() {
     case $1 in
     nginx-1pct) echo "50 30 10" ;;
@@ -25,6 +28,12 @@ plan() {
     gcc) echo "300 150 5" ;;
     bzip2 | routino) echo "100 90 4" ;;
     minisat) echo "100 90 2" ;;
+    lbm | fdtd) echo "700 90 5" ;;
+    lbm-2 | fdtd-2) echo "700 310 5 ${1%-2}" ;;
+    lbm-3 | fdtd-3) echo "700 530 5 ${1%-3}" ;;
+    # A tick of the guest falls into every 4 million: a shorter slice may have no kernel in it.
+    mcf*) echo "100 90 4" ;;
+    syscalls*) echo "100 90 5" ;;
     *)
         case " $programs " in
         *" $1 "*) echo "100 90 5" ;;
@@ -34,10 +43,11 @@ plan() {
     esac
 }
 
-all="nginx apache memcached redis postgresql sqlite gcc gzip nginx-1pct nginx-10pct nginx-50pct $programs"
+all="nginx apache memcached redis postgresql sqlite gcc gzip nginx-1pct nginx-10pct nginx-50pct $programs $sliced"
+all="$all syscalls syscalls-getpid"
 for name in ${*:-$all}; do
     set -- $(plan "$name")
-    whole=$captures/$name.hwt
-    [ -e "$whole" ] || "$halfwink" capture "$name" -o "$whole" --instructions "${1}000000"
+    whole=$captures/${4:-$name}.hwt
+    [ -e "$whole" ] || "$halfwink" capture "${4:-$name}" -o "$whole" --instructions "${1}000000"
     "$halfwink" trace slice "$whole" -o "$here/$name.hwt" --skip "${2}000000" --keep "${3}000000"
 done
