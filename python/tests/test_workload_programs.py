@@ -171,3 +171,14 @@ def test_wrong_use_is_one_line(folder: Path, name: str) -> None:
     said = run(folder, name, status=2)
     assert said.startswith(f"usage: {name} ")
     assert said.count("\n") == 1
+
+
+def test_page_sends_what_it_is_asked_for(folder: Path) -> None:
+    done = subprocess.run(
+        [str(folder / "page")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"REQUEST_URI": "/f/1"},
+    )
+    assert done.stdout.startswith("Status: 404 ")

@@ -30,6 +30,8 @@ SERVERS = "servers"
 """The guest with the servers, where programs of the user's own run too."""
 PROGRAMS = "programs"
 """The guest with the computing programs."""
+JAVA = "java"
+"""The guest with Java."""
 
 
 @dataclass(frozen=True)

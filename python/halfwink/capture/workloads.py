@@ -6,6 +6,7 @@ import difflib
 
 from .computing import FROM_DEBIAN, FROM_SOURCE
 from .errors import WrongUseError
+from .guest import JAVA
 from .workload import Workload
 
 
@@ -23,6 +24,11 @@ def _nginx_at(percent: int, rate: int, warmup: int) -> Workload:
         warmup=warmup,
     )
 
+
+_JAVA_OPTIONS = (
+    *("-XX:+UseSerialGC", "-Xms192m", "-Xmx192m", "-Xmn8m"),
+    "-Dsun.net.httpserver.nodelay=true",
+)
 
 _ALL = (
     Workload(
@@ -45,6 +51,19 @@ _ALL = (
         protocol="http-close",
         connections=8,
         warmup=400,
+    ),
+    Workload(
+        name="apache-cgi",
+        description="Apache prefork running a program for each request (page.c, by gcc -O2"
+        " -static), which sends a small file; a connection for each, closed load",
+        kind="closed",
+        script="apache-cgi",
+        command=("apache2", "-f", "/run/apache.conf", "-k", "start"),
+        layers=("gcc",),
+        protocol="http-close",
+        connections=2,
+        warmup=400,
+        source="page.c",
     ),
     Workload(
         name="memcached",
@@ -90,6 +109,19 @@ _ALL = (
         protocol="postgres",
         connections=4,
         warmup=400,
+    ),
+    Workload(
+        name="java-shop",
+        description="a book shop in Java (Shop.java, OpenJDK 17, serial collector), lasting"
+        " connections, closed load",
+        kind="closed",
+        script="java-shop",
+        command=("java", *_JAVA_OPTIONS, "-cp", "/run/shop", "Shop", "192.0.2.1", "80"),
+        guest=JAVA,
+        protocol="http",
+        connections=4,
+        warmup=20000,
+        source="Shop.java",
     ),
     Workload(
         name="sqlite",
