@@ -24,6 +24,8 @@ plan() {
     case $1 in
     nginx-1pct) echo "50 30 10" ;;
     nginx-*pct) echo "100 60 10" ;;
+    apache-cgi) echo "100 80 8" ;;
+    java-shop) echo "100 85 10" ;;
     sqlite) echo "100 60 10" ;;
     gcc) echo "300 150 5" ;;
     bzip2 | routino) echo "100 90 4" ;;
@@ -44,7 +46,7 @@ plan() {
 }
 
 all="nginx apache memcached redis postgresql sqlite gcc gzip nginx-1pct nginx-10pct nginx-50pct $programs $sliced"
-all="$all syscalls syscalls-getpid"
+all="$all syscalls syscalls-getpid apache-cgi java-shop"
 for name in ${*:-$all}; do
     set -- $(plan "$name")
     whole=$captures/${4:-$name}.hwt

@@ -77,7 +77,7 @@ def waits(results: hw.Results, name: str) -> float:
 
 # Programs that wait for memory, before and since they are ours, and what calls the kernel.
 MISSES = ["lattice", "lbm", "lbm-2", "lbm-3", "meep", "fdtd", "fdtd-2", "fdtd-3", "lemon", "mcf"]
-MISSES += ["mcf-2", "mcf-3", "syscalls", "syscalls-getpid", "apache"]
+MISSES += ["mcf-2", "mcf-3", "syscalls", "syscalls-getpid", "apache", "apache-cgi", "java-shop"]
 
 
 def print_misses() -> None:
