@@ -22,8 +22,17 @@ OURS = ROOT / "targets" / "ours.csv"
 #: Digits of ours that are kept: runs repeat bit for bit, hosts' libraries of mathematics do not.
 DIGITS = 9
 BEGIN, END = "<!-- scores: written by `make tables` -->", "<!-- end of scores -->"
-#: Files that show the scores: all of them, or the line.
-TABLES = ("targets/README.md", "docs/reproduction.md")
+#: Files that show all scores, or those of some rows, or the line.
+TABLES: dict[str, tuple[str, ...]] = {
+    "targets/README.md": (),
+    "docs/reproduction.md": (),
+    "docs/techniques/core-switching.md": ("strong switching", "mogul switching", "mogul offload"),
+    "docs/techniques/gating.md": ("strong gating",),
+    "docs/techniques/hybrid.md": ("niccolini hybrid",),
+    "docs/techniques/offload.md": ("nellans offload",),
+    "docs/techniques/os-profile.md": ("nellans segregation",),
+    "docs/techniques/router.md": ("niccolini router",),
+}
 LINES = ("README.md",)
 #: What the rows are about.
 TITLES = {
@@ -71,12 +80,13 @@ def entries() -> list[dict[str, Any]]:
     ]
 
 
-def table(scores: list[score.Score]) -> str:
-    """A row for each work and area, without those of which nothing is judged yet."""
-    lines = [f"| {' | '.join(score.HEADINGS)} |", "|---" * len(score.HEADINGS) + "|"]
-    for found in scores:
-        first, *rest = score.cells(found)
-        lines.append(f"| {TITLES[first]} | {' | '.join(rest)} |")
+def table(scores: list[score.Score], rows: tuple[str, ...]) -> str:
+    """A row for each work and area, or for these, without columns that none of them fills."""
+    found = [score.cells(s) for s in scores if not rows or s.name in rows]
+    shown = [n for n in range(len(score.HEADINGS)) if any(row[n] != "-" for row in found)]
+    lines = [f"| {' | '.join(score.HEADINGS[n] for n in shown)} |", "|---" * len(shown) + "|"]
+    for row in found:
+        lines.append(f"| {' | '.join([TITLES[row[0]], *(row[n] for n in shown[1:])])} |")
     return "\n".join(lines)
 
 
@@ -107,7 +117,8 @@ def main() -> int:
     if "--compute" in sys.argv:
         write_ours()
     scores = score.scores(entries())
-    bodies = {name: table(scores) for name in TABLES} | {name: line(scores[-1]) for name in LINES}
+    bodies = {name: table(scores, rows) for name, rows in TABLES.items()}
+    bodies |= {name: line(scores[-1]) for name in LINES}
     wrong: list[str] = []
     for name, body in bodies.items():
         path = ROOT / name
