@@ -23,7 +23,7 @@ def network(name: str = "ev6", *, set: Settings | None = None) -> _core.Network:
 
     Args:
         name: which.
-        set: elements to change, as ``{"package.l_ph": 80}``.
+        set: elements to change, as ``{"mesh.bump.l_ph": 80}``.
 
     Raises:
         HalfwinkError: there is none of that name, or an element is impossible.

@@ -19,6 +19,16 @@ CASES = [
     ("ev6-2x3", "waw/aaa", 7.0, 0.6),
     ("ev6-2x4", "awaw/waaa", None, 0.9),
     ("in-order-22-lop", "wa/a.", None, 0.0),
+    ("ev6-lumped", "awa./..../..../....", None, 0.0),
+    ("ev6-lumped-2x3", "waw/aaa", 7.0, 0.6),
+]
+
+#: What a mesh may be without: elements, case.
+BARE = [
+    ({"mesh.plane.c_nf": 0}, "aw/.w"),
+    ({"mesh.plane.l_ph": 0, "mesh.plane.c_nf": 15}, "aw/.w"),
+    ({"mesh.bump.l_ph": 0, "mesh.board.esl_ph": 0}, "wa/aa"),
+    ({"mesh.regulator.l_ph": 1, "mesh.board.c_uf": 0.05}, "wa/aw"),
 ]
 
 
@@ -34,25 +44,49 @@ def test_ngspice_agrees(name: str, case: str, wake_up: float | None, apart: floa
         assert a == pytest.approx(b, rel=0.01)
 
 
+@pytest.mark.parametrize(("values", "case"), BARE)
+def test_ngspice_agrees_on_meshes_with_less(values: dict[str, float], case: str) -> None:
+    need("ngspice")
+    network = pdn.network("ev6-2x2", set=values)
+    ours = network.droop(case, 8.3, 0.3)
+    theirs = pdn.ngspice(network.deck(case, 8.3, 0.3))
+    assert ours == pytest.approx(theirs, rel=0.01)
+
+
 def test_the_shortest_safe_wake_up_uses_up_the_limit() -> None:
     answer = pdn.network("ev6").case("awa./..../..../....")
     active = [d for d, mark in zip(answer["droop"], "awa.", strict=False) if mark == "a"]
     assert max(active) == pytest.approx(0.05, rel=1e-3)
 
 
-def test_the_knobs_of_ev6_are_the_calibrated_ones() -> None:
+def test_the_calibrated_elements_of_ev6_are_a_minimum() -> None:
     network = pdn.network("ev6")
-    package = network.spec()["package"]
-    l_ph, r_shared_mohm = network.calibrate()
-    assert package["l_ph"] == pytest.approx(l_ph, rel=2e-3)
-    assert package["r_shared_mohm"] == pytest.approx(r_shared_mohm, rel=2e-3)
-    assert network.spec()["calibrated"] == ["package.l_ph", "package.r_shared_mohm"]
+    spec = network.spec()
+    fitted = {row["element"]: row["value"] for row in network.calibrate()}
+    assert list(fitted) == spec["calibrated"]
+    for element, value in fitted.items():
+        part = spec
+        for key in element.split("."):
+            part = part[key]
+        assert part == pytest.approx(value, rel=0.02), element
+
+
+def test_a_lumped_package_is_calibrated_alike() -> None:
+    fitted = pdn.network("ev6-lumped").calibrate()
+    assert [row["element"] for row in fitted] == ["package.l_ph", "package.r_shared_mohm"]
 
 
 def test_the_printed_package_alone_hardly_droops() -> None:
     # Strong 2013, Table 2.1, 32 nm HP, against the limit of 5 %.
-    printed = {"package.l_ph": 0.769, "package.r_mohm": 0.0154, "package.r_shared_mohm": 10}
-    answer = pdn.network("in-order-32-hp", set=printed).case("aw/ww", 10.0)
+    printed = {
+        "core.c_core_nf": 7.53,
+        "core.c_decap_nf": 1.51,
+        "core.r_pdn_mohm": 70,
+        "package.l_ph": 0.769,
+        "package.r_mohm": 0.0154,
+        "package.r_shared_mohm": 10,
+    }
+    answer = pdn.network("ev6-lumped-2x2", set=printed).case("aw/ww", 10.0)
     assert answer["droop"][0] < 0.05 / 100
 
 
@@ -86,7 +120,8 @@ def test_a_deck_is_written(halfwink: Halfwink, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        ("package.r_mohm=-1", "package.r_mohm: -1, expected 0 to"),
+        ("mesh.ball.r_mohm=-1", "mesh.ball.r_mohm: -1, expected 0 to"),
+        ("mesh.plane.c_nf=nan", "mesh.plane.c_nf: NaN, expected"),
         ("core.c_decap_nf=nan", "core.c_decap_nf: NaN, expected"),
         ("grid.rows=0", "grid.rows: 0, expected 1 to 64"),
         ("limits.active_droop=0.0001", "cannot be kept: with a core waking"),

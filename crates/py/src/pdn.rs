@@ -53,7 +53,7 @@ impl Network {
         self.answer(py, study::NetworkInfo::facts)
     }
 
-    /// The fitted knobs: inductance in picohenries, shared resistance in milliohms.
+    /// The calibrated elements, fitted again: name and value.
     fn calibrate<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.answer(py, study::NetworkInfo::calibrate)
     }

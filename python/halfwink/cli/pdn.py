@@ -71,7 +71,7 @@ def pdn(
     stagger
         The worst wake-up by number of waking cores, at once and staggered.
     calibrate
-        The values of the two fitted elements, fitted again.
+        The values of the calibrated elements, fitted again.
     case
         Shortest safe wake-up of a CASE, and the droop of each core.
     deck
@@ -83,7 +83,7 @@ def pdn(
     out
         File of the deck (default: standard output).
     setting
-        Change an element: --set package.l_ph=80. May be repeated.
+        Change an element: --set mesh.bump.l_ph=80. May be repeated.
     json
         Print one JSON document.
     quiet
@@ -100,12 +100,7 @@ def pdn(
     if case is not None:
         return _case(found.case(case, wake_up, apart), json)
     if calibrate:
-        l_ph, r_shared_mohm = found.calibrate()
-        knobs = [
-            {"element": "package.l_ph", "value": l_ph},
-            {"element": "package.r_shared_mohm", "value": r_shared_mohm},
-        ]
-        return _show(knobs, ["element", "value"], json)
+        return _show(found.calibrate(), ["element", "value"], json)
     if table:
         return _show(found.table(), TABLE, json)
     if sensitivity:

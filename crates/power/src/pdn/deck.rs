@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::case::Case;
+use super::netlist::Netlist;
 use super::spec::Network;
 use super::wave::Triangle;
 
@@ -25,19 +26,21 @@ pub fn deck(network: &Network, case: &Case, step_ns: f64, span_ns: f64) -> Strin
         let _ = writeln!(text, "{words}");
     };
     line(format_args!("vreg reg 0 dc {}", spec.core.supply_v));
-    for core in network.supplied().iter() {
-        line(format_args!("l{core} reg m{core} {:e}", spec.package.l_ph * 1e-12));
+    let netlist = Netlist::new(network);
+    let names = &netlist.names;
+    for (n, branch) in netlist.branches.iter().enumerate() {
+        let (from, to) = (&names[branch.from], branch.to.map_or("reg", |to| &names[to]));
         // A resistor of nothing is no element.
-        let resistance = (spec.package.r_mohm * 1e-3).max(1e-9);
-        line(format_args!("r{core} m{core} p{core} {resistance:e}"));
+        let resistance = branch.ohms.max(1e-12);
+        if branch.henries > 0.0 {
+            line(format_args!("l{n} {to} m{n} {:e}", branch.henries));
+            line(format_args!("r{n} m{n} {from} {resistance:e}"));
+        } else {
+            line(format_args!("r{n} {from} {to} {resistance:e}"));
+        }
     }
-    for (a, b) in grid.neighbours() {
-        let resistance = spec.package.r_shared_mohm * 1e-3;
-        line(format_args!("rs{a}_{b} p{a} p{b} {resistance:e}"));
-    }
-    for core in 0..grid.cores() {
-        line(format_args!("rd{core} p{core} d{core} {:e}", spec.core.r_pdn_mohm * 1e-3));
-        line(format_args!("c{core} d{core} 0 {:e}", spec.core.c_decap_nf * 1e-9));
+    for (name, farads) in names.iter().zip(&netlist.farads).filter(|(_, &farads)| farads > 0.0) {
+        line(format_args!("c{name} {name} 0 {farads:e}"));
     }
     for core in case.active.iter() {
         line(format_args!("ia{core} d{core} 0 dc {}", spec.core.i_active_a));

@@ -84,6 +84,25 @@ impl Matrix {
         }
     }
 
+    fn scale_row(&mut self, row: usize, factor: f64) {
+        let columns = self.columns;
+        self.values[row * columns..(row + 1) * columns].iter_mut().for_each(|v| *v *= factor);
+    }
+
+    fn swap_rows(&mut self, a: usize, b: usize) {
+        for column in 0..self.columns {
+            self.values.swap(a * self.columns + column, b * self.columns + column);
+        }
+    }
+
+    /// Takes `factor` times the row `other` away from `row`.
+    fn take_row(&mut self, row: usize, other: usize, factor: f64) {
+        for column in 0..self.columns {
+            let value = self[(other, column)];
+            self[(row, column)] -= factor * value;
+        }
+    }
+
     /// Largest sum of magnitudes in a row.
     fn norm(&self) -> f64 {
         (0..self.rows).map(|r| self.row(r).iter().map(|v| v.abs()).sum()).fold(0.0, f64::max)
@@ -106,6 +125,40 @@ impl Matrix {
         }
         sum
     }
+}
+
+/// `matrix^-1 side` by elimination with row exchanges; `None` if the matrix is singular.
+pub(crate) fn solved(mut matrix: Matrix, mut side: Matrix) -> Option<Matrix> {
+    let size = matrix.rows;
+    // Rows may be in units of their own: conductances and inverse inductances.
+    for row in 0..size {
+        let largest = matrix.row(row).iter().fold(0.0f64, |m, v| m.max(v.abs()));
+        if !(largest.is_finite() && largest > 0.0) {
+            return None;
+        }
+        matrix.scale_row(row, 1.0 / largest);
+        side.scale_row(row, 1.0 / largest);
+    }
+    for column in 0..size {
+        let magnitude = |row: &usize| matrix[(*row, column)].abs();
+        let pivot = (column..size).max_by(|a, b| magnitude(a).total_cmp(&magnitude(b)))?;
+        if matrix[(pivot, column)].abs() < 1e-12 {
+            return None;
+        }
+        matrix.swap_rows(column, pivot);
+        side.swap_rows(column, pivot);
+        for row in (0..size).filter(|&row| row != column) {
+            let factor = matrix[(row, column)] / matrix[(column, column)];
+            if factor != 0.0 {
+                matrix.take_row(row, column, factor);
+                side.take_row(row, column, factor);
+            }
+        }
+    }
+    for row in 0..size {
+        side.scale_row(row, 1.0 / matrix[(row, row)]);
+    }
+    Some(side)
 }
 
 /// A symmetric positive definite band matrix, factored once (`L L^T`) and used many times.
@@ -178,6 +231,24 @@ mod tests {
         let turned = turn.exponential();
         assert!((turned[(0, 0)] - 3f64.cos()).abs() < 1e-12);
         assert!((turned[(1, 0)] - 3f64.sin()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_system_that_needs_row_exchanges_is_solved() {
+        let mut matrix = Matrix::zero(3, 3);
+        for (at, value) in [((0, 1), 2.0), ((1, 0), 4e9), ((1, 2), -1e9), ((2, 2), 1e-9)] {
+            matrix[at] = value;
+        }
+        let mut side = Matrix::zero(3, 1);
+        for (row, value) in [6.0, 2e9, 2e-9].into_iter().enumerate() {
+            side[(row, 0)] = value;
+        }
+        let found = solved(matrix.clone(), side.clone()).unwrap();
+        for (row, expected) in [1.0, 3.0, 2.0].into_iter().enumerate() {
+            assert!((found[(row, 0)] - expected).abs() < 1e-12);
+        }
+        matrix[(2, 2)] = 0.0;
+        assert!(solved(matrix, side).is_none());
     }
 
     #[test]

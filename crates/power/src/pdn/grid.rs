@@ -93,6 +93,21 @@ impl Grid {
         })
     }
 
+    /// Quadrants of the chip that a core lies in, with its share of each: a core of a middle row or
+    /// column belongs to both sides alike.
+    pub fn quadrants(self, core: usize) -> impl Iterator<Item = (usize, f64)> {
+        let (row, column) = self.place(core);
+        let share = |place: usize, of: usize, far: bool| match (2 * place + 1).cmp(&of) {
+            std::cmp::Ordering::Equal => 0.5,
+            side => f64::from(u8::from(far == side.is_gt())),
+        };
+        (0..4).filter_map(move |quadrant| {
+            let (lower, right) = (quadrant / 2 == 1, quadrant % 2 == 1);
+            let part = share(row, self.rows, lower) * share(column, self.columns, right);
+            (part > 0.0).then_some((quadrant, part))
+        })
+    }
+
     /// Whether a core has fewer than four neighbours.
     #[must_use]
     pub const fn is_edge(self, core: usize) -> bool {
@@ -215,6 +230,17 @@ mod tests {
         let oblong = Grid { rows: 2, columns: 3 };
         assert_eq!(oblong.symmetries(Cores::default()).len(), 4);
         assert_eq!(SQUARE.symmetries(Cores::of([0])).len(), 2);
+    }
+
+    #[test]
+    fn a_middle_column_belongs_to_both_sides() {
+        let of = |rows, columns, core| -> Vec<(usize, f64)> {
+            Grid { rows, columns }.quadrants(core).collect()
+        };
+        assert_eq!(of(4, 4, 5), [(0, 1.0)]);
+        assert_eq!(of(4, 4, 14), [(3, 1.0)]);
+        assert_eq!(of(2, 3, 4), [(2, 0.5), (3, 0.5)]);
+        assert_eq!(of(1, 1, 0), [0, 1, 2, 3].map(|quadrant| (quadrant, 0.25)));
     }
 
     #[test]

@@ -16,13 +16,16 @@
 //! [`Search`] looks for shortest safe wake-ups, [`fit`](fit()) puts Eq 2.1 through them.
 //! [`transient`] solves the same circuit another way, and [`deck`](deck()) writes it for SPICE.
 
+mod calibrate;
 mod case;
 mod circuit;
 mod deck;
 mod dense;
+mod elements;
 mod fit;
 mod grid;
 mod knobs;
+mod netlist;
 mod nodal;
 mod response;
 mod results;
@@ -32,18 +35,19 @@ mod spec;
 mod tests;
 mod wave;
 
+pub use calibrate::{calibrate, Calibration, Fitted, PrintedChip};
 pub use case::Case;
 pub use circuit::CoreSheet;
 pub use deck::deck;
 pub use fit::{fit, judge, Equation, Fit, Free, Point};
 pub use grid::{Cores, Grid, Surroundings};
-pub use knobs::{beside_inner_ns, calibrate, sensitivity, Sensitivity, SCALES};
+pub use knobs::{beside_inner_ns, sensitivity, Sensitivity, SCALES};
 pub use nodal::{transient, Transient};
 pub use response::Responses;
 pub use results::{facts, Fits, Study};
 pub use search::{Limit, Search, Wake, MAX_SEARCHED_CORES};
 pub use spec::{
-    CoreCircuit, GridSpec, Limits, Network, NetworkSpec, Package, PdnError, Slots, WakeUp,
-    MAX_CORES,
+    Board, CoreCircuit, DieGrid, GridSpec, Limits, Mesh, Network, NetworkSpec, Package, Path,
+    PdnError, Plane, Slots, WakeUp, MAX_CORES,
 };
 pub use wave::Triangle;

@@ -4,6 +4,7 @@
 
 use super::case::Case;
 use super::dense::{BandCholesky, Matrix};
+use super::netlist::{Branch, Netlist};
 use super::spec::Network;
 use super::wave::Triangle;
 
@@ -44,7 +45,7 @@ pub fn transient(network: &Network, case: &Case, step_ns: f64, span_ns: f64) -> 
         }
         circuit.advance(&currents);
         for (core, droop) in droop_v.iter_mut().enumerate() {
-            droop.push(-circuit.volts[2 * core + 1]);
+            droop.push(-circuit.volts[core]);
         }
     }
     Transient {
@@ -56,19 +57,16 @@ pub fn transient(network: &Network, case: &Case, step_ns: f64, span_ns: f64) -> 
     }
 }
 
-/// Nodes `2 n` (package) and `2 n + 1` (rail) of core `n`.
+/// The elements with what the trapezoidal rule keeps of each.
 struct Circuit {
     step_s: f64,
     factors: BandCholesky,
-    /// Resistors between nodes, in siemens.
-    resistors: Vec<(usize, usize, f64)>,
-    /// Paths to the regulator: package node, current into it.
-    paths: Vec<(usize, f64)>,
-    inductance: f64,
-    resistance: f64,
-    capacitance: f64,
+    netlist: Netlist,
+    /// Current of each branch.
+    branch_amps: Vec<f64>,
+    /// Current into the capacitance of each node.
+    node_amps: Vec<f64>,
     volts: Vec<f64>,
-    decap_amps: Vec<f64>,
     currents: Vec<f64>,
     dissipated_j: f64,
     given_j: f64,
@@ -76,40 +74,30 @@ struct Circuit {
 
 impl Circuit {
     fn new(network: &Network, step_s: f64) -> Circuit {
-        let (spec, grid) = (network.spec(), network.grid());
-        let cores = grid.cores();
-        let mut resistors: Vec<(usize, usize, f64)> =
-            (0..cores).map(|n| (2 * n, 2 * n + 1, 1e3 / spec.core.r_pdn_mohm)).collect();
-        let shared = 1e3 / spec.package.r_shared_mohm;
-        resistors.extend(grid.neighbours().map(|(a, b)| (2 * a, 2 * b, shared)));
-        let inductance = spec.package.l_ph * 1e-12;
-        let resistance = spec.package.r_mohm * 1e-3;
-        let capacitance = spec.core.c_decap_nf * 1e-9;
-        let mut nodes = Matrix::zero(2 * cores, 2 * cores);
-        for &(a, b, siemens) in &resistors {
-            nodes[(a, a)] += siemens;
-            nodes[(b, b)] += siemens;
-            nodes[(a, b)] -= siemens;
-            nodes[(b, a)] -= siemens;
+        let netlist = Netlist::new(network);
+        let count = netlist.farads.len();
+        let mut nodes = Matrix::zero(count, count);
+        let mut band = 0;
+        for branch in &netlist.branches {
+            let siemens = 1.0 / (2.0 * branch.henries / step_s + branch.ohms);
+            nodes[(branch.from, branch.from)] += siemens;
+            let Some(to) = branch.to else { continue };
+            nodes[(to, to)] += siemens;
+            nodes[(branch.from, to)] -= siemens;
+            nodes[(to, branch.from)] -= siemens;
+            band = band.max(to.abs_diff(branch.from));
         }
-        for core in network.supplied().iter() {
-            nodes[(2 * core, 2 * core)] += 1.0 / (2.0 * inductance / step_s + resistance);
+        for (node, farads) in netlist.farads.iter().enumerate() {
+            nodes[(node, node)] += 2.0 * farads / step_s;
         }
-        for core in 0..cores {
-            nodes[(2 * core + 1, 2 * core + 1)] += 2.0 * capacitance / step_s;
-        }
-        let factors = BandCholesky::new(&nodes, 2 * grid.columns).expect("diagonally dominant");
         Circuit {
             step_s,
-            factors,
-            resistors,
-            paths: network.supplied().iter().map(|core| (2 * core, 0.0)).collect(),
-            inductance,
-            resistance,
-            capacitance,
-            volts: vec![0.0; 2 * cores],
-            decap_amps: vec![0.0; cores],
-            currents: vec![0.0; cores],
+            factors: BandCholesky::new(&nodes, band).expect("diagonally dominant"),
+            branch_amps: vec![0.0; netlist.branches.len()],
+            node_amps: vec![0.0; count],
+            volts: vec![0.0; count],
+            currents: vec![0.0; network.grid().cores()],
+            netlist,
             dissipated_j: 0.0,
             given_j: 0.0,
         }
@@ -117,43 +105,61 @@ impl Circuit {
 
     /// One step, at whose end these currents leave the rails.
     fn advance(&mut self, currents: &[f64]) {
-        let (reactance, admittance) =
-            (2.0 * self.inductance / self.step_s, 2.0 * self.capacitance / self.step_s);
+        let half = 0.5 * self.step_s;
+        let across = |volts: &[f64], branch: &Branch| {
+            volts[branch.from] - branch.to.map_or(0.0, |to| volts[to])
+        };
         let mut side = vec![0.0; self.volts.len()];
-        for &(node, amps) in &self.paths {
-            let history = amps * (reactance - self.resistance) - self.volts[node];
-            side[node] += history / (reactance + self.resistance);
+        for (branch, &amps) in self.netlist.branches.iter().zip(&self.branch_amps) {
+            // What the branch carries at the end of the step if its ends were at one voltage.
+            let reactance = branch.henries / half;
+            let history = if branch.henries > 0.0 {
+                amps * (reactance - branch.ohms) + across(&self.volts, branch)
+            } else {
+                0.0
+            };
+            let history = history / (reactance + branch.ohms);
+            side[branch.from] -= history;
+            if let Some(to) = branch.to {
+                side[to] += history;
+            }
         }
-        for (core, &amps) in currents.iter().enumerate() {
-            let rail = 2 * core + 1;
-            side[rail] += admittance * self.volts[rail] + self.decap_amps[core] - amps;
+        for (node, farads) in self.netlist.farads.iter().enumerate() {
+            side[node] += farads / half * self.volts[node] + self.node_amps[node];
+        }
+        for (rail, &amps) in currents.iter().enumerate() {
+            side[rail] -= amps;
         }
         self.factors.solve(&mut side);
-        let half = 0.5 * self.step_s;
-        for (node, amps) in &mut self.paths {
-            let history = *amps * (reactance - self.resistance) - self.volts[*node];
-            let now = (history - side[*node]) / (reactance + self.resistance);
-            self.dissipated_j += half * self.resistance * (*amps + now) * (*amps + now) * 0.5;
+        for (branch, amps) in self.netlist.branches.iter().zip(&mut self.branch_amps) {
+            let reactance = branch.henries / half;
+            let now = if branch.henries > 0.0 {
+                let sum = across(&self.volts, branch) + across(&side, branch);
+                (*amps * (reactance - branch.ohms) + sum) / (reactance + branch.ohms)
+            } else {
+                across(&side, branch) / branch.ohms
+            };
+            let mean = 0.5 * (*amps + now);
+            self.dissipated_j += self.step_s * branch.ohms * mean * mean;
             *amps = now;
         }
-        for (core, amps) in self.decap_amps.iter_mut().enumerate() {
-            let rail = 2 * core + 1;
-            *amps = admittance * (side[rail] - self.volts[rail]) - *amps;
-            let mean = 0.5 * (self.currents[core] + currents[core]);
-            self.given_j -= half * mean * (self.volts[rail] + side[rail]);
+        for (node, amps) in self.node_amps.iter_mut().enumerate() {
+            let admittance = self.netlist.farads[node] / half;
+            *amps = admittance * (side[node] - self.volts[node]) - *amps;
         }
-        for &(a, b, siemens) in &self.resistors {
-            let drop = 0.5 * (self.volts[a] - self.volts[b] + side[a] - side[b]);
-            self.dissipated_j += self.step_s * siemens * drop * drop;
+        for (rail, &amps) in currents.iter().enumerate() {
+            let mean = 0.5 * (self.currents[rail] + amps);
+            self.given_j -= half * mean * (self.volts[rail] + side[rail]);
         }
         self.volts = side;
         self.currents = currents.to_vec();
     }
 
     fn stored_j(&self) -> f64 {
-        let magnetic: f64 = self.paths.iter().map(|(_, amps)| amps * amps).sum();
-        let rails = self.volts.iter().skip(1).step_by(2);
-        let electric: f64 = rails.map(|volts| volts * volts).sum();
-        0.5 * (self.inductance * magnetic + self.capacitance * electric)
+        let branches = self.netlist.branches.iter().zip(&self.branch_amps);
+        let magnetic: f64 = branches.map(|(branch, amps)| branch.henries * amps * amps).sum();
+        let nodes = self.netlist.farads.iter().zip(&self.volts);
+        let electric: f64 = nodes.map(|(farads, volts)| farads * volts * volts).sum();
+        0.5 * (magnetic + electric)
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::circuit::CoreSheet;
+use super::elements;
 use super::grid::{Cores, Grid};
 
 /// Most cores of a network.
@@ -46,8 +47,10 @@ pub struct NetworkSpec {
     pub grid: GridSpec,
     /// The circuit of each core.
     pub core: CoreCircuit,
-    /// The package around it.
-    pub package: Package,
+    /// The package around it, lumped; this or `mesh`.
+    pub package: Option<Package>,
+    /// The package around it as a mesh of two layers; this or `package`.
+    pub mesh: Option<Mesh>,
     /// How cores are woken.
     pub wake_up: WakeUp,
     /// How far rails may droop.
@@ -87,7 +90,7 @@ pub struct CoreCircuit {
     pub i_active_a: f64,
 }
 
-/// The package of a core (Strong 2013, Sec 2.2.2, Fig 2.4).
+/// The package of a core, lumped (Strong 2013, Sec 2.2.2, Fig 2.4).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
@@ -97,6 +100,68 @@ pub struct Package {
     pub r_mohm: f64,
     /// Between package nodes of neighbouring cores, in milliohms.
     pub r_shared_mohm: f64,
+}
+
+/// Resistance and inductance in series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Path {
+    /// Inductance, in picohenries.
+    pub l_ph: f64,
+    /// Resistance, in milliohms.
+    pub r_mohm: f64,
+}
+
+/// The package as a mesh of two layers, the grid on the die and the plane in the package, on a
+/// board with a path to the regulator for each quadrant of the chip (the elements that Strong 2013,
+/// Sec 2.2.2, names on the way from the regulator and lumps).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mesh {
+    /// Grid on the die.
+    pub die: DieGrid,
+    /// Bumps of a core, in series with its `core.r_pdn_mohm`.
+    pub bump: Path,
+    /// Plane of the package.
+    pub plane: Plane,
+    /// Balls of a core, from the plane to the board below its quadrant.
+    pub ball: Path,
+    /// Capacitors on the board, of each quadrant.
+    pub board: Board,
+    /// From the board below a quadrant to the regulator.
+    pub regulator: Path,
+}
+
+/// The grid on the die between the rails of neighbouring cores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DieGrid {
+    /// Resistance, in milliohms.
+    pub r_mohm: f64,
+}
+
+/// The plane in the package.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plane {
+    /// Inductance between the nodes of neighbouring cores, in picohenries.
+    pub l_ph: f64,
+    /// Resistance of that branch, in milliohms.
+    pub r_mohm: f64,
+    /// Capacitance to ground at the node of each core, in nanofarads.
+    pub c_nf: f64,
+}
+
+/// Capacitors on the board below a quadrant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Board {
+    /// Capacitance, in microfarads.
+    pub c_uf: f64,
+    /// Resistance in series with it, in milliohms.
+    pub esr_mohm: f64,
+    /// Inductance in series with it, in picohenries.
+    pub esl_ph: f64,
 }
 
 /// The current that charges a waking core: a triangle (Strong 2013, Sec 2.2.1, Fig 2.2b).
@@ -160,8 +225,7 @@ impl Network {
             return Err(PdnError::at("grid.rows", message));
         }
         let supplied = supplied(&spec.grid, grid)?;
-        numbers(&spec)?;
-        elements(&spec)?;
+        elements::check(&spec)?;
         if let Some(sheet) = &spec.sheet {
             sheet.check()?;
         }
@@ -192,6 +256,22 @@ impl Network {
         self.spec.core.c_core_nf * 1e-9 * self.spec.core.supply_v
     }
 
+    /// Inductance that a core sees on its own way to a steady voltage, in picohenries.
+    pub(crate) fn path_l_ph(&self) -> f64 {
+        let lumped = self.spec.package.as_ref().map(|p| p.l_ph);
+        let mesh = self.spec.mesh.as_ref().map(|m| m.bump.l_ph + m.ball.l_ph);
+        lumped.or(mesh).unwrap_or(0.0)
+    }
+
+    /// The element that stands for the package in messages.
+    pub(crate) fn path_element(&self) -> &'static str {
+        if self.spec.package.is_some() {
+            "package.l_ph"
+        } else {
+            "mesh.ball.l_ph"
+        }
+    }
+
     /// The same cores in another grid, each with a path to the regulator.
     ///
     /// # Errors
@@ -218,59 +298,4 @@ fn supplied(spec: &GridSpec, grid: Grid) -> Result<Cores, PdnError> {
         return Err(PdnError::at("grid.supply", "no core has a path to the regulator"));
     }
     Ok(supplied)
-}
-
-/// Every number lies where the solver is exact.
-fn numbers(spec: &NetworkSpec) -> Result<(), PdnError> {
-    let (core, package, wake) = (&spec.core, &spec.package, &spec.wake_up);
-    // Zero would divide; the far ends are beyond any chip, and keep products finite.
-    for (element, value, min, max) in [
-        ("core.supply_v", core.supply_v, 0.1, 100.0),
-        ("core.c_core_nf", core.c_core_nf, 1e-4, 1e6),
-        ("core.c_decap_nf", core.c_decap_nf, 1e-4, 1e6),
-        ("core.r_pdn_mohm", core.r_pdn_mohm, 1e-4, 1e7),
-        ("core.i_active_a", core.i_active_a, 0.0, 1e4),
-        ("package.l_ph", package.l_ph, 1e-3, 1e6),
-        ("package.r_mohm", package.r_mohm, 0.0, 1e7),
-        ("package.r_shared_mohm", package.r_shared_mohm, 1e-4, 1e9),
-        ("wake_up.rise_share", wake.rise_share, 0.01, 0.99),
-        ("wake_up.fastest_ns", wake.fastest_ns, 0.5, 1e3),
-        ("wake_up.longest_ns", wake.longest_ns, wake.fastest_ns, 200.0),
-        ("limits.active_droop", spec.limits.active_droop, 1e-6, 1.0),
-        ("limits.standby_droop", spec.limits.standby_droop, 1e-6, 1.0),
-        ("slots.stagger_ns", spec.slots.stagger_ns, 0.0, 10.0),
-    ] {
-        if !(value >= min && value <= max) {
-            let message = format!("{value}, expected {min} to {max}");
-            return Err(PdnError::at(element, message));
-        }
-    }
-    if spec.slots.count == 0 || spec.slots.count > MAX_CORES {
-        let message = format!("{}, expected 1 to {MAX_CORES}", spec.slots.count);
-        return Err(PdnError::at("slots.count", message));
-    }
-    Ok(())
-}
-
-/// Elements that may be named as calibrated.
-const ELEMENTS: [&str; 9] = [
-    "core.supply_v",
-    "core.c_core_nf",
-    "core.c_decap_nf",
-    "core.r_pdn_mohm",
-    "core.i_active_a",
-    "package.l_ph",
-    "package.r_mohm",
-    "package.r_shared_mohm",
-    "wake_up.rise_share",
-];
-
-fn elements(spec: &NetworkSpec) -> Result<(), PdnError> {
-    match spec.calibrated.iter().find(|name| !ELEMENTS.contains(&name.as_str())) {
-        None => Ok(()),
-        Some(name) => {
-            let message = format!("no element `{name}`; there are: {}", ELEMENTS.join(", "));
-            Err(PdnError::at("calibrated", message))
-        }
-    }
 }

@@ -12,9 +12,13 @@ use crate::library::Library;
 
 /// Where the library keeps delivery networks.
 const FOLDER: &str = "machines/pdn";
-/// What the knobs of `ev6` were fitted to: Strong 2013, Table 2.2, 16 cores.
-const SIXTEEN_CORES: pdn::Equation =
-    pdn::Equation { t0_ns: 7.9, alpha: 0.5, beta: 0.2, gamma: 0.1, delta: 0.1 };
+/// What networks are fitted to: Strong 2013, Table 2.2, chips of 4, 6 and 16 cores. The chip of 8 is
+/// held out.
+const PRINTED_CHIPS: [pdn::PrintedChip; 3] = [
+    printed_chip((2, 2), 0.35, 0.15, 0.15),
+    printed_chip((2, 3), 0.35, 0.15, 0.13),
+    printed_chip((4, 4), 0.20, 0.10, 0.10),
+];
 /// Shortest wake-up that can be played, in nanoseconds.
 const SHORTEST_NS: f64 = 0.5;
 /// Step of exported decks, in nanoseconds.
@@ -109,6 +113,11 @@ pub struct Fact {
     pub fact: String,
     /// Value.
     pub value: f64,
+}
+
+const fn printed_chip(grid: (usize, usize), beta: f64, gamma: f64, delta: f64) -> pdn::PrintedChip {
+    let equation = pdn::Equation { t0_ns: 7.9, alpha: 0.5, beta, gamma, delta };
+    pdn::PrintedChip { grid, equation }
 }
 
 impl Library {
@@ -250,13 +259,14 @@ impl NetworkInfo {
         Ok(facts.into_iter().map(|(fact, value)| Fact { fact, value }).collect())
     }
 
-    /// The knobs (inductance in picohenries, shared resistance in milliohms) that fit this network
-    /// to Table 2.2.
+    /// The elements that the description calls calibrated, fitted again to Table 2.2 without the
+    /// chip of 8 cores.
     ///
     /// # Errors
-    /// If the network is not one.
-    pub fn calibrate(&self) -> Result<(f64, f64), StudyError> {
-        pdn::calibrate(&self.network, &SIXTEEN_CORES).map_err(|e| self.at(e))
+    /// If a limit cannot be kept with the elements as they are.
+    pub fn calibrate(&self) -> Result<Vec<pdn::Fitted>, StudyError> {
+        let found = pdn::calibrate(&self.network, &PRINTED_CHIPS).map_err(|e| self.at(e))?;
+        Ok(found.fitted)
     }
 
     /// Plays a drawn case at `wake_up_ns`, or at its shortest safe wake-up.
