@@ -1,5 +1,8 @@
 //! Names of what a kernel is entered for: Linux system calls, x86 exceptions and interrupts.
 
+use crate::event::Event;
+use crate::traps::Trap;
+
 /// System calls of x86-64 from 0 (Linux 6.1, `arch/x86/entry/syscalls/syscall_64.tbl`).
 #[rustfmt::skip]
 const FIRST_SYSCALLS: [&str; 335] = [
@@ -100,10 +103,11 @@ pub fn syscall_name(number: u32) -> &'static str {
     FIRST_SYSCALLS.get(number).or_else(common).copied().unwrap_or("")
 }
 
-/// Name of an x86 exception; empty for a reserved vector.
+/// Name of an x86 exception, or of a [`Trap`]; empty for a reserved vector.
 #[must_use]
 pub fn exception_name(vector: u8) -> &'static str {
-    EXCEPTIONS.get(usize::from(vector)).copied().unwrap_or("")
+    let trap = || Trap::of(&Event::Exception { vector }).map(Trap::name);
+    EXCEPTIONS.get(usize::from(vector)).copied().or_else(trap).unwrap_or("")
 }
 
 /// What Linux on x86-64 uses an interrupt vector for (Linux 6.1,
@@ -152,7 +156,7 @@ mod tests {
         ];
         assert_eq!(syscalls.map(syscall_name), names);
         assert_eq!([0, 14, 15, 21, 22].map(exception_name)[1], "page-fault");
-        assert_eq!([15, 22, 255].map(exception_name), ["", "", ""]);
+        assert_eq!([15, 22, 255, 0x80].map(exception_name), ["", "", "", "window-spill"]);
         assert_eq!([0x1f, 0x20, 0xec].map(interrupt_name), ["", "device", "timer"]);
     }
 }

@@ -51,6 +51,11 @@ impl<S: Source> KernelRuns<S> {
         KernelRuns { source, fold: RepeatFold::default(), cpus, current: 0, instructions: [0; 2] }
     }
 
+    /// The source, as far as it was read.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
     /// The next complete invocation, in the order of their ends; `None` at the end of the source.
     ///
     /// # Errors

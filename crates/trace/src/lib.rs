@@ -27,6 +27,7 @@ mod script;
 mod slice;
 mod source;
 mod synthetic;
+mod traps;
 
 pub use champsim::{
     export_champsim, import_champsim, Compression, ExportOptions, ImportOptions, RECORD_BYTES,
@@ -50,3 +51,7 @@ pub use script::Script;
 pub use slice::{slice, Slice};
 pub use source::{Address, Item, Source};
 pub use synthetic::{Duty, Kernel, Synthetic, SyntheticSource};
+pub use traps::{
+    HandlerLengths, Owner, Saved, TlbModel, TlbShape, Trap, TrapCounts, TrapModel, Traps,
+    WindowModel, Windows,
+};
