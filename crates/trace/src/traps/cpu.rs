@@ -39,7 +39,7 @@ enum Operation {
 
 impl Frames {
     /// assumption: what returns before it calls is a leaf procedure, which runs in its caller's
-    /// window (SPARC V9 manual, App. H.1.2). So a window is taken at the first call from inside.
+    /// window (SPARC V9 manual, App. H). So a window is taken at the first call from inside.
     fn branch(&mut self, branch: Branch, leaf_calls_save: bool) {
         if branch == Branch::Return {
             self.due = (!self.leaf).then_some(Operation::Restore);
@@ -226,7 +226,7 @@ impl Cpu {
                 let handler = if tsb.access(page) { Handler::DataHit } else { Handler::DataMiss };
                 taken.push(Taken { instr, trap, handler });
             }
-        } else if address < model.tlb.kernel_image {
+        } else if address <= u64::MAX - model.tlb.kernel_image_bytes {
             let page = (KERNEL_SPACE, address / model.tlb.kernel_page_bytes);
             if !self.kernel_data.access(page) {
                 taken.push(Taken { instr, trap, handler: Handler::KernelData });

@@ -50,6 +50,10 @@ pub struct TrapCounts {
     pub exit_fills: u64,
     /// Windows that switches of address spaces wrote.
     pub flushed: u64,
+    /// Instructions of all handlers of windows, in user code and inside the kernel.
+    pub window_instructions: u64,
+    /// Of TLB misses, likewise.
+    pub tlb_instructions: u64,
 }
 
 impl TrapCounts {
@@ -128,7 +132,14 @@ impl<S: Source> Traps<S> {
     }
 
     fn push_handler(&mut self, handler: Handler) {
-        self.push(Item::Run(self.shapes.handler(handler)), 0..0);
+        let id = self.shapes.handler(handler);
+        let instructions = u64::from(self.program.template(id).executed);
+        if handler.is_window() {
+            self.counts.window_instructions += instructions;
+        } else {
+            self.counts.tlb_instructions += instructions;
+        }
+        self.push(Item::Run(id), 0..0);
         self.in_kernel = true;
     }
 

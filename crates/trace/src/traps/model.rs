@@ -31,7 +31,7 @@ impl Trap {
         Trap::DataTlbMiss,
     ];
 
-    /// Trap type (SPARC V9 manual, Table 14; JPS1, Table 7-1): no exception of x86 has a vector
+    /// Trap type (SPARC V9 manual, Ch. 7; UltraSPARC I and II manual, Ch. 11): no exception of x86 has a vector
     /// over 31, so an [`Event::Exception`] with one of these is that trap.
     #[must_use]
     pub const fn vector(self) -> u8 {
@@ -106,8 +106,8 @@ pub struct TlbModel {
     pub kernel_page_bytes: u64,
     /// Of the kernel's data.
     pub kernel_data: TlbShape,
-    /// The kernel's image, from this address on, is locked in the TLBs.
-    pub kernel_image: u64,
+    /// The kernel's image: so many of the last addresses, which are locked in the TLBs.
+    pub kernel_image_bytes: u64,
     /// Entries of a program's translation storage buffer, which is direct-mapped.
     pub tsb_entries: u32,
 }

@@ -8,7 +8,7 @@ use super::model::HandlerLengths;
 use crate::program::{Block, Program, Site, TemplateId};
 use crate::record::{Branch, Instr, Kind};
 
-/// What runs when a trap is taken.
+/// What runs when a trap is taken: of windows first, then of TLBs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handler {
     UserSpill,
@@ -23,6 +23,13 @@ pub(super) enum Handler {
     DataHit,
     DataMiss,
     KernelData,
+}
+
+impl Handler {
+    /// True for those of register windows.
+    pub(super) fn is_window(self) -> bool {
+        (self as usize) < Handler::InstructionHit as usize
+    }
 }
 
 /// Where handlers lie: in the last gigabytes of virtual and in an unused part of physical

@@ -1,6 +1,5 @@
 //! Register windows of SPARC V9: how many are free, and when one must be written to memory or read
-//! back (D. L. Weaver, T. Germond, *The SPARC Architecture Manual, Version 9*, 1994, Sec 6.3.6 and
-//! 6.4.2).
+//! back (D. L. Weaver, T. Germond, *The SPARC Architecture Manual, Version 9*, 1994, Ch. 5 and 6).
 
 /// Whose window a spill writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ const MODEL: TrapModel = TrapModel {
         data: TlbShape { entries: 4, ways: 2 },
         kernel_page_bytes: 1 << 22,
         kernel_data: TlbShape { entries: 2, ways: 2 },
-        kernel_image: 0xffff_ffff_8000_0000,
+        kernel_image_bytes: 1 << 31,
         tsb_entries: 64,
     },
     handlers: HandlerLengths {
