@@ -35,6 +35,12 @@ class OsProfile(Frames):
             user's or the kernel's by who brought it in.
         evictions: evictions by the kernel, by length of the invocation that caused them.
         footprint: distinct 64-byte lines touched by user code alone, the kernel alone, both.
+        privileged_totals: as ``totals``, on a machine with register windows and software-filled
+            TLBs (``machines/entries/ultrasparc-iii.toml``): their traps are kernel entries too;
+            and what handlers are of the kernel's instructions, also inside other runs.
+        privileged_entries: as ``entries``, likewise; the traps are of kind ``trap``.
+        privileged_lengths: as ``lengths``, likewise.
+        privileged_thresholds: as ``thresholds``, likewise.
     """
 
     totals: pl.DataFrame
@@ -44,6 +50,10 @@ class OsProfile(Frames):
     levels: pl.DataFrame
     evictions: pl.DataFrame
     footprint: pl.DataFrame
+    privileged_totals: pl.DataFrame
+    privileged_entries: pl.DataFrame
+    privileged_lengths: pl.DataFrame
+    privileged_thresholds: pl.DataFrame
 
 
 def os_profile(workload: str, *, caches: str = "ev6", set: Settings | None = None) -> OsProfile:

@@ -11,7 +11,8 @@ import halfwink as hw
 from halfwink import _core
 from halfwink.library import root
 
-TABLES = ["totals", "entries", "lengths", "thresholds", "levels", "evictions", "footprint"]
+RUNS = ["totals", "entries", "lengths", "thresholds"]
+TABLES = [*RUNS, "levels", "evictions", "footprint", *(f"privileged_{name}" for name in RUNS)]
 
 
 def trace(name: str) -> str:

@@ -9,6 +9,8 @@ from conftest import Halfwink
 from halfwink.library import root
 
 TABLES = ["associative-200", "direct-1500", "unbounded"]
+RECORDED = ["all", "without-interrupts"]
+PRIVILEGED = ["all-privileged", "without-window-traps", "all-privileged-by-site"]
 
 
 def test_a_server_is_predicted(halfwink: Halfwink) -> None:
@@ -39,10 +41,64 @@ def test_a_file_is_as_good_as_a_name(halfwink: Halfwink, tmp_path: Path) -> None
     shutil.copy(root() / "workloads" / "redis.hwt", tmp_path / "mine.hwt")
     done = halfwink("trace", "predict", "mine.hwt")
     assert done.status == 0
-    assert [line.split()[1] for line in done.out.splitlines()[1:]] == TABLES * 2
+    lines = [line.split() for line in done.out.splitlines()]
+    rows = [[reading, table] for reading in RECORDED + PRIVILEGED for table in TABLES]
+    middle = 1 + len(rows)
+    assert [line[:2] for line in lines[1:middle]] == rows
+    assert [line[:2] for line in lines[middle + 2 :]] == rows
+    assert max(map(len, done.out.splitlines())) <= 80
     assert "system calls" in done.err
+    assert "window spill" in done.err
     named = halfwink("trace", "predict", "redis")
     assert named.out == done.out
+
+
+def test_window_traps_and_tlb_misses_are_another_reading(halfwink: Halfwink) -> None:
+    found = halfwink("trace", "predict", "gcc", "--json").json()
+    rows = {(row["entries"], row["table"]): row for row in found["rows"]}
+    traps = {trap["trap"]: trap["user"] for trap in found["traps"]}
+    assert found["privileged_instructions"][0] == found["instructions"][0]
+    assert found["privileged_instructions"][1] > found["instructions"][1]
+    recorded = rows["all", "unbounded"]["predictions"]
+    every = rows["all-privileged", "unbounded"]["predictions"]
+    # Two traps of one instruction are two entries; only what the trace's ends cut is missing.
+    assert recorded + sum(traps.values()) - 3 <= every <= recorded + sum(traps.values())
+    without = rows["without-window-traps", "unbounded"]["predictions"]
+    windows = sum(n for trap, n in traps.items() if "window" in trap)
+    assert every - without == pytest.approx(windows, abs=2)
+    again = halfwink("trace", "predict", "gcc", "--json").json()
+    assert again == found
+
+
+def test_the_description_decides(halfwink: Halfwink) -> None:
+    def asked(*settings: str) -> dict[tuple[str, str], dict[str, float]]:
+        flags = [flag for setting in settings for flag in ("--set", setting)]
+        found = halfwink("trace", "predict", "gcc", "--json", *flags).json()
+        return {(row["entries"], row["table"]): row for row in found["rows"]}
+
+    usual, one = asked(), asked("predictor.associative_entries=1")
+    key = ("all-privileged", "associative-200")
+    assert one[key]["exact_percent"] < usual[key]["exact_percent"]
+    assert one["all-privileged", "unbounded"] == usual["all-privileged", "unbounded"]
+    many = asked("windows.windows=32")
+    assert many[key]["predictions"] < usual[key]["predictions"]
+    assert many["all", "associative-200"] == usual["all", "associative-200"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ("windows.windows=2", "windows.windows: 2, expected 3 to 32"),
+        ("windows.window=8", "did you mean `windows`"),
+        ("predictor", "expected PATH=VALUE"),
+    ],
+)
+def test_an_impossible_description_is_one_line(
+    halfwink: Halfwink, settings: str, complaint: str
+) -> None:
+    done = halfwink("trace", "predict", "nginx", "--set", settings)
+    assert done.status == 2
+    assert complaint in done.complaint
 
 
 @pytest.mark.parametrize(

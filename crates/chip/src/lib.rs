@@ -62,8 +62,8 @@ pub use machine::{
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use os_cores::{add_calls, kernel_entry, Call, Calls};
 pub use os_profile::{
-    os_profile, Entry, EntryProfile, Footprint, Lengths, LevelCounts, LevelProfile, OsProfile,
-    ProfileCaches, LENGTH_CLASSES,
+    os_profile, run_profile, Entry, EntryProfile, Footprint, Lengths, LevelCounts, LevelProfile,
+    OsProfile, ProfileCaches, LENGTH_CLASSES,
 };
 pub use precision::Precision;
 pub use private::CacheCounts;

@@ -350,8 +350,13 @@ impl Library {
     }
 
     /// How well the run-length predictor predicts the kernel entries of a workload.
-    fn prediction<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        let prediction = py.detach(|| self.0.prediction(name)).map_err(py_error)?;
+    fn prediction<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        set: Settings,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let prediction = py.detach(|| self.0.prediction(name, &set)).map_err(py_error)?;
         from_json(py, &json(&prediction)?)
     }
 

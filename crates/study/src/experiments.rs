@@ -34,7 +34,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "predict",
         argument: "",
-        title: "how well kernel entries are predicted: `predictions`, `decisions`",
+        title: "how well kernel entries are predicted: `predictions`, `decisions`, `traps`",
         run: |library, _| predict(library),
     },
     Experiment {
@@ -129,20 +129,27 @@ fn append(table: &mut Table, more: Table) {
     }
 }
 
-/// A row for each workload, set of entries and table; and one for each threshold of these.
+/// A row for each workload, set of entries and table; one for each threshold of these; and one for
+/// each kind of trap.
 fn predict(library: &Library) -> Result<Named, StudyError> {
     let names = library.recorded();
-    let found = parallel(&names, |name| library.prediction(name));
+    let found = parallel(&names, |name| library.prediction(name, &[]));
     let head = [text("workload"), text("entries"), text("table"), integer("predictions")];
     let mut predictions = Table::new(&[&head[..], &PREDICTIONS].concat());
     let mut decisions = Table::new(&[&head[..], &DECISIONS].concat());
+    let mut traps = Table::new(&TRAPS);
     for (workload, found) in names.iter().zip(found) {
-        for row in found?.rows {
+        let found = found?;
+        for trap in found.traps {
+            let counts = [trap.user.into(), trap.kernel.into()];
+            traps.push([[workload.as_str().into(), trap.trap.into()], counts].concat());
+        }
+        for row in found.rows {
             let who = || -> [Value; 4] {
                 [
                     workload.as_str().into(),
                     row.entries.into(),
-                    row.table.into(),
+                    row.table.as_str().into(),
                     row.predictions.into(),
                 ]
             };
@@ -166,7 +173,11 @@ fn predict(library: &Library) -> Result<Named, StudyError> {
             }
         }
     }
-    Ok(vec![("predictions".to_owned(), predictions), ("decisions".to_owned(), decisions)])
+    Ok(vec![
+        ("predictions".to_owned(), predictions),
+        ("decisions".to_owned(), decisions),
+        ("traps".to_owned(), traps),
+    ])
 }
 
 const PREDICTIONS: [Head; 5] = [
@@ -176,6 +187,7 @@ const PREDICTIONS: [Head; 5] = [
     real("local_percent"),
     integer("table_entries"),
 ];
+const TRAPS: [Head; 4] = [text("workload"), text("trap"), integer("user"), integer("kernel")];
 const DECISIONS: [Head; 3] = [integer("threshold"), real("right_percent"), real("longer_percent")];
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ def show(
     if json:
         print_json({"workload": workload, "caches": caches, **profile.json()})
         return 0
-    for number, table in enumerate((_totals, _entries, _thresholds, _levels, _evictions)):
+    tables = (_totals, _privileged, _entries, _thresholds, _levels, _evictions)
+    for number, table in enumerate(tables):
         if number:
             out.print()
         table(profile, workload, limit)
@@ -56,6 +57,47 @@ def _totals(profile: OsProfile, workload: str, _: int) -> None:
         ],
     ]
     print_table([("workload", "left"), (workload, "left")], rows)
+
+
+def _privileged(profile: OsProfile, _: str, __: int) -> None:
+    """The same in both readings of what enters the kernel, and the traps that make the second."""
+    rows: list[list[str]] = []
+    for name, totals, thresholds in (
+        ("as recorded", profile.totals, profile.thresholds),
+        ("all privileged", profile.privileged_totals, profile.privileged_thresholds),
+    ):
+        facts: dict[str, float | None] = dict(totals.iter_rows())
+        short = thresholds.filter(thresholds["threshold_instructions"] == 100)
+        share = 1 - (short["longer_invocation_share"].item() or 0)
+        rows.append(
+            [
+                name,
+                _count(facts["invocations"]),
+                _percent(facts["kernel_share"]),
+                _count(facts["kernel_instructions_per_invocation"]),
+                _count(facts["user_instructions_per_run"]),
+                _percent(share),
+            ]
+        )
+    heads = ["entries", "kernel", "mean length", "user before", "up to 100"]
+    print_table([("which entries count", "left"), *((h, "right") for h in heads)], rows)
+    facts = dict(profile.privileged_totals.iter_rows())
+    out.print(
+        f"all privileged: modelled handlers of windows, {_percent(facts['window_trap_share'])} of "
+        f"the kernel;\nof TLB misses, {_percent(facts['tlb_miss_share'])}"
+    )
+    traps = profile.privileged_entries.filter(profile.privileged_entries["kind"] == "trap")
+    rows = [
+        [
+            e["name"],
+            _count(e["invocations"]),
+            _percent(e["kernel_share"]),
+            _count(e["mean_instructions"]),
+        ]
+        for e in traps.to_dicts()
+    ]
+    heads = ["entries", "of kernel", "mean length"]
+    print_table([("traps of user code, modelled", "left"), *((h, "right") for h in heads)], rows)
 
 
 def _entries(profile: OsProfile, _: str, limit: int) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from halfwink import _core
+from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, print_table, say
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.library import library
@@ -243,17 +244,25 @@ def caches(
 
 
 @app.command
-def predict(workload: str, *, json: Json = False) -> int:
+def predict(workload: str, *, setting: Setting = None, json: Json = False) -> int:
     """Show how well a hardware predictor tells the length of each kernel entry of a trace.
+
+    Readings: the entries that were recorded, with and without interrupts; and all privileged ones
+    of a machine with register windows and software-filled TLBs, whose traps are modelled.
 
     Parameters
     ----------
     workload
         A recorded workload by name, or a trace (.hwt).
+    setting
+        Values of machines/entries/ultrasparc-iii.toml to change
+        (--set predictor.associative_entries=1).
     json
         Print one JSON document.
     """
-    found = library().prediction(workload)
+    from halfwink.cli.settings import settings
+
+    found = library().prediction(workload, settings(setting))
     if json:
         print_json(found)
         return 0
@@ -264,21 +273,36 @@ def predict(workload: str, *, json: Json = False) -> int:
         f"{workload}: {user + kernel:,} instructions ({_share(kernel, user + kernel)} kernel); "
         f"{counts}; {found['mean_instructions']:,.0f} instructions on average"
     )
-    thresholds = [d["threshold"] for d in found["rows"][0]["decisions"]]
-    heads = ["predicted", "exact", "within 5 %", *(f"right at N {n:,}" for n in thresholds)]
-    rows = [
+    user, kernel = found["privileged_instructions"]
+    traps = ", ".join(f"{t['user']:,} {t['trap'].replace('-', ' ')}" for t in found["traps"])
+    say(f"with modelled traps of user code: {_share(kernel, user + kernel)} kernel; {traps}")
+    _show_predictions(found["rows"])
+    return 0
+
+
+def _show_predictions(rows: list[dict[str, Any]]) -> None:
+    """Lengths, then decisions: side by side they are wider than a terminal."""
+    shown = [
         [
             row["entries"],
             row["table"],
             f"{row['predictions']:,}",
             f"{row['exact_percent']:.1f} %",
             f"{row['within_5_percent']:.1f} %",
-            *(f"{d['right_percent']:.1f} %" for d in row["decisions"]),
         ]
-        for row in found["rows"]
+        for row in rows
     ]
-    print_table([("entries", "left"), ("table", "left"), *((h, "right") for h in heads)], rows)
-    return 0
+    heads = ["predicted", "exact", "within 5 %"]
+    first = [("entries", "left"), ("table", "left")]
+    print_table([*first, *((h, "right") for h in heads)], shown)
+    stdout.print()
+    shown = [
+        [row["entries"], row["table"], *(f"{d['right_percent']:.1f}" for d in row["decisions"])]
+        for row in rows
+    ]
+    heads = [f"{d['threshold']:,}" for d in rows[0]["decisions"]]
+    first = [("right, %, at N", "left"), ("table", "left")]
+    print_table([*first, *((h, "right") for h in heads)], shown)
 
 
 @app.command

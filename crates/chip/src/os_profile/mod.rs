@@ -134,6 +134,46 @@ pub fn os_profile(
     }
 }
 
+/// Plays `source` to its end and looks at runs alone, not at caches: levels and footprint of the
+/// result are empty.
+///
+/// # Errors
+/// If the trace is damaged.
+pub fn run_profile(source: &mut dyn Source) -> Result<OsProfile, TraceError> {
+    let program = Arc::clone(source.program());
+    let mut fold = RepeatFold::default();
+    let mut profile = OsProfile::default();
+    let mut current = 0;
+    let mut cpus: BTreeMap<u16, Cpu> = BTreeMap::from([(0, Cpu::default())]);
+    loop {
+        let item = source.next_item()?;
+        if let Item::Event(Event::Cpu(number)) = item {
+            current = number;
+        }
+        let cpu = cpus.entry(current).or_default();
+        match item {
+            Item::Run(id) => {
+                let repeat = fold.is_repeat(&program, id);
+                let template = program.template(id);
+                let kernel = program.block(template.block).kernel;
+                let retired = u64::from(template.executed) - u64::from(repeat);
+                profile.instructions[usize::from(kernel)] += retired;
+                cpu.run.retire(kernel, retired, &mut profile.entries);
+            }
+            Item::Event(Event::AddressSpace(space)) => {
+                let before = cpu.space.replace(space);
+                profile.address_space_switches += u64::from(before.is_some_and(|b| b != space));
+            }
+            Item::Event(event) => cpu.run.event(&event),
+            Item::End => break,
+        }
+    }
+    for cpu in cpus.values_mut() {
+        cpu.run.close(&mut profile.entries);
+    }
+    Ok(profile)
+}
+
 /// Evictions by the kernel, by level and owner, that wait for the length of their invocation.
 type Waiting = Vec<[u64; 2]>;
 

@@ -242,6 +242,10 @@ proptest! {
             _ => 0,
         }).sum::<u64>();
         prop_assert_eq!(found.instructions, [retired(false), retired(true)]);
+        // Without caches the runs are the same.
+        let OsProfile { instructions, entries, address_space_switches, .. } = found.clone();
+        let runs = OsProfile { instructions, entries, address_space_switches, ..OsProfile::default() };
+        prop_assert_eq!(run_profile(&mut play(&steps)).unwrap(), runs);
         prop_assert_eq!(found.user_lengths().instructions(), retired(false));
         prop_assert_eq!(found.kernel_lengths().instructions(), retired(true));
         let data = steps.iter().filter(|s| (1..=5).contains(&s.0)).count() as u64;

@@ -1,6 +1,7 @@
 //! World: cores, caches, memory; and questions about instruction traces that need no time.
 
 mod closed_form;
+mod entries;
 mod network;
 mod os_profile;
 mod predict;
@@ -11,9 +12,10 @@ pub(crate) mod trace;
 pub(crate) mod workload;
 
 pub use closed_form::closed_form;
+pub use entries::EntryModel;
 pub use network::{CaseAnswer, Fact, FitRow, NetworkInfo, StaggerRow, WakeRow};
 pub use os_profile::THRESHOLDS;
-pub use predict::{Accuracy, Decisions, Prediction};
+pub use predict::{Accuracy, Decisions, Prediction, TrapRow};
 pub use sample::{Interval, Sample, SampleQuestion, SampledTechnique, Spacing};
 
 use std::any::Any;

@@ -1,10 +1,14 @@
 //! Profiles of the kernel's part in a workload, as tables.
 
 use halfwink_chip::{
-    os_profile, Entry, EntryProfile, Geometry, OsProfile, ProfileCaches, LENGTH_CLASSES,
+    os_profile, run_profile, Entry, EntryProfile, Geometry, OsProfile, ProfileCaches,
+    LENGTH_CLASSES,
 };
-use halfwink_trace::{exception_name, interrupt_name, syscall_name};
+use halfwink_trace::{
+    exception_name, interrupt_name, syscall_name, Event, Trap, TrapCounts, Traps,
+};
 
+use super::entries::PUBLISHED;
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::table::{integer, real, text, Kind, Table, Value};
@@ -25,6 +29,7 @@ impl Library {
     /// | `levels` | a cache and the privilege of the access |
     /// | `evictions` | a cache and a class of kernel invocations |
     /// | `footprint` | who touched the lines |
+    /// | `privileged_totals` and so on | as above without caches, on a machine with register windows and software-filled TLBs: window traps and TLB misses count too |
     ///
     /// `caches` is the name of a machine, in which `set` changes values, or shapes of L1I, L1D and
     /// further levels (`32KB:8 32KB:8 256KB:8`). The caches begin as the recording left them.
@@ -38,12 +43,27 @@ impl Library {
         set: &[(String, String)],
     ) -> Result<Vec<(&'static str, Table)>, StudyError> {
         let caches = self.profile_caches(caches, set)?;
-        let mut tasks = self.workload(workload)?.tasks(None)?;
-        let (1, Some(mut task)) = (tasks.len(), tasks.pop()) else {
+        let task = || {
+            let mut tasks = self.workload(workload)?.tasks(None)?;
+            if tasks.len() == 1 {
+                return Ok(tasks.remove(0));
+            }
             let message = format!("workload `{workload}`: expected one that runs on one core");
-            return Err(StudyError::Usage(message));
+            Err(StudyError::Usage(message))
         };
-        Ok(tables(&os_profile(task.source.as_mut(), &task.warm, &caches)?))
+        let mut recorded = task()?;
+        let profile = os_profile(recorded.source.as_mut(), &recorded.warm, &caches)?;
+        let model = self.entry_model(PUBLISHED, &[])?.traps;
+        let mut traps = Traps::new(task()?.source, model);
+        let privileged = run_profile(&mut traps)?;
+        let mut found = tables(&profile);
+        found.extend([
+            ("privileged_totals", privileged_totals(&privileged, traps.counts())),
+            ("privileged_entries", entries(&privileged)),
+            ("privileged_lengths", lengths(&privileged)),
+            ("privileged_thresholds", thresholds(&privileged)),
+        ]);
+        Ok(found)
     }
 
     fn profile_caches(
@@ -109,12 +129,30 @@ fn totals(profile: &OsProfile) -> Table {
     table
 }
 
+/// Totals, and what all handlers of traps are of the kernel's instructions.
+fn privileged_totals(profile: &OsProfile, counts: &TrapCounts) -> Table {
+    let mut table = totals(profile);
+    for (fact, handlers) in [
+        ("window_trap_share", counts.window_instructions),
+        ("tlb_miss_share", counts.tlb_instructions),
+    ] {
+        table.push(vec![fact.into(), ratio(handlers, profile.instructions[1]).into()]);
+    }
+    table
+}
+
 /// Kind, number and name of a cause.
 fn cause(entry: Entry) -> [Value; 3] {
     match entry {
         Entry::Syscall(n) => ["syscall".into(), u64::from(n).into(), syscall_name(n).into()],
         Entry::Interrupt(v) => ["interrupt".into(), u64::from(v).into(), interrupt_name(v).into()],
-        Entry::Exception(v) => ["exception".into(), u64::from(v).into(), exception_name(v).into()],
+        Entry::Exception(vector) => {
+            let kind = match Trap::of(&Event::Exception { vector }) {
+                Some(_) => "trap",
+                None => "exception",
+            };
+            [kind.into(), u64::from(vector).into(), exception_name(vector).into()]
+        }
         Entry::Unknown => ["unknown".into(), Value::Missing(Kind::Integer), "".into()],
     }
 }
@@ -290,6 +328,12 @@ mod tests {
         assert_eq!(table("levels").len(), 6);
         assert_eq!(table("thresholds").len(), THRESHOLDS.len());
         assert!(column("footprint", "lines") > 0);
+        // With traps: the same user code, more of the kernel, and the traps' kinds.
+        let privileged = table("privileged_totals");
+        assert_eq!(privileged.get(0, "value"), Some(&Value::Real(user)));
+        assert!(column("privileged_entries", "kernel_instructions") > kernel);
+        let kinds = &table("privileged_entries").columns[0].values;
+        assert!(kinds.contains(&Value::from("trap")) && kinds.contains(&Value::from("interrupt")));
     }
 
     #[test]
