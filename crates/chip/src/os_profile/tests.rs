@@ -244,7 +244,8 @@ proptest! {
         prop_assert_eq!(found.instructions, [retired(false), retired(true)]);
         // Without caches the runs are the same.
         let OsProfile { instructions, entries, address_space_switches, .. } = found.clone();
-        let runs = OsProfile { instructions, entries, address_space_switches, ..OsProfile::default() };
+        let none = OsProfile::default();
+        let runs = OsProfile { instructions, entries, address_space_switches, ..none };
         prop_assert_eq!(run_profile(&mut play(&steps)).unwrap(), runs);
         prop_assert_eq!(found.user_lengths().instructions(), retired(false));
         prop_assert_eq!(found.kernel_lengths().instructions(), retired(true));

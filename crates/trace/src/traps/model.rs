@@ -31,8 +31,8 @@ impl Trap {
         Trap::DataTlbMiss,
     ];
 
-    /// Trap type (SPARC V9 manual, Ch. 7; UltraSPARC I and II manual, Ch. 11): no exception of x86 has a vector
-    /// over 31, so an [`Event::Exception`] with one of these is that trap.
+    /// Trap type (SPARC V9 manual, Ch. 7; UltraSPARC I and II manual, Ch. 11). No exception of x86
+    /// has a vector over 31, so an [`Event::Exception`] with one of these is that trap.
     #[must_use]
     pub const fn vector(self) -> u8 {
         match self {

@@ -219,7 +219,9 @@ mod tests {
 
         /// Against a naive model: frames on a stack, of which the newest ones are in registers.
         #[test]
-        fn as_a_stack_of_frames(n in 3u8..12, calls in prop::collection::vec(any::<bool>(), 0..400)) {
+        fn as_a_stack_of_frames(
+            n in 3u8..12, calls in prop::collection::vec(any::<bool>(), 0..400),
+        ) {
             let mut windows = Windows::new(n);
             let most = usize::from(n) - 2;
             // Depth below which all frames are in memory, and the depth: both may go below zero.

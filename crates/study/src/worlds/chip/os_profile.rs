@@ -29,7 +29,10 @@ impl Library {
     /// | `levels` | a cache and the privilege of the access |
     /// | `evictions` | a cache and a class of kernel invocations |
     /// | `footprint` | who touched the lines |
-    /// | `privileged_totals` and so on | as above without caches, on a machine with register windows and software-filled TLBs: window traps and TLB misses count too |
+    /// | `privileged_totals` and so on | the same, with window traps and TLB misses |
+    ///
+    /// The privileged ones (totals, entries, lengths, thresholds) are of a machine with register
+    /// windows and software-filled TLBs, whose traps are kernel entries too.
     ///
     /// `caches` is the name of a machine, in which `set` changes values, or shapes of L1I, L1D and
     /// further levels (`32KB:8 32KB:8 256KB:8`). The caches begin as the recording left them.

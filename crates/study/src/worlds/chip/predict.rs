@@ -133,8 +133,8 @@ impl TrapRow {
 pub struct Accuracy {
     /// Which count; others are neither predicted nor trained on. Of the recorded machine: `all`, or
     /// `without-interrupts`. With register windows and software-filled TLBs: `all-privileged`;
-    /// `without-window-traps`, where TLB misses alone are added; `all-privileged-by-site`, where traps are
-    /// told apart by the instruction that takes them rather than by their kind.
+    /// `without-window-traps`, where TLB misses alone are added; `all-privileged-by-site`, where
+    /// traps are told apart by the instruction that takes them rather than by their kind.
     pub entries: &'static str,
     /// The table.
     pub table: String,
