@@ -146,12 +146,11 @@ def compute(
         return experiment(_broken(name, mutant), mutant=mutant, store=kept, fresh=fresh)
 
     known = _Tables(results, tables, mutant)
-    return {
-        target["id"]: None
-        if target["compute"] is None
-        else _value(known.context(target["compute"]), target, mutant)
-        for target in targets
-    }
+    values: Values = {}
+    for target in targets:
+        context = known.context(target["compute"]) if target["compute"] else None
+        values[target["id"]] = None if context is None else _value(context, target, mutant)
+    return values
 
 
 def _broken(experiment: str, mutant: str | None) -> str:
@@ -192,27 +191,37 @@ class _Tables:
     ) -> None:
         self._results = results
         self._experiments = experiments
-        self._loaded: dict[str, TableSet] = {}
+        self._mutant = mutant
+        self._loaded: dict[str, TableSet | None] = {}
         self._contexts: dict[tuple[str, ...], pl.SQLContext[pl.DataFrame]] = {}
         self._always = _facts_and_numbers(mutant)
 
-    def context(self, compute: dict[str, Any]) -> pl.SQLContext[pl.DataFrame]:
-        """The tables of a target."""
+    def context(self, compute: dict[str, Any]) -> pl.SQLContext[pl.DataFrame] | None:
+        """The tables of a target; none if under a mutant they cannot be computed any more."""
         named = sources(compute)
         if named not in self._contexts:
             tables = dict(self._always)
             for source in named:
                 if source not in self._loaded:
                     self._loaded[source] = self._load(source)
-                tables |= self._loaded[source]
+                found = self._loaded[source]
+                if found is None:
+                    return None
+                tables |= found
             self._contexts[named] = pl.SQLContext(tables, eager=True)
         return self._contexts[named]
 
-    def _load(self, source: str) -> TableSet:
+    def _load(self, source: str) -> TableSet | None:
         kind, _, name = source.partition(" ")
-        if kind == "study":
-            return _of_study(self._results(name))
-        return self._experiments(name)
+        try:
+            if kind == "study":
+                return _of_study(self._results(name))
+            return self._experiments(name)
+        except (HalfwinkError, RunError):
+            if self._mutant is None:
+                raise
+            # Such as a network that droops too far however slowly cores wake.
+            return None
 
 
 def _of_study(results: Results) -> TableSet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from conftest import Halfwink
 
 import halfwink as hw
-from halfwink import mutation, score
+from halfwink import _core, mutation, score
 from halfwink.library import library, root
 
 
@@ -35,6 +36,22 @@ def test_a_mutant_of_the_chip_kills() -> None:
     """Without its mechanism a technique saves nothing."""
     found = hw.mutants("strong/PT-2.23", only=["nothing-gates"])
     assert found.killed["nothing-gates"], "targets are met although nothing is gated"
+
+
+def test_what_a_mutant_breaks_can_still_be_asked() -> None:
+    """A machine that is refused would end a run of all mutants, and kill nothing."""
+    readers: dict[str, Callable[[_core.Library, str], object]] = {
+        "": lambda found, name: found.machine(name, []),
+        "pdn": lambda found, name: found.network(name, []),
+        "router": lambda found, name: found.router(name, []),
+        "server": lambda found, name: found.server(name, []),
+        "switching": lambda found, name: found.switching(name, []),
+    }
+    for mutant in library().mutants():
+        broken = library().mutated(mutant["name"])
+        for folder, read in readers.items():
+            for path in sorted((root() / "machines" / folder).glob("*.toml")):
+                read(broken, path.stem)
 
 
 def test_what_a_mutant_moves_is_added_to_the_whole_study() -> None:
