@@ -62,8 +62,9 @@ struct Compared {
     equation: Equation,
 }
 
-/// The elements that `network` calls calibrated, moved until the shortest safe wake-ups come nearest
-/// (least squares of relative errors, each chip with the same weight) to what is printed of `chips`.
+/// The elements that `network` calls calibrated, moved until the shortest safe wake-ups come
+/// nearest (least squares of relative errors, each chip with the same weight) to what is printed of
+/// `chips`.
 /// It starts from the values of the description: Levenberg and Marquardt's method on logarithms.
 ///
 /// # Errors

@@ -59,7 +59,8 @@ impl Netlist {
         self.branches.push(Branch { from, to, ohms, henries });
     }
 
-    /// Strong 2013, Fig 2.4: a path to the regulator for each core, resistors between package nodes.
+    /// Strong 2013, Fig 2.4: a path to the regulator for each core, resistors between package
+    /// nodes.
     fn lumped(&mut self, network: &Network, package: &Package) {
         let (grid, spec) = (network.grid(), network.spec());
         let nodes: Vec<usize> =

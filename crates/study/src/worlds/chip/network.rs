@@ -12,8 +12,8 @@ use crate::library::Library;
 
 /// Where the library keeps delivery networks.
 const FOLDER: &str = "machines/pdn";
-/// What networks are fitted to: Strong 2013, Table 2.2, chips of 4, 6 and 16 cores. The chip of 8 is
-/// held out.
+/// What networks are fitted to: Strong 2013, Table 2.2, chips of 4, 6 and 16 cores. The chip of 8
+/// is held out.
 const PRINTED_CHIPS: [pdn::PrintedChip; 3] = [
     printed_chip((2, 2), 0.35, 0.15, 0.15),
     printed_chip((2, 3), 0.35, 0.15, 0.13),
