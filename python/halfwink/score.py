@@ -98,8 +98,8 @@ def scores(entries: Sequence[dict[str, Any]]) -> list[Score]:
 def headline(total: Score) -> str:
     """The line that a reader may trust."""
     said = (
-        f"predictions from runs: {total.good} good of {total.judged} judged; "
-        f"held out: {total.held_out_good} of {total.held_out_judged}"
+        f"predictions from runs: {total.good} of {total.judged} good; "
+        f"held out {total.held_out_good} of {total.held_out_judged}"
     )
     if total.median_error_pct is not None:
         said += f"; median error {total.median_error_pct:.0f} %"

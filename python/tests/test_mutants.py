@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,9 +12,12 @@ from typing import Any
 
 import pytest
 from conftest import Halfwink
+from rich.console import Console
 
 import halfwink as hw
 from halfwink import _core, mutation, score
+from halfwink.cli import console as console_module
+from halfwink.cli import reproduce as reproduce
 from halfwink.library import library, root
 
 
@@ -95,6 +99,32 @@ def _entry(verdict: str, **more: Any) -> dict[str, Any]:
     return {**entry, "published": 10.0, "ours": 12.0, "verdict": verdict, **more}
 
 
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_names_and_verdicts_are_whole_at_any_width(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = io.StringIO()
+    console = Console(width=width, file=screen, highlight=False)
+    monkeypatch.setattr(console_module, "out", console)
+    monkeypatch.setattr(reproduce, "stdout", console)
+    entries = [
+        {
+            **_entry("insensitive", held_out=True),
+            "id": "strong/PT-3.13/10g/sim-cs-slow-16-kb/unmod",
+        },
+        _entry("holds"),
+    ]
+    for entry in entries:
+        entry |= {"unit": "points", "quantity": "a quantity that takes many words to say " * 2}
+    reproduce._print_entries(entries)  # pyright: ignore[reportPrivateUsage]
+    lines = screen.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    text = screen.getvalue()
+    assert entries[0]["id"] in text
+    assert "insensitive*" in text
+    assert "holds" in text
+
+
 def test_scores_count_predictions_alone() -> None:
     entries = [
         _entry("holds", held_out=True),
@@ -130,5 +160,9 @@ def test_everything_is_reproduced_as_it_is_kept(
         }
     found = {e["id"]: None if e["ours"] is None else float(e["ours"]) for e in hw.reproduce()}
     assert found.keys() == kept.keys()
-    close = {id: ours == pytest.approx(kept[id], rel=1e-6) for id, ours in found.items()}
+    close = {
+        id: (ours is None) == (kept[id] is None)
+        and (ours is None or ours == pytest.approx(kept[id], rel=1e-6))
+        for id, ours in found.items()
+    }
     assert all(close.values()), [id for id, same in close.items() if not same][:10]

@@ -75,42 +75,63 @@ def _show(entries: list[dict[str, Any]], *, json: bool, only_scores: bool) -> No
         print_json([vars(row) for row in rows] if only_scores else entries)
         return
     if only_scores:
-        # What no row has needs no column.
-        table = [score.cells(row) for row in rows]
-        shown = [n for n in range(len(score.HEADINGS)) if any(row[n] != "-" for row in table)]
-        print_table(
-            [(score.HEADINGS[n], "left" if n == 0 else "right") for n in shown],
-            [[row[n] for n in shown] for row in table],
-        )
+        _print_scores(rows)
     else:
         _print_entries([e for e in entries if e["verdict"] != "not-yet"])
         stdout.print(_tally(entries))
     stdout.print(score.headline(rows[-1]))
 
 
+def _print_scores(rows: list[score.Score]) -> None:
+    table = [score.cells(row) for row in rows]
+    # What no row has needs no column.
+    shown = [n for n in range(len(score.HEADINGS)) if any(row[n] != "-" for row in table)]
+    widths = [max(len(row[n]) for row in [list(score.HEADINGS), *table]) for n in shown]
+    if sum(widths) + 2 * len(widths) > stdout.width:
+        # What is counted apart has a line below, for all rows together.
+        shown = [n for n in shown if score.HEADINGS[n] not in rows[-1].apart]
+    print_table(
+        [(score.HEADINGS[n], "left" if n == 0 else "right") for n in shown],
+        [[row[n] for n in shown] for row in table],
+    )
+    if len(shown) < len(widths):
+        apart = [f"{count} {verdict}" for verdict, count in rows[-1].apart.items() if count]
+        stdout.print(f"apart: {', '.join(apart)}")
+
+
 def _print_entries(entries: list[dict[str, Any]]) -> None:
-    columns = [("id", "left"), ("published", "right"), ("ours", "right"), ("unit", "left")]
-    columns += [("verdict", "left"), ("quantity", "left")]
+    head = [("id", "left"), ("published", "right"), ("ours", "right"), ("verdict", "left")]
+    mark = "*" if any(e["held_out"] for e in entries) else ""
     values = [
         [
             e["id"],
             _plain(e["published"]),
             _plain(e["ours"]),
-            e["unit"],
-            e["verdict"] + (" (held out)" if e["held_out"] else ""),
+            e["verdict"] + ("*" if e["held_out"] else ""),
         ]
         for e in entries
     ]
-    # Names and verdicts are never cut: what is too long for the terminal is the last column.
-    taken = [
-        max([len(head), *(len(v[n]) for v in values)]) for n, (head, _) in enumerate(columns[:-1])
-    ]
-    left = stdout.width - sum(taken) - 2 * len(taken)
-    if left < 12:
-        print_table(columns[:-1], values)
-        return
-    texts = [_shorten(e["quantity"], min(left, 72)) for e in entries]
-    print_table(columns, [[*v, text] for v, text in zip(values, texts, strict=True)])
+    # Names, numbers and verdicts are never cut: what does not fit behind them is not shown.
+    left = stdout.width - _width(head, values)
+    if left >= 20:
+        head += [("unit", "left"), ("quantity", "left")]
+        unit = max((len(e["unit"]) for e in entries), default=0)
+        for row, e in zip(values, entries, strict=True):
+            row += [e["unit"], _shorten(e["quantity"], min(max(left - unit - 4, 8), 72))]
+    if left < 0:
+        for name, published, ours, verdict in values:
+            stdout.print(name)
+            stdout.print(f"  published {published}, ours {ours}: {verdict}")
+    else:
+        print_table(head, values)
+    if mark:
+        stdout.print("* held out before anything was fitted")
+
+
+def _width(head: list[tuple[str, str]], rows: list[list[str]]) -> int:
+    """Of a table, with two blanks behind each column."""
+    widest = [max([len(name), *(len(row[n]) for row in rows)]) for n, (name, _) in enumerate(head)]
+    return sum(widest) + 2 * len(widest)
 
 
 def _show_mutants(found: broken.Mutants, *, json: bool) -> None:
@@ -125,10 +146,12 @@ def _show_mutants(found: broken.Mutants, *, json: bool) -> None:
             }
         )
         return
-    print_table(
-        [("mutant", "left"), ("kills", "right"), ("what is not so any more", "left")],
-        [[m["name"], str(len(found.killed[m["name"]])), m["what"]] for m in found.mutants],
-    )
+    head = [("mutant", "left"), ("kills", "right")]
+    rows = [[m["name"], str(len(found.killed[m["name"]]))] for m in found.mutants]
+    left = max(stdout.width - _width(head, rows), 12)
+    for row, m in zip(rows, found.mutants, strict=True):
+        row.append(_shorten(m["what"], left))
+    print_table([*head, ("what is not so any more", "left")], rows)
     stdout.print(f"{len(found.met)} targets are met; {killed} of them break under some mutant")
     if found.insensitive:
         stdout.print("insensitive, whatever is broken:")
