@@ -56,9 +56,9 @@ def reproduce(
     if mutants:
         with progress_bar("mutants", quiet=quiet) as progress:
             found = broken.mutants(wanted, only=only or (), progress=lambda _, p: progress(p))
-        _show_mutants(found, json=json)
         if record:
             broken.record(found)
+        _show_mutants(found, json=json)
         return 0
     with progress_bar("reproduce", quiet=quiet) as progress:
         entries = published.reproduce(wanted, fresh=fresh, progress=lambda _, p: progress(p))
