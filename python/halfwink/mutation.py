@@ -35,11 +35,13 @@ class Mutants:
 
     Attributes:
         mutants: those that were tried: ``name``, ``what``.
-        met: ids of the targets that are met, whatever kills them.
+        asked: ids of the targets that were looked at.
+        met: those of them that are met, whatever kills them.
         killed: for each mutant the ids of those that are not met under it.
     """
 
     mutants: list[dict[str, Any]]
+    asked: list[str]
     met: list[str]
     killed: dict[str, list[str]]
 
@@ -117,7 +119,8 @@ def mutants(
         moved = {id: _moved(whole[id], short[id], value) for id, value in broken.items()}
         still = _met(moved)
         killed[mutant["name"]] = [id for id in moved if id not in still]
-    return Mutants([{"name": m["name"], "what": m["what"]} for m in tried], list(met), killed)
+    named = [{"name": m["name"], "what": m["what"]} for m in tried]
+    return Mutants(named, [target["id"] for target in chosen], list(met), killed)
 
 
 def _cut(instructions: int) -> int:
@@ -141,14 +144,16 @@ def _moved(whole: float | None, short: float | None, broken: float | None) -> fl
 def record(found: Mutants) -> list[Path]:
     """Keeps what kills which target beside the targets, where verdicts are told from it.
 
-    Targets that were not tried keep what is known of them.
+    Targets that were not looked at keep what is known of them; those that are not met have no
+    kills.
     """
     written: list[Path] = []
     tried = {mutant["name"] for mutant in found.mutants}
     by_target = found.by_target()
+    asked = set(found.asked)
     for file in library().names("targets", "toml"):
         ids = _ids(file)
-        if not any(id in by_target for id in ids):
+        if ids.isdisjoint(asked):
             continue
         path = root() / "targets" / "killed" / f"{file}.toml"
         lines = [HEAD]
@@ -158,6 +163,8 @@ def record(found: Mutants) -> list[Path]:
             before = target["killed_by"]
             if target["id"] in by_target:
                 before = [name for name in before if name not in tried] + by_target[target["id"]]
+            elif target["id"] in asked:
+                before = []
             if before:
                 short = target["id"].split("/", 1)[1]
                 listed = ", ".join(f'"{name}"' for name in sorted(before))

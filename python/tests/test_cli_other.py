@@ -31,6 +31,7 @@ VERDICTS = set(targets.VERDICTS)
         ("studies", "gating-wake-up"),
         ("experiments", "router/westmere"),
         ("targets", "strong/PT-2.13/ev6"),
+        ("mutants", "free-switches"),
     ],
 )
 def test_everything_is_listed_as_table_and_json(halfwink, what: str, expected: str):

@@ -21,6 +21,7 @@ What = Literal[
     "studies",
     "experiments",
     "targets",
+    "mutants",
     "networks",
 ]
 #: Things, and the keys that are shown of them. All that there is to know is in the JSON.
@@ -41,7 +42,7 @@ def list_(
     ----------
     what
         worlds, techniques (with their parameters), machines, workloads, studies, experiments,
-        targets, or networks (of power delivery).
+        targets, mutants (ways to break the models), or networks (of power delivery).
     world
         Only what is of this world.
     family
@@ -127,6 +128,20 @@ def _experiments() -> Listing:
     return experiments(), ["name", "title"]
 
 
+def _mutants() -> Listing:
+    targets = library().targets()
+    entries: list[dict[str, Any]] = [
+        {
+            "name": mutant["name"],
+            "kills": sum(mutant["name"] in target["killed_by"] for target in targets),
+            "title": mutant["what"],
+            **mutant,
+        }
+        for mutant in library().mutants()
+    ]
+    return entries, ["name", "areas", "kills", "title"]
+
+
 def _networks() -> Listing:
     entries: list[dict[str, Any]] = []
     for name in library().networks():
@@ -155,5 +170,6 @@ _LISTINGS: dict[What, Callable[[], Listing]] = {
     "studies": _studies,
     "experiments": _experiments,
     "targets": _targets,
+    "mutants": _mutants,
     "networks": _networks,
 }
