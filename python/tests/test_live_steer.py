@@ -331,7 +331,8 @@ def test_tls_http2_and_another_certificate(tmp_path: Path, pair: tuple[Recorder,
             steer.reload()
         assert "subject: CN=two" in _handshake(steer.address)
         assert talk(steer.address, b"GET / HTTP/1.1\r\n\r\n", timeout=1) != b"HTTP"
-        assert steer.report()["requests"]["tls_failed"] == 1
+        # The books are written after the peer has seen its connection end.
+        wait_until(lambda: steer.report()["requests"]["tls_failed"] == 1)
     balanced(steer.report())
 
 

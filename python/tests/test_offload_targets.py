@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 import halfwink as hw
 from halfwink import targets
 from halfwink.catalogue import experiment
-from halfwink.jobs import names
+from halfwink.jobs import Job, names
 from halfwink.library import library, root
 from halfwink.report.charts import study_plot
+from halfwink.results import Results
 from halfwink.studies import StudyRun, run, study_jobs
 
 SERVICES = ["apache", "memcached", "nginx", "postgresql", "redis"]
@@ -81,11 +83,11 @@ def test_its_plots_have_a_line_for_each_cost(surface: StudyRun) -> None:
 def test_the_sql_of_its_targets_yields_values(
     surface: StudyRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ran(name: str, **_: Any) -> StudyRun:
-        assert name == "offload"
-        return surface
+    def ran(jobs: Sequence[Job], **_: Any) -> Results:
+        assert jobs == study_jobs("offload", None)
+        return surface.results
 
-    monkeypatch.setattr(targets, "run", ran)
+    monkeypatch.setattr(targets, "run_all", ran)
     wanted = [
         target["id"]
         for target in library().targets()
@@ -118,7 +120,7 @@ def test_arithmetic_needs_no_study() -> None:
 
 def test_predictions_are_tables() -> None:
     tables = experiment("predict")
-    said = library().prediction("nginx")["rows"][0]
+    said = library().prediction("nginx", [])["rows"][0]
     row = tables["predictions"].filter(workload="nginx").row(0, named=True)
     assert row.pop("workload") == "nginx"
     decisions = said.pop("decisions")
