@@ -25,6 +25,7 @@ mod log;
 pub mod offload;
 mod replay;
 pub mod scaling;
+pub mod segregation;
 pub mod steering;
 pub mod switching;
 pub mod wake_up;

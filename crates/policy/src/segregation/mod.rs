@@ -1,0 +1,279 @@
+//! Whose lines a cache keeps where: the decisions that keep kernel and user apart in one cache
+//! (Nellans 2014, ch. 5).
+//!
+//! A fill is too frequent to ask anyone: it reads registers, a [`Rule`]. The policy hears samples
+//! of counters, as hardware's controller would, and sets the registers.
+//!
+//! ```text
+//!            Sample { instructions, misses, cycles, utility }
+//!  cache  ─────────────────────────────────────────────────▶  policy
+//!         ◀─────────────────────────────────────────────────
+//!            Set(Rule), SampleAfter(Span)
+//! ```
+
+mod allocator;
+mod bank_choice;
+mod fixed;
+mod utility;
+
+use alloc::boxed::Box;
+
+use crate::{Host, Log, Policy};
+
+pub use allocator::{Allocator, AllocatorParameters};
+pub use bank_choice::{BankChoice, BankChoiceParameters};
+pub use fixed::Fixed;
+pub use utility::{best_split, UtilityBased};
+
+/// Most ways of a cache that can be ruled.
+pub const MAX_WAYS: usize = 32;
+
+/// A policy that sets the registers of a cache.
+pub trait Segregation: Policy<Event = Event, Action = Action> + Send {}
+
+impl<S: Segregation + ?Sized> Segregation for Box<S> {}
+
+impl<S: Segregation, L: Log<Event, Action> + Send> Segregation for Host<S, L> {}
+
+/// Any of them.
+pub type SegregationPolicy = Box<dyn Segregation>;
+
+/// One of the two virtual threads of a core: user code, and the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Side {
+    /// The user's.
+    User,
+    /// The kernel's.
+    Kernel,
+}
+
+/// Which of the kernel's fills go to the kernel's side; all others go to the user's (Nellans 2014,
+/// Sec 5.2.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Route {
+    /// Instructions and data (ID).
+    #[default]
+    Both,
+    /// Data only (DO).
+    Data,
+    /// Instructions only (IO).
+    Instructions,
+}
+
+impl Route {
+    /// All of them, in the order in which a choice tries them (assumption: none is printed).
+    pub const ALL: [Route; 3] = [Route::Data, Route::Instructions, Route::Both];
+
+    /// Where a fill goes.
+    #[inline]
+    #[must_use]
+    pub const fn side(self, kernel: bool, code: bool) -> Side {
+        let routed = match self {
+            Route::Both => true,
+            Route::Data => !code,
+            Route::Instructions => code,
+        };
+        if kernel && routed {
+            Side::Kernel
+        } else {
+            Side::User
+        }
+    }
+}
+
+/// What belongs to a side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Split {
+    /// Nothing: both compete for all of it.
+    #[default]
+    None,
+    /// This many ways of each set to the kernel, the others to the user (column caching; Nellans
+    /// 2014, Sec 5.4): where a fill may go, not where a line is found. From 1 to all but one.
+    Ways(u8),
+    /// Half of the sets to each, as one of two banks (Nellans 2014, Sec 5.2).
+    Banks,
+}
+
+/// How a cache of two banks is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum LookUp {
+    /// Both banks at once, each with the latency of a bank.
+    #[default]
+    Parallel,
+    /// The bank in which the reference's own fills go first; if it is not there, the other, with
+    /// the latency of the whole cache (zero-storage prediction; Nellans 2014, Sec 5.2.3).
+    Serial,
+}
+
+/// What a cache does at a fill: the registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Rule {
+    /// Which fills are the kernel's.
+    pub route: Route,
+    /// What belongs to a side.
+    pub split: Split,
+    /// Rank in the order of recency at which a fill of a side (user, kernel) comes in: 0 as the
+    /// most recent, ways - 1 as the next to leave (Nellans 2014, Sec 5.3).
+    pub insertion: [u8; 2],
+    /// How two banks are asked.
+    pub look_up: LookUp,
+}
+
+impl Rule {
+    /// One LRU stack for all.
+    pub const LRU: Rule = Rule {
+        route: Route::Both,
+        split: Split::None,
+        insertion: [0; 2],
+        look_up: LookUp::Parallel,
+    };
+
+    /// A bank for each side.
+    #[must_use]
+    pub const fn banks(route: Route, look_up: LookUp) -> Rule {
+        Rule { route, split: Split::Banks, look_up, ..Rule::LRU }
+    }
+
+    /// So many ways for the kernel.
+    #[must_use]
+    pub const fn ways(route: Route, kernel: u8) -> Rule {
+        Rule { route, split: Split::Ways(kernel), ..Rule::LRU }
+    }
+
+    /// Ranks at which fills come in (user, kernel).
+    #[must_use]
+    pub const fn insertion(user: u8, kernel: u8) -> Rule {
+        Rule { insertion: [user, kernel], ..Rule::LRU }
+    }
+}
+
+/// Hits that a side would have had in a cache of its own, by how recently used the line was: `[0]`
+/// of the most recent line of its set. A cache of `n` ways would have had the first `n` sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Utility {
+    /// By side (user, kernel), then by recency.
+    pub hits: [[u64; MAX_WAYS]; 2],
+}
+
+/// What the counters say since the last sample.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Sample {
+    /// Retired, by privilege (user, kernel).
+    pub instructions: [u64; 2],
+    /// Reads of the cache.
+    pub accesses: [u64; 2],
+    /// Of these, not there.
+    pub misses: [u64; 2],
+    /// Of the core's clock.
+    pub cycles: u64,
+    /// What monitors saw, where the technique has them.
+    pub utility: Option<Box<Utility>>,
+}
+
+impl Sample {
+    /// Misses for 1000 instructions, in millionths; none without instructions.
+    #[must_use]
+    pub fn misses_per_thousand_ppm(&self) -> Option<u64> {
+        let instructions = self.total_instructions();
+        let misses = u128::from(self.misses[0] + self.misses[1]);
+        (instructions > 0).then(|| (misses * 1_000_000_000 / u128::from(instructions)) as u64)
+    }
+
+    /// Of both sides.
+    #[must_use]
+    pub fn total_instructions(&self) -> u64 {
+        self.instructions[0] + self.instructions[1]
+    }
+
+    fn add(&mut self, more: &Sample) {
+        for side in 0..2 {
+            self.instructions[side] += more.instructions[side];
+            self.accesses[side] += more.accesses[side];
+            self.misses[side] += more.misses[side];
+        }
+        self.cycles += more.cycles;
+    }
+}
+
+/// What a cache tells its policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Event {
+    /// The run begins, with a cache of so many ways, in two banks if it can be split so.
+    Begin {
+        /// Of each set.
+        ways: u8,
+    },
+    /// The time asked for with [`Action::SampleAfter`] is over.
+    Sample(Sample),
+}
+
+/// How long until the next sample. Worlds may give it a little later, at the end of what they do
+/// in one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Span {
+    /// Retired.
+    Instructions(u64),
+    /// Of the core's clock.
+    Cycles(u64),
+}
+
+/// What a policy asks of its cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Action {
+    /// Sets the registers.
+    Set(Rule),
+    /// Wants a sample after so long.
+    SampleAfter(Span),
+}
+
+/// Hands over at most a rule and a time to sample, in this order.
+#[derive(Clone, Debug, Default)]
+struct Pending {
+    rule: Option<Rule>,
+    after: Option<Span>,
+}
+
+impl Pending {
+    fn poll(&mut self) -> Option<Action> {
+        let rule = self.rule.take().map(Action::Set);
+        rule.or_else(|| self.after.take().map(Action::SampleAfter))
+    }
+}
