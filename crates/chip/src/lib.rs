@@ -35,6 +35,8 @@ mod precision;
 mod private;
 mod progress;
 mod result;
+#[allow(dead_code, reason = "the second level will")]
+mod ruled;
 pub mod sample;
 mod scheduler;
 #[cfg(test)]

@@ -1,0 +1,261 @@
+//! A cache that can be ruled: which side fills what, and at which rank, is read from registers at
+//! each fill (Nellans 2014, ch. 5).
+//!
+//! The plain [`Cache`](crate::cache::Cache) keeps a set in the order of recency and has no ways to
+//! speak of. Here **ways have identity**, each with its rank, since a mask of ways says where a
+//! line may come in, and a line that is there stays in its way when the mask changes: an exact
+//! quota would have to decide which lines change sides. Kernel ways are the lowest, so that the
+//! masks are contiguous, as processors want them.
+//!
+//! **Banks** are the two halves of the sets. Interleaved, the lowest bit of a line's number selects
+//! the bank, which is the plain cache in another order of sets; segregated, its side does, with the
+//! same set in either bank. Both are looked at once lines may lie in either.
+
+mod monitor;
+#[cfg(test)]
+mod tests;
+
+use halfwink_policy::segregation::{LookUp, Rule, Side, Split, Utility, MAX_WAYS};
+
+use crate::cache::{flag, Victim};
+use crate::machine::Geometry;
+use monitor::Monitors;
+
+const TAG_SHIFT: u32 = 5;
+
+/// Who asks for a line, or brings it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reference {
+    pub(crate) line: u64,
+    pub(crate) kernel: bool,
+    pub(crate) code: bool,
+}
+
+/// What a look-up took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Flags of the line before, if it was there.
+    pub(crate) flags: Option<u64>,
+    /// Found, or not, in the time of a bank rather than of the whole cache.
+    pub(crate) fast: bool,
+    /// Banks that were read: 1 or 2.
+    pub(crate) banks: u8,
+    /// The bank that was asked first had it; none if it missed, or if there was no choice.
+    pub(crate) predicted: Option<bool>,
+}
+
+/// The cache.
+#[derive(Clone, Debug)]
+pub(crate) struct RuledCache {
+    tags: Box<[u64]>,
+    /// Of each way in its set: 0 for the most recent.
+    ranks: Box<[u8]>,
+    geometry: Geometry,
+    rule: Rule,
+    /// Lines may lie in the bank of their side, whatever their number says.
+    segregated: bool,
+    monitors: Option<Box<Monitors>>,
+}
+
+impl RuledCache {
+    /// Empty, one LRU stack. With `monitors` it can say what each side would make of more ways.
+    ///
+    /// # Panics
+    /// If it has more than [`MAX_WAYS`] ways.
+    pub(crate) fn new(geometry: Geometry, monitors: bool) -> RuledCache {
+        assert!(geometry.ways <= MAX_WAYS, "no rank for so many ways");
+        let lines = geometry.sets * geometry.ways;
+        RuledCache {
+            tags: vec![0; lines].into_boxed_slice(),
+            ranks: (0..lines).map(|n| (n % geometry.ways) as u8).collect(),
+            geometry,
+            rule: Rule::LRU,
+            segregated: false,
+            monitors: monitors.then(|| Box::new(Monitors::new(geometry))),
+        }
+    }
+
+    /// Sets the registers. No line moves.
+    ///
+    /// # Panics
+    /// In debug builds, if the rule leaves a side without a way or a bank.
+    pub(crate) fn set(&mut self, rule: Rule) {
+        debug_assert_eq!(self.possible(&rule), Ok(()), "checked where rules come from");
+        self.segregated |= rule.split == Split::Banks;
+        self.rule = rule;
+    }
+
+    /// Why a rule cannot be.
+    pub(crate) fn possible(&self, rule: &Rule) -> Result<(), &'static str> {
+        match rule.split {
+            Split::Ways(0) => return Err("no way for the kernel"),
+            Split::Ways(k) if usize::from(k) >= self.geometry.ways => {
+                return Err("no way for the user");
+            }
+            Split::Banks if self.geometry.sets < 2 => return Err("one set has no two banks"),
+            Split::None | Split::Ways(_) | Split::Banks => {}
+        }
+        if rule.insertion.iter().any(|&rank| usize::from(rank) >= self.geometry.ways) {
+            return Err("a rank that no way has");
+        }
+        Ok(())
+    }
+
+    /// Looks a line up: if it is there it is the most recent, and has these flags, too.
+    #[inline]
+    pub(crate) fn touch(&mut self, reference: Reference, flags: u64) -> Found {
+        let (found, place) = self.find(reference);
+        if let Some(place) = place {
+            self.tags[place] |= flags;
+            self.promote(place);
+        }
+        if let Some(monitors) = &mut self.monitors {
+            let side = self.rule.route.side(reference.kernel, reference.code);
+            monitors.touch(reference.line, side);
+        }
+        found
+    }
+
+    /// Where a line is, and what it took to find out.
+    #[inline]
+    fn find(&self, reference: Reference) -> (Found, Option<usize>) {
+        let first = self.bank(reference);
+        let mut place = self.way_of(first, reference.line);
+        if !self.segregated {
+            let flags = place.map(|place| self.tags[place] & flag::ALL);
+            return (Found { flags, fast: false, banks: 1, predicted: None }, place);
+        }
+        let right = place.is_some();
+        if !right {
+            place = self.way_of(1 - first, reference.line);
+        }
+        let (fast, banks) = match (self.rule.split, self.rule.look_up) {
+            (Split::Banks, LookUp::Parallel) => (true, 2),
+            (Split::Banks, LookUp::Serial) if right => (true, 1),
+            // Fallen back: the latency of the whole, whichever bank it is in.
+            _ => (false, 2),
+        };
+        let flags = place.map(|place| self.tags[place] & flag::ALL);
+        let predicted = place.map(|_| right);
+        (Found { flags, fast, banks, predicted }, place)
+    }
+
+    /// The bank into which this reference's fills go.
+    #[inline]
+    fn bank(&self, reference: Reference) -> usize {
+        match self.rule.split {
+            Split::Banks => match self.rule.route.side(reference.kernel, reference.code) {
+                Side::User => 0,
+                Side::Kernel => 1,
+            },
+            Split::None | Split::Ways(_) => (reference.line & 1) as usize,
+        }
+    }
+
+    /// Index of the first way of a line's set in a bank.
+    #[inline]
+    fn set_of(&self, bank: usize, line: u64) -> usize {
+        let half = self.geometry.sets / 2;
+        let set = if half == 0 { 0 } else { bank * half + ((line >> 1) as usize & (half - 1)) };
+        set * self.geometry.ways
+    }
+
+    #[inline]
+    fn way_of(&self, bank: usize, line: u64) -> Option<usize> {
+        let start = self.set_of(bank, line);
+        let key = line << TAG_SHIFT | flag::VALID;
+        let tags = &self.tags[start..start + self.geometry.ways];
+        let way = tags.iter().position(|&tag| tag & (!flag::ALL | flag::VALID) == key)?;
+        Some(start + way)
+    }
+
+    /// Makes a line the most recent of its set.
+    #[inline]
+    fn promote(&mut self, place: usize) {
+        let rank = self.ranks[place];
+        if rank != 0 {
+            for other in self.ranks_around(place) {
+                *other += u8::from(*other < rank);
+            }
+            self.ranks[place] = 0;
+        }
+    }
+
+    #[inline]
+    fn ranks_around(&mut self, place: usize) -> &mut [u8] {
+        let start = place - place % self.geometry.ways;
+        &mut self.ranks[start..start + self.geometry.ways]
+    }
+
+    /// Puts a line that is not there where the rule says; returns what had to leave.
+    pub(crate) fn insert(&mut self, reference: Reference, flags: u64) -> Option<Victim> {
+        debug_assert!(self.find(reference).1.is_none(), "it is there");
+        let side = self.rule.route.side(reference.kernel, reference.code);
+        let start = self.set_of(self.bank(reference), reference.line);
+        let place = start + self.victim(start, side);
+        let last = self.tags[place];
+        let owner = if reference.kernel { flag::KERNEL } else { 0 };
+        self.tags[place] = reference.line << TAG_SHIFT | flags | owner | flag::VALID;
+        let comes_in = self.rule.insertion[usize::from(side == Side::Kernel)];
+        let leaves = self.ranks[place];
+        for other in self.ranks_around(place) {
+            // The others close the gap, then make room.
+            *other -= u8::from(*other > leaves);
+            *other += u8::from(*other >= comes_in);
+        }
+        self.ranks[place] = comes_in;
+        (last & flag::VALID != 0).then_some(Victim {
+            line: last >> TAG_SHIFT,
+            dirty: last & flag::DIRTY != 0,
+            kernel: last & flag::KERNEL != 0,
+        })
+    }
+
+    /// The way of a set that a fill of this side takes: an empty one, or else the least recent.
+    #[inline]
+    fn victim(&self, start: usize, side: Side) -> usize {
+        let ways = match (self.rule.split, side) {
+            (Split::Ways(kernel), Side::Kernel) => 0..usize::from(kernel),
+            (Split::Ways(kernel), Side::User) => usize::from(kernel)..self.geometry.ways,
+            (Split::None | Split::Banks, _) => 0..self.geometry.ways,
+        };
+        let mut worst = (0, ways.start);
+        for way in ways {
+            let empty = self.tags[start + way] & flag::VALID == 0;
+            let rank = if empty { u8::MAX } else { self.ranks[start + way] + 1 };
+            if rank > worst.0 {
+                worst = (rank, way);
+            }
+        }
+        worst.1
+    }
+
+    /// If the line is there: takes flags from it and gives it others, without using it; its flags
+    /// before.
+    pub(crate) fn change(&mut self, line: u64, take: u64, give: u64) -> Option<u64> {
+        let place = self.place_of(line)?;
+        let before = self.tags[place];
+        self.tags[place] = before & !take | give;
+        Some(before & flag::ALL)
+    }
+
+    /// Another core takes the line away; its flags, if it was there.
+    pub(crate) fn invalidate(&mut self, line: u64) -> Option<u64> {
+        let place = self.place_of(line)?;
+        let flags = self.tags[place] & flag::ALL;
+        self.tags[place] = 0;
+        Some(flags)
+    }
+
+    fn place_of(&self, line: u64) -> Option<usize> {
+        if !self.segregated {
+            return self.way_of((line & 1) as usize, line);
+        }
+        self.way_of(0, line).or_else(|| self.way_of(1, line))
+    }
+
+    /// What monitors counted since the last call.
+    pub(crate) fn take_utility(&mut self) -> Option<Box<Utility>> {
+        self.monitors.as_mut().map(|monitors| monitors.take())
+    }
+}
