@@ -78,3 +78,63 @@ pub(crate) fn touches(
         see(Touch::Data(site, address));
     }
 }
+
+/// A line that an execution touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LineTouch {
+    pub(crate) line: u64,
+    /// Fetched rather than accessed as data.
+    pub(crate) code: bool,
+    pub(crate) write: bool,
+    /// Of the instruction: its physical address.
+    pub(crate) pc: u64,
+}
+
+/// Goes through executions line by line: an instruction of the line fetched last fetches nothing,
+/// since it can neither miss nor change the order of recency.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LineWalk {
+    /// Line and privilege of the last fetch.
+    fetched: (u64, bool),
+}
+
+impl LineWalk {
+    pub(crate) fn new() -> LineWalk {
+        LineWalk { fetched: (u64::MAX, false) }
+    }
+
+    /// Shows the lines of an execution in order. `repeat` leaves out the first fetch: a further
+    /// iteration of the repeated string instruction that ran before.
+    #[inline]
+    pub(crate) fn walk(
+        &mut self,
+        program: &Program,
+        template: &Template,
+        addresses: &[Address],
+        repeat: bool,
+        mut see: impl FnMut(LineTouch),
+    ) {
+        let block = program.block(template.block);
+        let mut pc = 0;
+        touches(program, template, addresses, |touch| match touch {
+            Touch::Fetch(0, _) if repeat => {}
+            Touch::Fetch(_, instr) => {
+                pc = Program::instr_phys(block, instr).0;
+                let span = Span::new(pc, instr.len);
+                let fetch = LineTouch { line: span.first, code: true, write: false, pc };
+                if self.fetched != (span.first, block.kernel) {
+                    see(fetch);
+                }
+                if span.last != span.first {
+                    see(LineTouch { line: span.last, ..fetch });
+                }
+                self.fetched = (span.last, block.kernel);
+            }
+            Touch::Data(site, address) => {
+                for line in Span::new(address.phys.0, site.size).lines() {
+                    see(LineTouch { line, code: false, write: site.write, pc });
+                }
+            }
+        });
+    }
+}

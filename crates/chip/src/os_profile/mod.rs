@@ -27,7 +27,7 @@ pub use footprint::Footprint;
 pub use levels::LevelCounts;
 pub use runs::{Entry, EntryProfile, Lengths};
 
-use crate::lines::{touches, Span, Touch};
+use crate::lines::LineWalk;
 use crate::machine::{Geometry, Machine};
 use footprint::Touched;
 use levels::Hierarchy;
@@ -196,8 +196,7 @@ struct Profiler {
     given: Waiting,
     by_length: Vec<[[u64; 2]; LENGTH_CLASSES.len() + 1]>,
     touched: Touched,
-    /// Line and privilege of the last fetch: the next instruction of the same line needs no other.
-    fetched: (u64, usize),
+    walk: LineWalk,
 }
 
 impl Profiler {
@@ -217,7 +216,7 @@ impl Profiler {
             given: vec![[0; 2]; levels],
             by_length: vec![[[0; 2]; LENGTH_CLASSES.len() + 1]; levels],
             touched: Touched::new(),
-            fetched: (u64::MAX, 0),
+            walk: LineWalk::new(),
         }
     }
 
@@ -264,34 +263,13 @@ impl Profiler {
         self.switches += u64::from(before.is_some_and(|before| before != space));
     }
 
-    fn line(&mut self, code: bool, line: u64, mode: usize) {
-        self.hierarchy.access(code, line, mode);
-        self.touched.touch(line, mode);
-    }
-
     fn touch(&mut self, program: &Program, template: &Template, source: &dyn Source, repeat: bool) {
-        let block = program.block(template.block);
-        let mode = usize::from(block.kernel);
-        touches(program, template, source.addresses(), |touch| match touch {
-            Touch::Fetch(0, _) if repeat => {}
-            Touch::Fetch(_, instr) => {
-                self.fetch(Span::new(Program::instr_phys(block, instr).0, instr.len), mode);
-            }
-            Touch::Data(site, address) => {
-                let span = Span::new(address.phys.0, site.size);
-                span.lines().for_each(|line| self.line(false, line, mode));
-            }
+        let mode = usize::from(program.block(template.block).kernel);
+        let Profiler { walk, hierarchy, touched, .. } = self;
+        walk.walk(program, template, source.addresses(), repeat, |touch| {
+            hierarchy.access(touch.code, touch.line, mode);
+            touched.touch(touch.line, mode);
         });
-    }
-
-    fn fetch(&mut self, span: Span, mode: usize) {
-        if self.fetched != (span.first, mode) {
-            self.line(true, span.first, mode);
-        }
-        if span.last != span.first {
-            self.line(true, span.last, mode);
-        }
-        self.fetched = (span.last, mode);
     }
 
     fn finish(mut self) -> OsProfile {

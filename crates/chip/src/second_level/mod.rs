@@ -1,0 +1,200 @@
+//! What reaches a core's second level, recorded once and played through any number of caches
+//! (Nellans 2014, ch. 5).
+//!
+//! No level includes another here, so what the first levels hold, and hence what they ask the
+//! second level for, does not depend on it. A trace is walked once; a second level is then a matter
+//! of some hundred nanoseconds per thousand instructions, not of a simulation.
+//!
+//! **Time** is the model of the dissertation: an instruction a cycle, and every look-up of the
+//! second level stalls for its latency, every miss for memory's too (Sec 4.5.2, 5.1). It is linear
+//! in what is counted, so one replay gives the time for any latencies. The simulated chip, which
+//! has a store queue and memory channels, is beside it in the tests.
+
+mod distances;
+mod replay;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use halfwink_trace::{Item, RepeatFold, Source, TraceError, WarmSet};
+
+use crate::cache::{flag, Cache};
+use crate::lines::{LineTouch, LineWalk};
+use crate::machine::Geometry;
+use crate::ruled::Reference;
+pub use distances::{stack_distances, StackDistances};
+pub use replay::{replay, Cost, Latencies, ReplayError, ReplaySetup, Replayed};
+
+/// A reference with what ran since the one before, in 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// The line in the bits from [`LINE_BIT`], a signature of the instruction below, flags lowest.
+    word: u64,
+    /// Instructions retired since the last reference (user, kernel).
+    retired: [u32; 2],
+}
+
+const CODE: u64 = 1;
+const KERNEL: u64 = 1 << 1;
+const WRITE: u64 = 1 << 2;
+const WRITE_BACK: u64 = 1 << 3;
+const SIGNATURE_BIT: u32 = 4;
+const SIGNATURE_BITS: u32 = 14;
+const LINE_BIT: u32 = SIGNATURE_BIT + SIGNATURE_BITS;
+/// Instructions are told apart by their address modulo this, as by the predictor of reuse that
+/// uses it (ChampSim's SHiP).
+const SIGNATURES: u64 = 16381;
+
+impl Record {
+    pub(crate) fn reference(self) -> Reference {
+        let line = self.word >> LINE_BIT;
+        Reference { line, kernel: self.word & KERNEL != 0, code: self.word & CODE != 0 }
+    }
+
+    /// Asked for by a store, which need not wait.
+    pub(crate) fn is_write(self) -> bool {
+        self.word & WRITE != 0
+    }
+
+    /// A dirty line that left the first level; its side is that of who had brought it there.
+    pub(crate) fn is_write_back(self) -> bool {
+        self.word & WRITE_BACK != 0
+    }
+}
+
+/// References to the second level, in order.
+#[derive(Clone, Debug)]
+pub struct SecondLevelStream {
+    records: Vec<Record>,
+    /// Lines in use before, least recent first.
+    warm: Vec<Reference>,
+    /// Retired in all (user, kernel).
+    instructions: [u64; 2],
+    /// Of these, after the last reference.
+    rest: [u32; 2],
+}
+
+impl SecondLevelStream {
+    /// Instructions retired (user, kernel).
+    #[must_use]
+    pub fn instructions(&self) -> [u64; 2] {
+        self.instructions
+    }
+
+    /// References, write-backs included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// True if nothing left the first level.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+}
+
+/// Plays `source` through first-level caches that hold `warm` at first: all that misses there, and
+/// the dirty lines that leave.
+///
+/// # Errors
+/// If the trace is damaged.
+pub fn second_level_stream(
+    source: &mut dyn Source,
+    warm: &WarmSet,
+    l1i: Geometry,
+    l1d: Geometry,
+) -> Result<SecondLevelStream, TraceError> {
+    let program = Arc::clone(source.program());
+    let mut fold = RepeatFold::default();
+    let mut recorder = Recorder {
+        l1: [Cache::new(l1i), Cache::new(l1d)],
+        retired: [0; 2],
+        stream: SecondLevelStream {
+            records: Vec::new(),
+            warm: Vec::with_capacity(warm.lines.len()),
+            instructions: [0; 2],
+            rest: [0; 2],
+        },
+    };
+    for line in &warm.lines {
+        recorder.warm(Reference { line: line.line.0, kernel: line.kernel, code: line.code });
+    }
+    let mut walk = LineWalk::new();
+    loop {
+        match source.next_item()? {
+            Item::Run(id) => {
+                let repeat = fold.is_repeat(&program, id);
+                let template = program.template(id);
+                let kernel = program.block(template.block).kernel;
+                let retired = template.executed - u16::from(repeat);
+                recorder.retired[usize::from(kernel)] += u32::from(retired);
+                recorder.stream.instructions[usize::from(kernel)] += u64::from(retired);
+                walk.walk(&program, template, source.addresses(), repeat, |touch| {
+                    recorder.touch(touch, kernel);
+                });
+            }
+            Item::Event(_) => {}
+            Item::End => return Ok(recorder.finish()),
+        }
+    }
+}
+
+struct Recorder {
+    /// Instructions, data.
+    l1: [Cache; 2],
+    /// Since the last reference.
+    retired: [u32; 2],
+    stream: SecondLevelStream,
+}
+
+impl Recorder {
+    /// As a recording left it, without counting.
+    fn warm(&mut self, reference: Reference) {
+        let l1 = &mut self.l1[usize::from(!reference.code)];
+        if l1.touch(reference.line, 0).is_none() {
+            l1.insert(reference.line, owner(reference.kernel));
+        }
+        self.stream.warm.push(reference);
+    }
+
+    #[inline]
+    fn touch(&mut self, touch: LineTouch, kernel: bool) {
+        let dirty = if touch.write { flag::DIRTY } else { 0 };
+        let l1 = &mut self.l1[usize::from(!touch.code)];
+        if l1.touch(touch.line, dirty).is_none() {
+            let victim = l1.insert(touch.line, dirty | owner(kernel));
+            self.miss(touch, kernel);
+            if let Some(victim) = victim.filter(|victim| victim.dirty) {
+                // Of who had brought it there, not of who displaced it.
+                self.push(victim.line, if victim.kernel { KERNEL } else { 0 } | WRITE_BACK);
+            }
+        }
+    }
+
+    fn miss(&mut self, touch: LineTouch, kernel: bool) {
+        let flags = [(touch.code, CODE), (kernel, KERNEL), (touch.write, WRITE)];
+        let flags = flags.iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum::<u64>();
+        self.push(touch.line, flags | touch.pc % SIGNATURES << SIGNATURE_BIT);
+    }
+
+    fn push(&mut self, line: u64, flags: u64) {
+        debug_assert!(line >> (u64::BITS - LINE_BIT) == 0, "the flags' bits are the line's");
+        let retired = std::mem::take(&mut self.retired);
+        self.stream.records.push(Record { word: line << LINE_BIT | flags, retired });
+    }
+
+    fn finish(mut self) -> SecondLevelStream {
+        self.stream.rest = self.retired;
+        self.stream
+    }
+}
+
+fn owner(kernel: bool) -> u64 {
+    if kernel {
+        flag::KERNEL
+    } else {
+        0
+    }
+}

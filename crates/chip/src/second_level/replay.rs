@@ -1,0 +1,223 @@
+//! One second level, under one policy, over a recorded stream.
+
+use halfwink_policy::segregation::{Action, Event, Rule, Sample, SegregationPolicy, Span};
+use halfwink_units::{Cycle, Time};
+
+use super::SecondLevelStream;
+use crate::machine::Geometry;
+use crate::ruled::{Found, RuledCache};
+
+/// Cycles that a reference stalls for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latencies {
+    /// A look-up of the whole cache: 12 (Nellans 2014, Table 5.4).
+    pub whole: Cycle,
+    /// A look-up that is over with one bank, or with two at once: 9.
+    pub bank: Cycle,
+    /// Memory, beyond the look-up: 350, or 500.
+    pub memory: Cycle,
+}
+
+/// What to play a stream through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplaySetup {
+    /// Shape of the second level.
+    pub geometry: Geometry,
+    /// With monitors of what each side would make of more ways.
+    pub monitors: bool,
+    /// Latencies that samples and epochs in cycles go by.
+    pub latencies: Latencies,
+    /// Write-backs of the first level are accesses, and bring lines in.
+    pub write_backs: bool,
+    /// Stores wait for their line, as loads do.
+    pub stores_stall: bool,
+}
+
+/// A policy asked for what the cache cannot do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("segregation: {rule:?} in a cache of {ways} ways: {why}")]
+pub struct ReplayError {
+    /// What it asked for.
+    pub rule: Rule,
+    /// Of the cache.
+    pub ways: usize,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+/// What references cost that wait: look-ups by latency, and misses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Instructions, each a cycle.
+    pub instructions: u64,
+    /// Look-ups with the latency of a bank.
+    pub fast: u64,
+    /// Look-ups with that of the whole cache.
+    pub slow: u64,
+    /// Misses that were waited for.
+    pub misses: u64,
+}
+
+impl Cost {
+    /// Time with these latencies.
+    #[must_use]
+    pub fn cycles(&self, latencies: Latencies) -> Cycle {
+        self.instructions
+            + self.fast * latencies.bank
+            + self.slow * latencies.whole
+            + self.misses * latencies.memory
+    }
+}
+
+/// What a second level did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// Reads by privilege (user, kernel); write-backs are none.
+    pub accesses: [u64; 2],
+    /// Of these, not there.
+    pub misses: [u64; 2],
+    /// Banks read, write-backs included if they count.
+    pub bank_reads: u64,
+    /// Hits in the bank that was asked first, and in the other.
+    pub predicted: [u64; 2],
+    /// What it comes to in time.
+    pub cost: Cost,
+    /// Rules in the order of their time, from the beginning.
+    pub rules: Vec<(Cycle, Rule)>,
+    /// Misses of each set, as the interleaved cache numbers them.
+    pub misses_of_set: Vec<u32>,
+}
+
+struct Player<'a> {
+    policy: SegregationPolicy,
+    setup: &'a ReplaySetup,
+    cache: RuledCache,
+    found: Replayed,
+    sample: Sample,
+    /// When the next sample is due: in instructions and in cycles.
+    due: [u64; 2],
+    /// So far.
+    cycles: Cycle,
+}
+
+/// Plays a stream.
+///
+/// # Errors
+/// If the policy asks for what the cache cannot do.
+pub fn replay(
+    stream: &SecondLevelStream,
+    setup: &ReplaySetup,
+    policy: SegregationPolicy,
+) -> Result<Replayed, ReplayError> {
+    let mut player = Player {
+        policy,
+        setup,
+        cache: RuledCache::new(setup.geometry, setup.monitors),
+        found: Replayed {
+            accesses: [0; 2],
+            misses: [0; 2],
+            bank_reads: 0,
+            predicted: [0; 2],
+            cost: Cost::default(),
+            rules: Vec::new(),
+            misses_of_set: vec![0; setup.geometry.sets],
+        },
+        sample: Sample::default(),
+        due: [u64::MAX; 2],
+        cycles: 0,
+    };
+    player.tell(&Event::Begin { ways: setup.geometry.ways as u8 })?;
+    for &reference in &stream.warm {
+        if player.cache.touch(reference, 0).flags.is_none() {
+            player.cache.insert(reference, 0);
+        }
+    }
+    // What monitors saw of the time before is no sample.
+    player.cache.take_utility();
+    for record in &stream.records {
+        player.retire(record.retired)?;
+        let reference = record.reference();
+        if record.is_write_back() {
+            if setup.write_backs {
+                let found = player.cache.touch(reference, 0);
+                player.found.bank_reads += u64::from(found.banks);
+                if found.flags.is_none() {
+                    player.cache.insert(reference, 0);
+                }
+            }
+            continue;
+        }
+        let found = player.cache.touch(reference, 0);
+        if found.flags.is_none() {
+            player.cache.insert(reference, 0);
+            let set = reference.line as usize & (setup.geometry.sets - 1);
+            player.found.misses_of_set[set] += 1;
+        }
+        player.count(usize::from(reference.kernel), record.is_write(), found);
+    }
+    player.retire(stream.rest)?;
+    Ok(player.found)
+}
+
+impl Player<'_> {
+    fn count(&mut self, mode: usize, write: bool, looked: Found) {
+        let missed = u64::from(looked.flags.is_none());
+        self.found.accesses[mode] += 1;
+        self.sample.accesses[mode] += 1;
+        self.found.misses[mode] += missed;
+        self.sample.misses[mode] += missed;
+        self.found.bank_reads += u64::from(looked.banks);
+        if let Some(right) = looked.predicted {
+            self.found.predicted[usize::from(!right)] += 1;
+        }
+        if write && !self.setup.stores_stall {
+            return;
+        }
+        let Latencies { whole, bank, memory } = self.setup.latencies;
+        let cost = &mut self.found.cost;
+        *(if looked.fast { &mut cost.fast } else { &mut cost.slow }) += 1;
+        cost.misses += missed;
+        let stalled = if looked.fast { bank } else { whole } + missed * memory;
+        self.cycles += stalled;
+        self.sample.cycles += stalled;
+    }
+
+    fn retire(&mut self, retired: [u32; 2]) -> Result<(), ReplayError> {
+        for (mode, retired) in retired.into_iter().enumerate() {
+            self.sample.instructions[mode] += u64::from(retired);
+        }
+        let retired = u64::from(retired[0]) + u64::from(retired[1]);
+        self.found.cost.instructions += retired;
+        self.cycles += retired;
+        self.sample.cycles += retired;
+        if self.found.cost.instructions >= self.due[0] || self.cycles >= self.due[1] {
+            self.due = [u64::MAX; 2];
+            let mut sample = std::mem::take(&mut self.sample);
+            sample.utility = self.cache.take_utility();
+            self.tell(&Event::Sample(sample))?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, event: &Event) -> Result<(), ReplayError> {
+        // Policies of this family measure by samples alone: the clock is the core's.
+        self.policy.on_event(Time(self.cycles), event);
+        while let Some(action) = self.policy.poll_action() {
+            match action {
+                Action::Set(rule) => {
+                    let ways = self.setup.geometry.ways;
+                    self.cache.possible(&rule).map_err(|why| ReplayError { rule, ways, why })?;
+                    self.cache.set(rule);
+                    self.found.rules.push((self.cycles, rule));
+                }
+                Action::SampleAfter(Span::Instructions(n)) => {
+                    self.due[0] = self.found.cost.instructions.saturating_add(n.max(1));
+                }
+                Action::SampleAfter(Span::Cycles(n)) => {
+                    self.due[1] = self.cycles.saturating_add(n.max(1));
+                }
+            }
+        }
+        Ok(())
+    }
+}
