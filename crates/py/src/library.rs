@@ -394,6 +394,18 @@ impl Library {
         tables(py, found.iter().map(|(name, content)| (*name, content)))
     }
 
+    /// Every way to share a second level, over one workload: tables by name, each a dict of lists.
+    fn segregation<'py>(
+        &self,
+        py: Python<'py>,
+        workload: &str,
+        set: Vec<(String, String)>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let sweep = study::SegregationSweep::of(&set).map_err(py_error)?;
+        let found = py.detach(|| self.0.segregation(workload, &sweep)).map_err(py_error)?;
+        tables(py, found.iter().map(|(name, content)| (*name, content)))
+    }
+
     /// All targets; `compute` is null for those that nothing computes yet.
     fn targets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let targets = self.0.targets().map_err(py_error)?;

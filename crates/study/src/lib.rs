@@ -40,8 +40,8 @@ pub use world::{
 pub use worlds::chip::workload::{Part, Workload};
 pub use worlds::chip::{
     closed_form, Accuracy, CaseAnswer, Decisions, EntryModel, Fact, FitRow, Interval, NetworkInfo,
-    Prediction, Sample, SampleQuestion, SampledTechnique, Spacing, StaggerRow, TrapRow, WakeRow,
-    THRESHOLDS,
+    Prediction, Sample, SampleQuestion, SampledTechnique, SegregationSweep, Spacing, StaggerRow,
+    TrapRow, WakeRow, THRESHOLDS,
 };
 pub use worlds::router::{
     CoreTimes, Load, RouterInfo, RouterProfile, RouterQuestion, VirtualMeter,

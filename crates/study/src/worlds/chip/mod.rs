@@ -6,6 +6,7 @@ mod network;
 mod os_profile;
 mod predict;
 mod sample;
+mod segregation;
 mod tables;
 mod together;
 pub(crate) mod trace;
@@ -17,6 +18,7 @@ pub use network::{CaseAnswer, Fact, FitRow, NetworkInfo, StaggerRow, WakeRow};
 pub use os_profile::THRESHOLDS;
 pub use predict::{Accuracy, Decisions, Prediction, TrapRow};
 pub use sample::{Interval, Sample, SampleQuestion, SampledTechnique, Spacing};
+pub use segregation::SegregationSweep;
 
 use std::any::Any;
 use std::sync::Arc;
