@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from halfwink.router import RouterExperiments, RouterRun, router_experiments, software_router
     from halfwink.sampling import Sample, sample
     from halfwink.score import Score, scores
+    from halfwink.segregation import Segregation, segregation_sweep
     from halfwink.service import ServiceProfile, service_profile
     from halfwink.studies import StudyRun, run
     from halfwink.switching import Switching, core_switching
@@ -61,6 +62,7 @@ _HOMES = {
     "RunError": "errors",
     "Sample": "sampling",
     "Score": "score",
+    "Segregation": "segregation",
     "ServiceProfile": "service",
     "StudyRun": "studies",
     "Switching": "switching",
@@ -85,6 +87,7 @@ _HOMES = {
     "run": "studies",
     "sample": "sampling",
     "scores": "score",
+    "segregation_sweep": "segregation",
     "service_profile": "service",
     "software_router": "router",
     "techniques": "_core",
@@ -112,6 +115,7 @@ __all__ = [
     "RunError",
     "Sample",
     "Score",
+    "Segregation",
     "ServiceProfile",
     "StudyRun",
     "Switching",
@@ -134,6 +138,7 @@ __all__ = [
     "run",
     "sample",
     "scores",
+    "segregation_sweep",
     "service_profile",
     "software_router",
     "techniques",

@@ -24,6 +24,7 @@ from halfwink.cli import (
     reproduce,
     router,
     sampling,
+    segregation,
     switching,
     traces,
 )
@@ -57,6 +58,7 @@ def build() -> App:
     app.command(pdn.pdn)
     app.command(measure.measure)
     app.command(live.app)
+    app.command(segregation.app)
     app.command(switching.switching)
     app.command(router.router)
     app.command(hybrid.hybrid)

@@ -1,0 +1,69 @@
+"""What splits and insertion ranks gain over one LRU stack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import altair as alt
+import polars as pl
+
+if TYPE_CHECKING:
+    from halfwink.segregation import Segregation
+
+ROUTES = {"both": "#2a6fbb", "data": "#d1603d", "instructions": "#2f8f5b"}
+GAIN = "gain over one LRU stack (%), equal latency, modelled"
+
+
+def split_and_ranks(found: Segregation) -> alt.VConcatChart:
+    """Splits by ways and by banks above, ranks of insertion below."""
+    parts: list[alt.LayerChart | alt.FacetChart | alt.Chart] = [_splits(found)]
+    grid = found.schemes.filter(scheme="insertion")
+    if not grid.is_empty():
+        parts.append(_ranks(grid))
+    return alt.vconcat(*parts).resolve_scale(color="independent")
+
+
+def _splits(found: Segregation) -> alt.LayerChart | alt.FacetChart:
+    columns = ["route", "kernel_ways", "equal_gain_pct", "gain_pct", "mpki"]
+    ways = found.schemes.filter(scheme="way-partition").select(columns)
+    banks = found.schemes.filter(scheme="bank-partition", look_up="parallel").select(columns)
+    # A bank is half of the cache: between the splits on either side of the middle, if it is odd.
+    middle = (len(ways.filter(route="both")) + 1) / 2
+    colour = alt.Color(
+        "route:N",
+        scale=alt.Scale(domain=list(ROUTES), range=list(ROUTES.values())),
+        title="what the kernel's side holds",
+    )
+    y = alt.Y("equal_gain_pct:Q", title=GAIN)
+    lines = (
+        alt.Chart(ways)
+        .mark_line(point=True)
+        .encode(x=alt.X("kernel_ways:Q", title="ways for the kernel"), y=y, color=colour)
+    )
+    diamonds = (
+        alt.Chart(banks.with_columns(pl.lit(middle).alias("half")))
+        .mark_point(shape="diamond", size=140, filled=True)
+        .encode(x="half:Q", y=y, color=colour, tooltip=columns)
+    )
+    zero = alt.Chart(pl.DataFrame({"zero": [0.0]})).mark_rule(color="#888").encode(y="zero:Q")
+    title = "Splits by ways (lines) and a bank for each (diamonds)"
+    return alt.layer(zero, lines, diamonds).properties(width=460, height=260, title=title)
+
+
+def _ranks(grid: pl.DataFrame) -> alt.Chart:
+    columns = ["user_rank", "kernel_rank", "equal_gain_pct", "mpki"]
+    return (
+        alt.Chart(grid.select(columns))
+        .mark_rect()
+        .encode(
+            x=alt.X("kernel_rank:O", title="rank of the kernel's fills (0: most recent)"),
+            y=alt.Y("user_rank:O", title="rank of the user's fills"),
+            color=alt.Color(
+                "equal_gain_pct:Q",
+                scale=alt.Scale(scheme="blueorange", domainMid=0, reverse=True),
+                title="gain (%)",
+            ),
+            tooltip=columns,
+        )
+        .properties(width=460, height=300, title="Ranks at which fills come in")
+    )
