@@ -10,13 +10,14 @@ found.chart()  # gain by split and by ranks
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from halfwink.frames import Frames, frames
-from halfwink.jobs import Settings, pairs
+from halfwink.jobs import Settings, names, pairs
 from halfwink.library import library
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def segregation_sweep(
     *,
     l1: str = "16KB:2",
     l2: str = "1MB:16",
-    grid: bool = True,
+    only: str | Sequence[str] = (),
     set: Settings | None = None,
 ) -> Segregation:
     """Plays every way to share a second level over a workload that runs on one core.
@@ -81,14 +82,16 @@ def segregation_sweep(
         workload: by name, or a trace.
         l1: size and ways of each first-level cache.
         l2: size and ways of the second; 16 ways if none are said.
-        grid: every pair of insertion ranks too.
+        only: kinds of schemes to play beside ``lru``; all if none are named.
         set: ``whole_cycles`` (12), ``bank_cycles`` (9), ``memory_cycles`` (350), ``write_backs``
             (false: as `halfwink trace kernel` counts), ``stores_stall`` (true),
-            ``epochs_shortened_by`` (25: of policies that adapt).
+            ``epochs_shortened_by`` (25: of policies that adapt), ``l1_split`` (``none``; what each
+            first-level cache keeps apart: ``data``, ``instructions``, ``both``).
 
     Raises:
         HalfwinkError: nothing is named so, or a value is impossible.
     """
     shape = l2 if ":" in l2 else f"{l2}:16"
-    asked = [("l1", l1), ("l2", shape), ("grid", str(grid).lower()), *pairs(set)]
+    kinds = ",".join(names(only))
+    asked = [("l1", l1), ("l2", shape), *([("only", kinds)] if kinds else []), *pairs(set)]
     return Segregation(**frames(library().segregation(workload, asked)))

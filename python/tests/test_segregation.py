@@ -48,19 +48,19 @@ def test_curves_are_close_to_every_split(apache: hw.Segregation) -> None:
         hits = 0
         for side, n in ways.items():
             curve = apache.curves.filter(route=row["route"], side=side)
-            hits += curve.filter(pl.col("recency") < n)["hits"].sum()
+            hits += sum(curve.filter(pl.col("recency") < n)["hits"].to_list())
         misses = row["user_misses"] + row["kernel_misses"]
         assert sum(accesses) - hits == pytest.approx(misses, rel=0.02)
 
 
 def test_banks_gain_nothing_but_their_latency_where_nothing_misses() -> None:
-    found = hw.segregation_sweep("nginx", l2="1MB", grid=False)
+    found = hw.segregation_sweep("nginx", l2="1MB", only="bank-partition")
     lru = found.schemes.row(0, named=True)
     banks = found.schemes.filter(scheme="bank-partition", look_up="parallel")
     assert lru["mpki"] < 0.2
     assert min(banks["gain_pct"].to_list()) > 5
     assert max(banks["equal_gain_pct"].to_list()) < 0.1
-    same = hw.segregation_sweep("nginx", l2="1MB", grid=False, set={"bank_cycles": 12})
+    same = hw.segregation_sweep("nginx", l2="1MB", only="bank-partition", set={"bank_cycles": 12})
     banks = same.schemes.filter(scheme="bank-partition", look_up="parallel")
     assert banks["gain_pct"].to_list() == banks["equal_gain_pct"].to_list()
 
@@ -73,7 +73,7 @@ def test_sweep_on_the_command_line(halfwink: Halfwink, tmp_path: Path) -> None:
     assert len(document["schemes"]) > 307
     assert document["best"][0]["scheme"] == "lru"
     assert "ways for the kernel" in plot.read_text()
-    shown = halfwink("segregation", "sweep", "nginx", "--l2", "1MB", "--no-grid").out
+    shown = halfwink("segregation", "sweep", "nginx", "--l2", "1MB", "--only", "bank-partition").out
     assert "leave it" in shown
     assert "insertion" not in shown
     assert max(map(len, shown.splitlines())) <= 80
@@ -88,6 +88,8 @@ def test_sweep_on_the_command_line(halfwink: Halfwink, tmp_path: Path) -> None:
         (["--set", "epochs_shortened_by=0"], "an epoch has a length"),
         (["--set", "bank_cycles=fast"], "expected a whole number"),
         (["--set", "banks=2"], "no setting `banks`"),
+        (["--only", "lottery"], "expected lru, bank-partition"),
+        (["--set", "l1_split=yes"], "expected none, data, instructions or both"),
         (["--plot", "x.pdf"], "expected a name that ends in"),
     ],
 )

@@ -5,6 +5,7 @@ use crate::library::Library;
 use crate::parallel::parallel;
 use crate::table::{integer, real, text, Column, Head, Kind, Table, Value};
 use crate::world::Tables;
+use crate::worlds::chip::SegregationSweep;
 
 /// A function of a world that returns tables, asked for as `NAME/ARGUMENT`.
 pub struct Experiment {
@@ -36,6 +37,12 @@ pub static EXPERIMENTS: &[Experiment] = &[
         argument: "",
         title: "how well kernel entries are predicted: `predictions`, `decisions`, `traps`",
         run: |library, _| predict(library),
+    },
+    Experiment {
+        name: "segregation",
+        argument: "a second level, with `,SETTING=VALUE`",
+        title: "kernel and user apart in it: `segregation_schemes`, `segregation_facts`, ...",
+        run: segregation,
     },
     Experiment {
         name: "switching",
@@ -98,13 +105,63 @@ fn network(library: &Library, name: &str) -> Result<Named, StudyError> {
     Ok(vec![("network".to_owned(), table)])
 }
 
-/// Profiles of all recorded workloads, each table with a column `workload` first.
+/// Profiles of all recorded workloads.
 fn os_profile(library: &Library, caches: &str) -> Result<Named, StudyError> {
     let names = library.recorded();
     let profiles = parallel(&names, |name| library.os_profile(name, caches, &[]));
+    Ok(prefixed("os", joined(&names, profiles)?))
+}
+
+/// Programs of Nellans 2014, Table 5.1, as generated, and recorded services beside them.
+const SEGREGATED: [&str; 13] = [
+    "syn-apache",
+    "syn-specjbb",
+    "syn-hmmer",
+    "syn-mummer",
+    "syn-fasta",
+    "syn-blackscholes",
+    "syn-canneal",
+    "syn-mcf",
+    "apache",
+    "memcached",
+    "nginx",
+    "postgresql",
+    "redis",
+];
+
+/// Ways to share a second level: its shape, then values to change, with commas between.
+/// Experiments that differ in what they set have tables of their own: named after `as`.
+fn segregation(library: &Library, asked: &str) -> Result<Named, StudyError> {
+    let mut parts = asked.split(',');
+    let mut set = vec![("l2".to_owned(), parts.next().unwrap_or_default().to_owned())];
+    let mut prefix = "segregation".to_owned();
+    for part in parts {
+        match part.split_once('=') {
+            Some(("as", name)) => name.clone_into(&mut prefix),
+            // Kinds, which have commas between them elsewhere.
+            Some(("only", kinds)) => set.push(("only".to_owned(), kinds.replace('+', ","))),
+            Some((name, value)) => set.push((name.to_owned(), value.to_owned())),
+            None => {
+                let message = format!("experiment `segregation/{asked}`: expected SETTING=VALUE");
+                return Err(StudyError::Usage(message));
+            }
+        }
+    }
+    let sweep = SegregationSweep::of(&set)?;
+    let names = SEGREGATED.map(str::to_owned);
+    // One after the other: each plays its schemes on all host cores.
+    let found = names.iter().map(|name| library.segregation(name, &sweep)).collect();
+    Ok(prefixed(&prefix, joined(&names, found)?))
+}
+
+/// Tables of several workloads as one each, with a column `workload` first.
+fn joined(
+    workloads: &[String],
+    found: Vec<Result<Tables, StudyError>>,
+) -> Result<Tables, StudyError> {
     let mut joined: Tables = Vec::new();
-    for (workload, profile) in names.iter().zip(profiles) {
-        for (name, table) in profile? {
+    for (workload, tables) in workloads.iter().zip(found) {
+        for (name, table) in tables? {
             let table = labelled(workload, table);
             match joined.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, known)) => append(known, table),
@@ -112,7 +169,7 @@ fn os_profile(library: &Library, caches: &str) -> Result<Named, StudyError> {
             }
         }
     }
-    Ok(prefixed("os", joined))
+    Ok(joined)
 }
 
 fn labelled(workload: &str, table: Table) -> Table {

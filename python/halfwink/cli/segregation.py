@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 app = App(name="segregation", help="Keep kernel and user apart in the second-level cache.")
 
-Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 PLOTS = (".html", ".png", ".svg")
 
@@ -28,7 +27,7 @@ def sweep(
     *,
     l2: str = "1MB",
     l1: str = "16KB:2",
-    no_grid: Flag = False,
+    only: str = "",
     setting: Setting = None,
     plot: Path | None = None,
     json: Json = False,
@@ -46,11 +45,12 @@ def sweep(
         Size of the second level, with its ways if they are not 16 (256KB, 2MB:8).
     l1
         Size and ways of each first-level cache.
-    no_grid
-        Leave out the insertion ranks.
+    only
+        Kinds to play beside lru, with commas: bank-partition, bank-choice, way-partition,
+        way-allocator, ucp, insertion.
     setting
         Values to change: whole_cycles (12), bank_cycles (9), memory_cycles (350), write_backs
-        (false), stores_stall (true), epochs_shortened_by (25).
+        (false), stores_stall (true), epochs_shortened_by (25), l1_split (none).
     plot
         Draw the gains into this file (.html, .png, .svg).
     json
@@ -60,7 +60,7 @@ def sweep(
 
     if plot is not None and plot.suffix not in PLOTS:
         raise HalfwinkError(f"{plot}: expected a name that ends in {', '.join(PLOTS)}")
-    found = segregation_sweep(workload, l1=l1, l2=l2, grid=not no_grid, set=dict(settings(setting)))
+    found = segregation_sweep(workload, l1=l1, l2=l2, only=only, set=dict(settings(setting)))
     if plot is not None:
         _draw(found, plot)
     if json:

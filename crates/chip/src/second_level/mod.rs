@@ -17,12 +17,13 @@ mod tests;
 
 use std::sync::Arc;
 
+use halfwink_policy::segregation::Rule;
 use halfwink_trace::{Item, RepeatFold, Source, TraceError, WarmSet};
 
-use crate::cache::{flag, Cache};
+use crate::cache::{flag, Cache, Victim};
 use crate::lines::{LineTouch, LineWalk};
 use crate::machine::Geometry;
-use crate::ruled::Reference;
+use crate::ruled::{Reference, RuledCache};
 pub use distances::{stack_distances, StackDistances};
 pub use replay::{replay, Cost, Latencies, ReplayError, ReplaySetup, Replayed};
 
@@ -95,21 +96,21 @@ impl SecondLevelStream {
     }
 }
 
-/// Plays `source` through first-level caches that hold `warm` at first: all that misses there, and
-/// the dirty lines that leave.
+/// Plays `source` through first-level caches (instructions, data) that hold `warm` at first: all
+/// that misses there, and the dirty lines that leave. `rule` says what these keep apart.
 ///
 /// # Errors
 /// If the trace is damaged.
 pub fn second_level_stream(
     source: &mut dyn Source,
     warm: &WarmSet,
-    l1i: Geometry,
-    l1d: Geometry,
+    l1: [Geometry; 2],
+    rule: Rule,
 ) -> Result<SecondLevelStream, TraceError> {
     let program = Arc::clone(source.program());
     let mut fold = RepeatFold::default();
     let mut recorder = Recorder {
-        l1: [Cache::new(l1i), Cache::new(l1d)],
+        l1: l1.map(|geometry| FirstLevel::new(geometry, rule)),
         retired: [0; 2],
         stream: SecondLevelStream {
             records: Vec::new(),
@@ -143,7 +144,7 @@ pub fn second_level_stream(
 
 struct Recorder {
     /// Instructions, data.
-    l1: [Cache; 2],
+    l1: [FirstLevel; 2],
     /// Since the last reference.
     retired: [u32; 2],
     stream: SecondLevelStream,
@@ -152,19 +153,15 @@ struct Recorder {
 impl Recorder {
     /// As a recording left it, without counting.
     fn warm(&mut self, reference: Reference) {
-        let l1 = &mut self.l1[usize::from(!reference.code)];
-        if l1.touch(reference.line, 0).is_none() {
-            l1.insert(reference.line, owner(reference.kernel));
-        }
+        self.l1[usize::from(!reference.code)].access(reference, 0);
         self.stream.warm.push(reference);
     }
 
     #[inline]
     fn touch(&mut self, touch: LineTouch, kernel: bool) {
         let dirty = if touch.write { flag::DIRTY } else { 0 };
-        let l1 = &mut self.l1[usize::from(!touch.code)];
-        if l1.touch(touch.line, dirty).is_none() {
-            let victim = l1.insert(touch.line, dirty | owner(kernel));
+        let reference = Reference { line: touch.line, kernel, code: touch.code };
+        if let Some(victim) = self.l1[usize::from(!touch.code)].access(reference, dirty) {
             self.miss(touch, kernel);
             if let Some(victim) = victim.filter(|victim| victim.dirty) {
                 // Of who had brought it there, not of who displaced it.
@@ -191,10 +188,35 @@ impl Recorder {
     }
 }
 
-fn owner(kernel: bool) -> u64 {
-    if kernel {
-        flag::KERNEL
-    } else {
-        0
+/// A first-level cache, which keeps nothing apart unless that is asked.
+enum FirstLevel {
+    Plain(Cache),
+    Ruled(RuledCache),
+}
+
+impl FirstLevel {
+    fn new(geometry: Geometry, rule: Rule) -> FirstLevel {
+        if rule == Rule::LRU {
+            return FirstLevel::Plain(Cache::new(geometry));
+        }
+        let mut cache = RuledCache::new(geometry, false);
+        cache.set(rule);
+        FirstLevel::Ruled(cache)
+    }
+
+    /// If the line misses, what has to leave for it, if anything; it is there afterwards.
+    #[inline]
+    fn access(&mut self, reference: Reference, dirty: u64) -> Option<Option<Victim>> {
+        match self {
+            FirstLevel::Plain(cache) => {
+                let missed = cache.touch(reference.line, dirty).is_none();
+                let owner = if reference.kernel { flag::KERNEL } else { 0 };
+                missed.then(|| cache.insert(reference.line, dirty | owner))
+            }
+            FirstLevel::Ruled(cache) => {
+                let missed = cache.touch(reference, dirty).flags.is_none();
+                missed.then(|| cache.insert(reference, dirty))
+            }
+        }
     }
 }

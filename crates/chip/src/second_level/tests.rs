@@ -50,7 +50,7 @@ fn misses_of_one_stack_are_those_of_the_profile() {
     let warm = WarmSet { lines: (0..3000).map(|n| line(0x40_0000 + n)).collect() };
     let caches = ProfileCaches { l1i: L1, l1d: L1, unified: vec![L2] };
     let profile = os_profile(&mut mixed(), &warm, &caches).unwrap();
-    let stream = second_level_stream(&mut mixed(), &warm, L1, L1).unwrap();
+    let stream = second_level_stream(&mut mixed(), &warm, [L1; 2], Rule::LRU).unwrap();
     assert_eq!(stream.instructions(), profile.instructions);
     let found = played(&stream, Rule::LRU);
     assert_eq!(found.accesses, profile.levels[2].counts.accesses);
@@ -78,8 +78,11 @@ fn time_is_what_the_look_ups_stall() {
 
 #[test]
 fn a_written_back_line_is_of_who_had_brought_it() {
-    let mut recorder =
-        Recorder { l1: [Cache::new(L1), Cache::new(L1)], retired: [0; 2], stream: by_hand(&[]) };
+    let mut recorder = Recorder {
+        l1: [L1; 2].map(|l1| FirstLevel::new(l1, Rule::LRU)),
+        retired: [0; 2],
+        stream: by_hand(&[]),
+    };
     let at = |line: u64, write: bool| LineTouch { line, code: false, write, pc: 0 };
     // The kernel writes a line; two user lines of its set push it out.
     recorder.touch(at(0, true), true);

@@ -30,8 +30,10 @@ pub struct SegregationSweep {
     pub stores_stall: bool,
     /// Published epochs are this much longer than those of the policies here.
     pub epochs_shortened_by: u64,
-    /// All ranks of insertion too: ways by ways of them.
-    pub grid: bool,
+    /// Kinds of schemes to play beside `lru`; all if none are named.
+    pub only: Vec<String>,
+    /// What each first-level cache keeps apart in banks of its own, if anything.
+    pub l1_split: Option<Route>,
 }
 
 impl Default for SegregationSweep {
@@ -44,14 +46,16 @@ impl Default for SegregationSweep {
             write_backs: false,
             stores_stall: true,
             epochs_shortened_by: 25,
-            grid: true,
+            only: Vec::new(),
+            l1_split: None,
         }
     }
 }
 
 impl SegregationSweep {
     /// The published sweep, with values changed: `l1`, `l2`, `whole_cycles`, `bank_cycles`,
-    /// `memory_cycles`, `write_backs`, `stores_stall`, `epochs_shortened_by`, `grid`.
+    /// `memory_cycles`, `write_backs`, `stores_stall`, `epochs_shortened_by`, `only` (kinds, with
+    /// commas), `l1_split` (`none`, `data`, `instructions`, `both`).
     ///
     /// # Errors
     /// If there is no such value, or it cannot be that.
@@ -71,7 +75,20 @@ impl SegregationSweep {
                 "memory_cycles" => sweep.latencies.memory = whole()?,
                 "write_backs" => sweep.write_backs = truth()?,
                 "stores_stall" => sweep.stores_stall = truth()?,
-                "grid" => sweep.grid = truth()?,
+                "only" => {
+                    sweep.only = value.split(',').map(|kind| kind.trim().to_owned()).collect();
+                    let is_known = |kind: &String| KINDS.contains(&kind.as_str());
+                    if !sweep.only.iter().all(is_known) {
+                        return Err(wrong(&KINDS.join(", ")));
+                    }
+                }
+                "l1_split" => {
+                    let named = |route: &Route| route_name(*route) == value;
+                    sweep.l1_split = Route::ALL.into_iter().find(named);
+                    if sweep.l1_split.is_none() && value != "none" {
+                        return Err(wrong("none, data, instructions or both"));
+                    }
+                }
                 "epochs_shortened_by" => {
                     sweep.epochs_shortened_by = whole()?;
                     if sweep.epochs_shortened_by == 0 {
@@ -80,7 +97,7 @@ impl SegregationSweep {
                 }
                 _ => {
                     let known = "l1, l2, whole_cycles, bank_cycles, memory_cycles, write_backs, \
-                                 stores_stall, epochs_shortened_by, grid";
+                                 stores_stall, epochs_shortened_by, only, l1_split";
                     return Err(StudyError::Usage(format!("no setting `{name}`: {known}")));
                 }
             }
@@ -88,6 +105,10 @@ impl SegregationSweep {
         Ok(sweep)
     }
 }
+
+/// Kinds of schemes.
+const KINDS: [&str; 7] =
+    ["lru", "bank-partition", "bank-choice", "way-partition", "way-allocator", "ucp", "insertion"];
 
 /// Cycles of an epoch of utility-based partitioning (Qureshi, Patt 2006, Sec 3.4).
 const UTILITY_EPOCH: u64 = 5_000_000;
@@ -146,10 +167,10 @@ fn schemes(sweep: &SegregationSweep, ways: u8) -> Vec<Scheme> {
             Box::new(UtilityBased::new(UTILITY_EPOCH / sweep.epochs_shortened_by.max(1)))
         }),
     });
-    if sweep.grid {
-        let ranks = (0..ways).flat_map(|user| (0..ways).map(move |kernel| (user, kernel)));
-        list.extend(ranks.map(|(u, k)| Scheme::fixed("insertion", Rule::insertion(u, k))));
-    }
+    let ranks = (0..ways).flat_map(|user| (0..ways).map(move |kernel| (user, kernel)));
+    list.extend(ranks.map(|(u, k)| Scheme::fixed("insertion", Rule::insertion(u, k))));
+    let asked = |name: &str| sweep.only.is_empty() || sweep.only.iter().any(|kind| kind == name);
+    list.retain(|scheme| scheme.name == "lru" || asked(scheme.name));
     list
 }
 
@@ -177,13 +198,23 @@ impl Library {
                 sweep.l2
             )));
         }
+        if sweep.l1_split.is_some() && l1.sets < 2 {
+            let message = format!("cache `{}`: expected 2 sets at least, to be split", sweep.l1);
+            return Err(StudyError::Usage(message));
+        }
         let mut tasks = self.workload(workload)?.tasks(None)?;
         if tasks.len() != 1 {
             let message = format!("workload `{workload}`: expected one that runs on one core");
             return Err(StudyError::Usage(message));
         }
         let mut task = tasks.remove(0);
-        let stream = second_level_stream(task.source.as_mut(), &task.warm, l1, l1)?;
+        let first = sweep.l1_split.map(|route| Rule::banks(route, LookUp::Parallel));
+        let stream = second_level_stream(
+            task.source.as_mut(),
+            &task.warm,
+            [l1, l1],
+            first.unwrap_or(Rule::LRU),
+        )?;
         swept(&stream, l2, sweep)
     }
 }
