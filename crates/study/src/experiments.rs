@@ -33,6 +33,16 @@ pub static EXPERIMENTS: &[Experiment] = &[
         run: os_profile,
     },
     Experiment {
+        name: "os-profile-generated",
+        argument: "a machine, or shapes of caches",
+        title: "the same of every generated service",
+        run: |library, caches| {
+            let names: Vec<String> = GENERATED.map(str::to_owned).to_vec();
+            let profiles = parallel(&names, |name| library.os_profile(name, caches, &[]));
+            Ok(prefixed("os", joined(&names, profiles)?))
+        },
+    },
+    Experiment {
         name: "predict",
         argument: "",
         title: "how well kernel entries are predicted: `predictions`, `decisions`, `traps`",
@@ -112,8 +122,8 @@ fn os_profile(library: &Library, caches: &str) -> Result<Named, StudyError> {
     Ok(prefixed("os", joined(&names, profiles)?))
 }
 
-/// Programs of Nellans 2014, Table 5.1, as generated, and recorded services beside them.
-const SEGREGATED: [&str; 13] = [
+/// Programs of Nellans 2014, Table 5.1, as they are generated.
+const GENERATED: [&str; 8] = [
     "syn-apache",
     "syn-specjbb",
     "syn-hmmer",
@@ -122,12 +132,9 @@ const SEGREGATED: [&str; 13] = [
     "syn-blackscholes",
     "syn-canneal",
     "syn-mcf",
-    "apache",
-    "memcached",
-    "nginx",
-    "postgresql",
-    "redis",
 ];
+/// Services that are recorded, beside them.
+const SERVICES: [&str; 5] = ["apache", "memcached", "nginx", "postgresql", "redis"];
 
 /// Ways to share a second level: its shape, then values to change, with commas between.
 /// Experiments that differ in what they set have tables of their own: named after `as`.
@@ -148,7 +155,7 @@ fn segregation(library: &Library, asked: &str) -> Result<Named, StudyError> {
         }
     }
     let sweep = SegregationSweep::of(&set)?;
-    let names = SEGREGATED.map(str::to_owned);
+    let names: Vec<String> = GENERATED.into_iter().chain(SERVICES).map(str::to_owned).collect();
     // One after the other: each plays its schemes on all host cores.
     let found = names.iter().map(|name| library.segregation(name, &sweep)).collect();
     Ok(prefixed(&prefix, joined(&names, found)?))

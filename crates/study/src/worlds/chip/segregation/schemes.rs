@@ -1,0 +1,94 @@
+//! Ways to share a cache: what static ones set, and what adaptive ones are made of.
+
+use halfwink_policy::segregation::{
+    Allocator, AllocatorParameters, BankChoice, BankChoiceParameters, Fixed, LookUp, Route, Rule,
+    SegregationPolicy, UtilityBased,
+};
+
+use super::SegregationSweep;
+
+/// Kinds of schemes.
+pub(super) const KINDS: [&str; 8] = [
+    "lru",
+    "bank-partition",
+    "bank-choice",
+    "way-partition",
+    "way-allocator",
+    "ucp",
+    "insertion",
+    BY_SHARE,
+];
+/// The points of the grid that Fig 5.7 seems to show, whose axis is that of the way partitions
+/// (assumption: a share of `s` of 16 ways is the rank 16 - s). Only if asked for.
+pub(super) const BY_SHARE: &str = "insertion-by-share";
+
+/// Cycles of an epoch of utility-based partitioning (Qureshi, Patt 2006, Sec 3.4).
+const UTILITY_EPOCH: u64 = 5_000_000;
+
+/// A way to share the cache.
+pub(super) struct Scheme {
+    pub(super) name: &'static str,
+    /// What a static one sets; the route and look-up that an adaptive one is confined to.
+    pub(super) rule: Rule,
+    pub(super) adaptive: Option<fn(&SegregationSweep, Rule) -> SegregationPolicy>,
+}
+
+impl Scheme {
+    const fn fixed(name: &'static str, rule: Rule) -> Scheme {
+        Scheme { name, rule, adaptive: None }
+    }
+
+    pub(super) fn policy(&self, sweep: &SegregationSweep) -> SegregationPolicy {
+        match self.adaptive {
+            Some(make) => make(sweep, self.rule),
+            None => Box::new(Fixed::new(self.rule)),
+        }
+    }
+}
+
+pub(super) fn schemes(sweep: &SegregationSweep, ways: u8) -> Vec<Scheme> {
+    let mut list = vec![Scheme::fixed("lru", Rule::LRU)];
+    for look_up in [LookUp::Parallel, LookUp::Serial] {
+        let banks = Route::ALL.map(|route| Rule::banks(route, look_up));
+        list.extend(banks.map(|rule| Scheme::fixed("bank-partition", rule)));
+        list.push(Scheme {
+            name: "bank-choice",
+            rule: Rule { look_up, ..Rule::LRU },
+            adaptive: Some(|sweep, rule| {
+                let parameters = BankChoiceParameters::published(rule.look_up);
+                Box::new(BankChoice::new(parameters.shortened(sweep.epochs_shortened_by)))
+            }),
+        });
+    }
+    for route in Route::ALL {
+        let split = |kernel| Scheme::fixed("way-partition", Rule::ways(route, kernel));
+        list.extend((1..ways).map(split));
+    }
+    list.push(Scheme {
+        name: "way-allocator",
+        rule: Rule::LRU,
+        adaptive: Some(|sweep, _| {
+            let published = AllocatorParameters::published();
+            Box::new(Allocator::new(published.shortened(sweep.epochs_shortened_by)))
+        }),
+    });
+    list.push(Scheme {
+        name: "ucp",
+        rule: Rule::LRU,
+        adaptive: Some(|sweep, _| {
+            Box::new(UtilityBased::new(UTILITY_EPOCH / sweep.epochs_shortened_by.max(1)))
+        }),
+    });
+    let ranks = (0..ways).flat_map(|user| (0..ways).map(move |kernel| (user, kernel)));
+    list.extend(ranks.map(|(u, k)| Scheme::fixed("insertion", Rule::insertion(u, k))));
+    let shares = (1..ways).map(|kernel| Rule::insertion(kernel, ways - kernel));
+    list.extend(shares.map(|rule| Scheme::fixed(BY_SHARE, rule)));
+    let asked = |name: &str| sweep.only.is_empty() || sweep.only.iter().any(|kind| kind == name);
+    let by_share = sweep.only.iter().any(|kind| kind == BY_SHARE);
+    list.retain(|scheme| match scheme.name {
+        "lru" => true,
+        BY_SHARE => by_share,
+        name => asked(name),
+    });
+    list
+}
