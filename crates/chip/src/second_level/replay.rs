@@ -45,6 +45,9 @@ pub struct ReplayError {
     pub why: &'static str,
 }
 
+/// Parts of a run that are told apart.
+pub const PARTS: u64 = 20;
+
 /// What references cost that wait: look-ups by latency, and misses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
@@ -59,6 +62,17 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// What was added since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Cost) -> Cost {
+        Cost {
+            instructions: self.instructions - before.instructions,
+            fast: self.fast - before.fast,
+            slow: self.slow - before.slow,
+            misses: self.misses - before.misses,
+        }
+    }
+
     /// Time with these latencies.
     #[must_use]
     pub fn cycles(&self, latencies: Latencies) -> Cycle {
@@ -84,6 +98,8 @@ pub struct Replayed {
     pub cost: Cost,
     /// Rules in the order of their time, from the beginning.
     pub rules: Vec<(Cycle, Rule)>,
+    /// The same up to the end of each of [`PARTS`] equal parts of the instructions, for intervals.
+    pub parts: Vec<Cost>,
     /// Misses of each set, as the interleaved cache numbers them.
     pub misses_of_set: Vec<u32>,
 }
@@ -98,6 +114,8 @@ struct Player<'a> {
     due: [u64; 2],
     /// So far.
     cycles: Cycle,
+    /// Instructions of a part.
+    part: u64,
 }
 
 /// Plays a stream.
@@ -120,11 +138,13 @@ pub fn replay(
             predicted: [0; 2],
             cost: Cost::default(),
             rules: Vec::new(),
+            parts: Vec::with_capacity(PARTS as usize),
             misses_of_set: vec![0; setup.geometry.sets],
         },
         sample: Sample::default(),
         due: [u64::MAX; 2],
         cycles: 0,
+        part: (stream.instructions[0] + stream.instructions[1]).div_ceil(PARTS).max(1),
     };
     player.tell(&Event::Begin { ways: setup.geometry.ways as u8 })?;
     for &reference in &stream.warm {
@@ -156,6 +176,7 @@ pub fn replay(
         player.count(usize::from(reference.kernel), record.is_write(), found);
     }
     player.retire(stream.rest)?;
+    player.found.parts.resize(PARTS as usize, player.found.cost);
     Ok(player.found)
 }
 
@@ -187,6 +208,10 @@ impl Player<'_> {
             self.sample.instructions[mode] += u64::from(retired);
         }
         let retired = u64::from(retired[0]) + u64::from(retired[1]);
+        // A part ends with the first reference behind its last instruction.
+        while self.found.cost.instructions >= (self.found.parts.len() as u64 + 1) * self.part {
+            self.found.parts.push(self.found.cost);
+        }
         self.found.cost.instructions += retired;
         self.cycles += retired;
         self.sample.cycles += retired;

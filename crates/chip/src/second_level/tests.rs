@@ -3,6 +3,7 @@ use halfwink_trace::{Kernel, Synthetic, WarmLine};
 use halfwink_units::LineAddr;
 use proptest::prelude::*;
 
+use super::replay::PARTS;
 use super::*;
 use crate::os_profile::{os_profile, ProfileCaches};
 
@@ -92,6 +93,20 @@ fn a_written_back_line_is_of_who_had_brought_it() {
     let last = stream.records[3];
     assert!(last.is_write_back());
     assert_eq!(last.reference(), Reference { line: 0, kernel: true, code: false });
+}
+
+#[test]
+fn parts_are_equal_and_add_up() {
+    let stream = second_level_stream(&mut mixed(), &WarmSet::default(), [L1; 2], Rule::LRU);
+    let found = played(&stream.unwrap(), Rule::LRU);
+    assert_eq!(found.parts.len() as u64, PARTS);
+    assert_eq!(*found.parts.last().unwrap(), found.cost);
+    let mut before = Cost::default();
+    for part in &found.parts {
+        let length = part.since(&before).instructions as f64;
+        assert!((length / (found.cost.instructions / PARTS) as f64 - 1.0).abs() < 0.1);
+        before = *part;
+    }
 }
 
 #[test]
