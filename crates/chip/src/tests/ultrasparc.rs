@@ -1,4 +1,6 @@
-//! The shipped machines of Nellans 2014, Ch. 4: what an access takes, in cycles of 3.5 GHz.
+//! The shipped machines of Nellans 2014, Ch. 4 and 5: what an access takes, in cycles of 3.5 GHz.
+
+use halfwink_engine::Template;
 
 use super::*;
 use halfwink_policy::offload::{Fixed, OffloadPolicy};
@@ -6,6 +8,7 @@ use halfwink_trace::Event;
 
 const ALONE: &str = include_str!("../../../../machines/ultrasparc.toml");
 const WITH_OS_CORE: &str = include_str!("../../../../machines/ultrasparc-os.toml");
+const SEGREGATED: &str = include_str!("../../../../machines/ultrasparc-ch5.toml");
 
 fn machine(text: &str) -> Machine {
     Machine::parse(&Input::new("ultrasparc", text)).unwrap()
@@ -44,6 +47,29 @@ fn levels_take_the_cycles_of_table_4_1_and_section_4_5_2() {
     // The memory is uniform: another row of the same bank takes as long.
     let far = COLD + (1 << 22);
     assert_eq!(load_takes(&alone, far, &[]), 2 + 12 + 350);
+}
+
+#[test]
+fn levels_take_the_cycles_of_table_5_4() {
+    let machine = machine(SEGREGATED);
+    let shape = |geometry: crate::Geometry| (geometry.bytes(), geometry.ways);
+    assert_eq!(shape(machine.l1i.geometry), (16 << 10, 2));
+    assert_eq!(shape(machine.l1d.geometry), (16 << 10, 2));
+    assert_eq!(shape(machine.l2.geometry), (1 << 20, 16));
+    assert_eq!((machine.cores, machine.os.cores), (1, 0));
+    // Two ways, 128 sets: half of the distance that pushes a line out of 32 KB.
+    let in_second_level = [DATA, DATA + 128 * 64, DATA + 2 * 128 * 64];
+    assert_eq!(load_takes(&machine, DATA, &[DATA]), 2);
+    assert_eq!(load_takes(&machine, DATA, &in_second_level), 2 + 12);
+    assert_eq!(load_takes(&machine, COLD, &[]), 2 + 12 + 350);
+}
+
+#[test]
+fn memory_of_500_cycles_is_a_value_to_set() {
+    // Sec 5.1.1; 0.5 + 4.5 + 125.357 + 12.5 ns are 500 cycles of 3.5 GHz.
+    let template = Template::parse(Input::new("ultrasparc-ch5", SEGREGATED)).unwrap();
+    let slow = Machine::parse(&template.with([("memory.latency_ns", "125.357")]).unwrap()).unwrap();
+    assert_eq!(load_takes(&slow, COLD, &[]), 2 + 12 + 500);
 }
 
 #[test]
