@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use halfwink_chip::{Machine, MAX_CORES};
 use halfwink_engine::{Input, Template};
-use halfwink_trace::{Header, Kernel, Totals, TraceFile};
+use halfwink_trace::{Header, Kernel, Service, Totals, TraceFile, SERVICES};
 
 use crate::error::StudyError;
 use crate::mutant::Mutant;
+use crate::worlds::chip::service::WarmService;
 use crate::worlds::chip::trace::{Stamp, Trace};
-use crate::worlds::chip::workload::{Part, Workload, WorkloadKind};
+use crate::worlds::chip::workload::{service, Part, Workload, WorkloadKind};
 
 /// The folders that come with halfwink. What was read once is kept as long as its file is the same:
 /// a study of thousands of jobs names few machines and traces.
@@ -28,6 +29,8 @@ pub struct Library {
 #[derive(Debug, Default)]
 struct Kept {
     traces: HashMap<PathBuf, Arc<Trace>>,
+    /// Generated services, latest last.
+    services: Vec<Arc<WarmService>>,
     descriptions: HashMap<PathBuf, (Stamp, Arc<Template>)>,
     machines: HashMap<MachineKey, Arc<MachineInfo>>,
 }
@@ -37,6 +40,8 @@ type MachineKey = (String, Vec<(String, String)>, Option<Stamp>);
 
 /// Machines that are kept; a sweep rarely comes back to one after so many others.
 const MACHINES: usize = 512;
+/// Generated services that are kept: each holds some MB of lines and code.
+const SERVICES_KEPT: usize = 16;
 
 /// A machine description, read.
 #[derive(Clone, Debug)]
@@ -70,7 +75,11 @@ impl Library {
 
     /// The same library under a mutant. Traces that were opened are shared.
     pub(crate) fn under(&self, mutant: Arc<Mutant>) -> Library {
-        let kept = Kept { traces: self.kept().traces.clone(), ..Kept::default() };
+        let (traces, services) = {
+            let kept = self.kept();
+            (kept.traces.clone(), kept.services.clone())
+        };
+        let kept = Kept { traces, services, ..Kept::default() };
         Library { root: self.root.clone(), kept: Arc::new(Mutex::new(kept)), mutant: Some(mutant) }
     }
 
@@ -260,9 +269,12 @@ impl Library {
 
     fn part(&self, name: &str) -> Result<WorkloadKind, StudyError> {
         let stem = name.split(':').next().unwrap_or(name);
+        let settings = name.strip_prefix(stem).unwrap_or("").trim_start_matches(':');
         if let Some(&(_, kernel, footprint)) = Kernel::ALL.iter().find(|(n, ..)| *n == stem) {
-            let settings = name.strip_prefix(stem).unwrap_or("").trim_start_matches(':');
             return WorkloadKind::synthetic(kernel, footprint, settings);
+        }
+        if let Some(model) = SERVICES.iter().find(|model| model.name == stem) {
+            return Ok(WorkloadKind::Service(self.service(service(*model, settings)?)));
         }
         let path = if Path::new(name).extension().is_some_and(|e| e == "hwt") {
             PathBuf::from(name)
@@ -271,6 +283,7 @@ impl Library {
             if !path.exists() {
                 let mut known = self.names("workloads", "hwt");
                 known.extend(Kernel::ALL.iter().map(|(n, ..)| (*n).to_owned()));
+                known.extend(SERVICES.iter().map(|model| model.name.to_owned()));
                 return Err(StudyError::unknown(
                     "workload",
                     name,
@@ -280,6 +293,20 @@ impl Library {
             path
         };
         Ok(WorkloadKind::Trace(self.trace(path)?))
+    }
+
+    /// A generated service, warmed up the first time that it is played.
+    fn service(&self, spec: Service) -> Arc<WarmService> {
+        let mut kept = self.kept();
+        if let Some(known) = kept.services.iter().find(|known| known.spec == spec) {
+            return Arc::clone(known);
+        }
+        if kept.services.len() >= SERVICES_KEPT {
+            kept.services.remove(0);
+        }
+        let service = Arc::new(WarmService::new(spec));
+        kept.services.push(Arc::clone(&service));
+        service
     }
 
     /// A trace, opened and digested the first time that it is named.
@@ -317,6 +344,14 @@ impl Library {
                 Kernel::Stream => format!("the STREAM kernels over {} MB", footprint >> 20),
             };
             let name = name.to_owned();
+            list.push(WorkloadInfo { name, description, kind: "synthetic", trace: None });
+        }
+        for model in SERVICES {
+            let name = model.name.to_owned();
+            let description = format!(
+                "user and kernel of {}, calibrated to Nellans 2014, Tables 5.1 to 5.3",
+                model.program
+            );
             list.push(WorkloadInfo { name, description, kind: "synthetic", trace: None });
         }
         Ok(list)

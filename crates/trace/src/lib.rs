@@ -11,6 +11,7 @@
 //! they were executed) and a stream of [`Item`]s (dynamic: which template, with which addresses,
 //! and the [`Event`]s between).
 
+mod builder;
 mod champsim;
 mod check;
 mod decode;
@@ -24,6 +25,7 @@ mod program;
 mod record;
 mod repeat;
 mod script;
+mod service;
 mod slice;
 mod source;
 mod synthetic;
@@ -48,6 +50,7 @@ pub use program::{Block, BlockId, Program, Site, Template, TemplateId, GROUPS};
 pub use record::{Branch, Instr, InstrFlags, Kind, RegSet};
 pub use repeat::RepeatFold;
 pub use script::Script;
+pub use service::{Cause, Class, Regions, Service, ServiceModel, ServiceSource, Side, SERVICES};
 pub use slice::{slice, Slice};
 pub use source::{Address, Item, Source};
 pub use synthetic::{Duty, Kernel, Synthetic, SyntheticSource};

@@ -137,13 +137,18 @@ impl Copier<'_> {
 
 /// When each line was last used, and how.
 #[derive(Default)]
-struct History {
+pub(crate) struct History {
     clock: u64,
     lines: HashMap<u64, (u64, WarmLine)>,
 }
 
 impl History {
-    fn run(&mut self, program: &Program, template: &Template, addresses: &[crate::Address]) {
+    pub(crate) fn run(
+        &mut self,
+        program: &Program,
+        template: &Template,
+        addresses: &[crate::Address],
+    ) {
         let block = program.block(template.block);
         let mut last = None;
         // Code before data, though they alternate: that order is lost within one block only.
@@ -166,7 +171,7 @@ impl History {
         *entry = (self.clock, WarmLine { dirty, ..fresh });
     }
 
-    fn warm_set(self, most: usize) -> WarmSet {
+    pub(crate) fn warm_set(self, most: usize) -> WarmSet {
         let mut all: Vec<(u64, WarmLine)> = self.lines.into_values().collect();
         all.sort_by_key(|&(at, _)| at);
         let first = all.len().saturating_sub(most);

@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use halfwink_units::{PhysAddr, VirtAddr};
 
+use crate::builder::{Builder, FLAGS};
 use crate::error::TraceError;
 use crate::event::Event;
-use crate::program::{Block, BlockId, Program, Site, TemplateId};
-use crate::record::{Branch, Instr, InstrFlags, Kind, RegSet};
+use crate::program::{Program, TemplateId};
+use crate::record::{InstrFlags, Kind, RegSet};
 use crate::source::{Address, Item, Source};
 
 /// What to generate.
@@ -228,7 +229,7 @@ impl Body {
 /// Where the operating system put a byte: pages lie in frames of no particular order, as on a
 /// machine that has run for a while. Without it, arrays as large as a power of two would fight for
 /// the same banks of memory all along.
-fn scattered(offset: u64) -> u64 {
+pub(crate) fn scattered(offset: u64) -> u64 {
     const PAGE_BITS: u32 = 12;
     const SPAN: u64 = (1 << 28) - 1;
     let page = offset >> PAGE_BITS;
@@ -247,58 +248,6 @@ fn xorshift(mut x: u64) -> u64 {
     x ^ x << 17
 }
 
-/// Lays out the instructions of a block, four bytes each.
-struct Builder<'a> {
-    program: &'a mut Program,
-    pc: u64,
-    instrs: Vec<Instr>,
-    sites: Vec<Site>,
-}
-
-impl<'a> Builder<'a> {
-    fn new(program: &'a mut Program, pc: u64) -> Builder<'a> {
-        Builder { program, pc, instrs: Vec::new(), sites: Vec::new() }
-    }
-
-    fn push(&mut self, kind: Kind, reads: &[u32], writes: &[u32]) -> &mut Instr {
-        let set = |numbers: &[u32]| RegSet(numbers.iter().map(|n| 1u64 << n).sum());
-        let offset = 4 * self.instrs.len() as u16;
-        let (reads, writes) = (set(reads), set(writes));
-        self.instrs.push(Instr { kind, reads, writes, ..Instr::nop(offset, 4) });
-        self.instrs.last_mut().expect("just pushed")
-    }
-
-    /// An instruction with a memory operand addressed by register `base`.
-    fn memory(&mut self, kind: Kind, write: bool, base: u32, reads: &[u32], writes: &[u32]) {
-        let instr = self.push(kind, reads, writes);
-        instr.address = RegSet(1 << base);
-        instr.reads = instr.reads.union(instr.address);
-        let site = Site { instr: self.instrs.len() as u16 - 1, size: 8, write, group: base as u8 };
-        self.sites.push(site);
-    }
-
-    /// Ends the block with a conditional branch on the flags.
-    fn branch(mut self) -> TemplateId {
-        self.push(Kind::Branch, &[FLAGS], &[]).branch = Branch::Conditional;
-        self.finish()
-    }
-
-    fn finish(self) -> TemplateId {
-        let block = Block {
-            pc: VirtAddr(self.pc),
-            phys: PhysAddr(self.pc),
-            phys_next_page: PhysAddr((self.pc | 0xfff) + 1),
-            kernel: false,
-            first_instr: 0,
-            instrs: 0,
-        };
-        let executed = self.instrs.len() as u16;
-        let block: BlockId = self.program.push_block(block, &self.instrs);
-        self.program.push_template(block, executed, &self.sites)
-    }
-}
-
-const FLAGS: u32 = 16;
 const X0: u32 = RegSet::VECTOR0;
 
 /// Fifteen operations in four chains, and the branch.

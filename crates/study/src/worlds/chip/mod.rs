@@ -7,6 +7,7 @@ mod os_profile;
 mod predict;
 mod sample;
 mod segregation;
+pub(crate) mod service;
 mod tables;
 mod together;
 pub(crate) mod trace;

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use halfwink_chip::Task;
 use halfwink_engine::nearest;
-use halfwink_trace::{Duty, Kernel, LoadKind, Problem, Source, Synthetic, TraceError};
+use halfwink_trace::{
+    Duty, Kernel, LoadKind, Problem, Service, ServiceModel, Source, Synthetic, TraceError,
+};
 use halfwink_units::Time;
 
+use super::service::WarmService;
 use super::trace::Trace;
 use crate::error::StudyError;
 
@@ -34,6 +37,7 @@ pub struct Part {
 pub(crate) enum WorkloadKind {
     Trace(Arc<Trace>),
     Synthetic(Synthetic),
+    Service(Arc<WarmService>),
 }
 
 /// Instructions of a synthetic workload, if nothing is said.
@@ -92,6 +96,31 @@ impl WorkloadKind {
     }
 }
 
+/// Reads the settings of a generated service: `instructions=1000000,seed=2,warm-up=0`.
+pub(crate) fn service(model: ServiceModel, settings: &str) -> Result<Service, StudyError> {
+    const KEYS: [&str; 3] = ["instructions", "seed", "warm-up"];
+    let (instructions, warm_up) = (SYNTHETIC_INSTRUCTIONS, Service::WARM_UP);
+    let mut spec = Service { model, instructions, seed: 1, warm_up };
+    for setting in settings.split(',').filter(|s| !s.is_empty()) {
+        let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+        let slot = match key {
+            "instructions" => &mut spec.instructions,
+            "seed" => &mut spec.seed,
+            "warm-up" => &mut spec.warm_up,
+            _ => {
+                let hint = nearest(key, KEYS).unwrap_or("instructions");
+                return Err(StudyError::Usage(format!(
+                    "unknown workload setting `{key}`; did you mean `{hint}`?"
+                )));
+            }
+        };
+        *slot = value.parse().map_err(|_| {
+            StudyError::Usage(format!("workload setting `{setting}`: expected `{key}=NUMBER`"))
+        })?;
+    }
+    Ok(spec)
+}
+
 impl Workload {
     /// Number of cores it needs.
     #[must_use]
@@ -105,6 +134,7 @@ impl Workload {
         let of = |part: &Part| match &part.kind {
             WorkloadKind::Trace(trace) => trace.totals.instructions,
             WorkloadKind::Synthetic(spec) => spec.instructions,
+            WorkloadKind::Service(service) => service.spec.instructions,
         };
         let limit = limit.unwrap_or(u64::MAX);
         self.parts.iter().map(|part| of(part).min(limit) * part.copies as u64).sum()
@@ -115,6 +145,7 @@ impl Workload {
         self.parts.iter().any(|part| match &part.kind {
             WorkloadKind::Trace(trace) => trace.totals.events.contains_key("idle"),
             WorkloadKind::Synthetic(spec) => spec.duty.is_some(),
+            WorkloadKind::Service(_) => false,
         })
     }
 
@@ -124,6 +155,7 @@ impl Workload {
         let part = |part: &Part| match &part.kind {
             WorkloadKind::Trace(trace) => format!("{:016x}*{}", trace.digest, part.copies),
             WorkloadKind::Synthetic(spec) => format!("{spec:?}*{}", part.copies),
+            WorkloadKind::Service(service) => format!("{:?}*{}", service.spec, part.copies),
         };
         self.parts.iter().map(part).collect::<Vec<_>>().join("+")
     }
@@ -135,7 +167,7 @@ impl Workload {
             WorkloadKind::Trace(trace) => {
                 trace.header.unit_of_work == "request" && trace.totals.requests > 0
             }
-            WorkloadKind::Synthetic(_) => false,
+            WorkloadKind::Synthetic(_) | WorkloadKind::Service(_) => false,
         };
         if self.parts.iter().all(marks) {
             "request"
@@ -159,10 +191,11 @@ impl Workload {
         for part in &self.parts {
             let file = match &part.kind {
                 WorkloadKind::Trace(trace) => Some(trace.file()?),
-                WorkloadKind::Synthetic(_) => None,
+                WorkloadKind::Synthetic(_) | WorkloadKind::Service(_) => None,
             };
-            let warm = match &file {
-                Some(file) => {
+            let warm = match (&part.kind, &file) {
+                (WorkloadKind::Service(service), _) => service.warm(),
+                (_, Some(file)) => {
                     if file.footer().totals.instructions == 0 {
                         let error = TraceError::at(0, Problem::NoInstructions);
                         return Err(match file.path() {
@@ -172,11 +205,12 @@ impl Workload {
                     }
                     Arc::new(file.warm()?)
                 }
-                None => Arc::default(),
+                (_, None) => Arc::default(),
             };
             for _ in 0..part.copies {
                 let source: Box<dyn Source> = match (&part.kind, &file) {
                     (WorkloadKind::Synthetic(spec), _) => Box::new(spec.source()),
+                    (WorkloadKind::Service(service), _) => Box::new(service.source()),
                     (WorkloadKind::Trace(_), Some(file)) => Box::new(file.stream()),
                     (WorkloadKind::Trace(trace), None) => Box::new(trace.file()?.stream()),
                 };
@@ -200,6 +234,6 @@ fn load_of(part: &Part) -> LoadKind {
         }
         // Bursts come on their own schedule.
         WorkloadKind::Synthetic(spec) if spec.duty.is_some() => LoadKind::Open,
-        WorkloadKind::Synthetic(_) => LoadKind::Closed,
+        WorkloadKind::Synthetic(_) | WorkloadKind::Service(_) => LoadKind::Closed,
     }
 }

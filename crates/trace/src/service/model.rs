@@ -1,0 +1,120 @@
+//! What a generated service is like.
+
+use crate::event::Event;
+
+/// Why the kernel is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A system call, by Linux' number for x86-64.
+    Syscall(u32),
+    /// An interrupt, by vector.
+    Interrupt(u8),
+    /// An exception, by vector; those of [`crate::Trap`] are UltraSPARC's.
+    Exception(u8),
+}
+
+impl Cause {
+    /// The event of an entry. `variant` tells calls of one cause apart by their arguments.
+    pub(super) fn event(self, variant: u32) -> Event {
+        match self {
+            Cause::Syscall(number) => {
+                let args = [3 + u64::from(variant), 0, 512 << variant, 0, 0, 0];
+                Event::Syscall { number, args }
+            }
+            Cause::Interrupt(vector) => Event::Interrupt { vector },
+            Cause::Exception(vector) => Event::Exception { vector },
+        }
+    }
+}
+
+/// Kernel invocations of about one length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Class {
+    /// How many of them a deck of invocations holds.
+    pub calls: u32,
+    /// Their mean length, in instructions.
+    pub mean: u32,
+    /// Their lengths lie within so much of the mean, as a share of it.
+    pub spread: f64,
+    /// What causes them, each as often as the others. Each cause has kernel code and data of its
+    /// own.
+    pub causes: &'static [Cause],
+}
+
+/// Bytes touched by user code alone, by the kernel alone, and by both.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Regions {
+    /// User code and data.
+    pub user: u64,
+    /// Kernel code and data.
+    pub kernel: u64,
+    /// Data of both.
+    pub shared: u64,
+}
+
+/// How code of a privilege behaves. Shares are of its memory accesses; what they leave goes to the
+/// stack: 32 lines.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Side {
+    /// Times that a block of code is executed, on average, before the next one is.
+    pub reuse: f64,
+    /// Share that goes to what belongs to the cause of the invocation, from its first line on at
+    /// each invocation: the longer it is, the more of it. None of user code.
+    pub cyclic: f64,
+    /// Share that goes to a table, all lines alike.
+    pub table: f64,
+    /// Share that goes through the region line by line, from end to end.
+    pub sweep: f64,
+    /// Share that goes to shared lines, by popularity.
+    pub shared: f64,
+    /// Share that goes to lines of the region, by popularity.
+    pub popular: f64,
+    /// Popularity: the share of accesses to the first part p of the lines is p^(4/`skew`), so 4 is
+    /// none and 40 is a lot.
+    pub skew: u32,
+    /// Accesses to a line before the next one is chosen.
+    pub words: u32,
+    /// Size of the table.
+    pub table_bytes: u64,
+}
+
+/// A service, or a program, as a mixture of run lengths and streams of addresses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ServiceModel {
+    /// Name of the workload.
+    pub name: &'static str,
+    /// The program that it is calibrated to.
+    pub program: &'static str,
+    /// Mean length of a user run, in instructions.
+    pub user_run: u32,
+    /// Kernel invocations.
+    pub classes: &'static [Class],
+    /// Memory.
+    pub regions: Regions,
+    /// Bytes of user code.
+    pub user_code: u64,
+    /// Popularity of its functions, as [`Side::skew`].
+    pub user_code_skew: u32,
+    /// User code.
+    pub user: Side,
+    /// The kernel.
+    pub kernel: Side,
+    /// Of an invocation's instructions beyond the first thousand, the share that copies lines of
+    /// the kernel to shared ones.
+    pub copy: f64,
+}
+
+impl ServiceModel {
+    /// Kernel invocations in a deck.
+    #[must_use]
+    pub fn deck(&self) -> u32 {
+        self.classes.iter().map(|class| class.calls).sum()
+    }
+
+    /// Mean length of a kernel invocation, in instructions.
+    #[must_use]
+    pub fn kernel_run(&self) -> f64 {
+        let sum: u64 = self.classes.iter().map(|c| u64::from(c.calls) * u64::from(c.mean)).sum();
+        sum as f64 / f64::from(self.deck())
+    }
+}

@@ -1,0 +1,348 @@
+//! The programs of Nellans 2014, Ch. 4 and 5.
+
+use super::model::Cause::{self, Exception, Interrupt, Syscall};
+use super::model::{Class, Regions, ServiceModel, Side};
+use crate::traps::Trap;
+
+/// Window spills and fills.
+const WINDOWS: &[Cause] =
+    &[Exception(Trap::WindowSpill.vector()), Exception(Trap::WindowFill.vector())];
+const TRAPS: &[Cause] = &[
+    Exception(Trap::WindowSpill.vector()),
+    Exception(Trap::WindowFill.vector()),
+    Exception(Trap::DataTlbMiss.vector()),
+];
+const SHORT: &[Cause] = &[
+    Exception(Trap::DataTlbMiss.vector()),
+    Exception(Trap::InstructionTlbMiss.vector()),
+    Syscall(39),
+    Syscall(96),
+];
+const MIDDLE: &[Cause] = &[Syscall(72), Syscall(202), Syscall(5), Syscall(7), Exception(14)];
+const READS: &[Cause] = &[Syscall(0), Syscall(1), Interrupt(0xec), Syscall(45), Syscall(44)];
+const LONGS: &[Cause] = &[Syscall(40), Syscall(20), Syscall(257), Interrupt(0x21)];
+
+const fn class(calls: u32, mean: u32, spread: f64, causes: &'static [Cause]) -> Class {
+    Class { calls, mean, spread, causes }
+}
+
+const USER: Side = Side {
+    reuse: 2.0,
+    cyclic: 0.0,
+    table: 0.0,
+    sweep: 0.0,
+    shared: 0.0,
+    popular: 0.0,
+    skew: 32,
+    words: 4,
+    table_bytes: 64 << 10,
+};
+
+const MB: f64 = 1_048_576.0;
+const fn regions(user: f64, kernel: f64, shared: f64) -> Regions {
+    Regions { user: (user * MB) as u64, kernel: (kernel * MB) as u64, shared: (shared * MB) as u64 }
+}
+
+/// All of them.
+pub const SERVICES: [ServiceModel; 8] = [
+    ServiceModel {
+        name: "syn-apache",
+        program: "Apache 2.2.6",
+        user_run: 156,
+        classes: &[
+            class(275, 18, 0.22, WINDOWS),
+            class(110, 60, 0.45, SHORT),
+            class(95, 350, 0.45, MIDDLE),
+            class(16, 2_500, 0.45, READS),
+            class(4, 20_000, 0.45, LONGS),
+        ],
+        regions: regions(6.34, 9.02, 0.50),
+        user_code: 192 << 10,
+        user_code_skew: 16,
+        user: Side {
+            reuse: 2.5,
+            table: 0.1,
+            sweep: 0.004,
+            shared: 0.02,
+            popular: 0.3,
+            skew: 28,
+            words: 4,
+            table_bytes: 64 << 10,
+            ..USER
+        },
+        kernel: Side {
+            reuse: 1.79,
+            cyclic: 0.12,
+            table: 0.21,
+            sweep: 0.0,
+            shared: 0.01,
+            popular: 0.02,
+            skew: 28,
+            words: 4,
+            table_bytes: 128 << 10,
+        },
+        copy: 0.1,
+    },
+    ServiceModel {
+        name: "syn-specjbb",
+        program: "SPECjbb2005",
+        user_run: 1_770,
+        classes: &[
+            class(55, 18, 0.22, WINDOWS),
+            class(20, 60, 0.45, SHORT),
+            class(19, 400, 0.45, MIDDLE),
+            class(4, 4_000, 0.45, READS),
+            class(2, 21_700, 0.45, LONGS),
+        ],
+        regions: regions(108.98, 20.13, 21.34),
+        user_code: 192 << 10,
+        user_code_skew: 24,
+        user: Side {
+            reuse: 15.2,
+            table: 0.06,
+            sweep: 0.02,
+            shared: 0.02,
+            popular: 0.08,
+            skew: 36,
+            words: 4,
+            table_bytes: 128 << 10,
+            ..USER
+        },
+        kernel: Side {
+            reuse: 2.0,
+            cyclic: 0.3,
+            table: 0.42,
+            sweep: 0.02,
+            shared: 0.02,
+            popular: 0.06,
+            skew: 24,
+            words: 4,
+            table_bytes: 128 << 10,
+        },
+        copy: 0.4,
+    },
+    ServiceModel {
+        name: "syn-hmmer",
+        program: "hmmer",
+        user_run: 33_280,
+        classes: &[
+            class(60, 18, 0.22, TRAPS),
+            class(36, 60, 0.45, SHORT),
+            class(3, 350, 0.45, MIDDLE),
+            class(1, 4_610, 0.45, READS),
+        ],
+        regions: regions(8.16, 1.08, 3.28),
+        user_code: 10 << 10,
+        user_code_skew: 8,
+        user: Side {
+            reuse: 300.0,
+            table: 0.06,
+            sweep: 0.003,
+            shared: 0.005,
+            popular: 0.1,
+            skew: 32,
+            words: 6,
+            table_bytes: 64 << 10,
+            ..USER
+        },
+        kernel: Side {
+            reuse: 2.0,
+            cyclic: 0.15,
+            table: 0.1,
+            sweep: 0.01,
+            shared: 0.01,
+            popular: 0.01,
+            skew: 24,
+            words: 4,
+            table_bytes: 64 << 10,
+        },
+        copy: 0.2,
+    },
+    ServiceModel {
+        name: "syn-mummer",
+        program: "mummer",
+        user_run: 47,
+        classes: &[
+            class(985, 15, 0.2, TRAPS),
+            class(10, 60, 0.45, SHORT),
+            class(4, 350, 0.45, MIDDLE),
+            class(1, 3_225, 0.45, READS),
+        ],
+        regions: regions(73.84, 1.04, 45.94),
+        user_code: 6 << 10,
+        user_code_skew: 8,
+        user: Side {
+            reuse: 36.0,
+            table: 0.05,
+            sweep: 0.03,
+            shared: 0.03,
+            popular: 0.08,
+            skew: 24,
+            words: 4,
+            table_bytes: 64 << 10,
+            ..USER
+        },
+        kernel: Side {
+            reuse: 2.0,
+            cyclic: 0.05,
+            table: 0.226,
+            sweep: 0.0,
+            shared: 0.0,
+            popular: 0.0204,
+            skew: 32,
+            words: 4,
+            table_bytes: 128 << 10,
+        },
+        copy: 0.1,
+    },
+    ServiceModel {
+        name: "syn-fasta",
+        program: "fasta_protein",
+        user_run: 14_862,
+        classes: &[
+            class(50, 18, 0.22, TRAPS),
+            class(20, 60, 0.45, SHORT),
+            class(20, 400, 0.45, MIDDLE),
+            class(8, 4_000, 0.45, READS),
+            class(2, 14_650, 0.3, LONGS),
+        ],
+        regions: regions(1.51, 23.03, 5.28),
+        user_code: 16 << 10,
+        user_code_skew: 8,
+        user: Side {
+            reuse: 18.7,
+            table: 0.14,
+            sweep: 0.0003,
+            shared: 0.003,
+            popular: 0.0115,
+            skew: 40,
+            words: 6,
+            table_bytes: 192 << 10,
+            ..USER
+        },
+        kernel: Side {
+            reuse: 2.0,
+            cyclic: 0.05,
+            table: 0.002,
+            sweep: 0.1,
+            shared: 0.02,
+            popular: 0.1,
+            skew: 8,
+            words: 4,
+            table_bytes: 64 << 10,
+        },
+        copy: 0.5,
+    },
+    ServiceModel {
+        name: "syn-blackscholes",
+        program: "blackscholes",
+        user_run: 158_828,
+        classes: &[
+            class(6, 18, 0.22, TRAPS),
+            class(4, 60, 0.45, SHORT),
+            class(5, 400, 0.45, MIDDLE),
+            class(4, 4_000, 0.45, READS),
+            class(1, 23_612, 0.45, LONGS),
+        ],
+        regions: regions(1.84, 6.97, 0.11),
+        user_code: 8 << 10,
+        user_code_skew: 8,
+        user: Side {
+            reuse: 80.0,
+            table: 0.1,
+            sweep: 0.001,
+            shared: 0.001,
+            popular: 0.23,
+            skew: 36,
+            words: 6,
+            table_bytes: 64 << 10,
+            ..USER
+        },
+        kernel: Side {
+            reuse: 1.5,
+            cyclic: 0.07,
+            table: 0.45,
+            sweep: 0.003,
+            shared: 0.02,
+            popular: 0.004,
+            skew: 24,
+            words: 4,
+            table_bytes: 64 << 10,
+        },
+        copy: 0.2,
+    },
+    ServiceModel {
+        name: "syn-canneal",
+        program: "canneal",
+        user_run: 120,
+        classes: &[
+            class(985, 14, 0.2, TRAPS),
+            class(10, 60, 0.45, SHORT),
+            class(4, 350, 0.45, MIDDLE),
+            class(1, 2_210, 0.45, READS),
+        ],
+        regions: regions(29.53, 8.24, 0.0),
+        user_code: 6 << 10,
+        user_code_skew: 8,
+        user: Side {
+            reuse: 400.0,
+            table: 0.05,
+            sweep: 0.01,
+            shared: 0.0,
+            popular: 0.12,
+            skew: 24,
+            words: 4,
+            table_bytes: 64 << 10,
+            ..USER
+        },
+        kernel: Side {
+            reuse: 1.8,
+            cyclic: 0.05,
+            table: 0.58,
+            sweep: 0.0,
+            shared: 0.0,
+            popular: 0.08,
+            skew: 32,
+            words: 4,
+            table_bytes: 128 << 10,
+        },
+        copy: 0.1,
+    },
+    ServiceModel {
+        name: "syn-mcf",
+        program: "mcf",
+        user_run: 22,
+        classes: &[
+            class(990, 13, 0.2, TRAPS),
+            class(7, 60, 0.45, SHORT),
+            class(2, 350, 0.45, MIDDLE),
+            class(1, 1_010, 0.3, READS),
+        ],
+        regions: regions(5.903, 0.162, 0.0),
+        user_code: 6 << 10,
+        user_code_skew: 8,
+        user: Side {
+            reuse: 227.0,
+            table: 0.2,
+            sweep: 0.02,
+            shared: 0.0,
+            popular: 0.25,
+            skew: 16,
+            words: 3,
+            table_bytes: 64 << 10,
+            ..USER
+        },
+        kernel: Side {
+            reuse: 1.9,
+            cyclic: 0.05,
+            table: 0.133,
+            sweep: 0.0,
+            shared: 0.0,
+            popular: 0.0026,
+            skew: 32,
+            words: 4,
+            table_bytes: 64 << 10,
+        },
+        copy: 0.1,
+    },
+];
