@@ -85,6 +85,7 @@ def segregation_sweep(
         only: kinds of schemes to play beside ``lru``; all if none are named.
         set: ``whole_cycles`` (12), ``bank_cycles`` (9), ``memory_cycles`` (350), ``write_backs``
             (false: as `halfwink trace kernel` counts), ``stores_stall`` (true),
+            ``sides`` (``privilege``; ``page``, a control that is blind to it; ``swapped``),
             ``epochs_shortened_by`` (25: of policies that adapt), ``l1_split`` (``none``; what each
             first-level cache keeps apart: ``data``, ``instructions``, ``both``).
 

@@ -158,7 +158,8 @@ def _broken(experiment: str, mutant: str | None) -> str:
     name, _, argument = experiment.partition("/")
     for known in library().mutants():
         if known["name"] == mutant:
-            argument = known["experiments"].get(name, argument)
+            other = known["experiments"].get(name, argument)
+            argument = argument + other if other.startswith(",") else other
     return f"{name}/{argument}" if argument else name
 
 

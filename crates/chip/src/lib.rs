@@ -73,7 +73,7 @@ pub use private::CacheCounts;
 pub use result::{CoreResult, RunResult};
 pub use second_level::{
     replay, second_level_stream, stack_distances, Cost, Latencies as SecondLevelLatencies,
-    ReplayError, ReplaySetup, Replayed, SecondLevelStream, StackDistances,
+    ReplayError, ReplaySetup, Replayed, SecondLevelStream, Sides, StackDistances,
 };
 pub use timeline::Timeline;
 pub use uncore::L3Counts;

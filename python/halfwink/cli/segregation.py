@@ -50,7 +50,8 @@ def sweep(
         way-allocator, ucp, insertion.
     setting
         Values to change: whole_cycles (12), bank_cycles (9), memory_cycles (350), write_backs
-        (false), stores_stall (true), epochs_shortened_by (25), l1_split (none).
+        (false), stores_stall (true), sides (privilege; page, as a control), l1_split (none),
+        epochs_shortened_by (25).
     plot
         Draw the gains into this file (.html, .png, .svg).
     json

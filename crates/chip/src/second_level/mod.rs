@@ -25,7 +25,7 @@ use crate::lines::{LineTouch, LineWalk};
 use crate::machine::Geometry;
 use crate::ruled::{Reference, RuledCache};
 pub use distances::{stack_distances, StackDistances};
-pub use replay::{replay, Cost, Latencies, ReplayError, ReplaySetup, Replayed};
+pub use replay::{replay, Cost, Latencies, ReplayError, ReplaySetup, Replayed, Sides};
 
 /// A reference with what ran since the one before, in 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

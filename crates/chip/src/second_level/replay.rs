@@ -1,11 +1,11 @@
 //! One second level, under one policy, over a recorded stream.
 
 use halfwink_policy::segregation::{Action, Event, Rule, Sample, SegregationPolicy, Span};
-use halfwink_units::{Cycle, Time};
+use halfwink_units::{Cycle, Time, LINE_SHIFT, PAGE_SHIFT};
 
 use super::SecondLevelStream;
 use crate::machine::Geometry;
-use crate::ruled::{Found, RuledCache};
+use crate::ruled::{Found, Reference, RuledCache};
 
 /// Cycles that a reference stalls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +18,42 @@ pub struct Latencies {
     pub memory: Cycle,
 }
 
+/// By what references take sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sides {
+    /// Their privilege.
+    #[default]
+    Privilege,
+    /// The wrong way round.
+    Swapped,
+    /// A bit of their page's number, whoever asks: the control that tells what privilege brings
+    /// from what splitting does.
+    Page,
+}
+
+impl Sides {
+    /// The same reference, as a cache would see it.
+    #[inline]
+    fn of(self, reference: Reference) -> Reference {
+        let kernel = match self {
+            Sides::Privilege => reference.kernel,
+            Sides::Swapped => !reference.kernel,
+            Sides::Page => {
+                let page = reference.line >> (PAGE_SHIFT - LINE_SHIFT);
+                page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 1
+            }
+        };
+        Reference { kernel, ..reference }
+    }
+}
+
 /// What to play a stream through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplaySetup {
     /// Shape of the second level.
     pub geometry: Geometry,
+    /// Whose references are the kernel's, for the cache.
+    pub sides: Sides,
     /// With monitors of what each side would make of more ways.
     pub monitors: bool,
     /// Latencies that samples and epochs in cycles go by.
@@ -148,6 +179,7 @@ pub fn replay(
     };
     player.tell(&Event::Begin { ways: setup.geometry.ways as u8 })?;
     for &reference in &stream.warm {
+        let reference = setup.sides.of(reference);
         if player.cache.touch(reference, 0).flags.is_none() {
             player.cache.insert(reference, 0);
         }
@@ -156,7 +188,8 @@ pub fn replay(
     player.cache.take_utility();
     for record in &stream.records {
         player.retire(record.retired)?;
-        let reference = record.reference();
+        let mode = usize::from(record.reference().kernel);
+        let reference = setup.sides.of(record.reference());
         if record.is_write_back() {
             if setup.write_backs {
                 let found = player.cache.touch(reference, 0);
@@ -173,7 +206,7 @@ pub fn replay(
             let set = reference.line as usize & (setup.geometry.sets - 1);
             player.found.misses_of_set[set] += 1;
         }
-        player.count(usize::from(reference.kernel), record.is_write(), found);
+        player.count(mode, record.is_write(), found);
     }
     player.retire(stream.rest)?;
     player.found.parts.resize(PARTS as usize, player.found.cost);

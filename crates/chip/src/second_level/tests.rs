@@ -12,6 +12,7 @@ const L2: Geometry = Geometry { sets: 64, ways: 16 };
 const PUBLISHED: Latencies = Latencies { whole: 12, bank: 9, memory: 350 };
 const SETUP: ReplaySetup = ReplaySetup {
     geometry: L2,
+    sides: Sides::Privilege,
     monitors: false,
     latencies: PUBLISHED,
     write_backs: false,
@@ -93,6 +94,21 @@ fn a_written_back_line_is_of_who_had_brought_it() {
     let last = stream.records[3];
     assert!(last.is_write_back());
     assert_eq!(last.reference(), Reference { line: 0, kernel: true, code: false });
+}
+
+#[test]
+fn sides_can_be_swapped() {
+    let stream = second_level_stream(&mut mixed(), &WarmSet::default(), [L1; 2], Rule::LRU);
+    let stream = stream.unwrap();
+    let misses = |sides, kernel| {
+        let rule = Fixed::new(Rule::ways(Route::Both, kernel));
+        let found = replay(&stream, &ReplaySetup { sides, ..SETUP }, Box::new(rule)).unwrap();
+        found.misses[0]
+    };
+    // All of it is the user's.
+    assert_eq!(misses(Sides::Privilege, 3), misses(Sides::Swapped, 13));
+    assert_ne!(misses(Sides::Privilege, 3), misses(Sides::Swapped, 3));
+    assert_ne!(misses(Sides::Page, 8), misses(Sides::Privilege, 8));
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod tables;
 
 use halfwink_chip::{
     replay, second_level_stream, Geometry, ReplaySetup, Replayed, SecondLevelLatencies,
-    SecondLevelStream,
+    SecondLevelStream, Sides,
 };
 use halfwink_policy::segregation::{LookUp, Route, Rule, MAX_WAYS};
 
@@ -29,6 +29,8 @@ pub struct SegregationSweep {
     pub write_backs: bool,
     /// Stores wait for their line.
     pub stores_stall: bool,
+    /// By what references take sides.
+    pub sides: Sides,
     /// Published epochs are this much longer than those of the policies here.
     pub epochs_shortened_by: u64,
     /// Kinds of schemes to play beside `lru`; all if none are named.
@@ -46,6 +48,7 @@ impl Default for SegregationSweep {
             latencies: SecondLevelLatencies { whole: 12, bank: 9, memory: 350 },
             write_backs: false,
             stores_stall: true,
+            sides: Sides::Privilege,
             epochs_shortened_by: 25,
             only: Vec::new(),
             l1_split: None,
@@ -55,8 +58,8 @@ impl Default for SegregationSweep {
 
 impl SegregationSweep {
     /// The published sweep, with values changed: `l1`, `l2`, `whole_cycles`, `bank_cycles`,
-    /// `memory_cycles`, `write_backs`, `stores_stall`, `epochs_shortened_by`, `only` (kinds, with
-    /// commas), `l1_split` (`none`, `data`, `instructions`, `both`).
+    /// `memory_cycles`, `write_backs`, `stores_stall`, `sides` (`privilege`, `swapped`, `page`),
+    /// `epochs_shortened_by`, `only` (kinds, with commas), `l1_split` (`none`, `data`, `instructions`, `both`).
     ///
     /// # Errors
     /// If there is no such value, or it cannot be that.
@@ -83,6 +86,14 @@ impl SegregationSweep {
                         return Err(wrong(&KINDS.join(", ")));
                     }
                 }
+                "sides" => {
+                    sweep.sides = match value.as_str() {
+                        "privilege" => Sides::Privilege,
+                        "swapped" => Sides::Swapped,
+                        "page" => Sides::Page,
+                        _ => return Err(wrong("privilege, swapped or page")),
+                    };
+                }
                 "l1_split" => {
                     let named = |route: &Route| route_name(*route) == value;
                     sweep.l1_split = Route::ALL.into_iter().find(named);
@@ -98,7 +109,7 @@ impl SegregationSweep {
                 }
                 _ => {
                     let known = "l1, l2, whole_cycles, bank_cycles, memory_cycles, write_backs, \
-                                 stores_stall, epochs_shortened_by, only, l1_split";
+                                 stores_stall, sides, epochs_shortened_by, only, l1_split";
                     return Err(StudyError::Usage(format!("no setting `{name}`: {known}")));
                 }
             }
@@ -161,6 +172,7 @@ fn swept(
     let played = parallel(&list, |scheme| {
         let setup = ReplaySetup {
             geometry,
+            sides: sweep.sides,
             monitors: scheme.name == "ucp",
             latencies: sweep.latencies,
             write_backs: sweep.write_backs,
