@@ -39,9 +39,9 @@ pub use world::{
 };
 pub use worlds::chip::workload::{Part, Workload};
 pub use worlds::chip::{
-    closed_form, Accuracy, CaseAnswer, Decisions, EntryModel, Fact, FitRow, Interval, NetworkInfo,
-    Prediction, Sample, SampleQuestion, SampledTechnique, SegregationSweep, Spacing, StaggerRow,
-    TrapRow, WakeRow, THRESHOLDS,
+    closed_form, Accuracy, CaseAnswer, ChangePct, Decisions, EntryModel, Fact, FitRow, Interval,
+    NetworkInfo, Prediction, Sample, SampleQuestion, SampledTechnique, SegregationSweep, Spacing,
+    SplitAdvice, StaggerRow, TrapRow, WakeRow, THRESHOLDS,
 };
 pub use worlds::router::{
     CoreTimes, Load, RouterInfo, RouterProfile, RouterQuestion, VirtualMeter,

@@ -76,8 +76,8 @@ pub struct ReplayError {
     pub why: &'static str,
 }
 
-/// Parts of a run that are told apart.
-pub const PARTS: u64 = 20;
+/// Parts of a run that are told apart: as many as an interval of a mean needs.
+pub const PARTS: u64 = 32;
 
 /// What references cost that wait: look-ups by latency, and misses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -19,7 +19,7 @@ pub use network::{CaseAnswer, Fact, FitRow, NetworkInfo, StaggerRow, WakeRow};
 pub use os_profile::THRESHOLDS;
 pub use predict::{Accuracy, Decisions, Prediction, TrapRow};
 pub use sample::{Interval, Sample, SampleQuestion, SampledTechnique, Spacing};
-pub use segregation::SegregationSweep;
+pub use segregation::{ChangePct, SegregationSweep, SplitAdvice};
 
 use std::any::Any;
 use std::sync::Arc;

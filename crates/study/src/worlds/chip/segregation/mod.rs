@@ -1,11 +1,11 @@
 //! Ways to keep kernel and user apart in the second level, all over one recorded stream.
 
+mod advice;
 mod schemes;
 mod tables;
 
 use halfwink_chip::{
-    replay, second_level_stream, Geometry, ReplaySetup, Replayed, SecondLevelLatencies,
-    SecondLevelStream, Sides,
+    replay, Geometry, ReplaySetup, Replayed, SecondLevelLatencies, SecondLevelStream, Sides,
 };
 use halfwink_policy::segregation::{LookUp, Route, Rule, MAX_WAYS};
 
@@ -13,6 +13,7 @@ use crate::error::StudyError;
 use crate::library::Library;
 use crate::parallel::parallel;
 use crate::world::Tables;
+pub use advice::{ChangePct, SplitAdvice};
 use schemes::{schemes, Scheme, KINDS};
 use tables::{curve_table, fact_table, scheme_table};
 
@@ -116,6 +117,36 @@ impl SegregationSweep {
         }
         Ok(sweep)
     }
+
+    /// Shapes of a first level and of the second, and what first levels keep apart.
+    fn shapes(&self) -> Result<(Geometry, Geometry, Rule), StudyError> {
+        let l1 = Geometry::parse(&self.l1).map_err(StudyError::Usage)?;
+        let l2 = Geometry::parse(&self.l2).map_err(StudyError::Usage)?;
+        if !(2..=MAX_WAYS).contains(&l2.ways) || l2.sets < 2 {
+            return Err(StudyError::Usage(format!(
+                "cache `{}`: expected 2 to {MAX_WAYS} ways and 2 sets at least, to be split",
+                self.l2
+            )));
+        }
+        if self.l1_split.is_some() && l1.sets < 2 {
+            let message = format!("cache `{}`: expected 2 sets at least, to be split", self.l1);
+            return Err(StudyError::Usage(message));
+        }
+        let first = self.l1_split.map(|route| Rule::banks(route, LookUp::Parallel));
+        Ok((l1, l2, first.unwrap_or(Rule::LRU)))
+    }
+
+    /// How a second level is played.
+    fn setup(&self, geometry: Geometry) -> ReplaySetup {
+        ReplaySetup {
+            geometry,
+            sides: self.sides,
+            monitors: false,
+            latencies: self.latencies,
+            write_backs: self.write_backs,
+            stores_stall: self.stores_stall,
+        }
+    }
 }
 
 impl Library {
@@ -134,32 +165,8 @@ impl Library {
         workload: &str,
         sweep: &SegregationSweep,
     ) -> Result<Tables, StudyError> {
-        let l1 = Geometry::parse(&sweep.l1).map_err(StudyError::Usage)?;
-        let l2 = Geometry::parse(&sweep.l2).map_err(StudyError::Usage)?;
-        if !(2..=MAX_WAYS).contains(&l2.ways) || l2.sets < 2 {
-            return Err(StudyError::Usage(format!(
-                "cache `{}`: expected 2 to {MAX_WAYS} ways and 2 sets at least, to be split",
-                sweep.l2
-            )));
-        }
-        if sweep.l1_split.is_some() && l1.sets < 2 {
-            let message = format!("cache `{}`: expected 2 sets at least, to be split", sweep.l1);
-            return Err(StudyError::Usage(message));
-        }
-        let mut tasks = self.workload(workload)?.tasks(None)?;
-        if tasks.len() != 1 {
-            let message = format!("workload `{workload}`: expected one that runs on one core");
-            return Err(StudyError::Usage(message));
-        }
-        let mut task = tasks.remove(0);
-        let first = sweep.l1_split.map(|route| Rule::banks(route, LookUp::Parallel));
-        let stream = second_level_stream(
-            task.source.as_mut(),
-            &task.warm,
-            [l1, l1],
-            first.unwrap_or(Rule::LRU),
-        )?;
-        swept(&stream, l2, sweep)
+        let (stream, geometry) = self.second_level(workload, sweep)?;
+        swept(&stream, geometry, sweep)
     }
 }
 
@@ -170,14 +177,8 @@ fn swept(
 ) -> Result<Tables, StudyError> {
     let list = schemes(sweep, geometry.ways as u8);
     let played = parallel(&list, |scheme| {
-        let setup = ReplaySetup {
-            geometry,
-            sides: sweep.sides,
-            monitors: scheme.name == "ucp",
-            latencies: sweep.latencies,
-            write_backs: sweep.write_backs,
-            stores_stall: sweep.stores_stall,
-        };
+        let monitors = scheme.name == "ucp";
+        let setup = ReplaySetup { monitors, ..sweep.setup(geometry) };
         replay(stream, &setup, scheme.policy(sweep))
     });
     let played = played
