@@ -12,6 +12,7 @@
 //! same set in either bank. Both are looked at once lines may lie in either.
 
 mod monitor;
+mod rrip;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,8 @@ use halfwink_policy::segregation::{LookUp, Rule, Side, Split, Utility, MAX_WAYS}
 use crate::cache::{flag, Victim};
 use crate::machine::Geometry;
 use monitor::Monitors;
+pub use rrip::Replacement;
+use rrip::Rrip;
 
 const TAG_SHIFT: u32 = 5;
 
@@ -29,6 +32,9 @@ pub(crate) struct Reference {
     pub(crate) line: u64,
     pub(crate) kernel: bool,
     pub(crate) code: bool,
+    /// Virtual address of the instruction that asks; 0 for a write-back. Only
+    /// [`Replacement::Ship`] reads it.
+    pub(crate) pc: u64,
 }
 
 /// What a look-up took.
@@ -54,6 +60,8 @@ pub(crate) struct RuledCache {
     rule: Rule,
     /// Lines may lie in the bank of their side, whatever their number says.
     segregated: bool,
+    /// Replaces the ranks, if it is not LRU.
+    rrip: Option<Box<Rrip>>,
     monitors: Option<Box<Monitors>>,
 }
 
@@ -63,6 +71,19 @@ impl RuledCache {
     /// # Panics
     /// If it has more than [`MAX_WAYS`] ways.
     pub(crate) fn new(geometry: Geometry, monitors: bool) -> RuledCache {
+        RuledCache::with_replacement(geometry, monitors, Replacement::Lru)
+    }
+
+    /// The same with another replacement, for which a rule's ranks mean nothing. A touch or an
+    /// insertion with [`flag::DIRTY`] is a write-back there, and no use.
+    ///
+    /// # Panics
+    /// If it has more than [`MAX_WAYS`] ways.
+    pub(crate) fn with_replacement(
+        geometry: Geometry,
+        monitors: bool,
+        replacement: Replacement,
+    ) -> RuledCache {
         assert!(geometry.ways <= MAX_WAYS, "no rank for so many ways");
         let lines = geometry.sets * geometry.ways;
         RuledCache {
@@ -71,6 +92,7 @@ impl RuledCache {
             geometry,
             rule: Rule::LRU,
             segregated: false,
+            rrip: Rrip::new(replacement, geometry.sets, geometry.ways),
             monitors: monitors.then(|| Box::new(Monitors::new(geometry))),
         }
     }
@@ -107,7 +129,10 @@ impl RuledCache {
         let (found, place) = self.find(reference);
         if let Some(place) = place {
             self.tags[place] |= flags;
-            self.promote(place);
+            match &mut self.rrip {
+                None => self.promote(place),
+                Some(rrip) => rrip.hit(place, flags & flag::DIRTY != 0),
+            }
         }
         if let Some(monitors) = &mut self.monitors {
             let side = self.rule.route.side(reference.kernel, reference.code);
@@ -196,14 +221,12 @@ impl RuledCache {
         let last = self.tags[place];
         let owner = if reference.kernel { flag::KERNEL } else { 0 };
         self.tags[place] = reference.line << TAG_SHIFT | flags | owner | flag::VALID;
-        let comes_in = self.rule.insertion[usize::from(side == Side::Kernel)];
-        let leaves = self.ranks[place];
-        for other in self.ranks_around(place) {
-            // The others close the gap, then make room.
-            *other -= u8::from(*other > leaves);
-            *other += u8::from(*other >= comes_in);
+        match &mut self.rrip {
+            None => self.enter(place, self.rule.insertion[usize::from(side == Side::Kernel)]),
+            Some(rrip) => {
+                rrip.fill(place, reference, flags & flag::DIRTY != 0, last & flag::VALID != 0);
+            }
         }
-        self.ranks[place] = comes_in;
         (last & flag::VALID != 0).then_some(Victim {
             line: last >> TAG_SHIFT,
             dirty: last & flag::DIRTY != 0,
@@ -211,14 +234,33 @@ impl RuledCache {
         })
     }
 
+    /// A line comes in at this rank of its set.
+    #[inline]
+    fn enter(&mut self, place: usize, comes_in: u8) {
+        let leaves = self.ranks[place];
+        for other in self.ranks_around(place) {
+            // The others close the gap, then make room.
+            *other -= u8::from(*other > leaves);
+            *other += u8::from(*other >= comes_in);
+        }
+        self.ranks[place] = comes_in;
+    }
+
     /// The way of a set that a fill of this side takes: an empty one, or else the least recent.
     #[inline]
-    fn victim(&self, start: usize, side: Side) -> usize {
+    fn victim(&mut self, start: usize, side: Side) -> usize {
         let ways = match (self.rule.split, side) {
             (Split::Ways(kernel), Side::Kernel) => 0..usize::from(kernel),
             (Split::Ways(kernel), Side::User) => usize::from(kernel)..self.geometry.ways,
             (Split::None | Split::Banks, _) => 0..self.geometry.ways,
         };
+        if let Some(rrip) = &mut self.rrip {
+            let is_empty = |&way: &usize| self.tags[start + way] & flag::VALID == 0;
+            return match ways.clone().find(is_empty) {
+                Some(way) => way,
+                None => rrip.victim(start + ways.start..start + ways.end) - start,
+            };
+        }
         let mut worst = (0, ways.start);
         for way in ways {
             let empty = self.tags[start + way] & flag::VALID == 0;

@@ -6,11 +6,11 @@ use proptest::prelude::*;
 const SHAPE: Geometry = Geometry { sets: 8, ways: 4 };
 
 fn user(line: u64) -> Reference {
-    Reference { line, kernel: false, code: false }
+    Reference { line, kernel: false, code: false, pc: 0 }
 }
 
 fn kernel(line: u64) -> Reference {
-    Reference { line, kernel: true, code: false }
+    Reference { line, kernel: true, code: false, pc: 0 }
 }
 
 /// True if it was there; it is afterwards.
@@ -69,7 +69,7 @@ fn a_new_mask_moves_nothing() {
 #[test]
 fn banks_are_found_by_side_and_by_number() {
     let mut cache = ruled(Rule::banks(Route::Data, LookUp::Serial));
-    let code = Reference { line: 2, kernel: true, code: true };
+    let code = Reference { line: 2, kernel: true, code: true, pc: 0 };
     access(&mut cache, kernel(4));
     access(&mut cache, code);
     let found = |cache: &mut RuledCache, reference| {
@@ -196,7 +196,7 @@ proptest! {
     fn without_a_rule_it_is_the_plain_cache(references in references()) {
         let (mut plain, mut cache) = (Cache::new(SHAPE), RuledCache::new(SHAPE, false));
         for (line, kernel, code, dice) in references {
-            let reference = Reference { line, kernel, code };
+            let reference = Reference { line, kernel, code, pc: 0 };
             if dice == 0 {
                 prop_assert_eq!(plain.invalidate(line), cache.invalidate(line));
                 continue;
@@ -231,7 +231,7 @@ proptest! {
                     _ => Rule::banks(route, look_up),
                 });
             }
-            let reference = Reference { line, kernel, code };
+            let reference = Reference { line, kernel, code, pc: 0 };
             let found = cache.touch(reference, 0);
             prop_assert_eq!(found.flags.is_some(), held.contains(&line));
             if found.flags.is_none() {
