@@ -57,9 +57,14 @@ struct CoreEnergy {
     each: Energy,
 }
 
-fn core_energies(core: &Core, event: &CoreEvents) -> [CoreEnergy; 8] {
+fn core_energies(core: &Core, event: &CoreEvents) -> [CoreEnergy; 9] {
     let common = core.common();
     let (units, caches) = (&common.front_end.units, &common.private.counts);
+    // A look-up of banks takes what the banks that it reads take.
+    let (whole, banks) = match common.private.l2.ruled() {
+        None => (caches.l2_accesses, [0; 2]),
+        Some(ruled) => (ruled.counts.whole, ruled.counts.banks),
+    };
     let entry = |name, counts, pj| CoreEnergy { name, counts, each: CoreEvents::energy(pj) };
     [
         entry("uops", common.front_end.work.uops, event.uop),
@@ -68,10 +73,15 @@ fn core_energies(core: &Core, event: &CoreEvents) -> [CoreEnergy; 8] {
         entry("floating-point", units.fp, event.fp),
         entry("l1i-access", caches.l1i_accesses, event.l1i_access),
         entry("l1d-access", caches.l1d_accesses, event.l1d_access),
-        entry("l2-access", caches.l2_accesses, event.l2_access),
+        entry("l2-access", whole, event.l2_access),
+        entry("l2-bank", banks, event.l2_access * BANK_SHARE),
         entry("mispredict", common.predictor.counts.mispredicted, event.mispredict),
     ]
 }
+
+/// Energy of reading one of two banks, for that of the whole: by the root of the size, as the
+/// machine files scale second levels (assumption).
+const BANK_SHARE: f64 = std::f64::consts::FRAC_1_SQRT_2;
 
 const MODES: [Mode; 2] = [Mode::User, Mode::Kernel];
 const ON: State = State("on");

@@ -22,6 +22,7 @@ use crate::private::Warm;
 use crate::progress::{Progress, Reached};
 use crate::result::{result, CoreResult, RunResult};
 use crate::scheduler::Scheduler;
+use crate::segregated::Segregated;
 use crate::timeline::Timeline;
 use crate::uncore::{Request, SnoopResult, Uncore, Want};
 use crate::uop::Code;
@@ -48,6 +49,9 @@ pub struct Options<'a> {
     /// Makes the policy that decides where kernel entries of a task run. Without one they run where
     /// they are, and the machine needs no OS cores.
     pub offload: Option<&'a dyn Fn(usize) -> OffloadPolicy>,
+    /// Who rules the second levels of the cores with work of their own. Without one they are plain
+    /// caches.
+    pub segregated: Option<Segregated<'a>>,
     /// Cores carry retention cells, which leak a little while they are on.
     pub retention: bool,
     /// Hosts the central wake-up controller of a machine that has one, for who wants to log it.
@@ -230,6 +234,7 @@ impl<'a> Chip<'a> {
                 thread: Some(thread),
                 shares: options.offload.is_some(),
                 policy: (options.policy)(n),
+                segregated: options.segregated.as_ref(),
                 followers: follow_core(followers, n),
                 start: task.start,
                 timeline: timeline.clone(),
@@ -424,6 +429,9 @@ impl<'a> Chip<'a> {
         let core = &mut self.cores[behind.core];
         core.advance(limit, &mut self.shared)?;
         if let Some(error) = core.fail_of_source() {
+            return Err(error.into());
+        }
+        if let Some(error) = core.impossible_rule() {
             return Err(error.into());
         }
         self.watch.simulated += core.reached().min(limit).saturating_sub(behind.local);

@@ -49,7 +49,8 @@ pub fn run_together(
 
 /// Grants go to one core's gate, and a thread that moves takes no gate along.
 pub(crate) fn can_be_followed(machine: &Machine, options: &Options<'_>) -> bool {
-    options.offload.is_none() && machine.wake_up.controller != WakeUpKind::Central
+    let is_alone = options.offload.is_none() && options.segregated.is_none();
+    is_alone && machine.wake_up.controller != WakeUpKind::Central
 }
 
 /// The followers' policies of one core, each with what sleeping costs.

@@ -56,6 +56,29 @@ pub struct WorkCounts {
     pub uops: [u64; 2],
 }
 
+/// Whose an access is: the lower bits of the virtual address of its instruction, and its privilege.
+/// In one word, since every operation of a window has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct By(u32);
+
+impl By {
+    #[inline]
+    pub(crate) const fn new(pc: u64, kernel: bool) -> By {
+        By((pc as u32) << 1 | kernel as u32)
+    }
+
+    #[inline]
+    pub(crate) fn kernel(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// 31 bits of the address.
+    #[inline]
+    pub(crate) fn pc(self) -> u64 {
+        u64::from(self.0 >> 1)
+    }
+}
+
 /// Plays a source, one micro-operation after another, with one item of lookahead.
 pub(crate) struct FrontEnd {
     source: Box<dyn Source>,
@@ -361,6 +384,13 @@ impl FrontEnd {
             Item::Run(template) => Some(self.code.playable[template.0 as usize].pc),
             _ => None,
         }
+    }
+
+    /// Whose the micro-operation in front is, which the caller has at hand.
+    #[inline]
+    pub(crate) fn by(&self, uop: &Uop) -> By {
+        let run = self.run();
+        By::new(run.pc.wrapping_add(u64::from(uop.offset)), run.kernel)
     }
 
     /// Line of the instruction in front.

@@ -35,11 +35,11 @@ mod precision;
 mod private;
 mod progress;
 mod result;
-#[allow(dead_code, reason = "coherence asks for some of it once the chip has it too")]
 mod ruled;
 pub mod sample;
 mod scheduler;
 mod second_level;
+mod segregated;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -71,9 +71,11 @@ pub use os_profile::{
 pub use precision::Precision;
 pub use private::CacheCounts;
 pub use result::{CoreResult, RunResult};
+pub use ruled::Replacement;
 pub use second_level::{
     replay, second_level_stream, stack_distances, Cost, Latencies as SecondLevelLatencies,
     ReplayError, ReplaySetup, Replayed, SecondLevelStream, Sides, StackDistances,
 };
+pub use segregated::{possible_rule, Segregated, SegregationCounts};
 pub use timeline::Timeline;
 pub use uncore::L3Counts;

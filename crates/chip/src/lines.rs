@@ -86,7 +86,7 @@ pub(crate) struct LineTouch {
     /// Fetched rather than accessed as data.
     pub(crate) code: bool,
     pub(crate) write: bool,
-    /// Of the instruction: its physical address.
+    /// Virtual address of the instruction.
     pub(crate) pc: u64,
 }
 
@@ -119,8 +119,8 @@ impl LineWalk {
         touches(program, template, addresses, |touch| match touch {
             Touch::Fetch(0, _) if repeat => {}
             Touch::Fetch(_, instr) => {
-                pc = Program::instr_phys(block, instr).0;
-                let span = Span::new(pc, instr.len);
+                pc = block.pc_of(instr);
+                let span = Span::new(Program::instr_phys(block, instr).0, instr.len);
                 let fetch = LineTouch { line: span.first, code: true, write: false, pc };
                 if self.fetched != (span.first, block.kernel) {
                     see(fetch);

@@ -12,8 +12,11 @@ use halfwink_trace::WarmLine;
 use halfwink_units::{Clock, Cycle, Time};
 
 use crate::cache::{flag, Cache};
+use crate::front_end::{By, WorkCounts};
 use crate::machine::Machine;
 use crate::miss::{Miss, MissFile, UNKNOWN};
+use crate::ruled::Reference;
+use crate::segregated::{SecondLevel, Segregated};
 use crate::uncore::{Request, SnoopResult, Want};
 
 /// What the private caches did, by privilege of the access (user, kernel).
@@ -82,12 +85,14 @@ pub(crate) struct Private {
     clock: Clock,
     pub(crate) l1i: Cache,
     pub(crate) l1d: Cache,
-    pub(crate) l2: Cache,
+    pub(crate) l2: SecondLevel,
     pub(crate) instruction_misses: MissFile,
     pub(crate) data_misses: MissFile,
     l1i_latency: Cycle,
     l1d_latency: Cycle,
     l2_latency: Cycle,
+    /// Of a bank, where the second level is ruled.
+    bank_latency: Cycle,
     pub(crate) counts: CacheCounts,
     /// Requests to the shared levels, with their arrival.
     pub(crate) requests: Vec<(Time, Request)>,
@@ -100,18 +105,24 @@ pub(crate) struct Private {
 }
 
 impl Private {
-    pub(crate) fn new(machine: &Machine, core: usize, hears_tokens: bool) -> Private {
+    pub(crate) fn new(
+        machine: &Machine,
+        core: usize,
+        hears_tokens: bool,
+        segregated: Option<&Segregated<'_>>,
+    ) -> Private {
         Private {
             core,
             clock: machine.clock,
             l1i: Cache::new(machine.l1i.geometry),
             l1d: Cache::new(machine.l1d.geometry),
-            l2: Cache::new(machine.l2.geometry),
+            l2: SecondLevel::new(machine.l2.geometry, segregated, core),
             instruction_misses: MissFile::new(machine.l1i.mshrs),
             data_misses: MissFile::new(machine.l1d.mshrs),
             l1i_latency: machine.l1i.latency,
             l1d_latency: machine.l1d.latency,
             l2_latency: machine.l2.latency,
+            bank_latency: machine.l2.bank_latency,
             counts: CacheCounts::default(),
             requests: Vec::new(),
             must_pause: false,
@@ -128,7 +139,15 @@ impl Private {
 
     /// Shortest time from an access to its arrival at the shared levels.
     pub(crate) fn shortest_request(&self) -> Cycle {
-        self.l1i_latency.min(self.l1d_latency) + self.l2_latency
+        self.l1i_latency.min(self.l1d_latency) + self.least_l2_latency()
+    }
+
+    /// Cycles that the second level adds to an access at least.
+    pub(crate) fn least_l2_latency(&self) -> Cycle {
+        match self.l2 {
+            SecondLevel::Plain(_) => self.l2_latency,
+            SecondLevel::Ruled(_) => self.l2_latency.min(self.bank_latency),
+        }
     }
 
     /// Cycles from a hit in the data cache to its data.
@@ -137,10 +156,17 @@ impl Private {
         self.l1d_latency
     }
 
-    /// Reads the line of an instruction at cycle `now`.
+    /// The run begins at cycle `now`.
+    pub(crate) fn begin(&mut self, now: Cycle) {
+        if let SecondLevel::Ruled(ruled) = &mut self.l2 {
+            ruled.begin(self.clock.time_of(now), now);
+        }
+    }
+
+    /// Reads the line of an instruction at cycle `now`, when the core has done so much `work`.
     #[inline]
-    pub(crate) fn fetch(&mut self, line: u64, kernel: bool, now: Cycle) -> Access {
-        let mode = usize::from(kernel);
+    pub(crate) fn fetch(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) -> Access {
+        let mode = usize::from(by.kernel());
         match self.l1i.touch(line, 0) {
             Some(flags) => {
                 self.counts.l1i_accesses[mode] += 1;
@@ -155,34 +181,54 @@ impl Private {
                     }
                 }
             }
-            None => self.fetch_miss(line, kernel, now),
+            None => self.fetch_miss(line, by, now, work),
         }
     }
 
     #[cold]
-    fn fetch_miss(&mut self, line: u64, kernel: bool, now: Cycle) -> Access {
+    fn fetch_miss(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) -> Access {
+        let mode = usize::from(by.kernel());
         if let Some(n) = self.instruction_misses.find(line, now) {
             // It left the cache again before its data came.
-            self.counts.l1i_accesses[usize::from(kernel)] += 1;
+            self.counts.l1i_accesses[mode] += 1;
             self.l1i.insert(line, flag::PENDING);
             return outstanding(n, self.instruction_misses.get(n));
         }
         if !self.instruction_misses.has_free(now) {
             return Access::NoRegister;
         }
-        self.counts.l1i_accesses[usize::from(kernel)] += 1;
-        self.counts.l1i_misses[usize::from(kernel)] += 1;
+        self.counts.l1i_accesses[mode] += 1;
+        self.counts.l1i_misses[mode] += 1;
         self.l1i.insert(line, flag::PENDING);
-        let fill = self.second_level(line, Want::Read, true, kernel, now);
+        let reference = Reference::of(line, by, true);
+        let fill = self.second_level(reference, Want::Read, now, Some(work));
         let n = self.instruction_misses.allocate(line, fill, now).expect("a register is free");
         self.count_outstanding(now);
         outstanding(n, self.instruction_misses.get(n))
     }
 
-    /// Reads or writes a line of data at cycle `now`.
+    /// Reads a line of data at cycle `now`, when the core has done so much `work`.
     #[inline]
-    pub(crate) fn data(&mut self, line: u64, write: bool, kernel: bool, now: Cycle) -> Access {
-        let mode = usize::from(kernel);
+    pub(crate) fn load(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) -> Access {
+        self.data(line, false, by, now, Some(work))
+    }
+
+    /// Writes a line of data at cycle `now`.
+    #[inline]
+    pub(crate) fn store(&mut self, line: u64, by: By, now: Cycle) -> Access {
+        self.data(line, true, by, now, None)
+    }
+
+    #[inline]
+    fn data(
+        &mut self,
+        line: u64,
+        write: bool,
+        by: By,
+        now: Cycle,
+        work: Option<&WorkCounts>,
+    ) -> Access {
+        let mode = usize::from(by.kernel());
         if write && self.shares && self.cannot_upgrade(line, now) {
             return Access::NoRegister;
         }
@@ -197,14 +243,16 @@ impl Private {
                 }
                 match self.data_misses.find(line, now) {
                     Some(n) => outstanding(n, self.data_misses.get(n)),
-                    None if flags & no_hit & flag::SHARED != 0 => self.upgrade(line, kernel, now),
+                    None if flags & no_hit & flag::SHARED != 0 => {
+                        self.upgrade(line, by.kernel(), now)
+                    }
                     None => {
                         self.l1d.arrived(line);
                         Access::Hit
                     }
                 }
             }
-            None => self.data_miss(line, dirty, kernel, now),
+            None => self.data_miss(line, dirty, by, now, work),
         }
     }
 
@@ -220,70 +268,89 @@ impl Private {
     #[cold]
     fn upgrade(&mut self, line: u64, kernel: bool, now: Cycle) -> Access {
         self.l1d.change(line, 0, flag::PENDING);
-        self.request(line, Want::Upgrade, kernel, now, self.l1d_latency);
+        self.request(line, Want::Upgrade, kernel, now, self.l1d_latency + self.l2_latency);
         let n = self.data_misses.allocate(line, UNKNOWN, now).expect("a register is free");
         self.count_outstanding(now);
         outstanding(n, self.data_misses.get(n))
     }
 
     #[cold]
-    fn data_miss(&mut self, line: u64, dirty: u64, kernel: bool, now: Cycle) -> Access {
+    fn data_miss(
+        &mut self,
+        line: u64,
+        dirty: u64,
+        by: By,
+        now: Cycle,
+        work: Option<&WorkCounts>,
+    ) -> Access {
+        let mode = usize::from(by.kernel());
         if let Some(n) = self.data_misses.find(line, now) {
-            self.counts.l1d_accesses[usize::from(kernel)] += 1;
-            self.allocate_l1d(line, dirty, kernel, now);
+            self.counts.l1d_accesses[mode] += 1;
+            self.allocate_l1d(line, dirty, by.kernel(), now);
             return outstanding(n, self.data_misses.get(n));
         }
         if !self.data_misses.has_free(now) {
             return Access::NoRegister;
         }
-        self.counts.l1d_accesses[usize::from(kernel)] += 1;
-        self.counts.l1d_misses[usize::from(kernel)] += 1;
-        self.allocate_l1d(line, dirty, kernel, now);
+        self.counts.l1d_accesses[mode] += 1;
+        self.counts.l1d_misses[mode] += 1;
+        self.allocate_l1d(line, dirty, by.kernel(), now);
         let want = if dirty == 0 { Want::Read } else { Want::Write };
-        let fill = self.second_level(line, want, false, kernel, now);
+        let fill = self.second_level(Reference::of(line, by, false), want, now, work);
         let n = self.data_misses.allocate(line, fill, now).expect("a register is free");
         self.count_outstanding(now);
         outstanding(n, self.data_misses.get(n))
     }
 
+    #[inline]
     fn count_outstanding(&mut self, now: Cycle) {
         let now_outstanding = self.instruction_misses.in_use(now) + self.data_misses.in_use(now);
         self.counts.most_outstanding = self.counts.most_outstanding.max(now_outstanding);
     }
 
     fn allocate_l1d(&mut self, line: u64, dirty: u64, kernel: bool, now: Cycle) {
-        let victim = self.l1d.insert(line, flag::PENDING | dirty);
+        let owner = if kernel { flag::KERNEL } else { 0 };
+        let victim = self.l1d.insert(line, flag::PENDING | dirty | owner);
         if let Some(victim) = victim.filter(|v| v.dirty) {
             self.counts.l2_accesses[usize::from(kernel)] += 1;
-            if self.l2.touch(victim.line, flag::DIRTY).is_none() {
-                self.allocate_l2(victim.line, flag::DIRTY, kernel, now);
+            // It belongs to who brought it; the access that evicts it is who pays.
+            let home = Reference::write_back(victim.line, victim.kernel);
+            if !self.l2.write_back(home, kernel) {
+                self.allocate_l2(home, flag::DIRTY, kernel, now);
             }
         }
     }
 
-    fn allocate_l2(&mut self, line: u64, flags: u64, kernel: bool, now: Cycle) {
-        let owner = if kernel { flag::KERNEL } else { 0 };
-        if let Some(victim) = self.l2.insert(line, flags | owner).filter(|v| v.dirty) {
-            self.request(victim.line, Want::WriteBack, kernel, now, self.l1d_latency);
+    fn allocate_l2(&mut self, reference: Reference, flags: u64, kernel: bool, now: Cycle) {
+        if let Some(victim) = self.l2.insert(reference, flags).filter(|v| v.dirty) {
+            let after = self.l1d_latency + self.l2_latency;
+            self.request(victim.line, Want::WriteBack, kernel, now, after);
         }
     }
 
     /// A miss of the first level at cycle `now`: the cycle at which its data is there, or
-    /// [`UNKNOWN`].
+    /// [`UNKNOWN`]. `work` is what the core has done, where that does not depend on how far its
+    /// pipeline has run.
     fn second_level(
         &mut self,
-        line: u64,
+        reference: Reference,
         want: Want,
-        code: bool,
-        kernel: bool,
         now: Cycle,
+        work: Option<&WorkCounts>,
     ) -> Cycle {
+        let Reference { line, kernel, code, .. } = reference;
         let mode = usize::from(kernel);
         let l1_latency = if code { self.l1i_latency } else { self.l1d_latency };
         self.counts.l2_accesses[mode] += 1;
         self.notice(Notice::MissedL1 { line, at: now });
-        let answered = now + l1_latency + self.l2_latency;
-        match self.l2.touch(line, 0) {
+        if let (SecondLevel::Ruled(ruled), Some(work)) = (&mut self.l2, work) {
+            ruled.sample(self.clock, now, work);
+        }
+        let found = self.l2.read(reference);
+        let latency = if found.fast { self.bank_latency } else { self.l2_latency };
+        let after = l1_latency + latency;
+        let answered = now + after;
+        match found.flags {
             Some(flags) if flags & (flag::PENDING | flag::SHARED) == 0 => {
                 self.notice(Notice::L2Answer { line, at: answered });
                 answered
@@ -292,7 +359,7 @@ impl Private {
                 self.l1d.change(line, 0, flag::SHARED);
                 if want == Want::Write {
                     self.notice(Notice::MissedL2 { line, at: now });
-                    self.request(line, Want::Upgrade, kernel, now, l1_latency);
+                    self.request(line, Want::Upgrade, kernel, now, after);
                     return UNKNOWN;
                 }
                 self.notice(Notice::L2Answer { line, at: answered });
@@ -306,15 +373,16 @@ impl Private {
             None => {
                 self.counts.l2_misses[mode] += 1;
                 self.notice(Notice::MissedL2 { line, at: now });
-                self.allocate_l2(line, flag::PENDING, kernel, now);
-                self.request(line, want, kernel, now, l1_latency);
+                self.allocate_l2(reference, flag::PENDING, kernel, now);
+                self.request(line, want, kernel, now, after);
                 UNKNOWN
             }
         }
     }
 
-    fn request(&mut self, line: u64, want: Want, kernel: bool, now: Cycle, l1: Cycle) {
-        let arrival = self.clock.time_of(now + l1 + self.l2_latency);
+    /// A request of cycle `now` arrives at the shared levels so many cycles later.
+    fn request(&mut self, line: u64, want: Want, kernel: bool, now: Cycle, after: Cycle) {
+        let arrival = self.clock.time_of(now + after);
         let issued = self.clock.time_of(now);
         // Its core numbers it.
         let request = Request { core: self.core, number: 0, line, want, kernel, issued };
@@ -347,7 +415,8 @@ impl Private {
                 // hear of it.
                 self.l1d.change(line, flag::SHARED, 0);
                 self.l2.change(line, flag::SHARED, 0);
-                self.request(line, Want::Invalidate, false, at, self.l1d_latency);
+                let after = self.l1d_latency + self.l2_latency;
+                self.request(line, Want::Invalidate, false, at, after);
             }
         }
         if instruction.is_some() {
@@ -359,15 +428,19 @@ impl Private {
     /// Another core asks for a line: what is here of it, of which a clean copy stays if it only
     /// wants to `read`.
     pub(crate) fn snoop(&mut self, line: u64, read: bool) -> SnoopResult {
-        let caches = [&mut self.l1i, &mut self.l1d, &mut self.l2];
-        let found = caches.map(|cache| {
+        let first = [&mut self.l1i, &mut self.l1d].map(|cache| {
             if read {
                 cache.change(line, flag::DIRTY, flag::SHARED)
             } else {
                 cache.invalidate(line)
             }
         });
-        match found.into_iter().flatten().reduce(|a, b| a | b) {
+        let second = if read {
+            self.l2.change(line, flag::DIRTY, flag::SHARED)
+        } else {
+            self.l2.invalidate(line)
+        };
+        match first.into_iter().chain([second]).flatten().reduce(|a, b| a | b) {
             None => SnoopResult::Miss,
             Some(flags) if flags & flag::DIRTY != 0 => SnoopResult::Dirty,
             Some(_) => SnoopResult::Clean,
@@ -387,16 +460,26 @@ impl Private {
     /// Fills the caches as if the line had been used, without time or counts.
     pub(crate) fn warm(&mut self, line: u64, how: Warm) {
         let shared = if how.shared { flag::SHARED } else { 0 };
-        let owner = if how.kernel { flag::KERNEL } else { 0 } | shared;
-        let dirty = if how.dirty { flag::DIRTY } else { 0 } | shared;
+        let owner = if how.kernel { flag::KERNEL } else { 0 };
+        let dirty = if how.dirty { flag::DIRTY } else { 0 } | shared | owner;
         let (l1, l1_flags) = if how.code { (&mut self.l1i, 0) } else { (&mut self.l1d, dirty) };
-        if l1.touch(line, l1_flags).is_none() {
-            if let Some(victim) = l1.insert(line, l1_flags).filter(|v| v.dirty) {
-                self.l2.touch(victim.line, flag::DIRTY);
+        let victim = match l1.touch(line, l1_flags) {
+            Some(_) => None,
+            None => l1.insert(line, l1_flags).filter(|v| v.dirty),
+        };
+        match &mut self.l2 {
+            SecondLevel::Plain(l2) => {
+                if let Some(victim) = victim {
+                    l2.touch(victim.line, flag::DIRTY);
+                }
+                if l2.touch(line, owner | shared).is_none() {
+                    l2.insert(line, owner | shared);
+                }
             }
-        }
-        if self.l2.touch(line, owner).is_none() {
-            self.l2.insert(line, owner);
+            SecondLevel::Ruled(ruled) => {
+                let by = By::new(0, how.kernel);
+                ruled.warm(victim, Reference::of(line, by, how.code), shared);
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::gate::Residency;
 use crate::os_cores::Calls;
 use crate::precision::Precision;
 use crate::private::CacheCounts;
+use crate::segregated::SegregationCounts;
 use crate::timeline::Timeline;
 use crate::uncore::L3Counts;
 
@@ -23,6 +24,8 @@ pub struct CoreResult {
     pub work: WorkCounts,
     /// Accesses and misses of its private caches.
     pub caches: CacheCounts,
+    /// What its second level did, if a policy rules it.
+    pub segregation: Option<SegregationCounts>,
     /// Branches predicted, and of these wrong.
     pub branches: BranchCounts,
     /// Operations by functional unit.
@@ -81,6 +84,7 @@ pub(crate) fn result(core: &Core, follower: Option<usize>, energy: EnergyParts) 
     CoreResult {
         work: common.front_end.work,
         caches: common.private.counts,
+        segregation: common.private.l2.ruled().map(|ruled| ruled.counts),
         branches: common.predictor.counts,
         units: common.front_end.units,
         requests: common.context.requests.completed,

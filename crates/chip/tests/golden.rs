@@ -160,6 +160,7 @@ fn gated(machine: &Machine, technique: &str, names: &[&str]) -> RunResult {
         offload: None,
         retention: technique != "always-on",
         wake_up: None,
+        segregated: None,
         timeline: None,
     };
     let tasks = tasks(names, 150_000);
@@ -174,6 +175,7 @@ fn offloaded(machine: &Machine, technique: &str, names: &[&str]) -> RunResult {
         offload: Some(&make),
         retention: true,
         wake_up: None,
+        segregated: None,
         timeline: None,
     };
     let tasks = tasks(names, 150_000);

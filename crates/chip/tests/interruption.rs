@@ -45,6 +45,7 @@ fn play(
         offload: offload.then_some(&never),
         retention: false,
         wake_up: None,
+        segregated: None,
         timeline: None,
     };
     let tasks = sources.into_iter().map(task).collect();

@@ -22,6 +22,7 @@ use crate::machine::{CoreKind, Machine, TokenSpec, WakeUpKind};
 use crate::memory::Undecided;
 use crate::os_cores::{Calls, Departure};
 use crate::private::{Notice, Warm};
+use crate::segregated::Segregated;
 use crate::timeline::Timeline;
 use crate::uncore::{Answer, Level};
 pub(crate) use followers::Followers;
@@ -65,6 +66,9 @@ pub enum CoreError {
     /// The policy asked for the impossible.
     #[error("core {0}: {1}")]
     Policy(usize, PolicyError),
+    /// The policy of its second level asked for a rule that it cannot have.
+    #[error("core {0}: the segregation policy asked for {1}")]
+    Rule(usize, &'static str),
     /// The policy gated the core, all answers came, and it never woke it.
     #[error("core {core}: the gating policy left it {} at {at} with work to do", .state.name())]
     LeftAsleep {
@@ -133,12 +137,14 @@ pub(crate) struct Core {
 }
 
 /// What a core is built from, besides the machine.
-pub(crate) struct CoreInput {
+pub(crate) struct CoreInput<'a> {
     /// `None`: a core that waits for threads of others.
     pub(crate) thread: Option<Thread>,
     /// Its threads may go to other cores.
     pub(crate) shares: bool,
     pub(crate) policy: GatingPolicy,
+    /// Who rules its second level.
+    pub(crate) segregated: Option<&'a Segregated<'a>>,
     /// Of the techniques that follow, each with what sleeping costs there.
     pub(crate) followers: Vec<(GatingPolicy, Costs)>,
     pub(crate) start: Time,
@@ -149,7 +155,7 @@ impl Core {
     pub(crate) fn new(
         machine: &Machine,
         index: usize,
-        input: CoreInput,
+        input: CoreInput<'_>,
     ) -> Result<Core, CoreError> {
         let clock = machine.clock;
         // A machine that is like the OS cores has wake-up times of its own, and no controller.
@@ -163,8 +169,11 @@ impl Core {
         let vacant = input.thread.is_none();
         let thread = input.thread.unwrap_or_else(Thread::none);
         let hears_tokens = gate.hears_tokens || followers.iter().any(|gate| gate.hears_tokens);
-        let mut common = Common::new(machine, index, thread, hears_tokens);
+        let mut common = Common::new(machine, index, thread, hears_tokens, input.segregated);
         common.private.shares = input.shares;
+        let first = clock.cycle_at_or_after(input.start);
+        common.private.begin(first);
+        let l2_span = clock.time_of(common.private.least_l2_latency());
         let shortest_request = clock.time_of(common.private.shortest_request());
         let shortest_report = if reports { machine.wake_up.delay } else { Time::NEVER };
         let shortest_message = shortest_request.min(shortest_report);
@@ -172,7 +181,6 @@ impl Core {
             CoreKind::InOrder => Pipeline::InOrder(Box::new(InOrder::new(common))),
             CoreKind::OutOfOrder(_) => Pipeline::OutOfOrder(Box::new(OutOfOrder::new(common))),
         };
-        let first = clock.cycle_at_or_after(input.start);
         let started = clock.time_of(first);
         pipeline.resume(first);
         if vacant {
@@ -186,7 +194,7 @@ impl Core {
             index,
             clock,
             tokens: machine.tokens,
-            l2_span: clock.time_of(machine.l2.latency),
+            l2_span,
             l3_latency: machine.l3.latency,
             pipeline,
             gate,
@@ -228,6 +236,12 @@ impl Core {
     /// Fills the caches with a line as the shared levels see it, as it was before the run.
     pub(crate) fn warm(&mut self, line: u64, how: Warm) {
         self.pipeline.common_mut().private.warm(line, how);
+    }
+
+    /// What the policy of its second level asked for and cannot have.
+    pub(crate) fn impossible_rule(&self) -> Option<CoreError> {
+        let why = self.common().private.l2.ruled()?.error?;
+        Some(CoreError::Rule(self.index, why))
     }
 
     pub(crate) fn fail_of_source(&mut self) -> Option<TraceError> {

@@ -17,6 +17,7 @@ use crate::front_end::FrontEnd;
 use crate::machine::{CoreSpec, Machine};
 use crate::os_cores::Crossed;
 use crate::private::Private;
+use crate::segregated::Segregated;
 use crate::uncore::Level;
 use crate::uop::{Op, Uop, OPS};
 
@@ -109,12 +110,13 @@ impl Common {
         core: usize,
         thread: Thread,
         hears_tokens: bool,
+        segregated: Option<&Segregated<'_>>,
     ) -> Common {
         Common {
             spec: machine.core,
             front_end: thread.front_end,
             context: thread.context,
-            private: Private::new(machine, core, hears_tokens),
+            private: Private::new(machine, core, hears_tokens, segregated),
             predictor: Predictor::new(machine.branch),
             active: ActiveCycles::default(),
             latencies: latencies(&machine.core),

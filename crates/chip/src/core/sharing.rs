@@ -22,11 +22,19 @@ pub(crate) struct Shared {
     pub(crate) wake_up: Option<WakeUpController>,
 }
 
-impl CoreInput {
+impl<'a> CoreInput<'a> {
     /// Of a core for threads of others, from the beginning of time.
-    pub(crate) fn vacant(policy: GatingPolicy, timeline: Option<Timeline>) -> CoreInput {
+    pub(crate) fn vacant(policy: GatingPolicy, timeline: Option<Timeline>) -> CoreInput<'a> {
         let (followers, start) = (Vec::new(), Time::ZERO);
-        CoreInput { thread: None, shares: true, policy, followers, start, timeline }
+        CoreInput {
+            thread: None,
+            shares: true,
+            policy,
+            segregated: None,
+            followers,
+            start,
+            timeline,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use halfwink_units::{Clock, Cycle, Time, LINE_BYTES};
 use toml::Spanned;
 
 use super::file::{
-    CoreSection, FupgSection, KindName, L1Section, MachineFile, OsSection, PowerSection,
+    CoreSection, FupgSection, KindName, L1Section, L2Section, MachineFile, OsSection, PowerSection,
     WakeUpSection,
 };
 use super::memory::MemorySpec;
@@ -44,6 +44,7 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
         l2: L2Spec {
             geometry: check.geometry(&file.l2.size, &file.l2.ways)?,
             latency: check.l2_latency(&file.l2.latency_ns, clock)?,
+            bank_latency: check.bank_latency(&file.l2, clock)?,
         },
         l3: L3Spec {
             geometry: match file.l3.size.get_ref().as_str() {
@@ -190,6 +191,18 @@ impl Check<'_> {
         } else {
             Err(self.fail(value, format!("{cycles} cycles, expected 1 to 100")))
         }
+    }
+
+    fn bank_latency(&self, section: &L2Section, clock: Clock) -> Result<Cycle, InputError> {
+        let whole = self.l2_latency(&section.latency_ns, clock)?;
+        let Some(bank) = &section.bank_ns else { return Ok(whole) };
+        let cycles = self.l2_latency(bank, clock)?;
+        if cycles > whole {
+            let message =
+                format!("{cycles} cycles for half of the cache, expected at most {whole}");
+            return Err(self.fail(bank, message));
+        }
+        Ok(cycles)
     }
 
     fn core(&self, section: &CoreSection) -> Result<CoreSpec, InputError> {

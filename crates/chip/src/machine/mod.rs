@@ -227,6 +227,9 @@ pub struct L2Spec {
     pub geometry: Geometry,
     /// Cycles it adds to an access.
     pub latency: Cycle,
+    /// Cycles that one of its two banks adds, where a segregation policy splits it: the same,
+    /// unless the machine says less.
+    pub bank_latency: Cycle,
 }
 
 /// The shared third level.

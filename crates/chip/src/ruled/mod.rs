@@ -19,8 +19,10 @@ mod tests;
 use halfwink_policy::segregation::{LookUp, Rule, Side, Split, Utility, MAX_WAYS};
 
 use crate::cache::{flag, Victim};
+use crate::front_end::By;
 use crate::machine::Geometry;
 use monitor::Monitors;
+pub(crate) use rrip::signature;
 pub use rrip::Replacement;
 use rrip::Rrip;
 
@@ -35,6 +37,20 @@ pub(crate) struct Reference {
     /// Virtual address of the instruction that asks; 0 for a write-back. Only
     /// [`Replacement::Ship`] reads it.
     pub(crate) pc: u64,
+}
+
+impl Reference {
+    /// A first-level cache asks for a line, of instructions or of data.
+    #[inline]
+    pub(crate) fn of(line: u64, by: By, code: bool) -> Reference {
+        Reference { line, kernel: by.kernel(), code, pc: by.pc() }
+    }
+
+    /// A first-level cache gives a line of data back that this privilege had brought.
+    #[inline]
+    pub(crate) fn write_back(line: u64, kernel: bool) -> Reference {
+        Reference { line, kernel, code: false, pc: 0 }
+    }
 }
 
 /// What a look-up took.
@@ -109,18 +125,12 @@ impl RuledCache {
 
     /// Why a rule cannot be.
     pub(crate) fn possible(&self, rule: &Rule) -> Result<(), &'static str> {
-        match rule.split {
-            Split::Ways(0) => return Err("no way for the kernel"),
-            Split::Ways(k) if usize::from(k) >= self.geometry.ways => {
-                return Err("no way for the user");
-            }
-            Split::Banks if self.geometry.sets < 2 => return Err("one set has no two banks"),
-            Split::None | Split::Ways(_) | Split::Banks => {}
-        }
-        if rule.insertion.iter().any(|&rank| usize::from(rank) >= self.geometry.ways) {
-            return Err("a rank that no way has");
-        }
-        Ok(())
+        possible(self.geometry, rule)
+    }
+
+    /// Lines may lie in the bank of their side: both banks are looked at.
+    pub(crate) fn is_segregated(&self) -> bool {
+        self.segregated
     }
 
     /// Looks a line up: if it is there it is the most recent, and has these flags, too.
@@ -296,8 +306,32 @@ impl RuledCache {
         self.way_of(0, line).or_else(|| self.way_of(1, line))
     }
 
+    /// Monitors forget what they counted, not what is where.
+    pub(crate) fn forget_utility(&mut self) {
+        if let Some(monitors) = &mut self.monitors {
+            monitors.forget();
+        }
+    }
+
     /// What monitors counted since the last call.
     pub(crate) fn take_utility(&mut self) -> Option<Box<Utility>> {
         self.monitors.as_mut().map(|monitors| monitors.take())
     }
+}
+
+/// Why a rule cannot be in a cache of this shape.
+pub(crate) fn possible(geometry: Geometry, rule: &Rule) -> Result<(), &'static str> {
+    if geometry.ways > MAX_WAYS {
+        return Err("more ways than can be ruled, 32");
+    }
+    match rule.split {
+        Split::Ways(0) => return Err("no way for the kernel"),
+        Split::Ways(k) if usize::from(k) >= geometry.ways => return Err("no way for the user"),
+        Split::Banks if geometry.sets < 2 => return Err("one set has no two banks"),
+        Split::None | Split::Ways(_) | Split::Banks => {}
+    }
+    if rule.insertion.iter().any(|&rank| usize::from(rank) >= geometry.ways) {
+        return Err("a rank that no way has");
+    }
+    Ok(())
 }

@@ -50,6 +50,10 @@ impl Monitors {
         tags[0] = line + 1;
     }
 
+    pub(super) fn forget(&mut self) {
+        *self.seen = Utility::default();
+    }
+
     pub(super) fn take(&mut self) -> Box<Utility> {
         std::mem::take(&mut self.seen)
     }

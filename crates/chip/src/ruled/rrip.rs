@@ -157,13 +157,13 @@ impl Duel {
     }
 }
 
-impl Ship {
-    /// assumption: the instruction's address folded, since x86-64 instructions lie at any byte.
-    fn signature(by: Reference) -> u16 {
-        let pc = by.pc ^ by.pc >> 14 ^ by.pc >> 28;
-        (pc as usize % SIGNATURES) as u16
-    }
+/// Signature of an instruction, by which fills are told apart: its address folded, since those of
+/// x86-64 lie at any byte (assumption). That of a signature is itself.
+pub(crate) fn signature(pc: u64) -> u16 {
+    ((pc ^ pc >> 14 ^ pc >> 28) as usize % SIGNATURES) as u16
+}
 
+impl Ship {
     fn hit(&mut self, place: usize) {
         self.used[place] = true;
         let counter = &mut self.counters[usize::from(self.signatures[place])];
@@ -176,7 +176,7 @@ impl Ship {
             *counter = counter.saturating_sub(1);
         }
         // A write-back has no instruction: all of them are one signature, and none is believed.
-        let signature = if write { 0 } else { Ship::signature(by) };
+        let signature = if write { 0 } else { signature(by.pc) };
         (self.signatures[place], self.used[place]) = (signature, false);
         if !write && self.counters[usize::from(signature)] == 0 {
             DISTANT

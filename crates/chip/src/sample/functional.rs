@@ -16,6 +16,7 @@ use crate::core::Core;
 use crate::lines::Span;
 use crate::machine::Machine;
 use crate::private::{CacheCounts, Private};
+use crate::segregated::SecondLevel;
 use crate::uncore::{L3Counts, Uncore};
 use crate::uop::{Code, Op, Playable};
 
@@ -33,13 +34,15 @@ pub struct WarmState {
 impl WarmState {
     /// As a run of `machine` begins that has these lines in its caches.
     fn new(machine: &Machine, warm: &WarmSet) -> WarmState {
-        let (mut private, mut uncore) = (Private::new(machine, 0, false), Uncore::new(machine));
+        let mut private = Private::new(machine, 0, false, None);
+        let mut uncore = Uncore::new(machine);
         for &entry in &warm.lines {
             private.warm(entry.line.0, entry.into());
             uncore.warm(entry.line.0, entry.dirty, entry.kernel);
         }
         let predictor = Predictor::new(machine.branch);
-        WarmState { l1i: private.l1i, l1d: private.l1d, l2: private.l2, l3: uncore.l3, predictor }
+        let SecondLevel::Plain(l2) = private.l2 else { unreachable!("nobody rules it") };
+        WarmState { l1i: private.l1i, l1d: private.l1d, l2, l3: uncore.l3, predictor }
     }
 
     /// Puts all of it into the first core of a chip that has not begun.
@@ -49,9 +52,11 @@ impl WarmState {
     pub(super) fn put_into(&self, core: &mut Core, uncore: &mut Uncore) -> Result<(), ChipError> {
         let common = core.common_mut();
         let private = &mut common.private;
+        // A second level that is ruled begins empty, and has no such shape.
+        let SecondLevel::Plain(l2) = &mut private.l2 else { return Err(ChipError::OtherCaches) };
         let shaped_alike = private.l1i.is_shaped_like(&self.l1i)
             && private.l1d.is_shaped_like(&self.l1d)
-            && private.l2.is_shaped_like(&self.l2)
+            && l2.is_shaped_like(&self.l2)
             && match (&uncore.l3, &self.l3) {
                 (Some(theirs), Some(ours)) => theirs.is_shaped_like(ours),
                 (theirs, ours) => theirs.is_none() && ours.is_none(),
@@ -61,7 +66,7 @@ impl WarmState {
         }
         private.l1i.clone_from(&self.l1i);
         private.l1d.clone_from(&self.l1d);
-        private.l2.clone_from(&self.l2);
+        l2.clone_from(&self.l2);
         uncore.l3.clone_from(&self.l3);
         common.predictor.clone_from(&self.predictor);
         common.predictor.counts = BranchCounts::default();

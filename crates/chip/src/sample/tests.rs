@@ -42,6 +42,7 @@ fn with<R>(machine: &Machine, technique: &str, play: impl FnOnce(&Options<'_>) -
         offload: None,
         retention: technique == "tap",
         wake_up: None,
+        segregated: None,
         timeline: None,
     })
 }

@@ -23,7 +23,7 @@ use halfwink_trace::{Item, RepeatFold, Source, TraceError, WarmSet};
 use crate::cache::{flag, Cache, Victim};
 use crate::lines::{LineTouch, LineWalk};
 use crate::machine::Geometry;
-use crate::ruled::{Reference, RuledCache};
+use crate::ruled::{signature, Reference, RuledCache};
 pub use distances::{stack_distances, StackDistances};
 pub use replay::{replay, Cost, Latencies, ReplayError, ReplaySetup, Replayed, Sides};
 
@@ -43,14 +43,15 @@ const WRITE_BACK: u64 = 1 << 3;
 const SIGNATURE_BIT: u32 = 4;
 const SIGNATURE_BITS: u32 = 14;
 const LINE_BIT: u32 = SIGNATURE_BIT + SIGNATURE_BITS;
-/// Instructions are told apart by their address modulo this, as by the predictor of reuse that
-/// uses it (ChampSim's SHiP).
-const SIGNATURES: u64 = 16381;
 
 impl Record {
     pub(crate) fn reference(self) -> Reference {
-        let line = self.word >> LINE_BIT;
-        Reference { line, kernel: self.word & KERNEL != 0, code: self.word & CODE != 0 }
+        Reference {
+            line: self.word >> LINE_BIT,
+            kernel: self.word & KERNEL != 0,
+            code: self.word & CODE != 0,
+            pc: self.word >> SIGNATURE_BIT & ((1 << SIGNATURE_BITS) - 1),
+        }
     }
 
     /// Asked for by a store, which need not wait.
@@ -120,7 +121,8 @@ pub fn second_level_stream(
         },
     };
     for line in &warm.lines {
-        recorder.warm(Reference { line: line.line.0, kernel: line.kernel, code: line.code });
+        let (kernel, code) = (line.kernel, line.code);
+        recorder.warm(Reference { line: line.line.0, kernel, code, pc: 0 });
     }
     let mut walk = LineWalk::new();
     loop {
@@ -160,7 +162,7 @@ impl Recorder {
     #[inline]
     fn touch(&mut self, touch: LineTouch, kernel: bool) {
         let dirty = if touch.write { flag::DIRTY } else { 0 };
-        let reference = Reference { line: touch.line, kernel, code: touch.code };
+        let reference = Reference { line: touch.line, kernel, code: touch.code, pc: touch.pc };
         if let Some(victim) = self.l1[usize::from(!touch.code)].access(reference, dirty) {
             self.miss(touch, kernel);
             if let Some(victim) = victim.filter(|victim| victim.dirty) {
@@ -173,7 +175,7 @@ impl Recorder {
     fn miss(&mut self, touch: LineTouch, kernel: bool) {
         let flags = [(touch.code, CODE), (kernel, KERNEL), (touch.write, WRITE)];
         let flags = flags.iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum::<u64>();
-        self.push(touch.line, flags | touch.pc % SIGNATURES << SIGNATURE_BIT);
+        self.push(touch.line, flags | u64::from(signature(touch.pc)) << SIGNATURE_BIT);
     }
 
     fn push(&mut self, line: u64, flags: u64) {

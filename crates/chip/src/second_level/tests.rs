@@ -93,7 +93,7 @@ fn a_written_back_line_is_of_who_had_brought_it() {
     let stream = recorder.finish();
     let last = stream.records[3];
     assert!(last.is_write_back());
-    assert_eq!(last.reference(), Reference { line: 0, kernel: true, code: false });
+    assert_eq!(last.reference(), Reference::write_back(0, true));
 }
 
 #[test]

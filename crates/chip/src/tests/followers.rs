@@ -42,6 +42,7 @@ fn together_on(
         offload: None,
         retention: all[0].retention,
         wake_up: None,
+        segregated: None,
         timeline: WINDOW,
     };
     let mut codes = CodeCache::new();

@@ -414,6 +414,7 @@ fn a_broken_policy_is_an_error_and_not_a_hang() {
             offload: None,
             retention: true,
             wake_up: None,
+            segregated: None,
             timeline: None,
         };
         let tasks = vec![task(script, warm(&lines, &[]))];

@@ -6,6 +6,7 @@ mod gating;
 mod hand;
 mod os_cores;
 mod requests;
+mod segregation;
 mod shared;
 mod ultrasparc;
 
@@ -385,7 +386,14 @@ fn try_run(
     play(
         machine,
         tasks,
-        &Options { policy: &make, offload: None, retention, wake_up: None, timeline },
+        &Options {
+            policy: &make,
+            offload: None,
+            retention,
+            wake_up: None,
+            segregated: None,
+            timeline,
+        },
         how,
     )
 }

@@ -31,6 +31,7 @@ fn try_offload(
         offload: Some(&offload),
         retention: false,
         wake_up: None,
+        segregated: None,
         timeline: None,
     };
     play(machine, tasks, &options, how)
@@ -450,6 +451,7 @@ fn who_hosts_the_controller_sees_what_goes_in_and_out() {
         offload: Some(&offload),
         retention: false,
         wake_up: Some(&host),
+        segregated: None,
         timeline: None,
     };
     let result = play(&machine, vec![random_calls(1, 100)], &options, USUAL).unwrap();

@@ -109,6 +109,7 @@ fn a_line_of_the_other_core_takes_a_look_up_and_a_transfer() {
             offload: Some(&offload),
             retention: false,
             wake_up: None,
+            segregated: None,
             timeline: None,
         };
         let mut chip = Chip::new(&pair, vec![task], &options, &[], &mut CodeCache::new()).unwrap();

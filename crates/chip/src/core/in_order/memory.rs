@@ -32,9 +32,10 @@ impl InOrder {
         let mut miss = 0;
         let lines = [first, last];
         let lines = if first == last { &lines[..1] } else { &lines[..] };
-        let kernel = self.common.front_end.run().kernel;
+        let by = self.common.front_end.by(uop);
         for &line in lines {
-            match self.common.private.data(line, false, kernel, self.cycle) {
+            let work = &self.common.front_end.work;
+            match self.common.private.load(line, by, self.cycle, work) {
                 Access::Hit => {}
                 Access::At(cycle) => ready = ready.max(cycle),
                 Access::Outstanding(n) => {
@@ -107,7 +108,7 @@ impl InOrder {
             lines: [first, last],
             first_byte: byte,
             last_byte: byte + u64::from(uop.size) - 1,
-            kernel: self.common.front_end.run().kernel,
+            by: self.common.front_end.by(uop),
             earliest: self.cycle + 1,
             half: false,
         });
@@ -142,11 +143,11 @@ impl InOrder {
         let private = &mut self.common.private;
         let mut stuck = false;
         if !store.half {
-            stuck = private.data(first, true, store.kernel, at) == Access::NoRegister;
+            stuck = private.store(first, store.by, at) == Access::NoRegister;
         }
         if !stuck && last != first {
             store.half = true;
-            stuck = private.data(last, true, store.kernel, at) == Access::NoRegister;
+            stuck = private.store(last, store.by, at) == Access::NoRegister;
         }
         if stuck {
             self.stores[0] = store;

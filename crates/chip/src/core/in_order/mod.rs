@@ -19,7 +19,7 @@ use halfwink_units::Cycle;
 use self::word::{ByUnit, Ready};
 use super::pipeline::{Common, Pause, StallOn};
 use crate::cpi_stack::{Reason, REASONS};
-use crate::front_end::Head;
+use crate::front_end::{By, Head};
 use crate::miss::UNKNOWN;
 use crate::private::Access;
 use crate::uncore::Answer;
@@ -39,7 +39,7 @@ struct QueuedStore {
     lines: [u64; 2],
     first_byte: u64,
     last_byte: u64,
-    kernel: bool,
+    by: By,
     /// First cycle at which it may write the cache.
     earliest: Cycle,
     /// Its first line is written.
@@ -138,6 +138,7 @@ impl InOrder {
     }
 
     /// Runs the cycles before `until`; less if a request to the shared levels is made.
+    #[inline(never)]
     pub(crate) fn run(&mut self, until: Cycle) -> Pause {
         self.blocked = Blocked::No;
         while self.cycle < until && self.common.private.lets_run() {
@@ -371,8 +372,9 @@ impl InOrder {
         if line == self.common.fetch_line {
             return None;
         }
-        let kernel = self.common.front_end.run().kernel;
-        match self.common.private.fetch(line, kernel, self.cycle) {
+        let by = self.common.front_end.by(self.common.front_end.uop());
+        let work = &self.common.front_end.work;
+        match self.common.private.fetch(line, by, self.cycle, work) {
             Access::Hit => {
                 self.common.fetch_line = line;
                 None

@@ -133,8 +133,9 @@ impl OutOfOrder {
         if line == self.common.fetch_line {
             return true;
         }
-        let kernel = self.common.front_end.run().kernel;
-        self.front = match self.common.private.fetch(line, kernel, now) {
+        let by = self.common.front_end.by(self.common.front_end.uop());
+        let work = &self.common.front_end.work;
+        self.front = match self.common.private.fetch(line, by, now, work) {
             Access::Hit => Front::Running,
             Access::At(cycle) => Front::Until(cycle),
             Access::Outstanding(_) => Front::Fetch,
@@ -183,7 +184,7 @@ impl OutOfOrder {
         let mut slot = Slot {
             op: uop.op,
             results: uop.results,
-            kernel: self.common.front_end.run().kernel,
+            by: self.common.front_end.by(uop),
             serializing: uop.serializing,
             ..EMPTY
         };
@@ -207,7 +208,7 @@ impl OutOfOrder {
             }
             Op::Store => {
                 self.waiting_integer += 1;
-                self.enter_store(uop, slot.kernel);
+                self.enter_store(uop, slot.by);
             }
             Op::Vector | Op::FpAdd | Op::FpMultiply | Op::FpDivide => self.waiting_fp += 1,
             Op::Nop => {}

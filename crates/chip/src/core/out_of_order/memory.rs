@@ -3,6 +3,7 @@
 use halfwink_units::Cycle;
 
 use super::{Forward, OutOfOrder, QueuedStore, Slot, Waits, FORWARD_ENTRIES, SLOTS};
+use crate::front_end::By;
 use crate::private::Access;
 use crate::uop::{Op, Uop};
 
@@ -22,13 +23,13 @@ impl OutOfOrder {
         let store = self.stores[self.store_head as usize % SLOTS];
         let [first, last] = store.lines;
         let private = &mut self.common.private;
-        if !self.store_half && private.data(first, true, store.kernel, now) == Access::NoRegister {
+        if !self.store_half && private.store(first, store.by, now) == Access::NoRegister {
             self.store_blocked = true;
             return false;
         }
         if last != first {
             self.store_half = true;
-            if private.data(last, true, store.kernel, now) == Access::NoRegister {
+            if private.store(last, store.by, now) == Access::NoRegister {
                 self.store_blocked = true;
                 return false;
             }
@@ -41,7 +42,7 @@ impl OutOfOrder {
     /// Starts a load or a store; a load without a miss register is put aside.
     #[inline]
     pub(super) fn issue_memory(&mut self, n: usize, now: Cycle) {
-        let Slot { op, forwarded, lines: [first, last], kernel, .. } = self.slots[n];
+        let Slot { op, forwarded, lines: [first, last], by, .. } = self.slots[n];
         // A store only brings address and value to its queue; the cache hears of it when it has
         // committed, since until then it may not have happened.
         if op == Op::Store || forwarded {
@@ -51,13 +52,13 @@ impl OutOfOrder {
         // A load from two lines starts only if both can miss: half of it could not be taken back.
         let blocked = first != last && self.common.private.data_misses.free(now) < 2;
         let mut ready = now + self.common.private.l1d_latency();
-        if blocked || !self.read_line(n, first, kernel, now, &mut ready) {
+        if blocked || !self.read_line(n, first, by, now, &mut ready) {
             self.slots[n].waits = Waits::Register;
             self.blocked |= 1 << n;
             return;
         }
         if last != first {
-            let is_read = self.read_line(n, last, kernel, now, &mut ready);
+            let is_read = self.read_line(n, last, by, now, &mut ready);
             debug_assert!(is_read, "half of a load is under way");
         }
         // Only here does it leave the queue: one that was put aside keeps its place there.
@@ -74,15 +75,9 @@ impl OutOfOrder {
 
     /// Reads one line for slot `n`; false if no miss register was free.
     #[inline]
-    fn read_line(
-        &mut self,
-        n: usize,
-        line: u64,
-        kernel: bool,
-        now: Cycle,
-        ready: &mut Cycle,
-    ) -> bool {
-        match self.common.private.data(line, false, kernel, now) {
+    fn read_line(&mut self, n: usize, line: u64, by: By, now: Cycle, ready: &mut Cycle) -> bool {
+        let work = &self.common.front_end.work;
+        match self.common.private.load(line, by, now, work) {
             Access::Hit => {}
             Access::At(cycle) => *ready = (*ready).max(cycle),
             Access::Outstanding(register) => {
@@ -98,10 +93,9 @@ impl OutOfOrder {
         true
     }
 
-    pub(super) fn enter_store(&mut self, uop: &Uop, kernel: bool) {
+    pub(super) fn enter_store(&mut self, uop: &Uop, by: By) {
         let (first, last, byte) = self.common.front_end.data_lines();
-        self.stores[self.store_tail as usize % SLOTS] =
-            QueuedStore { lines: [first, last], kernel };
+        self.stores[self.store_tail as usize % SLOTS] = QueuedStore { lines: [first, last], by };
         let end = byte + u64::from(uop.size) - 1;
         // The trace knows addresses before the core does: a load never passes an older store that
         // it overlaps, so none has to be squashed and replayed.

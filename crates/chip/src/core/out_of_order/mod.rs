@@ -33,6 +33,7 @@ use halfwink_units::Cycle;
 use self::calendar::Calendar;
 use super::pipeline::{Common, Pause, Stall, StallOn};
 use crate::cpi_stack::Reason;
+use crate::front_end::By;
 use crate::machine::{CoreKind, Window, MAX_WINDOW};
 use crate::miss::UNKNOWN;
 use crate::uncore::Answer;
@@ -67,7 +68,7 @@ struct Slot {
     answers: u8,
     op: Op,
     results: [u8; 2],
-    kernel: bool,
+    by: By,
     mispredicted: bool,
     serializing: bool,
     /// A load whose data comes from the store queue.
@@ -82,7 +83,7 @@ const EMPTY: Slot = Slot {
     answers: 0,
     op: Op::Nop,
     results: [NO_REG; 2],
-    kernel: false,
+    by: By::new(0, false),
     mispredicted: false,
     serializing: false,
     forwarded: false,
@@ -111,7 +112,7 @@ enum Front {
 #[derive(Clone, Copy, Debug)]
 struct QueuedStore {
     lines: [u64; 2],
-    kernel: bool,
+    by: By,
 }
 
 /// Remembers which queued store last wrote each eight bytes.
@@ -190,7 +191,7 @@ impl OutOfOrder {
             waiting_integer: 0,
             waiting_fp: 0,
             loads: 0,
-            stores: Box::new([QueuedStore { lines: [0; 2], kernel: false }; SLOTS]),
+            stores: Box::new([QueuedStore { lines: [0; 2], by: By::default() }; SLOTS]),
             store_head: 0,
             store_committed: 0,
             store_tail: 0,
@@ -366,7 +367,7 @@ impl OutOfOrder {
     #[inline]
     fn kernel(&mut self) -> bool {
         if self.head < self.tail {
-            self.slots[self.head as usize % SLOTS].kernel
+            self.slots[self.head as usize % SLOTS].by.kernel()
         } else {
             self.common.front_end.is_kernel()
         }

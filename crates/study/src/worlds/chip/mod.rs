@@ -402,6 +402,7 @@ impl ChipJob {
             retention: self.gating.retention,
             timeline: self.timeline(),
             wake_up: Some(&wake_up),
+            segregated: None,
         };
         Ok(run(machine, tasks, &options, &mut CodeCache::new(), control)?)
     }

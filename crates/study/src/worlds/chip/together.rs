@@ -51,6 +51,7 @@ impl ChipJob {
             offload: None,
             retention: self.gating.retention,
             wake_up: None,
+            segregated: None,
             timeline: self.timeline(),
         };
         let machines: Vec<Machine> = others.iter().map(|other| other.alone()).collect();

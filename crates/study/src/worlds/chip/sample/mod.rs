@@ -73,6 +73,7 @@ impl Prepared {
             offload: None,
             retention: self.gating.retention,
             wake_up: None,
+            segregated: None,
             timeline: None,
         };
         Ok(measure(&self.machine, window, load, &options, codes, control)?)
