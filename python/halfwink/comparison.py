@@ -197,6 +197,15 @@ def _kernel_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _second_level_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
+    """What second levels did, by core, if the technique rules them."""
+    if not results.has("segregation"):
+        return {}
+    found = results.tables["segregation"].filter(**_who(row))
+    names = [name for name in found.columns if name not in (*KEYS, "technique")]
+    return {} if found.is_empty() else {"second_level": found.select(names).to_dicts()}
+
+
 def _who(row: dict[str, Any]) -> dict[str, Any]:
     return {key: row[key] for key in (*KEYS, "technique")}
 
@@ -227,6 +236,7 @@ def _run_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
         **({"residency": states} if states else {}),
         "ledger": ledger.to_dicts(),
         **_kernel_json(results, row),
+        **_second_level_json(results, row),
         "modelled": ["energy", "time"],
         "sim": {name: row[name] for name in SIMULATED if name in row} | _speed(results, row),
     }

@@ -26,6 +26,8 @@ pub enum Family {
     Scaling,
     /// Which machine serves a request.
     Steering,
+    /// Whose lines a cache keeps where.
+    Segregation,
 }
 
 impl fmt::Display for Family {
@@ -37,6 +39,7 @@ impl fmt::Display for Family {
             Family::Switching => "switching",
             Family::Scaling => "scaling",
             Family::Steering => "steering",
+            Family::Segregation => "segregation",
         })
     }
 }

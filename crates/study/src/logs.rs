@@ -15,6 +15,7 @@ use halfwink_eventlog::{replayer, Family, Header, Place, Reader, Replayer, Write
 use halfwink_policy::gating::GatingPolicy;
 use halfwink_policy::offload::{Delegation, DelegationParameters, OffloadPolicy};
 use halfwink_policy::scaling::ScalingPolicy;
+use halfwink_policy::segregation::SegregationPolicy;
 use halfwink_policy::steering::SteeringPolicy;
 use halfwink_policy::switching::IdlePowerPolicy;
 use halfwink_policy::wake_up::WakeUpPolicy;
@@ -57,6 +58,7 @@ hosts! {
     idle_power: IdlePowerPolicy, Switching;
     scaling: ScalingPolicy, Scaling;
     steering: SteeringPolicy, Steering;
+    segregation: SegregationPolicy, Segregation;
 }
 
 impl Logs {

@@ -267,3 +267,15 @@ fn a_log_of_delegated_calls_needs_its_header_alone() {
     let error = replay(&library(), &path, Some("sometimes")).unwrap_err().to_string();
     assert!(error.ends_with("expected one of never, always, enough-work, predicted"), "{error}");
 }
+
+#[test]
+fn chips_with_ruled_second_levels_are_replayed() {
+    for technique in
+        ["way-partition:shortened=5000", "ucp:shortened=5000", "bank-partition:shortened=5000"]
+    {
+        let names = ["chip", "nginx", "ultrasparc", technique];
+        let mut job = job(names, &[("instructions", "200000")]);
+        job.set = vec![("l2.size".into(), "64KB".into())];
+        proves(&job, &["segregation", "gating"]);
+    }
+}

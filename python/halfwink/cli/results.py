@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from halfwink import studies
-from halfwink.cli import placement
+from halfwink.cli import placement, sides
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_table
 from halfwink.results import Results
@@ -35,6 +35,8 @@ def print_results(results: Results) -> None:
     print_table(columns, rows, ruled=ruled)
     if results.has("calls"):
         placement.show(results)
+    if results.has("segregation"):
+        sides.show(results)
     text = f"all energies and times are modelled; saved: against {results.baseline}"
     if "core_energy_saving_pct" in results.runs.columns:
         text += "; core: with its first and second caches"

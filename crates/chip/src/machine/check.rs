@@ -195,7 +195,8 @@ impl Check<'_> {
 
     fn bank_latency(&self, section: &L2Section, clock: Clock) -> Result<Cycle, InputError> {
         let whole = self.l2_latency(&section.latency_ns, clock)?;
-        let Some(bank) = &section.bank_ns else { return Ok(whole) };
+        let given = section.bank_ns.as_ref().filter(|bank| *bank.get_ref() != 0.0);
+        let Some(bank) = given else { return Ok(whole) };
         let cycles = self.l2_latency(bank, clock)?;
         if cycles > whole {
             let message =

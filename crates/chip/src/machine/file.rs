@@ -85,7 +85,7 @@ pub(super) struct L2Section {
     pub(super) size: Spanned<String>,
     pub(super) ways: Spanned<usize>,
     pub(super) latency_ns: Spanned<f64>,
-    /// As the whole cache takes, if it is not said.
+    /// As the whole cache takes, if it is not said or 0.
     pub(super) bank_ns: Option<Spanned<f64>>,
 }
 

@@ -46,6 +46,7 @@ pub(super) const GATING: Gating = Gating {
     delays: |_| Delays::Anywhere,
     build: |_, _| Box::new(AlwaysOn),
     offload: None,
+    segregation: None,
 };
 
 const ON_A_CHIP: Technique = Technique {

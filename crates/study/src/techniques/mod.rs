@@ -9,6 +9,7 @@ mod gating;
 mod offload;
 mod parameter;
 mod scaling;
+mod segregation;
 mod steering;
 mod switching;
 mod wake_up;
@@ -17,10 +18,11 @@ pub use choice::Choice;
 pub use gating::GatingContext;
 pub use parameter::{Default, Parameter, Range, Values};
 
-use halfwink_chip::Machine;
+use halfwink_chip::{Machine, Replacement};
 use halfwink_policy::gating::GatingPolicy;
 use halfwink_policy::offload::{CallProfile, OffloadPolicy};
 use halfwink_policy::scaling::ScalingPolicy;
+use halfwink_policy::segregation::SegregationPolicy;
 use halfwink_policy::steering::SteeringPolicy;
 
 use crate::error::StudyError;
@@ -75,6 +77,8 @@ pub struct Gating {
     /// Makes the policy that decides where a core's kernel entries run, if they do not simply run
     /// where they are; told what a first run found out of the system calls, if there was one.
     pub offload: Option<MakeOffload>,
+    /// How it keeps kernel and user apart in the second levels, if they are not plain caches.
+    pub segregation: Option<Segregation>,
 }
 
 impl Gating {
@@ -86,6 +90,17 @@ impl Gating {
 
 /// Makes an offload policy for a machine, told what a first run found out of its system calls.
 pub type MakeOffload = fn(&Choice, &Machine, &[CallProfile]) -> OffloadPolicy;
+
+/// How a technique rules the second level of each core.
+#[derive(Clone, Copy)]
+pub struct Segregation {
+    /// Which line of a set leaves.
+    pub replacement: Replacement,
+    /// Needs monitors of what each side would make of more ways.
+    pub monitors: bool,
+    /// Makes the policy of a second level.
+    pub build: fn(&Choice, &Machine) -> SegregationPolicy,
+}
 
 /// What a modifier changes.
 #[derive(Clone, Copy)]
@@ -125,9 +140,10 @@ pub enum Plan {
 }
 
 /// The list, a family after the other. Its order means nothing.
-const FAMILIES: [&[Technique]; 6] = [
+const FAMILIES: [&[Technique]; 7] = [
     gating::TECHNIQUES,
     offload::TECHNIQUES,
+    segregation::TECHNIQUES,
     wake_up::TECHNIQUES,
     switching::TECHNIQUES,
     scaling::TECHNIQUES,

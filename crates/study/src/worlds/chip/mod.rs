@@ -5,6 +5,7 @@ mod entries;
 mod network;
 mod os_profile;
 mod predict;
+mod ruled;
 mod sample;
 mod segregation;
 pub(crate) mod service;
@@ -24,7 +25,7 @@ pub use segregation::{ChangePct, SegregationSweep, SplitAdvice};
 use std::any::Any;
 use std::sync::Arc;
 
-use halfwink_chip::{run, CodeCache, Machine, Options, RunResult, MAX_CORES};
+use halfwink_chip::{run, CodeCache, Machine, Options, RunResult, Segregated, MAX_CORES};
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_policy::offload::{CallProfile, Fixed, OffloadPolicy};
@@ -32,6 +33,7 @@ use halfwink_policy::wake_up::Central;
 use halfwink_power::CoreState;
 use halfwink_units::Time;
 
+use self::ruled::{segregation_table, SEGREGATION};
 use self::tables::{
     call_profile, calls_table, counter_table, energy_columns, histogram_table, is_core,
     kernel_columns, memory_gb_s, memory_read_mean_ns, timeline_table, us, working_energy, Sums,
@@ -165,6 +167,7 @@ impl World for Chip {
             ("counters", COUNTERS.to_vec()),
             ("histograms", HISTOGRAMS.to_vec()),
             ("calls", CALLS.to_vec()),
+            ("segregation", SEGREGATION.to_vec()),
             ("timeline", TIMELINE.to_vec()),
         ]
     }
@@ -189,6 +192,10 @@ impl World for Chip {
                 "technique `{technique}` needs OS cores, machine `{machine}` sets none aside; \
                  expected os.cores above 0"
             )));
+        }
+        if let Some(how) = gating.segregation {
+            let adapted = adapted(&settings.choice, &gating, machine.machine.clone());
+            ruled::check(&settings.choice, how, &adapted, &machine.name)?;
         }
         Ok(Box::new(ChipJob {
             machine,
@@ -221,6 +228,10 @@ impl World for Chip {
                  it cannot be replayed"
             ))),
             Family::Offload => Ok(replayer(gating.offload.unwrap_or(WATCH)(choice, &machine, &[]))),
+            Family::Segregation => match gating.segregation {
+                Some(how) => Ok(replayer((how.build)(choice, &machine))),
+                None => Err(nobody_at(job, place)),
+            },
             Family::WakeUp => {
                 let working = library.workload(&job.workload)?.cores().min(machine.cores);
                 let central = machine.central_wake_up(working);
@@ -373,6 +384,7 @@ impl ChipJob {
             ("counters", counter_table(result)),
             ("histograms", histogram_table(result)),
             ("calls", calls_table(result)),
+            ("segregation", segregation_table(result)),
             ("timeline", timeline_table(result)),
         ]
     }
@@ -395,6 +407,14 @@ impl ChipJob {
         let offload = make.map(|make| {
             move |thread: usize| logs.offload(thread, make(&self.choice, machine, calls))
         });
+        let rule = self.gating.segregation.map(|how| {
+            move |core: usize| logs.segregation(core, (how.build)(&self.choice, machine))
+        });
+        let segregated = self.gating.segregation.zip(rule.as_ref()).map(|(how, rule)| Segregated {
+            policy: rule,
+            replacement: how.replacement,
+            monitors: how.monitors,
+        });
         let wake_up = |central: Central| logs.wake_up(0, Box::new(central));
         let options = Options {
             policy: &policy,
@@ -402,7 +422,7 @@ impl ChipJob {
             retention: self.gating.retention,
             timeline: self.timeline(),
             wake_up: Some(&wake_up),
-            segregated: None,
+            segregated,
         };
         Ok(run(machine, tasks, &options, &mut CodeCache::new(), control)?)
     }

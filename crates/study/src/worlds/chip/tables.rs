@@ -261,7 +261,7 @@ pub(crate) fn timeline_table(result: &RunResult) -> Table {
 }
 
 /// All cores, by their names in the ledger.
-fn named_cores(result: &RunResult) -> impl Iterator<Item = (String, &CoreResult)> {
+pub(super) fn named_cores(result: &RunResult) -> impl Iterator<Item = (String, &CoreResult)> {
     let cores = result.cores.iter().enumerate().map(|(n, core)| (format!("core{n}"), core));
     cores.chain(result.os_cores.iter().enumerate().map(|(n, core)| (format!("os{n}"), core)))
 }

@@ -14,7 +14,8 @@ impl ChipJob {
     /// Those that delay cores after halts share a run of their own, if there are halts.
     pub(super) fn shared_pace(&self) -> Option<String> {
         let takes_turns = self.workload.cores() > self.machine.machine.cores;
-        if self.gating.plan != Plan::Once || self.gating.offload.is_some() || takes_turns {
+        let moves = self.gating.offload.is_some() || self.gating.segregation.is_some();
+        if self.gating.plan != Plan::Once || moves || takes_turns {
             return None;
         }
         let delays = (self.gating.delays)(&self.choice);

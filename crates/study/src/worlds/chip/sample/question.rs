@@ -142,7 +142,7 @@ fn chosen(text: &str) -> Result<(Choice, Gating), StudyError> {
              try `halfwink compare`"
         )));
     }
-    if gating.plan != Plan::Once {
+    if gating.plan != Plan::Once || gating.segregation.is_some() {
         return Err(StudyError::Usage(format!(
             "technique `{choice}` decides by whole runs, and is not sampled; \
              try `halfwink compare`"
