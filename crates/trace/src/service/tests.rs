@@ -200,6 +200,10 @@ fn popularity_is_as_described() {
 
 #[test]
 fn a_warm_stream_begins_in_user_code_behind_the_warm_up() {
+    for warm_up in (1..20_000).step_by(997) {
+        let (source, _) = Service { warm_up, ..spec(SERVICES[0], 10_000) }.warm_source();
+        assert_eq!((source.left, source.kernel), (0, Some(true)), "behind an invocation");
+    }
     let service = Service { warm_up: 50_000, ..spec(SERVICES[0], 10_000) };
     let (mut source, warm) = service.warm_source();
     assert!(warm.lines.len() > 100 && warm.lines.len() <= WARM_LINES);
