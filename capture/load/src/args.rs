@@ -8,7 +8,7 @@ use crate::schedule::Gaps;
 /// How to use it.
 pub const USAGE: &str = "\
 usage: halfwink-load PROTOCOL ADDRESS:PORT [--connections N] [--rate PER_SECOND [--constant]]
-                     [--warmup N] [--requests N] [--seed N]
+                     [--warmup N] [--requests N] [--seed N] [--items N]
        halfwink-load run [--warmup N] [--own-start] -- COMMAND [ARGUMENT...]
        halfwink-load mark start|stop
        halfwink-load split-cpu NUMBER
@@ -48,6 +48,8 @@ pub struct LoadArgs {
     pub requests: u64,
     /// Of everything random.
     pub seed: u64,
+    /// Keys, or files of each size; the protocol's own number if nothing is said.
+    pub items: Option<u64>,
 }
 
 /// What to do.
@@ -98,6 +100,7 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
         warmup: 0,
         requests: u64::MAX / 2,
         seed: 1,
+        items: None,
     };
     let mut words = rest.iter();
     while let Some(word) = words.next() {
@@ -112,6 +115,7 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
             "--warmup" => load.warmup = number,
             "--requests" => load.requests = number,
             "--seed" => load.seed = number,
+            "--items" if number > 0 => load.items = Some(number),
             _ => return Err(format!("`{word} {number}` is no option")),
         }
     }
@@ -168,6 +172,12 @@ mod tests {
             panic!("it is right");
         };
         assert_eq!((load.protocol, load.connections), (ProtocolName::Redis, 8));
+        assert_eq!(load.items, None);
+        let Ok(Command::Load(many)) = parsed("http-close 192.0.2.1:80 --items 1024") else {
+            panic!("it is right");
+        };
+        assert_eq!(many.items, Some(1024));
+        assert!(parsed("redis 192.0.2.1:6379 --items 0").is_err());
         assert_eq!((load.rate, load.gaps, load.seed), (Some(500), Gaps::Constant, 3));
     }
 

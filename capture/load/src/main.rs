@@ -72,12 +72,13 @@ fn split_cpu(cpu: u64) -> io::Result<()> {
     registers.write_all_at(&changed.to_le_bytes(), EFER)
 }
 
-fn client(name: ProtocolName) -> Box<dyn Protocol> {
-    match name {
-        ProtocolName::Http => Box::new(Http::new(true)),
-        ProtocolName::HttpClose => Box::new(Http::new(false)),
-        ProtocolName::Memcached => Box::new(Memcached::new(KEYS)),
-        ProtocolName::Redis => Box::new(Redis::new(KEYS)),
+fn client(args: &LoadArgs) -> Box<dyn Protocol> {
+    let items = |usual: u64| args.items.unwrap_or(usual);
+    match args.protocol {
+        ProtocolName::Http => Box::new(Http::new(true, args.items)),
+        ProtocolName::HttpClose => Box::new(Http::new(false, args.items)),
+        ProtocolName::Memcached => Box::new(Memcached::new(items(KEYS))),
+        ProtocolName::Redis => Box::new(Redis::new(items(KEYS))),
         ProtocolName::Postgres => Box::new(Postgres::new(ACCOUNTS)),
     }
 }
@@ -86,7 +87,7 @@ fn load(args: &LoadArgs) -> io::Result<()> {
     let mut random = Random::new(args.seed);
     let mut connections = Vec::new();
     for _ in 0..args.connections {
-        connections.push(Connection::open(args.server, client(args.protocol))?);
+        connections.push(Connection::open(args.server, client(args))?);
     }
     if let Some(first) = connections.first_mut() {
         first.fill()?;

@@ -32,6 +32,8 @@ def load_arguments(workload: Workload, seed: int) -> list[str]:
     """Arguments of the load generator, behind the server's address."""
     arguments = ["--connections", str(workload.connections), "--seed", str(seed)]
     arguments += ["--warmup", str(workload.warmup)]
+    if workload.items is not None:
+        arguments += ["--items", str(workload.items)]
     if workload.rate_per_s is not None:
         arguments += ["--rate", str(workload.rate_per_s)]
     return arguments
@@ -45,6 +47,8 @@ def _environment(plan: Plan) -> str:
         "WARMUP": str(workload.warmup),
         "LOAD_ARGUMENTS": " ".join(load_arguments(workload, plan.seed)),
     }
+    if workload.items is not None:
+        values["ITEMS"] = str(workload.items)
     if workload.record_after_s is not None:
         # The program runs unrecorded at first: `record_later` in `later.sh` starts the recording.
         values |= {

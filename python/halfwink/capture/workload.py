@@ -32,6 +32,8 @@ class Workload:
     rate_per_s: int | None = None
     warmup: int = 0
     """Requests, or runs of the program, before recording starts."""
+    items: int | None = None
+    """Keys, or files of each size, if not the load generator's own number."""
     record_after_s: float | None = None
     """Virtual seconds (10^9 instructions each) that the program runs before recording starts."""
     source: str = ""

@@ -30,6 +30,11 @@ _JAVA_OPTIONS = (
     "-Dsun.net.httpserver.nodelay=true",
 )
 
+_REDIS = (
+    *("redis-server", "--bind", "192.0.2.1", "--protected-mode", "no"),
+    *("--save", "", "--appendonly", "no", "--daemonize", "yes"),
+)
+
 _ALL = (
     Workload(
         name="nginx",
@@ -51,6 +56,18 @@ _ALL = (
         protocol="http-close",
         connections=8,
         warmup=400,
+    ),
+    Workload(
+        name="apache-files",
+        description="Apache prefork reading and sending 8192 small files, 73 MB, at random, one"
+        " connection for each request, closed load",
+        kind="closed",
+        script="apache-files",
+        command=("apache2", "-f", "/run/apache.conf", "-k", "start"),
+        protocol="http-close",
+        connections=8,
+        warmup=4000,
+        items=1024,
     ),
     Workload(
         name="apache-cgi",
@@ -81,22 +98,21 @@ _ALL = (
         description="Redis, nine GET to one SET of values of 64 to 1023 bytes, closed load",
         kind="closed",
         script="redis",
-        command=(
-            "redis-server",
-            "--bind",
-            "192.0.2.1",
-            "--protected-mode",
-            "no",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-            "--daemonize",
-            "yes",
-        ),
+        command=_REDIS,
         protocol="redis",
         connections=16,
         warmup=2000,
+    ),
+    Workload(
+        name="redis-large",
+        description="Redis, nine GET to one SET of 100000 values of 64 to 1023 bytes, closed load",
+        kind="closed",
+        script="redis",
+        command=_REDIS,
+        protocol="redis",
+        connections=16,
+        warmup=20000,
+        items=100_000,
     ),
     Workload(
         name="postgresql",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! HTTP/1.1 GET of files whose names tell their sizes: `/f/<size>`.
+//! HTTP/1.1 GET of files whose names tell their sizes: `/f/<size>`, or one of many of each size,
+//! `/d/<size>/<number>`.
 
 use super::{unexpected, Progress, Protocol};
 use crate::random::Random;
@@ -13,13 +14,15 @@ const WEIGHTS: [u64; 8] = [16, 20, 20, 16, 12, 8, 5, 3];
 #[derive(Clone, Debug)]
 pub struct Http {
     keep_alive: bool,
+    /// Files of each size, if there are many.
+    files: Option<u64>,
     expected: usize,
 }
 
 impl Http {
     /// A client that keeps its connection or does not.
-    pub fn new(keep_alive: bool) -> Http {
-        Http { keep_alive, expected: 0 }
+    pub fn new(keep_alive: bool, files: Option<u64>) -> Http {
+        Http { keep_alive, files, expected: 0 }
     }
 }
 
@@ -38,10 +41,13 @@ impl Protocol for Http {
     fn request(&mut self, random: &mut Random, out: &mut Vec<u8>) {
         self.expected = pick(random);
         let connection = if self.keep_alive { "keep-alive" } else { "close" };
+        let path = match self.files {
+            None => format!("/f/{}", self.expected),
+            Some(files) => format!("/d/{}/{}", self.expected, random.below(files)),
+        };
         let text = format!(
-            "GET /f/{} HTTP/1.1\r\nHost: server\r\nUser-Agent: halfwink-load\r\nAccept: */*\r\n\
-             Connection: {connection}\r\n\r\n",
-            self.expected
+            "GET {path} HTTP/1.1\r\nHost: server\r\nUser-Agent: halfwink-load\r\nAccept: */*\r\n\
+             Connection: {connection}\r\n\r\n"
         );
         out.extend_from_slice(text.as_bytes());
     }
@@ -83,7 +89,7 @@ mod tests {
 
     #[test]
     fn answers() {
-        let mut http = Http { keep_alive: true, expected: 3 };
+        let mut http = Http { keep_alive: true, files: None, expected: 3 };
         let good = b"HTTP/1.1 200 OK\r\nServer: x\r\ncontent-length: 3\r\n\r\nabcHTTP";
         assert_eq!(http.response(good), Ok(Progress::Complete(good.len() - 4)));
         assert_eq!(http.response(&good[..20]), Ok(Progress::Partial));
@@ -95,12 +101,16 @@ mod tests {
 
     #[test]
     fn requests_name_their_size() {
-        let mut http = Http::new(false);
+        let mut http = Http::new(false, None);
         let mut out = Vec::new();
         http.request(&mut Random::new(1), &mut out);
         let text = String::from_utf8(out).expect("HTTP is text");
         assert!(text.starts_with(&format!("GET /f/{} HTTP/1.1\r\n", http.expected)));
         assert!(text.contains("Connection: close\r\n") && text.ends_with("\r\n\r\n"));
         assert!(http.closes());
+        let mut out = Vec::new();
+        let mut many = Http::new(false, Some(1));
+        many.request(&mut Random::new(1), &mut out);
+        assert!(out.starts_with(format!("GET /d/{}/0 HTTP/1.1\r\n", many.expected).as_bytes()));
     }
 }
