@@ -47,7 +47,7 @@ def sweep(
         Size and ways of each first-level cache.
     only
         Kinds to play beside lru, with commas: bank-partition, bank-choice, way-partition,
-        way-allocator, ucp, insertion.
+        way-allocator, ucp, insertion; drrip, ship (blind to privilege).
     setting
         Values to change: whole_cycles (12), bank_cycles (9), memory_cycles (350), write_backs
         (false), stores_stall (true), sides (privilege; page, as a control), l1_split (none),

@@ -4,8 +4,9 @@ use halfwink_policy::segregation::{Action, Event, Rule, Sample, SegregationPolic
 use halfwink_units::{Cycle, Time, LINE_SHIFT, PAGE_SHIFT};
 
 use super::SecondLevelStream;
+use crate::cache::flag;
 use crate::machine::Geometry;
-use crate::ruled::{Found, Reference, RuledCache};
+use crate::ruled::{Found, Reference, Replacement, RuledCache};
 
 /// Cycles that a reference stalls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ impl Sides {
 pub struct ReplaySetup {
     /// Shape of the second level.
     pub geometry: Geometry,
+    /// Which line of a set leaves.
+    pub replacement: Replacement,
     /// Whose references are the kernel's, for the cache.
     pub sides: Sides,
     /// With monitors of what each side would make of more ways.
@@ -161,7 +164,7 @@ pub fn replay(
     let mut player = Player {
         policy,
         setup,
-        cache: RuledCache::new(setup.geometry, setup.monitors),
+        cache: RuledCache::with_replacement(setup.geometry, setup.monitors, setup.replacement),
         found: Replayed {
             accesses: [0; 2],
             misses: [0; 2],
@@ -192,10 +195,10 @@ pub fn replay(
         let reference = setup.sides.of(record.reference());
         if record.is_write_back() {
             if setup.write_backs {
-                let found = player.cache.touch(reference, 0);
+                let found = player.cache.touch(reference, flag::DIRTY);
                 player.found.bank_reads += u64::from(found.banks);
                 if found.flags.is_none() {
-                    player.cache.insert(reference, 0);
+                    player.cache.insert(reference, flag::DIRTY);
                 }
             }
             continue;

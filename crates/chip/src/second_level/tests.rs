@@ -6,12 +6,14 @@ use proptest::prelude::*;
 use super::replay::PARTS;
 use super::*;
 use crate::os_profile::{os_profile, ProfileCaches};
+use crate::ruled::Replacement;
 
 const L1: Geometry = Geometry { sets: 16, ways: 2 };
 const L2: Geometry = Geometry { sets: 64, ways: 16 };
 const PUBLISHED: Latencies = Latencies { whole: 12, bank: 9, memory: 350 };
 const SETUP: ReplaySetup = ReplaySetup {
     geometry: L2,
+    replacement: Replacement::Lru,
     sides: Sides::Privilege,
     monitors: false,
     latencies: PUBLISHED,

@@ -5,7 +5,8 @@ mod schemes;
 mod tables;
 
 use halfwink_chip::{
-    replay, Geometry, ReplaySetup, Replayed, SecondLevelLatencies, SecondLevelStream, Sides,
+    replay, Geometry, Replacement, ReplaySetup, Replayed, SecondLevelLatencies, SecondLevelStream,
+    Sides,
 };
 use halfwink_policy::segregation::{LookUp, Route, Rule, MAX_WAYS};
 
@@ -140,6 +141,7 @@ impl SegregationSweep {
     fn setup(&self, geometry: Geometry) -> ReplaySetup {
         ReplaySetup {
             geometry,
+            replacement: Replacement::Lru,
             sides: self.sides,
             monitors: false,
             latencies: self.latencies,
@@ -178,7 +180,8 @@ fn swept(
     let list = schemes(sweep, geometry.ways as u8);
     let played = parallel(&list, |scheme| {
         let monitors = scheme.name == "ucp";
-        let setup = ReplaySetup { monitors, ..sweep.setup(geometry) };
+        let replacement = scheme.replacement;
+        let setup = ReplaySetup { monitors, replacement, ..sweep.setup(geometry) };
         replay(stream, &setup, scheme.policy(sweep))
     });
     let played = played

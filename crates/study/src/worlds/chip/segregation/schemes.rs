@@ -1,5 +1,6 @@
 //! Ways to share a cache: what static ones set, and what adaptive ones are made of.
 
+use halfwink_chip::Replacement;
 use halfwink_policy::segregation::{
     Allocator, AllocatorParameters, BankChoice, BankChoiceParameters, Fixed, LookUp, Route, Rule,
     SegregationPolicy, UtilityBased,
@@ -8,13 +9,15 @@ use halfwink_policy::segregation::{
 use super::SegregationSweep;
 
 /// Kinds of schemes.
-pub(super) const KINDS: [&str; 8] = [
+pub(super) const KINDS: [&str; 10] = [
     "lru",
     "bank-partition",
     "bank-choice",
     "way-partition",
     "way-allocator",
     "ucp",
+    "drrip",
+    "ship",
     "insertion",
     BY_SHARE,
 ];
@@ -30,12 +33,13 @@ pub(super) struct Scheme {
     pub(super) name: &'static str,
     /// What a static one sets; the route and look-up that an adaptive one is confined to.
     pub(super) rule: Rule,
+    pub(super) replacement: Replacement,
     pub(super) adaptive: Option<fn(&SegregationSweep, Rule) -> SegregationPolicy>,
 }
 
 impl Scheme {
     const fn fixed(name: &'static str, rule: Rule) -> Scheme {
-        Scheme { name, rule, adaptive: None }
+        Scheme { name, rule, replacement: Replacement::Lru, adaptive: None }
     }
 
     pub(super) fn policy(&self, sweep: &SegregationSweep) -> SegregationPolicy {
@@ -54,6 +58,7 @@ pub(super) fn schemes(sweep: &SegregationSweep, ways: u8) -> Vec<Scheme> {
         list.push(Scheme {
             name: "bank-choice",
             rule: Rule { look_up, ..Rule::LRU },
+            replacement: Replacement::Lru,
             adaptive: Some(|sweep, rule| {
                 let parameters = BankChoiceParameters::published(rule.look_up);
                 Box::new(BankChoice::new(parameters.shortened(sweep.epochs_shortened_by)))
@@ -67,6 +72,7 @@ pub(super) fn schemes(sweep: &SegregationSweep, ways: u8) -> Vec<Scheme> {
     list.push(Scheme {
         name: "way-allocator",
         rule: Rule::LRU,
+        replacement: Replacement::Lru,
         adaptive: Some(|sweep, _| {
             let published = AllocatorParameters::published();
             Box::new(Allocator::new(published.shortened(sweep.epochs_shortened_by)))
@@ -75,10 +81,18 @@ pub(super) fn schemes(sweep: &SegregationSweep, ways: u8) -> Vec<Scheme> {
     list.push(Scheme {
         name: "ucp",
         rule: Rule::LRU,
+        replacement: Replacement::Lru,
         adaptive: Some(|sweep, _| {
             Box::new(UtilityBased::new(UTILITY_EPOCH / sweep.epochs_shortened_by.max(1)))
         }),
     });
+    let blind = [("drrip", Replacement::Drrip), ("ship", Replacement::Ship)];
+    list.extend(blind.map(|(name, replacement)| Scheme {
+        name,
+        rule: Rule::LRU,
+        replacement,
+        adaptive: None,
+    }));
     let ranks = (0..ways).flat_map(|user| (0..ways).map(move |kernel| (user, kernel)));
     list.extend(ranks.map(|(u, k)| Scheme::fixed("insertion", Rule::insertion(u, k))));
     let shares = (1..ways).map(|kernel| Rule::insertion(kernel, ways - kernel));
