@@ -20,6 +20,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("fabric", 3),
     ("storage", 3),
     ("live", 3),
+    ("resctrl", 3),
     ("switching", 3),
     ("live-delegate", 4),
     ("live-router", 4),
