@@ -354,3 +354,20 @@ def traffic_profile(
 def traffic_rates(
     text: str, *, stretch: float = 1.0, scale: float = 1.0
 ) -> list[tuple[float, float, float]]: ...
+def resctrl_plan(
+    root: str,
+    workload: str,
+    *,
+    cache: str | None = None,
+    kernel_ways: int | None = None,
+    route: str | None = None,
+    kernel_by: str | None = None,
+    services: Sequence[tuple[str, int, str, Sequence[int]]] = (),
+) -> dict[str, Any]: ...
+def resctrl_apply(
+    root: str, plan: str, *, journal: str | None = None, proc: str = "/proc"
+) -> dict[str, Any]: ...
+def resctrl_restore(
+    root: str, *, journal: str | None = None, force: bool = False
+) -> dict[str, Any]: ...
+def resctrl_show(root: str) -> dict[str, Any]: ...

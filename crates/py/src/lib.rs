@@ -8,6 +8,7 @@ mod live_steer;
 mod pdn;
 mod programs;
 mod prototype;
+mod resctrl;
 mod router;
 mod sample;
 mod server;
@@ -56,6 +57,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sample::sample, module)?)?;
     live::register(module)?;
     prototype::register(module)?;
+    resctrl::register(module)?;
     trace::register(module)?;
     traffic::register(module)
 }

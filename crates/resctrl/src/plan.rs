@@ -411,7 +411,7 @@ fn notes(made: &Plan, state: &State, resources: &[(&String, &Resource)]) -> Vec<
         }
     }
     let left = state.free_classes.saturating_sub(made.new_groups());
-    notes.push(format!("{left} classes are left after this"));
+    notes.push(format!("classes left after this: {left}"));
     let kernel_cpus = state.groups.iter().filter_map(|group| group.kmode_cpus.as_ref());
     for cpus in kernel_cpus.filter(|cpus| !cpus.is_empty()) {
         notes.push(format!("kernel work has its class on CPUs {} only", show_cpus(cpus)));

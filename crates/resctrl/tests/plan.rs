@@ -51,7 +51,7 @@ fn amd_has_a_class_for_kernel_work() {
     assert_eq!(made.kernel.by, KernelBy::Mode);
     assert_eq!(made.kernel.mode.as_deref(), Some("global_assign_ctrl_inherit_mon_per_cpu"));
     assert_eq!(lines(&made), ["halfwink-kernel L3:0=f;1=f", "(default) L3:0=fff0;1=fff0"]);
-    assert!(made.notes.contains(&"13 classes are left after this".to_owned()), "{:?}", made.notes);
+    assert!(made.notes.contains(&"classes left after this: 13".to_owned()), "{:?}", made.notes);
 }
 
 #[test]

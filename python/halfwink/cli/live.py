@@ -10,11 +10,21 @@ from cyclopts import App, Parameter
 from rich.console import Console
 
 from halfwink import live as living
-from halfwink.cli import day, live_router, live_steer, load, predict, prototype, traffic
+from halfwink.cli import (
+    day,
+    live_router,
+    live_steer,
+    load,
+    predict,
+    prototype,
+    resctrl,
+    traffic,
+)
 from halfwink.cli.console import err_table, print_json, print_table, say
 from halfwink.errors import HalfwinkError
 
 app = App(name="live", help="Run techniques on this machine.", help_on_error=False)
+app.command(resctrl.app)
 app.command(live_router.router)
 app.command(live_steer.steer)
 app.command(day.play, name="day")
