@@ -97,3 +97,30 @@ def test_what_cannot_be_is_a_line(halfwink: Halfwink, words: list[str], message:
     done = halfwink("segregation", "sweep", "nginx", *words)
     assert done.status == 2
     assert message in done.complaint
+
+
+def test_the_simulated_chip_misses_as_the_sweep_does() -> None:
+    """A pipeline with a store queue, beside references that are played one after the other."""
+    rules = {
+        "lru": {},
+        "way-partition:ways=4": {"route": "both", "kernel_ways": 4},
+        "way-partition:ways=11": {"route": "both", "kernel_ways": 11},
+        "insertion:user=12,kernel=8": {"user_rank": 12, "kernel_rank": 8},
+        "bank-partition:route=both,fallback=0": {"route": "both", "look_up": "parallel"},
+        "drrip": {},
+        "ship": {},
+    }
+    run = hw.compare(
+        "apache", machine="ultrasparc-ch5", set={"l2.size": "256KB"}, techniques=list(rules)
+    )
+    swept = hw.segregation_sweep("apache", l2="256KB", set={"write_backs": "true"}).schemes
+    took = dict(run.runs.select("technique", "run_s").iter_rows())
+    counted = {row["technique"]: row for row in run.tables["segregation"].to_dicts()}
+    assert len(counted) == len(rules)
+    for technique, row in counted.items():
+        name = next(n for n in rules if technique.startswith(n))
+        kind = swept.filter(scheme=name.partition(":")[0], **rules[name]).row(0, named=True)
+        misses = kind["user_misses"] + kind["kernel_misses"]
+        assert misses == pytest.approx(row["user_misses"] + row["kernel_misses"], rel=0.01)
+        gain = 100 * (took["lru"] / took[technique] - 1)
+        assert gain == pytest.approx(kind["gain_pct"], abs=4), technique
