@@ -406,6 +406,21 @@ impl Library {
         tables(py, found.iter().map(|(name, content)| (*name, content)))
     }
 
+    /// The best split by ways, with these routes to choose from, and what it brings: per cent of
+    /// time and energy, with intervals.
+    fn split_advice<'py>(
+        &self,
+        py: Python<'py>,
+        workload: &str,
+        machine: &str,
+        routes: Vec<String>,
+        set: Vec<(String, String)>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let sweep = study::SegregationSweep::of(&set).map_err(py_error)?;
+        let found = py.detach(|| self.0.split_advice(workload, machine, &routes, &sweep));
+        from_json(py, &json(&found.map_err(py_error)?)?)
+    }
+
     /// All targets; `compute` is null for those that nothing computes yet.
     fn targets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let targets = self.0.targets().map_err(py_error)?;

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use halfwink_resctrl as resctrl;
 use halfwink_resctrl::text::show_cpus;
-use halfwink_resctrl::{Assign, Cache, Files, KernelBy, Plan, Request, Routing, Service, State};
+use halfwink_resctrl::{
+    Advice, Assign, Cache, Files, KernelBy, Plan, Request, Routing, Service, State,
+};
 use pyo3::prelude::*;
 use serde_json::{json, Value};
 
@@ -42,7 +44,7 @@ type Wanted = (String, u32, String, Vec<u32>);
 /// Plans a division; a document of the schema `halfwink.resctrl.plan/1`.
 #[pyfunction]
 #[pyo3(signature = (root, workload, *, cache=None, kernel_ways=None, route=None, kernel_by=None,
-                    services=Vec::new()))]
+                    services=Vec::new(), advice=None))]
 #[allow(clippy::too_many_arguments)]
 fn resctrl_plan<'py>(
     py: Python<'py>,
@@ -53,6 +55,7 @@ fn resctrl_plan<'py>(
     route: Option<&str>,
     kernel_by: Option<&str>,
     services: Vec<Wanted>,
+    advice: Option<&str>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let service = |(name, ways, cpus, tasks): Wanted| Service { name, ways, cpus, tasks };
     let request = Request {
@@ -64,8 +67,23 @@ fn resctrl_plan<'py>(
         services: services.into_iter().map(service).collect(),
     };
     let state = State::read(open(&root)?.as_ref()).map_err(py_error)?;
-    let plan = resctrl::plan(&state, &request, None).map_err(py_error)?;
+    let advice: Option<Advice> = advice
+        .map(serde_json::from_str)
+        .transpose()
+        .map_err(|error| HalfwinkError::new_err(format!("advice: {error}")))?;
+    let plan = resctrl::plan(&state, &request, advice.as_ref()).map_err(py_error)?;
     from_json(py, &to_text(&plan)?)
+}
+
+/// The cache of a tree that would be divided: its name, its ways, whether code is apart from data.
+#[pyfunction]
+#[pyo3(signature = (root, *, cache=None))]
+fn resctrl_cache(root: PathBuf, cache: Option<&str>) -> PyResult<(&'static str, u32, bool)> {
+    let wanted = named("--cache", cache, &Cache::NAMES)?;
+    let state = State::read(open(&root)?.as_ref()).map_err(py_error)?;
+    let found = resctrl::divisible(&state, wanted).map_err(py_error)?;
+    let name = Cache::NAMES.iter().find(|(_, known)| *known == found.cache);
+    Ok((name.map_or("", |(name, _)| name), found.ways, found.apart))
 }
 
 /// Brings a plan, a file, into a tree.
@@ -147,6 +165,7 @@ fn resctrl_show<'py>(py: Python<'py>, root: PathBuf) -> PyResult<Bound<'py, PyAn
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(resctrl_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(resctrl_cache, module)?)?;
     module.add_function(wrap_pyfunction!(resctrl_apply, module)?)?;
     module.add_function(wrap_pyfunction!(resctrl_restore, module)?)?;
     module.add_function(wrap_pyfunction!(resctrl_show, module)?)

@@ -27,7 +27,10 @@ pub use error::Error;
 pub use files::{default_journal, open, Files, Mounted};
 pub use journal::{Journal, Phase, Step};
 pub use mask::Mask;
-pub use plan::{plan, Class, KernelBy, KernelClass, Plan, Request, Role, Service, KERNEL_GROUP};
+pub use plan::{
+    divisible, plan, Class, Divisible, KernelBy, KernelClass, Plan, Request, Role, Service,
+    KERNEL_GROUP,
+};
 pub use rehearsal::Rehearsal;
 pub use restore::{restore, Restored};
 pub use schemata::{Line, Schemata};

@@ -203,6 +203,29 @@ pub fn plan(state: &State, request: &Request, advice: Option<&Advice>) -> Result
     Ok(made)
 }
 
+/// A cache that can be divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Divisible {
+    /// Which: as wanted, or the first there is.
+    pub cache: Cache,
+    /// Of its masks.
+    pub ways: u32,
+    /// Whether code and data have masks of their own.
+    pub apart: bool,
+}
+
+/// What there is to divide, for an analysis of it.
+///
+/// # Errors
+/// The tree has no such cache.
+pub fn divisible(state: &State, wanted: Option<Cache>) -> Result<Divisible, Error> {
+    let cache = choose_cache(state, wanted)?;
+    let mut resources = state.resources.values().filter(|resource| resource.cache == cache);
+    let apart = resources.clone().all(|resource| resource.kind != Kind::Unified);
+    let ways = resources.next().map_or(0, |resource| resource.cbm_mask.ways());
+    Ok(Divisible { cache, ways, apart })
+}
+
 fn choose_cache(state: &State, wanted: Option<Cache>) -> Result<Cache, Error> {
     let mut there: Vec<Cache> = state.resources.values().map(|r| r.cache).collect();
     there.sort_unstable();
@@ -229,7 +252,8 @@ fn kernel_ways(
     }
     let Some(advice) = advice else {
         return Err(Error::Input(format!(
-            "--kernel-ways: expected how many of the {ways} ways are the kernel's"
+            "--kernel-ways: expected how many of the {ways} ways are the kernel's, or the \
+             cache's --size to find out"
         )));
     };
     match advice.kernel_ways {

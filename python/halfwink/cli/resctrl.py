@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json as jsonlib
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from halfwink import _core
+from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_json, print_table, say
 from halfwink.errors import HalfwinkError
 from halfwink.library import library
@@ -46,6 +48,7 @@ def plan(
     *,
     root: Path = ROOT,
     cache: str | None = None,
+    size: str | None = None,
     kernel_ways: Annotated[str | None, Parameter(name="--kernel-ways")] = None,
     route: str | None = None,
     kernel_by: Annotated[str | None, Parameter(name="--kernel-by")] = None,
@@ -66,8 +69,10 @@ def plan(
         The tree (default: where Linux mounts it).
     cache
         l2 or l3 (default: the first that can be divided).
+    size
+        Size of that cache (2MB): the ways are then found from the recording.
     kernel_ways
-        Ways for the kernel.
+        Ways for the kernel, in place of those that the recording recommends.
     route
         What is kept apart: both, data or instructions.
     kernel_by
@@ -100,6 +105,11 @@ def plan(
         )
         for name, count in ways.items()
     ]
+    advice = None
+    if size is not None:
+        if kernel_ways is not None:
+            raise HalfwinkError("--size finds the ways that --kernel-ways gives: expected one")
+        advice = jsonlib.dumps(_advice(workload, root, cache, size, route))
     made = _core.resctrl_plan(
         str(root),
         workload,
@@ -108,6 +118,7 @@ def plan(
         route=route,
         kernel_by=kernel_by,
         services=services,
+        advice=advice,
     )
     if out is not None:
         try:
@@ -117,10 +128,29 @@ def plan(
     if json:
         print_json(made)
         return 0
+    if made["advice"] is not None:
+        print_text(made["advice"]["why"])
     _show_plan(made)
     for note in made["notes"]:
         say(f"note: {note}", quiet=quiet)
     return 0
+
+
+def _advice(
+    workload: str, root: Path, cache: str | None, size: str, route: str | None
+) -> dict[str, Any]:
+    """What the recording says of this tree's cache."""
+    from halfwink.split_advice import document, split_advice
+
+    name, ways, apart = _core.resctrl_cache(str(root), cache=cache)
+    routes = [route] if route else ["both", "data", "instructions"] if apart else ["both"]
+    return document(split_advice(workload, size=size, ways=ways, cache=name, routes=routes))
+
+
+def print_text(text: str) -> None:
+    """A sentence, wrapped as terminals are."""
+    for line in wrap(text, 78):
+        stdout.print(line, markup=False)
 
 
 def _show_plan(made: dict[str, Any]) -> None:

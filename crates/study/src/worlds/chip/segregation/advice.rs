@@ -6,14 +6,15 @@ use halfwink_chip::{
 };
 use halfwink_engine::confidence::{Estimator, Goal};
 use halfwink_policy::segregation::{Fixed, Route, Rule};
+use serde::Serialize;
 
-use super::SegregationSweep;
+use super::{route_name, SegregationSweep};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::parallel::parallel;
 
 /// A change against one LRU stack for all, in per cent, with its interval of 95 %.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ChangePct {
     /// The mean over the recording's parts.
     pub mean: f64,
@@ -22,12 +23,12 @@ pub struct ChangePct {
 }
 
 /// What a recording says of a second level that is split.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SplitAdvice {
     /// Of the cache.
     pub ways: usize,
     /// What the kernel's ways hold.
-    pub route: Route,
+    pub route: &'static str,
     /// Ways for the kernel, of the split with the shortest time.
     pub kernel_ways: u8,
     /// Misses for a thousand instructions, in one stack and split.
@@ -37,14 +38,8 @@ pub struct SplitAdvice {
     /// Change of its energy: the core's leakage and clock over that time, and memory's accesses.
     /// Modelled.
     pub energy: ChangePct,
-}
-
-impl SplitAdvice {
-    /// Whether the gain is outside of its interval, so that splitting is worth anything.
-    #[must_use]
-    pub fn is_worth_it(&self) -> bool {
-        self.time.interval.is_some_and(|(_, high)| high < 0.0)
-    }
+    /// Whether the whole interval of the time is a gain, so that splitting is worth anything.
+    pub worth_it: bool,
 }
 
 /// Picojoules of a core's cycle, and of a line from memory.
@@ -79,11 +74,21 @@ impl Library {
         &self,
         workload: &str,
         machine: &str,
-        routes: &[Route],
+        routes: &[String],
         sweep: &SegregationSweep,
     ) -> Result<SplitAdvice, StudyError> {
         let joules = Picojoules::of(&self.machine(machine, &[])?.machine);
         let (stream, geometry) = self.second_level(workload, sweep)?;
+        let routes = routes
+            .iter()
+            .map(|name| {
+                let known = Route::ALL.into_iter().find(|route| route_name(*route) == name);
+                known.ok_or_else(|| {
+                    let message = format!("route `{name}`: expected both, data or instructions");
+                    StudyError::Usage(message)
+                })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
         let best = |route: &Route| {
             let found = stack_distances(&stream, geometry, *route, sweep.write_backs);
             let ways = geometry.ways;
@@ -91,7 +96,7 @@ impl Library {
             let kernel = kernel.expect("two ways at least");
             (found.misses(ways - kernel, kernel), *route, kernel as u8)
         };
-        let choices = parallel(routes, best);
+        let choices = parallel(&routes, best);
         let (_, route, kernel_ways) = choices
             .into_iter()
             .min_by_key(|&(misses, _, _)| misses)
@@ -99,15 +104,17 @@ impl Library {
         let rules = [Rule::LRU, Rule::ways(route, kernel_ways)];
         let played = parallel(&rules, |rule| fixed(&stream, geometry, sweep, *rule));
         let [whole, split] = <[Replayed; 2]>::try_from(played).expect("as many as rules");
+        let time = change(&whole, &split, |cost| cost.cycles(sweep.latencies) as f64);
         Ok(SplitAdvice {
             ways: geometry.ways,
-            route,
+            route: route_name(route),
             kernel_ways,
+            worth_it: time.interval.is_some_and(|(_, high)| high < 0.0),
             mpki: [&whole, &split].map(|found| {
                 let misses = found.misses[0] + found.misses[1];
                 1000.0 * misses as f64 / found.cost.instructions.max(1) as f64
             }),
-            time: change(&whole, &split, |cost| cost.cycles(sweep.latencies) as f64),
+            time,
             energy: change(&whole, &split, |cost| joules.spent(cost, sweep)),
         })
     }
@@ -164,20 +171,21 @@ mod tests {
         let library = Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         let l2 = [("l2".to_owned(), l2.to_owned())];
         let sweep = SegregationSweep::of(&l2).unwrap();
-        library.split_advice("nginx", "ultrasparc", &Route::ALL, &sweep).unwrap()
+        let routes = Route::ALL.map(|route| route_name(route).to_owned());
+        library.split_advice("nginx", "ultrasparc", &routes, &sweep).unwrap()
     }
 
     #[test]
     fn a_cache_that_holds_all_is_left_alone() {
         let found = advice("1MB:16");
         assert!(found.mpki[0] < 0.2, "{found:?}");
-        assert!(!found.is_worth_it(), "{found:?}");
+        assert!(!found.worth_it, "{found:?}");
     }
 
     #[test]
     fn a_cache_that_is_too_small_is_worth_splitting() {
         let found = advice("128KB:16");
-        assert_eq!((found.ways, found.route, found.kernel_ways), (16, Route::Both, 15));
+        assert_eq!((found.ways, found.route, found.kernel_ways), (16, "both", 15));
         let (low, high) = found.time.interval.unwrap();
         assert!(low < found.time.mean && found.time.mean < high && high < -5.0, "{found:?}");
         assert!(found.energy.mean < -5.0 && found.mpki[1] < found.mpki[0]);
