@@ -270,9 +270,7 @@ fn a_log_of_delegated_calls_needs_its_header_alone() {
 
 #[test]
 fn chips_with_ruled_second_levels_are_replayed() {
-    for technique in
-        ["way-partition:shortened=5000", "ucp:shortened=5000", "bank-partition:shortened=5000"]
-    {
+    for technique in ["ucp:shortened=5000", "bank-partition:shortened=5000"] {
         let names = ["chip", "nginx", "ultrasparc", technique];
         let mut job = job(names, &[("instructions", "200000")]);
         job.set = vec![("l2.size".into(), "64KB".into())];
