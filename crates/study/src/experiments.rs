@@ -123,7 +123,7 @@ fn os_profile(library: &Library, caches: &str) -> Result<Named, StudyError> {
 }
 
 /// Programs of Nellans 2014, Table 5.1, as they are generated.
-const GENERATED: [&str; 8] = [
+const GENERATED: [&str; 10] = [
     "syn-apache",
     "syn-specjbb",
     "syn-hmmer",
@@ -132,6 +132,8 @@ const GENERATED: [&str; 8] = [
     "syn-blackscholes",
     "syn-canneal",
     "syn-mcf",
+    "syn-apache-walk",
+    "syn-specjbb-walk",
 ];
 /// Services that are recorded, beside them.
 const SERVICES: [&str; 5] = ["apache", "memcached", "nginx", "postgresql", "redis"];

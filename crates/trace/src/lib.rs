@@ -50,7 +50,9 @@ pub use program::{Block, BlockId, Program, Site, Template, TemplateId, GROUPS};
 pub use record::{Branch, Instr, InstrFlags, Kind, RegSet};
 pub use repeat::RepeatFold;
 pub use script::Script;
-pub use service::{Cause, Class, Regions, Service, ServiceModel, ServiceSource, Side, SERVICES};
+pub use service::{
+    Cause, Class, Regions, Service, ServiceModel, ServiceSource, Side, WorkingSet, SERVICES,
+};
 pub use slice::{slice, Slice};
 pub use source::{Address, Item, Source};
 pub use synthetic::{Duty, Kernel, Synthetic, SyntheticSource};

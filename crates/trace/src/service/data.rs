@@ -14,6 +14,8 @@ use crate::synthetic::scattered;
 const USER_DATA: u64 = 0x1000_0000;
 const USER_SHARED: u64 = 0x7f00_0000_0000;
 const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
+/// Where physical memory in large pages begins: behind all that is scattered.
+const LARGE_PAGES: u64 = 1 << 40;
 /// Lines of each stack.
 const STACK: u64 = 32;
 /// Bits of the number that chooses a kind of access.
@@ -27,6 +29,8 @@ struct Part {
     /// For user code, where it begins; nothing for the kernel.
     user_virt: u64,
     lines: u64,
+    /// In large pages, of which a working set needs one: its lines meet all sets alike.
+    large: bool,
 }
 
 /// Words of a line, one after the other.
@@ -58,14 +62,17 @@ impl Stream {
 #[derive(Clone, Debug)]
 struct Accesses {
     /// Bounds of a number below 2^24, for the kinds in the order of [`Side`].
-    bounds: [u32; 5],
+    bounds: [u32; 7],
     skew: u32,
     words: u32,
     stack: Part,
     table: Part,
+    walked: [Part; 2],
     region: Part,
+    /// Where the walks through the working sets, and that through the region, are.
+    steps: [u64; 2],
     swept: u64,
-    streams: [Stream; 5],
+    streams: [Stream; 7],
 }
 
 /// All data of a service.
@@ -87,7 +94,8 @@ pub(super) struct Data {
 impl Part {
     #[inline]
     fn line(&self, n: u64, kernel: bool) -> Address {
-        let phys = scattered(self.linear + n * LINE);
+        let linear = self.linear + n * LINE;
+        let phys = if self.large { LARGE_PAGES + linear } else { scattered(linear) };
         let virt = if kernel { DIRECT_MAP + phys } else { self.user_virt + n * LINE };
         Address { virt: VirtAddr(virt), phys: PhysAddr(phys) }
     }
@@ -105,7 +113,8 @@ impl Part {
 impl Accesses {
     /// Those of a side in its region, from which stack and table are taken.
     fn new(side: &Side, mut region: Part) -> Accesses {
-        let shares = [side.cyclic, side.table, side.sweep, side.shared, side.popular];
+        let Side { cyclic, table, sweep, shared, popular, walked, .. } = *side;
+        let shares = [cyclic, table, sweep, shared, popular, walked[0].share, walked[1].share];
         let mut sum = 0.0;
         let bounds = shares.map(|share| {
             sum += share;
@@ -113,9 +122,21 @@ impl Accesses {
         });
         let stack = region.split(STACK);
         let table = region.split((side.table_bytes / LINE).max(1));
+        let walked = walked.map(|set| Part { large: true, ..region.split(set.bytes / LINE) });
         let (skew, words) = (side.skew, side.words);
         let streams = Default::default();
-        Accesses { bounds, skew, words, stack, table, region, swept: 0, streams }
+        Accesses {
+            bounds,
+            skew,
+            words,
+            stack,
+            table,
+            walked,
+            region,
+            steps: [0; 2],
+            swept: 0,
+            streams,
+        }
     }
 }
 
@@ -124,7 +145,7 @@ impl Data {
         let mut linear = code.bytes[0] + code.bytes[1];
         let mut part = |bytes: u64, user_virt: u64| {
             let lines = (bytes / LINE).max(1);
-            let part = Part { linear, user_virt, lines };
+            let part = Part { linear, user_virt, lines, large: false };
             linear += (lines * LINE).next_multiple_of(PAGE);
             part
         };
@@ -186,7 +207,12 @@ impl Data {
                 side.region.line(side.swept, kernel)
             }
             3 => self.shared.line(random.skewed(self.shared.lines, side.skew), kernel),
-            _ => side.region.line(random.skewed(side.region.lines, side.skew), kernel),
+            4 => side.region.line(random.skewed(side.region.lines, side.skew), kernel),
+            _ => {
+                let (set, step) = (&side.walked[kind - 5], &mut side.steps[kind - 5]);
+                *step = if *step + 1 < set.lines { *step + 1 } else { 0 };
+                set.line(*step, kernel)
+            }
         };
         side.streams[kind].begin(line, side.words)
     }

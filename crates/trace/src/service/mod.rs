@@ -25,7 +25,7 @@ mod tests;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub use model::{Cause, Class, Regions, ServiceModel, Side};
+pub use model::{Cause, Class, Regions, ServiceModel, Side, WorkingSet};
 pub use programs::SERVICES;
 
 use crate::error::TraceError;

@@ -52,6 +52,20 @@ pub struct Regions {
     pub shared: u64,
 }
 
+/// A working set that is gone through again and again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WorkingSet {
+    /// Share of the accesses of its privilege that goes to it.
+    pub share: f64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+impl WorkingSet {
+    /// Nothing goes to it.
+    pub const NONE: WorkingSet = WorkingSet { share: 0.0, bytes: 0 };
+}
+
 /// How code of a privilege behaves. Shares are of its memory accesses; what they leave goes to the
 /// stack: 32 lines.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,6 +75,9 @@ pub struct Side {
     /// Share that goes to what belongs to the cause of the invocation, from its first line on at
     /// each invocation: the longer it is, the more of it. None of user code.
     pub cyclic: f64,
+    /// Working sets that are gone through line by line, from the first to the last and again. Of
+    /// all patterns it is what LRU serves worst: what others displace in part is missed whole.
+    pub walked: [WorkingSet; 2],
     /// Share that goes to a table, all lines alike.
     pub table: f64,
     /// Share that goes through the region line by line, from end to end.

@@ -11,7 +11,7 @@ use crate::program::BlockId;
 use crate::record::Branch;
 
 /// Table 5.1: kernel and user instructions per run.
-const RUNS: [(&str, f64, f64); 8] = [
+const RUNS: [(&str, f64, f64); 10] = [
     ("syn-apache", 329.0, 156.0),
     ("syn-specjbb", 692.0, 1_770.0),
     ("syn-hmmer", 89.0, 33_280.0),
@@ -20,6 +20,8 @@ const RUNS: [(&str, f64, f64); 8] = [
     ("syn-blackscholes", 2_098.0, 158_828.0),
     ("syn-canneal", 18.0, 120.0),
     ("syn-mcf", 15.0, 22.0),
+    ("syn-apache-walk", 329.0, 156.0),
+    ("syn-specjbb-walk", 692.0, 1_770.0),
 ];
 
 const UPPER_HALF: u64 = 1 << 63;
@@ -260,4 +262,33 @@ fn a_trace_of_it_is_sound() {
     assert_eq!(report.instructions, instructions);
     assert_eq!((report.unexplained, report.direct_map_wrong), (0, 0));
     assert!(report.direct_map > 0);
+}
+
+/// Line by line, from the first to the last and again: each line as often as any other.
+#[test]
+fn working_sets_are_walked() {
+    let model = *SERVICES.iter().find(|model| model.name == "syn-specjbb-walk").unwrap();
+    let mut source = spec(model, 4_000_000).source();
+    let outer = model.user.walked[1].bytes >> 6;
+    let mut lines = std::collections::BTreeMap::<u64, u32>::new();
+    loop {
+        match source.next_item().unwrap() {
+            Item::Run(_) => {
+                for address in source.addresses() {
+                    // Large pages lie behind all others.
+                    if address.phys.0 >= 1 << 40 {
+                        *lines.entry(address.phys.0 >> 6).or_default() += 1;
+                    }
+                }
+            }
+            Item::Event(_) => {}
+            Item::End => break,
+        }
+    }
+    let inner = model.user.walked[0].bytes >> 6;
+    assert_eq!(lines.len() as u64, inner + outer);
+    let first = *lines.keys().next().unwrap();
+    let of_outer: Vec<u32> = lines.range(first + inner..).map(|(_, &count)| count).collect();
+    let (least, most) = (of_outer.iter().min().unwrap(), of_outer.iter().max().unwrap());
+    assert!(*least > 0 && most - least <= 2 * model.user.words, "{least} to {most}");
 }

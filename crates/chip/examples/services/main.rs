@@ -2,6 +2,10 @@
 //! 5.3): the tables of `docs/workloads.md`.
 //!
 //!     cargo run --release -p halfwink-chip --example services [INSTRUCTIONS [NAME...]]
+//!     ... --example services split NAME INSTRUCTIONS SEED KB...
+//!     ... --example services fit NAME ROUNDS SEED [CONSTANT=VALUE...]
+//!
+//! `split` prints what a bank for the kernel and one for the user gain; `fit` searches constants.
 
 use std::env::args;
 use std::io::{stdout, Write};
@@ -9,6 +13,11 @@ use std::time::Instant;
 
 use halfwink_chip::{os_profile, Geometry, Lengths, OsProfile, ProfileCaches};
 use halfwink_trace::{Item, Service, Source, SERVICES};
+
+#![expect(clippy::print_stdout, reason = "what the tool is for")]
+
+mod bank_split;
+mod fit;
 
 /// What the thesis prints of a program.
 struct Published {
@@ -19,13 +28,19 @@ struct Published {
     shares: [f64; 3],
     /// Table 5.3: MB of the user's, the kernel's, of both.
     regions: [f64; 3],
+    /// Table 5.5: percent that the bank split gains at 512 KB and at 1 MB; none if not printed.
+    bank_split: [f64; 2],
+}
+
+const fn split(row: Published, bank_split: [f64; 2]) -> Published {
+    Published { bank_split, ..row }
 }
 
 const fn row(name: &'static str, runs: [f64; 2], shares: [f64; 3], regions: [f64; 3]) -> Published {
-    Published { name, runs, shares, regions }
+    Published { name, runs, shares, regions, bank_split: [f64::NAN; 2] }
 }
 
-const PUBLISHED: [Published; 8] = [
+const PUBLISHED: [Published; 10] = [
     row("syn-apache", [329.0, 156.0], [72.67, 73.43, 55.10], [6.34, 9.02, 0.50]),
     row("syn-specjbb", [692.0, 1_770.0], [71.65, 74.92, 67.57], [108.98, 20.13, 21.34]),
     row("syn-hmmer", [89.0, 33_280.0], [60.41, 4.25, 4.10], [8.16, 1.08, 3.28]),
@@ -34,6 +49,14 @@ const PUBLISHED: [Published; 8] = [
     row("syn-blackscholes", [2_098.0, 158_828.0], [85.53, 8.99, 24.71], [1.84, 6.97, 0.11]),
     row("syn-canneal", [18.0, 120.0], [83.61, 43.73, 11.48], [29.53, 8.24, 0.0]),
     row("syn-mcf", [15.0, 22.0], [79.59, 19.24, 1.37], [5.903, 0.162, 0.0]),
+    split(
+        row("syn-apache-walk", [329.0, 156.0], [72.67, 73.43, 55.10], [6.34, 9.02, 0.50]),
+        [9.2, 14.4],
+    ),
+    split(
+        row("syn-specjbb-walk", [692.0, 1_770.0], [71.65, 74.92, 67.57], [108.98, 20.13, 21.34]),
+        [12.17, 25.1],
+    ),
 ];
 
 /// Second levels, in KB.
@@ -70,6 +93,11 @@ fn mean(lengths: &Lengths) -> f64 {
     lengths.instructions() as f64 / lengths.runs().max(1) as f64
 }
 
+/// Of misses (user, kernel), in percent.
+fn kernel_share([user, kernel]: [u64; 2]) -> f64 {
+    percent(kernel, user)
+}
+
 fn percent(part: u64, rest: u64) -> f64 {
     100.0 * part as f64 / (part + rest).max(1) as f64
 }
@@ -88,8 +116,7 @@ fn calibrated(at: &OsProfile, published: &Published) -> String {
         100.0 * runs[0] / (runs[0] + runs[1]),
     );
     for (level, published) in at.levels.iter().zip(shares) {
-        let [user, kernel] = level.counts.misses;
-        row += &format!(" {:.1} ({published}) |", percent(kernel, user));
+        row += &format!(" {:.1} ({published}) |", kernel_share(level.counts.misses));
     }
     row
 }
@@ -122,8 +149,41 @@ const BESIDE: &str = "
 |---|---|---|---|---|---|---|---|---|---|---|---|
 ";
 
+fn fit_one(name: &str, rounds: &str, seed: &str, set: &[String]) -> std::io::Result<()> {
+    let mut model = *SERVICES.iter().find(|model| model.name == name).expect("a service");
+    let published = PUBLISHED.iter().find(|row| row.name == name).expect("published");
+    fit::set(&mut model, set);
+    let spec = Service { model, instructions: 5_000_000, seed: 1, warm_up: 12_000_000 };
+    fit::fit(spec, published, rounds.parse().expect("rounds"), seed.parse().expect("a seed"));
+    Ok(())
+}
+
+fn split_one(name: &str, n: &str, seed: &str, sizes: &[String]) -> std::io::Result<()> {
+    let model = *SERVICES.iter().find(|model| model.name == name).expect("a service");
+    let published = PUBLISHED.iter().find(|row| row.name == name).expect("published");
+    let (instructions, seed) = (n.parse().expect("instructions"), seed.parse().expect("a seed"));
+    let spec = Service { model, instructions, seed, warm_up: Service::WARM_UP };
+    println!("{}", calibrated(&profile(&spec, 1024), published));
+    let (source, warm) = spec.warm_source();
+    let stream = bank_split::stream(source, &warm);
+    for kilobytes in sizes {
+        let split = bank_split::BankSplit::new(&stream, kilobytes.parse().expect("KB"));
+        let (route, gain) = split.best();
+        let (misses, references) = (split.mpki, split.accesses);
+        println!("{kilobytes} KB: {misses:.2} of {references:.2}, {route:?} {gain:+.1} %");
+    }
+    Ok(())
+}
+
 fn main() -> std::io::Result<()> {
     let words: Vec<String> = args().skip(1).collect();
+    if let [what, name, number, seed, more @ ..] = &words[..] {
+        match what.as_str() {
+            "fit" => return fit_one(name, number, seed, more),
+            "split" => return split_one(name, number, seed, more),
+            _ => {}
+        }
+    }
     let instructions = words.first().map_or(100_000_000, |n| n.parse().expect("instructions"));
     let mut out = stdout().lock();
     out.write_all(CALIBRATED.as_bytes())?;
