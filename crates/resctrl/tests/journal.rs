@@ -288,3 +288,24 @@ fn kill_9_at_any_moment_is_mended() {
         assert_eq!(bytes(&root), before, "round {round}");
     }
 }
+
+#[test]
+fn a_death_while_a_kernel_class_is_bound_again_is_mended() {
+    for at in 0..6 {
+        let (_folder, root) = tree("amd");
+        let mut files = open(&root).expect("a tree");
+        let bind = "global_assign_ctrl_assign_mon_per_cpu:group=batch//";
+        files.write("info/kernel_mode", bind).expect("bound");
+        files.write("batch/kmode_cpus_list", "0-3").expect("narrowed");
+        let before = bytes(&root);
+        applied(&root, &planned(&root, &request(true))).expect("applied");
+        let mut dying = Faulty::new(&root, at, Fault::Dead);
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            restore(&mut dying, &journal(&root), false).expect("restored")
+        }));
+        // The mode, its CPUs, the rest's masks, three groups.
+        assert!(ended.is_err(), "write {at}");
+        restored(&root);
+        assert_eq!(bytes(&root), before, "write {at}");
+    }
+}
