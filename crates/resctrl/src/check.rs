@@ -43,7 +43,7 @@ fn check_name(class: &Class, state: &State) -> Result<(), Error> {
         return if class.name.is_empty() {
             Ok(())
         } else {
-            Err(Error::Input(format!("class {}: expected no name for the rest", class.name)))
+            Err(Error::Input(format!("class {:?}: expected no name for the rest", class.name)))
         };
     }
     let name = &class.name;
@@ -157,7 +157,7 @@ fn check_kernel(plan: &Plan, state: &State) -> Result<(), Error> {
     match (plan.kernel.by, &plan.kernel.mode) {
         (KernelBy::Threads, None) => Ok(()),
         (KernelBy::Threads, Some(mode)) => {
-            Err(Error::Input(format!("kernel mode {mode}: expected none with threads")))
+            Err(Error::Input(format!("kernel mode {mode:?}: expected none with threads")))
         }
         (KernelBy::Mode, mode) => {
             let wanted = mode.as_deref().unwrap_or("(none)");
@@ -168,7 +168,7 @@ fn check_kernel(plan: &Plan, state: &State) -> Result<(), Error> {
                 return Ok(());
             }
             Err(Error::Input(format!(
-                "kernel mode {wanted}: {} does not offer it ({})",
+                "kernel mode {wanted:?}: {} does not offer it ({})",
                 state.root.display(),
                 names::KERNEL_MODE
             )))

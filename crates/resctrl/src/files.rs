@@ -60,6 +60,10 @@ pub trait Files {
                     let said = format!("{}: a name that is no text", name.to_string_lossy());
                     io::Error::new(io::ErrorKind::InvalidData, said)
                 })?;
+                if name.contains(char::is_control) {
+                    let said = format!("{name:?}: a name that is not printable");
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, said));
+                }
                 names.push(name);
             }
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::wrong;
+use crate::text::{not_json, wrong};
 use crate::Error;
 
 const SCHEMA: &str = "halfwink.resctrl.journal/1";
@@ -94,11 +94,8 @@ impl Journal {
     /// # Errors
     /// With file, line and what was expected.
     pub fn parse(text: &str, path: &Path) -> Result<Journal, Error> {
-        let journal: Journal = serde_json::from_str(text).map_err(|e| Error::Text {
-            path: path.to_owned(),
-            line: e.line().max(1),
-            found: e.to_string(),
-            expected: "a journal that `halfwink live resctrl apply` wrote".to_owned(),
+        let journal: Journal = serde_json::from_str(text).map_err(|e| {
+            not_json(path, &e, "a journal that `halfwink live resctrl apply` wrote")
         })?;
         if journal.schema != SCHEMA {
             return Err(wrong(path, 1, &journal.schema, &format!("the schema {SCHEMA}")));

@@ -4,7 +4,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::check::check;
-use crate::text::{show_cpus, wrong};
+use crate::text::{not_json, show_cpus, wrong};
 use crate::{names, Advice, Cache, Error, Kind, Mask, Resource, Routing, Schemata, State};
 
 /// The group of kernel work.
@@ -145,12 +145,8 @@ impl Plan {
     /// # Errors
     /// With file, line and what was expected.
     pub fn parse(text: &str, path: &Path) -> Result<Plan, Error> {
-        let plan: Plan = serde_json::from_str(text).map_err(|e| Error::Text {
-            path: path.to_owned(),
-            line: e.line().max(1),
-            found: e.to_string(),
-            expected: "a plan that `halfwink live resctrl plan` wrote".to_owned(),
-        })?;
+        let plan: Plan = serde_json::from_str(text)
+            .map_err(|e| not_json(path, &e, "a plan that `halfwink live resctrl plan` wrote"))?;
         if plan.schema != SCHEMA {
             return Err(wrong(path, 1, &plan.schema, &format!("the schema {SCHEMA}")));
         }

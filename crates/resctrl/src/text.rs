@@ -19,6 +19,16 @@ pub(crate) fn wrong(path: &Path, line: usize, found: &str, expected: &str) -> Er
     Error::Text { path: path.to_owned(), line, found, expected: expected.to_owned() }
 }
 
+/// A document that is none; what it says goes into the error, so its line ends are escaped.
+pub(crate) fn not_json(path: &Path, error: &serde_json::Error, expected: &str) -> Error {
+    Error::Text {
+        path: path.to_owned(),
+        line: error.line().max(1),
+        found: error.to_string().chars().take(120).collect::<String>().escape_debug().to_string(),
+        expected: expected.to_owned(),
+    }
+}
+
 /// The only line of a file.
 fn only<'t>(text: &'t str, path: &Path, expected: &str) -> Result<&'t str, Error> {
     let line = text.strip_suffix('\n').unwrap_or(text);

@@ -220,6 +220,7 @@ fn a_plan_reads_back_and_says_where_it_is_wrong() {
     for (from, to, expected) in [
         ("plan/1", "plan/9", "plan.json:1: halfwink.resctrl.plan/9: expected the schema"),
         ("\"cache\": \"L2\"", "\"cache\": \"L9\"", "plan.json:4: unknown variant `L9`"),
+        ("\"workload\"", "\"a\\nb\"", "plan.json:3: unknown field `a\\nb`"),
         ("\"workload\"", "\"wrkload\"", "plan.json:3: unknown field `wrkload`"),
     ] {
         let error = Plan::parse(&text.replace(from, to), path).expect_err("refused").to_string();
