@@ -7,14 +7,14 @@
 //!
 //! `split` prints what a bank for the kernel and one for the user gain; `fit` searches constants.
 
+#![expect(clippy::print_stdout, reason = "what the tool is for")]
+
 use std::env::args;
 use std::io::{stdout, Write};
 use std::time::Instant;
 
 use halfwink_chip::{os_profile, Geometry, Lengths, OsProfile, ProfileCaches};
 use halfwink_trace::{Item, Service, Source, SERVICES};
-
-#![expect(clippy::print_stdout, reason = "what the tool is for")]
 
 mod bank_split;
 mod fit;
