@@ -62,6 +62,31 @@ def test_a_plan_is_applied_shown_and_taken_back(halfwink: Halfwink, tree: Path) 
     assert "nothing to restore" in again.err
 
 
+def test_a_recording_says_how_many_ways(halfwink: Halfwink, tmp_path: Path) -> None:
+    tree = tmp_path / "amd"
+    shutil.copytree(FIXTURES / "amd", tree)
+    words = ["live", "resctrl", "plan", "nginx", "--root", str(tree)]
+    # Everything fits: nothing to gain.
+    left = halfwink(*words, "--size", "2MB", "--json").json()
+    assert left["leave_it"]
+    assert left["classes"] == []
+    # Nothing fits.
+    done = halfwink(*words, "--size", "128KB", "--json")
+    made = done.json()
+    latency = made["advice"]["expected"]["latency"]
+    assert latency["low_pct"] < latency["mean_pct"] < latency["high_pct"] < 0
+    kernel = next(c for c in made["classes"] if c["role"] == "kernel")
+    assert kernel["ways"] == made["advice"]["kernel_ways"] > made["ways"] / 2
+    shown = halfwink(*words, "--size", "128KB").out
+    assert "misses per 1000 instructions" in " ".join(shown.split())
+    assert max(map(len, shown.splitlines())) <= 80
+    for size in ("2", "0MB", "1XB", "64KB"):
+        wrong = halfwink(*words, "--size", size)
+        assert wrong.status == (0 if size == "64KB" else 2), size
+    both = halfwink(*words, "--size", "2MB", "--kernel-ways", "3")
+    assert "expected one" in both.complaint
+
+
 def test_sigkill_while_applying_is_mended(halfwink: Halfwink, tree: Path) -> None:
     before = held(tree)
     made = plan(halfwink, tree)

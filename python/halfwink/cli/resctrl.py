@@ -130,7 +130,8 @@ def plan(
         return 0
     if made["advice"] is not None:
         print_text(made["advice"]["why"])
-    _show_plan(made)
+    if made["classes"]:
+        _show_plan(made)
     for note in made["notes"]:
         say(f"note: {note}", quiet=quiet)
     return 0
