@@ -32,11 +32,11 @@ POLICIES = {
 def ours(trace: Path, technique: str, instructions: int) -> int:
     """Misses of our second level, from cold caches."""
     limit = {"instructions": str(instructions)}
-    job = Job("chip", str(trace), str(MACHINE), technique, {}, pairs(limit)).prepare()
+    job = Job("chip", str(trace), str(MACHINE), technique, (), pairs(limit)).prepare()
     tables = job.run(_core.RunControl())
     columns = (values for _, _, values in tables["counters"])
     rows = zip(*columns, strict=True)
-    return sum(user + kernel for who, what, user, kernel in rows if what == "l2.misses")
+    return sum(user + kernel for _, what, user, kernel in rows if what == "l2.misses")
 
 
 def builds(builder: champsim_build.Builder) -> dict[str, Path]:

@@ -205,8 +205,7 @@ impl<'a> Chip<'a> {
             return Err(ChipError::TooManyTasks { tasks: tasks.len(), cores: machine.cores });
         }
         let mut uncore = Uncore::new(machine);
-        let mut cores = Vec::with_capacity(tasks.len());
-        let mut warm = Vec::with_capacity(tasks.len());
+        let (mut cores, mut warm) = (Vec::new(), Vec::with_capacity(tasks.len()));
         let users = tasks.len().min(machine.cores);
         let slice = (tasks.len() > users).then_some(machine.os.time_slice);
         let mut wait = Vec::new();
@@ -218,13 +217,13 @@ impl<'a> Chip<'a> {
             if options.offload.is_some() {
                 front_end = front_end.showing_crossings();
             }
+            warm.push(task.warm);
             let mut thread = Thread::new(front_end, task.load);
             thread.context.os = options.offload.map(|policy| {
                 let mut os = OsThread::new(policy(n), n % users);
                 os.slice = slice;
                 Box::new(os)
             });
-            warm.push(task.warm);
             if n >= users {
                 thread.left = (task.start, Departure::Sleeps(task.start));
                 wait.push(thread);
@@ -241,7 +240,7 @@ impl<'a> Chip<'a> {
             };
             cores.push(Core::new(machine, n, input)?);
         }
-        let os_cores = if options.offload.is_some() { machine.os.cores } else { 0 };
+        let os_cores = options.offload.map_or(0, |_| machine.os.cores);
         for n in users..users + os_cores {
             let (policy, timeline) = ((options.policy)(n), timeline.clone());
             cores.push(Core::new(&machine.os_core(), n, CoreInput::vacant(policy, timeline))?);

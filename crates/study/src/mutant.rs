@@ -46,8 +46,8 @@ pub struct Mutant {
     /// What a study sweeps, by path: this value in place of each.
     #[serde(default)]
     pub sweeps: BTreeMap<String, String>,
-    /// Arguments of experiments, in place of those that targets ask for (`os-profile`); behind them,
-    /// if it begins with a comma.
+    /// Arguments of experiments, in place of those that targets ask for (`os-profile`); behind
+    /// them, if it begins with a comma.
     #[serde(default)]
     pub experiments: BTreeMap<String, String>,
 }

@@ -1,5 +1,5 @@
-//! What the generated services give, beside what they are calibrated to (Nellans 2014, Tables 5.1 to
-//! 5.3): the tables of `docs/workloads.md`.
+//! What the generated services give, beside what they are calibrated to (Nellans 2014, Tables 5.1
+//! to 5.3): the tables of `docs/workloads.md`.
 //!
 //!     cargo run --release -p halfwink-chip --example services [INSTRUCTIONS [NAME...]]
 //!     ... --example services split NAME INSTRUCTIONS SEED KB...
@@ -145,7 +145,8 @@ const CALIBRATED: &str = "\
 |---|---|---|---|---|---|---|
 ";
 const BESIDE: &str = "
-| name | user, MB | kernel, MB | both, MB | L1I | L1D | 128 KB | 256 KB | 512 KB | 1 MB | 2 MB | M/s |
+| name | user, MB | kernel, MB | both, MB | L1I | L1D | 128 KB | 256 KB | 512 KB | 1 MB | 2 MB | \
+M/s |
 |---|---|---|---|---|---|---|---|---|---|---|---|
 ";
 

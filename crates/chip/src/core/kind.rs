@@ -6,6 +6,7 @@ use super::in_order::InOrder;
 use super::out_of_order::OutOfOrder;
 use super::pipeline::{Common, Pause};
 use crate::cpi_stack::Reason;
+use crate::machine::CoreKind;
 use crate::uncore::Answer;
 
 /// Either kind of pipeline.
@@ -24,6 +25,13 @@ macro_rules! each_kind {
 }
 
 impl Pipeline {
+    pub(super) fn new(kind: CoreKind, common: Common) -> Pipeline {
+        match kind {
+            CoreKind::InOrder => Pipeline::InOrder(Box::new(InOrder::new(common))),
+            CoreKind::OutOfOrder(_) => Pipeline::OutOfOrder(Box::new(OutOfOrder::new(common))),
+        }
+    }
+
     pub(super) fn run(&mut self, until: Cycle) -> Pause {
         each_kind!(self, p => p.run(until))
     }

@@ -4,6 +4,7 @@ mod followers;
 mod hearing;
 mod in_order;
 mod inbox;
+mod input;
 mod kind;
 mod out_of_order;
 mod pipeline;
@@ -18,20 +19,17 @@ use halfwink_trace::TraceError;
 use halfwink_units::{Clock, Cycle, LineAddr, Time};
 
 use crate::gate::{Gate, PolicyError, Stepped};
-use crate::machine::{CoreKind, Machine, TokenSpec, WakeUpKind};
+use crate::machine::{Machine, TokenSpec, WakeUpKind};
 use crate::memory::Undecided;
 use crate::os_cores::{Calls, Departure};
 use crate::private::{Notice, Warm};
-use crate::segregated::Segregated;
-use crate::timeline::Timeline;
 use crate::uncore::{Answer, Level};
 pub(crate) use followers::Followers;
 use followers::{End, EndCause};
-use in_order::InOrder;
 use inbox::Inbox;
 pub(crate) use inbox::Message;
+pub(crate) use input::CoreInput;
 use kind::Pipeline;
-use out_of_order::OutOfOrder;
 use pipeline::{Common, Pause, Stall};
 pub(crate) use sharing::Shared;
 pub(crate) use thread::{Thread, ThreadContext};
@@ -136,21 +134,6 @@ pub(crate) struct Core {
     pub(crate) running_cycles: Cycle,
 }
 
-/// What a core is built from, besides the machine.
-pub(crate) struct CoreInput<'a> {
-    /// `None`: a core that waits for threads of others.
-    pub(crate) thread: Option<Thread>,
-    /// Its threads may go to other cores.
-    pub(crate) shares: bool,
-    pub(crate) policy: GatingPolicy,
-    /// Who rules its second level.
-    pub(crate) segregated: Option<&'a Segregated<'a>>,
-    /// Of the techniques that follow, each with what sleeping costs there.
-    pub(crate) followers: Vec<(GatingPolicy, Costs)>,
-    pub(crate) start: Time,
-    pub(crate) timeline: Option<Timeline>,
-}
-
 impl Core {
     pub(crate) fn new(
         machine: &Machine,
@@ -177,10 +160,7 @@ impl Core {
         let shortest_request = clock.time_of(common.private.shortest_request());
         let shortest_report = if reports { machine.wake_up.delay } else { Time::NEVER };
         let shortest_message = shortest_request.min(shortest_report);
-        let mut pipeline = match machine.core.kind {
-            CoreKind::InOrder => Pipeline::InOrder(Box::new(InOrder::new(common))),
-            CoreKind::OutOfOrder(_) => Pipeline::OutOfOrder(Box::new(OutOfOrder::new(common))),
-        };
+        let mut pipeline = Pipeline::new(machine.core.kind, common);
         let started = clock.time_of(first);
         pipeline.resume(first);
         if vacant {

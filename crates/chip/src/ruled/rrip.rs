@@ -1,7 +1,7 @@
-//! Re-reference interval prediction: which line of a set will be used again last (Jaleel, Theobald,
-//! Steely, Emer, "High Performance Cache Replacement Using Re-Reference Interval Prediction (RRIP)",
-//! ISCA 2010), and signatures that predict it for a fill (Wu, Jaleel, Hasenplaugh, Martonosi,
-//! Steely, Emer, "SHiP: Signature-based Hit Predictor", MICRO 2011).
+//! Re-reference interval prediction: which line of a set will be used again last (Jaleel,
+//! Theobald, Steely, Emer, "High Performance Cache Replacement Using Re-Reference Interval
+//! Prediction (RRIP)", ISCA 2010), and signatures that predict it for a fill (Wu, Jaleel,
+//! Hasenplaugh, Martonosi, Steely, Emer, "SHiP: Signature-based Hit Predictor", MICRO 2011).
 //!
 //! A line has a value of two bits: 0 will be used soon, 3 last. A hit makes it 0; the first way
 //! with a 3 leaves, after all have been raised until there is one.

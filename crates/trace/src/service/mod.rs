@@ -1,5 +1,5 @@
-//! Services that nobody can record any more: the programs of Nellans 2014 as mixtures of run lengths
-//! and streams of addresses, user and kernel told apart.
+//! Services that nobody can record any more: the programs of Nellans 2014 as mixtures of run
+//! lengths and streams of addresses, user and kernel told apart.
 //!
 //! ```text
 //!  deck of invocations ──▶ user run │ entry │ kernel run │ user run ...

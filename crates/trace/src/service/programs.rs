@@ -3,13 +3,16 @@
 //! | constant | where it comes from |
 //! |---|---|
 //! | `user_run` | Table 5.1 |
-//! | classes of Apache and SPECjbb2005 | calls and means chosen so that most runs are window traps of less than 25 instructions, which are less than 5 % of the kernel's, and those beyond 10,000 are half of them (Sec 4.1, Fig 4.2, 4.6, 4.12), with Table 5.1's mean |
+//! | classes of Apache and SPECjbb2005 | Table 5.1's mean, and the shares below |
 //! | classes of the others | assumption: nearly all short (Fig 4.2), with Table 5.1's mean |
 //! | `regions` | Table 5.3 |
 //! | `user.reuse`, `kernel.reuse` | fitted to the kernel's share of L1I misses, Table 5.2 |
 //! | `kernel.table` | fitted to its share of L1D misses, Table 5.2 |
-//! | `kernel.popular`, of some `user.popular` and `user.sweep` | fitted to its share of L2 misses, Table 5.2 |
+//! | `kernel.popular`, of some `user.popular`, `user.sweep` | its share of L2 misses, Table 5.2 |
 //! | everything else | assumption: chosen before the fit and left alone |
+//!
+//! Most runs of the two servers are window traps of less than 25 instructions, which are less than
+//! 5 % of the kernel's, and runs beyond 10,000 are half of these (Sec 4.1, Fig 4.2, 4.6, 4.12).
 //!
 //! The fit saw Tables 5.1 to 5.3 with the caches of Table 5.4, and no result of any technique.
 

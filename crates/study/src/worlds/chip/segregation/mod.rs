@@ -61,7 +61,8 @@ impl Default for SegregationSweep {
 impl SegregationSweep {
     /// The published sweep, with values changed: `l1`, `l2`, `whole_cycles`, `bank_cycles`,
     /// `memory_cycles`, `write_backs`, `stores_stall`, `sides` (`privilege`, `swapped`, `page`),
-    /// `epochs_shortened_by`, `only` (kinds, with commas), `l1_split` (`none`, `data`, `instructions`, `both`).
+    /// `epochs_shortened_by`, `only` (kinds, with commas), `l1_split` (`none`, `data`,
+    /// `instructions`, `both`).
     ///
     /// # Errors
     /// If there is no such value, or it cannot be that.

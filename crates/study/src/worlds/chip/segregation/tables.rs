@@ -5,34 +5,37 @@ use halfwink_policy::segregation::{AllocatorParameters, LookUp, Route, Rule, Spl
 
 use super::schemes::{Scheme, BY_SHARE};
 use super::{route_name, SegregationSweep};
-use crate::table::{integer, real, text, Kind, Table, Value};
+use crate::table::{integer, real, text, Head, Kind, Table, Value};
+
+/// What is told of a scheme.
+const SCHEMES: [Head; 23] = [
+    text("scheme"),
+    text("route"),
+    text("look_up"),
+    integer("kernel_ways"),
+    integer("user_rank"),
+    integer("kernel_rank"),
+    integer("user_accesses"),
+    integer("kernel_accesses"),
+    integer("user_misses"),
+    integer("kernel_misses"),
+    real("mpki"),
+    integer("instructions"),
+    integer("fast"),
+    integer("slow"),
+    integer("waited_misses"),
+    real("ipc"),
+    real("gain_pct"),
+    real("equal_gain_pct"),
+    real("predicted_pct"),
+    real("banks_per_access"),
+    integer("changes"),
+    real("converged_mcycles"),
+    integer("final_kernel_ways"),
+];
 
 pub(super) fn scheme_table(rows: &[(&Scheme, &Replayed)], sweep: &SegregationSweep) -> Table {
-    let mut table = Table::new(&[
-        text("scheme"),
-        text("route"),
-        text("look_up"),
-        integer("kernel_ways"),
-        integer("user_rank"),
-        integer("kernel_rank"),
-        integer("user_accesses"),
-        integer("kernel_accesses"),
-        integer("user_misses"),
-        integer("kernel_misses"),
-        real("mpki"),
-        integer("instructions"),
-        integer("fast"),
-        integer("slow"),
-        integer("waited_misses"),
-        real("ipc"),
-        real("gain_pct"),
-        real("equal_gain_pct"),
-        real("predicted_pct"),
-        real("banks_per_access"),
-        integer("changes"),
-        real("converged_mcycles"),
-        integer("final_kernel_ways"),
-    ]);
+    let mut table = Table::new(&SCHEMES);
     let lru = rows[0].1.cost;
     let equal = SecondLevelLatencies { bank: sweep.latencies.whole, ..sweep.latencies };
     for (scheme, found) in rows {
@@ -83,8 +86,8 @@ pub(super) fn scheme_table(rows: &[(&Scheme, &Replayed)], sweep: &SegregationSwe
     table
 }
 
-/// When an allocation became near constant: from then on, whatever was kept for longer than it takes
-/// to try it is within a way of what is kept at last.
+/// When an allocation became near constant: from then on, whatever was kept for longer than it
+/// takes to try it is within a way of what is kept at last.
 fn converged(found: &Replayed, sweep: &SegregationSweep) -> u64 {
     let tried = AllocatorParameters::published().shortened(sweep.epochs_shortened_by);
     let ends = found.rules.iter().skip(1).map(|&(at, _)| at).chain([u64::MAX]);

@@ -1,0 +1,23 @@
+//! What a core is made of.
+
+use halfwink_policy::gating::{Costs, GatingPolicy};
+use halfwink_units::Time;
+
+use super::thread::Thread;
+use crate::segregated::Segregated;
+use crate::timeline::Timeline;
+
+/// What a core is built from, besides the machine.
+pub(crate) struct CoreInput<'a> {
+    /// `None`: a core that waits for threads of others.
+    pub(crate) thread: Option<Thread>,
+    /// Its threads may go to other cores.
+    pub(crate) shares: bool,
+    pub(crate) policy: GatingPolicy,
+    /// Who rules its second level.
+    pub(crate) segregated: Option<&'a Segregated<'a>>,
+    /// Of the techniques that follow, each with what sleeping costs there.
+    pub(crate) followers: Vec<(GatingPolicy, Costs)>,
+    pub(crate) start: Time,
+    pub(crate) timeline: Option<Timeline>,
+}
