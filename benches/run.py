@@ -210,6 +210,23 @@ def offload() -> list[Row]:
     return rows
 
 
+def segregation() -> list[Row]:
+    """Rules for a second level: replayed from one recorded stream, beside a simulation for each."""
+    set_ = {"l2.size": "256KB"}
+    job = chip_job("apache", "ultrasparc", "lru", set_).prepare()
+    _, simulated = timed(partial(fact, job, "instructions"))
+
+    def sweep() -> float:
+        found = library().segregation("apache", [("l2", "256KB:16")])["schemes"]
+        return float(len(found[0][2]))
+
+    rules, seconds = timed(sweep)
+    ratio = simulated * rules / seconds
+    return [
+        Row("segregation sweep", rules / seconds, "rules/s", "simulated", 1 / simulated, ratio)
+    ]
+
+
 def sampling() -> list[Row]:
     """Windows of a long workload beside the whole of it, under two techniques."""
     rows: list[Row] = []
@@ -412,6 +429,7 @@ def main() -> None:
             ("What a comparison of techniques takes (CPU time)", comparisons),
             ("Sampling beside whole runs (user CPU time)", sampling),
             ("What a core for the kernel adds", offload),
+            ("Rules for a second level (user CPU time)", segregation),
             ("Packets through a router (user CPU time)", routers),
             ("Requests through a hybrid server (user CPU time)", servers),
             ("Event queue: the earliest out, a later one in", queue),

@@ -82,6 +82,16 @@ def _capture_findings() -> list[Finding]:
     ]
 
 
+def _cache_allocation() -> Finding:
+    root = Path("/sys/fs/resctrl")
+    if (root / "schemata").exists():
+        return Finding("live: cache allocation", True, str(root))
+    fix = "a part with CAT, PLZA or MPAM, and: mount -t resctrl resctrl /sys/fs/resctrl"
+    known = "resctrl" in Path("/proc/filesystems").read_text()
+    detail = "resctrl is not mounted" if known else "this kernel has no resctrl"
+    return Finding("live: cache allocation", False, f"{detail}; --root DIR rehearses", fix)
+
+
 def _live_findings() -> list[Finding]:
     cpus = len(_core.allowed_cpus())
     features = _core.live_features()
@@ -110,6 +120,7 @@ def _live_findings() -> list[Finding]:
             Finding(f"live: {what}", not why, why or "yes", reasons[what] if why else "")
             for what, why in features
         ),
+        _cache_allocation(),
     ]
 
 
