@@ -222,9 +222,7 @@ def segregation() -> list[Row]:
 
     rules, seconds = timed(sweep)
     ratio = simulated * rules / seconds
-    return [
-        Row("segregation sweep", rules / seconds, "rules/s", "simulated", 1 / simulated, ratio)
-    ]
+    return [Row("segregation sweep", rules / seconds, "rules/s", "simulated", 1 / simulated, ratio)]
 
 
 def sampling() -> list[Row]:
