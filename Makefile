@@ -39,7 +39,7 @@ $(VENV)/.tools: requirements.lock tools/require.sh
 # Always in release mode: a run plays hundreds of millions of instructions.
 $(NATIVE): $(VENV)/.tools $(RUST) pyproject.toml
 	@echo "building the native module (a few minutes the first time)"
-	@$(BIN)/maturin develop --release --locked --quiet >$(VENV)/build.log 2>&1 || \
+	@env -u CONDA_PREFIX VIRTUAL_ENV="$(abspath $(VENV))" $(BIN)/maturin develop --release --locked --quiet >$(VENV)/build.log 2>&1 || \
 	  { cat $(VENV)/build.log >&2; exit 1; }
 	@cargo build --release --locked --quiet -p halfwink-delegate
 	@cargo build --release --locked --quiet -p halfwink-daemon
