@@ -62,86 +62,90 @@ const fn regions(user: f64, kernel: f64, shared: f64) -> Regions {
     Regions { user: (user * MB) as u64, kernel: (kernel * MB) as u64, shared: (shared * MB) as u64 }
 }
 
+const APACHE: ServiceModel = ServiceModel {
+    name: "syn-apache",
+    program: "Apache 2.2.6",
+    user_run: 156,
+    classes: &[
+        class(275, 18, 0.22, WINDOWS),
+        class(110, 60, 0.45, SHORT),
+        class(95, 350, 0.45, MIDDLE),
+        class(16, 2_500, 0.45, READS),
+        class(4, 20_000, 0.45, LONGS),
+    ],
+    regions: regions(6.34, 9.02, 0.50),
+    user_code: 192 << 10,
+    user_code_skew: 16,
+    user: Side {
+        reuse: 2.5,
+        table: 0.1,
+        sweep: 0.004,
+        shared: 0.02,
+        popular: 0.3,
+        skew: 28,
+        words: 4,
+        table_bytes: 64 << 10,
+        ..USER
+    },
+    kernel: Side {
+        reuse: 1.79,
+        cyclic: 0.12,
+        table: 0.21,
+        sweep: 0.0,
+        shared: 0.01,
+        popular: 0.02,
+        skew: 28,
+        words: 4,
+        table_bytes: 128 << 10,
+        ..USER
+    },
+    copy: 0.1,
+};
+
+const SPECJBB: ServiceModel = ServiceModel {
+    name: "syn-specjbb",
+    program: "SPECjbb2005",
+    user_run: 1_770,
+    classes: &[
+        class(55, 18, 0.22, WINDOWS),
+        class(20, 60, 0.45, SHORT),
+        class(19, 400, 0.45, MIDDLE),
+        class(4, 4_000, 0.45, READS),
+        class(2, 21_700, 0.45, LONGS),
+    ],
+    regions: regions(108.98, 20.13, 21.34),
+    user_code: 192 << 10,
+    user_code_skew: 24,
+    user: Side {
+        reuse: 15.2,
+        table: 0.06,
+        sweep: 0.02,
+        shared: 0.02,
+        popular: 0.08,
+        skew: 36,
+        words: 4,
+        table_bytes: 128 << 10,
+        ..USER
+    },
+    kernel: Side {
+        reuse: 2.0,
+        cyclic: 0.3,
+        table: 0.42,
+        sweep: 0.02,
+        shared: 0.02,
+        popular: 0.06,
+        skew: 24,
+        words: 4,
+        table_bytes: 128 << 10,
+        ..USER
+    },
+    copy: 0.4,
+};
+
 /// All of them.
 pub const SERVICES: [ServiceModel; 10] = [
-    ServiceModel {
-        name: "syn-apache",
-        program: "Apache 2.2.6",
-        user_run: 156,
-        classes: &[
-            class(275, 18, 0.22, WINDOWS),
-            class(110, 60, 0.45, SHORT),
-            class(95, 350, 0.45, MIDDLE),
-            class(16, 2_500, 0.45, READS),
-            class(4, 20_000, 0.45, LONGS),
-        ],
-        regions: regions(6.34, 9.02, 0.50),
-        user_code: 192 << 10,
-        user_code_skew: 16,
-        user: Side {
-            reuse: 2.5,
-            table: 0.1,
-            sweep: 0.004,
-            shared: 0.02,
-            popular: 0.3,
-            skew: 28,
-            words: 4,
-            table_bytes: 64 << 10,
-            ..USER
-        },
-        kernel: Side {
-            reuse: 1.79,
-            cyclic: 0.12,
-            table: 0.21,
-            sweep: 0.0,
-            shared: 0.01,
-            popular: 0.02,
-            skew: 28,
-            words: 4,
-            table_bytes: 128 << 10,
-            ..USER
-        },
-        copy: 0.1,
-    },
-    ServiceModel {
-        name: "syn-specjbb",
-        program: "SPECjbb2005",
-        user_run: 1_770,
-        classes: &[
-            class(55, 18, 0.22, WINDOWS),
-            class(20, 60, 0.45, SHORT),
-            class(19, 400, 0.45, MIDDLE),
-            class(4, 4_000, 0.45, READS),
-            class(2, 21_700, 0.45, LONGS),
-        ],
-        regions: regions(108.98, 20.13, 21.34),
-        user_code: 192 << 10,
-        user_code_skew: 24,
-        user: Side {
-            reuse: 15.2,
-            table: 0.06,
-            sweep: 0.02,
-            shared: 0.02,
-            popular: 0.08,
-            skew: 36,
-            words: 4,
-            table_bytes: 128 << 10,
-            ..USER
-        },
-        kernel: Side {
-            reuse: 2.0,
-            cyclic: 0.3,
-            table: 0.42,
-            sweep: 0.02,
-            shared: 0.02,
-            popular: 0.06,
-            skew: 24,
-            words: 4,
-            table_bytes: 128 << 10,
-            ..USER
-        },
-        copy: 0.4,
-    },
+    APACHE,
+    SPECJBB,
     ServiceModel {
         name: "syn-hmmer",
         program: "hmmer",
@@ -383,18 +387,7 @@ pub const SERVICES: [ServiceModel; 10] = [
     // inner set.
     ServiceModel {
         name: "syn-apache-walk",
-        program: "Apache 2.2.6",
-        user_run: 156,
-        classes: &[
-            class(275, 18, 0.22, WINDOWS),
-            class(110, 60, 0.45, SHORT),
-            class(95, 350, 0.45, MIDDLE),
-            class(16, 2_500, 0.45, READS),
-            class(4, 20_000, 0.45, LONGS),
-        ],
-        regions: regions(6.34, 9.02, 0.50),
         user_code: 24 << 10,
-        user_code_skew: 16,
         user: Side {
             reuse: 13.0,
             walked: [
@@ -423,21 +416,11 @@ pub const SERVICES: [ServiceModel; 10] = [
             ..USER
         },
         copy: 0.02,
+        ..APACHE
     },
     ServiceModel {
         name: "syn-specjbb-walk",
-        program: "SPECjbb2005",
-        user_run: 1_770,
-        classes: &[
-            class(55, 18, 0.22, WINDOWS),
-            class(20, 60, 0.45, SHORT),
-            class(19, 400, 0.45, MIDDLE),
-            class(4, 4_000, 0.45, READS),
-            class(2, 21_700, 0.45, LONGS),
-        ],
-        regions: regions(108.98, 20.13, 21.34),
         user_code: 40 << 10,
-        user_code_skew: 24,
         user: Side {
             reuse: 147.0,
             walked: [
@@ -466,5 +449,6 @@ pub const SERVICES: [ServiceModel; 10] = [
             ..USER
         },
         copy: 0.4,
+        ..SPECJBB
     },
 ];
