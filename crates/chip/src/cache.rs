@@ -16,9 +16,20 @@ pub(crate) mod flag {
     pub(crate) const SHARED: u64 = 1 << 4;
     /// All of them.
     pub(crate) const ALL: u64 = 0x1f;
+
+    /// That of a line that this privilege brings in.
+    #[inline]
+    pub(crate) const fn owner(kernel: bool) -> u64 {
+        if kernel {
+            KERNEL
+        } else {
+            0
+        }
+    }
 }
 
-const TAG_SHIFT: u32 = 5;
+/// A line's number stands above its flags.
+pub(crate) const TAG_SHIFT: u32 = 5;
 
 /// The tags of a cache, each set in the order of recency. The order is the replacement state: no
 /// counters beside the tags to keep and to compare, and the way that is looked at first, the most

@@ -217,13 +217,13 @@ impl<'a> Chip<'a> {
             if options.offload.is_some() {
                 front_end = front_end.showing_crossings();
             }
-            warm.push(task.warm);
             let mut thread = Thread::new(front_end, task.load);
             thread.context.os = options.offload.map(|policy| {
                 let mut os = OsThread::new(policy(n), n % users);
                 os.slice = slice;
                 Box::new(os)
             });
+            warm.push(task.warm);
             if n >= users {
                 thread.left = (task.start, Departure::Sleeps(task.start));
                 wait.push(thread);

@@ -309,7 +309,7 @@ impl Private {
     }
 
     fn allocate_l1d(&mut self, line: u64, dirty: u64, kernel: bool, now: Cycle) {
-        let owner = if kernel { flag::KERNEL } else { 0 };
+        let owner = flag::owner(kernel);
         let victim = self.l1d.insert(line, flag::PENDING | dirty | owner);
         if let Some(victim) = victim.filter(|v| v.dirty) {
             self.counts.l2_accesses[usize::from(kernel)] += 1;
@@ -460,7 +460,7 @@ impl Private {
     /// Fills the caches as if the line had been used, without time or counts.
     pub(crate) fn warm(&mut self, line: u64, how: Warm) {
         let shared = if how.shared { flag::SHARED } else { 0 };
-        let owner = if how.kernel { flag::KERNEL } else { 0 };
+        let owner = flag::owner(how.kernel);
         let dirty = if how.dirty { flag::DIRTY } else { 0 } | shared | owner;
         let (l1, l1_flags) = if how.code { (&mut self.l1i, 0) } else { (&mut self.l1d, dirty) };
         let victim = match l1.touch(line, l1_flags) {

@@ -12,14 +12,14 @@
 //! over: at that access all of what came before has happened, wherever a run was cut, while a store
 //! writes behind the pipeline's back, which may have come any further by then.
 
-use halfwink_policy::segregation::{Action, Event, Rule, Sample, SegregationPolicy, Side, Span};
+use halfwink_policy::segregation::{Action, Event, Rule, SegregationPolicy, Side};
 use halfwink_policy::Host;
 use halfwink_units::{Clock, Cycle, Time};
 
 use crate::cache::{flag, Cache, Victim};
 use crate::front_end::WorkCounts;
 use crate::machine::Geometry;
-use crate::ruled::{Found, Reference, Replacement, RuledCache};
+use crate::ruled::{Counters, Found, Reference, Replacement, RuledCache, Sampler};
 
 /// How the second levels of a run keep kernel and user apart.
 #[derive(Clone, Copy)]
@@ -79,21 +79,9 @@ pub(crate) struct Ruled {
     /// Reads and misses so far, by privilege.
     reads: [u64; 2],
     misses: [u64; 2],
-    /// The next sample: at this cycle, or after so many instructions.
-    due_cycle: Cycle,
-    due_instructions: u64,
-    last: Last,
+    sampler: Sampler,
     /// What the policy asked for and cannot have.
     pub(crate) error: Option<&'static str>,
-}
-
-/// Counters at the last sample.
-#[derive(Clone, Copy, Debug, Default)]
-struct Last {
-    cycle: Cycle,
-    instructions: [u64; 2],
-    reads: [u64; 2],
-    misses: [u64; 2],
 }
 
 impl std::fmt::Debug for Ruled {
@@ -128,9 +116,7 @@ impl SecondLevel {
             counts: SegregationCounts::default(),
             reads: [0; 2],
             misses: [0; 2],
-            due_cycle: Cycle::MAX,
-            due_instructions: u64::MAX,
-            last: Last::default(),
+            sampler: Sampler::new(0),
             error: None,
         }))
     }
@@ -167,8 +153,7 @@ impl SecondLevel {
     pub(crate) fn insert(&mut self, reference: Reference, flags: u64) -> Option<Victim> {
         match self {
             SecondLevel::Plain(cache) => {
-                let owner = if reference.kernel { flag::KERNEL } else { 0 };
-                cache.insert(reference.line, flags | owner)
+                cache.insert(reference.line, flags | flag::owner(reference.kernel))
             }
             SecondLevel::Ruled(ruled) => ruled.insert(reference, flags),
         }
@@ -260,34 +245,21 @@ impl Ruled {
 
     /// The run begins at this cycle.
     pub(crate) fn begin(&mut self, at: Time, cycle: Cycle) {
-        self.last.cycle = cycle;
+        self.sampler = Sampler::new(cycle);
         self.tell(at, &Event::Begin { ways: self.ways });
-    }
-
-    /// Whether the next sample's time is over.
-    fn is_due(&self, now: Cycle, work: &WorkCounts) -> bool {
-        now >= self.due_cycle || work.instructions.iter().sum::<u64>() >= self.due_instructions
     }
 
     /// A load or a fetch is about to read: the policy hears a sample, if it is time.
     #[cold]
     pub(crate) fn sample(&mut self, clock: Clock, now: Cycle, work: &WorkCounts) {
-        if !self.is_due(now, work) {
+        let instructions = work.instructions;
+        if !self.sampler.is_due(now, instructions.iter().sum()) {
             return;
         }
         let (reads, misses) = (self.reads, self.misses);
-        let new = Last { cycle: now, instructions: work.instructions, reads, misses };
-        let old = std::mem::replace(&mut self.last, new);
-        let since = |new: [u64; 2], old: [u64; 2]| [new[0] - old[0], new[1] - old[1]];
-        let sample = Sample {
-            instructions: since(new.instructions, old.instructions),
-            accesses: since(new.reads, old.reads),
-            misses: since(new.misses, old.misses),
-            cycles: now - old.cycle,
-            utility: self.cache.take_utility(),
-        };
+        let counters = Counters { cycle: now, instructions, reads, misses };
+        let sample = self.sampler.sample(counters, self.cache.take_utility());
         self.counts.samples += 1;
-        (self.due_cycle, self.due_instructions) = (Cycle::MAX, u64::MAX);
         self.tell(clock.time_of(now), &Event::Sample(sample));
     }
 
@@ -296,13 +268,7 @@ impl Ruled {
         while let Some(action) = self.policy.next_action() {
             match action {
                 Action::Set(rule) => self.set(rule),
-                Action::SampleAfter(Span::Cycles(cycles)) => {
-                    self.due_cycle = self.last.cycle.saturating_add(cycles);
-                }
-                Action::SampleAfter(Span::Instructions(count)) => {
-                    let so_far = self.last.instructions.iter().sum::<u64>();
-                    self.due_instructions = so_far.saturating_add(count);
-                }
+                Action::SampleAfter(span) => self.sampler.after(span),
             }
         }
     }

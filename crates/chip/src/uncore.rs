@@ -248,7 +248,7 @@ impl Uncore {
         let Some(l3) = &mut self.l3 else {
             return (false, (dirty != 0).then_some(request.line));
         };
-        let flags = if request.kernel { flag::KERNEL } else { 0 } | dirty;
+        let flags = flag::owner(request.kernel) | dirty;
         if l3.touch(request.line, flags).is_some() {
             return (true, None);
         }
@@ -262,7 +262,7 @@ impl Uncore {
     /// Fills the cache as if the line had been used, without time or counts.
     pub(crate) fn warm(&mut self, line: u64, dirty: bool, kernel: bool) {
         let Some(l3) = &mut self.l3 else { return };
-        let flags = if dirty { flag::DIRTY } else { 0 } | if kernel { flag::KERNEL } else { 0 };
+        let flags = if dirty { flag::DIRTY } else { 0 } | flag::owner(kernel);
         if l3.touch(line, flags).is_none() {
             l3.insert(line, flags);
         }

@@ -34,7 +34,7 @@ impl Level {
             return true;
         }
         self.counts.misses[mode] += 1;
-        let owner = if mode == 1 { flag::KERNEL } else { 0 };
+        let owner = flag::owner(mode == 1);
         if let Some(victim) = self.cache.insert(line, owner) {
             self.counts.evictions[mode][usize::from(victim.kernel)] += 1;
         }
@@ -71,7 +71,7 @@ impl Hierarchy {
 
     /// Puts a line that was in use before the trace into all levels, without counting.
     pub(super) fn warm(&mut self, code: bool, line: u64, mode: usize) {
-        let owner = if mode == 1 { flag::KERNEL } else { 0 };
+        let owner = flag::owner(mode == 1);
         let first = &mut self.l1[usize::from(!code)];
         for level in std::iter::once(first).chain(&mut self.unified) {
             if level.cache.touch(line, 0).is_none() {

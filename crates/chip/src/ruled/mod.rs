@@ -13,20 +13,20 @@
 
 mod monitor;
 mod rrip;
+mod sampler;
 #[cfg(test)]
 mod tests;
 
 use halfwink_policy::segregation::{LookUp, Rule, Side, Split, Utility, MAX_WAYS};
 
-use crate::cache::{flag, Victim};
+use crate::cache::{flag, Victim, TAG_SHIFT};
 use crate::front_end::By;
 use crate::machine::Geometry;
 use monitor::Monitors;
 pub(crate) use rrip::signature;
 pub use rrip::Replacement;
 use rrip::Rrip;
-
-const TAG_SHIFT: u32 = 5;
+pub(crate) use sampler::{Counters, Sampler};
 
 /// Who asks for a line, or brings it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,7 +229,7 @@ impl RuledCache {
         let start = self.set_of(self.bank(reference), reference.line);
         let place = start + self.victim(start, side);
         let last = self.tags[place];
-        let owner = if reference.kernel { flag::KERNEL } else { 0 };
+        let owner = flag::owner(reference.kernel);
         self.tags[place] = reference.line << TAG_SHIFT | flags | owner | flag::VALID;
         match &mut self.rrip {
             None => self.enter(place, self.rule.insertion[usize::from(side == Side::Kernel)]),

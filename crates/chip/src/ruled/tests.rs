@@ -201,7 +201,7 @@ proptest! {
                 prop_assert_eq!(plain.invalidate(line), cache.invalidate(line));
                 continue;
             }
-            let owner = if kernel { flag::KERNEL } else { 0 };
+            let owner = flag::owner(kernel);
             let dirty = if dice < 10 { flag::DIRTY } else { 0 };
             let hit = plain.touch(line, dirty);
             prop_assert_eq!(hit, cache.touch(reference, dirty).flags);

@@ -240,7 +240,7 @@ impl Functional {
     }
 
     fn allocate_l2(&mut self, line: u64, flags: u64, kernel: bool) {
-        let owner = if kernel { flag::KERNEL } else { 0 };
+        let owner = flag::owner(kernel);
         if let Some(victim) = self.state.l2.insert(line, flags | owner).filter(|v| v.dirty) {
             self.third_level(victim.line, flag::DIRTY, kernel);
         }
@@ -256,7 +256,7 @@ impl Functional {
             counts.write_backs += 1 - reads;
             return;
         };
-        let flags = if kernel { flag::KERNEL } else { 0 } | dirty;
+        let flags = flag::owner(kernel) | dirty;
         if l3.touch(line, flags).is_some() {
             return;
         }

@@ -212,8 +212,8 @@ impl FirstLevel {
         match self {
             FirstLevel::Plain(cache) => {
                 let missed = cache.touch(reference.line, dirty).is_none();
-                let owner = if reference.kernel { flag::KERNEL } else { 0 };
-                missed.then(|| cache.insert(reference.line, dirty | owner))
+                let flags = dirty | flag::owner(reference.kernel);
+                missed.then(|| cache.insert(reference.line, flags))
             }
             FirstLevel::Ruled(cache) => {
                 let missed = cache.touch(reference, dirty).flags.is_none();

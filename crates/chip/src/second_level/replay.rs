@@ -1,12 +1,12 @@
 //! One second level, under one policy, over a recorded stream.
 
-use halfwink_policy::segregation::{Action, Event, Rule, Sample, SegregationPolicy, Span};
+use halfwink_policy::segregation::{Action, Event, Rule, SegregationPolicy};
 use halfwink_units::{Cycle, Time, LINE_SHIFT, PAGE_SHIFT};
 
 use super::SecondLevelStream;
 use crate::cache::flag;
 use crate::machine::Geometry;
-use crate::ruled::{Found, Reference, Replacement, RuledCache};
+use crate::ruled::{Counters, Found, Reference, Replacement, RuledCache, Sampler};
 
 /// Cycles that a reference stalls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,10 +143,9 @@ struct Player<'a> {
     setup: &'a ReplaySetup,
     cache: RuledCache,
     found: Replayed,
-    sample: Sample,
-    /// When the next sample is due: in instructions and in cycles.
-    due: [u64; 2],
-    /// So far.
+    sampler: Sampler,
+    /// Retired so far (user, kernel), and cycles.
+    instructions: [u64; 2],
     cycles: Cycle,
     /// Instructions of a part.
     part: u64,
@@ -175,8 +174,8 @@ pub fn replay(
             parts: Vec::with_capacity(PARTS as usize),
             misses_of_set: vec![0; setup.geometry.sets],
         },
-        sample: Sample::default(),
-        due: [u64::MAX; 2],
+        sampler: Sampler::new(0),
+        instructions: [0; 2],
         cycles: 0,
         part: (stream.instructions[0] + stream.instructions[1]).div_ceil(PARTS).max(1),
     };
@@ -220,9 +219,7 @@ impl Player<'_> {
     fn count(&mut self, mode: usize, write: bool, looked: Found) {
         let missed = u64::from(looked.flags.is_none());
         self.found.accesses[mode] += 1;
-        self.sample.accesses[mode] += 1;
         self.found.misses[mode] += missed;
-        self.sample.misses[mode] += missed;
         self.found.bank_reads += u64::from(looked.banks);
         if let Some(right) = looked.predicted {
             self.found.predicted[usize::from(!right)] += 1;
@@ -234,14 +231,12 @@ impl Player<'_> {
         let cost = &mut self.found.cost;
         *(if looked.fast { &mut cost.fast } else { &mut cost.slow }) += 1;
         cost.misses += missed;
-        let stalled = if looked.fast { bank } else { whole } + missed * memory;
-        self.cycles += stalled;
-        self.sample.cycles += stalled;
+        self.cycles += if looked.fast { bank } else { whole } + missed * memory;
     }
 
     fn retire(&mut self, retired: [u32; 2]) -> Result<(), ReplayError> {
-        for (mode, retired) in retired.into_iter().enumerate() {
-            self.sample.instructions[mode] += u64::from(retired);
+        for (sum, retired) in self.instructions.iter_mut().zip(retired) {
+            *sum += u64::from(retired);
         }
         let retired = u64::from(retired[0]) + u64::from(retired[1]);
         // A part ends with the first reference behind its last instruction.
@@ -250,11 +245,14 @@ impl Player<'_> {
         }
         self.found.cost.instructions += retired;
         self.cycles += retired;
-        self.sample.cycles += retired;
-        if self.found.cost.instructions >= self.due[0] || self.cycles >= self.due[1] {
-            self.due = [u64::MAX; 2];
-            let mut sample = std::mem::take(&mut self.sample);
-            sample.utility = self.cache.take_utility();
+        if self.sampler.is_due(self.cycles, self.found.cost.instructions) {
+            let counters = Counters {
+                cycle: self.cycles,
+                instructions: self.instructions,
+                reads: self.found.accesses,
+                misses: self.found.misses,
+            };
+            let sample = self.sampler.sample(counters, self.cache.take_utility());
             self.tell(&Event::Sample(sample))?;
         }
         Ok(())
@@ -271,12 +269,7 @@ impl Player<'_> {
                     self.cache.set(rule);
                     self.found.rules.push((self.cycles, rule));
                 }
-                Action::SampleAfter(Span::Instructions(n)) => {
-                    self.due[0] = self.found.cost.instructions.saturating_add(n.max(1));
-                }
-                Action::SampleAfter(Span::Cycles(n)) => {
-                    self.due[1] = self.cycles.saturating_add(n.max(1));
-                }
+                Action::SampleAfter(span) => self.sampler.after(span),
             }
         }
         Ok(())
