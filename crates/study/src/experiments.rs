@@ -30,17 +30,13 @@ pub static EXPERIMENTS: &[Experiment] = &[
         name: "os-profile",
         argument: "a machine, or shapes of caches",
         title: "the kernel's part in every recorded workload: `os_totals`, `os_entries`, ...",
-        run: os_profile,
+        run: |library, caches| os_profiles(library, &library.recorded(), caches),
     },
     Experiment {
         name: "os-profile-generated",
         argument: "a machine, or shapes of caches",
         title: "the same of every generated service",
-        run: |library, caches| {
-            let names: Vec<String> = GENERATED.map(str::to_owned).to_vec();
-            let profiles = parallel(&names, |name| library.os_profile(name, caches, &[]));
-            Ok(prefixed("os", joined(&names, profiles)?))
-        },
+        run: |library, caches| os_profiles(library, &GENERATED.map(str::to_owned), caches),
     },
     Experiment {
         name: "predict",
@@ -115,11 +111,9 @@ fn network(library: &Library, name: &str) -> Result<Named, StudyError> {
     Ok(vec![("network".to_owned(), table)])
 }
 
-/// Profiles of all recorded workloads.
-fn os_profile(library: &Library, caches: &str) -> Result<Named, StudyError> {
-    let names = library.recorded();
-    let profiles = parallel(&names, |name| library.os_profile(name, caches, &[]));
-    Ok(prefixed("os", joined(&names, profiles)?))
+fn os_profiles(library: &Library, names: &[String], caches: &str) -> Result<Named, StudyError> {
+    let profiles = parallel(names, |name| library.os_profile(name, caches, &[]));
+    Ok(prefixed("os", joined(names, profiles)?))
 }
 
 /// Programs of Nellans 2014, Table 5.1, as they are generated.

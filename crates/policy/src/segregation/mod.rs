@@ -23,7 +23,7 @@ use crate::{Host, Log, Policy};
 pub use allocator::{Allocator, AllocatorParameters};
 pub use bank_choice::{BankChoice, BankChoiceParameters};
 pub use fixed::Fixed;
-pub use utility::{best_split, UtilityBased};
+pub use utility::{best_split, UtilityBased, PUBLISHED_EPOCH_CYCLES};
 
 /// Most ways of a cache that can be ruled.
 pub const MAX_WAYS: usize = 32;
@@ -73,6 +73,22 @@ pub enum Route {
 impl Route {
     /// All of them, in the order in which a choice tries them (assumption: none is printed).
     pub const ALL: [Route; 3] = [Route::Data, Route::Instructions, Route::Both];
+
+    /// As users, tables and plans name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Route::Both => "both",
+            Route::Data => "data",
+            Route::Instructions => "instructions",
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Route> {
+        Route::ALL.into_iter().find(|route| route.name() == name)
+    }
 
     /// Where a fill goes.
     #[inline]

@@ -8,6 +8,9 @@ use halfwink_units::Time;
 use super::{Action, Event, Pending, Route, Rule, Segregation, Span, Utility, MAX_WAYS};
 use crate::{Policy, Snapshot};
 
+/// Cycles between decisions (Qureshi, Patt 2006, Sec 3.4).
+pub const PUBLISHED_EPOCH_CYCLES: u64 = 5_000_000;
+
 /// The ways of the kernel with which both sides together would have had most hits; each has one at
 /// least. Of equal splits the most even one.
 ///
@@ -27,7 +30,6 @@ pub fn best_split(utility: &Utility, ways: u8) -> u8 {
 /// Splits anew after each epoch.
 #[derive(Clone, Debug)]
 pub struct UtilityBased {
-    /// 5 million cycles (Qureshi, Patt 2006, Sec 3.4).
     epoch_cycles: u64,
     ways: u8,
     kernel_ways: u8,
@@ -36,7 +38,7 @@ pub struct UtilityBased {
 }
 
 impl UtilityBased {
-    /// Epochs of so many cycles.
+    /// Epochs of so many cycles ([`PUBLISHED_EPOCH_CYCLES`]).
     #[must_use]
     pub fn new(epoch_cycles: u64) -> UtilityBased {
         UtilityBased {

@@ -3,7 +3,7 @@
 use halfwink_chip::{Machine, Replacement};
 use halfwink_policy::segregation::{
     Allocator, AllocatorParameters, BankChoice, BankChoiceParameters, Fixed, LookUp, Route, Rule,
-    SegregationPolicy, UtilityBased,
+    SegregationPolicy, UtilityBased, PUBLISHED_EPOCH_CYCLES,
 };
 
 use super::gating::GATING;
@@ -12,14 +12,12 @@ use super::{Choice, Delays, Gating, Make, Parameter, Segregation, Technique};
 /// Epochs of published controllers are this much longer than those here, since recorded workloads
 /// are some ten million instructions long: a tenth of a million cycles for a split that is tried.
 const EPOCHS_SHORTENED_BY: u64 = 50;
-/// Cycles between decisions of utility-based partitioning (Qureshi, Patt 2006, Sec 3.4).
-const UTILITY_EPOCH_CYCLES: u64 = 5_000_000;
 
 const SHORTENED: Parameter = Parameter::whole("shortened", EPOCHS_SHORTENED_BY, (1, 1_000_000))
     .about("the published epochs are so many times as long", "assumption: for short recordings");
-const BOTH: &str = "both";
-const DATA: &str = "data";
-const INSTRUCTIONS: &str = "instructions";
+const BOTH: &str = Route::Both.name();
+const DATA: &str = Route::Data.name();
+const INSTRUCTIONS: &str = Route::Instructions.name();
 const ROUTE: Parameter = Parameter::words("route", &[BOTH, DATA, INSTRUCTIONS])
     .about("which of the kernel's lines go to its ways", "Nellans 2014, Sec 5.4.6");
 
@@ -65,15 +63,6 @@ const ON_A_CHIP: Technique = Technique {
     make: ruling(LRU),
 };
 
-fn route(word: &str) -> Option<Route> {
-    match word {
-        DATA => Some(Route::Data),
-        INSTRUCTIONS => Some(Route::Instructions),
-        BOTH => Some(Route::Both),
-        _ => None,
-    }
-}
-
 fn shortened(choice: &Choice) -> u64 {
     choice.whole("shortened")
 }
@@ -84,7 +73,7 @@ fn banks(choice: &Choice, _: &Machine) -> SegregationPolicy {
         _ => LookUp::Parallel,
     };
     let parameters = BankChoiceParameters {
-        route: route(choice.word("route")),
+        route: Route::named(choice.word("route")),
         least_share_ppm: (1e4 * choice.number("fallback")).round() as u64,
         again_instructions: choice.whole("again"),
         ..BankChoiceParameters::published(look_up)
@@ -93,7 +82,7 @@ fn banks(choice: &Choice, _: &Machine) -> SegregationPolicy {
 }
 
 fn ways(choice: &Choice, _: &Machine) -> SegregationPolicy {
-    let route = route(choice.word("route")).unwrap_or_default();
+    let route = Route::named(choice.word("route")).unwrap_or_default();
     match choice.given("ways") {
         Some(kernel) => Box::new(Fixed::new(Rule::ways(route, kernel as u8))),
         None => {
@@ -110,7 +99,7 @@ fn insertion(choice: &Choice, machine: &Machine) -> SegregationPolicy {
 }
 
 fn utility(choice: &Choice, _: &Machine) -> SegregationPolicy {
-    Box::new(UtilityBased::new(UTILITY_EPOCH_CYCLES / shortened(choice)))
+    Box::new(UtilityBased::new(PUBLISHED_EPOCH_CYCLES / shortened(choice)))
 }
 
 pub(super) const TECHNIQUES: &[Technique] = &[

@@ -1,7 +1,7 @@
 //! Second levels that are ruled: whether a machine's can be, and what came of it.
 
 use halfwink_chip::{possible_rule, Machine, RunResult};
-use halfwink_policy::segregation::{Action, Event, LookUp, Route, Rule, Split};
+use halfwink_policy::segregation::{Action, Event, LookUp, Rule, Split};
 use halfwink_policy::Policy;
 use halfwink_units::Time;
 
@@ -73,12 +73,7 @@ fn names(rule: &Rule) -> (&'static str, &'static str) {
         (Split::Banks, LookUp::Parallel) => "banks",
         (Split::Banks, LookUp::Serial) => "banks-serial",
     };
-    let route = match rule.route {
-        Route::Both => "both",
-        Route::Data => "data",
-        Route::Instructions => "instructions",
-    };
-    (split, route)
+    (split, rule.route.name())
 }
 
 /// One row for each core whose second level was ruled.

@@ -8,7 +8,7 @@ use halfwink_engine::confidence::{Estimator, Goal};
 use halfwink_policy::segregation::{Fixed, Route, Rule};
 use serde::Serialize;
 
-use super::{route_name, SegregationSweep};
+use super::SegregationSweep;
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::parallel::parallel;
@@ -82,8 +82,7 @@ impl Library {
         let routes = routes
             .iter()
             .map(|name| {
-                let known = Route::ALL.into_iter().find(|route| route_name(*route) == name);
-                known.ok_or_else(|| {
+                Route::named(name).ok_or_else(|| {
                     let message = format!("route `{name}`: expected both, data or instructions");
                     StudyError::Usage(message)
                 })
@@ -107,7 +106,7 @@ impl Library {
         let time = change(&whole, &split, |cost| cost.cycles(sweep.latencies) as f64);
         Ok(SplitAdvice {
             ways: geometry.ways,
-            route: route_name(route),
+            route: route.name(),
             kernel_ways,
             worth_it: time.interval.is_some_and(|(_, high)| high < 0.0),
             mpki: [&whole, &split].map(|found| {
@@ -171,7 +170,7 @@ mod tests {
         let library = Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         let l2 = [("l2".to_owned(), l2.to_owned())];
         let sweep = SegregationSweep::of(&l2).unwrap();
-        let routes = Route::ALL.map(|route| route_name(route).to_owned());
+        let routes = Route::ALL.map(|route| route.name().to_owned());
         library.split_advice("nginx", "ultrasparc", &routes, &sweep).unwrap()
     }
 

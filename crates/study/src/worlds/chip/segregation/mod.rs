@@ -98,8 +98,7 @@ impl SegregationSweep {
                     };
                 }
                 "l1_split" => {
-                    let named = |route: &Route| route_name(*route) == value;
-                    sweep.l1_split = Route::ALL.into_iter().find(named);
+                    sweep.l1_split = Route::named(value);
                     if sweep.l1_split.is_none() && value != "none" {
                         return Err(wrong("none, data, instructions or both"));
                     }
@@ -195,13 +194,4 @@ fn swept(
         ("facts", fact_table(stream, &rows)),
         ("curves", curve_table(stream, geometry, sweep)),
     ])
-}
-
-/// In words that SQL and readers share.
-fn route_name(route: Route) -> &'static str {
-    match route {
-        Route::Data => "data",
-        Route::Instructions => "instructions",
-        Route::Both => "both",
-    }
 }

@@ -3,7 +3,7 @@
 use halfwink_chip::Replacement;
 use halfwink_policy::segregation::{
     Allocator, AllocatorParameters, BankChoice, BankChoiceParameters, Fixed, LookUp, Route, Rule,
-    SegregationPolicy, UtilityBased,
+    SegregationPolicy, UtilityBased, PUBLISHED_EPOCH_CYCLES,
 };
 
 use super::SegregationSweep;
@@ -24,9 +24,6 @@ pub(super) const KINDS: [&str; 10] = [
 /// The points of the grid that Fig 5.7 seems to show, whose axis is that of the way partitions
 /// (assumption: a share of `s` of 16 ways is the rank 16 - s). Only if asked for.
 pub(super) const BY_SHARE: &str = "insertion-by-share";
-
-/// Cycles of an epoch of utility-based partitioning (Qureshi, Patt 2006, Sec 3.4).
-const UTILITY_EPOCH: u64 = 5_000_000;
 
 /// A way to share the cache.
 pub(super) struct Scheme {
@@ -56,13 +53,11 @@ pub(super) fn schemes(sweep: &SegregationSweep, ways: u8) -> Vec<Scheme> {
         let banks = Route::ALL.map(|route| Rule::banks(route, look_up));
         list.extend(banks.map(|rule| Scheme::fixed("bank-partition", rule)));
         list.push(Scheme {
-            name: "bank-choice",
-            rule: Rule { look_up, ..Rule::LRU },
-            replacement: Replacement::Lru,
             adaptive: Some(|sweep, rule| {
                 let parameters = BankChoiceParameters::published(rule.look_up);
                 Box::new(BankChoice::new(parameters.shortened(sweep.epochs_shortened_by)))
             }),
+            ..Scheme::fixed("bank-choice", Rule { look_up, ..Rule::LRU })
         });
     }
     for route in Route::ALL {
@@ -70,29 +65,22 @@ pub(super) fn schemes(sweep: &SegregationSweep, ways: u8) -> Vec<Scheme> {
         list.extend((1..ways).map(split));
     }
     list.push(Scheme {
-        name: "way-allocator",
-        rule: Rule::LRU,
-        replacement: Replacement::Lru,
         adaptive: Some(|sweep, _| {
             let published = AllocatorParameters::published();
             Box::new(Allocator::new(published.shortened(sweep.epochs_shortened_by)))
         }),
+        ..Scheme::fixed("way-allocator", Rule::LRU)
     });
     list.push(Scheme {
-        name: "ucp",
-        rule: Rule::LRU,
-        replacement: Replacement::Lru,
         adaptive: Some(|sweep, _| {
-            Box::new(UtilityBased::new(UTILITY_EPOCH / sweep.epochs_shortened_by.max(1)))
+            Box::new(UtilityBased::new(PUBLISHED_EPOCH_CYCLES / sweep.epochs_shortened_by.max(1)))
         }),
+        ..Scheme::fixed("ucp", Rule::LRU)
     });
     let blind = [("drrip", Replacement::Drrip), ("ship", Replacement::Ship)];
-    list.extend(blind.map(|(name, replacement)| Scheme {
-        name,
-        rule: Rule::LRU,
-        replacement,
-        adaptive: None,
-    }));
+    list.extend(
+        blind.map(|(name, replacement)| Scheme { replacement, ..Scheme::fixed(name, Rule::LRU) }),
+    );
     let ranks = (0..ways).flat_map(|user| (0..ways).map(move |kernel| (user, kernel)));
     list.extend(ranks.map(|(u, k)| Scheme::fixed("insertion", Rule::insertion(u, k))));
     let shares = (1..ways).map(|kernel| Rule::insertion(kernel, ways - kernel));

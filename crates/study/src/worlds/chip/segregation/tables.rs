@@ -4,7 +4,7 @@ use halfwink_chip::{stack_distances, Geometry, Replayed, SecondLevelLatencies, S
 use halfwink_policy::segregation::{AllocatorParameters, LookUp, Route, Rule, Split};
 
 use super::schemes::{Scheme, BY_SHARE};
-use super::{route_name, SegregationSweep};
+use super::SegregationSweep;
 use crate::table::{integer, real, text, Head, Kind, Table, Value};
 
 /// What is told of a scheme.
@@ -53,7 +53,7 @@ pub(super) fn scheme_table(rows: &[(&Scheme, &Replayed)], sweep: &SegregationSwe
         let split = matches!(last.split, Split::Ways(_) | Split::Banks);
         table.push(vec![
             scheme.name.into(),
-            if split { route_name(last.route) } else { "" }.into(),
+            if split { last.route.name() } else { "" }.into(),
             match (banked, scheme.rule.look_up) {
                 (false, _) => "",
                 (true, LookUp::Parallel) => "parallel",
