@@ -348,8 +348,9 @@ impl Library {
         }
         for model in SERVICES {
             let name = model.name.to_owned();
+            let more = if model.name.ends_with("-walk") { ", two columns of 5.5" } else { "" };
             let description = format!(
-                "user and kernel of {}, calibrated to Nellans 2014, Tables 5.1 to 5.3",
+                "user and kernel of {}, calibrated to Nellans 2014, Tables 5.1 to 5.3{more}",
                 model.program
             );
             list.push(WorkloadInfo { name, description, kind: "synthetic", trace: None });

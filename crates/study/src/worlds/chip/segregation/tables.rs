@@ -112,16 +112,16 @@ fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
 }
 
-/// Least misses if each set were given the best scheme of a kind for itself.
-fn by_set(rows: &[(&Scheme, &Replayed)], kind: &str) -> u64 {
+/// Least misses if each set were given the best scheme of a kind, or LRU, for itself; `None` if
+/// the kind was not played.
+fn by_set(rows: &[(&Scheme, &Replayed)], kind: &str) -> Option<u64> {
+    if !rows.iter().any(|(scheme, _)| scheme.name == kind) {
+        return None;
+    }
     let of_kind = || rows.iter().filter(|(scheme, _)| scheme.name == kind || scheme.name == "lru");
     let sets = rows[0].1.misses_of_set.len();
-    (0..sets)
-        .map(|set| {
-            let least = of_kind().map(|(_, found)| found.misses_of_set[set]).min();
-            u64::from(least.expect("there is the baseline"))
-        })
-        .sum()
+    let least = |set| of_kind().map(|(_, found): &(_, &Replayed)| found.misses_of_set[set]).min();
+    Some((0..sets).filter_map(least).map(u64::from).sum())
 }
 
 pub(super) fn fact_table(stream: &SecondLevelStream, rows: &[(&Scheme, &Replayed)]) -> Table {
@@ -130,12 +130,12 @@ pub(super) fn fact_table(stream: &SecondLevelStream, rows: &[(&Scheme, &Replayed
     let all = (user + kernel) as f64;
     let of_all = |misses: u64| 1000.0 * misses as f64 / all;
     for (fact, value) in [
-        ("instructions", all),
-        ("kernel_share", kernel as f64 / all),
-        ("references", stream.len() as f64),
-        ("configurations", rows.len() as f64),
-        ("way_partition_by_set_mpki", of_all(by_set(rows, "way-partition"))),
-        ("insertion_by_set_mpki", of_all(by_set(rows, "insertion"))),
+        ("instructions", Some(all)),
+        ("kernel_share", Some(kernel as f64 / all)),
+        ("references", Some(stream.len() as f64)),
+        ("configurations", Some(rows.len() as f64)),
+        ("way_partition_by_set_mpki", by_set(rows, "way-partition").map(of_all)),
+        ("insertion_by_set_mpki", by_set(rows, "insertion").map(of_all)),
     ] {
         table.push(vec![fact.into(), value.into()]);
     }
@@ -153,12 +153,7 @@ pub(super) fn curve_table(
         for (side, hits) in ["user", "kernel"].into_iter().zip(found.hits.hits) {
             for (recency, &hits) in hits[..geometry.ways].iter().enumerate() {
                 let recency = recency as u64;
-                table.push(vec![
-                    route_name(route).into(),
-                    side.into(),
-                    recency.into(),
-                    hits.into(),
-                ]);
+                table.push(vec![route.name().into(), side.into(), recency.into(), hits.into()]);
             }
         }
     }
