@@ -23,6 +23,7 @@ pub mod gating;
 mod host;
 mod log;
 pub mod offload;
+pub mod preheat;
 mod replay;
 pub mod scaling;
 pub mod segregation;
