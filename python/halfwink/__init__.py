@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from halfwink._core import __version__, techniques, worlds
     from halfwink.catalogue import experiment, experiments
+    from halfwink.circuits import Fabric, fabric
     from halfwink.comparison import compare
     from halfwink.errors import HalfwinkError, Interrupted, RunError
     from halfwink.executors import Dask, LocalExecutor
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 #: `list` do not wait for data frames and charts.
 _HOMES = {
     "Dask": "executors",
+    "Fabric": "circuits",
     "HalfwinkError": "errors",
     "HybridExperiments": "hybrid",
     "HybridRun": "hybrid",
@@ -74,6 +76,7 @@ _HOMES = {
     "core_switching": "switching",
     "experiment": "catalogue",
     "experiments": "catalogue",
+    "fabric": "circuits",
     "hybrid_experiments": "hybrid",
     "hybrid_server": "hybrid",
     "hybrid_year": "hybrid",
@@ -99,6 +102,7 @@ _ALIASES = {"open": "open_results"}
 __all__ = [
     "Beside",
     "Dask",
+    "Fabric",
     "HalfwinkError",
     "HybridExperiments",
     "HybridRun",
@@ -125,6 +129,7 @@ __all__ = [
     "core_switching",
     "experiment",
     "experiments",
+    "fabric",
     "hybrid_experiments",
     "hybrid_server",
     "hybrid_year",

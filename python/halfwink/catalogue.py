@@ -34,6 +34,7 @@ _OURS: dict[str, tuple[str, Callable[[], dict[str, pl.DataFrame]]]] = {
 def _native() -> list[dict[str, Any]]:
     """Those of the native module, with what their arguments can be."""
     known = {
+        "fabric": library().fabrics(),
         "network": library().networks(),
         "router": library().routers(),
         "hybrid": library().servers(),

@@ -283,6 +283,22 @@ impl Library {
         self.0.servers()
     }
 
+    /// Closed forms of a fabric, by name or file, with values set: tables by name.
+    fn fabric<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        set: Vec<(String, String)>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let found = self.0.fabric(name, &set).map_err(py_error)?.tables();
+        tables(py, found.iter().map(|(name, content)| (*name, content)))
+    }
+
+    /// Names of the fabrics.
+    fn fabrics(&self) -> Vec<String> {
+        self.0.fabrics()
+    }
+
     /// A model of core switching by name or file, with values set.
     fn switching(&self, name: &str, set: Vec<(String, String)>) -> PyResult<Switching> {
         self.0.switching(name, &set).map(Switching).map_err(py_error)

@@ -21,6 +21,12 @@ pub struct Experiment {
 /// Every experiment.
 pub static EXPERIMENTS: &[Experiment] = &[
     Experiment {
+        name: "fabric",
+        argument: "a fabric",
+        title: "closed forms of circuits: `FABRIC_facts`, `FABRIC_days`, `FABRIC_savings`, ...",
+        run: fabric,
+    },
+    Experiment {
         name: "network",
         argument: "a delivery network",
         title: "values of a power-delivery network: `network`",
@@ -102,6 +108,11 @@ fn prefixed(prefix: &str, tables: Tables) -> Named {
 
 /// Tables by the names that SQL has for them.
 type Named = Vec<(String, Table)>;
+
+/// Tables are named after the fabric, since several are asked for side by side.
+fn fabric(library: &Library, name: &str) -> Result<Named, StudyError> {
+    Ok(prefixed(&name.replace('-', "_"), library.fabric(name, &[])?.tables()))
+}
 
 fn network(library: &Library, name: &str) -> Result<Named, StudyError> {
     let mut table = Table::new(&[text("fact"), real("value")]);
@@ -260,6 +271,7 @@ mod tests {
     fn every_experiment_fills_its_tables() {
         let library = Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         for asked in [
+            "fabric/optical-core",
             "network/ev6",
             "os-profile/32KB:2 32KB:2 1MB:16",
             "predict",

@@ -43,6 +43,7 @@ pub use worlds::chip::{
     NetworkInfo, Prediction, Sample, SampleQuestion, SampledTechnique, SegregationSweep, Spacing,
     SplitAdvice, StaggerRow, TrapRow, WakeRow, THRESHOLDS,
 };
+pub use worlds::fabric::FabricInfo;
 pub use worlds::router::{
     CoreTimes, Load, RouterInfo, RouterProfile, RouterQuestion, VirtualMeter,
 };

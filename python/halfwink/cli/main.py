@@ -13,6 +13,7 @@ from cyclopts.exceptions import UnknownCommandError, UnknownOptionError
 
 from halfwink import __version__
 from halfwink.cli import (
+    circuits,
     commands,
     hybrid,
     hybrid_year,
@@ -59,6 +60,7 @@ def build() -> App:
     app.command(measure.measure)
     app.command(live.app)
     app.command(segregation.app)
+    app.command(circuits.app)
     app.command(switching.switching)
     app.command(router.router)
     app.command(hybrid.hybrid)

@@ -1,6 +1,7 @@
 //! The worlds behind the seam, a folder each; and what their tables have in common.
 
 pub(crate) mod chip;
+pub(crate) mod fabric;
 pub(crate) mod router;
 pub(crate) mod server;
 pub(crate) mod switching;
