@@ -51,6 +51,8 @@ fn times(s: &Spec) -> Checked {
         ("sleep.c1_exit_us", s.sleep.c1_exit_us),
         ("sleep.c3_exit_us", s.sleep.c3_exit_us),
         ("sleep.c6_exit_us", s.sleep.c6_exit_us),
+        ("sleep.c3_cold_us", s.sleep.c3_cold_us),
+        ("sleep.c6_cold_us", s.sleep.c6_cold_us),
         ("sleep.c3_after_us", s.sleep.c3_after_us),
         ("sleep.c6_after_us", s.sleep.c6_after_us),
         ("sleep.c1_residency_us", s.sleep.c1_residency_us),

@@ -8,6 +8,9 @@ use crate::power::{Kind, Watts};
 use crate::ring::Ring;
 
 const END: u64 = u64::MAX;
+/// Most things that a core does one after the other without an event between them.
+const STAGES: usize = 5;
+type Plan = [(Kind, u64); STAGES];
 
 /// What a core's next event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +42,7 @@ pub(crate) struct Cpu {
     /// It has forwarded since it rested last.
     worked: bool,
     /// What it does, until when; the last one without end.
-    plan: [(Kind, u64); 4],
+    plan: Plan,
     since: u64,
     meter: Row,
     /// Picoseconds in each state at each P-state.
@@ -56,7 +59,7 @@ impl Cpu {
             ready: 0,
             calm: 0,
             worked: true,
-            plan: [(Kind::Busy, u64::MAX); 4],
+            plan: [(Kind::Busy, END); STAGES],
             since: 0,
             meter: Row::default(),
             times: vec![0; watts.slots()],
@@ -87,7 +90,7 @@ impl Cpu {
         }
     }
 
-    fn becomes(&mut self, plan: [(Kind, u64); 4]) {
+    fn becomes(&mut self, plan: Plan) {
         self.plan = plan;
     }
 
@@ -100,12 +103,12 @@ impl Cpu {
     pub(crate) fn work(&mut self) {
         self.phase = Phase::Poll;
         self.worked = true;
-        self.becomes([(Kind::Busy, u64::MAX); 4]);
+        self.becomes([(Kind::Busy, END); STAGES]);
     }
 
     /// Is through with a batch at `ready`, and then spins.
     pub(crate) fn spin_from(&mut self, ready: u64, watts: &Watts) {
-        let spin = (Kind::Spinning, u64::MAX);
+        let spin = (Kind::Spinning, END);
         self.phase = Phase::Spin;
         self.ready = ready;
         // From the first empty poll after work, not from each: a core that is asked again and again
@@ -114,7 +117,7 @@ impl Cpu {
             self.calm = ready + watts.spin_after.0;
             self.worked = false;
         }
-        self.becomes([(Kind::Busy, ready), (Kind::Stalled, self.calm), spin, spin]);
+        self.becomes([(Kind::Busy, ready), (Kind::Stalled, self.calm), spin, spin, spin]);
     }
 
     /// Rests from `now`; the time of its alarm, if it has one.
@@ -130,7 +133,7 @@ impl Cpu {
             }
             Rest::Pause { span } => {
                 self.phase = Phase::Pause;
-                self.becomes([(Kind::Paused, END); 4]);
+                self.becomes([(Kind::Paused, END); STAGES]);
                 now + span.0
             }
             Rest::Halt(depth) => self.halt(now, Phase::Rest, depth, false, END, watts),
@@ -158,19 +161,21 @@ impl Cpu {
             Depth::C3 => (1, Kind::C3),
             Depth::C6 => (2, Kind::C6),
         };
+        let deep = (kind, END);
         self.phase = phase;
         let asleep = now + if nap { watts.after[n].0 } else { 0 };
         let entered = asleep + watts.entry[n].0;
-        self.becomes([(Kind::C1, asleep), (Kind::Entering, entered), (kind, END), (kind, END)]);
+        self.becomes([(Kind::C1, asleep), (Kind::Entering, entered), deep, deep, deep]);
         alarm
     }
 
     /// Leaves its rest at `now`, metered up to there: when it polls. Before comes the handler of an
-    /// interrupt that must reach it, or of its own timer.
+    /// interrupt that must reach it, or of its own timer; and what its first packets take longer
+    /// where it lost its caches (assumption: all of it before the first).
     pub(crate) fn wake(&mut self, now: u64, interrupt: bool, watts: &Watts) -> u64 {
         // Before a nap has become deep it is one in C1; entering is not broken off, so that who is
         // woken while it enters pays for the rest of that and for all of the exit.
-        let [(_, asleep), (_, entered), (deep, _), _] = self.plan;
+        let [(_, asleep), (_, entered), (deep, _), ..] = self.plan;
         let (n, begin) = match deep {
             _ if now < asleep => (0, now),
             Kind::C3 => (1, now.max(entered)),
@@ -182,13 +187,17 @@ impl Cpu {
         let (delivery, handler) =
             if interrupt { (watts.delivery.0, watts.handler.0) } else { (0, watts.timer.0) };
         let heard = left + delivery;
+        // Without a loss the handler's row takes all until it polls, whenever that is.
+        let cold = watts.cold[n].0;
+        let handled = if cold == 0 { END } else { heard + handler };
         self.becomes([
             (Kind::Entering, begin),
             (Kind::Leaving, left),
             (Kind::Delivery, heard),
-            (Kind::Handler, END),
+            (Kind::Handler, handled),
+            (Kind::Cold, END),
         ]);
-        heard + handler
+        heard + handler + cold
     }
 
     /// Energy of its rows: time in each state at each P-state, times power.

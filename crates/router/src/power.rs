@@ -20,10 +20,11 @@ pub(crate) enum Kind {
     Leaving,
     Delivery,
     Paused,
+    Cold,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 11] = [
+    pub(crate) const ALL: [Kind; 12] = [
         Kind::Busy,
         Kind::Handler,
         Kind::Stalled,
@@ -35,6 +36,7 @@ impl Kind {
         Kind::Leaving,
         Kind::Delivery,
         Kind::Paused,
+        Kind::Cold,
     ];
 
     /// The row of the ledger that it belongs to.
@@ -43,6 +45,7 @@ impl Kind {
         match self {
             Kind::Busy => (State("c0"), cause(Mode::Kernel, "packets")),
             Kind::Handler => (State("c0"), cause(Mode::Kernel, "interrupt")),
+            Kind::Cold => (State("c0"), cause(Mode::Kernel, "cold-caches")),
             Kind::Stalled => (State("c0"), cause(Mode::Idle, "stalled-loop")),
             Kind::Spinning => (State("c0"), cause(Mode::Idle, "empty-loop")),
             Kind::Paused => (State("c0"), cause(Mode::Idle, "delay-loop")),
@@ -64,6 +67,7 @@ pub struct Watts {
     pub(crate) exit: [Time; 3],
     pub(crate) after: [Time; 3],
     pub(crate) entry: [Time; 3],
+    pub(crate) cold: [Time; 3],
     pub(crate) delivery: Time,
     pub(crate) handler: Time,
     pub(crate) timer: Time,
@@ -79,7 +83,7 @@ impl Watts {
         let us = |us: f64| Time::from_ns(us * 1e3);
         let entry = |exit: f64| us(exit * s.entry_share);
         let watt = |kind: Kind, step: u8| match kind {
-            Kind::Busy | Kind::Handler | Kind::Stalled => model.busy_w(step),
+            Kind::Busy | Kind::Handler | Kind::Cold | Kind::Stalled => model.busy_w(step),
             Kind::Spinning => model.spin_w(step),
             Kind::Paused => model.spin_w(step) * p.pause_share,
             // assumption: a core that enters or leaves a sleep state draws as in C1.
@@ -97,6 +101,7 @@ impl Watts {
             exit: [us(s.c1_exit_us), us(s.c3_exit_us), us(s.c6_exit_us)],
             after: [Time::ZERO, us(s.c3_after_us), us(s.c6_after_us)],
             entry: [Time::ZERO, entry(s.c3_exit_us), entry(s.c6_exit_us)],
+            cold: [Time::ZERO, us(s.c3_cold_us), us(s.c6_cold_us)],
             delivery: us(model.spec().wake.delivery_us),
             handler: us(model.spec().wake.handler_us),
             timer: us(model.spec().wake.timer_us),

@@ -68,6 +68,13 @@ pub struct Sleep {
     pub c3_exit_us: f64,
     /// Exit latency of C6, in microseconds.
     pub c6_exit_us: f64,
+    /// What a core takes longer for its first packets after C3, in microseconds, busy: it lost its
+    /// first two levels of cache (Gottschlag 2016, Sec 2.1).
+    #[serde(default)]
+    pub c3_cold_us: f64,
+    /// The same after C6.
+    #[serde(default)]
+    pub c6_cold_us: f64,
     /// Time in C1 before C3 is entered, in microseconds.
     pub c3_after_us: f64,
     /// Time in C1 before C6 is entered, in microseconds.

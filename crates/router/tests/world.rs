@@ -47,6 +47,32 @@ fn an_unloaded_packet_takes_7_us_and_5_more_with_an_interrupt() {
 }
 
 #[test]
+fn lonely_packets_pay_for_the_caches_that_deep_sleep_lost() {
+    let cold_us = 20.0;
+    let with_cold = |us: f64| {
+        let mut spec = model().spec().clone();
+        spec.sleep.c6_cold_us = us;
+        Model::new(spec).unwrap()
+    };
+    let c6 = |model: &Model| {
+        run(model, &random(model, 0.001, 100), Box::new(Napi::new(Depth::C6)), at(model, 12, 13))
+    };
+    let (kept, lost) = (c6(&with_cold(0.0)), c6(&with_cold(cold_us)));
+    let cold_s = |run: &halfwink_router::Run| -> f64 {
+        let rows = run.books.named_rows().filter(|(_, _, cause, _)| cause.reason == "cold-caches");
+        rows.map(|(.., row)| row.time.as_s()).sum()
+    };
+    assert_eq!(cold_s(&kept), 0.0);
+    // Packets that come together pay once, and all of them wait for it.
+    let paid_us = 1e6 * cold_s(&lost) / lost.forwarded as f64;
+    let added_us = lost.latency.mean_us().unwrap() - kept.latency.mean_us().unwrap();
+    for us in [paid_us, added_us] {
+        assert!((0.9 * cold_us..=cold_us).contains(&us), "{paid_us} {added_us}");
+    }
+    assert!(lost.power_w() > kept.power_w());
+}
+
+#[test]
 fn overload_is_forwarded_at_the_closed_form_rate_and_the_rest_is_lost() {
     let model = model();
     let app = model.app("ipv4").unwrap();
