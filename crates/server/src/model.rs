@@ -34,6 +34,7 @@ pub(crate) struct MachineModel {
     pub(crate) transition: Power,
     pub(crate) wake: Time,
     pub(crate) down: Time,
+    pub(crate) cold: Time,
 }
 
 /// How long a machine serves.
@@ -228,6 +229,7 @@ fn machine(name: &str, m: &Machine) -> Result<MachineModel, ModelError> {
     within(&at("transition_share"), m.transition_share, 0.0, 100.0)?;
     within(&at("wake_ms"), m.wake_ms, 0.0, 1e7)?;
     within(&at("down_ms"), m.down_ms, 0.0, 1e7)?;
+    within(&at("cold_ms"), m.cold_ms, 0.0, 1e7)?;
     let ms = |ms: f64| Time::from_ns(ms * 1e6);
     Ok(MachineModel {
         workers: m.workers,
@@ -237,6 +239,7 @@ fn machine(name: &str, m: &Machine) -> Result<MachineModel, ModelError> {
         transition: Power::from_w(m.transition_share * m.idle_w),
         wake: ms(m.wake_ms),
         down: ms(m.down_ms),
+        cold: ms(m.cold_ms),
     })
 }
 

@@ -87,6 +87,10 @@ pub struct Machine {
     pub wake_ms: f64,
     /// From on to asleep, in milliseconds.
     pub down_ms: f64,
+    /// What the first request of each worker takes longer after it woke, in milliseconds: caches
+    /// that it lost, or memory that comes back from elsewhere (Gottschlag 2016, Sec 2.1).
+    #[serde(default)]
+    pub cold_ms: f64,
 }
 
 /// What requests ask for. Serving one of size `s` with `n` in service, itself included, takes

@@ -67,6 +67,8 @@ pub(crate) struct Station {
     turns: Time,
     /// When it stopped serving.
     stood: Time,
+    /// Workers whose caches are cold.
+    cold: usize,
     queue: VecDeque<Waiting>,
     /// The next to finish is the last.
     /// Kept in order, not in a heap: there are no more than workers.
@@ -87,6 +89,7 @@ impl Station {
             again: false,
             turns: Time::NEVER,
             stood: Time::ZERO,
+            cold: 0,
             queue: VecDeque::new(),
             running: Vec::with_capacity(model.workers as usize),
             spent: Spent::default(),
@@ -152,10 +155,14 @@ impl Station {
         Some((request, self.running.len() as u32 + 1))
     }
 
-    /// Serves a request for so long.
+    /// Serves a request for so long, and longer by a worker with cold caches.
     #[inline]
-    pub(crate) fn serve(&mut self, now: Time, arrived: Time, span: Time) {
+    pub(crate) fn serve(&mut self, now: Time, arrived: Time, mut span: Time) {
         self.meter(now);
+        if self.cold > 0 {
+            self.cold -= 1;
+            span += self.model.cold;
+        }
         let finish = now + span;
         // Of those that finish together, who came first goes first.
         let place = self.running.partition_point(|r| r.finish > finish);
@@ -216,8 +223,10 @@ impl Station {
         // All by the same: their order stays as it is.
         let still = now.saturating_sub(self.stood);
         for request in &mut self.running {
-            request.finish += still;
+            request.finish += still + self.model.cold;
+            request.span += self.model.cold;
         }
+        self.cold = self.model.workers as usize - self.running.len();
         self.become_(now, State::On);
         Some(State::On)
     }

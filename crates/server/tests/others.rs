@@ -65,6 +65,24 @@ fn a_sleep_timer_is_an_m_g_1_queue_with_set_up_closing_down_and_linger() {
 }
 
 #[test]
+fn cold_caches_delay_as_a_longer_wake_up_does_and_cost_what_serving_costs() {
+    let [mut cold, mut slow] = [model(1, 1), model(1, 1)].map(|model| model.spec().clone());
+    cold.big.cold_ms = 3.0;
+    slow.big.wake_ms += 3.0;
+    let [cold, slow] = [cold, slow].map(|spec| {
+        let policy = SleepTimer::new(SleepTimerParameters::fixed(ms(7)));
+        play(&Model::new(spec).unwrap(), 5.0, 0.3, Box::new(policy))
+    });
+    // With one worker, whatever waits for it waits for both alike.
+    assert_eq!(mean_ms(&cold), mean_ms(&slow));
+    assert_eq!(cold.duration, slow.duration);
+    let (cold, slow) = (&cold.machines[1], &slow.machines[1]);
+    let moved_s = 3e-3 * cold.wakes as f64;
+    assert!((slow.state_s[3] - cold.state_s[3] - moved_s).abs() < 1e-2, "{moved_s}");
+    assert!((cold.state_s[0] - slow.state_s[0] - moved_s).abs() < 1e-2, "{moved_s}");
+}
+
+#[test]
 fn dream_weaver_finds_sleep_where_power_nap_finds_none_and_keeps_its_bound() {
     let model = model(1, 16);
     let sleep = |policy: SteeringPolicy| {
