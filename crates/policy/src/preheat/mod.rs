@@ -12,10 +12,12 @@
 //! such requests were seen to use.
 //!
 //! **Sets of lines are big and stay in the world**: a policy says what is done with the set of a
-//! service, and allocates nothing.
-//! A world wakes by itself when a packet comes to a machine that sleeps.
+//! service, and allocates nothing. What a
+//! world makes of its dumps is [`estimate::Estimate`]. A world wakes by itself when a packet comes to a machine that sleeps.
 
 pub mod announce;
+pub mod churn;
+pub mod estimate;
 pub mod lines;
 pub mod rle;
 
@@ -25,6 +27,7 @@ use halfwink_units::{LineAddr, Time};
 
 use crate::{Host, Log, Policy};
 
+pub use estimate::{Dump, Estimate, WorkingSet};
 pub use lines::{LineSet, Run};
 
 /// A policy that prepares a machine for requests.
