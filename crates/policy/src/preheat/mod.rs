@@ -15,11 +15,22 @@
 //! service, and allocates nothing. What a
 //! world makes of its dumps is [`estimate::Estimate`]. A world wakes by itself when a packet comes to a machine that sleeps.
 
+mod ahead;
 pub mod announce;
 pub mod churn;
 pub mod estimate;
 pub mod lines;
+mod next_line;
+mod no_preheat;
+mod preheater;
+pub mod regions;
+mod replayer;
 pub mod rle;
+mod service;
+mod sham_request;
+mod stash;
+mod stride;
+mod wake_only;
 
 use alloc::boxed::Box;
 
@@ -29,6 +40,14 @@ use crate::{Host, Log, Policy};
 
 pub use estimate::{Dump, Estimate, WorkingSet};
 pub use lines::{LineSet, Run};
+pub use next_line::NextLine;
+pub use no_preheat::NoPreheat;
+pub use preheater::{Begin, Late, Ports, Preheater, PreheaterParameters, Sets};
+pub use replayer::{Replayer, ReplayerParameters, Trigger};
+pub use sham_request::ShamRequest;
+pub use stash::Stash;
+pub use stride::{Stride, StrideParameters};
+pub use wake_only::WakeOnly;
 
 /// A policy that prepares a machine for requests.
 pub trait Preheat: Policy<Event = Event, Action = Action> + Send {}
@@ -214,7 +233,7 @@ pub enum Action {
         /// When it is cut, if it is not done by then.
         #[cfg_attr(feature = "serde", serde(rename = "until_ps"))]
         until: Option<Time>,
-        /// How many cores load, each a part.
+        /// How many cores load, each a part; 0 where hardware does.
         cores: u8,
         /// In which order.
         order: Order,
@@ -229,7 +248,8 @@ pub enum Action {
         /// Whose set is being loaded.
         service: u16,
     },
-    /// Drops the set and the estimate of a service, with what is being loaded or recorded.
+    /// Drops the set and the estimate of a service, with what is being loaded or recorded; a request
+    /// that is held runs. No [`Event::Loaded`] comes of it.
     Forget {
         /// Whose.
         service: u16,
