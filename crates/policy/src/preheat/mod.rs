@@ -17,6 +17,7 @@
 
 mod ahead;
 pub mod announce;
+pub mod arbiter;
 pub mod churn;
 pub mod estimate;
 pub mod lines;
