@@ -34,6 +34,7 @@ fn anticipation_without_sets() {
         80 Stop 80
        200 Wake
        200 Sham 80
+       200 Stop 80
     ");
     let mut told = Told::new(NoPreheat);
     told.announce(80, 100).at(100).arrive(80).idle().dumped(80, 1).built(80);

@@ -185,7 +185,7 @@ pub enum Action {
         /// Whose request is expected in it.
         service: u16,
     },
-    /// Ends the window: reads all tags, then prefetchers are on again. Answered with
+    /// Ends the window: reads all tags, then prefetchers are on again. Always answered with
     /// [`Event::Dumped`].
     Dump {
         /// Of the window.
@@ -255,8 +255,8 @@ pub enum Action {
         /// Whose.
         service: u16,
     },
-    /// Plays a request of no effect to the server of this service, whatever that takes. Answered
-    /// with [`Event::Loaded`].
+    /// Plays a request of no effect to the server on this port, whatever that takes. Always answered
+    /// with [`Event::Loaded`], also if the server is gone.
     Sham {
         /// Whose.
         service: u16,

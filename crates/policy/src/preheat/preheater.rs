@@ -24,7 +24,7 @@ mod parameters;
 mod training;
 
 pub use parameters::{Begin, Late, Ports, PreheaterParameters, Sets};
-use training::Window;
+use training::{Dumping, Window};
 
 /// The one service where there is one set for all.
 const ALL: u16 = 0;
@@ -55,6 +55,7 @@ pub struct Preheater {
     parameters: PreheaterParameters,
     services: Services,
     window: Option<Window>,
+    dumping: Option<Dumping>,
     asked: VecDeque<Action>,
     counts: Counts,
 }
@@ -68,6 +69,7 @@ impl Preheater {
             parameters: PreheaterParameters { training: parameters.training.max(1), ..parameters },
             services: Services::new(services),
             window: None,
+            dumping: None,
             // The most is two for each of its services, when a port of all of them is closed.
             asked: VecDeque::with_capacity(4 * services + 8),
             counts: Counts::default(),
@@ -75,6 +77,7 @@ impl Preheater {
     }
 
     fn ask(&mut self, action: Action) {
+        debug_assert!(self.asked.len() < self.asked.capacity(), "nothing is allocated");
         self.asked.push_back(action);
     }
 
@@ -148,6 +151,8 @@ impl Preheater {
         };
         if is_old {
             service.state = State::Training(0);
+            // What may still be loaded is dropped.
+            service.loading = None;
         }
         let is_warm = parameters.only_cold && !service.is_cold;
         let (state, has_lines) = (service.state, is_warm || service.loading.is_some());
@@ -286,12 +291,16 @@ impl Preheater {
                 self.counts.dropped += 1;
                 self.ask(Action::Abandon { service: id });
             }
-            let service = self.services.get_mut(id).expect("it has the port");
-            if service.state != State::Invalid {
-                self.counts.restarts += 1;
-                self.asked.push_back(Action::Forget { service: id });
+            if let Some(dumping) = self.dumping.as_mut().filter(|dumping| dumping.service == id) {
+                dumping.is_wanted = false;
             }
+            let service = self.services.get_mut(id).expect("it has the port");
+            let had_something = service.state != State::Invalid;
             service.stop();
+            if had_something {
+                self.counts.restarts += 1;
+                self.ask(Action::Forget { service: id });
+            }
         }
     }
 }

@@ -93,10 +93,6 @@ pub(super) struct Service {
     pub(super) load_time: Time,
     /// Caches lost its lines since they were last loaded or used.
     pub(super) is_cold: bool,
-    /// A dump was asked for.
-    pub(super) is_dumping: bool,
-    /// A set was being built as the service stopped: it is of no use.
-    pub(super) is_built_in_vain: bool,
 }
 
 impl Service {
@@ -109,25 +105,17 @@ impl Service {
             loading: None,
             load_time: Time::ZERO,
             is_cold: true,
-            is_dumping: false,
-            is_built_in_vain: false,
         }
     }
 
     /// Nothing would be lost with it.
     fn is_blank(&self) -> bool {
-        self.state == State::Invalid
-            && self.coming.is_none()
-            && !self.is_dumping
-            && !self.is_built_in_vain
+        self.state == State::Invalid && self.coming.is_none()
     }
 
     /// All of its server's life is over.
     pub(super) fn stop(&mut self) {
-        *self = Service {
-            is_built_in_vain: self.is_built_in_vain || self.state == State::Building,
-            ..Service::new(self.id)
-        };
+        *self = Service::new(self.id);
     }
 }
 
@@ -210,8 +198,6 @@ mod tests {
         services.entry(80).unwrap().state = State::Filter;
         services.entry(81).unwrap().state = State::Building;
         assert!(services.entry(82).is_none());
-        services.get_mut(81).unwrap().stop();
-        assert!(services.entry(82).is_none(), "what it had built is still to come");
         services.get_mut(80).unwrap().stop();
         assert_eq!(services.entry(82).map(|service| service.id), Some(82));
         assert!(services.get_mut(80).is_none());

@@ -70,8 +70,6 @@ impl Policy for ShamRequest {
                 }
             }
             Event::Loaded { service } => self.playing.retain(|&playing| playing != service),
-            // Its server is gone, and what it would have answered.
-            Event::Closed { port } => self.playing.retain(|&playing| playing != port),
             _ => {}
         }
     }

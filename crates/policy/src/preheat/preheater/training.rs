@@ -1,7 +1,5 @@
 //! Windows, dumps, and the sets that come of them.
 
-use core::mem;
-
 use halfwink_units::Time;
 
 use super::super::service::State;
@@ -19,12 +17,19 @@ pub(super) struct Window {
     pub(super) until: Time,
 }
 
+/// A dump that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dumping {
+    pub(super) service: u16,
+    /// Its server still runs.
+    pub(super) is_wanted: bool,
+}
+
 impl Preheater {
     /// Opens a window of estimation, unless there is one, or the last one's dump
     /// is not there yet.
     pub(super) fn open(&mut self, id: u16, due: Time) {
-        let is_dumping = self.services.iter().any(|service| service.is_dumping);
-        if self.window.is_some() || is_dumping {
+        if self.window.is_some() || self.dumping.is_some() {
             return;
         }
         for service in self.services.iter_mut() {
@@ -46,7 +51,7 @@ impl Preheater {
         self.counts.did_not_come += i64::from(!has_arrived);
         service.coming = None;
         if has_arrived && !is_dirty {
-            service.is_dumping = true;
+            self.dumping = Some(Dumping { service: id, is_wanted: true });
             self.ask(Action::Dump { service: id });
         } else {
             self.counts.dropped += 1;
@@ -56,13 +61,11 @@ impl Preheater {
 
     pub(super) fn dumped(&mut self, id: u16, set: SetId, lines: u32) {
         let PreheaterParameters { training, filter, sets, .. } = self.parameters;
-        let service = self.services.get_mut(id);
-        let taken = service.and_then(|service| {
-            let is_asked = mem::replace(&mut service.is_dumping, false);
-            match service.state {
-                State::Training(dumps) if is_asked && lines > 0 => Some((service, dumps)),
-                _ => None,
-            }
+        let dumping = self.dumping.take_if(|dumping| dumping.service == id);
+        let is_wanted = dumping.is_some_and(|dumping| dumping.is_wanted) && lines > 0;
+        let taken = self.services.get_mut(id).and_then(|service| match service.state {
+            State::Training(dumps) if is_wanted => Some((service, dumps)),
+            _ => None,
         });
         let Some((service, dumps)) = taken else {
             self.counts.dropped += 1;
@@ -92,9 +95,6 @@ impl Preheater {
             self.counts.no_room += 1;
             return;
         };
-        if core::mem::replace(&mut service.is_built_in_vain, false) {
-            return;
-        }
         // A set from an earlier run comes with a service that nothing is known of.
         if !matches!(service.state, State::Building | State::Invalid) {
             return;
