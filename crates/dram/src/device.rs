@@ -66,8 +66,10 @@ pub struct CommandEnergy {
     pub open_w: f64,
 }
 
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 5] = [
+    ("lpddr3-1866", include_str!("../devices/lpddr3-1866.toml")),
     ("ddr3-1333", include_str!("../devices/ddr3-1333.toml")),
+    ("ddr4-2133", include_str!("../devices/ddr4-2133.toml")),
     ("ddr4-3200", include_str!("../devices/ddr4-3200.toml")),
     ("ddr5-4800", include_str!("../devices/ddr5-4800.toml")),
 ];

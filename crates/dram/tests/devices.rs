@@ -22,6 +22,9 @@ fn the_devices_that_come_along_are_possible() {
     }
     let peak = |name| spec(name).peak_bandwidth() * 1e-9;
     assert!((peak("ddr3-1333") - 10.67).abs() < 0.01);
+    assert!((peak("ddr4-2133") - 17.02).abs() < 0.01);
+    // One channel of 32 bits.
+    assert!((peak("lpddr3-1866") - 7.48).abs() < 0.01);
     assert!((peak("ddr4-3200") - 25.6).abs() < 0.01);
     // One sub-channel of 32 bits.
     assert!((peak("ddr5-4800") - 19.2).abs() < 0.05);
