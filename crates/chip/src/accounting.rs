@@ -79,6 +79,21 @@ fn core_energies(core: &Core, event: &CoreEvents) -> [CoreEnergy; 9] {
     ]
 }
 
+/// What writing back before a loss took of a core's own caches, by name: how often, and the energy
+/// of each.
+fn flush_energies(core: &Core, event: &CoreEvents) -> [(&'static str, u64, Energy); 3] {
+    let private = &core.common().private;
+    let counts = private.losing.as_ref().map(|losing| losing.counts).unwrap_or_default();
+    // A second level that is ruled counts what it is given itself.
+    let writes = if private.l2.ruled().is_some() { 0 } else { counts.l2_writes };
+    let entry = |name, count, pj| (name, count, CoreEvents::energy(pj));
+    [
+        entry("flush-l1d", counts.l1d_reads, event.l1d_access),
+        entry("flush-l2", counts.l2_reads, event.l2_access),
+        entry("flush-into-l2", writes, event.l2_access),
+    ]
+}
+
 /// Energy of reading one of two banks, for that of the whole: by the root of the size, as the
 /// machine files scale second levels (assumption).
 const BANK_SHARE: f64 = std::f64::consts::FRAC_1_SQRT_2;
@@ -88,6 +103,7 @@ const ON: State = State("on");
 const LEAKAGE: Cause = Cause { mode: Mode::Idle, reason: "leakage" };
 const NOTHING: Cause = Cause { mode: Mode::Idle, reason: Reason::Unused.name() };
 const AWAY: Cause = Cause { mode: Mode::Idle, reason: Reason::Away.name() };
+const FLUSH: Cause = Cause { mode: Mode::Idle, reason: "flush" };
 const HALTED: Cause = Cause { mode: Mode::Idle, reason: Reason::Idle.name() };
 
 /// Knows what everything on a chip takes.
@@ -148,7 +164,9 @@ impl<'a> Accountant<'a> {
         let machine = if n < self.users { self.machine } else { &self.os_machine };
         let energies = core_energies(core, &machine.power.core.event_pj);
         let (gate, _) = core.sleep(self.follower);
-        core_parts(machine, gate.wakes, &residency(gate), &energies, self.retention)
+        let flushes = flush_energies(core, &machine.power.core.event_pj);
+        let events = (&energies[..], &flushes[..]);
+        core_parts(machine, gate.wakes, &residency(gate), events, self.retention)
     }
 
     /// Posts everything and balances.
@@ -200,7 +218,7 @@ fn core_parts(
     machine: &Machine,
     wakes: u64,
     residency: &Residency,
-    energies: &[CoreEnergy],
+    (energies, flushes): (&[CoreEnergy], &[(&str, u64, Energy)]),
     retention: bool,
 ) -> EnergyParts {
     let mut parts =
@@ -213,6 +231,9 @@ fn core_parts(
     }
     for item in energies {
         parts.events += item.each * item.counts.iter().sum::<u64>();
+    }
+    for &(_, count, each) in flushes {
+        parts.events += each * count;
     }
     parts
 }
@@ -230,10 +251,12 @@ fn post_core(
         return Err(AccountingError::Cycles { core: name, explained, ran });
     }
     let energies = core_energies(core, &machine.power.core.event_pj);
+    let flushes = flush_energies(core, &machine.power.core.event_pj);
     let residency = &gate.residency;
     let meter = Meter {
         time: residency.iter().fold(Time::ZERO, |sum, &time| sum + time),
-        energy: core_parts(machine, gate.wakes, residency, &energies, retention).total(),
+        energy: core_parts(machine, gate.wakes, residency, (&energies, &flushes), retention)
+            .total(),
     };
     let id = ledger.component(name, meter);
 
@@ -247,6 +270,11 @@ fn post_core(
             let row = Row { time: Time::ZERO, energy: item.each * count };
             ledger.post(id, State(CoreState::Active.name()), cause, row);
         }
+    }
+    for (reason, count, each) in flushes {
+        let row = Row { time: Time::ZERO, energy: each * count };
+        let cause = Cause { mode: Mode::Idle, reason };
+        ledger.post(id, State(CoreState::Flushing.name()), cause, row);
     }
     post_waits(ledger, machine, id, waited, retention);
     let time = residency[CoreState::Unused as usize];
@@ -309,6 +337,8 @@ struct L3Energy {
     leakage: Energy,
     each: Energy,
     accesses: [u64; 2],
+    /// Of cores that were about to lose their caches.
+    flushed: u64,
 }
 
 impl L3Energy {
@@ -317,11 +347,12 @@ impl L3Energy {
             leakage: Power::from_w(machine.power.l3.leakage_w) * duration,
             each: Energy::from_pj(machine.power.l3.access_pj),
             accesses: uncore.counts.accesses,
+            flushed: uncore.counts.flushed,
         }
     }
 
     fn total(&self) -> Energy {
-        self.leakage + self.each * self.accesses.iter().sum::<u64>()
+        self.leakage + self.each * (self.accesses.iter().sum::<u64>() + self.flushed)
     }
 }
 
@@ -333,6 +364,8 @@ fn post_l3(ledger: &mut Ledger, machine: &Machine, uncore: &Uncore, duration: Ti
         let row = Row { time: Time::ZERO, energy: l3.each * count };
         ledger.post(id, ON, Cause { mode, reason: "l3-access" }, row);
     }
+    let row = Row { time: Time::ZERO, energy: l3.each * l3.flushed };
+    ledger.post(id, ON, FLUSH, row);
 }
 
 /// What memory takes: what nobody asked for, and by event the counts by mode and the energy of

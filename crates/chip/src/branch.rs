@@ -51,6 +51,11 @@ impl Predictor {
         }
     }
 
+    /// Forgets all that it has learnt.
+    pub(crate) fn forget(&mut self, spec: BranchSpec) {
+        *self = Predictor { counts: self.counts, ..Predictor::new(spec) };
+    }
+
     /// The branch at `pc` goes to `target`; `fall_through` is the address behind it. Learns, and
     /// tells whether the prediction was right.
     #[inline]

@@ -138,6 +138,25 @@ impl Cache {
         Some(flags)
     }
 
+    /// All lines with their flags, in the order of sets, and how many sets come before each.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
+        let sets = self.tags.chunks_exact(self.ways).enumerate();
+        let held = |word: &&u64| **word & flag::VALID != 0;
+        sets.flat_map(move |(set, words)| {
+            let words = words.iter().filter(held);
+            words.map(move |word| (set, word >> TAG_SHIFT, word & flag::ALL))
+        })
+    }
+
+    pub(crate) fn sets(&self) -> usize {
+        self.set_mask as usize + 1
+    }
+
+    /// Nothing is left in it.
+    pub(crate) fn clear(&mut self) {
+        self.tags.fill(0);
+    }
+
     #[cfg(test)]
     pub(crate) fn contains(&self, line: u64) -> bool {
         let start = (line & self.set_mask) as usize * self.ways;

@@ -139,6 +139,8 @@ pub(crate) struct Chip<'a> {
     pub(crate) shared: Shared,
     /// Where threads move from core to core, and cores hold the same lines.
     scheduler: Option<Scheduler>,
+    /// A core without a thread may have caches to write back.
+    loses: bool,
     /// From anything that a core does until another part can notice.
     shortest_message: Time,
     /// How far a core may run ahead in one turn: far enough to be worth the turn, near enough that
@@ -247,6 +249,7 @@ impl<'a> Chip<'a> {
         }
         let scheduler = options.offload.map(|_| Scheduler::new(users, os_cores, wait));
         warm_up(&mut cores, users, &mut uncore, &warm);
+        cores.iter_mut().for_each(Core::begin_losses);
         let wake_up = wake_up_controller(machine, users, options);
         let shortest_message = cores.iter().map(Core::shortest_message).min().unwrap_or(Time::ZERO);
         Ok(Chip {
@@ -255,8 +258,9 @@ impl<'a> Chip<'a> {
             slices: Slices::new(),
             followers: Followers::new(followers, users),
             stop: Time::NEVER,
-            cores,
             shared: Shared { uncore, wake_up },
+            loses: cores.iter().any(Core::loses),
+            cores,
             scheduler,
             shortest_message,
             quantum: Watch::SIMULATED,
@@ -282,12 +286,28 @@ impl<'a> Chip<'a> {
                 continue;
             }
             match progress.behind {
+                Some(core) if self.loses && self.is_over(core.local) => return Ok(false),
                 Some(core) if core.local >= self.slices.next() => self.end_slice(core.local)?,
                 Some(core) if core.local >= self.stop => return Ok(true),
                 Some(core) => self.turn(core, &progress)?,
                 None => return Ok(false),
             }
         }
+    }
+
+    /// Nothing is left but what timers of cores without threads may do, from `next` on.
+    fn is_over(&self, next: Time) -> bool {
+        let is_idle = |c: &Core| c.is_vacant() && !c.is_flushing() || c.finished.is_some();
+        self.next_arrival() == Time::NEVER
+            && self.cores.iter().all(|core| is_idle(core) && core.departure.is_none())
+            && next >= self.end()
+    }
+
+    /// When the last core has done its work.
+    fn end(&self) -> Time {
+        let ends =
+            self.cores.iter().map(|c| c.finished.unwrap_or(Time::ZERO).max(c.vacant_since()));
+        ends.max().unwrap_or(Time::ZERO)
     }
 
     /// Shows the outside how far the run is, and asks whether it shall go on, every now and then.
@@ -413,7 +433,12 @@ impl<'a> Chip<'a> {
             return ahead;
         }
         let arrival = self.next_arrival().saturating_add(self.shortest_message);
-        let limit = ahead.min(arrival).min(progress.message_of_others);
+        let mut limit = ahead.min(arrival).min(progress.message_of_others);
+        if self.cores[behind.core].is_vacant() {
+            // A thread may come from any of the others, and must find the core no further.
+            let thread = self.next_arrival().min(progress.without(behind.core));
+            limit = limit.min(thread.saturating_add(Time(1)));
+        }
         // What waits to be served may look into this core's caches as they are at its time.
         if progress.has_others() {
             limit.min(self.shared.uncore.next_time())
@@ -464,9 +489,7 @@ impl<'a> Chip<'a> {
         for ended in scheduler.map(Scheduler::end).into_iter().flatten() {
             self.cores[ended.home(0)].end(ended);
         }
-        let ends =
-            self.cores.iter().map(|c| c.finished.unwrap_or(Time::ZERO).max(c.vacant_since()));
-        let duration = ends.max().unwrap_or(Time::ZERO);
+        let duration = self.end();
         for core in &mut self.cores {
             core.close(duration)?;
         }

@@ -25,6 +25,8 @@ pub enum Reason {
     Remote,
     /// Data from memory.
     Memory,
+    /// Code or data that the core had before a sleep lost its caches.
+    Cold,
     /// A full store queue.
     Store,
     /// Draining and refilling around kernel entries, exits and other serializing operations.
@@ -41,7 +43,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of a stack.
-    pub const ALL: [Reason; 14] = [
+    pub const ALL: [Reason; 15] = [
         Reason::Base,
         Reason::Dependency,
         Reason::Branch,
@@ -50,6 +52,7 @@ impl Reason {
         Reason::L3,
         Reason::Remote,
         Reason::Memory,
+        Reason::Cold,
         Reason::Store,
         Reason::System,
         Reason::Switch,
@@ -70,6 +73,7 @@ impl Reason {
             Reason::L3 => "l3-stall",
             Reason::Remote => "remote-stall",
             Reason::Memory => "memory-stall",
+            Reason::Cold => "cold-caches",
             Reason::Store => "store-stall",
             Reason::System => "system",
             Reason::Switch => "core-switch",

@@ -53,10 +53,20 @@ pub(crate) fn can_be_followed(machine: &Machine, options: &Options<'_>) -> bool 
     is_alone && machine.wake_up.controller != WakeUpKind::Central
 }
 
-/// The followers' policies of one core, each with what sleeping costs.
-pub(crate) fn follow_core(followers: &[Follower<'_>], core: usize) -> Vec<(GatingPolicy, Costs)> {
-    let on =
-        |follower: &Follower<'_>| ((follower.policy)(core), follower.machine.gating_costs(core));
+/// A follower's policy of one core, with what sleeping costs.
+pub(crate) struct FollowerInput {
+    pub(crate) policy: GatingPolicy,
+    pub(crate) costs: Costs,
+    pub(crate) loses_after: Option<Time>,
+}
+
+/// Those of one core.
+pub(crate) fn follow_core(followers: &[Follower<'_>], core: usize) -> Vec<FollowerInput> {
+    let on = |follower: &Follower<'_>| FollowerInput {
+        policy: (follower.policy)(core),
+        costs: follower.machine.gating_costs(core),
+        loses_after: follower.machine.gating.loses_after(),
+    };
     followers.iter().map(on).collect()
 }
 

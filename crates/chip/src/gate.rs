@@ -24,6 +24,14 @@ pub(crate) struct Gate {
     transition: Time,
     /// The order to wake came before the supply was off.
     wake_pending: bool,
+    /// Where a halted core loses its caches: how long it is gated before.
+    loses_after: Option<Time>,
+    /// The end of the present transition is not a wake-up, but the loss.
+    loss_due: bool,
+    /// They were lost since the core was last on.
+    lost: bool,
+    /// Somebody has to write back what is about to be lost.
+    flush_due: bool,
     /// Whole run.
     pub(crate) residency: Residency,
     /// Since the present stall or halt began.
@@ -94,6 +102,10 @@ impl Gate {
             since: Time::ZERO,
             transition: Time::NEVER,
             wake_pending: false,
+            loses_after: None,
+            loss_due: false,
+            lost: false,
+            flush_due: false,
             residency: Residency::default(),
             segment: Residency::default(),
             segment_wakes: 0,
@@ -109,6 +121,32 @@ impl Gate {
 
     pub(crate) fn state(&self) -> CoreState {
         self.state
+    }
+
+    /// A halt of its core loses what its caches hold, after so long without supply.
+    pub(crate) fn losing_after(mut self, after: Option<Time>) -> Gate {
+        self.loses_after = after;
+        self
+    }
+
+    /// True once when what is about to be lost has to be written back: then [`Gate::flushed`].
+    #[inline]
+    pub(crate) fn take_flush_due(&mut self) -> bool {
+        std::mem::take(&mut self.flush_due)
+    }
+
+    /// All is written back that was dirty: the supply can go.
+    pub(crate) fn flushed(&mut self, now: Time) {
+        debug_assert_eq!(self.state, CoreState::Flushing, "what was asked for is done");
+        self.lost = true;
+        self.enter(CoreState::Gating, now);
+        self.transition = now + self.costs.entry;
+    }
+
+    fn flush(&mut self, now: Time) {
+        self.enter(CoreState::Flushing, now);
+        self.transition = Time::NEVER;
+        self.flush_due = true;
     }
 
     /// True if the core can go on as soon as it has something to do.
@@ -244,6 +282,12 @@ impl Gate {
     fn apply(&mut self, now: Time) -> Result<(), PolicyError> {
         while let Some(action) = self.policy.next_action() {
             let possible = match (action, self.state) {
+                (Action::Gate, CoreState::Stalled | CoreState::Idle)
+                    if self.halted && self.loses_after == Some(Time::ZERO) =>
+                {
+                    self.flush(now);
+                    true
+                }
                 (Action::Gate, CoreState::Stalled | CoreState::Idle) => {
                     self.enter(CoreState::Gating, now);
                     self.transition = now + self.costs.entry;
@@ -255,7 +299,7 @@ impl Gate {
                 }
                 // A sequence that has begun is not broken off: the core goes down, and comes up at
                 // once. That is what a policy pays that changes its mind.
-                (Action::Wake, CoreState::Gating) => {
+                (Action::Wake, CoreState::Flushing | CoreState::Gating) => {
                     self.wake_pending = true;
                     true
                 }
@@ -275,6 +319,7 @@ impl Gate {
     /// Charges at the core's next slot; until then it stays gated. Slots keep neighbours from
     /// drawing charge at once, which would make the supply droop (Strong 2013, Sec 2.3.2).
     fn charge_in_slot(&mut self, now: Time) {
+        self.loss_due = false;
         let slot = self.costs.slots.next(now);
         if slot == now {
             self.charge(now);
@@ -285,6 +330,7 @@ impl Gate {
 
     fn charge(&mut self, now: Time) {
         self.wake_pending = false;
+        self.lost = false;
         self.wakes += 1;
         self.segment_wakes += 1;
         self.enter(CoreState::Charging, now);
@@ -295,6 +341,10 @@ impl Gate {
     /// has time.
     fn gated(&mut self, now: Time) {
         self.enter(CoreState::Gated, now);
+        if let Some(after) = self.loses_after.filter(|_| self.halted && !self.lost) {
+            self.loss_due = true;
+            self.transition = now + after;
+        }
         if let Some(reports) = self.reports.as_mut().filter(|_| !self.halted) {
             reports.unsent.push((now, wake_up::Event::Gated(self.index)));
             reports.unanswered += 1;
@@ -386,6 +436,7 @@ impl Gate {
                     self.charge_in_slot(now);
                 }
             }
+            CoreState::Gated if std::mem::take(&mut self.loss_due) => self.flush(now),
             CoreState::Gated => self.charge(now),
             CoreState::Charging => {
                 self.charged(now);

@@ -25,6 +25,7 @@ mod followers;
 mod front_end;
 mod gate;
 mod lines;
+mod losing;
 mod machine;
 mod memory;
 mod miss;
@@ -57,6 +58,7 @@ pub use front_end::WorkCounts;
 pub use gate::PolicyError;
 /// What memory did.
 pub use halfwink_dram::Counts as MemoryCounts;
+pub use losing::LossCounts;
 pub use machine::{
     BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
     Latencies, Machine, MapgSpec, MemoryKind, MemorySpec, OsSpec, PowerSpec, PredictorKind,

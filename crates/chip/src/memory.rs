@@ -133,6 +133,11 @@ impl MainMemory {
         }
     }
 
+    /// From a look-up of the third level until the controller sees what it sends.
+    pub(crate) fn way(&self) -> Time {
+        self.request
+    }
+
     /// A line is given back; nobody waits for it.
     pub(crate) fn write(&mut self, line: u64, kernel: bool, looked_up: Time) {
         let at = looked_up + self.request;

@@ -148,6 +148,11 @@ impl MissFile {
         &mut self.entries[n]
     }
 
+    /// Number of registers.
+    pub(crate) fn registers(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Number of registers in use at `now`.
     pub(crate) fn in_use(&mut self, now: Cycle) -> u32 {
         self.release(now);

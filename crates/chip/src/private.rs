@@ -13,6 +13,7 @@ use halfwink_units::{Clock, Cycle, Time};
 
 use crate::cache::{flag, Cache};
 use crate::front_end::{By, WorkCounts};
+use crate::losing::Losing;
 use crate::machine::Machine;
 use crate::miss::{Miss, MissFile, UNKNOWN};
 use crate::ruled::Reference;
@@ -102,6 +103,8 @@ pub(crate) struct Private {
     pub(crate) shares: bool,
     /// Filled only if somebody hears them.
     pub(crate) notices: Option<Vec<Notice>>,
+    /// What a halt may lose, if anything.
+    pub(crate) losing: Option<Box<Losing>>,
 }
 
 impl Private {
@@ -128,6 +131,7 @@ impl Private {
             must_pause: false,
             shares: false,
             notices: hears_tokens.then(Vec::new),
+            losing: Losing::of(&machine.gating),
         }
     }
 
@@ -321,7 +325,13 @@ impl Private {
         }
     }
 
-    fn allocate_l2(&mut self, reference: Reference, flags: u64, kernel: bool, now: Cycle) {
+    pub(crate) fn allocate_l2(
+        &mut self,
+        reference: Reference,
+        flags: u64,
+        kernel: bool,
+        now: Cycle,
+    ) {
         if let Some(victim) = self.l2.insert(reference, flags).filter(|v| v.dirty) {
             let after = self.l1d_latency + self.l2_latency;
             self.request(victim.line, Want::WriteBack, kernel, now, after);
@@ -372,6 +382,9 @@ impl Private {
             }
             None => {
                 self.counts.l2_misses[mode] += 1;
+                if let Some(losing) = &mut self.losing {
+                    losing.missed(line, kernel);
+                }
                 self.notice(Notice::MissedL2 { line, at: now });
                 self.allocate_l2(reference, flag::PENDING, kernel, now);
                 self.request(line, want, kernel, now, after);
@@ -381,7 +394,14 @@ impl Private {
     }
 
     /// A request of cycle `now` arrives at the shared levels so many cycles later.
-    fn request(&mut self, line: u64, want: Want, kernel: bool, now: Cycle, after: Cycle) {
+    pub(crate) fn request(
+        &mut self,
+        line: u64,
+        want: Want,
+        kernel: bool,
+        now: Cycle,
+        after: Cycle,
+    ) {
         let arrival = self.clock.time_of(now + after);
         let issued = self.clock.time_of(now);
         // Its core numbers it.

@@ -10,6 +10,7 @@ use crate::core::Core;
 use crate::cpi_stack::UnitCounts;
 use crate::front_end::WorkCounts;
 use crate::gate::Residency;
+use crate::losing::LossCounts;
 use crate::os_cores::Calls;
 use crate::precision::Precision;
 use crate::private::CacheCounts;
@@ -26,6 +27,8 @@ pub struct CoreResult {
     pub caches: CacheCounts,
     /// What its second level did, if a policy rules it.
     pub segregation: Option<SegregationCounts>,
+    /// What it lost in sleep, if its machine loses anything.
+    pub losses: LossCounts,
     /// Branches predicted, and of these wrong.
     pub branches: BranchCounts,
     /// Operations by functional unit.
@@ -85,6 +88,7 @@ pub(crate) fn result(core: &Core, follower: Option<usize>, energy: EnergyParts) 
         work: common.front_end.work,
         caches: common.private.counts,
         segregation: common.private.l2.ruled().map(|ruled| ruled.counts),
+        losses: common.private.losing.as_ref().map(|losing| losing.counts).unwrap_or_default(),
         branches: common.predictor.counts,
         units: common.front_end.units,
         requests: common.context.requests.completed,

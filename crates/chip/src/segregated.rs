@@ -168,6 +168,29 @@ impl SecondLevel {
         }
     }
 
+    /// See [`Cache::lines`].
+    pub(crate) fn lines(&self) -> Box<dyn Iterator<Item = (usize, u64, u64)> + '_> {
+        match self {
+            SecondLevel::Plain(cache) => Box::new(cache.lines()),
+            SecondLevel::Ruled(ruled) => Box::new(ruled.cache.lines()),
+        }
+    }
+
+    pub(crate) fn sets(&self) -> usize {
+        match self {
+            SecondLevel::Plain(cache) => cache.sets(),
+            SecondLevel::Ruled(ruled) => ruled.cache.sets(),
+        }
+    }
+
+    /// Nothing is left in it.
+    pub(crate) fn clear(&mut self) {
+        match self {
+            SecondLevel::Plain(cache) => cache.clear(),
+            SecondLevel::Ruled(ruled) => ruled.cache.clear(),
+        }
+    }
+
     /// Another core takes the line away; its flags, if it was there.
     pub(crate) fn invalidate(&mut self, line: u64) -> Option<u64> {
         match self {

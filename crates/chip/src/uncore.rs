@@ -34,6 +34,8 @@ pub(crate) enum Want {
     Invalidate,
     /// To give a dirty line back; nobody waits for it.
     WriteBack,
+    /// The same, of a core that waits until it may lose the line.
+    Flush,
 }
 
 impl Want {
@@ -73,6 +75,21 @@ pub(crate) struct Answer {
     pub(crate) level: Level,
     /// Another core keeps a copy: the line must not be written.
     pub(crate) shared: bool,
+    /// The core had the line when it lost its caches; set by the core.
+    pub(crate) lost: bool,
+}
+
+impl Answer {
+    pub(crate) fn by(&self) -> AnsweredBy {
+        AnsweredBy { level: self.level, lost: self.lost }
+    }
+}
+
+/// Who answered an access, and whether it had to be asked for because caches were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AnsweredBy {
+    pub(crate) level: Level,
+    pub(crate) lost: bool,
 }
 
 /// A request has to wait for memory.
@@ -118,6 +135,8 @@ pub struct L3Counts {
     pub transfers: [u64; 2],
     /// Rights to write that were asked for without data.
     pub upgrades: [u64; 2],
+    /// Lines that cores wrote back before they lost them; they are no other accesses.
+    pub flushed: u64,
 }
 
 /// The shared levels.
@@ -173,7 +192,11 @@ impl Uncore {
         let bank = &mut self.banks[(request.line % self.spec.banks as u64) as usize];
         let start = arrival.max(*bank);
         *bank = start + self.spec.occupancy;
-        self.counts.accesses[mode] += 1;
+        if request.want == Want::Flush {
+            self.counts.flushed += 1;
+        } else {
+            self.counts.accesses[mode] += 1;
+        }
         let looked_up = start + self.spec.latency;
         let mut answer = Answer {
             core: request.core,
@@ -182,12 +205,21 @@ impl Uncore {
             at: looked_up,
             level: Level::L3,
             shared: false,
+            lost: false,
         };
         match request.want {
             Want::WriteBack => {
                 let (_, victim) = self.access(&request, flag::DIRTY);
                 self.write_back(victim, request.kernel, looked_up);
                 return None;
+            }
+            Want::Flush => {
+                let (_, victim) = self.access(&request, flag::DIRTY);
+                self.write_back(victim, request.kernel, looked_up);
+                // Assumption: without data here, the line is safe once it has reached memory's
+                // controller, whose queue takes as many as come.
+                let way = if self.l3.is_none() { self.memory.way() } else { Time::ZERO };
+                return Some(Served::Answered(Answer { at: looked_up + way, ..answer }));
             }
             // No data moves: the line is there, the others only have to drop theirs. Who upgrades
             // waits for that; who invalidates wrote already, when its answer turned out shared.
@@ -253,7 +285,7 @@ impl Uncore {
             return (true, None);
         }
         let victim = l3.insert(request.line, flags);
-        if victim.is_none() && request.want != Want::WriteBack {
+        if victim.is_none() && matches!(request.want, Want::Read | Want::Write) {
             self.counts.cold_fills[usize::from(request.kernel)] += 1;
         }
         (false, victim.filter(|victim| victim.dirty).map(|victim| victim.line))

@@ -15,6 +15,7 @@ use halfwink_policy::gating::{
 };
 use halfwink_policy::offload::{Fixed, OffloadPolicy, Organisation, Parameters, PerCall, Place};
 use halfwink_policy::offload::{Predicted, PredictedParameters, Threshold};
+use halfwink_power::CoreState;
 use halfwink_trace::{Kernel, LoadKind, Synthetic, TraceFile};
 use halfwink_units::Time;
 
@@ -117,7 +118,10 @@ impl Digest {
             [core.requests, core.latency.count()],
         ];
         self.add(pairs.into_iter().flatten());
-        self.add(core.residency.map(|time| time.0));
+        // The records are older than this state: a run without it is as it was.
+        let (others, flushing) = core.residency.split_at(CoreState::Flushing as usize);
+        self.add(others.iter().map(|time| time.0));
+        self.add(flushing.iter().map(|time| time.0).filter(|&time| time > 0));
         for histogram in [&core.latency, &core.stalls, &core.memory_stalls] {
             self.add([histogram.count(), histogram.total().0, histogram.max().map_or(0, |t| t.0)]);
         }

@@ -66,6 +66,8 @@ mod tests {
         wake_up_energy_pj: 4_020.0,
         leakage_reduction: 0.9774,
         retention_overhead: 0.0,
+        loses: Vec::new(),
+        loses_after_us: 0.0,
     };
 
     fn memory(misses_per_s: f64, idle_s: f64) -> [MissLevel; 1] {

@@ -22,11 +22,13 @@ pub enum CoreState {
     Restoring,
     /// No work was given to this core in this run: gated from the start.
     Unused,
+    /// Writing back what its caches would lose, halted and with the clock of the caches on.
+    Flushing,
 }
 
 impl CoreState {
     /// Every state, in the order of a ledger.
-    pub const ALL: [CoreState; 8] = [
+    pub const ALL: [CoreState; 9] = [
         CoreState::Active,
         CoreState::Stalled,
         CoreState::Idle,
@@ -35,6 +37,7 @@ impl CoreState {
         CoreState::Charging,
         CoreState::Restoring,
         CoreState::Unused,
+        CoreState::Flushing,
     ];
 
     /// Name in ledgers and timelines.
@@ -49,6 +52,7 @@ impl CoreState {
             CoreState::Charging => "charging",
             CoreState::Restoring => "restoring",
             CoreState::Unused => "unused",
+            CoreState::Flushing => "flushing",
         }
     }
 }
@@ -115,7 +119,8 @@ impl CorePower {
         let gated = self.leakage_w * (1.0 - gating.leakage_reduction);
         match state {
             CoreState::Active => [leakage, self.clock_w],
-            CoreState::Stalled => [leakage, self.stalled_clock_w],
+            // Assumption: the clock of what walks the caches is that of a stalled core.
+            CoreState::Stalled | CoreState::Flushing => [leakage, self.stalled_clock_w],
             CoreState::Idle | CoreState::Gating | CoreState::Charging | CoreState::Restoring => {
                 [leakage, 0.0]
             }

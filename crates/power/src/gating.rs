@@ -19,9 +19,42 @@ pub struct Gating {
     pub leakage_reduction: f64,
     /// Share by which retention cells raise the leakage of a core that is on.
     pub retention_overhead: f64,
+    /// What a halted core loses once its supply is cut; what a stalled one holds is retained.
+    #[serde(default)]
+    pub loses: Vec<Lost>,
+    /// Until then a gated core retains all of it, in microseconds from the gate.
+    #[serde(default)]
+    pub loses_after_us: f64,
+}
+
+/// A part of a core whose contents a sleep state can lose (Gottschlag 2016, Sec 2.1: core C3 and C6
+/// lose the first two levels).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lost {
+    /// First-level instruction cache.
+    L1i,
+    /// First-level data cache.
+    L1d,
+    /// Private second level.
+    L2,
+    /// What branch prediction has learnt.
+    Branch,
 }
 
 impl Gating {
+    /// Whether this part is lost by a core that sleeps deeply.
+    #[must_use]
+    pub fn loses(&self, part: Lost) -> bool {
+        self.loses.contains(&part)
+    }
+
+    /// How long a halted core is gated before it loses something; none if it never does.
+    #[must_use]
+    pub fn loses_after(&self) -> Option<Time> {
+        (!self.loses.is_empty()).then(|| Time::from_ns(self.loses_after_us * 1e3))
+    }
+
     /// Time off that pays for the wake-up energy (Strong 2013, Sec 2.3.3):
     /// `t = E_wakeup / (reduction * P_leak)`.
     #[must_use]
@@ -55,6 +88,8 @@ mod tests {
             wake_up_energy_pj,
             leakage_reduction,
             retention_overhead: 0.0,
+            loses: Vec::new(),
+            loses_after_us: 0.0,
         }
     }
 

@@ -12,4 +12,4 @@ pub mod pdn;
 pub use cache::CachePower;
 pub use closed_form::{closed_form_saving, MissLevel};
 pub use core::{CoreEvents, CorePower, CoreState};
-pub use gating::Gating;
+pub use gating::{Gating, Lost};

@@ -69,6 +69,11 @@ impl Followers {
         std::mem::take(&mut self.has_parted)
     }
 
+    /// All part: what the core holds is no longer what others would.
+    pub(super) fn part(&mut self) {
+        self.each(|_| Ok(false));
+    }
+
     /// On another core of the chip it has parted.
     pub(crate) fn forget(&mut self, number: usize) {
         self.all[number] = None;
@@ -79,7 +84,8 @@ impl Followers {
     fn each(&mut self, mut follow: impl FnMut(&mut Sleep) -> Result<bool, PolicyError>) {
         for place in &mut self.all {
             let Some(sleep) = place else { continue };
-            if !matches!(follow(sleep), Ok(true)) {
+            // One that is about to lose its caches parts too: the run keeps them.
+            if !matches!(follow(sleep), Ok(true)) || sleep.gate.take_flush_due() {
                 *place = None;
                 self.has_parted = true;
             }

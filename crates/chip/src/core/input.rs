@@ -1,9 +1,10 @@
 //! What a core is made of.
 
-use halfwink_policy::gating::{Costs, GatingPolicy};
+use halfwink_policy::gating::GatingPolicy;
 use halfwink_units::Time;
 
 use super::thread::Thread;
+use crate::followers::FollowerInput;
 use crate::segregated::Segregated;
 use crate::timeline::Timeline;
 
@@ -16,8 +17,8 @@ pub(crate) struct CoreInput<'a> {
     pub(crate) policy: GatingPolicy,
     /// Who rules its second level.
     pub(crate) segregated: Option<&'a Segregated<'a>>,
-    /// Of the techniques that follow, each with what sleeping costs there.
-    pub(crate) followers: Vec<(GatingPolicy, Costs)>,
+    /// Of the techniques that follow.
+    pub(crate) followers: Vec<FollowerInput>,
     pub(crate) start: Time,
     pub(crate) timeline: Option<Timeline>,
 }

@@ -1,5 +1,6 @@
 //! A core: a pipeline, its power state, and the clock that joins them.
 
+mod flush;
 mod followers;
 mod hearing;
 mod in_order;
@@ -13,17 +14,19 @@ mod thread;
 mod waited;
 
 use halfwink_engine::Histogram;
-use halfwink_policy::gating::{Bound, Costs, Event, GatingPolicy, Token};
+use halfwink_policy::gating::{Bound, Event, Token};
 use halfwink_power::CoreState;
 use halfwink_trace::TraceError;
 use halfwink_units::{Clock, Cycle, LineAddr, Time};
 
+use crate::followers::FollowerInput;
 use crate::gate::{Gate, PolicyError, Stepped};
-use crate::machine::{Machine, TokenSpec, WakeUpKind};
+use crate::machine::{BranchSpec, Machine, TokenSpec, WakeUpKind};
 use crate::memory::Undecided;
 use crate::os_cores::{Calls, Departure};
 use crate::private::{Notice, Warm};
-use crate::uncore::{Answer, Level};
+use crate::uncore::{Answer, AnsweredBy, Level};
+use flush::Flush;
 pub(crate) use followers::Followers;
 use followers::{End, EndCause};
 use inbox::Inbox;
@@ -43,7 +46,7 @@ enum Phase {
     Stalled {
         stall: Stall,
         /// Set once the pipeline could move: when, and who answered.
-        movable: Option<(Time, Level)>,
+        movable: Option<(Time, AnsweredBy)>,
     },
     /// Halted by the operating system until an interrupt, or without a thread until one arrives.
     Halted {
@@ -105,6 +108,10 @@ pub(crate) struct Core {
     /// Its wake-up controller hears what happens to its power.
     reports: bool,
     phase: Phase,
+    /// What is written back before the supply goes.
+    flush: Option<Box<Flush>>,
+    /// Its predictor as it is without having learnt.
+    branch: BranchSpec,
     local: Time,
     /// Other cores may take its thread, and give it theirs.
     shares: bool,
@@ -144,11 +151,12 @@ impl Core {
         // A machine that is like the OS cores has wake-up times of its own, and no controller.
         let reports = machine.wake_up.controller == WakeUpKind::Central;
         let costs = machine.gating_costs(index);
-        let follow = |(policy, costs): (GatingPolicy, Costs)| {
-            Gate::new(index, policy, costs, false, input.timeline.clone())
+        let follow = |FollowerInput { policy, costs, loses_after }| {
+            Gate::new(index, policy, costs, false, input.timeline.clone()).losing_after(loses_after)
         };
         let followers: Vec<Gate> = input.followers.into_iter().map(follow).collect();
-        let mut gate = Gate::new(index, input.policy, costs, reports, input.timeline);
+        let mut gate = Gate::new(index, input.policy, costs, reports, input.timeline)
+            .losing_after(machine.gating.loses_after());
         let vacant = input.thread.is_none();
         let thread = input.thread.unwrap_or_else(Thread::none);
         let hears_tokens = gate.hears_tokens || followers.iter().any(|gate| gate.hears_tokens);
@@ -184,6 +192,8 @@ impl Core {
             shortest_message,
             reports,
             phase: if vacant { Phase::Vacant } else { Phase::Running },
+            flush: None,
+            branch: machine.branch,
             local: started,
             shares: input.shares,
             departure: None,
@@ -255,7 +265,11 @@ impl Core {
     #[inline]
     pub(crate) fn progress(&self, undecided: Undecided) -> Option<(Time, Time)> {
         let acts = match self.phase {
-            Phase::Vacant | Phase::Finished => return None,
+            Phase::Vacant => {
+                let next = self.vacant_progress(undecided)?;
+                return Some((next, next.saturating_add(self.shortest_message)));
+            }
+            Phase::Finished => return None,
             // Nothing moves before something is heard, which need not be worked out first.
             Phase::Stalled { movable: None, .. } if !self.reports => {
                 let heard = self.inbox.next_message(undecided).min(self.inbox.next_time());
@@ -287,7 +301,18 @@ impl Core {
                     }
                     goes_on
                 }
-                Phase::Halted { wake_at, woken } => self.halted(limit, wake_at, woken)?,
+                Phase::Halted { wake_at, woken } => {
+                    let goes_on = self.halted(limit, wake_at, woken)?;
+                    if self.loses() {
+                        self.collect(shared)?;
+                    }
+                    goes_on
+                }
+                Phase::Vacant if self.loses() => {
+                    let goes_on = self.vacant(limit)?;
+                    self.collect(shared)?;
+                    goes_on
+                }
                 Phase::Vacant | Phase::Finished => false,
             };
             let must_pause = &mut self.pipeline.common_mut().private.must_pause;
@@ -349,6 +374,7 @@ impl Core {
     fn open_while_running(&mut self, cycle: Cycle) -> Result<(), CoreError> {
         match self.inbox.pop() {
             Some((at, Message::Answer(answer))) => {
+                let answer = self.remembered(answer);
                 self.pipeline.answer(&answer, cycle);
                 self.tell(at, Event::Response { line: LineAddr(answer.line) });
                 Ok(())
@@ -436,7 +462,17 @@ impl Core {
         self.phase = Phase::Halted { wake_at, woken: false };
         self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))?;
         self.followers.wait_begins(now, true);
+        self.look_at_caches(now);
         Ok(true)
+    }
+
+    /// An answer, with whether a sleep made it necessary.
+    #[inline]
+    fn remembered(&mut self, answer: Answer) -> Answer {
+        match &mut self.pipeline.common_mut().private.losing {
+            None => answer,
+            Some(losing) => Answer { lost: losing.answered(answer.line), ..answer },
+        }
     }
 
     fn policy_error(&self, error: PolicyError) -> CoreError {
@@ -448,7 +484,7 @@ impl Core {
         &mut self,
         limit: Time,
         stall: Stall,
-        movable: Option<(Time, Level)>,
+        movable: Option<(Time, AnsweredBy)>,
     ) -> Result<bool, CoreError> {
         let message_at = self.inbox.next_time();
         let gate_at = self.gate.next_time();
@@ -467,17 +503,20 @@ impl Core {
         // whoever was simulated first: a core whose restoring ends as its answer comes is not late.
         if gate_at < message_at || gate_at == message_at && self.gate.is_in_transition(at) {
             let stepped = self.gate.step(at).map_err(|e| self.policy_error(e))?;
-            if let (Stepped::Awake, Some((since, level))) = (stepped, movable) {
+            if let (Stepped::Awake, Some((since, by))) = (stepped, movable) {
                 self.late += at - since;
                 self.late_wakes += 1;
-                let end = self.end_stall(at, stall, level)?;
+                let end = self.end_stall(at, stall, by)?;
                 self.followers.wake(end);
             }
             return Ok(true);
         }
         self.followers.come_to(at, movable.is_some());
         match self.inbox.pop() {
-            Some((at, Message::Answer(answer))) => self.answered(at, &answer, stall, movable)?,
+            Some((at, Message::Answer(answer))) => {
+                let answer = self.remembered(answer);
+                self.answered(at, &answer, stall, movable)?;
+            }
             Some((at, Message::Grant(wake_up))) => {
                 self.gate.grant(at, wake_up).map_err(|e| self.policy_error(e))?;
             }
@@ -492,13 +531,13 @@ impl Core {
         at: Time,
         answer: &Answer,
         stall: Stall,
-        movable: Option<(Time, Level)>,
+        movable: Option<(Time, AnsweredBy)>,
     ) -> Result<(), CoreError> {
         let cycle = self.clock.cycle_at_or_after(at);
         let moves = self.pipeline.answer(answer, cycle);
         let response = Event::Response { line: LineAddr(answer.line) };
         if moves && movable.is_none() && self.gate.is_powered() {
-            let end = self.end_stall(at, stall, answer.level)?;
+            let end = self.end_stall(at, stall, answer.by())?;
             // Behind the end of the stall, and only as news: a running core cannot be gated.
             self.gate.schedule(at, response);
             self.followers.answered(end, response);
@@ -508,14 +547,14 @@ impl Core {
         // reason and begins its lateness; later ones find it movable already.
         let could_move = moves && movable.is_none();
         if could_move {
-            self.phase = Phase::Stalled { stall, movable: Some((at, answer.level)) };
+            self.phase = Phase::Stalled { stall, movable: Some((at, answer.by())) };
         }
         self.followers.respond(at, &response, could_move);
         self.gate.deliver(at, &response).map_err(|e| self.policy_error(e))
     }
 
     /// The pipeline goes on at the first clock edge from `at` on.
-    fn end_stall(&mut self, at: Time, stall: Stall, level: Level) -> Result<End, CoreError> {
+    fn end_stall(&mut self, at: Time, stall: Stall, by: AnsweredBy) -> Result<End, CoreError> {
         self.gate.wait_ends(at, false).map_err(|e| self.policy_error(e))?;
         let cycle = self.clock.cycle_at_or_after(at);
         // Up to the edge nothing can move: that time belongs to the stall, or cycles and power
@@ -523,11 +562,11 @@ impl Core {
         let edge = self.clock.time_of(cycle);
         let span = edge - self.clock.time_of(stall.since);
         self.stalls.record(span);
-        if level == Level::Memory {
+        if by.level == Level::Memory {
             self.memory_stalls.record(span);
         }
         let spent = self.gate.run(edge);
-        let (kernel, reason) = (stall.kernel, stall.on.reason(level));
+        let (kernel, reason) = (stall.kernel, stall.on.reason(by));
         self.waited.post(spent, kernel, reason);
         self.resume(cycle);
         Ok(End { at, edge, cause: EndCause::Stall { kernel, reason } })
@@ -544,10 +583,10 @@ impl Core {
     /// Waits for the interrupt, then for the power to come back; false if `limit` is reached.
     fn halted(&mut self, limit: Time, wake_at: Time, woken: bool) -> Result<bool, CoreError> {
         let wake = if woken { Time::NEVER } else { wake_at };
-        let gate_at = self.gate.next_time();
-        let at = wake.min(gate_at);
+        let (gate_at, flush_at) = (self.gate.next_time(), self.flush_at());
+        let at = wake.min(gate_at).min(flush_at);
         if at >= limit {
-            if at == Time::NEVER {
+            if at == Time::NEVER && self.flush.is_none() {
                 return Err(self.stuck(true));
             }
             self.local = self.local.max(limit.min(at));
@@ -555,10 +594,15 @@ impl Core {
         }
         self.local = self.local.max(at);
         // At equal times transitions come first, as in a stall.
+        if flush_at < gate_at && flush_at <= wake {
+            self.step_flush(at);
+            return Ok(true);
+        }
         let is_interrupt = wake < gate_at;
         let awake;
         if !is_interrupt {
             let stepped = self.gate.step(at).map_err(|e| self.policy_error(e))?;
+            self.look_at_caches(at);
             awake = woken && stepped == Stepped::Awake;
         } else {
             self.phase = Phase::Halted { wake_at, woken: true };

@@ -18,7 +18,7 @@ use crate::machine::{CoreSpec, Machine};
 use crate::os_cores::Crossed;
 use crate::private::Private;
 use crate::segregated::Segregated;
-use crate::uncore::Level;
+use crate::uncore::{AnsweredBy, Level};
 use crate::uop::{Op, Uop, OPS};
 
 /// Why a pipeline returns control.
@@ -55,8 +55,9 @@ pub(crate) enum StallOn {
 
 impl StallOn {
     /// The reason to post, once it is known who answered.
-    pub(crate) fn reason(self, level: Level) -> Reason {
-        match (self, level) {
+    pub(crate) fn reason(self, by: AnsweredBy) -> Reason {
+        match (self, by.level) {
+            (StallOn::Data | StallOn::Fetch, _) if by.lost => Reason::Cold,
             (StallOn::Fetch, _) => Reason::Fetch,
             (StallOn::Store, _) => Reason::Store,
             (StallOn::Data, Level::L3) => Reason::L3,

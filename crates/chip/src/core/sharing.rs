@@ -58,6 +58,7 @@ impl Core {
         self.departure = Some((now, why));
         self.phase = Phase::Vacant;
         self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))?;
+        self.look_at_caches(now);
         Ok(false)
     }
 

@@ -272,6 +272,9 @@ impl Check<'_> {
         if gating.entry_cycles + gating.control_cycles + gating.refill_cycles > 100_000 {
             return Err(self.fail(section, "gating sequences must stay below 100000 cycles"));
         }
+        if !(0.0..=1e9).contains(&gating.loses_after_us) {
+            return Err(self.fail(section, "gating.loses_after_us must be 0 to 1e9"));
+        }
         Ok(gating.clone())
     }
 

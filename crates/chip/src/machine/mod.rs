@@ -443,6 +443,9 @@ impl Machine {
             wake_up_energy_pj: self.fupg.wake_up_energy_pj,
             leakage_reduction: share * self.gating.leakage_reduction,
             retention_overhead: 0.0,
+            // The caches stay on.
+            loses: Vec::new(),
+            loses_after_us: 0.0,
         };
         self.wake_up.controller = WakeUpKind::Fixed;
         self

@@ -299,6 +299,25 @@ impl RuledCache {
         Some(flags)
     }
 
+    /// See [`Cache::lines`](crate::cache::Cache::lines).
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
+        let sets = self.tags.chunks_exact(self.geometry.ways).enumerate();
+        let held = |word: &&u64| **word & flag::VALID != 0;
+        sets.flat_map(move |(set, words)| {
+            let words = words.iter().filter(held);
+            words.map(move |word| (set, word >> TAG_SHIFT, word & flag::ALL))
+        })
+    }
+
+    pub(crate) fn sets(&self) -> usize {
+        self.geometry.sets
+    }
+
+    /// Nothing is left in it; ways keep their ranks, and monitors what they counted.
+    pub(crate) fn clear(&mut self) {
+        self.tags.fill(0);
+    }
+
     fn place_of(&self, line: u64) -> Option<usize> {
         if !self.segregated {
             return self.way_of((line & 1) as usize, line);

@@ -250,11 +250,11 @@ impl InOrder {
 
     /// The shared levels deliver a line at cycle `at`; true if something can move now.
     pub(crate) fn answer(&mut self, answer: &Answer, at: Cycle) -> bool {
-        let (line, level) = (answer.line, answer.level);
+        let (line, by) = (answer.line, answer.by());
         let (data, instruction) = self.common.private.answer(line, answer.shared, at);
         if let Some(miss) = data {
             // Only now is it known what was waited for: the second wait of `Why::Outstanding`.
-            let reason = StallOn::Data.reason(level);
+            let reason = StallOn::Data.reason(by);
             for (mode, cycles) in miss.waited.into_iter().enumerate() {
                 self.common.active.add(mode == 1, reason, cycles);
             }
@@ -270,7 +270,7 @@ impl InOrder {
         }
         if let Some(miss) = instruction {
             for (mode, cycles) in miss.waited.into_iter().enumerate() {
-                self.common.active.add(mode == 1, Reason::Fetch, cycles);
+                self.common.active.add(mode == 1, StallOn::Fetch.reason(by), cycles);
             }
             if std::mem::take(&mut self.fetching) {
                 self.front = self.front.max(at);

@@ -303,11 +303,11 @@ impl OutOfOrder {
 
     /// The shared levels deliver a line at cycle `at`; true if something can move now.
     pub(crate) fn answer(&mut self, answer: &Answer, at: Cycle) -> bool {
-        let (line, level) = (answer.line, answer.level);
+        let (line, by) = (answer.line, answer.by());
         let (data, instruction) = self.common.private.answer(line, answer.shared, at);
         let mut front_moves = false;
         if let Some(miss) = data {
-            let reason = StallOn::Data.reason(level);
+            let reason = StallOn::Data.reason(by);
             for (mode, cycles) in miss.waited.into_iter().enumerate() {
                 self.common.active.add(mode == 1, reason, cycles);
             }
@@ -330,7 +330,7 @@ impl OutOfOrder {
         }
         if let Some(miss) = instruction {
             for (mode, cycles) in miss.waited.into_iter().enumerate() {
-                self.common.active.add(mode == 1, Reason::Fetch, cycles);
+                self.common.active.add(mode == 1, StallOn::Fetch.reason(by), cycles);
             }
             if matches!(self.front, Front::Fetch | Front::FetchRegister) {
                 self.front = Front::Running;
