@@ -28,6 +28,8 @@ pub enum Family {
     Steering,
     /// Whose lines a cache keeps where.
     Segregation,
+    /// What is loaded before a request comes.
+    Preheat,
 }
 
 impl fmt::Display for Family {
@@ -40,6 +42,7 @@ impl fmt::Display for Family {
             Family::Scaling => "scaling",
             Family::Steering => "steering",
             Family::Segregation => "segregation",
+            Family::Preheat => "preheat",
         })
     }
 }
