@@ -28,6 +28,7 @@ pub mod regions;
 mod replayer;
 pub mod rle;
 mod service;
+pub mod set_file;
 mod sham_request;
 mod stash;
 mod stride;
