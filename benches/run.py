@@ -296,6 +296,28 @@ def queue() -> list[Row]:
     return rows
 
 
+#: Milliseconds in which 100,000 lines shall be sorted, intersected and encoded, all together.
+LINE_SETS_GOAL_MS = 5
+
+
+def line_sets() -> list[Row]:
+    """Working sets of 100,000 lines, next to other ways to keep them."""
+    command = ["cargo", "bench", "--locked", "--quiet", "-p", "halfwink-policy"]
+    command += ["--bench", "line_sets"]
+    done = subprocess.run(command, cwd=root(), capture_output=True, text=True, check=True)
+    steps = [json.loads(line) for line in done.stdout.splitlines()]
+    rows: list[Row] = []
+    for found in steps:
+        ours = found["ours"]
+        for against, name in (("BTreeSet", "standard"), ("Roaring bitmap", "roaring")):
+            what, reference = f"{found['step']} 100,000 lines", found[name]
+            rows.append(Row(what, ours, "ms", f"{against}, this run", reference, reference / ours))
+    prepared = sum(found["ours"] for found in steps if found["step"] != "decode")
+    ratio = LINE_SETS_GOAL_MS / prepared
+    rows.append(Row("all but decode", prepared, "ms", "goal", LINE_SETS_GOAL_MS, ratio))
+    return rows
+
+
 MEMORY = """
 import resource
 from halfwink import _core, pdn
@@ -431,6 +453,7 @@ def main() -> None:
             ("Packets through a router (user CPU time)", routers),
             ("Requests through a hybrid server (user CPU time)", servers),
             ("Event queue: the earliest out, a later one in", queue),
+            ("Sets of cache lines", line_sets),
             ("Counting cache misses", lambda: caches(folder)),
             ("Power delivery (user CPU time)", delivery),
             ("Memory", memory),

@@ -62,6 +62,12 @@ impl LineSet {
         }
     }
 
+    /// Of lines that are known to be in their order, each once.
+    pub(super) fn of_ascending(lines: Vec<u64>) -> LineSet {
+        debug_assert!(lines.windows(2).all(|two| two[0] < two[1]), "not in order");
+        LineSet(lines)
+    }
+
     /// Of bytes at these addresses.
     #[must_use]
     pub fn of_addresses(addresses: impl IntoIterator<Item = u64>) -> LineSet {
