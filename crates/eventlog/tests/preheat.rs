@@ -65,7 +65,10 @@ fn log(events: &[(Time, Event)]) -> String {
 #[test]
 fn a_log_replays_to_the_same_actions() {
     let log = log(&events());
-    let held = r#"{"now_ps":2065000000,"event":{"arrived":{"port":80}},"actions":[{"hold":{"service":80}}]}"#;
+    let held = concat!(
+        r#"{"now_ps":2065000000,"event":{"arrived":{"port":80}},"#,
+        r#""actions":[{"hold":{"service":80}}]}"#,
+    );
     assert!(log.contains(held), "{log}");
     let load = r#"{"load":{"service":80,"until_ps":null,"cores":2,"order":"address"}}"#;
     assert!(log.contains(load), "{log}");

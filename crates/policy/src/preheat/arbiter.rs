@@ -2,7 +2,7 @@
 //! 4.1.3 and 4.1.4; the arbiter itself: Fastpass, Perry 2014).
 //!
 //! ```text
-//!   sender ── Request(receiver, port, packets) ──▶ arbiter ── Grant(slots) ──▶ sender, at its slot:
+//!   sender ── Request(receiver, port, packets) ──▶ arbiter ── Grant(slots) ──▶ sender, in time
 //!                                                     │                          packet ──┐
 //!                                                     └─ Announcement(port, slot) ──▶ receiver
 //! ```
@@ -113,8 +113,8 @@ impl Arbiter {
         }
     }
 
-    /// A request that came at `now`: first come, first served, and the packets of a request in slots
-    /// one after the other.
+    /// A request that came at `now`: first come, first served, and the packets of a request in
+    /// slots one after the other.
     ///
     /// # Errors
     /// If there is no such host.
@@ -138,7 +138,7 @@ impl Arbiter {
 /// How receivers are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lead {
-    /// From a request's coming to the arbiter to its announcement's coming to the receiver, at least.
+    /// From the time of a request until the receiver has its announcement, at least.
     pub least: Time,
     /// And at most; as often anything between.
     pub most: Time,

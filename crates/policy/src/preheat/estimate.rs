@@ -6,7 +6,7 @@
 //!                                                                            (4) encode ─▶ words
 //! ```
 //!
-//! 1. What is in the dumps of all requests is neither of another process nor of a buffer that moves.
+//! 1. What is in the dumps of all requests is of no other process and in no buffer that moves.
 //! 2. What was cached anyway when a load began need not be loaded: the announcement's own way in,
 //!    and the buffers of the dumps, which are in every dump.
 //! 3. Tags are read set by set; by address, a row of DRAM is opened once.
@@ -242,9 +242,9 @@ pub fn parts<W>(words: &[W], cores: usize) -> impl Iterator<Item = &[W]> {
     (0..cores).map(move |n| &words[n * words.len() / cores..(n + 1) * words.len() / cores])
 }
 
-/// For a server that starts while lines are still loaded (Sec 6.6): of `lines` in the order of their
-/// first use, the first `before` by address, then the others by first use, each `chunk` of them by
-/// address, so that rows of DRAM stay open.
+/// For a server that starts while lines are still loaded (Sec 6.6): of `lines` in the order of
+/// their first use, the first `before` by address, then the others by first use, each `chunk` of
+/// them by address, so that rows of DRAM stay open.
 #[must_use]
 pub fn concurrent_order(mut lines: Vec<u64>, before: usize, chunk: usize) -> Vec<u64> {
     let before = before.min(lines.len());

@@ -293,7 +293,8 @@ mod tests {
             to in 0u64..200,
         ) {
             let (x, y) = (LineSet::from_unsorted(a.clone()), LineSet::from_unsorted(b.clone()));
-            let (a, b): (BTreeSet<u64>, BTreeSet<u64>) = (a.into_iter().collect(), b.into_iter().collect());
+            let a: BTreeSet<u64> = a.into_iter().collect();
+            let b: BTreeSet<u64> = b.into_iter().collect();
             prop_assert!(x.intersect(&y).iter().eq(a.intersection(&b).copied()));
             prop_assert!(x.subtract(&y).iter().eq(a.difference(&b).copied()));
             prop_assert!(x.union(&y).iter().eq(a.union(&b).copied()));

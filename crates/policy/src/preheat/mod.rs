@@ -7,13 +7,13 @@
 //!              Wake, Estimate .. Dump, Intersect, Subtract, Load, Hold, Forget
 //! ```
 //!
-//! A machine that slept deeply has cold caches. A network whose arbiter plans every packet tells the
-//! receiver what comes before it comes; the policy wakes the machine, and has the lines loaded that
-//! such requests were seen to use.
+//! A machine that slept deeply has cold caches. A network whose arbiter plans every packet tells
+//! the receiver what comes before it comes; the policy wakes the machine, and has the lines loaded
+//! that such requests were seen to use.
 //!
 //! **Sets of lines are big and stay in the world**: a policy says what is done with the set of a
-//! service, and allocates nothing. What a
-//! world makes of its dumps is [`estimate::Estimate`]. A world wakes by itself when a packet comes to a machine that sleeps.
+//! service, and allocates nothing. What a world makes of its dumps is [`estimate::Estimate`]. A
+//! world wakes by itself when a packet comes to a machine that sleeps.
 
 mod ahead;
 pub mod announce;
@@ -216,8 +216,8 @@ pub enum Action {
         /// Which the world need not keep.
         set: SetId,
     },
-    /// Where a load would begin, and in its place, dumps what is cached by then, takes that from the
-    /// estimate, sorts and encodes it (Sec 4.1.1). Answered with [`Event::Built`].
+    /// Where a load would begin, and in its place, dumps what is cached by then, takes that from
+    /// the estimate, sorts and encodes it (Sec 4.1.1). Answered with [`Event::Built`].
     Subtract {
         /// Whose.
         service: u16,
@@ -250,14 +250,15 @@ pub enum Action {
         /// Whose set is being loaded.
         service: u16,
     },
-    /// Drops the set and the estimate of a service, with what is being loaded or recorded; a request
-    /// that is held runs. No [`Event::Loaded`] comes of it.
+    /// Drops the set and the estimate of a service, with what is being loaded or recorded; a
+    /// request that is held runs. Of what is dropped neither [`Event::Loaded`] nor
+    /// [`Event::Built`] comes.
     Forget {
         /// Whose.
         service: u16,
     },
-    /// Plays a request of no effect to the server on this port, whatever that takes. Always answered
-    /// with [`Event::Loaded`], also if the server is gone.
+    /// Plays a request of no effect to the server on this port, whatever that takes. Always
+    /// answered with [`Event::Loaded`], also if the server is gone.
     Sham {
         /// Whose.
         service: u16,

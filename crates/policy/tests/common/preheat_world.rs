@@ -1,5 +1,5 @@
-//! A machine that does what it is asked, in any order of what happens to it, and checks that what it
-//! is asked is possible. For property tests, and for fuzzing.
+//! A machine that does what it is asked, in any order of what happens to it, and checks that what
+//! it is asked is possible. For property tests, and for fuzzing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -101,7 +101,10 @@ fn what_has_no_room_is_not_written() {
 proptest! {
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200), is_sealed: bool) {
-        let bytes = if is_sealed { sealed(|all| all.splice(8.., bytes).for_each(drop)) } else { bytes };
+        let bytes = match is_sealed {
+            true => sealed(|all| all.splice(8.., bytes).for_each(drop)),
+            false => bytes,
+        };
         if let Ok(file) = SetFile::decode(&bytes) {
             let again = SetFile::decode(&file.encode().unwrap());
             prop_assert_eq!(again, Ok(file));
