@@ -337,4 +337,6 @@ fn what_cannot_be_is_counted() {
     told.announce(80, 100).announce(80, 50).dumped(99, 1).loaded(99);
     assert_eq!((told.value("refused"), told.value("no_room"), told.value("again")), (1, 1, 1));
     assert_eq!(told.value("dropped"), 1);
+    told.tell(Event::Announced { service: 80, due: us(999) });
+    assert_eq!(told.value("late"), 1);
 }

@@ -34,6 +34,8 @@ struct Counts {
     announced: i64,
     /// Due too far ahead.
     refused: i64,
+    /// Heard only after the request was due.
+    late: i64,
     /// Of services that there was no room for.
     no_room: i64,
     /// While one of the service was on its way.
@@ -104,6 +106,7 @@ impl Preheater {
         if parameters.ports == Ports::Announced {
             service.ports.confirm(named);
         }
+        self.counts.late += i64::from(due < now);
         let due = due.max(now);
         let begin = parameters.begin.before(due, service.load_time).max(now);
         match &mut service.coming {
@@ -341,7 +344,7 @@ impl Policy for Preheater {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let Counts { announced, refused, no_room, again, did_not_come, .. } = self.counts;
+        let Counts { announced, refused, late, no_room, again, did_not_come, .. } = self.counts;
         let Counts { loads, held, stopped, dumps, dropped, restarts, .. } = self.counts;
         let count = |is_such: fn(State) -> bool| self.services.count(is_such);
         vec![
@@ -350,6 +353,7 @@ impl Policy for Preheater {
             ("ready", count(|state| matches!(state, State::Ready { .. }))),
             ("announced", announced),
             ("refused", refused),
+            ("late", late),
             ("no_room", no_room),
             ("again", again),
             ("did_not_come", did_not_come),

@@ -53,7 +53,7 @@ pub enum Begin {
     },
 }
 
-/// Knobs of a [`Preheater`].
+/// Knobs of a [`Preheater`](super::Preheater).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreheaterParameters {
     /// Dumps of each service: at least one.
