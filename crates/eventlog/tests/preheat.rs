@@ -38,6 +38,7 @@ fn events() -> Vec<(Time, Event)> {
         (65_000, Event::Arrived { port: 80 }),
         (400_000, Event::Idle),
         (500_000, Event::Dumped { service: 80, set: SetId(1), lines: 9_000 }),
+        (900_000, Event::Lost),
         (1_000_000, announced(1_000_000)),
         (1_100_000, Event::Built { service: 80, lines: 4_245 }),
         (2_000_000, announced(2_000_000)),
@@ -77,7 +78,7 @@ fn a_log_replays_to_the_same_actions() {
         replay_log(Reader::new("a.log", log.as_bytes()), |_, _| Ok(replayer(one_dump()))).unwrap();
     assert_eq!(report.first_difference, None, "{log}");
     // The window of the last announcement ends by its timer.
-    assert_eq!((report.events, report.timers), (11, 1));
+    assert_eq!((report.events, report.timers), (12, 1));
     // A load that nobody asked for is found.
     let forged = log.replacen(load, r#"{"forget":{"service":80}}"#, 1);
     let reader = Reader::new("a.log", forged.as_bytes());

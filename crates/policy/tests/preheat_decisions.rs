@@ -32,7 +32,15 @@ fn two_dumps_then_the_filter_then_loads() {
     let mut told = told(TWO);
     train(&mut told, 0, 80, 1);
     train(&mut told, 1_000, 80, 2);
-    told.at(2_000).announce(80, 100).at(2_010).built(80).at(2_100).arrive(80).at(2_200).idle();
+    told.at(2_000)
+        .lost()
+        .announce(80, 100)
+        .at(2_010)
+        .built(80)
+        .at(2_100)
+        .arrive(80)
+        .at(2_200)
+        .idle();
     told.at(3_000).announce(80, 100).at(3_050).loaded(80).at(3_100).arrive(80).at(3_200).idle();
     told.at(4_000).announce(80, 100);
     insta::assert_snapshot!(told.said(), @r"
@@ -52,6 +60,31 @@ fn two_dumps_then_the_filter_then_loads() {
       4000 Load 80 on 2 by Address
     ");
     assert_eq!((told.value("ready"), told.value("dumps"), told.value("loads")), (1, 2, 2));
+}
+
+#[test]
+fn the_filter_waits_for_cold_caches_that_nobody_used() {
+    let filter = |isolated| {
+        let mut told = told(PreheaterParameters { training: 1, isolated, ..TWO });
+        told.at(500).built(81);
+        train(&mut told, 1_000, 80, 1);
+        // Caches are warm from training; then another service ran since they were lost.
+        told.at(2_000).announce(80, 100).at(2_100).arrive(80).idle();
+        told.lost().at(3_000).arrive(81).idle().announce(80, 100).at(3_100).arrive(80).idle();
+        told.lost().at(4_000).announce(80, 100);
+        told.said()
+    };
+    insta::assert_snapshot!(filter(false), @r"
+      1000 Wake
+      1000 Estimate 80
+      1200 Dump 80
+      1200 Intersect 80 with 1
+      2000 Wake
+      3000 Wake
+      4000 Wake
+      4000 Subtract 80
+    ");
+    assert!(filter(true).contains("3000 Subtract 80"), "its caches are its own");
 }
 
 #[test]
@@ -290,7 +323,7 @@ fn one_set_for_all() {
             told.at(at).announce(port, 100).at(at + 100).arrive(port).at(at + 200).idle();
             told.dumped(0, set);
         }
-        told.at(2_000).announce(80, 100).built(0).at(3_000).announce(3306, 100).closed(80);
+        told.at(2_000).lost().announce(80, 100).built(0).at(3_000).announce(3306, 100).closed(80);
         told.said()
     };
     insta::assert_snapshot!(shared(Sets::Intersection), @r"
@@ -319,7 +352,7 @@ fn only_what_was_lost_is_loaded() {
     };
     request(&mut told, 2_000);
     request(&mut told, 3_000);
-    told.tell(Event::Lost);
+    told.lost();
     request(&mut told, 4_000);
     insta::assert_snapshot!(told.said(), @r"
       2000 Wake

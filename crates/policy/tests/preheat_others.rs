@@ -37,7 +37,7 @@ fn anticipation_without_sets() {
        200 Stop 80
     ");
     let mut told = Told::new(NoPreheat);
-    told.announce(80, 100).at(100).arrive(80).idle().dumped(80, 1).built(80);
+    told.announce(80, 100).at(100).arrive(80).idle().lost().dumped(80, 1).built(80);
     assert_eq!(told.said(), "", "it asks for nothing, whatever it hears");
 }
 

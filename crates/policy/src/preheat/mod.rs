@@ -90,7 +90,7 @@ pub enum Event {
     /// The processor has nothing to do: all requests are answered.
     Idle,
     /// Caches lost what they held, in a deep sleep or a flush. Not told of flushes that
-    /// [`Action::Estimate`] asks for.
+    /// [`Action::Estimate`] asks for. Without it no set is ever filtered.
     Lost,
     /// Answer to [`Action::Dump`].
     Dumped {

@@ -24,7 +24,7 @@ mod parameters;
 mod training;
 
 pub use parameters::{Begin, Late, Ports, PreheaterParameters, Sets};
-use training::{Dumping, Window};
+use training::Window;
 
 /// The one service where there is one set for all.
 const ALL: u16 = 0;
@@ -57,7 +57,8 @@ pub struct Preheater {
     parameters: PreheaterParameters,
     services: Services,
     window: Option<Window>,
-    dumping: Option<Dumping>,
+    /// Whose dump was asked for.
+    dumping: Option<u16>,
     asked: VecDeque<Action>,
     counts: Counts,
 }
@@ -159,12 +160,15 @@ impl Preheater {
         }
         let is_warm = parameters.only_cold && !service.is_cold;
         let (state, has_lines) = (service.state, is_warm || service.loading.is_some());
+        let is_untouched = service.is_untouched;
         self.ask(Action::Wake);
         if is_old {
             self.ask(Action::Forget { service: id });
         }
         match state {
             State::Invalid | State::Training(_) => self.open(id, due),
+            // What others left in the caches is no reason not to load it another time.
+            State::Filter if !is_untouched => {}
             State::Filter => {
                 self.services.get_mut(id).expect("it is there").state = State::Building;
                 self.ask(Action::Subtract { service: id });
@@ -185,12 +189,13 @@ impl Preheater {
         }
         let service = self.services.get_mut(id).expect("it has a set");
         service.loading = Some(now);
+        self.services.touch(isolated.then_some(id));
         self.counts.loads += 1;
         self.ask(Action::Load { service: id, until, cores, order });
     }
 
-    /// Whose packet this is: of the service with this port, or if ports are learned, of the one in
-    /// training whose packet was due first.
+    /// Whose packet this is: of the service with this port, or if ports are learned, of the one with
+    /// no port yet whose packet was due first.
     fn of_packet(&mut self, now: Time, port: u16) -> Option<u16> {
         if let Some(id) = self.services.of_port(port) {
             return Some(id);
@@ -199,9 +204,8 @@ impl Preheater {
             return None;
         }
         let is_armed = |service: &&mut Service| {
-            let in_training = matches!(service.state, State::Training(_));
             let awaited = |c: Coming| c.has_begun && !c.has_arrived && c.due <= now;
-            in_training && !service.ports.is_known() && service.coming.is_some_and(awaited)
+            !service.ports.is_known() && service.coming.is_some_and(awaited)
         };
         let armed = self.services.iter_mut().filter(is_armed);
         let service = armed.min_by_key(|service| service.coming.map(|coming| coming.due))?;
@@ -213,6 +217,7 @@ impl Preheater {
         let id = self.of_packet(now, port);
         let is_first = id.is_some_and(|id| self.first_arrived(now, id));
         let PreheaterParameters { isolated, patience, .. } = self.parameters;
+        self.services.touch(id.filter(|_| isolated));
         if let Some(window) = &mut self.window {
             if id != Some(window.service) {
                 window.is_dirty |= !isolated;
@@ -294,9 +299,6 @@ impl Preheater {
                 self.counts.dropped += 1;
                 self.ask(Action::Abandon { service: id });
             }
-            if let Some(dumping) = self.dumping.as_mut().filter(|dumping| dumping.service == id) {
-                dumping.is_wanted = false;
-            }
             let service = self.services.get_mut(id).expect("it has the port");
             let had_something = service.state != State::Invalid;
             service.stop();
@@ -317,7 +319,7 @@ impl Policy for Preheater {
             Event::Announced { service, due } => self.announced(now, service, due),
             Event::Arrived { port } => self.arrived(now, port),
             Event::Idle => self.idle(),
-            Event::Lost => self.services.iter_mut().for_each(|service| service.is_cold = true),
+            Event::Lost => self.services.lose(),
             Event::Dumped { service, set, lines } => self.dumped(service, set, lines),
             Event::Built { service, lines } => self.built(now, service, lines),
             Event::Loaded { service } => self.loaded(now, service),

@@ -93,6 +93,8 @@ pub(super) struct Service {
     pub(super) load_time: Time,
     /// Caches lost its lines since they were last loaded or used.
     pub(super) is_cold: bool,
+    /// Nothing that fills its caches ran since they were lost.
+    pub(super) is_untouched: bool,
 }
 
 impl Service {
@@ -105,6 +107,7 @@ impl Service {
             loading: None,
             load_time: Time::ZERO,
             is_cold: true,
+            is_untouched: false,
         }
     }
 
@@ -159,6 +162,19 @@ impl Services {
             }
         };
         Some(&mut self.all[at])
+    }
+
+    /// Caches hold nothing.
+    pub(super) fn lose(&mut self) {
+        for service in &mut self.all {
+            (service.is_cold, service.is_untouched) = (true, true);
+        }
+    }
+
+    /// Something runs or is loaded: of this service, if that has caches of its own.
+    pub(super) fn touch(&mut self, own: Option<u16>) {
+        let touched = |service: &&mut Service| own.is_none_or(|id| service.id == id);
+        self.all.iter_mut().filter(touched).for_each(|service| service.is_untouched = false);
     }
 
     /// The first service with a port.

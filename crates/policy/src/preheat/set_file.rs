@@ -52,11 +52,14 @@ pub enum Space {
     KernelText = 2,
     /// A file's contents; the id is whatever changes with them, as device, inode, size and time.
     File = 3,
+    /// The memory of a program, by address: true until it stops. The id is of that one start.
+    Process = 4,
 }
 
 impl Space {
     /// All of them.
-    pub const ALL: [Space; 4] = [Space::Physical, Space::Image, Space::KernelText, Space::File];
+    pub const ALL: [Space; 5] =
+        [Space::Physical, Space::Image, Space::KernelText, Space::File, Space::Process];
 }
 
 impl fmt::Display for Space {
@@ -66,6 +69,7 @@ impl fmt::Display for Space {
             Space::Image => "image",
             Space::KernelText => "kernel text",
             Space::File => "file",
+            Space::Process => "memory of a program",
         })
     }
 }
@@ -151,7 +155,7 @@ impl fmt::Display for SetFileError {
             SetFileError::Rest { at } => write!(f, "byte {at}: expected the end of the file"),
             SetFileError::Checksum => f.write_str("the checksum is wrong: the file went bad"),
             SetFileError::Space { at, found } => {
-                write!(f, "byte {at}: expected an address space up to 3, found {found}")
+                write!(f, "byte {at}: expected an address space up to 4, found {found}")
             }
             SetFileError::Id { at, found } => {
                 write!(f, "byte {at}: expected an id of 1 to {MAX_ID} bytes, found {found}")

@@ -62,6 +62,11 @@ impl<P: Preheat> Told<P> {
         self.tell(Event::Idle)
     }
 
+    /// Caches are cold.
+    pub fn lost(&mut self) -> &mut Told<P> {
+        self.tell(Event::Lost)
+    }
+
     /// Gives a dump of 100 lines.
     pub fn dumped(&mut self, service: u16, set: u32) -> &mut Told<P> {
         self.tell(Event::Dumped { service, set: SetId(set), lines: 100 })

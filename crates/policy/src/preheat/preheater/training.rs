@@ -17,14 +17,6 @@ pub(super) struct Window {
     pub(super) until: Time,
 }
 
-/// A dump that was asked for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Dumping {
-    pub(super) service: u16,
-    /// Its server still runs.
-    pub(super) is_wanted: bool,
-}
-
 impl Preheater {
     /// Opens a window of estimation, unless there is one, or the last one's dump
     /// is not there yet.
@@ -33,7 +25,7 @@ impl Preheater {
             return;
         }
         for service in self.services.iter_mut() {
-            service.is_cold = true;
+            (service.is_cold, service.is_untouched) = (true, false);
             if service.id == id && service.state == State::Invalid {
                 service.state = State::Training(0);
             }
@@ -51,7 +43,7 @@ impl Preheater {
         self.counts.did_not_come += i64::from(!has_arrived);
         service.coming = None;
         if has_arrived && !is_dirty {
-            self.dumping = Some(Dumping { service: id, is_wanted: true });
+            self.dumping = Some(id);
             self.ask(Action::Dump { service: id });
         } else {
             self.counts.dropped += 1;
@@ -61,8 +53,8 @@ impl Preheater {
 
     pub(super) fn dumped(&mut self, id: u16, set: SetId, lines: u32) {
         let PreheaterParameters { training, filter, sets, .. } = self.parameters;
-        let dumping = self.dumping.take_if(|dumping| dumping.service == id);
-        let is_wanted = dumping.is_some_and(|dumping| dumping.is_wanted) && lines > 0;
+        // Nobody trains anew before this dump is there: it is of no server that stopped.
+        let is_wanted = self.dumping.take_if(|dumping| *dumping == id).is_some() && lines > 0;
         let taken = self.services.get_mut(id).and_then(|service| match service.state {
             State::Training(dumps) if is_wanted => Some((service, dumps)),
             _ => None,

@@ -50,7 +50,7 @@ fn what_is_wrong_is_named_with_its_place() {
     assert_eq!(wrong(|bytes| bytes[4] = 2), SetFileError::Version { found: 2 });
     assert_eq!(wrong(|bytes| bytes[6] = 3), SetFileError::Cut { at: 111 });
     assert_eq!(wrong(|bytes| bytes[6] = 1), SetFileError::Rest { at: 67 });
-    assert_eq!(wrong(|bytes| bytes[8] = 4), SetFileError::Space { at: 8, found: 4 });
+    assert_eq!(wrong(|bytes| bytes[8] = 5), SetFileError::Space { at: 8, found: 5 });
     assert_eq!(wrong(|bytes| bytes[9] = 0), SetFileError::Id { at: 9, found: 0 });
     assert_eq!(wrong(|bytes| bytes[9] = 33), SetFileError::Id { at: 9, found: 33 });
     assert_eq!(wrong(|bytes| bytes[11] = 0x20), SetFileError::Name { at: 10 });
