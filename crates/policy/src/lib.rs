@@ -19,6 +19,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod circuits;
 pub mod gating;
 mod host;
 mod log;

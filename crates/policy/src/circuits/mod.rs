@@ -1,0 +1,148 @@
+//! Which circuits an optical switch sets up next, and for how long (Strong 2013, ch. 4), and
+//! whether a host may send on the one that it has ([`host`]).
+//!
+//! ```text
+//!             bytes that wait, from whom to whom
+//!   hosts ────────────── Demand ──────────────▶ ┌──────────┐
+//!   switch ─ Next: its circuits come down ────▶ │ schedule │
+//!          ◀─ Join, Join, ..., Day { length } ─ └──────────┘
+//! ```
+//!
+//! A switch may have several planes: each joins an input to one output at a time, and takes its own
+//! turns. What was joined since the last `Day` of a plane is its next matching.
+//!
+//! | policy | knows demand | source |
+//! |---|---|---|
+//! | [`Turns`] | no | Strong 2013, Sec 4.4.1; RotorNet; Opera |
+//! | [`Week`] | plans a week | Strong 2013, Sec 4.1; Solstice |
+//! | [`Needed`] | before each day | Strong 2013, ch. 5; Helios, Hedera |
+//! | [`Still`] | no | - |
+
+mod asking;
+mod assignment;
+mod estimate;
+pub mod host;
+mod needed;
+mod slices;
+mod still;
+mod stochastic;
+mod turns;
+mod week;
+
+use alloc::boxed::Box;
+
+pub use assignment::Assignment;
+pub use estimate::Estimator;
+pub use needed::{Choose, Needed};
+pub use slices::Slicer;
+pub use still::Still;
+pub use stochastic::{Balancer, ONE};
+pub use turns::Turns;
+pub use week::{Plan, Week, WeekParameters};
+
+use halfwink_units::Time;
+
+use crate::{Host, Log, Policy};
+
+/// No host.
+pub const NOBODY: u16 = u16::MAX;
+
+/// A policy that says which circuits come next.
+pub trait Circuits: Policy<Event = Event, Action = Action> + Send {
+    /// Whether it decides at the next [`Event::Next`] by what waits. A world may spare itself
+    /// telling [`Event::Demand`] where not.
+    fn wants_demand(&self) -> bool {
+        false
+    }
+
+    /// Whether it asks for circuits at all: without, all packets go through a packet switch.
+    fn has_circuits(&self) -> bool {
+        true
+    }
+}
+
+impl<C: Circuits + ?Sized> Circuits for Box<C> {
+    fn wants_demand(&self) -> bool {
+        (**self).wants_demand()
+    }
+
+    fn has_circuits(&self) -> bool {
+        (**self).has_circuits()
+    }
+}
+
+impl<C: Circuits, L: Log<Event, Action> + Send> Circuits for Host<C, L> {
+    fn wants_demand(&self) -> bool {
+        self.policy().wants_demand()
+    }
+
+    fn has_circuits(&self) -> bool {
+        self.policy().has_circuits()
+    }
+}
+
+/// Any policy of circuits.
+pub type CircuitsPolicy = Box<dyn Circuits>;
+
+/// What a policy of circuits is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Event {
+    /// So much waits at a host for another, instead of what was said before.
+    Demand {
+        /// Where it waits.
+        from: u16,
+        /// For whom.
+        to: u16,
+        /// How much.
+        bytes: u64,
+    },
+    /// The circuits of a plane come down, or it has none yet: the night before this slot begins.
+    Next {
+        /// The plane.
+        plane: u8,
+        /// Slots that it had before.
+        slot: u32,
+    },
+    /// A host answers no more: it gets no circuits.
+    Lost {
+        /// The host.
+        host: u16,
+    },
+    /// It is there again.
+    Back {
+        /// The host.
+        host: u16,
+    },
+}
+
+/// What a policy of circuits asks for, as the answer to [`Event::Next`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Action {
+    /// In the next day of a plane this host sends to that one.
+    Join {
+        /// The plane.
+        plane: u8,
+        /// Who sends.
+        from: u16,
+        /// Who receives.
+        to: u16,
+    },
+    /// The next day of a plane is so long, and has what was joined since the last one.
+    Day {
+        /// The plane.
+        plane: u8,
+        /// From the end of the night to the begin of the next; [`Time::NEVER`] if there is none.
+        #[cfg_attr(feature = "serde", serde(rename = "length_ps"))]
+        length: Time,
+    },
+}

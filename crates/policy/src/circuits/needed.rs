@@ -1,0 +1,158 @@
+//! The circuits that are needed most, chosen anew before each day (Strong 2013, ch. 5: "every 100 us
+//! or less").
+//!
+//! | choose | matching | source |
+//! |---|---|---|
+//! | [`Choose::Greedy`] | the longest queue, then the longest that fits beside it, ... | Strong 2013, ch. 5 |
+//! | [`Choose::Heaviest`] | the most bytes of all matchings | Farrington 2010, Helios, Sec 4.4 |
+//! | [`Choose::Estimated`] | the same, of estimated demand | Al-Fares 2010, Hedera, Sec 4.2 |
+//!
+//! Greedy matchings have at least half of the most bytes, and hardware finds them.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use halfwink_units::Time;
+
+use super::asking::Asking;
+use super::{Action, Assignment, Circuits, Estimator, Event, NOBODY};
+use crate::{Policy, Snapshot};
+
+/// How circuits are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choose {
+    /// Longest queue first.
+    Greedy,
+    /// Most bytes of all matchings.
+    Heaviest,
+    /// Most of the estimated demand.
+    Estimated,
+}
+
+/// Chooses by what waits. One plane, days of one length.
+#[derive(Clone, Debug)]
+pub struct Needed {
+    asking: Asking,
+    choose: Choose,
+    hosts: usize,
+    day: Time,
+    waiting: Vec<u64>,
+    /// Of the last choice: queues by length, what waits where nobody is lost, and its
+    /// estimate.
+    order: Vec<u32>,
+    weights: Vec<u64>,
+    shares: Vec<u64>,
+    assignment: Assignment,
+    estimator: Estimator,
+    chosen: i64,
+}
+
+impl Needed {
+    /// A policy that was told of nothing yet.
+    #[must_use]
+    pub fn new(hosts: u16, choose: Choose, day: Time) -> Needed {
+        let n = usize::from(hosts);
+        Needed {
+            asking: Asking::new(hosts),
+            choose,
+            hosts: n,
+            day,
+            waiting: vec![0; n * n],
+            order: Vec::with_capacity(n * n),
+            weights: vec![0; n * n],
+            shares: vec![0; n * n],
+            assignment: Assignment::new(n),
+            estimator: Estimator::new(n),
+            chosen: 0,
+        }
+    }
+
+    fn demand(&mut self, from: u16, to: u16, bytes: u64) {
+        let (row, column) = (usize::from(from), usize::from(to));
+        if row < self.hosts && column < self.hosts && row != column {
+            self.waiting[row * self.hosts + column] = bytes;
+        }
+    }
+
+    fn choose(&mut self) {
+        for n in 0..self.waiting.len() {
+            let (from, to) = ((n / self.hosts) as u16, (n % self.hosts) as u16);
+            let is_there = !self.asking.is_lost(from) && !self.asking.is_lost(to);
+            self.weights[n] = if is_there { self.waiting[n] } else { 0 };
+        }
+        match self.choose {
+            Choose::Greedy => self.longest_first(),
+            Choose::Heaviest => self.assignment.solve(&self.weights, &mut self.asking.to),
+            Choose::Estimated => {
+                self.estimator.estimate(&self.weights, &mut self.shares);
+                self.assignment.solve(&self.shares, &mut self.asking.to);
+            }
+        }
+        self.drop_idle();
+    }
+
+    fn longest_first(&mut self) {
+        self.order.clear();
+        let queues = self.weights.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
+        self.order.extend(queues.map(|(n, _)| n as u32));
+        let weights = &self.weights;
+        // Of equal ones the first, so that the order is total.
+        self.order.sort_unstable_by_key(|&n| (core::cmp::Reverse(weights[n as usize]), n));
+        self.asking.to.fill(NOBODY);
+        let mut taken = 0;
+        let receivers = self.assignment.receivers();
+        receivers.fill(false);
+        for &n in &self.order {
+            let (from, to) = (n as usize / self.hosts, n as usize % self.hosts);
+            if self.asking.to[from] == NOBODY && !receivers[to] {
+                (self.asking.to[from], receivers[to]) = (to as u16, true);
+                taken += 1;
+                if taken == self.hosts {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Circuits on which nobody would send are none.
+    fn drop_idle(&mut self) {
+        self.chosen = 0;
+        for (from, to) in self.asking.to.iter_mut().enumerate() {
+            let waits = *to != NOBODY && self.waiting[from * self.hosts + usize::from(*to)] > 0;
+            self.chosen += i64::from(waits);
+            if !waits {
+                *to = NOBODY;
+            }
+        }
+    }
+}
+
+impl Circuits for Needed {
+    fn wants_demand(&self) -> bool {
+        true
+    }
+}
+
+impl Policy for Needed {
+    type Event = Event;
+    type Action = Action;
+
+    fn on_event(&mut self, _now: Time, event: &Event) {
+        match *event {
+            Event::Demand { from, to, bytes } => self.demand(from, to, bytes),
+            Event::Next { plane, .. } => {
+                self.choose();
+                self.asking.ask(plane, self.day);
+            }
+            Event::Lost { .. } | Event::Back { .. } => self.asking.hear(event),
+        }
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.asking.poll()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        vec![("circuits", self.chosen), ("lost", self.asking.lost_count())]
+    }
+}

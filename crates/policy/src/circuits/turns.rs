@@ -1,0 +1,125 @@
+//! Everybody's turn, whatever waits: round robin (Strong 2013, Sec 4.4.1), and what several switches
+//! make of it (RotorNet, Opera).
+//!
+//! Shift `k` joins host `i` to `(i + k) mod n`; shifts 1 to `n - 1` join each host to every other
+//! once. Of `p` planes, plane `j` has the shifts `j + 1, j + 1 + p, ...`: together they need a `p`th
+//! of the time. With staggered turns (Opera) one plane reconfigures while the others are up, so
+//! that there are always paths over several circuits.
+
+use alloc::vec;
+
+use halfwink_units::Time;
+
+use super::asking::Asking;
+use super::{Action, Circuits, Event};
+use crate::{Policy, Snapshot};
+
+/// Round robin over all shifts.
+#[derive(Clone, Debug)]
+pub struct Turns {
+    asking: Asking,
+    hosts: u16,
+    planes: u8,
+    day: Time,
+    is_staggered: bool,
+    shift: u16,
+}
+
+impl Turns {
+    /// One plane, all turns of one length.
+    #[must_use]
+    pub fn round_robin(hosts: u16, day: Time) -> Turns {
+        Turns::rotor(hosts, 1, day)
+    }
+
+    /// Planes that reconfigure at the same time (Mellette 2017, RotorNet, Sec 3).
+    #[must_use]
+    pub fn rotor(hosts: u16, planes: u8, day: Time) -> Turns {
+        let (asking, planes) = (Asking::new(hosts), planes.max(1));
+        Turns { asking, hosts, planes, day, is_staggered: false, shift: 0 }
+    }
+
+    /// Planes that reconfigure one after the other (Mellette 2020, Opera, Sec 3.1.1).
+    #[must_use]
+    pub fn opera(hosts: u16, planes: u8, day: Time) -> Turns {
+        Turns { is_staggered: true, ..Turns::rotor(hosts, planes, day) }
+    }
+
+    /// The shift of a plane's slot; 0 if it has none to offer.
+    #[must_use]
+    pub fn shift(&self, plane: u8, slot: u32) -> u16 {
+        let shifts = u32::from(self.hosts.saturating_sub(1));
+        let (plane, planes) = (u32::from(plane), u32::from(self.planes));
+        // Shifts plane + 1, plane + 1 + planes, ... up to hosts - 1.
+        let own = shifts.saturating_sub(plane).div_ceil(planes);
+        slot.checked_rem(own).map_or(0, |turn| (plane + 1 + turn * planes) as u16)
+    }
+
+    fn length(&self, plane: u8, slot: u32) -> Time {
+        if self.is_staggered && slot == 0 {
+            // Ends one after the other, evenly, from the first day on.
+            return Time(self.day.0 / u64::from(self.planes) * (u64::from(plane) + 1));
+        }
+        self.day
+    }
+}
+
+impl Circuits for Turns {}
+
+impl Policy for Turns {
+    type Event = Event;
+    type Action = Action;
+
+    fn on_event(&mut self, _now: Time, event: &Event) {
+        let Event::Next { plane, slot } = *event else { return self.asking.hear(event) };
+        self.shift = self.shift(plane, slot);
+        let hosts = u32::from(self.hosts);
+        for (host, to) in (0..hosts).zip(&mut self.asking.to) {
+            *to = ((host + u32::from(self.shift)) % hosts) as u16;
+        }
+        self.asking.ask(plane, self.length(plane, slot));
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.asking.poll()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        vec![("shift", i64::from(self.shift)), ("lost", self.asking.lost_count())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shifts_of_all_planes_are_all_shifts_once() {
+        for (hosts, planes) in [(2, 1), (8, 3), (23, 1), (24, 6), (5, 7)] {
+            let turns = Turns::rotor(hosts, planes, Time::ns(1));
+            let mut seen = vec![0; usize::from(hosts)];
+            for plane in 0..planes {
+                let own =
+                    (0..).take_while(|&n| n == 0 || turns.shift(plane, n) != turns.shift(plane, 0));
+                for slot in own {
+                    seen[usize::from(turns.shift(plane, slot))] += 1;
+                    if turns.shift(plane, slot + 1) == turns.shift(plane, 0) {
+                        break;
+                    }
+                }
+            }
+            // Planes without a shift of their own rest, joined to themselves.
+            let idle = i32::from(planes) - i32::from(hosts - 1).min(i32::from(planes));
+            assert_eq!(seen[0], idle, "{hosts} {planes}");
+            assert!(seen[1..].iter().all(|&n| n == 1), "{hosts} {planes}: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn planes_of_opera_end_one_after_the_other() {
+        let turns = Turns::opera(8, 4, Time::ns(100));
+        let ends: std::vec::Vec<u64> = (0..4).map(|p| turns.length(p, 0).0 / 1000).collect();
+        assert_eq!(ends, [25, 50, 75, 100]);
+        assert_eq!(turns.length(0, 1), Time::ns(100));
+    }
+}
