@@ -117,8 +117,14 @@ proptest! {
         kind in 0..2usize,
         control in 0..3usize,
         quantum in 1u64..300,
+        small in any::<bool>(),
     ) {
         let mut machine = simple(KINDS[kind]);
+        if small {
+            // Code that is fetched from the third level while a division goes on for longer.
+            machine.l1i.geometry = crate::Geometry { sets: 2, ways: 1 };
+            machine.l2.geometry = crate::Geometry { sets: 4, ways: 2 };
+        }
         let controllers = [WakeUpKind::Fixed, WakeUpKind::Distributed, WakeUpKind::Central];
         machine.wake_up.controller = controllers[control];
         let go = |quantum| {

@@ -4,6 +4,7 @@ mod exact;
 mod followers;
 mod gating;
 mod hand;
+mod losing;
 mod os_cores;
 mod requests;
 mod segregation;

@@ -1,5 +1,6 @@
 //! Threads that go to a core for the kernel and come back.
 
+use super::losing::losing_somehow;
 use super::*;
 use halfwink_policy::offload::{Fixed, LikeOs, LikeOsParameters, OffloadPolicy, PerCall, Place};
 use halfwink_trace::Event;
@@ -351,6 +352,11 @@ fn how_far_cores_run_ahead_changes_nothing() {
                 let machine = if os_cores == 1 { in_turns(machine, 2) } else { machine };
                 for make in [always, beside, like_os] {
                     run_ahead(&machine, "idle-gate", make);
+                    for how in [1, 2] {
+                        // What the core that is left loses is written back while others run.
+                        run_ahead(&losing_somehow(machine.clone(), how), "idle-adaptive", make);
+                        run_ahead(&losing_somehow(machine.clone(), how), "idle-gate", make);
+                    }
                     // A central controller hears of every gating, and grants in its turn.
                     run_ahead(&centrally(machine.clone(), 2.0, 8.0), "mapg-counter", make);
                 }
