@@ -287,12 +287,19 @@ impl<'a> Chip<'a> {
             }
             match progress.behind {
                 Some(core) if self.loses && self.is_over(core.local) => return Ok(false),
-                Some(core) if core.local >= self.slices.next() => self.end_slice(core.local)?,
+                Some(core) if core.local >= self.slices.next() && !self.is_vacant(core) => {
+                    self.end_slice(core.local)?;
+                }
                 Some(core) if core.local >= self.stop => return Ok(true),
                 Some(core) => self.turn(core, &progress)?,
                 None => return Ok(false),
             }
         }
+    }
+
+    /// What it reaches is only the next thing that happens to its power: no slice ends with it.
+    fn is_vacant(&self, core: Reached) -> bool {
+        self.loses && self.cores[core.core].is_vacant()
     }
 
     /// Nothing is left but what timers of cores without threads may do, from `next` on.
@@ -427,6 +434,8 @@ impl<'a> Chip<'a> {
         // The end of a slice is the one time at which all cores have come equally far: sums that
         // are taken there do not depend on who ran ahead.
         let end = self.slices.next().min(self.stop);
+        let is_vacant = self.is_vacant(behind);
+        let end = if is_vacant { self.stop } else { end };
         let ahead = behind.local.saturating_add(self.quantum).min(end);
         if self.scheduler.is_none() {
             // Nobody looks into its caches, and nobody gives it a thread.
@@ -434,7 +443,7 @@ impl<'a> Chip<'a> {
         }
         let arrival = self.next_arrival().saturating_add(self.shortest_message);
         let mut limit = ahead.min(arrival).min(progress.message_of_others);
-        if self.cores[behind.core].is_vacant() {
+        if is_vacant {
             // A thread may come from any of the others, and must find the core no further.
             let thread = self.next_arrival().min(progress.without(behind.core));
             limit = limit.min(thread.saturating_add(Time(1)));

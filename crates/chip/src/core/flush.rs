@@ -127,7 +127,8 @@ impl Core {
         } else {
             self.step_flush(at);
         }
-        Ok(true)
+        // Whether what its timers do next is still part of the run is for the chip to say.
+        Ok(self.flush.is_some())
     }
 
     /// Of a core without a thread that may lose something: up to when it was simulated.

@@ -375,7 +375,7 @@ fn run_ahead(machine: &Machine, technique: &str, make: Make) {
     let usual = play(USUAL);
     for quantum in [Time::ns(1), Time::ns(37), Time::ns(1_000)] {
         let how = How { quantum: Some(quantum), ..USUAL };
-        assert!(play(how) == usual, "{technique} {quantum:?}");
+        assert!(play(how) == usual, "{technique} {quantum:?} {:?}", machine.gating);
     }
     assert!(play(How { never_skip: true, ..USUAL }) == usual, "{technique}");
 }
