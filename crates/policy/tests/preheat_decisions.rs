@@ -3,7 +3,9 @@
 #[path = "common/preheat.rs"]
 mod machine;
 
-use halfwink_policy::preheat::{Begin, Event, Late, Ports, Preheater, PreheaterParameters, Sets};
+use halfwink_policy::preheat::{
+    Begin, Event, Late, Ports, Preheater, PreheaterParameters, SetId, Sets,
+};
 use halfwink_policy::Policy;
 use machine::{us, Told};
 
@@ -286,6 +288,15 @@ fn a_busy_machine_dumps_after_a_while_and_a_request_that_does_not_come_is_given_
      28100 Abandon 80
     ");
     assert_eq!((told.value("did_not_come"), told.policy.next_timer()), (1, None));
+}
+
+#[test]
+fn an_empty_dump_is_none() {
+    let mut told = told(TWO);
+    told.announce(80, 100).at(100).arrive(80).at(200).idle();
+    told.tell(Event::Dumped { service: 80, set: SetId(4), lines: 0 });
+    assert!(told.said().ends_with("200 Discard 4\n"), "what is in all dumps would be nothing");
+    assert_eq!((told.value("dumps"), told.value("training")), (0, 1));
 }
 
 #[test]
