@@ -12,6 +12,7 @@
 //! the length, and that a run has up to 64 lines). Longer runs take several words. Words of 32 bits
 //! reach 4 GiB; beyond that, words of 64 bits are laid out likewise.
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -25,6 +26,9 @@ pub const MOST_LINES: u64 = 1 << LENGTH_BITS;
 pub const LINES_32: u64 = 1 << (32 - LENGTH_BITS);
 /// Lines that words of 64 bits can name: all.
 pub const LINES_64: u64 = 1 << (64 - LENGTH_BITS);
+
+/// Lines that are decoded at once.
+const SHORT: usize = 8;
 
 /// A line that words of this width cannot name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,18 +175,24 @@ fn decode<W>(words: &[W], wide: impl Fn(&W) -> u64, limit: u64) -> Result<LineSe
         }
         total += lines as usize;
     }
-    let mut all = Vec::with_capacity(total);
+    // A branch at the end of each short run is often mispredicted: as many lines as most have are
+    // written at once.
+    let mut all = vec![0; total + SHORT];
+    let mut at = 0;
     for word in words {
         let Run { first, lines } = run(wide(word));
-        all.extend(first..first + lines);
+        let lines = lines as usize;
+        let room = if lines <= SHORT { SHORT } else { lines };
+        all[at..at + room].iter_mut().zip(first..).for_each(|(line, number)| *line = number);
+        at += lines;
     }
+    all.truncate(total);
     Ok(LineSet::of_ascending(all))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
     use proptest::prelude::*;
 
     fn set(lines: impl IntoIterator<Item = u64>) -> LineSet {
