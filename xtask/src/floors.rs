@@ -22,6 +22,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("live", 3),
     ("resctrl", 3),
     ("switching", 3),
+    ("preheat", 3),
     ("live-delegate", 4),
     ("live-router", 4),
     ("live-steer", 4),

@@ -1,0 +1,98 @@
+//! What comes to a node, and what became of it.
+
+use halfwink_engine::{Closed, Histogram, Imbalance, Interrupted};
+use halfwink_policy::StuckTimer;
+use halfwink_units::Time;
+
+/// What comes to a node.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// Services, by their place among the description's names, with their shares.
+    pub services: Vec<(usize, f64)>,
+    /// Requests a second, in the mean; gaps are exponential.
+    pub rate: f64,
+    /// How many come.
+    pub requests: u64,
+    /// From announcement to packet.
+    pub lead: Time,
+    /// Share of requests that nobody announces.
+    pub lost: f64,
+    /// Announcements of what does not come, over requests.
+    pub false_alarms: f64,
+    /// Services restart after so many requests; 0 for never.
+    pub restart_after: u64,
+    /// Of all random streams.
+    pub seed: u64,
+}
+
+/// What a policy wants to hear beside what all do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hears {
+    /// Each miss.
+    pub misses: bool,
+    /// Packets, before they are in memory.
+    pub packets: bool,
+    /// Restarts: a hook where sockets are closed (Gottschlag 2016, Sec 5.5).
+    pub restarts: bool,
+}
+
+/// Counts of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Response times, as clients see them.
+    pub latency: Histogram,
+    /// Requests that met a machine that slept when they, or their announcement, came.
+    pub after_sleep: u64,
+    /// Fills of the last-level cache during requests.
+    pub refills: u64,
+    /// Lines that requests used and were not there.
+    pub missed: u64,
+    /// Wake-ups.
+    pub wakes: u64,
+    /// Loads, and lines that they brought.
+    pub loads: u64,
+    /// Lines that loads brought.
+    pub lines: u64,
+    /// Time of loads, from the first instruction to the last line.
+    pub load_time: Time,
+    /// Time that cores spent loading.
+    pub load_core_time: Time,
+    /// Requests that waited for a load.
+    pub held: u64,
+    /// Sham requests.
+    pub shams: u64,
+    /// Dumps.
+    pub dumps: u64,
+    /// Announcements of what did not come.
+    pub false_alarms: u64,
+    /// Requests that nobody announced.
+    pub unannounced: u64,
+    /// Of the first half and of the second half of the run, misses.
+    pub missed_by_half: [u64; 2],
+}
+
+/// A finished run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Time and energy of all components.
+    pub books: Closed,
+    /// Counts.
+    pub tally: Tally,
+}
+
+/// Why there is no run.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum RunError {
+    /// It was stopped.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// Its books do not balance.
+    #[error(transparent)]
+    Imbalance(#[from] Imbalance),
+    /// A policy's timer does not move on.
+    #[error("{0}")]
+    Stuck(StuckTimer),
+    /// Requests wait, and nothing happens any more.
+    #[error("{0} requests wait at the end, and nothing happens any more")]
+    Unserved(usize),
+}
