@@ -48,6 +48,10 @@ impl Misses for Heard<'_> {
 impl Sim<'_> {
     pub(crate) fn act(&mut self, action: Action) {
         let is_on = self.machine == Machine::On;
+        if action == Action::Wake {
+            // Who wakes for a request does not sleep before it came.
+            self.expected = self.expected.max(self.due);
+        }
         match action {
             Action::Wake if self.machine == Machine::Asleep => self.begin_to_wake(),
             // One that goes down cannot turn back: it wakes when it is down.

@@ -31,12 +31,10 @@ pub struct Plan<'a> {
     pub words: &'a [Word],
     /// Bytes of a word in memory; 0 if there is no list to read.
     pub word_bytes: u64,
-    /// Cores that load, each a part of the words.
+    /// Cores that load, each a part of the words; 0 for an engine that needs no core.
     pub cores: u32,
     /// Without a loop.
     pub unrolled: bool,
-    /// When the first core is told.
-    pub begin: Time,
 }
 
 /// What became of a list.
@@ -57,6 +55,23 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// The same, begun so much later.
+    #[must_use]
+    pub fn later(mut self, by: Time) -> Loaded {
+        self.arrived.iter_mut().for_each(|(at, _)| *at += by);
+        self.end += by;
+        self
+    }
+
+    /// The same so many times as fast.
+    #[must_use]
+    pub fn faster(mut self, times: f64) -> Loaded {
+        let scale = |at: Time| Time::from_ns(at.as_ns() / times);
+        self.arrived.iter_mut().for_each(|(at, _)| *at = scale(*at));
+        (self.end, self.core_time) = (scale(self.end), scale(self.core_time));
+        self
+    }
+
     /// Nothing comes after this.
     pub fn cut(&mut self, at: Time) {
         self.arrived.retain(|(arrived, _)| *arrived <= at);
@@ -108,7 +123,7 @@ impl Heard for Done {
     }
 }
 
-/// Plays a loader out.
+/// Plays a loader out, from time zero, when the first core is told.
 pub struct Loading<'a> {
     spec: &'a Spec,
     plan: Plan<'a>,
@@ -144,10 +159,11 @@ impl<'a> Loading<'a> {
             .map(|n| {
                 let words = part(n)..part(n + 1);
                 // The first core tells the others, one after the other, before it begins.
-                let told = plan.begin + us(spec.loader.further_core_us) * (n as u64);
-                let last = plan.begin + us(spec.loader.further_core_us) * (cores as u64 - 1);
-                let began = if n == 0 { plan.begin } else { told };
-                let next = if n == 0 { last } else { told } + us(spec.loader.start_us);
+                let told = us(spec.loader.further_core_us) * (n as u64);
+                let last = us(spec.loader.further_core_us) * (cores as u64 - 1);
+                let began = told;
+                let start = if plan.cores == 0 { Time::ZERO } else { us(spec.loader.start_us) };
+                let next = if n == 0 { last } else { told } + start;
                 Worker {
                     asked: words.start as u64 * plan.word_bytes / 64,
                     words,

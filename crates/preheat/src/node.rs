@@ -16,7 +16,7 @@ use rand_distr::{Distribution, Exp1, StandardNormal};
 use crate::cache::{Access, Cache};
 use crate::loader::{Loaded, Loading, Plan, Word};
 use crate::spec::{ListOrder, Prefetcher, Service, Spec};
-use crate::working_set::{Touch, WorkingSets};
+use crate::working_set::{Touch, WorkingSets, PAGE_LINES};
 
 /// What is flushed before a request (Gottschlag 2016, Fig 3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,11 +146,16 @@ impl<'a> Node<'a> {
 
     /// Lines of the cache, and those that the reading itself brings there first.
     pub fn dump(&mut self) -> LineSet {
-        // The buffer is always the same memory, right behind the kernel's first MiB.
-        for n in 0..self.spec.estimate.buffer_lines {
-            self.cache.access(128 * 64 + n, true);
+        for line in self.buffer().iter() {
+            self.cache.access(line, true);
         }
         self.cache.dump()
+    }
+
+    /// Where dumps are written: always the same memory, before the kernel's.
+    #[must_use]
+    pub fn buffer(&self) -> LineSet {
+        (0..self.spec.estimate.buffer_lines).map(|n| 128 * PAGE_LINES + n).collect()
     }
 
     /// Brings a list of lines into the order in which it is loaded, as words.
@@ -194,8 +199,8 @@ impl<'a> Node<'a> {
     #[must_use]
     pub fn plan(&self, words: &[Word], cores: u32, begin: Time) -> Loaded {
         let loader = &self.spec.loader;
-        let plan = Plan { words, word_bytes: 4, cores, unrolled: loader.unrolled, begin };
-        Loading::new(self.spec, plan).run(|line| self.cache.holds(line))
+        let plan = Plan { words, word_bytes: 4, cores, unrolled: loader.unrolled };
+        Loading::new(self.spec, plan).run(|line| self.cache.holds(line)).later(begin)
     }
 
     /// Loads a list; the cache has it then.
@@ -365,7 +370,7 @@ fn small_penalties(spec: &Spec, flushed: Flush) -> f64 {
 /// From a request for a line to the line, by a core that asks for nothing else.
 fn idle_latency(spec: &Spec) -> Time {
     let words = [Word { first: 1 << 20, lines: 1 }];
-    let plan = Plan { words: &words, word_bytes: 0, cores: 1, unrolled: true, begin: Time::ZERO };
+    let plan = Plan { words: &words, word_bytes: 0, cores: 1, unrolled: true };
     let loaded = Loading::new(spec, plan).run(|_| false);
     let begun = Time::from_ns(1e3 * spec.loader.start_us + spec.loader.word_cycles / spec.core.ghz);
     loaded.arrived.first().map_or(Time::ZERO, |(at, _)| at.saturating_sub(begun))

@@ -43,7 +43,7 @@ impl Sim<'_> {
     pub(crate) fn rest(&mut self) {
         if self.machine == Machine::On && self.busy.is_none() && self.waiting.is_empty() {
             self.numbers[0] += 1;
-            let at = self.now + us(self.spec.sleep.after_us);
+            let at = self.now.max(self.expected) + us(self.spec.sleep.after_us);
             self.queue.push(at, Class(3), Happening::Sleeps(self.numbers[0]));
         }
     }

@@ -147,10 +147,16 @@ impl<'a> Prototype<'a> {
     /// How a set is loaded into empty caches.
     #[must_use]
     pub fn load(&self, estimated: &Estimated, way: Way) -> Loaded {
+        self.load_by_use(estimated, way, &[])
+    }
+
+    /// The same, where the order may be that of first use.
+    #[must_use]
+    pub fn load_by_use(&self, estimated: &Estimated, way: Way, first_use: &[u64]) -> Loaded {
         let set = if way.filtered { &estimated.set } else { &estimated.raw };
-        let words = self.node.words(set, way.order, way.run_lengths, &[]);
+        let words = self.node.words(set, way.order, way.run_lengths, first_use);
         let Way { cores, unrolled, .. } = way;
-        let plan = Plan { words: &words, word_bytes: 4, cores, unrolled, begin: Time::ZERO };
+        let plan = Plan { words: &words, word_bytes: 4, cores, unrolled };
         Loading::new(self.spec, plan).run(|_| false)
     }
 
@@ -207,13 +213,30 @@ impl<'a> Prototype<'a> {
         self.node.serve(service, flush)
     }
 
+    /// Thousands of instructions of a request.
+    #[must_use]
+    pub fn instructions(&self, service: usize) -> f64 {
+        self.spec.services.values().nth(service).map_or(0.0, |s| s.instructions)
+    }
+
+    /// Lines that a dump itself brings, which are no service's.
+    #[must_use]
+    pub fn buffer(&self) -> LineSet {
+        self.node.buffer()
+    }
+
+    /// In which order a request uses its lines.
+    pub fn first_use(&mut self, service: usize) -> Vec<u64> {
+        self.node.next_request(service).iter().map(|touch| touch.line).collect()
+    }
+
     /// Bandwidth of so many cores that load long runs, in bytes a second (as `pmbw` does).
     #[must_use]
     pub fn bandwidth(&self, cores: u32) -> f64 {
         let each = 512;
         let run = |n: u64| Word { first: (n / each << 16) + n % each * 64, lines: 64 };
         let words: Vec<Word> = (0..u64::from(cores) * each).map(run).collect();
-        let plan = Plan { words: &words, word_bytes: 0, cores, unrolled: true, begin: Time::ZERO };
+        let plan = Plan { words: &words, word_bytes: 0, cores, unrolled: true };
         let loaded = Loading::new(self.spec, plan).run(|_| false);
         // What starting takes is no matter of bandwidth.
         let first = loaded.arrived.first().map_or(Time::ZERO, |(at, _)| *at);

@@ -11,7 +11,7 @@ use rand::RngExt;
 
 use crate::books::{idle, kernel, request, Books, Doing};
 use crate::loader::Loaded;
-use crate::node::{Flush, Node};
+use crate::node::Node;
 use crate::spec::Spec;
 use crate::traffic::{Hears, Run, RunError, Tally, Traffic};
 use crate::working_set::Touch;
@@ -97,6 +97,9 @@ pub(crate) struct Sim<'a> {
     pub(crate) books: Books,
     pub(crate) tally: Tally,
     pub(crate) is_cold: bool,
+    /// When the last announced request is due, and the last that the policy woke for.
+    pub(crate) due: Time,
+    pub(crate) expected: Time,
     /// Sleeps, loads and dumps so far.
     pub(crate) numbers: [u64; 3],
     traffic: &'a Traffic,
@@ -159,6 +162,8 @@ pub fn simulate(
         books: Books::new(names, Power::from_w(0.0), IDLE),
         tally: Tally::default(),
         is_cold: true,
+        due: Time::ZERO,
+        expected: Time::ZERO,
         numbers: [0; 3],
         traffic,
         arrivals: stream(traffic.seed, "arrivals"),
@@ -274,6 +279,7 @@ impl Sim<'_> {
             Happening::Announced { service, due, is_false } => {
                 self.tally.false_alarms += u64::from(is_false);
                 self.announced.push(service);
+                self.due = due;
                 if self.machine == Machine::On {
                     self.hear_announcements();
                 }

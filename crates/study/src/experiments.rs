@@ -69,6 +69,15 @@ pub static EXPERIMENTS: &[Experiment] = &[
         run: |library, name| Ok(prefixed("router", library.router(name, &[])?.tables()?)),
     },
     Experiment {
+        name: "preheat",
+        argument: "a server that loses its caches, with `,SETTING=VALUE`",
+        title: "the experiments on it: `preheat_services`, `preheat_steps`, `preheat_tail`, ...",
+        run: |library, asked| {
+            let (name, set) = settings(asked)?;
+            Ok(prefixed("preheat", library.preheat_machine(&name, &set)?.tables()?))
+        },
+    },
+    Experiment {
         name: "hybrid",
         argument: "a hybrid server",
         title: "the experiments on a hybrid server: `hybrid_facts`, `hybrid_delays`, ...",
@@ -112,6 +121,17 @@ type Named = Vec<(String, Table)>;
 /// Tables are named after the fabric, since several are asked for side by side.
 fn fabric(library: &Library, name: &str) -> Result<Named, StudyError> {
     Ok(prefixed(&name.replace('-', "_"), library.fabric(name, &[])?.tables()))
+}
+
+/// A name, and values to set behind commas.
+fn settings(asked: &str) -> Result<(String, Vec<(String, String)>), StudyError> {
+    let mut parts = asked.split(',');
+    let name = parts.next().unwrap_or_default().to_owned();
+    let pair = |part: &str| {
+        let found = part.split_once('=').map(|(path, value)| (path.to_owned(), value.to_owned()));
+        found.ok_or_else(|| StudyError::Usage(format!("`{part}`: expected SETTING=VALUE")))
+    };
+    Ok((name, parts.map(pair).collect::<Result<_, _>>()?))
 }
 
 fn network(library: &Library, name: &str) -> Result<Named, StudyError> {

@@ -14,6 +14,7 @@ use halfwink_eventlog as eventlog;
 use halfwink_eventlog::{replayer, Family, Header, Place, Reader, Replayer, Writer};
 use halfwink_policy::gating::GatingPolicy;
 use halfwink_policy::offload::{Delegation, DelegationParameters, OffloadPolicy};
+use halfwink_policy::preheat::PreheatPolicy;
 use halfwink_policy::scaling::ScalingPolicy;
 use halfwink_policy::segregation::SegregationPolicy;
 use halfwink_policy::steering::SteeringPolicy;
@@ -59,6 +60,7 @@ hosts! {
     scaling: ScalingPolicy, Scaling;
     steering: SteeringPolicy, Steering;
     segregation: SegregationPolicy, Segregation;
+    preheat: PreheatPolicy, Preheat;
 }
 
 impl Logs {
@@ -98,6 +100,7 @@ fn family(choice: &Choice) -> Family {
         Make::Scaling(_) => Family::Scaling,
         Make::Steering(_) => Family::Steering,
         Make::Kernel(_) => Family::Offload,
+        Make::Preheat(_) => Family::Preheat,
     }
 }
 

@@ -23,10 +23,10 @@ use crate::library::Library;
 use crate::logs::Logs;
 use crate::table::{Head, Table, Value};
 use crate::techniques::{Choice, Parameter, Values};
-use crate::worlds::{Chip, Router, Server, Switching, Toy};
+use crate::worlds::{Chip, Preheat, Router, Server, Switching, Toy};
 
 /// Every world. The only list of them.
-pub const WORLDS: &[&dyn World] = &[&Chip, &Router, &Server, &Switching, &Toy];
+pub const WORLDS: &[&dyn World] = &[&Chip, &Router, &Server, &Switching, &Preheat, &Toy];
 
 /// Digest of the sources that results depend on, made when this crate is built: two builds of the
 /// same models share their results.

@@ -8,6 +8,7 @@ mod choice;
 mod gating;
 mod offload;
 mod parameter;
+mod preheat;
 mod scaling;
 mod segregation;
 mod steering;
@@ -21,9 +22,11 @@ pub use parameter::{Default, Parameter, Range, Values};
 use halfwink_chip::{Machine, Replacement};
 use halfwink_policy::gating::GatingPolicy;
 use halfwink_policy::offload::{CallProfile, OffloadPolicy};
+use halfwink_policy::preheat::PreheatPolicy;
 use halfwink_policy::scaling::ScalingPolicy;
 use halfwink_policy::segregation::SegregationPolicy;
 use halfwink_policy::steering::SteeringPolicy;
+use halfwink_preheat::Hears;
 
 use crate::error::StudyError;
 
@@ -53,10 +56,21 @@ pub enum Make {
     Scaling(fn(&Choice, &halfwink_router::Model) -> ScalingPolicy),
     /// Which of two machines serves a request.
     Steering(fn(&Choice, &halfwink_server::Model, &halfwink_server::Service) -> SteeringPolicy),
+    /// What a machine loads before a request comes.
+    Preheat(Preheating),
     /// Which kernel a model of core switching runs, by its name there.
     Kernel(fn(&Choice) -> &'static str),
     /// Changes the machine under another technique, to which it is added: `tap+central-wake-up`.
     Modifier(Modifier),
+}
+
+/// How a technique prepares a machine for requests: its policy, and what it wants to hear.
+#[derive(Clone, Copy)]
+pub struct Preheating {
+    /// What it is told beside what all are told.
+    pub hears: Hears,
+    /// Makes its policy.
+    pub build: fn(&Choice) -> PreheatPolicy,
 }
 
 /// How a technique of the chip comes into a run: a policy for each core, and what surrounds it.
@@ -140,7 +154,7 @@ pub enum Plan {
 }
 
 /// The list, a family after the other. Its order means nothing.
-const FAMILIES: [&[Technique]; 7] = [
+const FAMILIES: [&[Technique]; 8] = [
     gating::TECHNIQUES,
     offload::TECHNIQUES,
     segregation::TECHNIQUES,
@@ -148,6 +162,7 @@ const FAMILIES: [&[Technique]; 7] = [
     switching::TECHNIQUES,
     scaling::TECHNIQUES,
     steering::TECHNIQUES,
+    preheat::TECHNIQUES,
 ];
 
 /// Every technique of every world.

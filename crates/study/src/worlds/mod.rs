@@ -2,12 +2,14 @@
 
 pub(crate) mod chip;
 pub(crate) mod fabric;
+pub(crate) mod preheat;
 pub(crate) mod router;
 pub(crate) mod server;
 pub(crate) mod switching;
 mod toy;
 
 pub use chip::Chip;
+pub use preheat::Preheat;
 pub use router::Router;
 pub use server::Server;
 pub use switching::Switching;
