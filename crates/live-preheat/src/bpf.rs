@@ -1,12 +1,13 @@
 //! Lines of the kernel, by a BPF program on the CPU that will need them.
 //!
 //! ```text
-//!  int preheat(u64 *args) {                  // first group, end, deadline, lines are timed
-//!      for (g = args[0]; g < args[1] && g < GROUPS; g++)
+//!  int preheat(u64 *args) {                  // first group, how many, deadline
+//!      for (g = 0; g < GROUPS && g < args[1]; g++)
 //!          for (k = 0; k < 8; k++) {         // unrolled
-//!              line = set.lines[g * 8 + k];
-//!              if (line < text || line in one of three ranges)
-//!                  bpf_probe_read_kernel(&discarded, 8, base + line * 64);
+//!              line = set.lines[(args[0] + g) * 8 + k];
+//!              if (line - first >= lines)     // of the image's part that this program is for
+//!                  refused++, line = first;
+//!              bpf_probe_read_kernel(&discarded, 8, base + line * 64);
 //!          }
 //!  }
 //! ```
@@ -39,7 +40,7 @@ pub const GROUPS_A_RUN: usize = 1024;
 /// Lines that the map holds.
 pub const LINES: usize = 1 << 16;
 /// Lines that one timed run takes.
-pub const TIMED_A_RUN: usize = 4096;
+pub const TIMED_A_RUN: usize = 2048;
 
 /// What the programs and the command share.
 #[repr(C)]
@@ -74,11 +75,12 @@ pub struct Ran {
 pub struct Lines {
     values: *const Values,
     _map: OwnedFd,
-    load: OwnedFd,
+    /// For each part of the image, which lines it has.
+    load: Vec<(OwnedFd, Range<u64>)>,
     time: OwnedFd,
     image: Image,
-    /// Lines of the set that `set` stored.
-    count: usize,
+    /// What `set` stored: for each part its first group and its lines.
+    stored: Vec<(usize, usize)>,
 }
 
 // SAFETY: what it points to is a mapping of atomics, which lasts as long as the process.
@@ -101,10 +103,15 @@ impl Lines {
         let bytes = size_of::<Values>();
         let map = create_map(bytes).map_err(missing("a BPF map"))?;
         let (bounds, fd) = (Bounds::of(image), map.as_raw_fd());
-        let load = program(&programs::load(fd, &bounds)).map_err(missing("a BPF program"))?;
+        let parts = std::iter::once(&image.text).chain(&image.allowed).cloned();
+        let load = bounds.ranges.iter().zip(parts).map(|(range, part)| {
+            let code = programs::load(fd, image.base, *range);
+            Ok((program(&code).map_err(missing("a BPF program"))?, part))
+        });
+        let load = load.collect::<Result<Vec<_>, String>>()?;
         let time = program(&programs::time(fd, &bounds)).map_err(missing("a BPF program"))?;
         let values = map_memory(&map, bytes).map_err(missing("the BPF map's memory"))?.cast();
-        Ok(Lines { values, _map: map, load, time, image: image.clone(), count: 0 })
+        Ok(Lines { values, _map: map, load, time, image: image.clone(), stored: vec![] })
     }
 
     fn values(&self) -> &Values {
@@ -112,63 +119,68 @@ impl Lines {
         unsafe { &*self.values }
     }
 
-    /// Stores the lines to read, counted from the image's base.
+    /// Stores the lines to read, ascending, counted from the image's base.
     ///
     /// # Errors
     /// If one may not be read, or if there are more than [`LINES`].
     pub fn set(&mut self, lines: &[u64]) -> Result<(), String> {
-        if lines.len() > LINES {
+        if lines.len() > LINES - GROUP * self.load.len() {
             return Err(format!("{} lines of the kernel: expected {LINES} at most", lines.len()));
         }
         if let Some(line) = lines.iter().find(|line| !self.image.allows(**line)) {
             return Err(format!("line {line:#x} of the kernel: expected one of its image"));
         }
-        self.set_unchecked(lines);
+        self.stored.clear();
+        let mut group = 0;
+        for (_, part) in &self.load {
+            let own: Vec<u64> = lines.iter().copied().filter(|line| part.contains(line)).collect();
+            self.stored.push((group, own.len()));
+            group += store(self.values(), group, &own);
+        }
         Ok(())
     }
 
-    fn set_unchecked(&mut self, lines: &[u64]) {
-        let last = lines.last().copied().unwrap_or(0);
-        let padded = lines.len().next_multiple_of(GROUP);
-        let all = lines.iter().copied().chain(std::iter::repeat(last)).take(padded);
-        for (slot, line) in self.values().lines.iter().zip(all) {
-            slot.store(line as u32, Ordering::Relaxed);
-        }
-        self.count = lines.len();
-    }
-
-    /// Reads a part of the set, by groups of [`GROUP`], on a CPU, until a time of the monotonic
-    /// clock (0: to its end).
+    /// Reads all of the set on a CPU, until a time of the monotonic clock (0: to its end).
     ///
     /// # Errors
     /// As the kernel says.
-    pub fn run_part(&self, cpu: u32, lines: Range<usize>, until_ns: u64) -> io::Result<Ran> {
-        let end = lines.end.min(self.count).div_ceil(GROUP);
-        let (mut group, mut ran) = (lines.start / GROUP, Ran::default());
+    pub fn run(&self, cpu: u32, until_ns: u64) -> io::Result<Ran> {
+        let mut ran = Ran::default();
+        for ((program, _), (group, lines)) in self.load.iter().zip(&self.stored) {
+            let taken = self.run_part(program, cpu, (*group, *lines), until_ns, &mut ran)?;
+            if taken < *lines {
+                break;
+            }
+        }
+        Ok(ran)
+    }
+
+    fn run_part(
+        &self,
+        program: &OwnedFd,
+        cpu: u32,
+        (first, lines): (usize, usize),
+        until_ns: u64,
+        ran: &mut Ran,
+    ) -> io::Result<usize> {
+        let (end, mut group) = (first + lines.div_ceil(GROUP), first);
         while group < end {
             let next = end.min(group + GROUPS_A_RUN);
             let before = self.values().groups.load(Ordering::Relaxed);
-            run(&self.load, cpu, [group as u64, next as u64, until_ns])?;
+            run(program, cpu, [group as u64, (next - group) as u64, until_ns])?;
             let taken = (self.values().groups.load(Ordering::Relaxed) - before) as usize;
             if ran.began_ns == 0 {
                 ran.began_ns = self.values().began_ns.load(Ordering::Relaxed);
             }
             ran.ended_ns = self.values().ended_ns.load(Ordering::Relaxed);
-            ran.lines += (taken * GROUP).min(self.count - group * GROUP);
+            let done = (group - first) * GROUP;
+            ran.lines += (taken * GROUP).min(lines - done);
             if group + taken < next {
-                break;
+                return Ok((done + taken * GROUP).min(lines));
             }
             group = next;
         }
-        Ok(ran)
-    }
-
-    /// Reads all of the set.
-    ///
-    /// # Errors
-    /// As the kernel says.
-    pub fn run(&self, cpu: u32, until_ns: u64) -> io::Result<Ran> {
-        self.run_part(cpu, 0..self.count, until_ns)
+        Ok(lines)
     }
 
     /// Lines that the programs have refused.
@@ -182,41 +194,55 @@ impl Lines {
     /// # Errors
     /// If one may not be read; as the kernel says.
     pub fn time(&mut self, cpu: u32, lines: &[u64]) -> Result<Vec<u32>, String> {
-        self.set(lines)?;
+        if let Some(line) = lines.iter().find(|line| !self.image.allows(**line)) {
+            return Err(format!("line {line:#x} of the kernel: expected one of its image"));
+        }
+        self.stored.clear();
         let mut all = Vec::with_capacity(lines.len());
-        for from in (0..lines.len()).step_by(TIMED_A_RUN) {
-            let end = lines.len().min(from + TIMED_A_RUN);
-            let ran = run(&self.time, cpu, [from as u64, end as u64, 0]);
+        for list in lines.chunks(TIMED_A_RUN) {
+            store(self.values(), 0, list);
+            let ran = run(&self.time, cpu, [0, list.len() as u64, 0]);
             ran.map_err(|e| format!("a timed run: {e}"))?;
-            let took = &self.values().took_ns[..end - from];
+            let took = &self.values().took_ns[..list.len()];
             all.extend(took.iter().map(|took| took.load(Ordering::Relaxed)));
         }
         Ok(all)
     }
 }
 
+/// Stores lines from a group on, the last one again up to the end of its group. How many groups.
+fn store(values: &Values, group: usize, lines: &[u64]) -> usize {
+    let padded = lines.len().next_multiple_of(GROUP);
+    let last = lines.last().copied().unwrap_or(0);
+    let all = lines.iter().copied().chain(std::iter::repeat(last)).take(padded);
+    for (slot, line) in values.lines[group * GROUP..].iter().zip(all) {
+        slot.store(line as u32, Ordering::Relaxed);
+    }
+    padded / GROUP
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The programs, or the line that says why not.
+    /// The programs; where this machine does not allow them, the line that says so.
     fn opened() -> Option<(Image, Lines)> {
         let found = Image::running().and_then(|image| Ok((image.clone(), Lines::open(&image)?)));
-        found.map_err(|why| eprintln!("skipped: {why}")).ok()
+        crate::skipped(found)
     }
 
     #[test]
     fn every_line_of_a_set_is_read_on_the_cpu_that_was_asked_for() {
         let Some((image, mut lines)) = opened() else { return };
-        let set: Vec<u64> = (0..20_003).filter(|line| image.allows(*line)).collect();
+        // Of text, constants and variables, each with a group that is not full.
+        let some = image.allowed.iter().flat_map(|part| part.clone().take(1_001));
+        let set: Vec<u64> = (0..20_003).chain(some).collect();
         lines.set(&set).unwrap();
         for cpu in halfwink_live::sys::CpuSet::allowed().iter() {
             let ran = lines.run(cpu, 0).unwrap();
             assert_eq!(ran.lines, set.len());
             assert!(ran.began_ns > 0 && ran.ended_ns > ran.began_ns);
         }
-        assert_eq!(lines.run_part(0, 8..24, 0).unwrap().lines, 16);
         assert_eq!(lines.refused(), 0);
         assert!(lines.run(9_999, 0).is_err());
     }
@@ -239,9 +265,11 @@ mod tests {
         // Written into the map by somebody else: the program refuses it.
         let between = image.text.end;
         assert!(!image.allows(between), "a hole between text and constants");
-        lines.set_unchecked(&[0, between, 1, beyond, u64::from(u32::MAX), 2, 3, 4]);
+        lines.set(&[0, 1, 2, 3, 4, 5, 6, 7]).unwrap();
+        store(lines.values(), 0, &[0, between, 1, beyond, u64::from(u32::MAX), 2, 3, 4]);
         lines.run(0, 0).unwrap();
         assert_eq!(lines.refused(), 3);
+        assert!(lines.time(0, &[between]).is_err());
     }
 
     #[test]

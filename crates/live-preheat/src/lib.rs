@@ -12,13 +12,46 @@
 //! Linux on x86-64 only: the crate is empty elsewhere.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+#[cfg(feature = "host")]
+pub mod client;
 pub mod helper;
 pub mod shared;
 
 #[cfg(feature = "host")]
 pub mod bpf;
 #[cfg(feature = "host")]
+pub mod harness;
+#[cfg(feature = "host")]
 pub mod kernel;
+#[cfg(feature = "host")]
+pub mod learn;
+#[cfg(feature = "host")]
+pub mod load;
+#[cfg(feature = "host")]
+pub mod maps;
+#[cfg(feature = "host")]
+pub mod place;
+#[cfg(feature = "host")]
+pub mod set;
+#[cfg(feature = "host")]
+pub mod statistics;
 
 /// Name of the variable that tells the preload library where to report.
 pub const VARIABLE: &str = "HALFWINK_PREHEAT";
+
+/// Of what a test needs of the machine: none, said in a line, where that is missing for want of
+/// rights; any other reason is a failure.
+#[cfg(all(test, feature = "host"))]
+fn skipped<T>(found: Result<T, String>) -> Option<T> {
+    // SAFETY: no arguments.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    match found {
+        Ok(found) => Some(found),
+        Err(why) => {
+            let required = std::env::var_os("HALFWINK_REQUIRE_ALL").is_some();
+            assert!(!required && !is_root, "{why}");
+            eprintln!("skipped: {why}");
+            None
+        }
+    }
+}

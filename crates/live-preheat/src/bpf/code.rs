@@ -99,9 +99,34 @@ impl Code {
         self.push(0x07, to, 0, 0, immediate);
     }
 
+    /// `to -= immediate`, of 32 bits, the upper ones zero.
+    pub(super) fn subtract_word(&mut self, to: u8, immediate: i32) {
+        self.push(0x14, to, 0, 0, immediate);
+    }
+
     /// `to &= immediate`.
     pub(super) fn and(&mut self, to: u8, immediate: i32) {
         self.push(0x57, to, 0, 0, immediate);
+    }
+
+    /// `to &= from`, `to |= from`.
+    pub(super) fn and_register(&mut self, to: u8, from: u8) {
+        self.push(0x5f, to, from, 0, 0);
+    }
+
+    /// See `and_register`.
+    pub(super) fn or_register(&mut self, to: u8, from: u8) {
+        self.push(0x4f, to, from, 0, 0);
+    }
+
+    /// `to ^= immediate`.
+    pub(super) fn xor(&mut self, to: u8, immediate: i32) {
+        self.push(0xa7, to, 0, 0, immediate);
+    }
+
+    /// `to >>= bits`, with copies of the sign.
+    pub(super) fn shift_signed_right(&mut self, to: u8, bits: i32) {
+        self.push(0xc7, to, 0, 0, bits);
     }
 
     /// `to <<= bits`.

@@ -3,14 +3,16 @@
 //! A program at the raw tracepoint `inet_sock_set_state`, which counts, by port, sockets that leave
 //! `LISTEN`. It goes with its descriptors.
 
+use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::call::{attach, create_map, map_memory, program};
-use super::code::{Code, Helper, Instruction, FRAME, NOT_EQUAL, WORD};
+use super::code::{Code, Helper, Instruction, DOUBLE, FRAME, NOT_EQUAL, WORD};
 
 const PORTS: usize = 1 << 16;
 const LISTEN: i32 = 10;
+const CLOSED: i32 = 7;
 /// Offset of `skc_num`, the local port in the order of the host, in `struct sock_common`: behind
 /// two addresses, a hash and the other port, since Linux 3.9. `open` tries whether it is there.
 const PORT_AT: i32 = 14;
@@ -41,7 +43,7 @@ impl Sockets {
         let program = program(&code(map.as_raw_fd())).map_err(why)?;
         let link = attach(&program, c"inet_sock_set_state").map_err(why)?;
         let sockets = Sockets { counts, _map: map, _program: program, _link: link };
-        let own = std::net::TcpListener::bind("127.0.0.1:0").map_err(why)?;
+        let own = listener().map_err(why)?;
         let port = own.local_addr().map_err(why)?.port();
         let before = sockets.gone(port);
         drop(own);
@@ -59,13 +61,25 @@ impl Sockets {
     }
 }
 
+/// A listener on a port by number. (One whose port the kernel chose gives that back before the
+/// tracepoint.)
+fn listener() -> std::io::Result<TcpListener> {
+    let any = TcpListener::bind("127.0.0.1:0")?;
+    let address = any.local_addr()?;
+    drop(any);
+    TcpListener::bind(address)
+}
+
 /// Arguments of the tracepoint: the socket, its old state, its new one.
 fn code(map: RawFd) -> Vec<Instruction> {
     let mut code = Code::default();
     let end = code.label();
-    code.load(super::code::DOUBLE, 2, 1, 8);
+    code.load(DOUBLE, 2, 1, 8);
     code.jump_if(NOT_EQUAL, 2, LISTEN, end);
-    code.load(super::code::DOUBLE, 3, 1, 0);
+    // A connection begins as a copy of its listener, and leaves that state too.
+    code.load(DOUBLE, 2, 1, 16);
+    code.jump_if(NOT_EQUAL, 2, CLOSED, end);
+    code.load(DOUBLE, 3, 1, 0);
     code.add_number(3, PORT_AT);
     code.set(1, 0);
     code.store(WORD, FRAME, -8, 1);
@@ -92,11 +106,8 @@ mod tests {
 
     #[test]
     fn a_listener_that_goes_is_seen_and_a_connection_is_not() {
-        let sockets = match Sockets::open() {
-            Ok(sockets) => sockets,
-            Err(why) => return eprintln!("skipped: {why}"),
-        };
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let Some(sockets) = crate::skipped(Sockets::open()) else { return };
+        let listener = listener().unwrap();
         let port = listener.local_addr().unwrap().port();
         let before = sockets.gone(port);
         let client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();

@@ -1,0 +1,316 @@
+//! Which lines a request uses, found out on the machine: empty the caches, let a request run, time
+//! one load of each candidate. What is quick was cached by then (reload probing).
+//!
+//! Loads destroy what they look at and bring neighbours along, so a round looks at a part of the
+//! candidates, far apart and in random order, and the request is played once for each part.
+//! Candidates: the kernel's image, pages of files that the server maps, pages of its memory. What
+//! was quick in each of several rounds is kept, what is quick without a request too is taken off
+//! (Gottschlag 2016, Sec 4.1.1).
+
+use std::sync::{Arc, Mutex};
+
+use halfwink_live::clock::ticks_fenced;
+use halfwink_policy::preheat::estimate::{Dump, Estimate};
+use halfwink_policy::preheat::LineSet;
+
+use crate::bpf;
+use crate::kernel::{Image, LINE};
+use crate::maps::{self, Mapping, Seen};
+use crate::place::{Evictor, Place};
+use crate::set::Lines;
+use crate::shared::{Operation, Slot};
+
+/// Candidates of one kind that a round looks at, at most.
+const A_ROUND: usize = 4096;
+/// Parts at least: neighbours are never looked at in the same round.
+const PARTS: usize = 17;
+/// Calibrations at most.
+const TRIES: usize = 10;
+/// How long the thread in the server may take, in nanoseconds.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// What rounds are made with.
+#[derive(Debug)]
+pub struct Learner<'a> {
+    /// On the server's CPU.
+    pub place: &'a Place,
+    /// Memory to fill caches with, and how much of it does so.
+    pub evictor: (Evictor, usize),
+    /// The programs, and their kernel.
+    pub kernel: (Arc<Mutex<bpf::Lines>>, Image),
+    /// The server's thread; without it lines of memory are left out.
+    pub slot: Option<&'static Slot>,
+    /// The server.
+    pub pid: u32,
+    /// Requests that must have used a line.
+    pub requests: u32,
+}
+
+/// A set, and what became of candidates.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct Learned {
+    /// The lines.
+    #[serde(skip)]
+    pub lines: Lines,
+    /// By kind: kernel, files, memory.
+    pub kinds: Vec<Kind>,
+    /// Rounds that were played.
+    pub rounds: u32,
+}
+
+/// What became of the candidates of a kind.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct Kind {
+    /// Its name.
+    pub name: String,
+    /// Lines that were looked at.
+    pub candidates: usize,
+    /// That were quick after the first request.
+    pub first: usize,
+    /// After all requests.
+    pub common: usize,
+    /// Of these, not quick without a request.
+    pub kept: usize,
+    /// Time of a load that is cached, and the least of one that is not: nanoseconds for the kernel,
+    /// ticks otherwise.
+    pub warm: u32,
+    /// See `warm`.
+    pub cold: u32,
+}
+
+/// How lines of a kind are timed, in the order of a list.
+type Probe<'a> = Box<dyn FnMut(&[u64]) -> Result<Vec<u32>, String> + 'a>;
+
+impl Learner<'_> {
+    /// Plays requests until the set is known.
+    ///
+    /// # Errors
+    /// What does not work, in one line.
+    pub fn learn(
+        &self,
+        request: &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<Learned, String> {
+        let mappings = maps::mappings(self.pid)?;
+        let mut learned = Learned::default();
+        let candidates: Vec<u64> = self.kernel.1.lines().collect();
+        let probe = self.kernel_probe();
+        let name = "kernel";
+        learned.lines.kernel = self.kind(name, candidates, probe, request, &mut learned)?;
+        let (seen, candidates) = self.file_candidates(&mappings)?;
+        let probe = self.file_probe(&seen);
+        let files = self.kind("files", candidates, probe, request, &mut learned)?;
+        learned.lines.files = by_file(&seen, &files);
+        if let Some(slot) = self.slot {
+            let candidates = self.memory_candidates(&mappings)?;
+            let probe = memory_probe(slot);
+            learned.lines.memory = self.kind("memory", candidates, probe, request, &mut learned)?;
+        }
+        Ok(learned)
+    }
+
+    fn kind(
+        &self,
+        name: &str,
+        candidates: Vec<u64>,
+        mut probe: Probe<'_>,
+        request: &mut dyn FnMut() -> Result<(), String>,
+        learned: &mut Learned,
+    ) -> Result<LineSet, String> {
+        let mut kind = Kind { name: name.into(), candidates: candidates.len(), ..Kind::default() };
+        if candidates.is_empty() {
+            learned.kinds.push(kind);
+            return Ok(LineSet::new());
+        }
+        let (warm, cold) = self.calibrate(&candidates, &mut probe)?;
+        (kind.warm, kind.cold) = (warm, cold);
+        let limit = warm.midpoint(cold);
+        let mut left = candidates;
+        let mut estimate = Estimate::new();
+        let rounds = &mut learned.rounds;
+        for n in 0..self.requests.max(1) {
+            left = self.dump(&left, limit, &mut probe, Some(request), rounds)?;
+            estimate.intersect(Dump::new(left.clone()));
+            if n == 0 {
+                kind.first = left.len();
+            }
+        }
+        kind.common = estimate.lines().len();
+        // What is cached each time; once, it may be others' doing.
+        let mut idle = left;
+        for _ in 0..self.requests.max(1) {
+            idle = self.dump(&idle, limit, &mut probe, None, rounds)?;
+        }
+        let collected = estimate.collected().map_err(|e| e.to_string())?;
+        let set = collected.subtract(Dump::new(idle)).sort().lines().clone();
+        kind.kept = set.len();
+        learned.kinds.push(kind);
+        Ok(set)
+    }
+
+    /// Candidates that are quick after a request, or after none.
+    fn dump(
+        &self,
+        candidates: &[u64],
+        limit: u32,
+        probe: &mut Probe<'_>,
+        mut request: Option<&mut dyn FnMut() -> Result<(), String>>,
+        rounds: &mut u32,
+    ) -> Result<Vec<u64>, String> {
+        // Odd: the other half of a line's page is never in its part.
+        let parts = candidates.len().div_ceil(A_ROUND).max(PARTS) | 1;
+        let mut quick = Vec::new();
+        for part in 0..parts {
+            let mut list: Vec<u64> = candidates.iter().copied().skip(part).step_by(parts).collect();
+            shuffle(&mut list, u64::from(*rounds));
+            self.evict();
+            if let Some(request) = &mut request {
+                request()?;
+            }
+            let took = probe(&list)?;
+            *rounds += 1;
+            let hits = list.iter().zip(took).filter(|(_, took)| *took < limit);
+            quick.extend(hits.map(|(line, _)| *line));
+        }
+        quick.sort_unstable();
+        Ok(quick)
+    }
+
+    /// Times of cached loads (the median) and of others (a quick one: what also misses translations
+    /// takes much longer). Once more where somebody else had the CPU.
+    fn calibrate(&self, candidates: &[u64], probe: &mut Probe<'_>) -> Result<(u32, u32), String> {
+        let step = (candidates.len() / 512).max(1);
+        let mut list: Vec<u64> = candidates.iter().copied().step_by(step).take(512).collect();
+        shuffle(&mut list, 1);
+        probe(&list)?;
+        let (mut warm, mut cold) = (0, 0);
+        for _ in 0..TRIES {
+            self.evict();
+            (cold, warm) = (rank(probe(&list)?, 10), rank(probe(&list)?, 2));
+            if cold > warm + warm / 8 {
+                return Ok((warm, cold));
+            }
+        }
+        Err(format!(
+            "loads take {warm} cached and {cold} after emptying the caches: no set can be told on \
+             this machine"
+        ))
+    }
+
+    fn evict(&self) {
+        let (evictor, bytes) = self.evictor;
+        self.place.run(move || evictor.stream(bytes));
+    }
+
+    fn kernel_probe(&self) -> Probe<'_> {
+        let cpu = self.place.cpu;
+        Box::new(move |list| {
+            let (lines, list) = (Arc::clone(&self.kernel.0), list.to_vec());
+            self.place
+                .run(move || lines.lock().map_err(|_| "another thread failed")?.time(cpu, &list))
+        })
+    }
+
+    /// Files that the server maps, each once, and its lines there as `file << 40 | line`.
+    fn file_candidates(&self, mappings: &[Mapping]) -> Result<(Vec<Seen>, Vec<u64>), String> {
+        let mut seen: Vec<Seen> = Vec::new();
+        let mut candidates = Vec::new();
+        for mapping in mappings.iter().filter(|m| m.is_file()) {
+            let path = std::path::Path::new(&mapping.name);
+            let known = seen.iter().position(|s| s.path == path);
+            let at = match (known, Seen::open(path)) {
+                (Some(at), _) => at,
+                (None, Ok(file)) => {
+                    seen.push(file);
+                    seen.len() - 1
+                }
+                // In another file system (a container's): left out.
+                (None, Err(_)) => continue,
+            };
+            for pages in maps::present(self.pid, &mapping.range, true)? {
+                let offset = |address: u64| (address - mapping.range.start + mapping.offset) / LINE;
+                let lines = offset(pages.start)..offset(pages.end);
+                candidates.extend(lines.map(|line| (at as u64) << FILE_SHIFT | line));
+            }
+        }
+        candidates.sort_unstable();
+        candidates.dedup();
+        Ok((seen, candidates))
+    }
+
+    fn file_probe<'a>(&'a self, seen: &'a [Seen]) -> Probe<'a> {
+        Box::new(move |list| {
+            let seen = seen.to_vec();
+            let list = list.to_vec();
+            Ok(self.place.run(move || {
+                let time = |line: &u64| {
+                    let file = &seen[(line >> FILE_SHIFT) as usize];
+                    // Elsewhere in its page, so that the time is not that of the translation.
+                    file.line((line ^ HALF_PAGE) & FILE_LINES).map(time_load);
+                    file.line(line & FILE_LINES).map_or(u32::MAX, time_load)
+                };
+                list.iter().map(time).collect()
+            }))
+        })
+    }
+
+    fn memory_candidates(&self, mappings: &[Mapping]) -> Result<Vec<u64>, String> {
+        let mut candidates = Vec::new();
+        for mapping in mappings.iter().filter(|m| m.is_memory()) {
+            for pages in maps::present(self.pid, &mapping.range, false)? {
+                candidates.extend(pages.start / LINE..pages.end / LINE);
+            }
+        }
+        Ok(candidates)
+    }
+}
+
+const HALF_PAGE: u64 = maps::PAGE / LINE / 2;
+const FILE_SHIFT: u32 = 40;
+const FILE_LINES: u64 = (1 << FILE_SHIFT) - 1;
+
+fn by_file(seen: &[Seen], lines: &LineSet) -> Vec<(std::path::PathBuf, LineSet)> {
+    let of = |at: usize| {
+        let own = lines.iter().filter(move |line| (line >> FILE_SHIFT) as usize == at);
+        own.map(|line| line & FILE_LINES).collect::<LineSet>()
+    };
+    let all = seen.iter().enumerate().map(|(at, file)| (file.path.clone(), of(at)));
+    all.filter(|(_, set)| set.len() > 0).collect()
+}
+
+/// Times loads inside of the server; longer lists than fit are never asked for.
+fn memory_probe(slot: &'static Slot) -> Probe<'static> {
+    Box::new(move |list| {
+        let addresses: Vec<u64> = list.iter().map(|line| line * LINE).collect();
+        let number = slot.post(Operation::Time, Some(&addresses), 0);
+        if !slot.wait(number, PATIENCE_NS) {
+            return Err("the thread in the server does not answer".to_owned());
+        }
+        let took = slot.ticks.iter().take(list.len());
+        Ok(took.map(|ticks| ticks.load(std::sync::atomic::Ordering::Relaxed)).collect())
+    })
+}
+
+fn time_load(at: *const u8) -> u32 {
+    let begun = ticks_fenced();
+    // SAFETY: `Seen::line` gave it, of a mapping that lasts.
+    unsafe { at.read_volatile() };
+    (ticks_fenced() - begun) as u32
+}
+
+/// The value with one in `part` of all below it.
+fn rank(mut all: Vec<u32>, part: usize) -> u32 {
+    all.sort_unstable();
+    all.get(all.len() / part).copied().unwrap_or(0)
+}
+
+/// Another order for each seed, the same each time (Fisher and Yates; SplitMix64).
+fn shuffle(list: &mut [u64], seed: u64) {
+    let mut state = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    for n in (1..list.len()).rev() {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = state;
+        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        list.swap(n, ((x ^ x >> 31) % (n as u64 + 1)) as usize);
+    }
+}

@@ -1,0 +1,158 @@
+//! Loads a set: lines of the kernel by the program, a server's own by its thread.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use halfwink_live::clock::{self, Rate};
+
+use crate::bpf;
+use crate::maps;
+use crate::set::{self, Lines};
+use crate::shared::{Operation, Shared, Slot};
+
+/// What a load did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Loaded {
+    /// When the first line of the kernel was about to be loaded, by the monotonic clock; 0 if there
+    /// was none.
+    pub first_ns: u64,
+    /// How long lines of the kernel took.
+    pub kernel_ns: u64,
+    /// Lines of the kernel.
+    pub kernel_lines: usize,
+    /// Threads of servers that were asked.
+    pub servers: usize,
+}
+
+/// What loads a service's set.
+#[derive(Debug)]
+pub struct Loader {
+    /// The programs; without them lines of the kernel are left out.
+    pub kernel: Option<Arc<Mutex<bpf::Lines>>>,
+    /// Where servers report.
+    pub shared: Shared,
+    /// Where lines of the kernel are loaded.
+    pub cpu: u32,
+    rate: Rate,
+    lines: Lines,
+    /// The start of the program that its lines of memory are of.
+    start: String,
+    /// Whose list stands in which place: the process image, and how many commands it has had.
+    bound: BTreeMap<usize, Told>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told {
+    epoch: u32,
+    number: u32,
+}
+
+impl Loader {
+    /// Of nothing yet.
+    #[must_use]
+    pub fn new(kernel: Option<Arc<Mutex<bpf::Lines>>>, shared: Shared, cpu: u32) -> Loader {
+        let (rate, lines, start) = (Rate::measure(), Lines::default(), String::new());
+        Loader { kernel, shared, cpu, rate, lines, start, bound: BTreeMap::new() }
+    }
+
+    /// Lines to load from now on, and the start of the program that its lines of memory are of.
+    ///
+    /// # Errors
+    /// If one of the kernel's may not be read.
+    pub fn set(&mut self, lines: Lines, start: &str) -> Result<(), String> {
+        if let Some(kernel) = &self.kernel {
+            let mut kernel = kernel.lock().map_err(|_| "another thread failed")?;
+            kernel.set(lines.kernel.as_slice())?;
+        }
+        self.lines = lines;
+        start.clone_into(&mut self.start);
+        self.bound.clear();
+        self.bind();
+        Ok(())
+    }
+
+    /// What is loaded.
+    #[must_use]
+    pub fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    /// Gives each server process that has come since its list, by its mappings of now. Lines of
+    /// memory are for processes of the start that they were seen in.
+    pub fn bind(&mut self) {
+        for (at, slot) in self.shared.slots().iter().enumerate() {
+            let Some((pid, _)) = slot.owner() else { continue };
+            let epoch = slot.epoch.load(Ordering::Acquire);
+            if self.bound.get(&at).is_some_and(|told| told.epoch == epoch) {
+                continue;
+            }
+            let Ok(mappings) = maps::mappings(pid) else { continue };
+            let is_same = set::start_of(&mappings) == self.start;
+            let words = set::addresses(&self.lines, &mappings, is_same);
+            // A list of nothing, now: loads find it there.
+            let number = slot.post(Operation::Nothing, Some(&words), 0);
+            self.bound.insert(at, Told { epoch, number });
+        }
+    }
+
+    /// The list of a place was overwritten: it is written anew by the next `bind`.
+    pub fn unbind(&mut self) {
+        self.bound.clear();
+    }
+
+    /// Loads, until a time of the monotonic clock (0: to the end). Comes back when lines of the
+    /// kernel are loaded; threads of servers go on.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn load(&mut self, until_ns: u64) -> Result<Loaded, String> {
+        let mut loaded = Loaded::default();
+        let until_ticks = self.ticks_at(until_ns);
+        for (at, told) in &mut self.bound {
+            let slot = &self.shared.slots()[*at];
+            if is_idle(slot, *told) {
+                told.number = slot.post(Operation::Load, None, until_ticks);
+                loaded.servers += 1;
+            }
+        }
+        if let Some(kernel) = &self.kernel {
+            let kernel = kernel.lock().map_err(|_| "another thread failed")?;
+            let ran = kernel.run(self.cpu, until_ns).map_err(|e| format!("preheating: {e}"))?;
+            loaded.first_ns = ran.began_ns;
+            loaded.kernel_ns = ran.ended_ns - ran.began_ns;
+            loaded.kernel_lines = ran.lines;
+        }
+        Ok(loaded)
+    }
+
+    /// Waits until threads of servers are done, for so long at most. Whether all are.
+    #[must_use]
+    pub fn finish(&self, timeout_ns: u64) -> bool {
+        let all = self.shared.slots();
+        self.bound.iter().all(|(at, told)| all[*at].wait(told.number, timeout_ns))
+    }
+
+    /// A time of the monotonic clock by the time-stamp counter.
+    fn ticks_at(&self, until_ns: u64) -> u64 {
+        match until_ns {
+            0 => 0,
+            _ => clock::ticks() + self.rate.ticks(until_ns.saturating_sub(monotonic_ns())),
+        }
+    }
+}
+
+/// The same process image, which has done what it was asked.
+fn is_idle(slot: &Slot, told: Told) -> bool {
+    slot.epoch.load(Ordering::Relaxed) == told.epoch
+        && slot.done.load(Ordering::Relaxed) == slot.command.load(Ordering::Relaxed)
+}
+
+/// The monotonic clock, in nanoseconds.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it writes one `timespec`.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
