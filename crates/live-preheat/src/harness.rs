@@ -6,19 +6,25 @@
 //! request. All requests are the same and have no effects.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use halfwink_live::sys::CpuSet;
+use halfwink_policy::preheat::announce::{
+    encode, Announcement, Key, Mode, Receiver, ReceiverParameters,
+};
+use halfwink_policy::preheat::PreheatPolicy;
+use halfwink_units::Time;
 use serde::Serialize;
 
 use crate::bpf;
 use crate::client::{Client, Dialogue};
+use crate::daemon::{Counts, Daemon, Triggers};
 use crate::kernel::Image;
 use crate::learn::{Learned, Learner};
-use crate::load::Loader;
+use crate::load::{monotonic_ns, Loader};
 use crate::maps::{self, Seen};
 use crate::place::{cache_bytes, prefer, Evictor, Place};
 use crate::set;
@@ -132,8 +138,20 @@ pub struct Harness {
     loader: Arc<Mutex<Loader>>,
     /// Files of the set, to be flushed.
     seen: Arc<Vec<(Seen, Vec<u64>)>>,
+    /// Who is told that a request will come, and how.
+    announcer: Option<Announcer>,
     /// From preparation to request.
-    lead: Duration,
+    pub lead: Duration,
+    /// From sending an announcement to the first load, in microseconds, of all that led to one.
+    pub first_us: Vec<f64>,
+}
+
+#[derive(Debug)]
+struct Announcer {
+    daemon: Daemon,
+    socket: UdpSocket,
+    key: Key,
+    sequence: u64,
 }
 
 impl Harness {
@@ -165,7 +183,9 @@ impl Harness {
             slot,
             loader: Arc::new(Mutex::new(loader)),
             seen: Arc::default(),
+            announcer: None,
             lead: Duration::from_micros(500),
+            first_us: Vec::new(),
             subject,
         })
     }
@@ -203,6 +223,29 @@ impl Harness {
         Ok(learned)
     }
 
+    /// Has requests announced to a daemon from now on, under a policy.
+    ///
+    /// # Errors
+    /// Those of sockets.
+    pub fn announce(&mut self, policy: PreheatPolicy) -> Result<(), String> {
+        let why = |e: std::io::Error| format!("announcements: {e}");
+        let key = Key(*b"of a measurement");
+        let socket = UdpSocket::bind("127.0.0.1:0").map_err(why)?;
+        let receiver = Receiver::new(key, ReceiverParameters::default());
+        let service = (self.subject.address.port(), Triggers::default());
+        let daemon = Daemon::start(socket, receiver, policy, Arc::clone(&self.loader), service)?;
+        let socket = UdpSocket::bind("127.0.0.1:0").map_err(why)?;
+        socket.connect(daemon.address).map_err(why)?;
+        self.announcer = Some(Announcer { daemon, socket, key, sequence: 0 });
+        Ok(())
+    }
+
+    /// What the daemon counted.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.announcer.as_ref().map(|a| a.daemon.counts()).unwrap_or_default()
+    }
+
     /// Measures all classes, so many rounds.
     ///
     /// # Errors
@@ -227,7 +270,7 @@ impl Harness {
         if class != Class::Warm {
             self.empty(cold)?;
         }
-        let begun = Instant::now();
+        let (begun, begun_ns) = (Instant::now(), monotonic_ns());
         match class {
             Class::Warm | Class::Cold => {}
             Class::Preheated => self.preheat()?,
@@ -236,10 +279,34 @@ impl Harness {
         while begun.elapsed() < self.lead {
             core::hint::spin_loop();
         }
-        self.client.ask()
+        let took = self.client.ask()?;
+        if class == Class::Preheated {
+            self.note_first(begun_ns);
+        }
+        Ok(took)
     }
 
-    fn preheat(&self) -> Result<(), String> {
+    fn note_first(&mut self, begun_ns: u64) {
+        let Some(announcer) = &self.announcer else { return };
+        let first = announcer.daemon.first_ns();
+        if first > begun_ns {
+            self.first_us.push((first - begun_ns) as f64 / 1e3);
+        }
+    }
+
+    fn preheat(&mut self) -> Result<(), String> {
+        if let Some(announcer) = &mut self.announcer {
+            announcer.sequence += 1;
+            let announcement = Announcement {
+                port: self.subject.address.port(),
+                source: 1,
+                sequence: announcer.sequence,
+                lead: Time::ns(self.lead.as_nanos() as u64),
+                mode: Mode::Announce,
+            };
+            let bytes = encode(&announcement, &announcer.key);
+            return announcer.socket.send(&bytes).map(drop).map_err(|e| e.to_string());
+        }
         let loader = Arc::clone(&self.loader);
         self.place.run(move || loader.lock().map_err(|_| FAILED)?.load(0)).map(drop)
     }
@@ -341,10 +408,4 @@ fn table(cold: Cold, times: Vec<Vec<f64>>) -> Table {
         p_sham_preheated: test(Class::Sham, Class::Preheated),
         times,
     }
-}
-
-/// Whether a place's thread has slept since: its wake-ups so far.
-#[must_use]
-pub fn wakes(slot: &Slot) -> u64 {
-    slot.wakes.load(Ordering::Relaxed)
 }

@@ -14,6 +14,8 @@
 
 #[cfg(feature = "host")]
 pub mod client;
+#[cfg(feature = "host")]
+pub mod daemon;
 pub mod helper;
 pub mod shared;
 

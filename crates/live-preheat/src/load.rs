@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use halfwink_live::clock::{self, Rate};
+use halfwink_policy::preheat::LineSet;
 
 use crate::bpf;
 use crate::maps;
@@ -96,8 +97,9 @@ impl Loader {
         }
     }
 
-    /// The list of a place was overwritten: it is written anew by the next `bind`.
-    pub fn unbind(&mut self) {
+    /// The server was started anew: lines of its memory are no more.
+    pub fn forget_memory(&mut self) {
+        self.lines.memory = LineSet::new();
         self.bound.clear();
     }
 

@@ -5,14 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use halfwink_policy::preheat::rle;
+use halfwink_policy::preheat::set_file::{Part, SetFile, Space};
 use halfwink_policy::preheat::LineSet;
-use serde::{Deserialize, Serialize};
 
 use crate::kernel::{Image, LINE};
 use crate::maps::{self, Mapping};
-
-/// Version of the file.
-const SCHEMA: u32 = 1;
 
 /// Lines of all kinds that a request of a service uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,125 +18,86 @@ pub struct Lines {
     pub kernel: LineSet,
     /// Of files, counted from their beginnings.
     pub files: Vec<(PathBuf, LineSet)>,
-    /// Of the server's memory, numbers of addresses.
+    /// Of the server's memory, numbers of addresses. Never written to files: the next start of the
+    /// server has other addresses.
     pub memory: LineSet,
 }
 
-/// A set and what it is bound to: the content of a set file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bound {
-    schema: u32,
-    /// Service, as its port.
-    pub service: u16,
-    kernel: Part,
-    files: Vec<FilePart>,
-    memory: Part,
+/// Writes a set file: lines of the kernel and of files, with the builds that they are of.
+///
+/// # Errors
+/// If a file is not there any more; those of the file system.
+pub fn write(path: &Path, lines: &Lines, image: &Image) -> Result<(), String> {
+    let kernel = Part {
+        space: Space::KernelText,
+        id: bytes(&image.build_id),
+        name: String::new(),
+        lines: lines.kernel.clone(),
+    };
+    let files = lines.files.iter().map(|(path, lines)| {
+        let (space, id) = identity(path)?;
+        let name = path.to_string_lossy().into_owned();
+        Ok(Part { space, id, name, lines: lines.clone() })
+    });
+    let parts = std::iter::once(Ok(kernel)).chain(files).collect::<Result<_, String>>()?;
+    let why = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+    let encoded = SetFile { parts }.encode().map_err(|e| why(&e))?;
+    fs::write(path, encoded).map_err(|e| why(&e))
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Part {
-    build: String,
-    words: Vec<u64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FilePart {
-    path: PathBuf,
-    build: String,
-    words: Vec<u64>,
-}
-
-impl Bound {
-    /// Binds lines to what they were seen in.
-    ///
-    /// # Errors
-    /// If a file is not there any more, or a line has no number that an address has.
-    pub fn new(service: u16, lines: &Lines, image: &Image, start: &str) -> Result<Bound, String> {
-        let words = |set: &LineSet| rle::encode64(set).map_err(|e| e.to_string());
-        let files = lines.files.iter().map(|(path, set)| {
-            let part = FilePart { path: path.clone(), build: identity(path)?, words: words(set)? };
-            Ok(part)
-        });
-        Ok(Bound {
-            schema: SCHEMA,
-            service,
-            kernel: Part { build: image.build_id.clone(), words: words(&lines.kernel)? },
-            files: files.collect::<Result<_, String>>()?,
-            memory: Part { build: start.to_owned(), words: words(&lines.memory)? },
-        })
-    }
-
-    /// Reads a set file.
-    ///
-    /// # Errors
-    /// With the file, the place in it, and what was expected.
-    pub fn read(path: &Path) -> Result<Bound, String> {
-        let place = path.display();
-        let text = fs::read_to_string(path).map_err(|e| format!("{place}: {e}"))?;
-        let bound: Bound = serde_json::from_str(&text).map_err(|e| format!("{place}: {e}"))?;
-        if bound.schema != SCHEMA {
-            return Err(format!("{place}: schema {}, expected {SCHEMA}", bound.schema));
+/// Reads a set file, if it is of this kernel and of these builds of files.
+///
+/// # Errors
+/// With the file, and what was expected.
+pub fn read(path: &Path, image: &Image) -> Result<Lines, String> {
+    let why = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+    let encoded = fs::read(path).map_err(|e| why(&e))?;
+    let file = SetFile::decode(&encoded).map_err(|e| why(&e))?;
+    let id_of = |space, name: &str| match space {
+        Space::KernelText => Some(bytes(&image.build_id)),
+        Space::Image | Space::File => {
+            let found = identity(Path::new(name)).ok();
+            found.filter(|(found, _)| *found == space).map(|(_, id)| id)
         }
-        let parts = bound.files.iter().map(|f| &f.words);
-        for words in parts.chain([&bound.kernel.words, &bound.memory.words]) {
-            rle::decode64(words).map_err(|e| format!("{place}: {e}"))?;
-        }
-        Ok(bound)
-    }
-
-    /// Writes a set file.
-    ///
-    /// # Errors
-    /// Those of the file system.
-    pub fn write(&self, path: &Path) -> Result<(), String> {
-        let why = |e: std::io::Error| format!("{}: {e}", path.display());
-        let text = serde_json::to_string(self).expect("plain data");
-        fs::write(path, text + "\n").map_err(why)
-    }
-
-    /// The lines, if they are of this kernel and of these builds of files. Lines of memory are
-    /// left out where the program was started anew since.
-    ///
-    /// # Errors
-    /// What it is bound to, and what is here.
-    pub fn lines(&self, image: &Image, start: &str) -> Result<Lines, String> {
-        if self.kernel.build != image.build_id {
-            let (found, expected) = (&self.kernel.build, &image.build_id);
-            return Err(format!("a set of kernel {found}: expected this one, {expected}"));
-        }
-        let set = |words: &[u64]| rle::decode64(words).map_err(|e| e.to_string());
-        let kernel = set(&self.kernel.words)?;
-        if let Some(line) = kernel.iter().find(|line| !image.allows(*line)) {
-            return Err(format!("line {line:#x} of the kernel: expected one of its image"));
-        }
-        let mut files = Vec::new();
-        for part in &self.files {
-            let (found, path) = (identity(&part.path)?, part.path.display());
-            if found != part.build {
-                return Err(format!("a set of {path} {}: here it is {found}", part.build));
+        Space::Physical => None,
+    };
+    file.check(id_of).map_err(|e| why(&e))?;
+    let mut lines = Lines::default();
+    for part in file.parts {
+        if part.space == Space::KernelText {
+            if let Some(line) = part.lines.iter().find(|line| !image.allows(*line)) {
+                let expected = "expected one of its image";
+                return Err(why(&format!("line {line:#x} of the kernel: {expected}")));
             }
-            files.push((part.path.clone(), set(&part.words)?));
+            lines.kernel = part.lines;
+        } else {
+            lines.files.push((part.name.into(), part.lines));
         }
-        let same = self.memory.build == start;
-        let memory = if same { set(&self.memory.words)? } else { LineSet::new() };
-        Ok(Lines { kernel, files, memory })
     }
+    Ok(lines)
 }
 
-/// Which content a file has: its build id, or for files without one their length and time.
+/// The bytes of a build id in hexadecimal.
+fn bytes(hexadecimal: &str) -> Vec<u8> {
+    let pairs = hexadecimal.as_bytes().chunks(2);
+    let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    pairs.filter_map(byte).collect()
+}
+
+/// Which content a file has: its build id, or for files without one where they are, their length
+/// and their time.
 ///
 /// # Errors
 /// If it cannot be read.
-pub fn identity(path: &Path) -> Result<String, String> {
+fn identity(path: &Path) -> Result<(Space, Vec<u8>), String> {
     use std::os::unix::fs::MetadataExt;
     if let Ok(build) = maps::build_of(path) {
-        return Ok(build);
+        return Ok((Space::Image, bytes(&build)));
     }
     let found = fs::metadata(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    Ok(format!("{}-{}.{:09}", found.len(), found.mtime(), found.mtime_nsec()))
+    let time = found.mtime().wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec());
+    let words = [found.dev(), found.ino(), found.len(), time as u64];
+    Ok((Space::File, words.iter().flat_map(|word| word.to_le_bytes()).collect()))
 }
 
 /// Which start of which program a process is of: forks of one start have the same addresses (a
@@ -202,53 +160,32 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_as_it_was_written() {
+    fn a_set_of_other_builds_is_refused_in_a_line() {
         let folder = tempfile::tempdir().unwrap();
-        let (file, data) = (folder.path().join("a.set"), folder.path().join("data"));
+        let (file, data) = (folder.path().join("a.hws"), folder.path().join("data"));
         fs::write(&data, [7; 10_000]).unwrap();
-        let bound = Bound::new(80, &lines(&data), &image("aa"), "x").unwrap();
-        bound.write(&file).unwrap();
-        let read = Bound::read(&file).unwrap();
-        assert_eq!(read, bound);
-        assert_eq!(read.lines(&image("aa"), "x").unwrap(), lines(&data));
-        // Started anew: no memory.
-        let later = read.lines(&image("aa"), "y").unwrap();
-        assert_eq!((later.kernel.len(), later.memory.len()), (4, 0));
-        // Another kernel; the same with less text; another build of the file; no such file.
-        let problem = read.lines(&image("bb"), "x").unwrap_err();
-        assert_eq!(problem, "a set of kernel aa: expected this one, bb");
+        write(&file, &lines(&data), &image("aa")).unwrap();
+        let found = read(&file, &image("aa")).unwrap();
+        assert_eq!(found, Lines { memory: LineSet::new(), ..lines(&data) });
+        let problem = |build: &str| read(&file, &image(build)).unwrap_err();
+        assert!(problem("bb").ends_with("expected build aa, found bb"), "{}", problem("bb"));
+        // The same with less text.
         let small = Image { text: 0..50, ..image("aa") };
-        assert!(read.lines(&small, "x").unwrap_err().contains("expected one of its image"));
+        let found = read(&file, &small).unwrap_err();
+        assert!(found.contains("expected one of its image"), "{found}");
+        // The file has changed; is gone.
         fs::write(&data, [7; 10_001]).unwrap();
-        assert!(read.lines(&image("aa"), "x").unwrap_err().contains("here it is 10001-"));
+        assert!(problem("aa").contains("data: expected build"), "{}", problem("aa"));
         fs::remove_file(&data).unwrap();
-        assert!(read.lines(&image("aa"), "x").is_err());
-    }
-
-    #[test]
-    fn bad_files_are_refused_in_a_line() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("a.set");
-        let part = |words: &str| format!(r#"{{"build":"a","words":[{words}]}}"#);
-        let text = |schema: u32, words: &str| {
-            let (kernel, memory) = (part(words), part(""));
-            let head = format!(r#""schema":{schema},"service":1,"files":[]"#);
-            format!(r#"{{{head},"kernel":{kernel},"memory":{memory}}}"#)
-        };
-        for (content, expected) in [
-            (text(2, ""), "schema 2, expected 1"),
-            (text(1, "128,64"), "word 1: expected a run above"),
-            (text(1, "-1"), "line 1 column"),
-            (text(1, "18446744073709551615"), "beyond the last line"),
-            ("{}".to_owned(), "missing field"),
-            (String::new(), "EOF"),
-        ] {
+        assert!(problem("aa").ends_with("found none"), "{}", problem("aa"));
+        assert!(write(&file, &lines(&data), &image("aa")).is_err());
+        // Garbage, nothing, no file.
+        for content in [&b"HWLSgarbage that is long enough"[..], b""] {
             fs::write(&file, content).unwrap();
-            let problem = Bound::read(&file).unwrap_err();
-            assert!(problem.contains(expected) && !problem.contains('\n'), "{problem}");
+            assert!(!problem("aa").contains('\n'), "{}", problem("aa"));
         }
-        fs::write(&file, text(1, "65,192")).unwrap();
-        assert!(Bound::read(&file).is_ok());
+        fs::remove_file(&file).unwrap();
+        assert!(problem("aa").contains("No such file"), "{}", problem("aa"));
     }
 
     #[test]
