@@ -7,7 +7,7 @@
 //!              line = set.lines[(args[0] + g) * 8 + k];
 //!              if (line - first >= lines)     // of the image's part that this program is for
 //!                  refused++, line = first;
-//!              bpf_probe_read_kernel(&discarded, 8, base + line * 64);
+//!              (void)*(u64 *)bpf_rdonly_cast(base + line * 64, ..);     // or bpf_probe_read_kernel
 //!          }
 //!  }
 //! ```
@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::kernel::Image;
 
+mod btf;
 mod call;
 mod code;
 mod programs;
@@ -104,8 +105,8 @@ impl Lines {
         let map = create_map(bytes).map_err(missing("a BPF map"))?;
         let (bounds, fd) = (Bounds::of(image), map.as_raw_fd());
         let parts = std::iter::once(&image.text).chain(&image.allowed).cloned();
-        let load = bounds.ranges.iter().zip(parts).map(|(range, part)| {
-            let code = programs::load(fd, image.base, *range);
+        let load = parts.enumerate().map(|(n, part)| {
+            let code = programs::load(fd, &bounds, n);
             Ok((program(&code).map_err(missing("a BPF program"))?, part))
         });
         let load = load.collect::<Result<Vec<_>, String>>()?;

@@ -15,13 +15,13 @@ use std::time::Duration;
 use halfwink_live::sys::{self, CpuSet};
 use halfwink_policy::preheat::announce::{Receiver, Refused};
 use halfwink_policy::preheat::{Action, Event, PreheatPolicy, SetId};
-use halfwink_policy::{Host, Policy, Snapshot};
+use halfwink_policy::{Host, Snapshot};
 use halfwink_units::Time;
 use serde::Serialize;
 
 use crate::bpf::Sockets;
 use crate::load::{monotonic_ns, Loader};
-use crate::place::prefer;
+use crate::place::{give_way, prefer, Rank};
 use crate::set::Lines;
 
 mod syn;
@@ -36,10 +36,30 @@ const KEPT: usize = 1 << 14;
 pub struct Triggers {
     /// A handshake begins; how long after it the request is expected.
     pub syn: Option<(Syn, Duration)>,
+    /// The thread never sleeps: no interrupt has to reach its CPU before it can begin.
+    pub awake: Option<Awake>,
     /// At regular times.
     pub every: Option<Duration>,
     /// Listening sockets that go. Without it, restarts are seen by processes that come.
     pub sockets: Option<Sockets>,
+}
+
+/// How a thread that never sleeps stands to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awake {
+    /// Everything else runs first.
+    Polite,
+    /// Only a measured server does.
+    Measured,
+}
+
+impl Awake {
+    fn wait(self) {
+        match self {
+            Awake::Polite => give_way(0),
+            Awake::Measured => prefer(0, Rank::Awake),
+        }
+    }
 }
 
 /// What was counted so far.
@@ -122,7 +142,10 @@ impl Daemon {
         let thread = std::thread::Builder::new().name("preheat".into()).spawn(move || {
             // Where that is not allowed, lines end up in another second cache.
             let _ = CpuSet::one(cpu).pin();
-            prefer(0);
+            match state.triggers.awake {
+                Some(awake) => awake.wait(),
+                None => prefer(0, Rank::First),
+            }
             state.run(&told);
         });
         let thread = Some(thread.map_err(why)?);
@@ -194,11 +217,24 @@ impl State {
         self.tell(self.now(), Event::Built { service: self.service, lines });
         self.show();
         while !stop.load(Ordering::Acquire) {
-            self.sleep();
-            self.counts.wakes += 1;
             let mut bytes = [0u8; 64];
-            while let Ok((length, _)) = self.socket.recv_from(&mut bytes) {
+            let mut received = self.socket.recv_from(&mut bytes);
+            if received.is_err() && self.triggers.awake.is_some() {
+                if !self.is_due() {
+                    core::hint::spin_loop();
+                    continue;
+                }
+            } else if received.is_err() {
+                self.sleep();
+                received = self.socket.recv_from(&mut bytes);
+            }
+            self.counts.wakes += 1;
+            if self.triggers.awake.is_some() {
+                prefer(0, Rank::First);
+            }
+            while let Ok((length, _)) = received {
                 self.heard(&bytes[..length]);
+                received = self.socket.recv_from(&mut bytes);
             }
             self.handshakes();
             self.regular();
@@ -208,7 +244,17 @@ impl State {
             }
             self.act(at, asked);
             self.show();
+            if let Some(awake) = self.triggers.awake {
+                awake.wait();
+            }
         }
+    }
+
+    /// Whether there is anything to do but to hear.
+    fn is_due(&self) -> bool {
+        self.triggers.syn.is_some()
+            || self.triggers.every.is_some()
+            || self.host.due() <= self.now()
     }
 
     /// Until something comes or is due.

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use halfwink_live::clock::{ticks_fenced, Rate};
 use halfwink_live::sys::CpuSet;
 use halfwink_policy::preheat::announce::{
     encode, Announcement, Key, Mode, Receiver, ReceiverParameters,
@@ -21,12 +22,13 @@ use serde::Serialize;
 
 use crate::bpf;
 use crate::client::{Client, Dialogue};
-use crate::daemon::{Counts, Daemon, Triggers};
+use crate::daemon::{Awake, Counts, Daemon, Triggers};
+use crate::helper::prefetch;
 use crate::kernel::Image;
 use crate::learn::{Learned, Learner};
 use crate::load::{monotonic_ns, Loader};
 use crate::maps::{self, Seen};
-use crate::place::{cache_bytes, prefer, Evictor, Place};
+use crate::place::{cache_bytes, prefer, Evictor, Place, Rank};
 use crate::set;
 use crate::shared::{Operation, Shared, Slot};
 use crate::statistics::{sign_test, Summary};
@@ -123,6 +125,34 @@ pub struct Row {
     pub summary: Summary,
 }
 
+/// A server with the preload library beside one without.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Beside {
+    /// With it.
+    pub here: Summary,
+    /// Without it.
+    pub there: Summary,
+    /// Of medians.
+    pub ratio: f64,
+    /// Times that the library's thread woke.
+    pub wakes: u64,
+}
+
+/// Nanoseconds a line.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Rates {
+    /// The BPF program, all lines cached.
+    pub kernel_warm: f64,
+    /// The same after the second cache was emptied.
+    pub kernel_cold: f64,
+    /// The server's thread, lines flushed; all walks of the list together.
+    pub user: f64,
+    /// A plain loop of prefetches over as many lines of our own, laid out likewise.
+    pub best_prefetch: f64,
+    /// The former by the latter.
+    pub ratio: f64,
+}
+
 /// A server with its client, and all that prepares its machine.
 #[derive(Debug)]
 pub struct Harness {
@@ -170,7 +200,8 @@ impl Harness {
         let client = Client::connect(subject.address, &subject.dialogue)?;
         let slot = slot_of(&subject, &client, shared)?;
         let (pid, helper) = slot.and_then(Slot::owner).unwrap_or((subject.pid, 0));
-        threads(pid).into_iter().chain([0, helper]).for_each(prefer);
+        threads(pid).into_iter().chain([helper]).for_each(|tid| prefer(tid, Rank::Server));
+        prefer(0, Rank::First);
         let loader = Loader::new(Some(Arc::clone(&kernel)), shared, server_cpu);
         Ok(Harness {
             place: Place::awake(server_cpu),
@@ -194,6 +225,15 @@ impl Harness {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.slot.and_then(Slot::owner).map_or(self.subject.pid, |(pid, _)| pid)
+    }
+
+    /// Lines that are loaded.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write_set(&self, path: &std::path::Path) -> Result<(), String> {
+        let loader = self.loader.lock().map_err(|_| FAILED)?;
+        set::write(path, loader.lines(), &self.kernel.1)
     }
 
     /// Finds out which lines a request uses, and loads those from now on.
@@ -232,10 +272,12 @@ impl Harness {
         let key = Key(*b"of a measurement");
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(why)?;
         let receiver = Receiver::new(key, ReceiverParameters::default());
-        let service = (self.subject.address.port(), Triggers::default());
+        let triggers = Triggers { awake: Some(Awake::Measured), ..Triggers::default() };
+        let service = (self.subject.address.port(), triggers);
         let daemon = Daemon::start(socket, receiver, policy, Arc::clone(&self.loader), service)?;
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(why)?;
         socket.connect(daemon.address).map_err(why)?;
+        self.place.rest();
         self.announcer = Some(Announcer { daemon, socket, key, sequence: 0 });
         Ok(())
     }
@@ -286,6 +328,103 @@ impl Harness {
         Ok(took)
     }
 
+    /// From sending an announcement to its first load, with everything warm and the CPU awake.
+    ///
+    /// # Errors
+    /// What does not work, in one line.
+    pub fn latency(&mut self, rounds: usize) -> Result<Summary, String> {
+        self.first_us.clear();
+        for _ in 0..rounds {
+            let (begun, begun_ns) = (Instant::now(), monotonic_ns());
+            self.preheat()?;
+            while begun.elapsed() < self.lead + Duration::from_micros(100) {
+                core::hint::spin_loop();
+            }
+            self.note_first(begun_ns);
+        }
+        Ok(Summary::of(&self.first_us))
+    }
+
+    /// Response times here and of another server, in turn, with everything warm and nothing
+    /// announced: what the preload library costs. And how often its thread woke meanwhile.
+    ///
+    /// # Errors
+    /// What does not work, in one line.
+    pub fn beside(&mut self, other: SocketAddr, rounds: usize) -> Result<Beside, String> {
+        let mut other = Client::connect(other, &self.subject.dialogue)?;
+        let wakes = || self.slot.map_or(0, |slot| slot.wakes.load(Ordering::Relaxed));
+        let before = wakes();
+        let (mut here, mut there) = (Vec::new(), Vec::new());
+        for round in 0..2 * rounds {
+            // Each is first as often as the other, and once unmeasured: they share their caches.
+            let is_here = round % 2 == round / 2 % 2;
+            let (client, times) = match is_here {
+                true => (&mut self.client, &mut here),
+                false => (&mut other, &mut there),
+            };
+            client.ask()?;
+            client.ask()?;
+            times.push(client.ask()?);
+        }
+        let wakes = wakes() - before;
+        let (here, there) = (Summary::of(&here), Summary::of(&there));
+        Ok(Beside { here, there, ratio: here.p50.value / there.p50.value, wakes })
+    }
+
+    /// Nanoseconds a line, each the best of several runs on the server's CPU.
+    ///
+    /// # Errors
+    /// What does not work, in one line.
+    pub fn rates(&mut self) -> Result<Rates, String> {
+        let (cpu, evictor, bytes) = (self.place.cpu, self.evictor, 4 * self.second_bytes);
+        let kernel = Arc::clone(&self.kernel.0);
+        let (warm, cold) = self.place.run(move || -> Result<_, String> {
+            let kernel = kernel.lock().map_err(|_| FAILED)?;
+            let run = || {
+                let ran = kernel.run(cpu, 0).map_err(|e| format!("preheating: {e}"))?;
+                Ok::<_, String>((ran.ended_ns - ran.began_ns) as f64 / ran.lines.max(1) as f64)
+            };
+            let (mut warm, mut cold) = (f64::MAX, f64::MAX);
+            for _ in 0..TRIES {
+                evictor.stream(bytes);
+                cold = cold.min(run()?);
+                warm = warm.min(run()?);
+            }
+            Ok((warm, cold))
+        })?;
+        let Some(slot) = self.slot else {
+            return Ok(Rates { kernel_warm: warm, kernel_cold: cold, ..Rates::default() });
+        };
+        let count = slot.count.load(Ordering::Relaxed) as usize;
+        let words: Vec<u64> =
+            slot.words[..count].iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        let lines: u64 = words.iter().map(|word| (word & 63) + 1).sum();
+        let rate = Rate::measure();
+        let per_line = |ticks: u64| rate.ps(ticks) as f64 / 1e3 / lines.max(1) as f64;
+        let (mut user, mut best) = (f64::MAX, f64::MAX);
+        let base = evictor.base();
+        for _ in 0..TRIES {
+            self.flush_user_lines()?;
+            let number = slot.post(Operation::Load, None, 0);
+            if !slot.wait(number, PATIENCE_NS) {
+                return Err(SILENT.to_owned());
+            }
+            let [first, last] =
+                [&slot.first_ticks, &slot.last_ticks].map(|t| t.load(Ordering::Relaxed));
+            user = user.min(per_line(last - first));
+            // The same pattern in memory of our own.
+            let own: Vec<u64> = words.iter().map(|w| base + w % (evictor.bytes() as u64)).collect();
+            best = best.min(per_line(self.place.run(move || {
+                evictor.stream(bytes);
+                let begun = ticks_fenced();
+                prefetch(&own);
+                ticks_fenced() - begun
+            })));
+        }
+        let ratio = user / best;
+        Ok(Rates { kernel_warm: warm, kernel_cold: cold, user, best_prefetch: best, ratio })
+    }
+
     fn note_first(&mut self, begun_ns: u64) {
         let Some(announcer) = &self.announcer else { return };
         let first = announcer.daemon.first_ns();
@@ -328,8 +467,8 @@ impl Harness {
     fn flush_user_lines(&self) -> Result<(), String> {
         if let Some(slot) = self.slot {
             let number = slot.post(Operation::Flush, None, 0);
-            if !slot.wait(number, 1_000_000_000) {
-                return Err("the thread in the server does not answer".to_owned());
+            if !slot.wait(number, PATIENCE_NS) {
+                return Err(SILENT.to_owned());
             }
         }
         let seen = Arc::clone(&self.seen);
@@ -346,6 +485,10 @@ impl Harness {
 }
 
 const FAILED: &str = "another thread failed";
+const SILENT: &str = "the thread in the server does not answer";
+const PATIENCE_NS: u64 = 1_000_000_000;
+/// Runs of which the best counts.
+const TRIES: usize = 20;
 
 /// Threads of a process.
 fn threads(pid: u32) -> Vec<u32> {

@@ -41,6 +41,8 @@ pub struct Loader {
     start: String,
     /// Whose list stands in which place: the process image, and how many commands it has had.
     bound: BTreeMap<usize, Told>,
+    /// Process images that had come when all had their lists; none before.
+    epochs: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +56,7 @@ impl Loader {
     #[must_use]
     pub fn new(kernel: Option<Arc<Mutex<bpf::Lines>>>, shared: Shared, cpu: u32) -> Loader {
         let (rate, lines, start) = (Rate::measure(), Lines::default(), String::new());
-        Loader { kernel, shared, cpu, rate, lines, start, bound: BTreeMap::new() }
+        Loader { kernel, shared, cpu, rate, lines, start, bound: BTreeMap::new(), epochs: None }
     }
 
     /// Lines to load from now on, and the start of the program that its lines of memory are of.
@@ -69,6 +71,7 @@ impl Loader {
         self.lines = lines;
         start.clone_into(&mut self.start);
         self.bound.clear();
+        self.epochs = None;
         self.bind();
         Ok(())
     }
@@ -82,6 +85,12 @@ impl Loader {
     /// Gives each server process that has come since its list, by its mappings of now. Lines of
     /// memory are for processes of the start that they were seen in.
     pub fn bind(&mut self) {
+        // One line to look at, not one in each place.
+        let epochs = self.shared.epochs();
+        if self.epochs == Some(epochs) {
+            return;
+        }
+        self.epochs = Some(epochs);
         for (at, slot) in self.shared.slots().iter().enumerate() {
             let Some((pid, _)) = slot.owner() else { continue };
             let epoch = slot.epoch.load(Ordering::Acquire);
@@ -89,6 +98,11 @@ impl Loader {
                 continue;
             }
             let Ok(mappings) = maps::mappings(pid) else { continue };
+            if slot.owner().is_none_or(|(_, helper)| helper == 0) {
+                // On its way: it is looked for again.
+                self.epochs = None;
+                continue;
+            }
             let is_same = set::start_of(&mappings) == self.start;
             let words = set::addresses(&self.lines, &mappings, is_same);
             // A list of nothing, now: loads find it there.
@@ -101,15 +115,23 @@ impl Loader {
     pub fn forget_memory(&mut self) {
         self.lines.memory = LineSet::new();
         self.bound.clear();
+        self.epochs = None;
     }
 
-    /// Loads, until a time of the monotonic clock (0: to the end). Comes back when lines of the
-    /// kernel are loaded; threads of servers go on.
+    /// Loads, until a time of the monotonic clock (0: to the end): lines of the kernel, then those of
+    /// servers. Comes back when the servers' threads, which go on, have been woken.
     ///
     /// # Errors
     /// As the kernel says.
     pub fn load(&mut self, until_ns: u64) -> Result<Loaded, String> {
         let mut loaded = Loaded::default();
+        if let Some(kernel) = &self.kernel {
+            let kernel = kernel.lock().map_err(|_| "another thread failed")?;
+            let ran = kernel.run(self.cpu, until_ns).map_err(|e| format!("preheating: {e}"))?;
+            loaded.first_ns = ran.began_ns;
+            loaded.kernel_ns = ran.ended_ns - ran.began_ns;
+            loaded.kernel_lines = ran.lines;
+        }
         let until_ticks = self.ticks_at(until_ns);
         for (at, told) in &mut self.bound {
             let slot = &self.shared.slots()[*at];
@@ -117,13 +139,6 @@ impl Loader {
                 told.number = slot.post(Operation::Load, None, until_ticks);
                 loaded.servers += 1;
             }
-        }
-        if let Some(kernel) = &self.kernel {
-            let kernel = kernel.lock().map_err(|_| "another thread failed")?;
-            let ran = kernel.run(self.cpu, until_ns).map_err(|e| format!("preheating: {e}"))?;
-            loaded.first_ns = ran.began_ns;
-            loaded.kernel_ns = ran.ended_ns - ran.began_ns;
-            loaded.kernel_lines = ran.lines;
         }
         Ok(loaded)
     }

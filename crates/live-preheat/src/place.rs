@@ -1,7 +1,9 @@
 //! A thread on the server's CPU: it keeps the CPU awake, empties its caches and times loads. Between
 //! jobs it gives way to whatever else wants to run there.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use halfwink_live::sys::{self, CpuSet};
@@ -14,6 +16,7 @@ pub struct Place {
     /// Its CPU.
     pub cpu: u32,
     tid: u32,
+    sleeps: Arc<AtomicBool>,
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -25,15 +28,22 @@ impl Place {
     pub fn awake(cpu: u32) -> Place {
         let (jobs, todo) = channel::<Job>();
         let (tell, told) = channel();
+        let asleep = Arc::new(AtomicBool::new(false));
+        let sleeps = Arc::clone(&asleep);
         let thread = thread::spawn(move || {
             // Where that is not allowed, numbers are noisier.
             let _ = CpuSet::one(cpu).pin();
-            set_class(0, libc::SCHED_IDLE);
+            prefer(0, Rank::Awake);
             let _ = tell.send(sys::gettid());
-            spin(&todo);
+            work(&todo, &sleeps);
         });
         let tid = told.recv().unwrap_or(0);
-        Place { cpu, tid, jobs: Some(jobs), thread: Some(thread) }
+        Place { cpu, tid, sleeps: asleep, jobs: Some(jobs), thread: Some(thread) }
+    }
+
+    /// Somebody else keeps the CPU awake from now on: between jobs the thread sleeps.
+    pub fn rest(&self) {
+        self.sleeps.store(true, Ordering::Relaxed);
     }
 
     /// Runs something there, and spins for its answer.
@@ -41,12 +51,12 @@ impl Place {
         let (answer, answers) = channel();
         let job: Job = Box::new(move || {
             let found = job();
-            set_class(0, libc::SCHED_IDLE);
+            prefer(0, Rank::Awake);
             let _ = answer.send(found);
         });
         let jobs = self.jobs.as_ref().expect("it lives as long as its handle");
         // Others that want the CPU would keep it from a job for milliseconds.
-        prefer(self.tid);
+        prefer(self.tid, Rank::First);
         jobs.send(job).expect("its thread ends with its handle");
         loop {
             match answers.try_recv() {
@@ -67,9 +77,14 @@ impl Drop for Place {
     }
 }
 
-fn spin(todo: &Receiver<Job>) {
+fn work(todo: &Receiver<Job>, sleeps: &AtomicBool) {
     loop {
-        match todo.try_recv() {
+        let job = if sleeps.load(Ordering::Relaxed) {
+            todo.recv().map_err(|_| TryRecvError::Disconnected)
+        } else {
+            todo.try_recv()
+        };
+        match job {
             Ok(job) => job(),
             Err(TryRecvError::Empty) => core::hint::spin_loop(),
             Err(TryRecvError::Disconnected) => return,
@@ -77,18 +92,37 @@ fn spin(todo: &Receiver<Job>) {
     }
 }
 
-/// A thread (0: the calling one) runs before all ordinary ones, where that is allowed: otherwise
+/// Who runs before whom on a CPU that is measured, and all before ordinary threads: otherwise
 /// whatever else this machine does is measured too.
-pub fn prefer(tid: u32) {
-    set_class(tid, libc::SCHED_RR);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rank {
+    /// Spins, so that the CPU stays awake; where ranks are not allowed, behind all others.
+    Awake = 1,
+    /// The server.
+    Server = 2,
+    /// Prepares for it.
+    First = 3,
 }
 
-/// Under SCHED_IDLE a thread runs only while nothing else wants to.
-fn set_class(tid: u32, class: i32) {
-    let priority = libc::sched_param { sched_priority: i32::from(class == libc::SCHED_RR) };
-    let at = &raw const priority as u64;
+/// Gives a thread (0: the calling one) a rank, where that is allowed.
+pub fn prefer(tid: u32, rank: Rank) {
+    if !set_class(tid, libc::SCHED_RR, rank as i32) && rank == Rank::Awake {
+        give_way(tid);
+    }
+}
+
+/// A thread (0: the calling one) runs only while nothing else wants to.
+pub fn give_way(tid: u32) {
+    set_class(tid, libc::SCHED_IDLE, 0);
+}
+
+fn set_class(tid: u32, class: i32, priority: i32) -> bool {
+    let parameters = libc::sched_param { sched_priority: priority };
+    let at = &raw const parameters as u64;
     // SAFETY: the kernel reads the parameters, which outlive the call.
-    unsafe { sys::call3(libc::SYS_sched_setscheduler, u64::from(tid), class as u64, at) };
+    let answer =
+        unsafe { sys::call3(libc::SYS_sched_setscheduler, u64::from(tid), class as u64, at) };
+    !sys::is_error(answer)
 }
 
 /// Memory to fill caches with.
@@ -116,6 +150,18 @@ impl Evictor {
             core::ptr::write_bytes(base, 1, bytes);
         }
         Ok(Evictor { base, bytes })
+    }
+
+    /// Where it begins.
+    #[must_use]
+    pub fn base(&self) -> u64 {
+        self.base as u64
+    }
+
+    /// How much there is.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Reads so many bytes of it, line by line.

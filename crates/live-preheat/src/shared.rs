@@ -233,6 +233,12 @@ impl Shared {
         self.header().turned_away.load(Ordering::Relaxed)
     }
 
+    /// Process images that came, so far.
+    #[must_use]
+    pub fn epochs(&self) -> u32 {
+        self.header().epochs.load(Ordering::Acquire)
+    }
+
     /// All places.
     #[must_use]
     pub fn slots(&self) -> &'static [Slot] {
@@ -267,9 +273,9 @@ impl Shared {
             self.header().turned_away.fetch_add(1, Ordering::Relaxed);
             return None;
         };
-        let epoch = self.header().epochs.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         slot.done.store(slot.command.load(Ordering::Relaxed), Ordering::Relaxed);
         slot.wakes.store(0, Ordering::Relaxed);
+        let epoch = self.header().epochs.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         slot.epoch.store(epoch, Ordering::Release);
         Some(slot)
     }

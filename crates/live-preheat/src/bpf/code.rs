@@ -167,6 +167,12 @@ impl Code {
         self.push(0x85, 0, 0, 0, helper as i32);
     }
 
+    /// Calls a function of the kernel by its number among the kernel's types.
+    pub(super) fn call_function(&mut self, number: i32) {
+        const KERNEL_FUNCTION: u8 = 2;
+        self.push(0x85, 0, KERNEL_FUNCTION, 0, number);
+    }
+
     /// Ends the program.
     pub(super) fn exit(&mut self) {
         self.set(0, 0);

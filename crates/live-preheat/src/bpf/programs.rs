@@ -3,6 +3,7 @@
 use std::mem::offset_of;
 use std::os::fd::RawFd;
 
+use super::btf::Cast;
 use super::code::{
     Code, Helper, Instruction, Label, AT_LEAST, BELOW, DOUBLE, EQUAL, FRAME, NOT_EQUAL, WORD,
 };
@@ -13,6 +14,7 @@ use crate::kernel::Image;
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     base: u64,
+    cast: Option<Cast>,
     pub(super) ranges: Vec<(i32, i32)>,
 }
 
@@ -20,7 +22,7 @@ impl Bounds {
     pub(super) fn of(image: &Image) -> Bounds {
         let all = std::iter::once(&image.text).chain(&image.allowed);
         let ranges = all.map(|range| (range.start as i32, (range.end - range.start) as i32));
-        Bounds { base: image.base, ranges: ranges.collect() }
+        Bounds { base: image.base, cast: Cast::of_kernel(), ranges: ranges.collect() }
     }
 }
 
@@ -45,7 +47,8 @@ const REFUSED_AT: i16 = offset_of!(Values, refused) as i16;
 ///
 /// There is no jump for a line: the verifier keeps the other side of every jump of all turns until
 /// it has seen the end.
-pub(super) fn load(map: RawFd, base: u64, (first, lines): (i32, i32)) -> Vec<Instruction> {
+pub(super) fn load(map: RawFd, bounds: &Bounds, part: usize) -> Vec<Instruction> {
+    let (first, lines) = bounds.ranges[part];
     let mut code = Code::default();
     let (top, end) = begin(&mut code, map);
     turn(&mut code, GROUPS_A_RUN, top, end);
@@ -66,9 +69,9 @@ pub(super) fn load(map: RawFd, base: u64, (first, lines): (i32, i32)) -> Vec<Ins
         code.and_register(3, 1);
         code.add(7, 1);
         code.shift(3, 6);
-        code.set_wide(1, base + ((first as u64) << 6));
+        code.set_wide(1, bounds.base + ((first as u64) << 6));
         code.add(3, 1);
-        read(&mut code);
+        read(&mut code, bounds.cast);
     }
     code.add_number(7, GROUP as i32);
     code.load(DOUBLE, 1, 9, REFUSED_AT);
@@ -106,7 +109,7 @@ pub(super) fn time(map: RawFd, bounds: &Bounds) -> Vec<Instruction> {
     code.call(Helper::Now);
     code.store(DOUBLE, FRAME, BEFORE, 0);
     code.load(DOUBLE, 3, FRAME, ADDRESS);
-    read(&mut code);
+    read(&mut code, bounds.cast);
     code.call(Helper::Now);
     code.load(DOUBLE, 1, FRAME, BEFORE);
     code.subtract(0, 1);
@@ -170,8 +173,16 @@ fn address(code: &mut Code, bounds: &Bounds) {
     code.add(3, 1);
 }
 
-/// Reads eight bytes at r3 into a place that nobody reads.
-fn read(code: &mut Code) {
+/// Reads eight bytes at r3 into a place that nobody reads: by a load if the kernel can mend one that
+/// faults, otherwise by a call.
+fn read(code: &mut Code, cast: Option<Cast>) {
+    if let Some(Cast { function, structure }) = cast {
+        code.copy(1, 3);
+        code.set(2, structure);
+        code.call_function(function);
+        code.load(DOUBLE, 0, 0, 0);
+        return;
+    }
     code.copy(1, FRAME);
     code.add_number(1, i32::from(DISCARDED));
     code.set(2, 8);
