@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CircuitSwitch, DataCentre};
+use crate::{CircuitSwitch, DataCentre, Hosts};
 
 /// A description as it is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,9 @@ pub struct Spec {
     /// Power of a data centre with such a core.
     #[serde(default)]
     pub data_centre: Option<DataCentre>,
+    /// Hosts that use it by turns.
+    #[serde(default)]
+    pub hosts: Option<Hosts>,
 }
 
 /// What is wrong with a description, and with which of its values.
@@ -57,6 +60,9 @@ impl Fabric {
         }
         if let Some(centre) = &spec.data_centre {
             check_centre(centre)?;
+        }
+        if let Some(hosts) = &spec.hosts {
+            hosts.check(spec.switch.usable_ports)?;
         }
         Ok(Fabric { spec })
     }
@@ -100,20 +106,20 @@ fn check_centre(centre: &DataCentre) -> Result<(), DescriptionError> {
     Ok(())
 }
 
-fn positive(element: &str, value: f64) -> Result<(), DescriptionError> {
+pub(crate) fn positive(element: &str, value: f64) -> Result<(), DescriptionError> {
     if value.is_finite() && value > 0.0 {
         return Ok(());
     }
     Err(wrong(element, format!("found {value}, expected a number above 0")))
 }
 
-fn at_least(element: &str, value: f64, least: f64) -> Result<(), DescriptionError> {
+pub(crate) fn at_least(element: &str, value: f64, least: f64) -> Result<(), DescriptionError> {
     if value.is_finite() && value >= least {
         return Ok(());
     }
     Err(wrong(element, format!("found {value}, expected {least} or more")))
 }
 
-fn wrong(element: &str, message: impl Into<String>) -> DescriptionError {
+pub(crate) fn wrong(element: &str, message: impl Into<String>) -> DescriptionError {
     DescriptionError { element: element.to_owned(), message: message.into() }
 }

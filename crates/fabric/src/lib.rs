@@ -10,17 +10,21 @@
 //! packet switch draws, but while it reconfigures (the night) nothing passes, and whoever is not
 //! joined waits: hosts take turns.
 //!
-//! Here are the closed forms: how many switches a scale-out network has ([`scale_out`]), what an
+//! There are closed forms: how many switches a scale-out network has ([`scale_out`]), what an
 //! optical core saves ([`DataCentre`]), what turns cost in throughput and round trips
-//! ([`CircuitSwitch`]).
+//! ([`CircuitSwitch`]). And there is a world ([`world`]) in which hosts with ordinary network cards
+//! take turns by policies of `halfwink-policy`.
 
 #![forbid(unsafe_code)]
 
 mod circuit;
 mod data_centre;
 mod description;
+mod hosts;
 pub mod scale_out;
+pub mod world;
 
 pub use circuit::CircuitSwitch;
 pub use data_centre::{CorePower, DataCentre, Ports};
 pub use description::{DescriptionError, Fabric, Spec};
+pub use hosts::{Card, Hosts, Power, Stalls};

@@ -1,0 +1,42 @@
+//! A host's network card: packets wait in it, then follow each other on the wire.
+
+use halfwink_engine::Stream;
+use halfwink_units::Time;
+
+use super::draw::{happens, us_between};
+use super::Times;
+
+/// The sending side of a card.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sender {
+    /// When the wire is free for one more packet.
+    free: Time,
+    /// Paused since more than the threshold waits.
+    in_batch: bool,
+}
+
+/// A packet on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OnWire {
+    pub(super) begins: Time,
+    pub(super) ends: Time,
+}
+
+impl Sender {
+    /// A packet is handed over: when it will be on the wire. Nothing that comes later changes that.
+    pub(super) fn hand_over(&mut self, now: Time, times: &Times, random: &mut Stream) -> OnWire {
+        let ready = now + times.transmit;
+        // What waits beyond the time that a packet is in the card anyway, in time on the wire: what
+        // pacing guesses by (age - tokens) of Fig 4.13. The packet on the wire does not wait.
+        let is_above = self.free.saturating_sub(ready) > times.batch_backlog + times.wire;
+        if !is_above {
+            self.in_batch = false;
+        } else if !self.in_batch && happens(random, times.batch_share) {
+            self.in_batch = true;
+            self.free += us_between(random, times.batch_us);
+        }
+        let begins = ready.max(self.free);
+        self.free = begins + times.wire;
+        OnWire { begins, ends: self.free }
+    }
+}

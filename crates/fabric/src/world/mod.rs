@@ -1,0 +1,276 @@
+//! Hosts, an optical switch with nights and days, and what becomes of their packets.
+//!
+//! ```text
+//!   schedule ── matching, day ──▶ switch ── sync frames, late now and then ──▶ hosts
+//!                                   ▲                                           │ tokens
+//!                                   └────────── packets, on the wire ◀── card ◀─┘
+//! ```
+//!
+//! A slot at a time, a host after the other: within a slot hosts touch each other only through the
+//! switch, and who sends to whom stands before it begins. A packet's time on the wire is known when
+//! it is handed over, so nothing waits in an event queue, and what a slot takes grows with what is
+//! sent in it. Times are exact in picoseconds.
+
+mod books;
+mod card;
+mod draw;
+mod host;
+mod sync;
+
+use halfwink_engine::{Closed, Histogram, Imbalance, Interrupted, RunControl};
+use halfwink_policy::circuits::host::{Scheme, TokenParameters, Tokens};
+use halfwink_policy::circuits::{Action, CircuitsPolicy, Event};
+use halfwink_policy::Host as PolicyHost;
+use halfwink_units::Time;
+
+pub use sync::Gaps;
+
+use crate::hosts::Hosts;
+use crate::CircuitSwitch;
+use books::Books;
+use host::{Host, Slot};
+
+/// What is played.
+pub struct Setting<'a> {
+    /// The switch.
+    pub switch: &'a CircuitSwitch,
+    /// The hosts.
+    pub hosts: &'a Hosts,
+    /// What their tokens are limited by.
+    pub scheme: Scheme,
+    /// How long, to the end of the slot in which that is.
+    pub duration: Time,
+    /// Day for which queues are sized.
+    pub day: Time,
+    /// Of all random streams.
+    pub seed: u64,
+}
+
+/// What came of it. Everything is modelled.
+#[derive(Debug)]
+pub struct Run {
+    /// Length, to the end of the last slot.
+    pub duration: Time,
+    /// Nights with a day after them.
+    pub slots: u64,
+    /// Time in which circuits were up.
+    pub up: Time,
+    /// Packets.
+    pub counts: Counts,
+    /// How far sync frames were apart.
+    pub gaps: Gaps,
+    /// Packets delivered for each pair, by rows of senders.
+    pub delivered: Vec<u64>,
+    /// Time and energy of what carries packets.
+    pub books: Closed,
+}
+
+/// What is counted of packets.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Handed to a network card.
+    pub sent: u64,
+    /// Of these on the wire while no circuit, or another one, was up: lost.
+    pub lost: u64,
+    /// Days of which a host heard only when they were over.
+    pub missed_days: u64,
+    /// From the begin of a day to when its first packet is seen by the receiver.
+    pub first_arrival: Histogram,
+    /// From the begin of a day to when its last packet is handed to the card.
+    pub handed_over: Histogram,
+    /// Delivered by the host that plays, for each other.
+    delivered: Vec<u64>,
+}
+
+impl Counts {
+    fn packet(&mut self, to: u16, passes: bool) {
+        self.sent += 1;
+        if passes {
+            self.delivered[usize::from(to)] += 1;
+        } else {
+            self.lost += 1;
+        }
+    }
+}
+
+/// Why a run ends early.
+#[derive(Debug, thiserror::Error)]
+pub enum WorldError {
+    /// Somebody stopped it.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// Its books do not balance.
+    #[error(transparent)]
+    Imbalance(#[from] Imbalance),
+    /// The policy asked for something that cannot be.
+    #[error("slot {slot}: {message}")]
+    Schedule {
+        /// The slot.
+        slot: u64,
+        /// What, in one line.
+        message: String,
+    },
+}
+
+/// Descriptions as times.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    wire: Time,
+    transmit: Time,
+    receive: Time,
+    dequeue: Time,
+    /// What may wait in a card, as time on the wire.
+    batch_backlog: Time,
+    batch_share: f64,
+    batch_us: [f64; 2],
+    fill_bytes_per_ps: f64,
+    queue_bytes: f64,
+}
+
+fn us(us: f64) -> Time {
+    Time::from_ns(1e3 * us)
+}
+
+impl Times {
+    fn of(setting: &Setting) -> Times {
+        let (switch, hosts) = (setting.switch, setting.hosts);
+        let card = &hosts.card;
+        // Gb/s are 1e-3 bit/ps.
+        let bytes_per_ps = |gbps: f64| gbps * 1e-3 / 8.0;
+        let others = f64::from(hosts.count - 1);
+        Times {
+            wire: us(switch.wire_us(f64::from(hosts.frame_bytes))),
+            transmit: us(card.transmit_us),
+            receive: us(card.receive_us),
+            dequeue: us(hosts.dequeue_us),
+            batch_backlog: us(switch.wire_us(f64::from(card.batch_bytes))),
+            batch_share: card.batch_share,
+            batch_us: card.batch_us,
+            fill_bytes_per_ps: bytes_per_ps(hosts.send_gbps) / others,
+            queue_bytes: hosts.queue_days * bytes_per_ps(switch.port_gbps) * setting.day.0 as f64,
+        }
+    }
+}
+
+/// Plays all-to-all datagrams: every host has as much for every other as it can put into its queues.
+///
+/// # Errors
+/// If it is stopped, or the policy asks for circuits that cannot be.
+pub fn play(
+    setting: &Setting,
+    policy: CircuitsPolicy,
+    control: &RunControl,
+) -> Result<Run, WorldError> {
+    let hosts = setting.hosts;
+    let tokens = Tokens::new(TokenParameters {
+        scheme: setting.scheme,
+        bytes_per_us: (setting.switch.port_gbps * 1e3 / 8.0) as u32,
+        margin: us(hosts.margin_us),
+        backlog_bytes: hosts.card.batch_bytes,
+        overdraws: hosts.overdraws,
+    });
+    let host = |n| Host::new(n, hosts.count, setting.seed, tokens.clone());
+    let mut world = World {
+        setting,
+        times: Times::of(setting),
+        policy: PolicyHost::new(policy),
+        hosts: (0..hosts.count).map(host).collect(),
+        matching: vec![None; usize::from(hosts.count)],
+    };
+    world.play(control)
+}
+
+struct World<'a> {
+    setting: &'a Setting<'a>,
+    times: Times,
+    policy: PolicyHost<CircuitsPolicy>,
+    hosts: Vec<Host>,
+    matching: Vec<Option<u16>>,
+}
+
+impl World<'_> {
+    fn play(&mut self, control: &RunControl) -> Result<Run, WorldError> {
+        let count = self.hosts.len();
+        let mut run = Run {
+            duration: Time::ZERO,
+            slots: 0,
+            up: Time::ZERO,
+            counts: Counts::default(),
+            gaps: Gaps::default(),
+            delivered: vec![0; count * count],
+            books: Closed { components: vec![], rows: Default::default(), duration: Time::ZERO },
+        };
+        run.counts.delivered = vec![0; count];
+        let night = us(self.setting.switch.reconfiguration_us);
+        let mut books = Books::default();
+        while run.duration < self.setting.duration {
+            control.report(run.counts.sent)?;
+            let begins = run.duration;
+            let day = self.schedule(begins, run.slots)?;
+            let dawn = begins + night;
+            // Circuits that stay end with the run.
+            let last = Time(self.setting.duration.0.max(dawn.0 + 1));
+            let ends = if day == Time::NEVER { last } else { dawn.saturating_add(day) };
+            let slot = Slot { night: begins, day: dawn, ends };
+            self.slot(slot, &mut run);
+            books.slot(night, ends - slot.day);
+            run.up += ends - slot.day;
+            run.duration = ends;
+            run.slots += 1;
+        }
+        for host in &self.hosts {
+            run.gaps.add(&host.receiver.gaps);
+        }
+        run.books = books.close(self.setting, run.duration)?;
+        Ok(run)
+    }
+
+    fn slot(&mut self, slot: Slot, run: &mut Run) {
+        let count = self.hosts.len();
+        for (n, host) in self.hosts.iter_mut().enumerate() {
+            host.play(slot, self.matching[n], self.setting.hosts, &self.times, &mut run.counts);
+            let row = &mut run.delivered[n * count..][..count];
+            for (total, own) in row.iter_mut().zip(&mut run.counts.delivered) {
+                *total += std::mem::take(own);
+            }
+        }
+    }
+
+    /// Asks for the circuits of a slot.
+    fn schedule(&mut self, now: Time, slot: u64) -> Result<Time, WorldError> {
+        if self.policy.policy().wants_demand() {
+            self.tell_demand(now);
+        }
+        self.matching.fill(None);
+        let (matching, mut day, mut wrong) = (&mut self.matching, None, None);
+        let mut taken = vec![false; matching.len()];
+        let event = Event::Next { plane: 0, slot: slot as u32 };
+        self.policy.deliver(now, &event, |_, action| match action {
+            Action::Join { from, to, .. } => {
+                match (matching.get_mut(usize::from(from)), taken.get_mut(usize::from(to))) {
+                    (Some(free @ None), Some(receives)) if !*receives => {
+                        (*free, *receives) = (Some(to), true);
+                    }
+                    _ => wrong = Some(format!("host {from} cannot send to {to} as well")),
+                }
+            }
+            Action::Day { length, .. } => day = Some(length),
+        });
+        let message = match (day, wrong) {
+            (Some(day), None) if day > Time::ZERO => return Ok(day),
+            (_, Some(wrong)) => wrong,
+            _ => "no day".to_owned(),
+        };
+        Err(WorldError::Schedule { slot, message })
+    }
+
+    fn tell_demand(&mut self, now: Time) {
+        let count = self.setting.hosts.count;
+        for from in 0..count {
+            for to in (0..count).filter(|&to| to != from) {
+                let bytes = self.hosts[usize::from(from)].waiting(to, now, &self.times);
+                self.policy.deliver(now, &Event::Demand { from, to, bytes }, |_, _| ());
+            }
+        }
+    }
+}
