@@ -194,8 +194,8 @@ impl Preheater {
         self.ask(Action::Load { service: id, until, cores, order });
     }
 
-    /// Whose packet this is: of the service with this port, or if ports are learned, of the one with
-    /// no port yet whose packet was due first.
+    /// Whose packet this is: of the service with this port, or if ports are learned, of the one
+    /// with no port yet whose packet was due first.
     fn of_packet(&mut self, now: Time, port: u16) -> Option<u16> {
         if let Some(id) = self.services.of_port(port) {
             return Some(id);
