@@ -1,5 +1,7 @@
 //! Tails, deadlines and energy (Gottschlag 2016, Sec 5.1, 6.3, 6.6).
 
+use std::collections::BTreeMap;
+
 use halfwink_engine::draw::exponential;
 use halfwink_engine::{stream, Histogram, RunControl};
 use halfwink_policy::preheat::LineSet;
@@ -13,7 +15,7 @@ use crate::table::{real, text, Table};
 use crate::techniques::Choice;
 
 /// Requests behind a percentile.
-const TAIL: u64 = 4000;
+const TAIL: u64 = 2500;
 /// Requests behind a mean.
 const REQUESTS: u64 = 200;
 /// Requests of a point of the deadline.
@@ -154,13 +156,19 @@ impl PreheatInfo {
         points.extend(leads.map(|lead| [lead, wake, 1.0]));
         points.extend([5.0, 10.0, 30.0, 40.0, 133.0].map(|wake| [lead, wake, 1.0]));
         points.extend([2.0, 4.0, 8.0, 16.0].map(|bandwidth| [lead, wake, bandwidth]));
+        let policies = ["wait", "skip", "concurrent"];
+        let all: BTreeMap<&str, Vec<Loaded>> =
+            policies.map(|late| (late, PreheatInfo::all_loads(&bench, late))).into();
         for workload in self.loads() {
             let load = self.load(&workload).unwrap_or_default();
             let cold = PreheatInfo::measure(&bench, &load, Mode::Cold, POINT).mean_us();
-            for late in ["wait", "skip", "concurrent"] {
+            for late in policies {
+                let loads = &all[late];
                 for &[lead, wake, bandwidth] in &points {
+                    let loads: Vec<Loaded> =
+                        loads.iter().map(|load| load.clone().faster(bandwidth)).collect();
                     let budget = Time::from_ns(1e3 * (lead - wake).max(0.0));
-                    let found = self.late(&bench, &load, late, budget, bandwidth);
+                    let found = PreheatInfo::late(&bench, &load, &loads, late, budget);
                     // Who is not awake when the packet comes wakes for it in any case.
                     table.push(vec![
                         workload.as_str().into(),
@@ -180,29 +188,29 @@ impl PreheatInfo {
         table
     }
 
+    /// How all sets are loaded, in the order that a late policy wants.
+    fn all_loads(bench: &Bench, late: &str) -> Vec<Loaded> {
+        let mut prototype = bench.prototype.clone();
+        let estimates = bench.estimates.iter().enumerate();
+        let load = |(service, estimated)| {
+            let (mut way, mut order) = (prototype.way(), Vec::new());
+            if late == "concurrent" {
+                way.order = ListOrder::FirstUse;
+                order = prototype.first_use(service);
+            }
+            prototype.load_by_use(estimated, way, &order)
+        };
+        estimates.map(load).collect()
+    }
+
     fn late(
-        &self,
         bench: &Bench,
         load: &[(usize, f64)],
+        loads: &[Loaded],
         late: &str,
         budget: Time,
-        bandwidth: f64,
     ) -> Late {
         let mut prototype = bench.prototype.clone();
-        let loads: Vec<Loaded> = bench
-            .estimates
-            .iter()
-            .enumerate()
-            .map(|(service, estimated)| {
-                let mut way = prototype.way();
-                let mut order = Vec::new();
-                if late == "concurrent" {
-                    way.order = ListOrder::FirstUse;
-                    order = prototype.first_use(service);
-                }
-                prototype.load_by_use(estimated, way, &order).faster(bandwidth)
-            })
-            .collect();
         let mut sums = [0.0; 3];
         for _ in 0..POINT {
             let service = prototype.choose(load);

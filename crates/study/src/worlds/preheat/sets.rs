@@ -105,7 +105,7 @@ impl PreheatInfo {
     /// Of a request's lines, those that a cache of twice the size lost before its end (Sec 3.3.2).
     fn evicted(&self, service: usize) -> f64 {
         let mut spec = self.spec.clone();
-        spec.llc.kib = 4096;
+        spec.llc.kib *= 2;
         let mut node = Node::new(&spec, SEED);
         node.prefetches = false;
         node.flush(Flush::CACHES);
