@@ -79,18 +79,21 @@ fn core_energies(core: &Core, event: &CoreEvents) -> [CoreEnergy; 9] {
     ]
 }
 
-/// What writing back before a loss took of a core's own caches, by name: how often, and the energy
-/// of each.
-fn flush_energies(core: &Core, event: &CoreEvents) -> [(&'static str, u64, Energy); 3] {
+/// What writing back before a loss, and loading before a need, took of a core and its own caches,
+/// by name: how often, and the energy of each.
+fn flush_energies(core: &Core, event: &CoreEvents) -> [(&'static str, u64, Energy); 5] {
     let private = &core.common().private;
     let counts = private.losing.as_ref().map(|losing| losing.counts).unwrap_or_default();
     // A second level that is ruled counts what it is given itself.
     let writes = if private.l2.ruled().is_some() { 0 } else { counts.l2_writes };
     let entry = |name, count, pj| (name, count, CoreEvents::energy(pj));
+    let prefetches = core.preheated().lines;
     [
         entry("flush-l1d", counts.l1d_reads, event.l1d_access),
         entry("flush-l2", counts.l2_reads, event.l2_access),
         entry("flush-into-l2", writes, event.l2_access),
+        entry("preheat-uops", prefetches, event.uop),
+        entry("preheat-l2", prefetches, event.l2_access),
     ]
 }
 
@@ -103,7 +106,8 @@ const ON: State = State("on");
 const LEAKAGE: Cause = Cause { mode: Mode::Idle, reason: "leakage" };
 const NOTHING: Cause = Cause { mode: Mode::Idle, reason: Reason::Unused.name() };
 const AWAY: Cause = Cause { mode: Mode::Idle, reason: Reason::Away.name() };
-const FLUSH: Cause = Cause { mode: Mode::Idle, reason: "flush" };
+/// Of [`halfwink_dram::Payer::OTHERS`].
+const OTHERS: [&str; 3] = ["flush", "preheat", "device"];
 const HALTED: Cause = Cause { mode: Mode::Idle, reason: Reason::Idle.name() };
 
 /// Knows what everything on a chip takes.
@@ -273,8 +277,11 @@ fn post_core(
     }
     for (reason, count, each) in flushes {
         let row = Row { time: Time::ZERO, energy: each * count };
-        let cause = Cause { mode: Mode::Idle, reason };
-        ledger.post(id, State(CoreState::Flushing.name()), cause, row);
+        let (state, mode) = match reason {
+            "preheat-uops" | "preheat-l2" => (CoreState::Active, Mode::Kernel),
+            _ => (CoreState::Flushing, Mode::Idle),
+        };
+        ledger.post(id, State(state.name()), Cause { mode, reason }, row);
     }
     post_waits(ledger, machine, id, waited, retention);
     let time = residency[CoreState::Unused as usize];
@@ -337,35 +344,47 @@ struct L3Energy {
     leakage: Energy,
     each: Energy,
     accesses: [u64; 2],
-    /// Of cores that were about to lose their caches.
-    flushed: u64,
+    /// What no code made.
+    others: [u64; 3],
+    /// Time without supply, and what leaks in it.
+    off: Row,
 }
 
 impl L3Energy {
     fn of(machine: &Machine, uncore: &Uncore, duration: Time) -> L3Energy {
+        let off = uncore.off;
+        // Assumption: its switches leave the share of the leakage that a core's do.
+        let residual = machine.gating.gated_power(machine.power.l3.leakage_w);
         L3Energy {
-            leakage: Power::from_w(machine.power.l3.leakage_w) * duration,
+            off: Row { time: off, energy: residual * off },
+            leakage: Power::from_w(machine.power.l3.leakage_w) * duration.saturating_sub(off),
             each: Energy::from_pj(machine.power.l3.access_pj),
             accesses: uncore.counts.accesses,
-            flushed: uncore.counts.flushed,
+            others: uncore.counts.others,
         }
     }
 
     fn total(&self) -> Energy {
-        self.leakage + self.each * (self.accesses.iter().sum::<u64>() + self.flushed)
+        self.leakage
+            + self.off.energy
+            + self.each * self.accesses.iter().chain(&self.others).sum::<u64>()
     }
 }
 
 fn post_l3(ledger: &mut Ledger, machine: &Machine, uncore: &Uncore, duration: Time) {
     let l3 = L3Energy::of(machine, uncore, duration);
     let id = ledger.component("l3", Meter { time: duration, energy: l3.total() });
-    ledger.post(id, ON, LEAKAGE, Row { time: duration, energy: l3.leakage });
+    let on = Row { time: duration - l3.off.time, energy: l3.leakage };
+    ledger.post(id, ON, LEAKAGE, on);
+    ledger.post(id, State(CoreState::Gated.name()), LEAKAGE, l3.off);
     for (mode, count) in MODES.into_iter().zip(l3.accesses) {
         let row = Row { time: Time::ZERO, energy: l3.each * count };
         ledger.post(id, ON, Cause { mode, reason: "l3-access" }, row);
     }
-    let row = Row { time: Time::ZERO, energy: l3.each * l3.flushed };
-    ledger.post(id, ON, FLUSH, row);
+    for (reason, count) in OTHERS.into_iter().zip(l3.others) {
+        let row = Row { time: Time::ZERO, energy: l3.each * count };
+        ledger.post(id, ON, Cause { mode: Mode::Idle, reason }, row);
+    }
 }
 
 /// What memory takes: what nobody asked for, and by event the counts by mode and the energy of
@@ -374,6 +393,8 @@ struct MemoryEnergy {
     background: Energy,
     refresh: Energy,
     events: [(&'static str, [u64; 2], Energy); 3],
+    /// What no code asked for, all its commands together.
+    others: [Energy; 3],
 }
 
 impl MemoryEnergy {
@@ -383,20 +404,28 @@ impl MemoryEnergy {
         // Of the time of all ranks, some with a row open.
         let open = uncore.memory.open_time();
         let closed = Time(duration.0 * machine.memory.ranks() as u64).saturating_sub(open);
+        let [activate, read, write] =
+            [power.activate_pj, power.read_pj, power.write_pj].map(Energy::from_pj);
         MemoryEnergy {
+            others: counts
+                .others
+                .map(|c| activate * c.activates + read * c.reads + write * c.writes),
             background: Power::from_w(power.closed_w) * closed + Power::from_w(power.open_w) * open,
             refresh: Energy::from_pj(power.refresh_pj) * counts.refreshes,
             events: [
-                ("activate", counts.activates, Energy::from_pj(power.activate_pj)),
-                ("read", counts.reads, Energy::from_pj(power.read_pj)),
-                ("write", counts.writes, Energy::from_pj(power.write_pj)),
+                ("activate", counts.activates, activate),
+                ("read", counts.reads, read),
+                ("write", counts.writes, write),
             ],
         }
     }
 
     fn total(&self) -> Energy {
         let events = self.events.iter().map(|(_, n, each)| *each * n.iter().sum::<u64>());
-        self.background + self.refresh + events.sum::<Energy>()
+        self.background
+            + self.refresh
+            + events.sum::<Energy>()
+            + self.others.iter().copied().sum::<Energy>()
     }
 }
 
@@ -407,6 +436,10 @@ fn post_memory(ledger: &mut Ledger, machine: &Machine, uncore: &Uncore, duration
     ledger.post(id, ON, standby, Row { time: duration, energy: memory.background });
     let refresh = Cause { mode: Mode::Idle, reason: "refresh" };
     ledger.post(id, ON, refresh, Row { time: Time::ZERO, energy: memory.refresh });
+    for (reason, energy) in OTHERS.into_iter().zip(memory.others) {
+        let row = Row { time: Time::ZERO, energy };
+        ledger.post(id, ON, Cause { mode: Mode::Idle, reason }, row);
+    }
     for (reason, counts, each) in memory.events {
         for (mode, count) in MODES.into_iter().zip(counts) {
             let row = Row { time: Time::ZERO, energy: each * count };

@@ -7,11 +7,14 @@ use halfwink_engine::{Interrupted, RunControl};
 use halfwink_policy::gating::GatingPolicy;
 use halfwink_policy::offload::OffloadPolicy;
 use halfwink_policy::wake_up::{Central, WakeUpPolicy};
+use halfwink_power::Lost;
 use halfwink_trace::{LoadKind, Program, Source, TraceError, WarmSet};
 use halfwink_units::{Clock, Time};
 
 use crate::accounting::{Accountant, AccountingError, EnergyParts};
+use crate::agent::Agent;
 use crate::core::{Core, CoreError, CoreInput, Message, Shared, Thread};
+use crate::engine::Engine;
 use crate::followers::{can_be_followed, follow_core, Follower, Followers};
 use crate::front_end::FrontEnd;
 use crate::lines::{line_of, memory_of};
@@ -24,7 +27,7 @@ use crate::result::{result, CoreResult, RunResult};
 use crate::scheduler::Scheduler;
 use crate::segregated::Segregated;
 use crate::timeline::Timeline;
-use crate::uncore::{Request, SnoopResult, Uncore, Want};
+use crate::uncore::{Request, Served, SnoopResult, Uncore, Want};
 use crate::uop::Code;
 use crate::wake_up::WakeUpController;
 
@@ -77,6 +80,9 @@ pub enum ChipError {
     /// No instruction was given.
     #[error("the workload holds no instructions")]
     NoWork,
+    /// The third level is lost while others may need it.
+    #[error("gating.loses: \"l3\" is shared: it is lost only where one core alone has work")]
+    SharedLoss,
     /// A window cannot begin with what other caches held.
     #[error("the caches were warmed for a machine whose caches have another shape")]
     OtherCaches,
@@ -139,6 +145,8 @@ pub(crate) struct Chip<'a> {
     pub(crate) shared: Shared,
     /// Where threads move from core to core, and cores hold the same lines.
     scheduler: Option<Scheduler>,
+    /// Agents that are no core.
+    pub(crate) engine: Engine,
     /// A core without a thread may have caches to write back.
     loses: bool,
     /// From anything that a core does until another part can notice.
@@ -206,6 +214,9 @@ impl<'a> Chip<'a> {
         if tasks.len() > if shares { MAX_CORES } else { machine.cores } {
             return Err(ChipError::TooManyTasks { tasks: tasks.len(), cores: machine.cores });
         }
+        if machine.gating.loses(Lost::L3) && (tasks.len() > 1 || options.offload.is_some()) {
+            return Err(ChipError::SharedLoss);
+        }
         let mut uncore = Uncore::new(machine);
         let (mut cores, mut warm) = (Vec::new(), Vec::with_capacity(tasks.len()));
         let users = tasks.len().min(machine.cores);
@@ -259,6 +270,7 @@ impl<'a> Chip<'a> {
             followers: Followers::new(followers, users),
             stop: Time::NEVER,
             shared: Shared { uncore, wake_up },
+            engine: Engine::default(),
             loses: cores.iter().any(Core::loses),
             cores,
             scheduler,
@@ -347,21 +359,35 @@ impl<'a> Chip<'a> {
         let uncore = &mut self.shared.uncore;
         let Some(scheduler) = &self.scheduler else {
             while uncore.next_time() < earliest {
-                if let Some(served) = uncore.serve(|_| SnoopResult::Miss) {
-                    self.cores[served.core()].served(served);
+                let cores = &mut self.cores;
+                // A device looks into all caches, as they are at its time.
+                let devices = uncore.next_agent() == Some(Agent::DEVICE);
+                if devices && uncore.next_time() > progress.reached() {
+                    break;
+                }
+                let found = |request: &Request| match request.agent {
+                    Agent::DEVICE => {
+                        let users = cores.len();
+                        snoop(cores, users, request)
+                    }
+                    _ => SnoopResult::Miss,
+                };
+                if let Some(served) = uncore.serve(found) {
+                    hand_over(&mut self.cores, &mut self.engine, served);
                 }
             }
             return self.run_memory(earliest, progress);
         };
         // What is in the caches of other cores must be what is there at the request's time.
-        while let Some(asking) = uncore.next_core() {
+        while let Some(asking) = uncore.next_agent() {
             let request = uncore.next_time();
-            if request > progress.without(asking) || request > arrival {
+            let reached = asking.number().map_or(progress.reached(), |core| progress.without(core));
+            if request > reached || request > arrival {
                 break;
             }
             let cores = &mut self.cores;
             if let Some(served) = uncore.serve(|request| snoop(cores, scheduler.users, request)) {
-                self.cores[served.core()].served(served);
+                hand_over(&mut self.cores, &mut self.engine, served);
             }
         }
         self.run_memory(earliest, progress)
@@ -376,10 +402,13 @@ impl<'a> Chip<'a> {
         uncore.run_memory(earliest, self.slices.next().min(self.stop));
         let behind = progress.behind.map(|behind| behind.core);
         let mut told = false;
-        let cores = &mut self.cores;
-        uncore.memory.tell(|news| {
-            told |= Some(news.core()) == behind;
-            cores[news.core()].hears(news);
+        let (cores, engine) = (&mut self.cores, &mut self.engine);
+        uncore.memory.tell(|news| match news.agent().number() {
+            Some(core) => {
+                told |= Some(core) == behind;
+                cores[core].hears(news);
+            }
+            None => engine.hears(&news),
         });
         told
     }
@@ -430,7 +459,7 @@ impl<'a> Chip<'a> {
 
     /// How far the core that is behind may go: replies aside, of which its inbox knows, nothing can
     /// come before this.
-    fn limit(&self, behind: Reached, progress: &Progress) -> Time {
+    fn limit(&mut self, behind: Reached, progress: &Progress) -> Time {
         // The end of a slice is the one time at which all cores have come equally far: sums that
         // are taken there do not depend on who ran ahead.
         let end = self.slices.next().min(self.stop);
@@ -438,8 +467,8 @@ impl<'a> Chip<'a> {
         let end = if is_vacant { self.stop } else { end };
         let ahead = behind.local.saturating_add(self.quantum).min(end);
         if self.scheduler.is_none() {
-            // Nobody looks into its caches, and nobody gives it a thread.
-            return ahead;
+            // Nobody but a device looks into its caches, and nobody gives it a thread.
+            return ahead.min(self.engine.next_device(&self.shared.uncore));
         }
         let arrival = self.next_arrival().saturating_add(self.shortest_message);
         let mut limit = ahead.min(arrival).min(progress.message_of_others);
@@ -502,7 +531,7 @@ impl<'a> Chip<'a> {
         for core in &mut self.cores {
             core.close(duration)?;
         }
-        self.shared.uncore.memory.finish(duration);
+        self.shared.uncore.finish(duration);
         let sums = self.sums(duration);
         self.followers.drop_parted(&mut self.cores);
         let uncore = &self.shared.uncore;
@@ -549,13 +578,22 @@ fn warm_up(cores: &mut [Core], users: usize, uncore: &mut Uncore, warm: &[Arc<Wa
     }
 }
 
+/// What became of a request is heard by who made it.
+#[inline]
+fn hand_over(cores: &mut [Core], engine: &mut Engine, served: Served) {
+    match served.agent().number() {
+        Some(core) => cores[core].served(served),
+        None => engine.served(&served),
+    }
+}
+
 /// Looks for a line in the caches of the cores that its thread may have run on.
 fn snoop(cores: &mut [Core], users: usize, request: &Request) -> SnoopResult {
-    let read = request.want == Want::Read;
+    let read = matches!(request.want, Want::Read | Want::Preheat);
     let mut found = SnoopResult::Miss;
     for (n, core) in cores.iter_mut().enumerate() {
         let may_hold = n >= users || memory_of(request.line) % users == n;
-        if may_hold && n != request.core {
+        if may_hold && request.agent != Agent::core(n) {
             found = found.max(core.snoop(request.line, read));
         }
     }

@@ -31,6 +31,8 @@ pub enum Reason {
     Store,
     /// Draining and refilling around kernel entries, exits and other serializing operations.
     System,
+    /// Loading lines before they are needed.
+    Preheat,
     /// Moving a thread to another core, or taking one over.
     Switch,
     /// No work: the thread that the core runs is on another core.
@@ -43,7 +45,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of a stack.
-    pub const ALL: [Reason; 15] = [
+    pub const ALL: [Reason; 16] = [
         Reason::Base,
         Reason::Dependency,
         Reason::Branch,
@@ -55,6 +57,7 @@ impl Reason {
         Reason::Cold,
         Reason::Store,
         Reason::System,
+        Reason::Preheat,
         Reason::Switch,
         Reason::Away,
         Reason::Idle,
@@ -76,6 +79,7 @@ impl Reason {
             Reason::Cold => "cold-caches",
             Reason::Store => "store-stall",
             Reason::System => "system",
+            Reason::Preheat => "preheat",
             Reason::Switch => "core-switch",
             Reason::Away => "away",
             Reason::Idle => "idle",

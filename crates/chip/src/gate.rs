@@ -244,6 +244,12 @@ impl Gate {
         (std::mem::take(&mut self.segment), std::mem::take(&mut self.segment_wakes))
     }
 
+    /// The core has nothing to do from `now` on for so short a time that its policy is not asked.
+    pub(crate) fn rest(&mut self, now: Time) {
+        self.enter(CoreState::Idle, now);
+        self.segment = Residency::default();
+    }
+
     /// Nothing is left to do from `now` on.
     pub(crate) fn finish(&mut self, now: Time) -> Result<(), PolicyError> {
         self.catch_up(now)?;

@@ -16,11 +16,13 @@
 //! of one another, change how long a simulation takes and nothing else.
 
 mod accounting;
+mod agent;
 mod branch;
 mod cache;
 mod chip;
 mod core;
 mod cpi_stack;
+mod engine;
 mod followers;
 mod front_end;
 mod gate;
@@ -33,6 +35,7 @@ mod misses;
 mod os_cores;
 mod os_profile;
 mod precision;
+pub mod preheat;
 mod private;
 mod progress;
 mod result;
@@ -51,8 +54,9 @@ mod wake_up;
 pub use accounting::{AccountingError, EnergyParts};
 pub use branch::BranchCounts;
 pub use chip::{run, ChipError, CodeCache, Options, Task};
-pub use core::CoreError;
+pub use core::{CoreError, PreheatCounts};
 pub use cpi_stack::{Reason, UnitCounts};
+pub use engine::EngineCounts;
 pub use followers::{run_together, Follower};
 pub use front_end::WorkCounts;
 pub use gate::PolicyError;

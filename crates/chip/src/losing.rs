@@ -39,6 +39,7 @@ pub(crate) struct Losing {
     l1i: bool,
     l1d: bool,
     l2: bool,
+    pub(crate) l3: bool,
     pub(crate) branch: bool,
     pub(crate) counts: LossCounts,
     /// What beyond this core has to bring anew, sorted, and what was asked for of it.
@@ -75,6 +76,7 @@ impl Losing {
                 l1i: gating.loses(Lost::L1i),
                 l1d: gating.loses(Lost::L1d),
                 l2: gating.loses(Lost::L2),
+                l3: gating.loses(Lost::L3),
                 branch: gating.loses(Lost::Branch),
                 counts: LossCounts::default(),
                 lost: Vec::new(),
@@ -90,6 +92,13 @@ impl Losing {
         if !std::mem::replace(&mut self.asked[n], true) {
             self.counts.cold_misses[usize::from(kernel)] += 1;
             self.awaited.push(line);
+        }
+    }
+
+    /// Somebody brought this line back: a later miss of it is no fault of the sleep.
+    fn forgive(&mut self, line: u64) {
+        if let Ok(n) = self.lost.binary_search(&line) {
+            self.asked[n] = true;
         }
     }
 
@@ -142,6 +151,22 @@ impl Private {
         (dirty, length + taken)
     }
 
+    /// Loads a line into the second level at cycle `now`, if it is not there: whether it had to be
+    /// asked for.
+    pub(crate) fn prefetch(&mut self, line: u64, now: Cycle) -> bool {
+        if self.l2.change(line, 0, 0).is_some() {
+            return false;
+        }
+        if let Some(losing) = &mut self.losing {
+            losing.forgive(line);
+        }
+        let reference = Reference { line, kernel: true, code: false, pc: 0 };
+        self.allocate_l2(reference, flag::PENDING, true, now);
+        let after = self.l1d_latency() + self.least_l2_latency();
+        self.request(line, Want::Preheat, true, now, after);
+        true
+    }
+
     /// A dirty line leaves its cache at cycle `now`.
     pub(crate) fn send_back(&mut self, dirty: DirtyLine, now: Cycle) -> SentBack {
         let Some(losing) = &mut self.losing else { return SentBack::Gone };
@@ -172,6 +197,12 @@ impl Private {
             self.allocate_l2(home, flag::DIRTY, kernel, now);
         }
         SentBack::Kept
+    }
+
+    /// Asks the third level at cycle `now` to write back and lose what it has.
+    pub(crate) fn lose_shared(&mut self, now: Cycle) {
+        let after = self.l1d_latency() + self.least_l2_latency();
+        self.request(0, Want::LoseShared, true, now, after);
     }
 
     /// The supply goes; nothing dirty is left.

@@ -1,9 +1,10 @@
 //! Memory behind the third level: DRAM with controllers that reorder, or one that always takes the
 //! same.
 
-use halfwink_dram::{Counts, Heard, Memory};
+use halfwink_dram::{Counts, Heard, Memory, Payer};
 use halfwink_units::Time;
 
+use crate::agent::Agent;
 use crate::machine::{MemoryKind, MemorySpec};
 use crate::uncore::Answer;
 
@@ -11,16 +12,16 @@ use crate::uncore::Answer;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReadNews {
     /// The controller has accepted it at `at`, and promises no data at the core before `bound`.
-    Accepted { core: usize, number: u64, at: Time, bound: Time },
+    Accepted { agent: Agent, number: u64, at: Time, bound: Time },
     /// Its data is at the core at the answer's time, which the controller knows from `known` on.
     Done { answer: Answer, known: Time },
 }
 
 impl ReadNews {
-    pub(crate) fn core(&self) -> usize {
+    pub(crate) fn agent(&self) -> Agent {
         match self {
-            ReadNews::Accepted { core, .. } => *core,
-            ReadNews::Done { answer, .. } => answer.core,
+            ReadNews::Accepted { agent, .. } => *agent,
+            ReadNews::Done { answer, .. } => answer.agent,
         }
     }
 }
@@ -59,9 +60,9 @@ impl Waiting {
 impl Heard for Waiting {
     fn accepted(&mut self, id: u64, at: Time, bound: Time) {
         self.accepted[id as usize] = at;
-        let Answer { core, number, .. } = self.answers[id as usize];
+        let Answer { agent, number, .. } = self.answers[id as usize];
         let bound = bound + self.response;
-        self.news.push(ReadNews::Accepted { core, number, at, bound });
+        self.news.push(ReadNews::Accepted { agent, number, at, bound });
     }
 
     fn done(&mut self, id: u64, at: Time) {
@@ -77,7 +78,7 @@ impl Heard for Waiting {
 #[derive(Debug)]
 enum Model {
     Dram(Memory),
-    Uniform { latency: Time, counts: Counts },
+    Uniform { latency: Time, counts: Box<Counts> },
 }
 
 /// Memory, and the way to it and back.
@@ -104,7 +105,7 @@ impl MainMemory {
             // A machine that exists was found possible.
             MemoryKind::Dram(spec) => Model::Dram(Memory::new(spec).expect("a checked machine")),
             MemoryKind::Uniform { latency, .. } => {
-                Model::Uniform { latency: *latency, counts: Counts::default() }
+                Model::Uniform { latency: *latency, counts: Box::default() }
             }
         };
         let data = match &model {
@@ -117,15 +118,14 @@ impl MainMemory {
 
     /// A line is wanted, by a look-up of the third level that ended at `looked_up`: when the
     /// controller sees the request. The answer lacks only its time.
-    pub(crate) fn read(&mut self, answer: Answer, kernel: bool, looked_up: Time) -> Time {
+    pub(crate) fn read(&mut self, answer: Answer, payer: Payer, looked_up: Time) -> Time {
         let at = looked_up + self.request;
         let id = self.waiting.add(answer);
         match &mut self.model {
-            Model::Dram(memory) => memory.push(at, id, answer.line, false, kernel),
+            Model::Dram(memory) => memory.push(at, id, answer.line, false, payer),
             Model::Uniform { latency, counts } => {
                 let done = at + *latency;
-                counts.reads[usize::from(kernel)] += 1;
-                counts.activates[usize::from(kernel)] += 1;
+                counts.add(&Counts::of_uniform(payer, false));
                 self.waiting.accepted(id, at, done);
                 self.waiting.done(id, done);
                 at
@@ -139,15 +139,14 @@ impl MainMemory {
     }
 
     /// A line is given back; nobody waits for it.
-    pub(crate) fn write(&mut self, line: u64, kernel: bool, looked_up: Time) {
+    pub(crate) fn write(&mut self, line: u64, payer: Payer, looked_up: Time) {
         let at = looked_up + self.request;
         match &mut self.model {
             Model::Dram(memory) => {
-                memory.push(at, u64::MAX, line, true, kernel);
+                memory.push(at, u64::MAX, line, true, payer);
             }
             Model::Uniform { counts, .. } => {
-                counts.writes[usize::from(kernel)] += 1;
-                counts.activates[usize::from(kernel)] += 1;
+                counts.add(&Counts::of_uniform(payer, true));
             }
         }
     }
@@ -183,7 +182,7 @@ impl MainMemory {
     pub(crate) fn counts(&self) -> Counts {
         match &self.model {
             Model::Dram(memory) => memory.counts(),
-            Model::Uniform { counts, .. } => *counts,
+            Model::Uniform { counts, .. } => **counts,
         }
     }
 

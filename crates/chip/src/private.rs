@@ -11,6 +11,7 @@
 use halfwink_trace::WarmLine;
 use halfwink_units::{Clock, Cycle, Time};
 
+use crate::agent::Agent;
 use crate::cache::{flag, Cache};
 use crate::front_end::{By, WorkCounts};
 use crate::losing::Losing;
@@ -405,7 +406,8 @@ impl Private {
         let arrival = self.clock.time_of(now + after);
         let issued = self.clock.time_of(now);
         // Its core numbers it.
-        let request = Request { core: self.core, number: 0, line, want, kernel, issued };
+        let request =
+            Request { agent: Agent::core(self.core), number: 0, line, want, kernel, issued };
         self.requests.push((arrival, request));
     }
 

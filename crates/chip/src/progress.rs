@@ -58,6 +58,11 @@ impl Progress {
         self.behind.map_or(Time::NEVER, |behind| behind.message).min(self.message_of_others)
     }
 
+    /// Up to when all cores were simulated at least.
+    pub(crate) fn reached(&self) -> Time {
+        self.behind.map_or(Time::NEVER, |behind| behind.local)
+    }
+
     /// Up to when all cores but this one were simulated at least.
     pub(crate) fn without(&self, core: usize) -> Time {
         match self.behind {

@@ -1,9 +1,11 @@
 //! What the cores share: the third-level cache and memory. Requests are served in the total order
 //! of their arrival, whichever core was simulated first.
 
-use halfwink_engine::{Class, EventQueue};
+use halfwink_dram::Payer;
+use halfwink_engine::EventQueue;
 use halfwink_units::Time;
 
+use crate::agent::Agent;
 use crate::cache::{flag, Cache};
 use crate::machine::{L3Spec, Machine, TokenSpec};
 use crate::memory::MainMemory;
@@ -11,8 +13,8 @@ use crate::memory::MainMemory;
 /// A core asks the shared levels for a line, or gives one back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    pub(crate) core: usize,
-    /// Of the core's requests that are awaited.
+    pub(crate) agent: Agent,
+    /// Of the agent's requests that are awaited.
     pub(crate) number: u64,
     pub(crate) line: u64,
     pub(crate) want: Want,
@@ -36,12 +38,31 @@ pub(crate) enum Want {
     WriteBack,
     /// The same, of a core that waits until it may lose the line.
     Flush,
+    /// That the third level loses all it has, too.
+    LoseShared,
+    /// The line, before anybody needs it.
+    Preheat,
+    /// A device writes the line in memory: nobody has it any more.
+    DeviceWrite,
+    /// The same, into the third level.
+    Stash,
 }
 
 impl Want {
     /// Somebody waits for the answer.
     pub(crate) fn is_awaited(self) -> bool {
         !matches!(self, Want::Invalidate | Want::WriteBack)
+    }
+
+    /// Who is charged for it.
+    pub(crate) fn payer(self, kernel: bool) -> Payer {
+        match self {
+            Want::Flush | Want::LoseShared => Payer::Sleep,
+            Want::Preheat => Payer::Preheat,
+            Want::DeviceWrite | Want::Stash => Payer::Device,
+            _ if kernel => Payer::Kernel,
+            _ => Payer::User,
+        }
     }
 }
 
@@ -66,7 +87,7 @@ pub(crate) enum Level {
 /// The answer to a [`Request`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
-    pub(crate) core: usize,
+    pub(crate) agent: Agent,
     /// Of the request.
     pub(crate) number: u64,
     pub(crate) line: u64,
@@ -95,7 +116,7 @@ pub(crate) struct AnsweredBy {
 /// A request has to wait for memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Missed {
-    pub(crate) core: usize,
+    pub(crate) agent: Agent,
     pub(crate) number: u64,
     pub(crate) line: u64,
     /// Arrival of the token that says so.
@@ -112,10 +133,10 @@ pub(crate) enum Served {
 }
 
 impl Served {
-    pub(crate) fn core(&self) -> usize {
+    pub(crate) fn agent(&self) -> Agent {
         match self {
-            Served::Answered(answer) => answer.core,
-            Served::Missed(missed) => missed.core,
+            Served::Answered(answer) => answer.agent,
+            Served::Missed(missed) => missed.agent,
         }
     }
 }
@@ -135,8 +156,9 @@ pub struct L3Counts {
     pub transfers: [u64; 2],
     /// Rights to write that were asked for without data.
     pub upgrades: [u64; 2],
-    /// Lines that cores wrote back before they lost them; they are no other accesses.
-    pub flushed: u64,
+    /// Accesses that no code made, for [`Payer::OTHERS`]: lines written back before they were lost,
+    /// loaded before they were needed, and written by devices.
+    pub others: [u64; 3],
 }
 
 /// The shared levels.
@@ -152,6 +174,11 @@ pub(crate) struct Uncore {
     pub(crate) memory: MainMemory,
     queue: EventQueue<Request>,
     pub(crate) counts: L3Counts,
+    /// Since when it has no supply, and for how long it had none before.
+    lost_at: Option<Time>,
+    pub(crate) off: Time,
+    /// Memory takes a line this often at most.
+    line_time: Time,
 }
 
 impl Uncore {
@@ -165,13 +192,16 @@ impl Uncore {
             memory: MainMemory::new(&machine.memory),
             queue: EventQueue::new(),
             counts: L3Counts::default(),
+            lost_at: None,
+            off: Time::ZERO,
+            line_time: machine.memory.line_time(),
         }
     }
 
     /// A request that arrives at `at`. Requests of one core come in the order of their arrival; at
     /// equal times, lower cores are served first.
     pub(crate) fn push(&mut self, at: Time, request: Request) {
-        self.queue.push(at, Class(request.core as u8), request);
+        self.queue.push(at, request.agent.class(), request);
     }
 
     /// Arrival of the first request that was not served.
@@ -179,9 +209,9 @@ impl Uncore {
         self.queue.next_time().unwrap_or(Time::NEVER)
     }
 
-    /// The core that made it.
-    pub(crate) fn next_core(&self) -> Option<usize> {
-        self.queue.first().map(|request| request.core)
+    /// Who made it.
+    pub(crate) fn next_agent(&self) -> Option<Agent> {
+        self.queue.first().map(|request| request.agent)
     }
 
     /// Serves the first request: what becomes of it, if somebody waits for it. `snoop` looks into
@@ -192,14 +222,16 @@ impl Uncore {
         let bank = &mut self.banks[(request.line % self.spec.banks as u64) as usize];
         let start = arrival.max(*bank);
         *bank = start + self.spec.occupancy;
-        if request.want == Want::Flush {
-            self.counts.flushed += 1;
-        } else {
-            self.counts.accesses[mode] += 1;
+        if let Some(lost_at) = self.lost_at.take() {
+            self.off += start.saturating_sub(lost_at);
+        }
+        match request.want.payer(request.kernel) {
+            Payer::User | Payer::Kernel => self.counts.accesses[mode] += 1,
+            payer => self.counts.others[payer as usize - 2] += 1,
         }
         let looked_up = start + self.spec.latency;
         let mut answer = Answer {
-            core: request.core,
+            agent: request.agent,
             number: request.number,
             line: request.line,
             at: looked_up,
@@ -210,16 +242,25 @@ impl Uncore {
         match request.want {
             Want::WriteBack => {
                 let (_, victim) = self.access(&request, flag::DIRTY);
-                self.write_back(victim, request.kernel, looked_up);
+                self.write_back(victim, &request, looked_up);
                 return None;
             }
             Want::Flush => {
                 let (_, victim) = self.access(&request, flag::DIRTY);
-                self.write_back(victim, request.kernel, looked_up);
+                self.write_back(victim, &request, looked_up);
                 // Assumption: without data here, the line is safe once it has reached memory's
                 // controller, whose queue takes as many as come.
                 let way = if self.l3.is_none() { self.memory.way() } else { Time::ZERO };
                 return Some(Served::Answered(Answer { at: looked_up + way, ..answer }));
+            }
+            Want::LoseShared => {
+                let at = self.lose(looked_up);
+                return Some(Served::Answered(Answer { at, ..answer }));
+            }
+            Want::DeviceWrite | Want::Stash => {
+                snoop(&request);
+                self.device_writes(&request, looked_up);
+                return None;
             }
             // No data moves: the line is there, the others only have to drop theirs. Who upgrades
             // waits for that; who invalidates wrote already, when its answer turned out shared.
@@ -228,12 +269,13 @@ impl Uncore {
                 snoop(&request);
                 return (request.want == Want::Upgrade).then_some(Served::Answered(answer));
             }
-            Want::Read | Want::Write => {}
+            Want::Read | Want::Write | Want::Preheat => {}
         }
         let found = snoop(&request);
-        answer.shared = request.want == Want::Read && found != SnoopResult::Miss;
+        let reads = request.want != Want::Write;
+        answer.shared = reads && found != SnoopResult::Miss;
         // A dirty line that its owner now only reads goes back on the way.
-        let dirty = found == SnoopResult::Dirty && request.want == Want::Read;
+        let dirty = found == SnoopResult::Dirty && reads;
         let (hit, victim) = self.access(&request, if dirty { flag::DIRTY } else { 0 });
         let mut served = Served::Answered(answer);
         if found == SnoopResult::Dirty || found == SnoopResult::Clean && !hit {
@@ -241,22 +283,22 @@ impl Uncore {
             let at = looked_up + self.transfer;
             served = Served::Answered(Answer { at, level: Level::Remote, ..answer });
         } else if !hit {
-            self.counts.misses[mode] += 1;
+            self.counts.misses[mode] += u64::from(request.want != Want::Preheat);
             served = Served::Missed(self.read_memory(&request, start - arrival, answer));
         }
         // Behind the line that displaced it: nobody waits for it.
-        self.write_back(victim, request.kernel, looked_up);
+        self.write_back(victim, &request, looked_up);
         Some(served)
     }
 
     /// The third level does not have the line, as a look-up found that `waited` for its bank.
     fn read_memory(&mut self, request: &Request, waited: Time, answer: Answer) -> Missed {
-        let Request { core, number, line, kernel, issued, .. } = *request;
+        let Request { agent, number, line, kernel, issued, want } = *request;
         let looked_up = answer.at;
         let answer = Answer { level: Level::Memory, ..answer };
-        let seen = self.memory.read(answer, kernel, looked_up);
+        let seen = self.memory.read(answer, want.payer(kernel), looked_up);
         let unknown_at = (issued + self.tokens.l3 + waited).max(looked_up);
-        Missed { core, number, line, unknown_at, estimate_at: seen + self.tokens.eta }
+        Missed { agent, number, line, unknown_at, estimate_at: seen + self.tokens.eta }
     }
 
     /// Decides all of memory before `until` that is final, if nothing arrives here before
@@ -267,11 +309,54 @@ impl Uncore {
         self.memory.run(arrival.saturating_add(self.spec.latency), until);
     }
 
-    fn write_back(&mut self, victim: Option<u64>, kernel: bool, looked_up: Time) {
+    /// A victim goes to memory; who displaced it pays.
+    fn write_back(&mut self, victim: Option<u64>, request: &Request, looked_up: Time) {
         if let Some(line) = victim {
             self.counts.write_backs += 1;
-            self.memory.write(line, kernel, looked_up);
+            self.memory.write(line, request.want.payer(request.kernel), looked_up);
         }
+    }
+
+    /// The third level writes back what is dirty, beginning at `from`, and loses the rest: when it
+    /// is done. Banks read a set each as often as they start an access; lines leave as fast as
+    /// memory can take them at best, and wait in the write buffer where it cannot.
+    fn lose(&mut self, from: Time) -> Time {
+        let Some(l3) = &mut self.l3 else { return from };
+        let walk = |set: usize| Time(self.spec.occupancy.0 * set as u64 / self.spec.banks as u64);
+        let mut free = from;
+        for (set, line, flags) in l3.lines() {
+            if flags & flag::DIRTY != 0 {
+                let at = free.max(from + walk(set));
+                self.memory.write(line, Payer::Sleep, at);
+                self.counts.others[Payer::Sleep as usize - 2] += 1;
+                self.counts.write_backs += 1;
+                free = at + self.line_time;
+            }
+        }
+        let end = free.max(from + walk(l3.sets())) + self.memory.way();
+        l3.clear();
+        self.lost_at = Some(end);
+        end
+    }
+
+    /// A device writes a whole line, of which no cache has a copy any more.
+    fn device_writes(&mut self, request: &Request, looked_up: Time) {
+        if request.want == Want::Stash && self.l3.is_some() {
+            let (_, victim) = self.access(request, flag::DIRTY);
+            return self.write_back(victim, request, looked_up);
+        }
+        if let Some(l3) = &mut self.l3 {
+            l3.invalidate(request.line);
+        }
+        self.memory.write(request.line, Payer::Device, looked_up);
+    }
+
+    /// The run is over at `end`.
+    pub(crate) fn finish(&mut self, end: Time) {
+        if let Some(lost_at) = self.lost_at.take() {
+            self.off += end.saturating_sub(lost_at);
+        }
+        self.memory.finish(end);
     }
 
     /// Looks the line up and makes it the most recent: false if it had to be allocated, or if there

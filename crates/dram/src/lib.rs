@@ -23,7 +23,7 @@ mod spec;
 mod timing;
 
 pub use address::{AddressMap, BankHash, MapOrder, Place};
-pub use channel::{Channel, Command, Counts, Kind, Request, Sink};
+pub use channel::{Channel, Command, Commands, Counts, Kind, Payer, Request, Sink};
 pub use device::{CommandEnergy, Currents, Device};
 pub use memory::{Heard, Memory};
 pub use spec::{Page, Rules, Spec, MAX_BANKS};

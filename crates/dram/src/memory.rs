@@ -3,7 +3,7 @@
 use halfwink_units::Time;
 
 use crate::address::AddressMap;
-use crate::channel::{Channel, Counts, Request, Sink};
+use crate::channel::{Channel, Counts, Payer, Request, Sink};
 use crate::spec::Spec;
 use crate::timing::SpecError;
 
@@ -62,10 +62,10 @@ impl Memory {
 
     /// Brings a request that reaches the controller at `at`; it is seen at the next clock edge,
     /// which is returned.
-    pub fn push(&mut self, at: Time, id: u64, line: u64, write: bool, kernel: bool) -> Time {
+    pub fn push(&mut self, at: Time, id: u64, line: u64, write: bool, payer: Payer) -> Time {
         let place = self.map.place(line);
         let edge = at.0.div_ceil(self.clock);
-        let request = Request { id, line, bank: place.bank, row: place.row, write, kernel };
+        let request = Request { id, line, bank: place.bank, row: place.row, write, payer };
         self.channels[place.channel].push(edge, request);
         let seen = Time(edge * self.clock);
         self.wake = self.wake.min(seen);

@@ -7,8 +7,8 @@ use common::checker::check;
 use common::driver::{play, Mode};
 use common::{reference_spec, requests, Line};
 use halfwink_dram::{
-    AddressMap, BankHash, Channel, Command, Counts, Device, Kind, MapOrder, Page, Request, Rules,
-    Sink, Spec,
+    AddressMap, BankHash, Channel, Command, Counts, Device, Kind, MapOrder, Page, Payer, Request,
+    Rules, Sink, Spec,
 };
 use proptest::prelude::*;
 
@@ -58,8 +58,8 @@ fn hear(spec: &Spec, lines: &[Line], steps: &[u64]) -> (Heard, Counts) {
         }
         let place = map.place(line.line);
         let (bank, row, write) = (place.bank, place.row, line.write);
-        let kernel = line.line % 3 == 0;
-        let request = Request { id: id as u64, line: line.line, bank, row, write, kernel };
+        let payer = if line.line % 3 == 0 { Payer::Kernel } else { Payer::User };
+        let request = Request { id: id as u64, line: line.line, bank, row, write, payer };
         channel.push(line.clock, request);
     }
     let last = lines.last().map_or(0, |line| line.clock);

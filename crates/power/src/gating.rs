@@ -38,6 +38,8 @@ pub enum Lost {
     L1d,
     /// Private second level.
     L2,
+    /// Shared third level: only of a chip on which one core alone has work.
+    L3,
     /// What branch prediction has learnt.
     Branch,
 }

@@ -410,6 +410,23 @@ impl Library {
         tables(py, found.iter().map(|(name, content)| (*name, content)))
     }
 
+    /// Requests of a recorded service played warm, cold and preheated: tables by name, each a dict
+    /// of lists. `asked`: requests to measure, requests to train with, microseconds
+    /// asleep before each, and from the announcement to the arrival.
+    fn preheat<'py>(
+        &self,
+        py: Python<'py>,
+        workload: &str,
+        machine: &str,
+        asked: (usize, usize, f64, f64),
+        set: Vec<(String, String)>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (requests, training, sleep_us, lead_us) = asked;
+        let question = study::PreheatQuestion { requests, training, sleep_us, lead_us };
+        let found = py.detach(|| self.0.preheat(workload, machine, &question, &set));
+        tables(py, found.map_err(py_error)?.iter().map(|(name, content)| (*name, content)))
+    }
+
     /// Every way to share a second level, over one workload: tables by name, each a dict of lists.
     fn segregation<'py>(
         &self,

@@ -40,8 +40,8 @@ pub use world::{
 pub use worlds::chip::workload::{Part, Workload};
 pub use worlds::chip::{
     closed_form, Accuracy, CaseAnswer, ChangePct, Decisions, EntryModel, Fact, FitRow, Interval,
-    NetworkInfo, Prediction, Sample, SampleQuestion, SampledTechnique, SegregationSweep, Spacing,
-    SplitAdvice, StaggerRow, TrapRow, WakeRow, THRESHOLDS,
+    NetworkInfo, Prediction, PreheatQuestion, Sample, SampleQuestion, SampledTechnique,
+    SegregationSweep, Spacing, SplitAdvice, StaggerRow, TrapRow, WakeRow, THRESHOLDS,
 };
 pub use worlds::fabric::FabricInfo;
 pub use worlds::router::{

@@ -21,6 +21,7 @@ from halfwink.cli import (
     live,
     measure,
     pdn,
+    preheat,
     replay,
     reproduce,
     router,
@@ -61,6 +62,7 @@ def build() -> App:
     app.command(live.app)
     app.command(segregation.app)
     app.command(circuits.app)
+    app.command(preheat.app)
     app.command(switching.switching)
     app.command(router.router)
     app.command(hybrid.hybrid)

@@ -19,6 +19,8 @@ pub(super) struct Flush {
     walk: Vec<DirtyLine>,
     next: usize,
     length: Cycle,
+    /// The third level has to be lost too, behind all of it.
+    shared: bool,
     on_the_way: usize,
     /// Lines that may be on their way at once.
     buffers: usize,
@@ -59,6 +61,7 @@ impl Core {
             walk,
             next: 0,
             length,
+            shared: common.private.losing.as_ref().is_some_and(|losing| losing.l3),
             on_the_way: 0,
             buffers: common.private.data_misses.registers(),
             last_answer: now,
@@ -97,6 +100,12 @@ impl Core {
             let sent = common.private.send_back(dirty, now);
             flush.on_the_way += usize::from(sent == SentBack::Sent);
             flush.next += 1;
+            return;
+        }
+        if std::mem::take(&mut flush.shared) {
+            let now = self.clock.cycle_at_or_after(at);
+            common.private.lose_shared(now);
+            flush.on_the_way += 1;
             return;
         }
         self.flush = None;

@@ -9,6 +9,7 @@ mod input;
 mod kind;
 mod out_of_order;
 mod pipeline;
+mod preheat;
 mod sharing;
 mod thread;
 mod waited;
@@ -34,6 +35,8 @@ pub(crate) use inbox::Message;
 pub(crate) use input::CoreInput;
 use kind::Pipeline;
 use pipeline::{Common, Pause, Stall};
+use preheat::Preheat;
+pub use preheat::PreheatCounts;
 pub(crate) use sharing::Shared;
 pub(crate) use thread::{Thread, ThreadContext};
 pub(crate) use waited::Waited;
@@ -52,6 +55,12 @@ enum Phase {
     Halted {
         wake_at: Time,
         woken: bool,
+    },
+    /// Loading lines before the interrupt that ends its halt.
+    Preheating,
+    /// Waiting for that interrupt, awake.
+    Resting {
+        until: Time,
     },
     /// No thread, and none on its way.
     Vacant,
@@ -110,6 +119,8 @@ pub(crate) struct Core {
     phase: Phase,
     /// What is written back before the supply goes.
     flush: Option<Box<Flush>>,
+    /// What it is to load in its first halt.
+    preheat: Option<Box<Preheat>>,
     /// Its predictor as it is without having learnt.
     branch: BranchSpec,
     local: Time,
@@ -193,6 +204,7 @@ impl Core {
             reports,
             phase: if vacant { Phase::Vacant } else { Phase::Running },
             flush: None,
+            preheat: None,
             branch: machine.branch,
             local: started,
             shares: input.shares,
@@ -221,6 +233,11 @@ impl Core {
 
     pub(crate) fn common_mut(&mut self) -> &mut Common {
         self.pipeline.common_mut()
+    }
+
+    /// What it loaded before its interrupt.
+    pub(crate) fn preheated(&self) -> PreheatCounts {
+        self.preheat.as_ref().map(|preheat| preheat.counts).unwrap_or_default()
     }
 
     /// Fills the caches with a line as the shared levels see it, as it was before the run.
@@ -308,6 +325,12 @@ impl Core {
                     }
                     goes_on
                 }
+                Phase::Preheating => {
+                    let goes_on = self.preheating(limit)?;
+                    self.collect(shared)?;
+                    goes_on
+                }
+                Phase::Resting { until } => self.resting(limit, until),
                 Phase::Vacant if self.loses() => {
                     let goes_on = self.vacant(limit)?;
                     self.collect(shared)?;
@@ -458,6 +481,7 @@ impl Core {
         if self.shares {
             return self.leave(Departure::Sleeps(wake_at));
         }
+        let wake_at = self.woken_ahead(now, wake_at);
         self.running_cycles += at - self.running_from;
         self.phase = Phase::Halted { wake_at, woken: false };
         self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))?;
@@ -620,6 +644,9 @@ impl Core {
                 self.followers.run(end);
             } else {
                 self.followers.wake(end);
+            }
+            if self.begin_preheat(cycle) {
+                return Ok(true);
             }
             self.resume(cycle);
             if self.shares {

@@ -116,7 +116,11 @@ impl Core {
         match self.phase {
             Phase::Stalled { movable, .. } => self.followers.come_before(until, movable.is_some()),
             Phase::Halted { woken, .. } => self.followers.come_before(until, woken),
-            Phase::Running | Phase::Vacant | Phase::Finished => {}
+            Phase::Running
+            | Phase::Preheating
+            | Phase::Resting { .. }
+            | Phase::Vacant
+            | Phase::Finished => {}
         }
         if !matches!(self.phase, Phase::Vacant) {
             return Ok(());

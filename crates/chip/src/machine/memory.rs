@@ -54,6 +54,18 @@ impl MemorySpec {
         }
     }
 
+    /// From one line to the next at the peak of all channels; nothing if memory is uniform.
+    #[must_use]
+    pub fn line_time(&self) -> Time {
+        match &self.kind {
+            MemoryKind::Dram(spec) => {
+                let device = &spec.device;
+                Time(device.timing.burst * device.clock_ps / spec.channels as u64)
+            }
+            MemoryKind::Uniform { .. } => Time::ZERO,
+        }
+    }
+
     /// From the controller to the data, for a lone access that finds another row open.
     #[must_use]
     pub fn conflict(&self) -> Time {

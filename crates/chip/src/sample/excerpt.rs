@@ -6,25 +6,36 @@ use halfwink_trace::{Address, Item, Program, Source, TraceError};
 
 /// Items with their addresses, one behind the other.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Excerpt {
+pub(crate) struct Excerpt {
     items: Vec<(Item, u32)>,
     addresses: Vec<Address>,
 }
 
 impl Excerpt {
-    pub(super) fn push(&mut self, item: Item, addresses: &[Address]) {
+    pub(crate) fn push(&mut self, item: Item, addresses: &[Address]) {
         self.items.push((item, self.addresses.len() as u32));
         self.addresses.extend_from_slice(addresses);
     }
 
+    /// All items with their addresses.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Item, &[Address])> {
+        let ends = self.items.iter().skip(1).map(|&(_, start)| start as usize);
+        let ends = ends.chain([self.addresses.len()]);
+        self.items
+            .iter()
+            .zip(ends)
+            .map(|(&(item, start), end)| (item, &self.addresses[start as usize..end]))
+    }
+
     /// Plays it from its first item.
-    pub(super) fn source(self: &Arc<Excerpt>, program: &Arc<Program>) -> ExcerptSource {
+    pub(crate) fn source(self: &Arc<Excerpt>, program: &Arc<Program>) -> ExcerptSource {
         ExcerptSource { program: Arc::clone(program), excerpt: Arc::clone(self), next: 0 }
     }
 }
 
 /// Plays an [`Excerpt`].
-pub(super) struct ExcerptSource {
+#[derive(Clone, Debug)]
+pub struct ExcerptSource {
     program: Arc<Program>,
     excerpt: Arc<Excerpt>,
     next: usize,

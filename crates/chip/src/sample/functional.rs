@@ -49,7 +49,7 @@ impl WarmState {
     ///
     /// # Errors
     /// If the chip's caches have another shape.
-    pub(super) fn put_into(&self, core: &mut Core, uncore: &mut Uncore) -> Result<(), ChipError> {
+    pub(crate) fn put_into(&self, core: &mut Core, uncore: &mut Uncore) -> Result<(), ChipError> {
         let common = core.common_mut();
         let private = &mut common.private;
         // A second level that is ruled begins empty, and has no such shape.
@@ -113,8 +113,8 @@ struct Footprint {
 
 /// Plays a program without time.
 #[derive(Debug)]
-pub(super) struct Functional {
-    pub(super) state: WarmState,
+pub(crate) struct Functional {
+    pub(crate) state: WarmState,
     pub(super) counts: FunctionalCounts,
     code: Arc<Code>,
     footprints: Vec<Footprint>,
@@ -127,7 +127,7 @@ pub(super) struct Functional {
 }
 
 impl Functional {
-    pub(super) fn new(machine: &Machine, code: Arc<Code>, warm: &WarmSet) -> Functional {
+    pub(crate) fn new(machine: &Machine, code: Arc<Code>, warm: &WarmSet) -> Functional {
         let mut steps = Vec::new();
         let footprints = code.playable.iter().map(|run| footprint(&code, run, &mut steps));
         Functional {
@@ -150,13 +150,13 @@ impl Functional {
     }
 
     /// What comes next is not an instruction: where the last branch went is not in the trace.
-    pub(super) fn event(&mut self) {
+    pub(crate) fn event(&mut self) {
         self.open = None;
     }
 
     /// What comes next is this run: now it is known where the last branch went.
     #[inline]
-    pub(super) fn resolve(&mut self, id: TemplateId) {
+    pub(crate) fn resolve(&mut self, id: TemplateId) {
         let Some(open) = self.open.take() else { return };
         let Some((branch, pc)) = self.footprints[open.0 as usize].branch else { return };
         let run = &self.code.playable[open.0 as usize];
@@ -166,7 +166,7 @@ impl Functional {
 
     /// A run of this template; how many instructions it retires.
     #[inline]
-    pub(super) fn run(&mut self, id: TemplateId, addresses: &[Address]) -> u64 {
+    pub(crate) fn run(&mut self, id: TemplateId, addresses: &[Address]) -> u64 {
         let repeat = self.is_repeat(id);
         let run = &self.code.playable[id.0 as usize];
         self.fold = (run.ends_repeat != u64::MAX).then_some(run.ends_repeat);

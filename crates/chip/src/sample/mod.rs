@@ -21,5 +21,8 @@ mod tests;
 mod window;
 
 pub use cutter::{cut, Cut, Window};
+pub(crate) use excerpt::Excerpt;
+pub use excerpt::ExcerptSource;
+pub(crate) use functional::Functional;
 pub use functional::{FunctionalCounts, WarmState};
 pub use window::{measure, Measured};

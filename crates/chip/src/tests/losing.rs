@@ -74,7 +74,7 @@ fn a_lost_line_costs_what_the_third_level_takes() {
     // A line of code in the first level, one of data in it, and both in the second.
     assert_eq!((losses.losses, losses.lines, losses.written_back), (1, 4, 1));
     assert_eq!((losses.l1d_reads, losses.l2_reads, losses.cold_misses), (1, 0, [2, 0]));
-    assert_eq!(loses.l3.flushed, 1);
+    assert_eq!(loses.l3.others[0], 1);
     assert_eq!(keeps.cores[0].losses, crate::LossCounts::default());
 }
 
@@ -208,7 +208,7 @@ fn no_dirty_line_is_lost() {
         let mut dirty = |line: &u64| l3.change(*line, 0, 0).is_some_and(|flags| flags & 2 != 0);
         assert_eq!(written.iter().copied().filter(|line| dirty(line)).count(), 150, "{kind}");
         let losses = chip.cores[0].common().private.losing.as_ref().unwrap().counts;
-        assert_eq!((counts.flushed, losses.written_back), (150, 150));
+        assert_eq!((counts.others[0], losses.written_back), (150, 150));
         assert_eq!(counts.write_backs, 0);
         chip.finish().unwrap();
     }
@@ -237,7 +237,7 @@ fn a_busy_bank_holds_the_walk_up() {
         flushing >= Time::ns(5 + 700 + 10) && flushing < Time::ns(5 + 700 + 10 + 100),
         "{flushing}"
     );
-    assert_eq!(result.l3.flushed, 8);
+    assert_eq!(result.l3.others[0], 8);
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn whoever_loses_caches_follows_nobody() {
             duty: Some(halfwink_trace::Duty { burst: 4_000, idle_ns: 3_000 }),
         };
         let machine = losing(simple(kind), &CACHES, 0.0);
-        let tasks = || vec![task(spec.clone().source(), Arc::default())];
+        let tasks = || vec![task(spec.source(), Arc::default())];
         let names = ["idle-gate", "tap", "always-on"];
         for leader in names {
             let make = |_| policy(&machine, leader);

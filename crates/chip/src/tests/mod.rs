@@ -6,6 +6,7 @@ mod gating;
 mod hand;
 mod losing;
 mod os_cores;
+mod preheat;
 mod requests;
 mod segregation;
 mod shared;

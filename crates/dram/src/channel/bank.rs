@@ -1,5 +1,7 @@
 //! A bank: its open row, the requests that wait for it, and what they would do next.
 
+use super::Payer;
+
 /// No time that comes.
 pub(super) const NEVER: u64 = u64::MAX;
 /// No row.
@@ -21,7 +23,7 @@ pub(super) struct Queued {
     pub(super) columns: u32,
     pub(super) bank: u8,
     pub(super) write: bool,
-    pub(super) kernel: bool,
+    pub(super) payer: Payer,
 }
 
 /// A command that a bank would give: not before `at`, for the request in `slot`.

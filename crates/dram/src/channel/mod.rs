@@ -23,8 +23,40 @@ pub struct Request {
     pub row: u64,
     /// Nobody waits for a write.
     pub write: bool,
-    /// Who is charged: user or kernel.
-    pub kernel: bool,
+    /// Who is charged.
+    pub payer: Payer,
+}
+
+/// For whom a request is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Payer {
+    /// User code.
+    #[default]
+    User,
+    /// Kernel code.
+    Kernel,
+    /// A core or a cache that is about to lose what it holds.
+    Sleep,
+    /// Who loads what will be needed.
+    Preheat,
+    /// A device that reads or writes memory by itself.
+    Device,
+}
+
+impl Payer {
+    /// Those that are no code.
+    pub const OTHERS: [Payer; 3] = [Payer::Sleep, Payer::Preheat, Payer::Device];
+}
+
+/// Commands that one payer's requests took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Commands {
+    /// Rows opened.
+    pub activates: u64,
+    /// Lines read.
+    pub reads: u64,
+    /// Lines written.
+    pub writes: u64,
 }
 
 /// What goes over the command bus. With [`Counts`], for who checks or draws it.
@@ -84,6 +116,8 @@ pub struct Counts {
     pub writes: [u64; 2],
     /// Rows opened, for the request that wanted it.
     pub activates: [u64; 2],
+    /// The same three of [`Payer::OTHERS`].
+    pub others: [Commands; 3],
     /// Refreshes of ranks.
     pub refreshes: u64,
     /// Reads that the write queue answered.
@@ -106,7 +140,43 @@ impl Counts {
     #[must_use]
     pub fn row_hits(&self) -> u64 {
         let sum = |pair: [u64; 2]| pair[0] + pair[1];
-        (sum(self.reads) + sum(self.writes)).saturating_sub(sum(self.activates))
+        let others = |of: fn(&Commands) -> u64| self.others.iter().map(of).sum::<u64>();
+        (sum(self.reads) + sum(self.writes) + others(|c| c.reads + c.writes))
+            .saturating_sub(sum(self.activates) + others(|c| c.activates))
+    }
+
+    /// Lines read and written, for whomever.
+    #[must_use]
+    pub fn lines(&self) -> [u64; 2] {
+        let others = |of: fn(&Commands) -> u64| self.others.iter().map(of).sum::<u64>();
+        let code = |pair: [u64; 2]| pair[0] + pair[1];
+        [code(self.reads) + others(|c| c.reads), code(self.writes) + others(|c| c.writes)]
+    }
+
+    /// One access to memory that opens a row each time.
+    #[must_use]
+    pub fn of_uniform(payer: Payer, write: bool) -> Counts {
+        let mut counts = Counts::default();
+        *counts.of(payer, if write { Kind::Write } else { Kind::Read }) += 1;
+        *counts.of(payer, Kind::Activate) += 1;
+        counts
+    }
+
+    /// The counter of code, or what another payer's commands are counted in.
+    fn of(&mut self, payer: Payer, kind: Kind) -> &mut u64 {
+        let code = match payer {
+            Payer::User => Some(0),
+            Payer::Kernel => Some(1),
+            Payer::Sleep | Payer::Preheat | Payer::Device => None,
+        };
+        match (code, kind) {
+            (Some(mode), Kind::Read) => &mut self.reads[mode],
+            (Some(mode), Kind::Write) => &mut self.writes[mode],
+            (Some(mode), _) => &mut self.activates[mode],
+            (None, Kind::Read) => &mut self.others[payer as usize - 2].reads,
+            (None, Kind::Write) => &mut self.others[payer as usize - 2].writes,
+            (None, _) => &mut self.others[payer as usize - 2].activates,
+        }
     }
 
     /// Adds those of another channel.
@@ -115,6 +185,11 @@ impl Counts {
             self.reads[mode] += other.reads[mode];
             self.writes[mode] += other.writes[mode];
             self.activates[mode] += other.activates[mode];
+        }
+        for (sum, other) in self.others.iter_mut().zip(other.others) {
+            sum.activates += other.activates;
+            sum.reads += other.reads;
+            sum.writes += other.writes;
         }
         self.refreshes += other.refreshes;
         self.forwarded += other.forwarded;
@@ -308,7 +383,7 @@ impl Channel {
             columns: 0,
             bank: request.bank as u8,
             write: request.write,
-            kernel: request.kernel,
+            payer: request.payer,
         };
         let bank = &mut self.banks[request.bank];
         if !request.write && self.drain == 0 && self.reads.is_empty() && bank.has_room() {

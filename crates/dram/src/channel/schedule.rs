@@ -246,7 +246,7 @@ impl Channel {
                 let rank = &mut self.ranks[rank];
                 rank.activate = next.at + timing.t_rrd_s;
                 rank.activated(next.at);
-                self.counts.activates[usize::from(oldest.kernel)] += 1;
+                *self.counts.of(oldest.payer, Kind::Activate) += 1;
                 sink.command(Command { row: oldest.row, ..command });
             }
             Kind::Precharge => {
@@ -266,17 +266,16 @@ impl Channel {
         let (timing, at) = (&self.timing, next.at);
         let bank = &mut self.banks[usize::from(next.bank)];
         let request = bank.remove(next.slot);
-        let mode = usize::from(request.kernel);
         bank.hits += 1;
         self.columns = self.columns.wrapping_add(1);
         let data_end = at + timing.burst + if request.write { timing.t_cwl } else { timing.t_cl };
         if request.write {
             bank.precharge = bank.precharge.max(data_end + timing.t_wr);
             self.written[class_of(request.line)] -= 1;
-            self.counts.writes[mode] += 1;
+            *self.counts.of(request.payer, Kind::Write) += 1;
         } else {
             bank.precharge = bank.precharge.max(at + timing.t_rtp);
-            self.counts.reads[mode] += 1;
+            *self.counts.of(request.payer, Kind::Read) += 1;
             self.counts.read_clocks += data_end - request.arrived;
             sink.done(request.id, data_end);
         }

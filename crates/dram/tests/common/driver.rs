@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use halfwink_dram::{AddressMap, Channel, Command, Counts, Request, Sink, Spec};
+use halfwink_dram::{AddressMap, Channel, Command, Counts, Payer, Request, Sink, Spec};
 
 use super::Line;
 
@@ -94,8 +94,8 @@ pub fn play(spec: &Spec, lines: &[Line], mode: Mode, log: bool) -> Played {
             let place = map.place(line.line);
             let (bank, row) = (place.bank, place.row);
             let id = ears.entered.len() as u64;
-            let (write, kernel) = (line.write, false);
-            channel.push(clock, Request { id, line: line.line, bank, row, write, kernel });
+            let (write, payer) = (line.write, Payer::User);
+            channel.push(clock, Request { id, line: line.line, bank, row, write, payer });
             next += 1;
             if write {
                 writes += 1;

@@ -5,6 +5,7 @@ mod entries;
 mod network;
 mod os_profile;
 mod predict;
+mod preheat;
 mod ruled;
 mod sample;
 mod segregation;
@@ -19,13 +20,16 @@ pub use entries::EntryModel;
 pub use network::{CaseAnswer, Fact, FitRow, NetworkInfo, StaggerRow, WakeRow};
 pub use os_profile::THRESHOLDS;
 pub use predict::{Accuracy, Decisions, Prediction, TrapRow};
+pub use preheat::PreheatQuestion;
 pub use sample::{Interval, Sample, SampleQuestion, SampledTechnique, Spacing};
 pub use segregation::{ChangePct, SegregationSweep, SplitAdvice};
 
 use std::any::Any;
 use std::sync::Arc;
 
-use halfwink_chip::{run, CodeCache, Machine, Options, RunResult, Segregated, MAX_CORES};
+use halfwink_chip::{
+    run, CodeCache, LossCounts, Machine, Options, RunResult, Segregated, MAX_CORES,
+};
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_policy::offload::{CallProfile, Fixed, OffloadPolicy};
@@ -83,7 +87,7 @@ pub(crate) const MOVED: &[(&str, &str)] = &[
 ];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 42] = [
+const OWN: [Head; 45] = [
     integer("cores"),
     integer("working_cores"),
     real("frequency"),
@@ -115,6 +119,9 @@ const OWN: [Head; 42] = [
     real("gated_share"),
     real("charging_share"),
     real("restoring_share"),
+    real("flushing_share"),
+    integer("cache_losses"),
+    integer("cold_misses"),
     integer("wakes"),
     integer("late_wakes"),
     real("late_share"),
@@ -319,6 +326,11 @@ impl Prepared for ChipJob {
     }
 }
 
+/// Sum over all cores of what sleep lost.
+fn losses(result: &RunResult, of: impl Fn(&LossCounts) -> u64) -> u64 {
+    result.cores.iter().chain(&result.os_cores).map(|core| of(&core.losses)).sum()
+}
+
 impl ChipJob {
     /// The run that counts: at which share of the frequency, on which machine.
     fn chosen(
@@ -503,6 +515,9 @@ impl ChipJob {
             ("gated_share", share(CoreState::Gated)),
             ("charging_share", share(CoreState::Charging)),
             ("restoring_share", share(CoreState::Restoring)),
+            ("flushing_share", share(CoreState::Flushing)),
+            ("cache_losses", losses(result, |l| l.losses).into()),
+            ("cold_misses", losses(result, |l| l.cold_misses.iter().sum()).into()),
             ("wakes", sums.wakes.into()),
             ("late_wakes", sums.late_wakes.into()),
             ("late_share", (sums.late.as_s() / run_s).into()),

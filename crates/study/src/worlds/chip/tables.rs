@@ -169,7 +169,7 @@ pub(crate) fn working_energy(result: &RunResult) -> f64 {
 
 /// What memory moved, in both directions, for each second of the run, in 10^9 bytes.
 pub(crate) fn memory_gb_s(result: &RunResult) -> f64 {
-    let lines: u64 = result.memory.reads.iter().chain(&result.memory.writes).sum();
+    let lines: u64 = result.memory.lines().iter().sum();
     (lines * LINE_BYTES) as f64 / result.duration.as_s() * 1e-9
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn memory_gb_s(result: &RunResult) -> f64 {
 pub(crate) fn memory_read_mean_ns(machine: &Machine, result: &RunResult) -> Option<f64> {
     let MemoryKind::Dram(spec) = &machine.memory.kind else { return None };
     let memory = &result.memory;
-    let reads = memory.reads.iter().sum::<u64>() + memory.forwarded;
+    let reads = memory.lines()[0] + memory.forwarded;
     let ns = (memory.read_clocks * spec.device.clock_ps) as f64 * 1e-3;
     (reads > 0).then(|| ns / reads as f64)
 }
@@ -212,6 +212,20 @@ pub(crate) fn counter_table(result: &RunResult) -> Table {
     push("memory", "reads", result.memory.reads);
     push("memory", "writes", result.memory.writes);
     push("memory", "activates", result.memory.activates);
+    // What no code asked for, where there was some of it.
+    for (n, payer) in ["flush", "preheat", "device"].into_iter().enumerate() {
+        let commands = result.memory.others[n];
+        for (component, counter, count) in [
+            ("l3", "accesses", result.l3.others[n]),
+            ("memory", "activates", commands.activates),
+            ("memory", "reads", commands.reads),
+            ("memory", "writes", commands.writes),
+        ] {
+            if count > 0 {
+                push(component, &format!("{payer}.{counter}"), [count, 0]);
+            }
+        }
+    }
     // What the controllers do of themselves is nobody's; it stands in the first column.
     let memory = &result.memory;
     for (counter, count) in [

@@ -22,6 +22,11 @@ impl ChipJob {
         if delays == Delays::Anywhere || self.workload.halts() && delays == Delays::AfterSomeHalts {
             return None;
         }
+        // Who gates in a halt loses caches there, and goes on with others than the rest.
+        let loses = !self.machine.machine.gating.loses.is_empty();
+        if loses && self.workload.halts() && delays != Delays::Never {
+            return None;
+        }
         let is_late = self.workload.halts() && delays == Delays::AfterHalts;
         let machine = self.alone();
         if machine.central_wake_up(self.workload.cores()).is_some() {
