@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 HALFWINK := $(BIN)/halfwink
 NATIVE := $(VENV)/.native
-# Where the package looks for the library of `halfwink live delegate`.
+# Where the package looks for the libraries of `halfwink live delegate` and `preheat`.
 PRELOAD := python/halfwink/_native
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
@@ -42,9 +42,11 @@ $(NATIVE): $(VENV)/.tools $(RUST) pyproject.toml
 	@env -u CONDA_PREFIX VIRTUAL_ENV="$(abspath $(VENV))" $(BIN)/maturin develop --release --locked --quiet >$(VENV)/build.log 2>&1 || \
 	  { cat $(VENV)/build.log >&2; exit 1; }
 	@cargo build --release --locked --quiet -p halfwink-delegate
+	@cargo build --release --locked --quiet -p halfwink-preheat-preload
 	@cargo build --release --locked --quiet -p halfwink-daemon
 	@mkdir -p $(PRELOAD)
 	@install -m 755 target/release/libhalfwink_delegate.so $(PRELOAD)/
+	@install -m 755 target/release/libhalfwink_preheat_preload.so $(PRELOAD)/
 	@install -m 755 target/release/halfwink-router target/release/halfwink-steer $(BIN)/
 	@touch $@
 

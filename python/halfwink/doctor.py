@@ -105,6 +105,10 @@ def _live_findings() -> list[Finding]:
         "router: AF_XDP sockets": "run as root, or with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF",
         "router: packet sockets": "run as root, or with CAP_NET_RAW",
         "router: TAP devices": "run as root, or with CAP_NET_ADMIN",
+        "preheat: lines of the kernel": "run as root, or with CAP_BPF and CAP_PERFMON",
+        "preheat: restarts": "run as root, or with CAP_BPF and CAP_PERFMON",
+        "preheat: handshakes": "run as root, or with CAP_NET_RAW",
+        "preheat: pages of servers": "Linux 6.7",
         "waiting in hardware": "a processor with WAITPKG or MONITORX",
         "constant time-stamp counter": "a machine whose clock source is tsc",
     }

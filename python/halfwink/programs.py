@@ -90,6 +90,8 @@ PROGRAMS = (
     Program("nfdump", "nfdump", "tests: flow records"),
     Program("tshark", "tshark", "tests: what a router encrypts"),
     Program("nginx", "nginx-light", "tests: a server"),
+    Program("memcached", "memcached", "tests: a server"),
+    Program("postgres", "postgresql", "tests: a server"),
     Program("redis-server", "redis-server", "tests: a server"),
     Program("redis-cli", "redis-tools", "tests: a client"),
     Program("redis-benchmark", "redis-tools", "tests: a client"),

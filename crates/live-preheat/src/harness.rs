@@ -23,7 +23,7 @@ use serde::Serialize;
 use crate::bpf;
 use crate::client::{Client, Dialogue};
 use crate::daemon::{Awake, Counts, Daemon, Triggers};
-use crate::helper::prefetch;
+use crate::helper::{self, prefetch};
 use crate::kernel::Image;
 use crate::learn::{Learned, Learner};
 use crate::load::{monotonic_ns, Loader};
@@ -244,7 +244,7 @@ impl Harness {
         let pid = self.pid();
         let learner = Learner {
             place: &self.place,
-            evictor: (self.evictor, 3 * self.last_bytes),
+            evictor: (self.evictor, 3 * self.last_bytes, 4 * self.second_bytes),
             kernel: self.kernel.clone(),
             slot: self.slot,
             pid,
@@ -402,7 +402,8 @@ impl Harness {
         let rate = Rate::measure();
         let per_line = |ticks: u64| rate.ps(ticks) as f64 / 1e3 / lines.max(1) as f64;
         let (mut user, mut best) = (f64::MAX, f64::MAX);
-        let base = evictor.base();
+        // As many pages, each a translation.
+        let own = Evictor::in_small_pages(OWN_BYTES)?;
         for _ in 0..TRIES {
             self.flush_user_lines()?;
             let number = slot.post(Operation::Load, None, 0);
@@ -413,9 +414,11 @@ impl Harness {
                 [&slot.first_ticks, &slot.last_ticks].map(|t| t.load(Ordering::Relaxed));
             user = user.min(per_line(last - first));
             // The same pattern in memory of our own.
-            let own: Vec<u64> = words.iter().map(|w| base + w % (evictor.bytes() as u64)).collect();
+            let room = (own.bytes() - (1 << 16)) as u64;
+            let own: Vec<u64> = words.iter().map(|w| own.base() + w % room).collect();
             best = best.min(per_line(self.place.run(move || {
-                evictor.stream(bytes);
+                // SAFETY: runs of at most 64 lines, that far from the end of our own memory.
+                unsafe { helper::flush(&own) };
                 let begun = ticks_fenced();
                 prefetch(&own);
                 ticks_fenced() - begun
@@ -487,6 +490,8 @@ impl Harness {
 const FAILED: &str = "another thread failed";
 const SILENT: &str = "the thread in the server does not answer";
 const PATIENCE_NS: u64 = 1_000_000_000;
+/// Memory to compare loads with.
+const OWN_BYTES: usize = 64 << 20;
 /// Runs of which the best counts.
 const TRIES: usize = 20;
 

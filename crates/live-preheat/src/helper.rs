@@ -99,7 +99,7 @@ pub fn serve(slot: &Slot, measures: bool) {
     let taken = match operation {
         Operation::Load => load(slot, count),
         Operation::Time => time(slot, count),
-        Operation::Flush => flush(slot, count),
+        Operation::Flush => flush_list(slot, count),
         Operation::Populate => advise(slot, count, libc::MADV_POPULATE_READ),
         Operation::Drop => advise(slot, count, libc::MADV_DONTNEED),
         Operation::Nothing => 0,
@@ -160,7 +160,7 @@ fn read(address: u64) -> i64 {
     unsafe { sys::call(libc::SYS_rt_sigprocmask, args) }
 }
 
-fn flush(slot: &Slot, count: usize) -> usize {
+fn flush_list(slot: &Slot, count: usize) -> usize {
     for word in &slot.words[..count] {
         for address in addresses(word.load(Ordering::Relaxed)) {
             // SAFETY: only measurements ask for it, of lines that were timed in the same process
@@ -227,4 +227,19 @@ pub fn prefetch(words: &[u64]) {
     }
     // SAFETY: every x86-64 has it.
     unsafe { _mm_lfence() };
+}
+
+/// Flushes lines of the calling process: for comparisons.
+///
+/// # Safety
+/// All of them must be mapped.
+pub unsafe fn flush(words: &[u64]) {
+    for word in words {
+        for address in addresses(*word) {
+            // SAFETY: by the caller.
+            unsafe { _mm_clflush(address as *const u8) };
+        }
+    }
+    // SAFETY: every x86-64 has it.
+    unsafe { _mm_mfence() };
 }

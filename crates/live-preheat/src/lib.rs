@@ -41,6 +41,36 @@ pub mod statistics;
 /// Name of the variable that tells the preload library where to report.
 pub const VARIABLE: &str = "HALFWINK_PREHEAT";
 
+/// What preheating can use of this machine, and why not.
+#[cfg(feature = "host")]
+#[must_use]
+pub fn features() -> Vec<(&'static str, String)> {
+    let image = kernel::Image::running();
+    let programs = image.and_then(|image| bpf::Lines::open(&image)).err();
+    let own = 0x1000..0x2000;
+    vec![
+        ("preheat: lines of the kernel", programs.unwrap_or_default()),
+        ("preheat: restarts", bpf::Sockets::open().err().unwrap_or_default()),
+        ("preheat: handshakes", daemon::Syn::open(0, 1).err().unwrap_or_default()),
+        (
+            "preheat: pages of servers",
+            maps::present(halfwink_live::sys::getpid(), &own, false).err().unwrap_or_default(),
+        ),
+    ]
+}
+
+/// The policy of live programs: the published controller, with loads cut when the request is due,
+/// since nobody holds a server back that knows nothing of this; one dump, since sets are learned
+/// beforehand ([`learn`]).
+#[cfg(feature = "host")]
+#[must_use]
+pub fn policy() -> halfwink_policy::preheat::PreheatPolicy {
+    use halfwink_policy::preheat::{Late, Preheater, PreheaterParameters};
+    let published = PreheaterParameters::published();
+    let parameters = PreheaterParameters { training: 1, late: Late::Skip, cores: 1, ..published };
+    Box::new(Preheater::new(parameters))
+}
+
 /// Of what a test needs of the machine: none, said in a line, where that is missing for want of
 /// rights; any other reason is a failure.
 #[cfg(all(test, feature = "host"))]

@@ -143,10 +143,22 @@ impl Evictor {
     /// # Errors
     /// If there is none.
     pub fn new(bytes: usize) -> Result<Evictor, String> {
+        Evictor::with_pages(bytes, libc::MADV_HUGEPAGE)
+    }
+
+    /// The same in pages as small as those of most servers.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn in_small_pages(bytes: usize) -> Result<Evictor, String> {
+        Evictor::with_pages(bytes, libc::MADV_NOHUGEPAGE)
+    }
+
+    fn with_pages(bytes: usize, advice: i32) -> Result<Evictor, String> {
         let base = sys::map_memory(bytes).ok_or("no memory for emptying caches")?;
-        // SAFETY: the mapping is ours and as long; large pages are only a wish.
+        // SAFETY: the mapping is ours and as long; the size of pages is only a wish.
         unsafe {
-            sys::call3(libc::SYS_madvise, base as u64, bytes as u64, libc::MADV_HUGEPAGE as u64);
+            sys::call3(libc::SYS_madvise, base as u64, bytes as u64, advice as u64);
             core::ptr::write_bytes(base, 1, bytes);
         }
         Ok(Evictor { base, bytes })

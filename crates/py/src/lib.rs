@@ -3,6 +3,7 @@
 mod capping;
 mod library;
 mod live;
+mod live_preheat;
 mod live_router;
 mod live_steer;
 mod pdn;
@@ -56,6 +57,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     module.add_function(wrap_pyfunction!(sample::sample, module)?)?;
     live::register(module)?;
+    live_preheat::register(module)?;
     prototype::register(module)?;
     resctrl::register(module)?;
     trace::register(module)?;

@@ -141,6 +141,7 @@ fn live_features() -> Vec<(&'static str, String)> {
     ground
         .chain(halfwink_live_delegate::features())
         .chain(halfwink_live_router::features())
+        .chain(halfwink_live_preheat::features())
         .collect()
 }
 

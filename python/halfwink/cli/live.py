@@ -12,6 +12,7 @@ from rich.console import Console
 from halfwink import live as living
 from halfwink.cli import (
     day,
+    live_preheat,
     live_router,
     live_steer,
     load,
@@ -27,6 +28,7 @@ app = App(name="live", help="Run techniques on this machine.", help_on_error=Fal
 app.command(resctrl.app)
 app.command(live_router.router)
 app.command(live_steer.steer)
+app.command(live_preheat.app)
 app.command(day.play, name="day")
 app.command(live_router.costs)
 app.command(traffic.generate)

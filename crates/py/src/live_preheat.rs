@@ -1,0 +1,233 @@
+//! Live preheating.
+
+use std::fs::File;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use halfwink_live_preheat::client::Dialogue;
+use halfwink_live_preheat::daemon::{Awake, Daemon, Syn, Triggers};
+use halfwink_live_preheat::harness::{Cold, Harness, Subject};
+use halfwink_live_preheat::kernel::Image;
+use halfwink_live_preheat::load::Loader;
+use halfwink_live_preheat::shared::Shared;
+use halfwink_live_preheat::{bpf, policy, set, VARIABLE};
+use halfwink_policy::preheat::announce::{
+    encode, Announcement, Key, Mode, Receiver, ReceiverParameters,
+};
+use halfwink_units::Time;
+use pyo3::prelude::*;
+
+use crate::library::{from_json, json};
+use crate::{HalfwinkError, RunError};
+
+fn wrong(error: impl std::fmt::Display) -> PyErr {
+    HalfwinkError::new_err(error.to_string())
+}
+
+fn failed(error: impl std::fmt::Display) -> PyErr {
+    RunError::new_err(error.to_string())
+}
+
+fn address(text: &str) -> PyResult<SocketAddr> {
+    text.parse().map_err(|_| wrong(format!("{text}: expected ADDRESS:PORT, in numbers")))
+}
+
+fn key(bytes: &[u8]) -> PyResult<Key> {
+    let found = bytes.len();
+    let key =
+        bytes.try_into().map_err(|_| wrong(format!("a key of {found} bytes: expected 16")))?;
+    Ok(Key(key))
+}
+
+/// Makes the file in which servers report that load the preload library.
+#[pyfunction]
+fn preheat_share(path: PathBuf, measures: bool) -> PyResult<()> {
+    let file = File::options().read(true).write(true).create_new(true).open(&path);
+    let shared = file.and_then(|file| Shared::create(&file, measures));
+    shared.map(drop).map_err(|e| wrong(format!("{}: {e}", path.display())))
+}
+
+/// Announces a request.
+#[pyfunction]
+#[pyo3(signature = (to, key, port, *, sequence, lead_us, source=1))]
+fn preheat_announce(
+    to: &str,
+    key: &[u8],
+    port: u16,
+    sequence: u64,
+    lead_us: f64,
+    source: u32,
+) -> PyResult<()> {
+    let lead = Time::ns((lead_us * 1e3) as u64);
+    let announcement = Announcement { port, source, sequence, lead, mode: Mode::Announce };
+    let bytes = encode(&announcement, &self::key(key)?);
+    let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed)?;
+    socket.send_to(&bytes, address(to)?).map(drop).map_err(failed)
+}
+
+/// A server with its client, and all that prepares its machine.
+#[pyclass(frozen)]
+struct PreheatHarness(Mutex<Harness>);
+
+impl PreheatHarness {
+    fn with<R: serde::Serialize>(
+        &self,
+        py: Python<'_>,
+        run: impl FnOnce(&mut Harness) -> Result<R, String> + Send,
+    ) -> PyResult<serde_json::Value>
+    where
+        R: Send,
+    {
+        let run = || run(&mut *self.0.lock().map_err(|_| "an earlier run failed")?);
+        json(&py.detach(run).map_err(failed)?)
+    }
+}
+
+#[pymethods]
+impl PreheatHarness {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        shared: PathBuf,
+        to: &str,
+        greeting: Vec<u8>,
+        request: Vec<u8>,
+        pid: u32,
+        cpus: (u32, u32),
+    ) -> PyResult<PreheatHarness> {
+        let dialogue = Dialogue { greeting, request };
+        let subject = Subject { address: address(to)?, dialogue, pid, cpus };
+        let open = || {
+            let shared = Shared::open(&shared).map_err(|e| format!("{}: {e}", shared.display()))?;
+            Harness::open(subject, shared)
+        };
+        Ok(PreheatHarness(Mutex::new(py.detach(open).map_err(failed)?)))
+    }
+
+    /// Finds out which lines a request uses.
+    fn learn<'py>(&self, py: Python<'py>, requests: u32) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &self.with(py, |h| h.learn(requests))?)
+    }
+
+    /// Has requests announced from now on.
+    fn announce(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |h| h.announce(policy())).map(drop)
+    }
+
+    /// Response times by class.
+    fn measure<'py>(
+        &self,
+        py: Python<'py>,
+        cold: &str,
+        rounds: usize,
+        lead_us: f64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let found = Cold::ALL.into_iter().find(|c| c.name() == cold);
+        let cold = found.ok_or_else(|| wrong(format!("{cold}: no such kind of cold")))?;
+        let measured = self.with(py, |h| {
+            h.lead = Duration::from_secs_f64(lead_us / 1e6);
+            h.measure(cold, rounds)
+        });
+        from_json(py, &measured?)
+    }
+
+    /// From sending an announcement to the first load, in microseconds.
+    fn latency<'py>(&self, py: Python<'py>, rounds: usize) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &self.with(py, |h| h.latency(rounds))?)
+    }
+
+    /// Nanoseconds a line.
+    fn rates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &self.with(py, Harness::rates)?)
+    }
+
+    /// Beside a server without the preload library.
+    fn beside<'py>(&self, py: Python<'py>, to: &str, rounds: usize) -> PyResult<Bound<'py, PyAny>> {
+        let other = address(to)?;
+        from_json(py, &self.with(py, |h| h.beside(other, rounds))?)
+    }
+
+    /// What the daemon counted.
+    fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &self.with(py, |h| Ok(h.counts()))?)
+    }
+
+    /// Writes the set.
+    fn write_set(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.with(py, |h| h.write_set(&path)).map(drop)
+    }
+}
+
+/// Loads a set before announced requests.
+#[pyclass(frozen)]
+struct PreheatDaemon(Mutex<Daemon>);
+
+#[pymethods]
+impl PreheatDaemon {
+    #[new]
+    #[pyo3(signature = (shared, set, to, key, port, cpu, *, syn_us=None, every_us=None, awake=false))]
+    #[expect(clippy::too_many_arguments, reason = "named in Python")]
+    fn new(
+        shared: PathBuf,
+        set: PathBuf,
+        to: &str,
+        key: &[u8],
+        port: u16,
+        cpu: u32,
+        syn_us: Option<f64>,
+        every_us: Option<f64>,
+        awake: bool,
+    ) -> PyResult<PreheatDaemon> {
+        let image = Image::running().map_err(wrong)?;
+        let lines = set::read(&set, &image).map_err(wrong)?;
+        let shared =
+            Shared::open(&shared).map_err(|e| wrong(format!("{}: {e}", shared.display())))?;
+        let programs = bpf::Lines::open(&image).map_err(wrong)?;
+        let mut loader = Loader::new(Some(Arc::new(Mutex::new(programs))), shared, cpu);
+        loader.set(lines, "").map_err(wrong)?;
+        let receiver = Receiver::new(self::key(key)?, ReceiverParameters::default());
+        let span = |us: f64| Duration::from_secs_f64(us / 1e6);
+        let syn = syn_us.map(|us| Ok::<_, String>((Syn::open(0, port)?, span(us)))).transpose();
+        let triggers = Triggers {
+            syn: syn.map_err(wrong)?,
+            awake: awake.then_some(Awake::Polite),
+            every: every_us.map(span),
+            sockets: bpf::Sockets::open().ok(),
+        };
+        let socket = UdpSocket::bind(address(to)?).map_err(|e| wrong(format!("{to}: {e}")))?;
+        let loader = Arc::new(Mutex::new(loader));
+        let daemon = Daemon::start(socket, receiver, policy(), loader, (port, triggers));
+        Ok(PreheatDaemon(Mutex::new(daemon.map_err(failed)?)))
+    }
+
+    /// Where it hears.
+    fn address(&self) -> PyResult<String> {
+        Ok(self.0.lock().map_err(failed)?.address.to_string())
+    }
+
+    /// What it counted.
+    fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &json(&self.0.lock().map_err(failed)?.counts())?)
+    }
+
+    /// Ends it.
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        let stop = || self.0.lock().map(|mut daemon| daemon.stop()).is_ok();
+        if py.detach(stop) {
+            Ok(())
+        } else {
+            Err(failed("an earlier call failed"))
+        }
+    }
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("PREHEAT_VARIABLE", VARIABLE)?;
+    module.add("PREHEAT_COLD", Cold::ALL.map(Cold::name).to_vec())?;
+    module.add_class::<PreheatHarness>()?;
+    module.add_class::<PreheatDaemon>()?;
+    module.add_function(wrap_pyfunction!(preheat_announce, module)?)?;
+    module.add_function(wrap_pyfunction!(preheat_share, module)?)
+}

@@ -1,0 +1,206 @@
+"""``halfwink live preheat``: warm caches for the next request of an unmodified server."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from halfwink import _core
+from halfwink import live_preheat as preheating
+from halfwink.cli.console import print_json, print_table, say
+from halfwink.errors import HalfwinkError
+
+app = App(
+    name="preheat",
+    help="Warm caches for the next request of an unmodified server.",
+    help_on_error=False,
+)
+
+Flag = Annotated[bool, Parameter(negative="")]
+
+
+@app.default
+def self_test(
+    *,
+    server: str = "nginx",
+    self_test: Annotated[bool, Parameter(name="--self-test", negative="")] = False,
+    n: Annotated[int, Parameter(name=["-n", "--rounds"])] = 400,
+    deadline: Flag = False,
+    beside: Flag = False,
+    cold: Annotated[str | None, Parameter(name="--cold")] = None,
+    set_out: Annotated[Path | None, Parameter(name="--set-out")] = None,
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """Measure what preheating is worth for a server that is started for it.
+
+    Requests with warm, cold and preheated caches, and after a sham request, in turn; the server on
+    one CPU, the client on another, both before everything else for some seconds.
+
+    Parameters
+    ----------
+    server
+        nginx, memcached or postgres.
+    self_test
+        Do so: without, this command only says what it would do.
+    n
+        Requests of each class, for each kind of cold.
+    deadline
+        Also with leads of 0 to 500 us.
+    beside
+        Also a server without the preload library, warm and never announced.
+    cold
+        One kind only: L2-cold, "DRAM-cold (user lines)", "LLC-cold (streamed)".
+    set_out
+        File for the set of lines, for `halfwink live preheat run`.
+    json
+        Print one JSON document.
+    """
+    if not self_test:
+        raise HalfwinkError("expected --self-test, or `halfwink live preheat run`")
+    if not 20 <= n <= 100_000:
+        raise HalfwinkError(f"-n {n}: expected 20 to 100000")
+    if cold is not None and cold not in _core.PREHEAT_COLD:
+        known = ", ".join(_core.PREHEAT_COLD)
+        raise HalfwinkError(f"--cold {cold}: expected one of {known}")
+    found = preheating.self_test(
+        server,
+        rounds=n,
+        cold=None if cold is None else [cold],
+        deadline=deadline,
+        beside=beside,
+        set_out=set_out,
+    )
+    if json:
+        print_json(found)
+    else:
+        _show(found)
+
+
+@app.command
+def run(
+    *,
+    port: int,
+    set: Annotated[Path, Parameter(name="--set")],
+    shared: Path,
+    key: Path,
+    listen: str = "127.0.0.1:9476",
+    cpu: int | None = None,
+    syn_us: Annotated[float | None, Parameter(name="--syn-us")] = None,
+    every_ms: Annotated[float | None, Parameter(name="--every-ms")] = None,
+    awake: Flag = False,
+    seconds: float | None = None,
+) -> None:
+    """Load a set before each announced request, until it is ended.
+
+    A server reports in the file --shared, which this command makes, if it is started with
+    LD_PRELOAD and HALFWINK_PREHEAT as this command says.
+
+    Parameters
+    ----------
+    port
+        Of the service.
+    set
+        Lines to load: of `halfwink live preheat --set-out`.
+    shared
+        File in which servers report; made if it is not there.
+    key
+        File of 16 bytes, which announcers know too.
+    listen
+        Where announcements are heard (UDP).
+    cpu
+        The server's (default: the first that is allowed).
+    syn_us
+        Take a handshake for an announcement of a request so much later.
+    every_ms
+        Load so often, announced or not.
+    awake
+        Never sleep: begin some microseconds earlier.
+    seconds
+        End by itself.
+    """
+    for name, value, most in (("--syn-us", syn_us, 1e4), ("--every-ms", every_ms, 1e6)):
+        if value is not None and not 0 < value <= most:
+            raise HalfwinkError(f"{name} {value}: expected above 0, at most {most:.0f}")
+    if not 0 < port < 65536:
+        raise HalfwinkError(f"--port {port}: expected 1 to 65535")
+    try:
+        secret = key.read_bytes()
+    except OSError as error:
+        raise HalfwinkError(f"{key}: {error.strerror}") from error
+    if not shared.exists():
+        _core.preheat_share(str(shared), False)
+    daemon = _core.PreheatDaemon(
+        str(shared),
+        str(set),
+        listen,
+        secret,
+        port,
+        preheating.cpus()[0] if cpu is None else cpu,
+        syn_us=syn_us,
+        every_us=None if every_ms is None else every_ms * 1e3,
+        awake=awake,
+    )
+    say(f"hears announcements at {daemon.address()}; start the server with")
+    for name, value in preheating.environment(shared.absolute()).items():
+        say(f"  {name}={value}")
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    begun = time.monotonic()
+    while not ended.wait(0.2 if seconds is None else min(0.2, seconds)):
+        if seconds is not None and time.monotonic() - begun >= seconds:
+            break
+    daemon.stop()
+    print_json(daemon.counts())
+
+
+def _show(found: dict[str, Any]) -> None:
+    for table in found["tables"]:
+        say(f"{found['server']}, {table['cold']}, {found['lead_us']:.0f} us ahead")
+        _show_table(table)
+    if "deadline" in found:
+        rows = []
+        for table in found["deadline"]:
+            p50 = {row["class"]: row["p50"]["value"] for row in table["classes"]}
+            removed = f"{table['removed_by_preheat']:.0%}"
+            rows.append([f"{table['lead_us']:.0f}", *(f"{v:.1f}" for v in p50.values()), removed])
+        heads = ["lead us", "warm", "cold", "preheated", "sham", "removed"]
+        print_table([(head, "right") for head in heads], rows)
+    rates, first = found["rates_ns_per_line"], found["announcement_to_first_load_us"]
+    lines = {kind["name"]: kind["kept"] for kind in found["learned"]["kinds"]}
+    say(
+        f"set: {lines.get('kernel', 0):,} lines of the kernel, {lines.get('files', 0):,} of files, "
+        f"{lines.get('memory', 0):,} of memory"
+    )
+    say(
+        f"ns a line: kernel {rates['kernel_warm']:.1f} warm, {rates['kernel_cold']:.1f} L2-cold; "
+        f"user {rates['user']:.1f}, a loop {rates['best_prefetch']:.1f}"
+    )
+    say(f"announcement to first load: {first['p50']['value']:.1f} us in the median")
+    if "beside" in found:
+        b = found["beside"]
+        say(f"preload library, warm: {b['ratio'] - 1:+.2%} in the median, {b['wakes']} wake-ups")
+
+
+def _show_table(table: dict[str, Any]) -> None:
+    rows = []
+    for row in table["classes"]:
+        cells = [f"{row[q]['value']:.1f}" for q in ("p50", "p90", "p99")]
+        interval = f"{row['p50']['low']:.1f} to {row['p50']['high']:.1f}"
+        rows.append([row["class"], cells[0], interval, *cells[1:]])
+    heads = ["p50 us", "95 %", "p90 us", "p99 us"]
+    print_table([("caches", "left"), *((head, "right") for head in heads)], rows)
+    say(
+        f"removed of the penalty: preheating {table['removed_by_preheat']:.0%}, "
+        f"sham request {table['removed_by_sham']:.0%}"
+    )
+    say(
+        f"sign tests: warm < preheated p = {table['p_warm_preheated']:.1e}, "
+        f"preheated < cold p = {table['p_preheated_cold']:.1e}, "
+        f"sham < preheated p = {table['p_sham_preheated']:.1e}"
+    )

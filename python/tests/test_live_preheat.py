@@ -1,0 +1,199 @@
+"""Preheating of real servers: what it is worth, and that nothing it is told brings them down."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Halfwink, lacking, need, wait_until
+
+from halfwink import _core, live_preheat
+from halfwink.errors import HalfwinkError
+
+COMMAND = [sys.executable, "-m", "halfwink", "live", "preheat"]
+KEY = b"of a test, alone"
+CLASSES = ["warm", "cold", "preheated", "sham"]
+
+
+@pytest.fixture(autouse=True)
+def _can_preheat() -> None:
+    try:
+        live_preheat.preload_library()
+    except HalfwinkError as error:
+        lacking(str(error))
+    for what, why in _core.live_features():
+        if what.startswith("preheat:") and why:
+            lacking(f"{what}: {why}", kernel=True)
+    try:
+        live_preheat.cpus()
+    except HalfwinkError as error:
+        lacking(str(error), kernel=True)
+
+
+@pytest.mark.parametrize("server", list(live_preheat.SERVERS))
+def test_what_it_is_worth(server: str) -> None:
+    need(live_preheat.SERVERS[server].program)
+    found = live_preheat.self_test(server, rounds=150)
+    assert [table["cold"] for table in found["tables"]] == _core.PREHEAT_COLD
+    for table in found["tables"]:
+        p50 = {row["class"]: row["p50"]["value"] for row in table["classes"]}
+        assert list(p50) == CLASSES
+        assert p50["warm"] < p50["cold"], table
+        if table["cold"] == "L2-cold":
+            continue
+        # Of the second cache alone little is to be gained, and a busy machine hides it.
+        assert p50["warm"] < p50["preheated"] < p50["cold"], table
+        assert table["p_warm_preheated"] < 0.01
+        assert table["p_preheated_cold"] < 0.01
+    kinds = {kind["name"]: kind for kind in found["learned"]["kinds"]}
+    assert all(kinds[name]["kept"] > 50 for name in ("kernel", "files", "memory")), kinds
+    assert all(kind["kept"] <= kind["common"] <= kind["first"] for kind in kinds.values())
+    assert found["counts"]["heard"] >= 3 * 150
+    assert found["counts"]["failed"] == 0
+    assert found["rates_ns_per_line"]["ratio"] < 3
+
+
+@contextmanager
+def preheated(
+    folder: Path, *extra: str
+) -> Generator[tuple[live_preheat.Running, subprocess.Popen[bytes], str], None, None]:
+    """A real nginx with its set, and the daemon as a process of its own."""
+    need("nginx")
+    cpu, _ = live_preheat.cpus()
+    key, lines = folder / "key", folder / "nginx.hws"
+    key.write_bytes(KEY)
+    live_preheat.self_test("nginx", rounds=20, cold=["L2-cold"], set_out=lines)
+    with ExitStack() as stack:
+        shared = stack.enter_context(live_preheat.shared_file())
+        environment = live_preheat.environment(shared)
+        server = live_preheat.serving("nginx", shared.parent / "server", cpu, environment)
+        running = stack.enter_context(server)
+        port = running.address.rpartition(":")[2]
+        words = ["--port", port, "--set", str(lines), "--shared", str(shared), "--key", str(key)]
+        daemon = subprocess.Popen(
+            [*COMMAND, "run", *words, "--listen", "127.0.0.1:0", *extra],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        stack.callback(daemon.kill)
+        assert daemon.stderr is not None
+        said = daemon.stderr.readline().decode()
+        assert said.startswith("hears announcements at "), said
+        yield running, daemon, said.split()[3].rstrip(";")
+
+
+def answers(running: live_preheat.Running) -> bool:
+    with urllib.request.urlopen(f"http://{running.address}/", timeout=10) as answer:
+        return answer.status == 200 and b"forty winks" in answer.read()
+
+
+def ended(daemon: subprocess.Popen[bytes]) -> dict[str, Any]:
+    daemon.send_signal(signal.SIGTERM)
+    out, _ = daemon.communicate(timeout=30)
+    return dict(json.loads(out))
+
+
+def test_garbage_and_announcements(tmp_path: Path) -> None:
+    with preheated(tmp_path) as (running, daemon, to):
+        host, _, number = to.rpartition(":")
+        port = int(running.address.rpartition(":")[2])
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+            for n in range(1000):
+                out.sendto(os.urandom(n % 80), (host, int(number)))
+                if n % 50 == 0:
+                    time.sleep(0.01)
+        for n in range(20):
+            _core.preheat_announce(to, KEY, port, sequence=n + 1, lead_us=500)
+            time.sleep(0.003)
+            assert answers(running)
+        _core.preheat_announce(to, KEY, port, sequence=3, lead_us=500)
+        _core.preheat_announce(to, b"another's key...", port, sequence=99, lead_us=500)
+        time.sleep(0.1)
+        counts = ended(daemon)
+    assert counts["refused"]["malformed"] == 1000
+    assert counts["refused"]["forged"] == 1
+    assert counts["refused"]["replayed"] == 1
+    assert counts["heard"] == 20
+    assert 15 <= counts["loads"] <= 20
+    assert counts["kernel_lines"] > 0
+
+
+def test_handshakes_announce(tmp_path: Path) -> None:
+    with preheated(tmp_path, "--syn-us", "200") as (running, daemon, _):
+        for _ in range(10):
+            assert answers(running)
+            time.sleep(0.005)
+        counts = ended(daemon)
+    assert counts["handshakes"] >= 10
+    assert counts["loads"] >= 5
+
+
+def test_ends_of_all_kinds(tmp_path: Path) -> None:
+    with preheated(tmp_path, "--every-ms", "2") as (running, daemon, _):
+        assert answers(running)
+        # The worker dies, and nginx forks another, while lines are loaded.
+        os.kill(running.pid, signal.SIGKILL)
+        wait_until(lambda: _worker(running) not in (0, running.pid))
+        assert answers(running)
+        # It reads its configuration again: another worker, the old one goes.
+        before = _worker(running)
+        running.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: _worker(running) not in (0, before))
+        wait_until(lambda: answers(running))
+        daemon.kill()
+        daemon.wait()
+        assert answers(running)
+        assert running.process.poll() is None
+
+
+def _worker(running: live_preheat.Running) -> int:
+    pid = running.process.pid
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(children[0]) if len(children) == 1 else 0
+
+
+def test_the_set_of_another_build(tmp_path: Path, halfwink: Halfwink) -> None:
+    need("nginx")
+    lines, key = tmp_path / "nginx.hws", tmp_path / "key"
+    key.write_bytes(KEY)
+    live_preheat.self_test("nginx", rounds=20, cold=["L2-cold"], set_out=lines)
+    good = lines.read_bytes()
+    shared = tmp_path / "shared"
+    words = ["--port", "80", "--shared", str(shared), "--key", str(key), "--seconds", "0.1"]
+    run = ["live", "preheat", "run", "--listen", "127.0.0.1:0", *words, "--set"]
+    for content, expected in (
+        (good[:100], "checksum"),
+        (b"", "cut"),
+        (b"garbage" * 10, ""),
+    ):
+        lines.write_bytes(content)
+        done = halfwink(*run, str(lines), status=2)
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+        assert expected in done.stderr.lower() or "expected" in done.stderr
+    key.write_bytes(b"short")
+    lines.write_bytes(good)
+    done = halfwink(*run, str(lines), status=2)
+    assert "a key of 5 bytes: expected 16" in done.stderr
+
+
+def test_wrong_words(halfwink: Halfwink) -> None:
+    for words, expected in (
+        ([], "expected --self-test"),
+        (["--self-test", "--server", "apache"], "expected one of nginx"),
+        (["--self-test", "-n", "3"], "expected 20 to"),
+        (["--self-test", "--cold", "ice"], "expected one of L2-cold"),
+    ):
+        done = halfwink("live", "preheat", *words, status=2)
+        assert expected in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
