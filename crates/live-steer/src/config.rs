@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use halfwink_engine::{Input, InputError};
 use halfwink_live::program::config::read;
 use serde::{Deserialize, Serialize};
 
+use super::announce::{Announce, Announcer, LONGEST_LEAD_US};
 use super::power::Power;
 
 /// A steering proxy, as described in a file.
@@ -53,6 +55,9 @@ pub struct Config {
     /// What is told to machines about clients.
     #[serde(default)]
     pub headers: Headers,
+    /// Who announces requests to the small and to the big machine.
+    #[serde(skip)]
+    pub announcers: [Option<Arc<Announcer>>; 2],
 }
 
 /// What a proxy carries.
@@ -94,6 +99,8 @@ pub struct Machine {
     /// A wake-up that takes longer has failed, in milliseconds.
     #[serde(default = "default_wake_timeout_ms")]
     pub wake_timeout_ms: u64,
+    /// Who is told of each request before it goes there: a preheating daemon.
+    pub announce: Option<Announce>,
 }
 
 /// Where a machine serves.
@@ -298,6 +305,13 @@ impl Config {
             tls.cert = folder.join(&tls.cert);
             tls.key = folder.join(&tls.key);
         }
+        for (at, machine) in [("small", &config.small), ("big", &config.big)].iter().enumerate() {
+            let (name, Machine { announce: Some(announce), .. }) = machine else { continue };
+            let announcer = Announcer::open(announce, folder).map_err(|(key, message)| {
+                input.error_at_key(&format!("{name}.announce.{key}"), &message)
+            })?;
+            config.announcers[at] = Some(Arc::new(announcer));
+        }
         Ok(config)
     }
 
@@ -329,20 +343,39 @@ impl Config {
     }
 
     fn check_machines(&self) -> Result<(), Wrong> {
-        for (machine, [workers, queue, wake, power]) in [
-            (&self.small, ["small.workers", "small.queue", "small.wake_timeout_ms", "small.power"]),
-            (&self.big, ["big.workers", "big.queue", "big.wake_timeout_ms", "big.power"]),
-        ] {
+        for (machine, [workers, queue, wake, power, port, lead]) in
+            [(&self.small, SMALL_KEYS), (&self.big, BIG_KEYS)]
+        {
             within(workers, machine.workers as u64, 1, 4096)?;
             within(queue, machine.queue as u64, 0, 1 << 20)?;
             within(wake, machine.wake_timeout_ms, 1, HOUR_MS)?;
             machine.power.check().map_err(|message| (power, message))?;
+            if let Some(announce) = &machine.announce {
+                within(port, u64::from(announce.port), 1, u64::from(u16::MAX))?;
+                within(lead, u64::from(announce.lead_us), 0, LONGEST_LEAD_US)?;
+            }
         }
         Ok(())
     }
 }
 
 const HOUR_MS: u64 = 3_600_000;
+const SMALL_KEYS: [&str; 6] = [
+    "small.workers",
+    "small.queue",
+    "small.wake_timeout_ms",
+    "small.power",
+    "small.announce.port",
+    "small.announce.lead_us",
+];
+const BIG_KEYS: [&str; 6] = [
+    "big.workers",
+    "big.queue",
+    "big.wake_timeout_ms",
+    "big.power",
+    "big.announce.port",
+    "big.announce.lead_us",
+];
 
 fn within(key: &'static str, found: u64, least: u64, most: u64) -> Result<(), Wrong> {
     if (least..=most).contains(&found) {

@@ -125,17 +125,23 @@ impl Lane {
     }
 
     async fn seat(&self, place: Place, config: &Config) -> Result<Ticket, Failure> {
-        match place {
-            Place::Now(ticket) => Ok(ticket),
-            Place::Refused(why) => Err(why.into()),
+        let ticket = match place {
+            Place::Now(ticket) => ticket,
+            Place::Refused(why) => return Err(why.into()),
             Place::Later(waiting) => {
                 let patience = ms(config.limits.queue_timeout_ms);
                 match tokio::time::timeout(patience, waiting.verdict()).await {
-                    Ok(verdict) => Ok(verdict?),
-                    Err(_) => Err(Failure::new(503, Outcome::Overloaded)),
+                    Ok(verdict) => verdict?,
+                    Err(_) => return Err(Failure::new(503, Outcome::Overloaded)),
                 }
             }
+        };
+        // Here, and not while it waits: a machine that sleeps, or whose workers are all busy, has
+        // nothing to load for yet.
+        if let Some(announcer) = &config.announcers[ticket.side as usize] {
+            announcer.tell();
         }
+        Ok(ticket)
     }
 
     /// Work on a request, up to the moment at which a drain gives it up.

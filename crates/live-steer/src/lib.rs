@@ -18,6 +18,7 @@
 //! Linux on x86-64 only: the crate is empty elsewhere.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod announce;
 pub mod body;
 mod config;
 mod dispatch;
@@ -44,6 +45,7 @@ mod threads;
 mod tls;
 mod watch;
 
+pub use announce::{Announce, Announcer};
 pub use config::{Config, Headers, Limits, Mode};
 pub use meter::{Residency, State, Watts};
 pub use report::{MachineReport, Modelled, Report};
