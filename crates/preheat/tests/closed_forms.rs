@@ -25,10 +25,13 @@ proptest! {
     /// Words of a list are the run-length code of the policies; there and back nothing is lost, and
     /// sizes are as runs are long (E6).
     #[test]
-    fn words_are_the_run_length_code(lines in proptest::collection::vec(0u64..1 << 20, 1..400)) {
+    fn words_are_the_run_length_code(
+        runs in proptest::collection::vec((0u64..1 << 20, 1u64..200), 1..40),
+    ) {
         let spec = spec();
         let node = Node::new(&spec, 1);
-        let set = LineSet::from_unsorted(lines);
+        let lines = runs.into_iter().flat_map(|(first, lines)| first..first + lines);
+        let set = LineSet::from_unsorted(lines.collect());
         let words = node.words(&set, ListOrder::Address, true, &[]);
         let code = rle::encode64(&set).unwrap();
         prop_assert_eq!(words.len(), code.len());

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from halfwink.cli import preheat_prototype
 from halfwink.cli.console import out, print_json, print_table
 from halfwink.cli.settings import Setting, settings
 from halfwink.preheat import PreheatSimulation
@@ -14,6 +15,9 @@ from halfwink.preheat import simulate as run
 app = App(
     name="preheat", help="Load caches before the request arrives, simulated.", help_on_error=False
 )
+app.command(preheat_prototype.prototype)
+app.command(preheat_prototype.breakdown)
+app.command(preheat_prototype.deadline)
 
 
 @app.command

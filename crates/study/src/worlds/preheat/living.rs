@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use halfwink_engine::draw::exponential;
-use halfwink_engine::{stream, Histogram, RunControl};
+use halfwink_engine::{stream, RunControl};
 use halfwink_policy::preheat::LineSet;
 use halfwink_preheat::{simulate, Estimated, Flush, ListOrder, Loaded, Mode, Traffic};
 use halfwink_units::Time;
@@ -27,36 +27,36 @@ impl PreheatInfo {
         let heads = [real("every"), text("statistic"), real("cold_pct"), real("preheated_pct")];
         let mut table = Table::new(&heads);
         let bench = self.bench();
-        let play = |every: u64, mode: Mode| -> Histogram {
+        let play = |every: u64, mode: Mode| -> Vec<Time> {
             let mut prototype = bench.prototype.clone();
-            let mut histogram = Histogram::default();
+            let mut responses = Vec::new();
             for n in 0..WARM_UP + TAIL {
                 let is_rare = every > 0 && n % every == every - 1;
                 let mode = if is_rare { mode } else { Mode::Warm };
                 let served = prototype.request(self.web(), mode, Flush::CACHES);
                 if n >= WARM_UP {
-                    histogram.record(served.response);
+                    responses.push(served.response);
                 }
             }
-            histogram
+            // Buckets of a histogram are wider than what is looked for.
+            responses.sort_unstable();
+            responses
         };
         let warm = play(0, Mode::Warm);
         for every in [5, 10, 20, 50] {
             let [cold, preheated] = [Mode::Cold, Mode::Preheated].map(|mode| play(every, mode));
-            let over = |of: &dyn Fn(&Histogram) -> Option<Time>, at: &Histogram| {
-                let ns = |h: &Histogram| of(h).map_or(f64::NAN, |t| t.as_ns());
-                100.0 * (ns(at) / ns(&warm) - 1.0)
-            };
-            let mut push = |statistic: &str, of: &dyn Fn(&Histogram) -> Option<Time>| {
+            let over =
+                |of: &dyn Fn(&[Time]) -> f64, at: &[Time]| 100.0 * (of(at) / of(&warm) - 1.0);
+            let mut push = |statistic: &str, of: &dyn Fn(&[Time]) -> f64| {
                 let (cold, preheated) = (over(of, &cold), over(of, &preheated));
                 let every = every as f64;
                 table.push(vec![every.into(), statistic.into(), cold.into(), preheated.into()]);
             };
-            push("mean", &|h| h.mean());
+            push("mean", &|all| all.iter().map(|t| t.as_ns()).sum::<f64>() / all.len() as f64);
             for (name, q) in
                 [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p97", 0.97), ("p99", 0.99)]
             {
-                push(name, &|h| h.quantile(q));
+                push(name, &|all| all[(q * (all.len() - 1) as f64) as usize].as_ns());
             }
         }
         table
@@ -211,6 +211,10 @@ impl PreheatInfo {
         budget: Time,
     ) -> Late {
         let mut prototype = bench.prototype.clone();
+        // The same services as those that are measured cold.
+        for _ in 0..WARM_UP {
+            prototype.choose(load);
+        }
         let mut sums = [0.0; 3];
         for _ in 0..POINT {
             let service = prototype.choose(load);

@@ -1,0 +1,137 @@
+"""``halfwink preheat prototype``, ``breakdown``, ``deadline``: the thesis' prototype, simulated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import polars as pl
+from cyclopts import Parameter
+
+from halfwink.cli.console import out as stdout
+from halfwink.cli.console import print_frame, print_json, say
+from halfwink.cli.settings import Setting, settings
+from halfwink.errors import HalfwinkError
+from halfwink.preheat_world import preheat_experiments
+
+if TYPE_CHECKING:
+    import altair as alt
+
+Json = Annotated[bool, Parameter(name="--json", negative="")]
+Machine = Annotated[str, Parameter(name=["-m", "--machine"])]
+Plot = Annotated[Path | None, Parameter(name="--plot")]
+
+#: The machine of the thesis.
+MACHINE = "odroid-xu3"
+
+
+def prototype(machine: Machine = MACHINE, *, setting: Setting = None, json: Json = False) -> int:
+    """Show response times warm, cold and preheated, and what is loaded (Tables 6.1 and 6.2).
+
+    Parameters
+    ----------
+    machine
+        Name (odroid-xu3, i5-6500, server-2024), or a TOML file.
+    setting
+        Change a value: --set memory.port_ns=6. May be repeated.
+    json
+        Print one JSON document.
+    """
+    tables = preheat_experiments(machine, set=dict(settings(setting)))
+    columns = ["workload", "mode", "response_us", "p99_us", "misses", "cpi"]
+    services = tables["services"].select(columns)
+    loads = tables["loads"].select("workload", "data_kib", "run_lines", "cost_us", "kib_per_us")
+    if json:
+        print_json({"services": services.to_dicts(), "loads": loads.to_dicts()})
+        return 0
+    print_frame(services)
+    stdout.print()
+    print_frame(loads)
+    return 0
+
+
+def breakdown(
+    machine: Machine = MACHINE, *, plot: Plot = None, setting: Setting = None, json: Json = False
+) -> int:
+    """Show what each step of the loader saves: one after the other, alone, left out (Fig 6.2).
+
+    Parameters
+    ----------
+    machine
+        Name (odroid-xu3, i5-6500, server-2024), or a TOML file.
+    plot
+        Draw it to this file (.html, .svg, .png).
+    setting
+        Change a value: --set memory.channels=2. May be repeated.
+    json
+        Print one JSON document.
+    """
+    steps = preheat_experiments(machine, set=dict(settings(setting)))["steps"]
+    columns = ["how", "step", "time_us", "factor", "reduction_pct", "data_kib"]
+    if plot is not None:
+        import altair as alt
+
+        shown = steps.filter(pl.col("how") == "cumulative")
+        chart = alt.Chart(shown).mark_bar()
+        _save(chart.encode(x=alt.X("step", sort=None), y="factor", tooltip=columns[2:]), plot)
+    if json:
+        print_json(steps.select(columns).to_dicts())
+    else:
+        print_frame(steps.select(columns))
+    return 0
+
+
+def deadline(
+    machine: Machine = MACHINE,
+    *,
+    workload: Annotated[str | None, Parameter(name=["-w", "--workload"])] = None,
+    plot: Plot = None,
+    setting: Setting = None,
+    json: Json = False,
+) -> int:
+    """Show what becomes of requests whose lines are not there in time (Sec 6.6).
+
+    By lead of the announcement, wake-up time and bandwidth; waiting for the load (wait), cutting it
+    (skip), or both at once (concurrent). The gain is against cold caches.
+
+    Parameters
+    ----------
+    machine
+        Name (odroid-xu3, i5-6500, server-2024), or a TOML file.
+    workload
+        Only this one (nginx-2016).
+    plot
+        Draw the gain over the lead to this file (.html, .svg, .png).
+    setting
+        Change a value: --set network.lead_us=100. May be repeated.
+    json
+        Print one JSON document.
+    """
+    table = preheat_experiments(machine, set=dict(settings(setting)))["deadline"]
+    known = table["workload"].unique(maintain_order=True).to_list()
+    if workload is not None and workload not in known:
+        raise HalfwinkError(f"workload `{workload}`: expected one of {', '.join(known)}")
+    if workload is not None:
+        table = table.filter(pl.col("workload") == workload)
+    columns = ["workload", "late", "lead_us", "wake_us", "bandwidth", "load_us", "net_gain_us"]
+    if plot is not None:
+        import altair as alt
+
+        wake = table["wake_us"].mode().first()
+        leads = table.filter((pl.col("wake_us") == wake) & (pl.col("bandwidth") == 1))
+        chart = alt.Chart(leads).mark_line(point=True)
+        x, y = "lead_us", "net_gain_us"
+        _save(chart.encode(x=x, y=y, color="late", row="workload").properties(height=120), plot)
+    if json:
+        print_json(table.to_dicts())
+    else:
+        print_frame(table.select(columns))
+    return 0
+
+
+def _save(chart: alt.Chart, path: Path) -> None:
+    try:
+        chart.save(str(path))
+    except (OSError, ValueError) as error:
+        raise HalfwinkError(f"{path}: {error}") from None
+    say(f"plot: {path}")
