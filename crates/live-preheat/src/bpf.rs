@@ -7,15 +7,15 @@
 //!              line = set.lines[(args[0] + g) * 8 + k];
 //!              if (line - first >= lines)     // of the image's part that this program is for
 //!                  refused++, line = first;
-//!              (void)*(u64 *)bpf_rdonly_cast(base + line * 64, ..);     // or bpf_probe_read_kernel
+//!              (void)*(u64 *)bpf_rdonly_cast(base + line * 64, ..);   // or bpf_probe_read_kernel
 //!          }
 //!  }
 //! ```
 //!
-//! It is a raw tracepoint's program that is never attached: the command starts it by a test run. The
-//! kernel checks it as any other, the program checks every address against the kernel's image once
-//! more, and what it reads goes into eight bytes of stack that nobody looks at. Written out, since
-//! loading it so needs neither a compiler nor libbpf. All of it goes with its descriptors.
+//! It is a raw tracepoint's program that is never attached: the command starts it by a test run.
+//! The kernel checks it as any other, the program checks every address against the kernel's image
+//! once more, and nobody looks at what it reads. Written out, since loading it so needs neither a
+//! compiler nor libbpf. All of it goes with its descriptors.
 
 use std::io;
 use std::ops::Range;
