@@ -149,8 +149,12 @@ def run(
     for name, value in preheating.environment(shared.absolute()).items():
         say(f"  {name}={value}")
     ended = threading.Event()
+
+    def end(_number: int, _frame: object) -> None:
+        ended.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
+        signal.signal(number, end)
     begun = time.monotonic()
     while not ended.wait(0.2 if seconds is None else min(0.2, seconds)):
         if seconds is not None and time.monotonic() - begun >= seconds:
