@@ -24,11 +24,13 @@ const FLOORS: &[(&str, u32)] = &[
     ("switching", 3),
     ("preheat", 3),
     ("live-delegate", 4),
+    ("live-preheat", 4),
     ("live-router", 4),
     ("live-steer", 4),
     ("testbed", 4),
     ("study", 4),
     ("delegate", 5),
+    ("preheat-preload", 5),
     ("daemon", 5),
 ];
 /// The native module: everything but Python lies below it.

@@ -10,7 +10,7 @@
 
 use std::collections::BinaryHeap;
 
-use halfwink_dram::{Counts, Heard, Memory};
+use halfwink_dram::{Counts, Heard, Memory, Payer};
 use halfwink_units::Time;
 
 use crate::spec::Spec;
@@ -283,7 +283,7 @@ impl<'a> Loading<'a> {
             id,
             line,
             false,
-            true,
+            Payer::Preheat,
         );
     }
 

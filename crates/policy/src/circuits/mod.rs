@@ -33,6 +33,7 @@ use alloc::boxed::Box;
 
 pub use assignment::Assignment;
 pub use estimate::Estimator;
+pub use host::Tokens;
 pub use needed::{Choose, Needed};
 pub use slices::Slicer;
 pub use still::Still;
