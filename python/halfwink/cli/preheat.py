@@ -113,9 +113,9 @@ def _show(found: PreheatSimulation) -> None:
     )
     useful = next(row for row in rows if row["mode"] == "preheated")
     out.print(
-        f"of the set, {useful['useful']:.0f} lines are touched, of {useful['touched']:.0f} that a "
-        "request touches"
+        f"of the set, {useful['useful']:.0f} lines are touched, "
+        f"of {useful['touched']:.0f} that a request touches"
     )
     orders = ", ".join(f"{o['order']} {o['preheat_us']:.1f}" for o in found.orders.to_dicts())
-    out.print(f"us to load the set, by order of its lines: {orders}")
+    out.print(f"us to load the set: {orders}")
     out.print("times are simulated, energy is modelled; all books are closed")

@@ -32,14 +32,15 @@ fn modes_stand_in_their_order_on_a_recorded_server() {
     assert!(preheated < engine, "the engine reaches no further than the third level");
     let reduction = real(modes, 3, "reduction");
     assert!((0.3..1.0).contains(&reduction), "{reduction}");
-    // What was touched was dumped, but for what the third level evicted: nothing.
+    // What was touched was dumped: the third level evicted nothing.
     let training = &found[3].1;
     for row in 0..training.len() {
         let count = |name| match training.get(row, name) {
             Some(Value::Integer(n)) => *n,
             other => panic!("{other:?}"),
         };
-        assert_eq!((count("dumped"), count("evicted")), (count("touched"), 0));
+        assert_eq!(count("evicted"), 0);
+        assert!((0..=1).contains(&(count("dumped") - count("touched"))), "row {row}");
     }
 }
 
