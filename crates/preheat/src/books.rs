@@ -79,6 +79,12 @@ impl Books {
         }
     }
 
+    /// Until when it is known what components do.
+    #[must_use]
+    pub fn latest(&self) -> Time {
+        self.components.iter().map(|c| c.from).max().unwrap_or_default()
+    }
+
     /// What all draw until `end`, balanced.
     ///
     /// # Errors

@@ -283,7 +283,7 @@ impl<'a> Loading<'a> {
             id,
             line,
             false,
-            Payer::Preheat,
+            Payer::Kernel,
         );
     }
 

@@ -74,6 +74,16 @@ fn policies() -> Vec<(&'static str, PreheatPolicy, Hears)> {
     ]
 }
 
+/// The run ends with the last answer, and a dump begins there.
+#[test]
+fn books_balance_when_a_run_ends_in_a_dump() {
+    let spec = spec();
+    for requests in 1..5 {
+        let traffic = Traffic { requests, ..traffic(&spec, "nginx-2016") };
+        run(&spec, &traffic, preheater(Late::Wait), Hears::default());
+    }
+}
+
 #[test]
 fn every_policy_answers_every_request() {
     let spec = spec();
