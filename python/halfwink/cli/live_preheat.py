@@ -204,7 +204,7 @@ def _show_table(table: dict[str, Any]) -> None:
         f"sham request {table['removed_by_sham']:.0%}"
     )
     say(
-        f"sign tests: warm < preheated p = {table['p_warm_preheated']:.1e}, "
-        f"preheated < cold p = {table['p_preheated_cold']:.1e}, "
-        f"sham < preheated p = {table['p_sham_preheated']:.1e}"
+        f"sign tests, p: warm < preheated {table['p_warm_preheated']:.0e}, "
+        f"preheated < cold {table['p_preheated_cold']:.0e}, "
+        f"sham < preheated {table['p_sham_preheated']:.0e}"
     )
