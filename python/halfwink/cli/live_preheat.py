@@ -159,8 +159,10 @@ def run(
     while not ended.wait(0.2 if seconds is None else min(0.2, seconds)):
         if seconds is not None and time.monotonic() - begun >= seconds:
             break
+    # Its end is told by a datagram too.
+    counts = daemon.counts()
     daemon.stop()
-    print_json(daemon.counts())
+    print_json(counts)
 
 
 def _show(found: dict[str, Any]) -> None:
