@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Crates whose code decides what a run gives.
-const MODELS: [&str; 10] = [
+const MODELS: [&str; 11] = [
     "units",
     "policy",
     "power",
     "trace",
     "engine",
     "chip",
+    "fabric",
     "router",
     "server",
     "switching",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from halfwink._core import __version__, techniques, worlds
     from halfwink.catalogue import experiment, experiments
-    from halfwink.circuits import Fabric, fabric
+    from halfwink.circuits import Fabric, Schedule, circuit_runs, circuit_schedule, fabric
     from halfwink.comparison import compare
     from halfwink.errors import HalfwinkError, Interrupted, RunError
     from halfwink.executors import Dask, LocalExecutor
@@ -63,6 +63,7 @@ _HOMES = {
     "RouterRun": "router",
     "RunError": "errors",
     "Sample": "sampling",
+    "Schedule": "circuits",
     "Score": "score",
     "Segregation": "segregation",
     "ServiceProfile": "service",
@@ -72,6 +73,8 @@ _HOMES = {
     "Beside": "logs",
     "Replay": "logs",
     "beside": "logs",
+    "circuit_runs": "circuits",
+    "circuit_schedule": "circuits",
     "compare": "comparison",
     "core_switching": "switching",
     "experiment": "catalogue",
@@ -118,6 +121,7 @@ __all__ = [
     "RouterRun",
     "RunError",
     "Sample",
+    "Schedule",
     "Score",
     "Segregation",
     "ServiceProfile",
@@ -125,6 +129,8 @@ __all__ = [
     "Switching",
     "__version__",
     "beside",
+    "circuit_runs",
+    "circuit_schedule",
     "compare",
     "core_switching",
     "experiment",

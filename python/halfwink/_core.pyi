@@ -123,6 +123,17 @@ class Library:
 def proportionality(points: list[tuple[float, float]]) -> dict[str, float] | None: ...
 def beside(a: str, b: str) -> dict[str, Any]: ...
 def experiments() -> list[dict[str, str]]: ...
+def circuit_runs(
+    library: Library,
+    name: str,
+    set: _Pairs,
+    days_us: Sequence[float],
+    tokens: Sequence[str],
+    span: tuple[float, int],
+) -> Tables: ...
+def circuit_schedule(
+    path: str, content: str, scheduler: str, times: tuple[float, float, float], gbps: float
+) -> Tables: ...
 def sample(
     library: Library,
     control: RunControl,

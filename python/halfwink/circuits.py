@@ -1,4 +1,4 @@
-"""Circuits instead of a core of packet switches: what closed forms say of them.
+"""Circuits instead of a core of packet switches: closed forms, hosts that take turns, weeks.
 
 import halfwink as hw
 
@@ -6,15 +6,23 @@ found = hw.fabric("optical-core")
 found.days  # duty, bandwidth and mean round trip by length of day
 found.savings  # power of a data centre with either core, by demand and utilisation
 found.chart().save("saved.html")
+
+hw.circuit_runs("mordia", days_us=[61, 123.5, 300], tokens=["naive", "pacing"])  # modelled
+week = hw.circuit_schedule("demand.csv")
+week.week  # slots: length of a day, who sends to whom
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from halfwink import _core
+from halfwink.errors import HalfwinkError
 from halfwink.frames import Frames, frames
 from halfwink.jobs import Settings, pairs
 from halfwink.library import library
@@ -50,8 +58,6 @@ class Fabric(Frames):
         """
         import altair as alt
 
-        from halfwink.errors import HalfwinkError
-
         if self.savings.is_empty():
             raise HalfwinkError("nothing to draw: the fabric has no [data_centre]")
         return (
@@ -81,3 +87,83 @@ def fabric(name: str = "optical-core", *, set: Settings | None = None) -> Fabric
         HalfwinkError: there is none of that name, or a value is impossible.
     """
     return Fabric(**frames(library().fabric(name, pairs(set))))
+
+
+#: Tokens of hosts, in the order in which the work made them.
+TOKENS = ("naive", "aging", "pacing")
+
+
+def circuit_runs(
+    name: str = "mordia",
+    *,
+    days_us: Sequence[float] = (61.0, 123.5, 300.0),
+    tokens: Sequence[str] = TOKENS,
+    duration_ms: float = 1000.0,
+    seed: int = 1,
+    set: Settings | None = None,
+) -> pl.DataFrame:
+    """Plays hosts that send datagrams to all others in turns (Strong 2013, Sec 4.4, 4.5).
+
+    A row for each kind of tokens and length of day (microseconds): packets sent, lost (percent),
+    rate that arrives at a host (gigabits per second), when the first packet of a circuit arrives
+    and the last one is handed over (microseconds from the begin of its day). All is modelled.
+
+    Args:
+        name: a fabric with hosts, or a TOML file.
+        days_us: lengths of days.
+        tokens: of ``naive``, ``aging``, ``pacing``.
+        duration_ms: how long each is played, in simulated time.
+        seed: of all random streams.
+        set: values to change, as ``{"hosts.margin_us": 20}``.
+
+    Raises:
+        HalfwinkError: there is none of that name, or a value is impossible.
+    """
+    span = (duration_ms, seed)
+    days = [float(day) for day in days_us]
+    found = _core.circuit_runs(library(), name, pairs(set), days, list(tokens), span)
+    return frames(found)["runs"]
+
+
+@dataclass(frozen=True)
+class Schedule(Frames):
+    """A week of circuits.
+
+    Attributes:
+        week: slots: length of the day (microseconds), circuits as ``0>1 1>2``.
+        facts: hosts, slots, sums of days and nights, duty, and how far a sum of shares is from one.
+    """
+
+    week: pl.DataFrame
+    facts: pl.DataFrame
+
+
+def circuit_schedule(
+    demand: Path | str,
+    *,
+    scheduler: str = "traffic-matrix",
+    week_us: float = 3000.0,
+    night_us: float = 11.5,
+    shortest_us: float = 61.0,
+    gbps: float = 10.0,
+) -> Schedule:
+    """Plans a week of circuits for a demand (Strong 2013, Sec 4.1; Liu 2015).
+
+    Args:
+        demand: a file with a line for each sender: bytes for each receiver, by commas.
+        scheduler: ``traffic-matrix`` (shares of the week) or ``solstice`` (until all is served).
+        week_us: length of a week with its nights, in microseconds; of Solstice the most.
+        night_us: length of a night, in microseconds.
+        shortest_us: shortest day, in microseconds.
+        gbps: rate of a circuit, in gigabits per second.
+
+    Raises:
+        HalfwinkError: the file cannot be read, or a line or value is wrong.
+    """
+    try:
+        content = Path(demand).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise HalfwinkError(f"{demand}: {error}") from None
+    times = (float(week_us), float(night_us), float(shortest_us))
+    found = _core.circuit_schedule(str(demand), content, scheduler, times, float(gbps))
+    return Schedule(**frames(found))

@@ -41,3 +41,61 @@ def test_a_chart_of_what_is_saved(tmp_path: Path) -> None:
     assert "power saved" in saved.read_text()
     with pytest.raises(hw.HalfwinkError, match="nothing to draw"):
         hw.fabric("mordia").chart()
+
+
+def test_hosts_take_turns_as_the_work_has_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["circuits", "simulate", "mordia", "--duration-ms", "200", "--json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert len(runs) == 9
+    at = {(run["tokens"], run["day_us"]): run for run in runs}
+    for day in [61, 123.5, 300]:
+        duty = 100 * day / (day + 11.5)
+        assert at["pacing", day]["up_pct"] == pytest.approx(duty)
+        assert at["pacing", day]["host_gbps"] < duty / 10
+    losses = [at[tokens, 300]["loss_pct"] for tokens in ["pacing", "aging", "naive"]]
+    assert losses == sorted(losses)
+    assert losses[0] < losses[1] / 2
+    assert at["pacing", 123.5]["first_arrival_us"] == pytest.approx(33.2, rel=0.1)
+    assert _run(["circuits", "simulate", "--duration-ms", "10"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_a_demand_becomes_a_week(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    demand = tmp_path / "demand.csv"
+    hosts = 40
+    lines = (
+        ",".join(str(0 if a == b else 1000 + (7 * a + 3 * b) % 50) for b in range(hosts))
+        for a in range(hosts)
+    )
+    demand.write_text("\n".join(lines))
+    assert _run(["circuits", "schedule", str(demand), "--week-us", "6000", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["facts"]["sum_error"] < 1e-9
+    assert sum(slot["day_us"] + 11.5 for slot in found["week"]) <= 6000.001
+    for slot in found["week"]:
+        ends = [pair.split(">") for pair in slot["circuits"].split()]
+        assert len({a for a, _ in ends}) == len({b for _, b in ends}) == len(ends)
+    assert _run(["circuits", "schedule", str(demand), "--scheduler", "solstice"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_wrong_runs_and_demands_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demand = tmp_path / "demand.csv"
+    demand.write_text("0,1\n1,-2\n")
+    for words, expected in [
+        (["simulate", "--day", "60"], "days of 61 us or more"),
+        (["simulate", "--day", "61,x"], "expected numbers"),
+        (["simulate", "--tokens", "pacin"], "did you mean `pacing`"),
+        (["simulate", "optical-core"], "no [hosts]"),
+        (["simulate", "--set", "hosts.count=24"], "expected 2 to 23"),
+        (["simulate", "--duration-ms", "0"], "expected more than 0"),
+        (["schedule", str(demand)], ":2: found `-2`"),
+        (["schedule", str(tmp_path / "none.csv")], "No such file"),
+        (["schedule", str(demand), "--scheduler", "x"], ":2: found `-2`"),
+    ]:
+        assert _run(["circuits", *words]) == 2, words
+        complaint = capsys.readouterr().err
+        assert expected in complaint, complaint
+        assert complaint.count("\n") == 1

@@ -63,6 +63,13 @@ SMALL = {
         '"gating.wake_up_ns" = [2.0, 16.0]\ninstructions = [20000]',
         endless="instructions = [1000, 20000000000]",
     ),
+    "fabric": Small(
+        "all-to-all",
+        "mordia",
+        ("packet-switch", "round-robin"),
+        '"round-robin:day_us" = [61, 123.5]\nduration_ms = [20]',
+        endless="duration_ms = [1, 10000000]",
+    ),
     "router": Small(
         "ipv4@step:5,50",
         "westmere",

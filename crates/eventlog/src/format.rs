@@ -30,6 +30,8 @@ pub enum Family {
     Segregation,
     /// What is loaded before a request comes.
     Preheat,
+    /// Which circuits come next.
+    Circuits,
 }
 
 impl fmt::Display for Family {
@@ -43,6 +45,7 @@ impl fmt::Display for Family {
             Family::Steering => "steering",
             Family::Segregation => "segregation",
             Family::Preheat => "preheat",
+            Family::Circuits => "circuits",
         })
     }
 }

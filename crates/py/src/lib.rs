@@ -1,6 +1,7 @@
 //! `halfwink._core`: the study and trace crates for Python. Conversion only, no logic.
 
 mod capping;
+mod circuits;
 mod library;
 mod live;
 mod live_preheat;
@@ -49,6 +50,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(capping::run_capping, module)?)?;
     module.add_class::<live_steer::LiveSteer>()?;
     module.add_function(wrap_pyfunction!(live_router::dataplane_costs, module)?)?;
+    module.add_function(wrap_pyfunction!(circuits::circuit_runs, module)?)?;
+    module.add_function(wrap_pyfunction!(circuits::circuit_schedule, module)?)?;
     module.add_function(wrap_pyfunction!(library::beside, module)?)?;
     module.add_function(wrap_pyfunction!(library::run_together, module)?)?;
     module.add_function(wrap_pyfunction!(library::worlds, module)?)?;

@@ -21,6 +21,12 @@ pub struct Experiment {
 /// Every experiment.
 pub static EXPERIMENTS: &[Experiment] = &[
     Experiment {
+        name: "circuits",
+        argument: "a fabric with hosts",
+        title: "its hosts by length of day: `circuits_runs`, `circuits_margins`, ...",
+        run: |library, name| Ok(prefixed("circuits", library.fabric(name, &[])?.experiments()?)),
+    },
+    Experiment {
         name: "fabric",
         argument: "a fabric",
         title: "closed forms of circuits: `FABRIC_facts`, `FABRIC_days`, `FABRIC_savings`, ...",

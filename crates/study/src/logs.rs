@@ -12,6 +12,7 @@ use std::path::Path;
 
 use halfwink_eventlog as eventlog;
 use halfwink_eventlog::{replayer, Family, Header, Place, Reader, Replayer, Writer};
+use halfwink_policy::circuits::CircuitsPolicy;
 use halfwink_policy::gating::GatingPolicy;
 use halfwink_policy::offload::{Delegation, DelegationParameters, OffloadPolicy};
 use halfwink_policy::preheat::PreheatPolicy;
@@ -61,6 +62,7 @@ hosts! {
     steering: SteeringPolicy, Steering;
     segregation: SegregationPolicy, Segregation;
     preheat: PreheatPolicy, Preheat;
+    circuits: CircuitsPolicy, Circuits;
 }
 
 impl Logs {
@@ -101,6 +103,7 @@ fn family(choice: &Choice) -> Family {
         Make::Steering(_) => Family::Steering,
         Make::Kernel(_) => Family::Offload,
         Make::Preheat(_) => Family::Preheat,
+        Make::Circuits(_) => Family::Circuits,
     }
 }
 

@@ -23,10 +23,10 @@ use crate::library::Library;
 use crate::logs::Logs;
 use crate::table::{Head, Table, Value};
 use crate::techniques::{Choice, Parameter, Values};
-use crate::worlds::{Chip, Preheat, Router, Server, Switching, Toy};
+use crate::worlds::{Chip, Fabric, Preheat, Router, Server, Switching, Toy};
 
 /// Every world. The only list of them.
-pub const WORLDS: &[&dyn World] = &[&Chip, &Router, &Server, &Switching, &Preheat, &Toy];
+pub const WORLDS: &[&dyn World] = &[&Chip, &Router, &Server, &Switching, &Preheat, &Fabric, &Toy];
 
 /// Digest of the sources that results depend on, made when this crate is built: two builds of the
 /// same models share their results.
@@ -397,8 +397,8 @@ mod tests {
 
     #[test]
     fn a_world_that_is_not_there_is_one_line() {
-        let error = world("fabrik").err().unwrap().to_string();
-        assert!(error.contains("this build has chip, router"), "{error}");
+        let error = world("storage").err().unwrap().to_string();
+        assert!(error.contains("this build has chip, fabric, router"), "{error}");
         assert!(world("rooter").err().unwrap().to_string().contains("did you mean `router`?"));
     }
 

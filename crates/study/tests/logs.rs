@@ -117,6 +117,16 @@ fn servers_are_replayed() {
 }
 
 #[test]
+fn schedules_of_circuits_are_replayed() {
+    for (technique, ms) in
+        [("round-robin:day_us=61", "20"), ("most-needed", "3"), ("solstice", "3")]
+    {
+        let names = ["fabric", "all-to-all", "mordia", technique];
+        proves(&job(names, &[("duration_ms", ms)]), &["circuits"]);
+    }
+}
+
+#[test]
 fn every_server_of_a_fleet_has_its_place() {
     let options = [("requests", "3000"), ("servers", "5")];
     let report = proves(&job(["server", "count@30", "niccolini", "hybrid"], &options), &[]);

@@ -75,6 +75,132 @@ def model(
     return 0
 
 
+@app.command
+def simulate(
+    fabric: str = "mordia",
+    *,
+    day: str = "61,123.5,300",
+    tokens: str = "naive,aging,pacing",
+    duration_ms: float = 1000.0,
+    seed: int = 1,
+    setting: Setting = None,
+    json: Json = False,
+) -> int:
+    """Play hosts that send datagrams to all others, circuit after circuit (modelled).
+
+    Parameters
+    ----------
+    fabric
+        Name of a fabric with hosts (mordia), or a TOML file.
+    day
+        Lengths of days in microseconds, by commas.
+    tokens
+        When a host may send while its circuit is up: naive, aging, pacing, by commas.
+    duration_ms
+        How long each is played, in simulated milliseconds.
+    seed
+        Of all random streams.
+    setting
+        Change a value: --set hosts.margin_us=20. May be repeated.
+    json
+        Print one JSON document.
+    """
+    runs = circuits.circuit_runs(
+        fabric,
+        days_us=_numbers(day, "--day"),
+        tokens=tokens.split(","),
+        duration_ms=duration_ms,
+        seed=seed,
+        set=dict(settings(setting)),
+    )
+    if json:
+        print_json({"fabric": fabric, "runs": runs.to_dicts()})
+        return 0
+    print_frame(
+        runs.select(
+            "tokens",
+            "day_us",
+            "up_pct",
+            "loss_pct",
+            "host_gbps",
+            "first_arrival_us",
+            "handed_over_us",
+        )
+    )
+    stdout.print(
+        "[dim]all modelled; first packet of a circuit at its receiver, last one with the card,\n"
+        "from the begin of its day[/dim]"
+    )
+    return 0
+
+
+@app.command
+def schedule(
+    demand: Path,
+    *,
+    scheduler: str = "traffic-matrix",
+    week_us: float = 3000.0,
+    night_us: float = 11.5,
+    shortest_us: float = 61.0,
+    gbps: float = 10.0,
+    json: Json = False,
+) -> int:
+    """Plan a week of circuits for a demand: who sends to whom in which day.
+
+    Parameters
+    ----------
+    demand
+        A file with a line for each sender: bytes for each receiver, by commas.
+    scheduler
+        traffic-matrix (shares of the week) or solstice (long days until all is served).
+    week_us
+        Length of a week, nights included, in microseconds; of solstice the most.
+    night_us
+        Length of a night, in microseconds.
+    shortest_us
+        Shortest day, in microseconds.
+    gbps
+        Rate of a circuit, in gigabits per second.
+    json
+        Print one JSON document.
+    """
+    found = circuits.circuit_schedule(
+        demand,
+        scheduler=scheduler,
+        week_us=week_us,
+        night_us=night_us,
+        shortest_us=shortest_us,
+        gbps=gbps,
+    )
+    facts = dict(found.facts.iter_rows())
+    if json:
+        print_json({"facts": facts, "week": found.week.to_dicts()})
+        return 0
+    print_frame(found.week.with_columns(_cut(pl.col("circuits"))))
+    stdout.print(
+        f"[dim]{facts['slots']:.0f} days of {facts['hosts']:.0f} hosts in "
+        f"{facts['week_us']:.1f} us, {facts['duty_pct']:.1f} % of it day; "
+        "all circuits: --json[/dim]"
+    )
+    return 0
+
+
+#: What fits beside two numbers into 80 columns.
+_WIDTH = 56
+
+
+def _cut(column: pl.Expr) -> pl.Expr:
+    short = column.str.slice(0, _WIDTH - 4) + " ..."
+    return pl.when(column.str.len_chars() > _WIDTH).then(short).otherwise(column)
+
+
+def _numbers(text: str, option: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise HalfwinkError(f"{option} {text}: expected numbers, by commas") from None
+
+
 def _print(table: pl.DataFrame, name: str) -> None:
     if table.is_empty():
         raise HalfwinkError(f"no {name}: the fabric has no [data_centre]")

@@ -41,3 +41,16 @@ impl Books {
         books.close(duration)
     }
 }
+
+/// The books of a packet switch, whose ports draw what they draw.
+pub(super) fn packet_books(setting: &Setting, duration: Time) -> Result<Closed, Imbalance> {
+    let (power, mut books) = (&setting.hosts.power, Ledger::new());
+    let count = f64::from(setting.hosts.count);
+    for (name, watts) in [("switch", power.packet_port_w), ("transceivers", power.transceiver_w)] {
+        let row = Row { time: duration, energy: Power::from_w(count * watts) * duration };
+        let component = books.component(name, row);
+        let cause = Cause { mode: Mode::Kernel, reason: "packets" };
+        books.post(component, State("on"), cause, row);
+    }
+    books.close(duration)
+}

@@ -15,6 +15,7 @@ mod books;
 mod card;
 mod draw;
 mod host;
+mod packets;
 mod sync;
 
 use halfwink_engine::{Closed, Histogram, Imbalance, Interrupted, RunControl};
@@ -23,6 +24,7 @@ use halfwink_policy::circuits::{Action, CircuitsPolicy, Event};
 use halfwink_policy::Host as PolicyHost;
 use halfwink_units::Time;
 
+pub use packets::play_packets;
 pub use sync::Gaps;
 
 use crate::hosts::Hosts;

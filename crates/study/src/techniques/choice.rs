@@ -145,6 +145,13 @@ impl Choice {
         self.values.given(name)
     }
 
+    /// The number that holds for a parameter, if the technique has one of that name.
+    #[must_use]
+    pub fn given_or_default(&self, name: &str) -> Option<f64> {
+        let is_known = self.technique().parameters.iter().any(|p| p.name == name);
+        is_known.then(|| self.number(name))
+    }
+
     /// The number that holds for a parameter: chosen, or its default.
     #[must_use]
     pub fn number(&self, name: &str) -> f64 {

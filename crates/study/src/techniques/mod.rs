@@ -5,6 +5,7 @@
 //! from what a world hands over: costs, cores, rates. Policies never see machine files.
 
 mod choice;
+mod circuits;
 mod gating;
 mod offload;
 mod parameter;
@@ -16,10 +17,12 @@ mod switching;
 mod wake_up;
 
 pub use choice::Choice;
+pub use circuits::CircuitsContext;
 pub use gating::GatingContext;
 pub use parameter::{Default, Parameter, Range, Values};
 
 use halfwink_chip::{Machine, Replacement};
+use halfwink_policy::circuits::CircuitsPolicy;
 use halfwink_policy::gating::GatingPolicy;
 use halfwink_policy::offload::{CallProfile, OffloadPolicy};
 use halfwink_policy::preheat::PreheatPolicy;
@@ -58,6 +61,8 @@ pub enum Make {
     Steering(fn(&Choice, &halfwink_server::Model, &halfwink_server::Service) -> SteeringPolicy),
     /// What a machine loads before a request comes.
     Preheat(Preheating),
+    /// Which circuits an optical switch sets up next.
+    Circuits(fn(&Choice, &CircuitsContext) -> CircuitsPolicy),
     /// Which kernel a model of core switching runs, by its name there.
     Kernel(fn(&Choice) -> &'static str),
     /// Changes the machine under another technique, to which it is added: `tap+central-wake-up`.
@@ -154,7 +159,7 @@ pub enum Plan {
 }
 
 /// The list, a family after the other. Its order means nothing.
-const FAMILIES: [&[Technique]; 8] = [
+const FAMILIES: [&[Technique]; 9] = [
     gating::TECHNIQUES,
     offload::TECHNIQUES,
     segregation::TECHNIQUES,
@@ -163,6 +168,7 @@ const FAMILIES: [&[Technique]; 8] = [
     scaling::TECHNIQUES,
     steering::TECHNIQUES,
     preheat::TECHNIQUES,
+    circuits::TECHNIQUES,
 ];
 
 /// Every technique of every world.

@@ -9,6 +9,7 @@ pub(crate) mod switching;
 mod toy;
 
 pub use chip::Chip;
+pub use fabric::Fabric;
 pub use preheat::Preheat;
 pub use router::Router;
 pub use server::Server;

@@ -1,8 +1,15 @@
-//! Fabrics of circuits by name, and their closed forms as tables.
+//! Fabrics of circuits by name, their closed forms as tables, and the world of their hosts.
+
+mod job;
+mod runs;
+mod schedule;
+
+pub use job::Fabric;
+pub use schedule::{schedule, Scheduler};
 
 use halfwink_engine::Input;
 use halfwink_fabric::scale_out::Tree;
-use halfwink_fabric::Fabric;
+use halfwink_fabric::Fabric as Described;
 
 use crate::error::StudyError;
 use crate::library::Library;
@@ -25,7 +32,9 @@ pub struct FabricInfo {
     /// Name it was asked for by.
     pub name: String,
     /// The fabric.
-    pub fabric: Fabric,
+    pub fabric: Described,
+    /// Its description as it is used.
+    text: String,
 }
 
 impl Library {
@@ -41,9 +50,10 @@ impl Library {
         let path = self.find_named(FOLDER, "fabric", name)?;
         let values = values.iter().map(|(path, value)| (path.as_str(), value));
         let input: Input = self.described(&path, values, &[])?;
-        let fabric = Fabric::new(input.parse()?)
+        let fabric = Described::new(input.parse()?)
             .map_err(|error| input.error_at_key(&error.element, &error.message))?;
-        Ok(FabricInfo { name: name.to_owned(), fabric })
+        let text = input.text.clone();
+        Ok(FabricInfo { name: name.to_owned(), fabric, text })
     }
 
     /// Names of the fabrics.

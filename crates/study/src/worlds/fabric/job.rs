@@ -1,0 +1,252 @@
+//! One schedule of circuits between the hosts of one fabric.
+
+use halfwink_engine::RunControl;
+use halfwink_eventlog::{replayer, Family, Place, Replayer};
+use halfwink_fabric::world::{play, play_packets, Run, Setting, WorldError};
+use halfwink_fabric::Hosts;
+use halfwink_policy::circuits::host::Scheme;
+use halfwink_policy::circuits::CircuitsPolicy;
+use halfwink_units::Time;
+
+use super::FabricInfo;
+use crate::error::StudyError;
+use crate::library::Library;
+use crate::logs::{nobody_at, Logs};
+use crate::table::{integer, real, Head, Table, Value};
+use crate::techniques::{Choice, CircuitsContext, Make, Parameter};
+use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::{ledger, Common, COMMON, LEDGER};
+
+/// World: racks, hosts, circuits that they use by turns.
+pub struct Fabric;
+
+/// The only traffic so far.
+const ALL_TO_ALL: &str = "all-to-all";
+/// Seed where none is chosen.
+pub(super) const SEED: u64 = 1;
+/// Day for which queues are sized where a technique has none of its own.
+const DAY_US: f64 = 123.5;
+
+const OPTIONS: &[Parameter] = &[
+    Parameter::whole("seed", SEED, (0, u64::MAX))
+        .about("of all random streams", "one fixed stream, so that runs repeat"),
+    Parameter::number("duration_ms", "ms", 1000.0, (1e-3, 1e7))
+        .about("length of a run, to the end of a slot", "halfwink"),
+    Parameter::words("tokens", &["pacing", "aging", "naive"])
+        .about("when a host may send while its circuit is up", "Strong 2013, Fig 4.13"),
+];
+
+/// Columns of a run beside the common ones.
+pub(super) const OWN: [Head; 10] = [
+    integer("seed"),
+    integer("hosts"),
+    integer("slots"),
+    real("up_pct"),
+    real("sent_packets"),
+    real("loss_pct"),
+    real("host_gbps"),
+    real("fairness_pct"),
+    real("first_arrival_us"),
+    real("handed_over_us"),
+];
+
+/// A job whose names were found.
+struct FabricJob {
+    info: FabricInfo,
+    choice: Choice,
+    scheme: Scheme,
+    duration: Time,
+    seed: u64,
+}
+
+/// Tokens by their word.
+///
+/// # Errors
+/// If there are none of that name.
+pub(super) fn scheme(name: &str) -> Result<Scheme, StudyError> {
+    match name {
+        "naive" => Ok(Scheme::Naive),
+        "aging" => Ok(Scheme::Aging),
+        "pacing" => Ok(Scheme::Pacing),
+        _ => Err(StudyError::unknown("tokens", name, ["naive", "aging", "pacing"])),
+    }
+}
+
+pub(super) fn failed(error: WorldError) -> StudyError {
+    match error {
+        WorldError::Interrupted(_) => StudyError::Interrupted,
+        other => StudyError::Model(other.to_string()),
+    }
+}
+
+impl FabricInfo {
+    /// Its hosts.
+    ///
+    /// # Errors
+    /// If it describes none.
+    pub(super) fn hosts(&self) -> Result<&Hosts, StudyError> {
+        self.fabric.spec().hosts.as_ref().ok_or_else(|| {
+            StudyError::Usage(format!("{}: no [hosts], so that nobody can send", self.name))
+        })
+    }
+
+    fn policy(&self, choice: &Choice) -> Result<CircuitsPolicy, StudyError> {
+        let context =
+            CircuitsContext { switch: &self.fabric.spec().switch, hosts: self.hosts()?.count };
+        match choice.technique().make {
+            Make::Circuits(make) => Ok(make(choice, &context)),
+            _ => Err(StudyError::Usage(format!("{choice}: no schedule of circuits"))),
+        }
+    }
+}
+
+impl World for Fabric {
+    fn name(&self) -> &'static str {
+        "fabric"
+    }
+
+    fn title(&self) -> &'static str {
+        "racks, hosts, circuits that they use by turns"
+    }
+
+    fn command(&self, technique: &str) -> String {
+        format!("halfwink run STUDY.toml` with `world = \"fabric\"` and `{technique}")
+    }
+
+    fn workloads(&self, _library: &Library) -> Result<Vec<Named>, StudyError> {
+        let title = "datagrams, as many as each host can send, to every other alike".to_owned();
+        Ok(vec![Named { name: ALL_TO_ALL.to_owned(), title }])
+    }
+
+    fn machines(&self, library: &Library) -> Vec<Named> {
+        let mut names = library.fabrics();
+        names.retain(|name| library.fabric(name, &[]).is_ok_and(|found| found.hosts().is_ok()));
+        Named::described(names, |name| {
+            Ok(library.fabric(name, &[])?.fabric.spec().description.clone())
+        })
+    }
+
+    fn options(&self) -> &'static [Parameter] {
+        OPTIONS
+    }
+
+    fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
+        vec![("run", [&COMMON[..], &OWN].concat()), ("ledger", LEDGER.to_vec())]
+    }
+
+    fn prepare(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: Settings,
+    ) -> Result<Box<dyn Prepared>, StudyError> {
+        let info = library.fabric(&job.machine, &settings.machine)?;
+        info.policy(&settings.choice)?;
+        if job.workload != ALL_TO_ALL {
+            return Err(StudyError::unknown("workload", &job.workload, [ALL_TO_ALL]));
+        }
+        let options = &settings.options;
+        Ok(Box::new(FabricJob {
+            info,
+            scheme: scheme(options.word("tokens"))?,
+            duration: Time::from_ns(1e6 * options.number("duration_ms")),
+            seed: options.number("seed") as u64,
+            choice: settings.choice,
+        }))
+    }
+
+    fn replayer(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: &Settings,
+        place: Place,
+    ) -> Result<Box<dyn Replayer>, StudyError> {
+        if place.family != Family::Circuits {
+            return Err(nobody_at(job, place));
+        }
+        let info = library.fabric(&job.machine, &settings.machine)?;
+        Ok(replayer(info.policy(&settings.choice)?))
+    }
+}
+
+impl Prepared for FabricJob {
+    fn identity(&self) -> String {
+        format!("{ALL_TO_ALL}\n{}", self.info.text)
+    }
+
+    fn work(&self) -> Work {
+        Work { amount: 0, unit: "packets" }
+    }
+
+    fn machine_text(&self) -> &str {
+        &self.info.text
+    }
+
+    fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
+        let setting = Setting {
+            switch: &self.info.fabric.spec().switch,
+            hosts: self.info.hosts()?,
+            scheme: self.scheme,
+            duration: self.duration,
+            day: Time::from_ns(1e3 * self.choice.given_or_default("day_us").unwrap_or(DAY_US)),
+            seed: self.seed,
+        };
+        let policy = logs.circuits(0, self.info.policy(&self.choice)?);
+        let run = if policy.has_circuits() {
+            play(&setting, policy, control)
+        } else {
+            play_packets(&setting)
+        }
+        .map_err(failed)?;
+        let frame_bits = u64::from(setting.hosts.frame_bytes) * 8;
+        let mut cells = Common {
+            unit_of_work: "bit",
+            units: run.delivered.iter().sum::<u64>() * frame_bits,
+            duration_s: run.duration.as_s(),
+            energy_j: run.books.energy_where(|_| true).as_j(),
+            ..Common::default()
+        }
+        .cells();
+        let own = [vec![self.seed.into()], cells_of(&run, setting.hosts)].concat();
+        cells.extend(OWN.iter().map(|head| head.0).zip(own));
+        Ok(vec![("run", Table::row(cells)), ("ledger", ledger(&run.books))])
+    }
+}
+
+/// The columns of [`OWN`] behind the seed.
+pub(super) fn cells_of(run: &Run, hosts: &Hosts) -> Vec<Value> {
+    let (count, frame_bits) = (usize::from(hosts.count), f64::from(hosts.frame_bytes) * 8.0);
+    let delivered: u64 = run.delivered.iter().sum();
+    let seconds = run.duration.as_s();
+    let us = |time: Option<Time>| time.map(|t| t.as_ns() * 1e-3);
+    let sent = run.counts.sent as f64;
+    vec![
+        u64::from(hosts.count).into(),
+        run.slots.into(),
+        (100.0 * run.up.as_s() / seconds).into(),
+        sent.into(),
+        (100.0 * run.counts.lost as f64 / sent.max(1.0)).into(),
+        (delivered as f64 * frame_bits / seconds / count as f64 * 1e-9).into(),
+        spread_pct(&run.delivered, count).into(),
+        us(run.counts.first_arrival.mean()).into(),
+        us(run.counts.handed_over.mean()).into(),
+    ]
+}
+
+/// Standard deviation of what arrives at a host from each other, over its mean, in percent; the
+/// mean over hosts.
+fn spread_pct(delivered: &[u64], count: usize) -> f64 {
+    let spread = |to: usize| {
+        let rates = || (0..count).filter(|&n| n != to).map(|n| delivered[n * count + to] as f64);
+        let others = (count - 1) as f64;
+        let mean = rates().sum::<f64>() / others;
+        let variance = rates().map(|rate| (rate - mean).powi(2)).sum::<f64>() / others;
+        if mean > 0.0 {
+            100.0 * variance.sqrt() / mean
+        } else {
+            0.0
+        }
+    };
+    (0..count).map(spread).sum::<f64>() / count as f64
+}
