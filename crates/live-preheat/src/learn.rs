@@ -277,7 +277,7 @@ fn by_file(seen: &[Seen], lines: &LineSet) -> Vec<(std::path::PathBuf, LineSet)>
         own.map(|line| line & FILE_LINES).collect::<LineSet>()
     };
     let all = seen.iter().enumerate().map(|(at, file)| (file.path.clone(), of(at)));
-    all.filter(|(_, set)| set.len() > 0).collect()
+    all.filter(|(_, set)| !set.is_empty()).collect()
 }
 
 /// Times loads inside of the server; longer lists than fit are never asked for.

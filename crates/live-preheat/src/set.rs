@@ -59,7 +59,7 @@ pub fn read(path: &Path, image: &Image) -> Result<Lines, String> {
             let found = identity(Path::new(name)).ok();
             found.filter(|(found, _)| *found == space).map(|(_, id)| id)
         }
-        Space::Physical => None,
+        Space::Physical | Space::Process => None,
     };
     file.check(id_of).map_err(|e| why(&e))?;
     let mut lines = Lines::default();

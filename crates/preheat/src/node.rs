@@ -369,9 +369,12 @@ fn small_penalties(spec: &Spec, flushed: Flush) -> f64 {
 
 /// From a request for a line to the line, by a core that asks for nothing else.
 fn idle_latency(spec: &Spec) -> Time {
+    // At the beginning: later it may wait for a refresh.
+    let mut spec = spec.clone();
+    spec.loader.start_us = 0.0;
     let words = [Word { first: 1 << 20, lines: 1 }];
     let plan = Plan { words: &words, word_bytes: 0, cores: 1, unrolled: true };
-    let loaded = Loading::new(spec, plan).run(|_| false);
-    let begun = Time::from_ns(1e3 * spec.loader.start_us + spec.loader.word_cycles / spec.core.ghz);
+    let loaded = Loading::new(&spec, plan).run(|_| false);
+    let begun = Time::from_ns(spec.loader.word_cycles / spec.core.ghz);
     loaded.arrived.first().map_or(Time::ZERO, |(at, _)| at.saturating_sub(begun))
 }

@@ -72,14 +72,11 @@ fn preheat_announce(
 struct PreheatHarness(Mutex<Harness>);
 
 impl PreheatHarness {
-    fn with<R: serde::Serialize>(
+    fn with<R: serde::Serialize + Send>(
         &self,
         py: Python<'_>,
         run: impl FnOnce(&mut Harness) -> Result<R, String> + Send,
-    ) -> PyResult<serde_json::Value>
-    where
-        R: Send,
-    {
+    ) -> PyResult<serde_json::Value> {
         let run = || run(&mut *self.0.lock().map_err(|_| "an earlier run failed")?);
         json(&py.detach(run).map_err(failed)?)
     }
