@@ -1,5 +1,5 @@
-//! What `halfwink live delegate` and `preheat` preload into strangers stays small: everything that it
-//! links runs inside of a program that never asked for it.
+//! What `halfwink live delegate` and `preheat` preload into strangers stays small: everything that
+//! it links runs inside of a program that never asked for it.
 
 use std::collections::BTreeSet;
 use std::path::Path;

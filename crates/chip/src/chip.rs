@@ -187,19 +187,16 @@ impl Watch {
     }
 }
 
-/// The controller of the cores' wake-ups, if they have one. Cores that are set aside for the kernel
-/// have a supply of their own: what they do disturbs nobody, and they wake in a time of their own.
-fn wake_up_controller(
-    machine: &Machine,
-    users: usize,
-    options: &Options<'_>,
-) -> Option<WakeUpController> {
-    let central = machine.central_wake_up(users)?;
-    let policy = match options.wake_up {
-        Some(host) => host(central),
-        None => Box::new(central),
-    };
-    Some(WakeUpController::new(policy, machine.wake_up.delay))
+/// What cannot be played.
+fn refuse(machine: &Machine, tasks: usize, options: &Options<'_>) -> Result<(), ChipError> {
+    let shares = options.offload.is_some() && machine.os.time_slice > Time::ZERO;
+    if tasks > if shares { MAX_CORES } else { machine.cores } {
+        return Err(ChipError::TooManyTasks { tasks, cores: machine.cores });
+    }
+    if machine.gating.loses(Lost::L3) && (tasks > 1 || options.offload.is_some()) {
+        return Err(ChipError::SharedLoss);
+    }
+    Ok(())
 }
 
 impl<'a> Chip<'a> {
@@ -210,13 +207,7 @@ impl<'a> Chip<'a> {
         followers: &[Follower<'a>],
         codes: &mut CodeCache,
     ) -> Result<Chip<'a>, ChipError> {
-        let shares = options.offload.is_some() && machine.os.time_slice > Time::ZERO;
-        if tasks.len() > if shares { MAX_CORES } else { machine.cores } {
-            return Err(ChipError::TooManyTasks { tasks: tasks.len(), cores: machine.cores });
-        }
-        if machine.gating.loses(Lost::L3) && (tasks.len() > 1 || options.offload.is_some()) {
-            return Err(ChipError::SharedLoss);
-        }
+        refuse(machine, tasks.len(), options)?;
         let mut uncore = Uncore::new(machine);
         let (mut cores, mut warm) = (Vec::new(), Vec::with_capacity(tasks.len()));
         let users = tasks.len().min(machine.cores);
@@ -261,7 +252,7 @@ impl<'a> Chip<'a> {
         let scheduler = options.offload.map(|_| Scheduler::new(users, os_cores, wait));
         warm_up(&mut cores, users, &mut uncore, &warm);
         cores.iter_mut().for_each(Core::begin_losses);
-        let wake_up = wake_up_controller(machine, users, options);
+        let wake_up = WakeUpController::of(machine, users, options.wake_up);
         let shortest_message = cores.iter().map(Core::shortest_message).min().unwrap_or(Time::ZERO);
         Ok(Chip {
             clock: machine.clock,

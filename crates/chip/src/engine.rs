@@ -48,8 +48,8 @@ impl Engine {
         }
     }
 
-    /// A device writes this line at `at`, into the third level if it may `stash`. Writes come in the
-    /// order of time.
+    /// A device writes this line at `at`, into the third level if it may `stash`. Writes come in
+    /// the order of time.
     pub(crate) fn device_writes(&mut self, line: u64, at: Time, stash: bool, uncore: &mut Uncore) {
         debug_assert!(self.devices.back().is_none_or(|last| *last <= at), "in the order of time");
         self.devices.push_back(at);

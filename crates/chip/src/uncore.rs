@@ -222,13 +222,7 @@ impl Uncore {
         let bank = &mut self.banks[(request.line % self.spec.banks as u64) as usize];
         let start = arrival.max(*bank);
         *bank = start + self.spec.occupancy;
-        if let Some(lost_at) = self.lost_at.take() {
-            self.off += start.saturating_sub(lost_at);
-        }
-        match request.want.payer(request.kernel) {
-            Payer::User | Payer::Kernel => self.counts.accesses[mode] += 1,
-            payer => self.counts.others[payer as usize - 2] += 1,
-        }
+        self.count(&request, start);
         let looked_up = start + self.spec.latency;
         let mut answer = Answer {
             agent: request.agent,
@@ -289,6 +283,20 @@ impl Uncore {
         // Behind the line that displaced it: nobody waits for it.
         self.write_back(victim, &request, looked_up);
         Some(served)
+    }
+
+    /// A look-up for a request begins at `start`; whatever level was off is on again.
+    #[inline]
+    fn count(&mut self, request: &Request, start: Time) {
+        if let Some(lost_at) = self.lost_at.take() {
+            self.off += start.saturating_sub(lost_at);
+        }
+        match request.want.payer(request.kernel) {
+            Payer::User | Payer::Kernel => {
+                self.counts.accesses[usize::from(request.kernel)] += 1;
+            }
+            payer => self.counts.others[payer as usize - 2] += 1,
+        }
     }
 
     /// The third level does not have the line, as a look-up found that `waited` for its bank.

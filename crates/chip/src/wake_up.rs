@@ -1,9 +1,11 @@
 //! The central wake-up controller as a part of the chip: messages from and to the cores take time.
 
 use halfwink_engine::{Class, EventQueue};
-use halfwink_policy::wake_up::{Action, Event, WakeUpPolicy};
+use halfwink_policy::wake_up::{Action, Central, Event, WakeUpPolicy};
 use halfwink_policy::Host;
 use halfwink_units::Time;
+
+use crate::machine::Machine;
 
 /// A faster wake-up for a core, as it arrives there.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +24,21 @@ pub(crate) struct WakeUpController {
 }
 
 impl WakeUpController {
+    /// That of a machine's cores, if they have one. Cores that are set aside for the kernel have a
+    /// supply of their own: what they do disturbs nobody, and they wake in a time of their own.
+    pub(crate) fn of(
+        machine: &Machine,
+        users: usize,
+        host: Option<&dyn Fn(Central) -> WakeUpPolicy>,
+    ) -> Option<WakeUpController> {
+        let central = machine.central_wake_up(users)?;
+        let policy = match host {
+            Some(host) => host(central),
+            None => Box::new(central),
+        };
+        Some(WakeUpController::new(policy, machine.wake_up.delay))
+    }
+
     pub(crate) fn new(policy: WakeUpPolicy, delay: Time) -> WakeUpController {
         WakeUpController { policy: Host::new(policy), delay, arriving: EventQueue::new() }
     }

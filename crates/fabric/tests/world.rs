@@ -54,8 +54,8 @@ fn loss_pct(run: &Run) -> f64 {
 fn a_day_by_hand() {
     let machine = calm();
     let run = in_turns(&machine, Scheme::Naive, 61.0);
-    // 1 us until a host has heard, 1 us until the first packet is with the card, 23 us in two cards,
-    // 7.2 us on the wire.
+    // 1 us until a host has heard, 1 us until the first packet is with the card, 23 us in two
+    // cards, 7.2 us on the wire.
     assert_eq!(run.counts.first_arrival.mean(), Some(us(32.2)));
     assert_eq!(run.counts.first_arrival.max(), Some(us(32.2)));
     // 46,875 B of tokens are 5.2 packets; the sixth overdraws, and is handed over 5 us later.

@@ -276,7 +276,8 @@ impl State {
         });
         let at = timeout.as_ref().map_or(0, |t| core::ptr::from_ref(t) as u64);
         let args = [fds.as_mut_ptr() as u64, fds.len() as u64, at, 0, 0, 0];
-        // SAFETY: the kernel writes to so many entries, and reads the time, which outlives the call.
+        // SAFETY: the kernel writes to so many entries, and reads the time, which outlives the
+        // call.
         unsafe { sys::call(libc::SYS_ppoll, args) };
     }
 

@@ -118,8 +118,8 @@ impl Loader {
         self.epochs = None;
     }
 
-    /// Loads, until a time of the monotonic clock (0: to the end): lines of the kernel, then those of
-    /// servers. Comes back when the servers' threads, which go on, have been woken.
+    /// Loads, until a time of the monotonic clock (0: to the end): lines of the kernel, then those
+    /// of servers. Comes back when the servers' threads, which go on, have been woken.
     ///
     /// # Errors
     /// As the kernel says.

@@ -1,5 +1,5 @@
-//! A thread on the server's CPU: it keeps the CPU awake, empties its caches and times loads. Between
-//! jobs it gives way to whatever else wants to run there.
+//! A thread on the server's CPU: it keeps the CPU awake, empties its caches and times loads.
+//! Between jobs it gives way to whatever else wants to run there.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};

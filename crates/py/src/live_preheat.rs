@@ -164,7 +164,9 @@ struct PreheatDaemon(Mutex<Daemon>);
 #[pymethods]
 impl PreheatDaemon {
     #[new]
-    #[pyo3(signature = (shared, set, to, key, port, cpu, *, syn_us=None, every_us=None, awake=false))]
+    #[pyo3(signature = (
+        shared, set, to, key, port, cpu, *, syn_us=None, every_us=None, awake=false
+    ))]
     #[expect(clippy::too_many_arguments, reason = "named in Python")]
     fn new(
         shared: PathBuf,

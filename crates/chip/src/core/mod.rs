@@ -1,5 +1,6 @@
 //! A core: a pipeline, its power state, and the clock that joins them.
 
+mod begin;
 mod flush;
 mod followers;
 mod hearing;
@@ -20,9 +21,8 @@ use halfwink_power::CoreState;
 use halfwink_trace::TraceError;
 use halfwink_units::{Clock, Cycle, LineAddr, Time};
 
-use crate::followers::FollowerInput;
 use crate::gate::{Gate, PolicyError, Stepped};
-use crate::machine::{BranchSpec, Machine, TokenSpec, WakeUpKind};
+use crate::machine::{BranchSpec, TokenSpec};
 use crate::memory::Undecided;
 use crate::os_cores::{Calls, Departure};
 use crate::private::{Notice, Warm};
@@ -153,80 +153,6 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(
-        machine: &Machine,
-        index: usize,
-        input: CoreInput<'_>,
-    ) -> Result<Core, CoreError> {
-        let clock = machine.clock;
-        // A machine that is like the OS cores has wake-up times of its own, and no controller.
-        let reports = machine.wake_up.controller == WakeUpKind::Central;
-        let costs = machine.gating_costs(index);
-        let follow = |FollowerInput { policy, costs, loses_after }| {
-            Gate::new(index, policy, costs, false, input.timeline.clone()).losing_after(loses_after)
-        };
-        let followers: Vec<Gate> = input.followers.into_iter().map(follow).collect();
-        let mut gate = Gate::new(index, input.policy, costs, reports, input.timeline)
-            .losing_after(machine.gating.loses_after());
-        let vacant = input.thread.is_none();
-        let thread = input.thread.unwrap_or_else(Thread::none);
-        let hears_tokens = gate.hears_tokens || followers.iter().any(|gate| gate.hears_tokens);
-        let mut common = Common::new(machine, index, thread, hears_tokens, input.segregated);
-        common.private.shares = input.shares;
-        let first = clock.cycle_at_or_after(input.start);
-        common.private.begin(first);
-        let l2_span = clock.time_of(common.private.least_l2_latency());
-        let shortest_request = clock.time_of(common.private.shortest_request());
-        let shortest_report = if reports { machine.wake_up.delay } else { Time::NEVER };
-        let shortest_message = shortest_request.min(shortest_report);
-        let mut pipeline = Pipeline::new(machine.core.kind, common);
-        let started = clock.time_of(first);
-        pipeline.resume(first);
-        if vacant {
-            gate.wait_begins(started, true).map_err(|error| CoreError::Policy(index, error))?;
-        } else {
-            gate.begin(started);
-        }
-        Ok(Core {
-            followers: Followers::begin(followers, started),
-            hears_tokens,
-            index,
-            clock,
-            tokens: machine.tokens,
-            l2_span,
-            l3_latency: machine.l3.latency,
-            pipeline,
-            gate,
-            inbox: Inbox::new(hears_tokens.then_some(machine.tokens.eta)),
-            awaited: 0,
-            shortest_answer: machine.l3.latency,
-            shortest_message,
-            reports,
-            phase: if vacant { Phase::Vacant } else { Phase::Running },
-            flush: None,
-            preheat: None,
-            branch: machine.branch,
-            local: started,
-            shares: input.shares,
-            departure: None,
-            away: false,
-            // The other core pays the other half, at its own clock: they may differ.
-            switch: machine.os.switch / 2,
-            last_thread: (!vacant).then_some(index),
-            left: (Time::ZERO, Departure::Ends),
-            calls: Calls::default(),
-            stalls: Histogram::default(),
-            memory_stalls: Histogram::default(),
-            waited: Waited::default(),
-            late: Time::ZERO,
-            late_wakes: 0,
-            started,
-            finished: None,
-            running_from: first,
-            running_cycles: 0,
-        })
-    }
-
     pub(crate) fn common(&self) -> &Common {
         self.pipeline.common()
     }

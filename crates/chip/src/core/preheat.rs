@@ -4,8 +4,8 @@
 //!  halted ── lead ahead ─▶ waking ─▶ loading ─▶ resting, until the interrupt ─▶ running
 //! ```
 //!
-//! A prefetch is a micro-operation and a look-up of the second level; one starts a cycle, as long as
-//! fewer lines are on their way than the data cache has miss registers. If the interrupt comes
+//! A prefetch is a micro-operation and a look-up of the second level; one starts a cycle, as long
+//! as fewer lines are on their way than the data cache has miss registers. If the interrupt comes
 //! first, all is loaded before it is taken (Gottschlag 2016, Sec 4.1.4).
 
 use halfwink_units::{Cycle, Time};

@@ -60,8 +60,8 @@ impl Request {
 impl Requests {
     /// Looks through a recording.
     ///
-    /// Where most requests are alone, they are cut at their marks. Where many are under way at once,
-    /// work for them alternates: then a request is what lies between two system calls of the
+    /// Where most requests are alone, they are cut at their marks. Where many are under way at
+    /// once, work for them alternates: then a request is what lies between two system calls of the
     /// number that is made once for each, or nearly.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Requests played one by one, from what the caches held when the recording came to them: warm, or
 //! after a sleep that lost them, with or without preheating (Gottschlag 2016, ch. 3 to 5).
 //!
-//! [`requests`] cuts a recording into requests and hands each over with the [`WarmState`] before it;
-//! [`play`] plays one on a chip of its own, whose books are closed like those of any run.
+//! [`requests`] cuts a recording into requests and hands each over with the [`WarmState`] before
+//! it; [`play`] plays one on a chip of its own, whose books are closed like those of any run.
 
 mod cut;
 mod play;

@@ -76,8 +76,8 @@ pub struct Played {
     pub dump: LineSet,
 }
 
-/// Plays a request that arrives after `length`, on the first core of a machine whose caches begin as
-/// `state`; what sleep loses is the machine's `gating.loses`.
+/// Plays a request that arrives after `length`, on the first core of a machine whose caches begin
+/// as `state`; what sleep loses is the machine's `gating.loses`.
 ///
 /// # Errors
 /// See [`ChipError`]; [`ChipError::OtherCaches`] if the state is of another machine.

@@ -154,7 +154,8 @@ impl Times {
     }
 }
 
-/// Plays all-to-all datagrams: every host has as much for every other as it can put into its queues.
+/// Plays all-to-all datagrams: every host has as much for every other as it can put into its
+/// queues.
 ///
 /// # Errors
 /// If it is stopped, or the policy asks for circuits that cannot be.

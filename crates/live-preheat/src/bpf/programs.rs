@@ -173,8 +173,8 @@ fn address(code: &mut Code, bounds: &Bounds) {
     code.add(3, 1);
 }
 
-/// Reads eight bytes at r3 into a place that nobody reads: by a load if the kernel can mend one that
-/// faults, otherwise by a call.
+/// Reads eight bytes at r3 into a place that nobody reads: by a load if the kernel can mend one
+/// that faults, otherwise by a call.
 fn read(code: &mut Code, cast: Option<Cast>) {
     if let Some(Cast { function, structure }) = cast {
         code.copy(1, 3);

@@ -1,6 +1,6 @@
 //! The matching of most weight, by shortest augmenting paths with potentials (Kuhn 1955, Jonker and
-//! Volgenant 1987): what Helios and Hedera find with Edmonds' algorithm, which in a graph of senders
-//! and receivers comes to the same.
+//! Volgenant 1987): what Helios and Hedera find with Edmonds' algorithm, which in a graph of
+//! senders and receivers comes to the same.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -13,9 +13,9 @@
 //! | [`Scheme::Aging`] | and what it carries until the day ends | packets that become ready late |
 //! | [`Scheme::Pacing`] | and how much the card still holds | its batch mode, above 80 KB |
 //!
-//! The margin by which hosts stop early is taken off the recharge: with days of 123.5 us and a margin
-//! of 23.5 us all is handed over after (125,000 - 80,000) / 1250 = 36.0 us, which the work measures
-//! (Sec 4.5.1). Were it a test of its own, that would take 59.5 us.
+//! The margin by which hosts stop early is taken off the recharge: with days of 123.5 us and a
+//! margin of 23.5 us all is handed over after (125,000 - 80,000) / 1250 = 36.0 us, which the work
+//! measures (Sec 4.5.1). Were it a test of its own, that would take 59.5 us.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -259,8 +259,8 @@ mod tests {
                 _ => break,
             }
         }
-        // A packet may go as long as no more than 80,000 B are with the card: 81,000 B at first, and
-        // 125,000 B once 44,000 B are on the wire, 35.2 us: in whole microseconds 36.
+        // A packet may go as long as no more than 80,000 B are with the card: 81,000 B at first,
+        // and 125,000 B once 44,000 B are on the wire, 35.2 us: in whole microseconds 36.
         assert_eq!((bytes, us), (125_000, 1036.0));
     }
 

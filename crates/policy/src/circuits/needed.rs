@@ -1,9 +1,9 @@
-//! The circuits that are needed most, chosen anew before each day (Strong 2013, ch. 5: "every 100 us
-//! or less").
+//! The circuits that are needed most, chosen anew before each day (Strong 2013, ch. 5: "every 100
+//! us or less").
 //!
 //! | choose | matching | source |
 //! |---|---|---|
-//! | [`Choose::Greedy`] | the longest queue, then the longest that fits beside it, ... | Strong 2013, ch. 5 |
+//! | [`Choose::Greedy`] | the longest queue, then the longest beside it, ... | Strong 2013, ch. 5 |
 //! | [`Choose::Heaviest`] | the most bytes of all matchings | Farrington 2010, Helios, Sec 4.4 |
 //! | [`Choose::Estimated`] | the same, of estimated demand | Al-Fares 2010, Hedera, Sec 4.2 |
 //!

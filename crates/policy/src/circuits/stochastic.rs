@@ -1,9 +1,9 @@
 //! From demand to shares of time: every host sends all the time, and receives all the time.
 //!
 //! Sinkhorn 1964: rows and columns are scaled by turns until all sum to one. Where that does not
-//! converge (some demands cannot be scaled, such as that of two hosts for one alone) what is missing
-//! is filled in (Liu 2015, Solstice, QuickStuff). Shares are integers, so that sums are exact and a
-//! decomposition leaves nothing over.
+//! converge (some demands cannot be scaled, such as that of two hosts for one alone) what is
+//! missing is filled in (Liu 2015, Solstice, QuickStuff). Shares are integers, so that sums are
+//! exact and a decomposition leaves nothing over.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -169,7 +169,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_and_columns_sum_to_one(hosts in 1usize..12, seed in any::<u64>(), zeros in 0u32..4) {
+        fn rows_and_columns_sum_to_one(
+            hosts in 1usize..12,
+            seed in any::<u64>(),
+            zeros in 0u32..4,
+        ) {
             let mut state = seed | 1;
             let mut next = || {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

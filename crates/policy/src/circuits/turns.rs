@@ -1,10 +1,10 @@
-//! Everybody's turn, whatever waits: round robin (Strong 2013, Sec 4.4.1), and what several switches
-//! make of it (RotorNet, Opera).
+//! Everybody's turn, whatever waits: round robin (Strong 2013, Sec 4.4.1), and what several
+//! switches make of it (RotorNet, Opera).
 //!
 //! Shift `k` joins host `i` to `(i + k) mod n`; shifts 1 to `n - 1` join each host to every other
-//! once. Of `p` planes, plane `j` has the shifts `j + 1, j + 1 + p, ...`: together they need a `p`th
-//! of the time. With staggered turns (Opera) one plane reconfigures while the others are up, so
-//! that there are always paths over several circuits.
+//! once. Of `p` planes, plane `j` has the shifts `j + 1, j + 1 + p, ...`: together they need a
+//! `p`th of the time. With staggered turns (Opera) one plane reconfigures while the others are up,
+//! so that there are always paths over several circuits.
 
 use alloc::vec;
 

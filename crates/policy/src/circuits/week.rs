@@ -8,7 +8,7 @@
 //! | plan | a week lasts | days |
 //! |---|---|---|
 //! | [`Plan::Shares`] | as given | the heaviest matchings whose days are long enough share it |
-//! | [`Plan::Solstice`] | until the packet switch beside it keeps up with the rest | what the least queue of each takes |
+//! | [`Plan::Solstice`] | the packet switch takes the rest | what the least queue of each takes |
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -242,8 +242,8 @@ impl OutOfOrder {
                 return self.pause(now);
             }
             self.charge(why, kernel, 1);
-            // A line that was asked for in this very cycle may come before what is known: it must be
-            // in the inbox first.
+            // A line that was asked for in this very cycle may come before what is known: it must
+            // be in the inbox first.
             let until = if self.common.private.lets_run() { until } else { now + 1 };
             let next = next.min(until);
             if next > now + 1 {

@@ -28,7 +28,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use halfwink_chip::{
-    run, CodeCache, LossCounts, Machine, Options, RunResult, Segregated, MAX_CORES,
+    run, CodeCache, LossCounts, Machine, Options, Precision, RunResult, Segregated, MAX_CORES,
 };
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
@@ -470,17 +470,7 @@ impl ChipJob {
             energy_j: result.books.energy_where(|_| true).as_j(),
             latency_mean_us: sums.latency.mean().map(us),
             latency_p99_us: sums.latency.quantile(0.99).map(us),
-            intervals: Intervals {
-                energy_j_per_unit: interval(
-                    match unit_of_work {
-                        "request" => precision.energy_j_per_request,
-                        _ => precision.energy_j_per_instruction,
-                    },
-                    1.0,
-                ),
-                latency_mean_us: interval(precision.latency_mean_s, 1e6),
-                latency_p99_us: interval(precision.latency_p99_s, 1e6),
-            },
+            intervals: intervals(unit_of_work, precision),
         }
         .cells();
         cells.extend([
@@ -526,5 +516,18 @@ impl ChipJob {
         ]);
         cells.extend(kernel_columns(result, &sums).into_iter().chain(energy_columns(result)));
         Table::row(cells)
+    }
+}
+
+/// How well figures for a unit of work are known.
+fn intervals(unit_of_work: &str, precision: &Precision) -> Intervals {
+    let energy = match unit_of_work {
+        "request" => precision.energy_j_per_request,
+        _ => precision.energy_j_per_instruction,
+    };
+    Intervals {
+        energy_j_per_unit: interval(energy, 1.0),
+        latency_mean_us: interval(precision.latency_mean_s, 1e6),
+        latency_p99_us: interval(precision.latency_p99_s, 1e6),
     }
 }

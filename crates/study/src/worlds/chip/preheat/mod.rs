@@ -55,7 +55,7 @@ impl Library {
     /// | table | a row for |
     /// |---|---|
     /// | `facts` | how requests were cut, the sizes of sets (lines), and other numbers |
-    /// | `modes` | a mode: mean response (us), misses and lines per request, energy (uJ, modelled) |
+    /// | `modes` | a mode: mean response (us), misses, lines for a request, energy (uJ, modelled) |
     /// | `requests` | a request in a mode |
     /// | `training` | a request whose lines were dumped |
     /// | `orders` | an order in which the set is loaded, with its time (us) |

@@ -36,9 +36,9 @@ impl PreheatQuestion {
         Time::from_ns(self.lead_us * 1e3)
     }
 
-    /// The machine with one core, whose sleep loses all caches if its description says nothing else,
-    /// but not in a wait that is shorter than the lead: a core that was woken ahead is not put to
-    /// such a sleep again.
+    /// The machine with one core, whose sleep loses all caches if its description says nothing
+    /// else, but not in a wait that is shorter than the lead: a core that was woken ahead is not
+    /// put to such a sleep again.
     pub(super) fn sleeping(&self, machine: &Machine) -> Result<Machine, StudyError> {
         let wrong = |message: String| Err(StudyError::Usage(message));
         if self.requests == 0 || self.training == 0 || self.requests.max(self.training) > 1 << 20 {
@@ -57,8 +57,8 @@ impl PreheatQuestion {
         let least = gating.loses_after_us + self.lead_us + 1_000.0 + gating.wake_up_ns * 1e-3;
         if !(least..=1e6).contains(&self.sleep_us) {
             return wrong(format!(
-                "a sleep of {} us, expected {least:.0} to 1000000: lead, retention, a flush and the \
-                 way up have to fit into it",
+                "a sleep of {} us, expected {least:.0} to 1000000: lead, retention, a flush and \
+                 the way up have to fit into it",
                 self.sleep_us
             ));
         }
