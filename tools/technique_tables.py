@@ -20,6 +20,7 @@ FAMILIES = {
     "wake-up": ("safe wake-up", "wake-up.md"),
     "offload": ("kernel code on other cores", "offload.md"),
     "segregation": ("kernel and user apart in a cache", "segregation.md"),
+    "preheat": ("caches loaded before the request", "preheat.md"),
     "circuits": ("which circuits an optical switch sets up next", "circuits.md"),
     "switching": ("changing cores fast", "core-switching.md"),
     "power-down": ("when idle cores power down, under a way to switch", "core-switching.md"),

@@ -5,17 +5,19 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Crates whose code decides what a run gives.
-const MODELS: [&str; 11] = [
+const MODELS: [&str; 13] = [
     "units",
     "policy",
     "power",
     "trace",
     "engine",
+    "dram",
     "chip",
     "fabric",
     "router",
     "server",
     "switching",
+    "preheat",
     "study",
 ];
 

@@ -70,6 +70,13 @@ SMALL = {
         '"round-robin:day_us" = [61, 123.5]\nduration_ms = [20]',
         endless="duration_ms = [1, 10000000]",
     ),
+    "preheat": Small(
+        "nginx-2016@100",
+        "odroid-xu3",
+        ("no-preheat", "preheat"),
+        "lead_us = [65, 500]\nrequests = [30]",
+        endless="requests = [10, 100000000]",
+    ),
     "router": Small(
         "ipv4@step:5,50",
         "westmere",
