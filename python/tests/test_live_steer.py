@@ -22,6 +22,7 @@ from steer_bed import Recorder, balanced, describe, free_port, get, nginx, statu
 
 from halfwink import replay
 from halfwink.cli.serving import measured_lines
+from halfwink.errors import HalfwinkError
 from halfwink.live_steer import LiveSteer
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -194,6 +195,43 @@ def test_full_queues_say_when_to_come_again(tmp_path: Path, pair: tuple[Recorder
         assert Counter(map(status, answers)) == {200: 3, 503: 3}
         assert all(b"Retry-After: 1" in a for a in answers if status(a) == 503)
         assert steer.report()["requests"]["overloaded"] == 3
+
+
+def test_each_request_is_announced_before_it_is_sent(
+    tmp_path: Path, pair: tuple[Recorder, Recorder]
+):
+    (tmp_path / "key").write_bytes(bytes(range(16)))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as daemon:
+        daemon.bind(("127.0.0.1", 0))
+        daemon.settimeout(5)
+        to = "{}:{}".format(*daemon.getsockname())
+        heard: list[bytes] = []
+
+        def answer(_: bytes, peer: socket.socket) -> None:
+            # It is there already: nothing is waited for here.
+            daemon.setblocking(False)
+            heard.append(daemon.recv(64))
+            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        pair[0].answer = answer
+        announce = f'announce = {{ to = "{to}", key = "key", port = 80, lead_us = 40 }}'
+        path = describe(
+            tmp_path,
+            pair[0].address,
+            pair[1].address,
+            top='policy = "always-small"',
+            small_more=announce,
+        )
+        with LiveSteer(path) as steer:
+            assert [status(get(steer.address)) for _ in range(3)] == [200] * 3
+        assert [(len(h), h[:4], int.from_bytes(h[6:8], "little")) for h in heard] == [
+            (32, b"HWPA", 80)
+        ] * 3
+        sequences = [int.from_bytes(h[12:20], "little") for h in heard]
+        assert sequences == sorted(set(sequences))
+    (tmp_path / "key").write_bytes(b"short")
+    with pytest.raises(HalfwinkError, match="found 5 bytes, expected 16"):
+        LiveSteer(path)
 
 
 def test_only_what_may_be_sent_twice_is(tmp_path: Path, pair: tuple[Recorder, Recorder]):
