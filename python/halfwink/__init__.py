@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from halfwink.live_router import LiveRouter
     from halfwink.logs import Beside, Replay, beside, replay
     from halfwink.mutation import Mutants, mutants
+    from halfwink.preheat import PreheatSimulation
+    from halfwink.preheat import simulate as preheat_simulation
+    from halfwink.preheat_world import preheat_experiments
     from halfwink.profiles import OsProfile, os_profile, os_profiles
     from halfwink.results import Results
     from halfwink.results import open_results as open
@@ -58,6 +61,7 @@ _HOMES = {
     "LocalExecutor": "executors",
     "Mutants": "mutation",
     "OsProfile": "profiles",
+    "PreheatSimulation": "preheat",
     "Results": "results",
     "RouterExperiments": "router",
     "RouterRun": "router",
@@ -87,6 +91,8 @@ _HOMES = {
     "open": "results",
     "os_profile": "profiles",
     "os_profiles": "profiles",
+    "preheat_experiments": "preheat_world",
+    "preheat_simulation": "preheat",
     "replay": "logs",
     "reproduce": "targets",
     "router_experiments": "router",
@@ -99,8 +105,9 @@ _HOMES = {
     "techniques": "_core",
     "worlds": "_core",
 }
-#: Public names that their homes spell otherwise: built-in functions have them already.
-_ALIASES = {"open": "open_results"}
+#: Public names that their homes spell otherwise: built-in functions have them already, or the home
+#: says the rest.
+_ALIASES = {"open": "open_results", "preheat_simulation": "simulate"}
 
 __all__ = [
     "Beside",
@@ -115,6 +122,7 @@ __all__ = [
     "LocalExecutor",
     "Mutants",
     "OsProfile",
+    "PreheatSimulation",
     "Replay",
     "Results",
     "RouterExperiments",
@@ -143,6 +151,8 @@ __all__ = [
     "open",
     "os_profile",
     "os_profiles",
+    "preheat_experiments",
+    "preheat_simulation",
     "replay",
     "reproduce",
     "router_experiments",
