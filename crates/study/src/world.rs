@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn a_world_that_is_not_there_is_one_line() {
         let error = world("storage").err().unwrap().to_string();
-        assert!(error.contains("this build has chip, fabric, router"), "{error}");
+        assert!(error.contains("this build has chip, router"), "{error}");
         assert!(world("rooter").err().unwrap().to_string().contains("did you mean `router`?"));
     }
 
