@@ -114,14 +114,14 @@ def _memcached(folder: Path, port: int) -> list[str]:
 
 
 def _postgres(folder: Path, port: int) -> list[str]:
-    initdb = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))), None)
-    if initdb is None:
-        raise HalfwinkError("initdb is missing; run: apt-get install -y postgresql")
+    initdb = programs.find("initdb")
+    if initdb.path is None:
+        raise HalfwinkError(initdb.missing)
     data = folder / "data"
     user = "postgres" if os.geteuid() == 0 else None
     if user:
         shutil.chown(folder, user)
-    words = [str(initdb), "-D", str(data), "-U", "postgres", "-A", "trust", "--no-sync"]
+    words = [initdb.path, "-D", str(data), "-U", "postgres", "-A", "trust", "--no-sync"]
     done = subprocess.run(words, cwd=folder, user=user, capture_output=True, check=False)
     if done.returncode:
         raise HalfwinkError(f"initdb: {done.stderr.decode(errors='replace').strip()[-200:]}")

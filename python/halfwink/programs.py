@@ -15,11 +15,15 @@ from typing import NamedTuple
 
 #: Where Debian keeps administrators' programs, which a user's PATH does not name.
 ADMIN_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
+#: Where Debian keeps programs of which several versions may be installed: on nobody's PATH.
+VERSIONED = "usr/lib/postgresql/*/bin"
 
 
 def which(name: str) -> str | None:
-    """The path of any program, an administrator's too."""
-    return shutil.which(name) or shutil.which(name, path=ADMIN_PATH)
+    """The path of any program: an administrator's too, or the newest of several versions."""
+    versions = sorted(Path("/").glob(VERSIONED), key=lambda path: float(path.parent.name))
+    paths = [None, ADMIN_PATH, *map(str, reversed(versions))]
+    return next((found for path in paths if (found := shutil.which(name, path=path))), None)
 
 
 def _first(pattern: str) -> str | None:
@@ -92,6 +96,7 @@ PROGRAMS = (
     Program("nginx", "nginx-light", "tests: a server"),
     Program("memcached", "memcached", "tests: a server"),
     Program("postgres", "postgresql", "tests: a server"),
+    Program("initdb", "postgresql", "tests: a server"),
     Program("redis-server", "redis-server", "tests: a server"),
     Program("redis-cli", "redis-tools", "tests: a client"),
     Program("redis-benchmark", "redis-tools", "tests: a client"),

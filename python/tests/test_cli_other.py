@@ -173,10 +173,10 @@ def test_reproduce_tells_published_beside_ours(halfwink):
     assert {e["verdict"] for e in entries} <= VERDICTS
 
 
-def test_what_nothing_computes_yet_says_so(halfwink):
-    entries = halfwink("reproduce", "gottschlag", "--json").json()
-    assert len(entries) > 100
-    assert {e["verdict"] for e in entries} == {"not-yet"}
+def test_what_nothing_computes_yet_has_no_value(halfwink):
+    entries = halfwink("reproduce", "storage", "--json").json()
+    entries = [e for e in entries if e["verdict"] == "not-yet"]
+    assert len(entries) > 50
     assert all(e["ours"] is None for e in entries)
 
 

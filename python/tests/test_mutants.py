@@ -83,7 +83,7 @@ def test_mutants_through_the_command_line(halfwink: Halfwink) -> None:
             "unknown mutant `free-swiches`; did you mean `free-switches`?",
         ),
         (("--record",), "--mutant and --record go with --mutants"),
-        (("gottschlag", "--mutants"), "no mutant is listed for these targets"),
+        (("strong/PT-2.13", "--mutants"), "no mutant is listed for these targets"),
     ],
 )
 def test_wrong_questions_are_one_line(
