@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::flows::Racks;
 use crate::{CircuitSwitch, DataCentre, Hosts};
 
 /// A description as it is written.
@@ -25,6 +26,9 @@ pub struct Spec {
     /// Hosts that use it by turns.
     #[serde(default)]
     pub hosts: Option<Hosts>,
+    /// Racks of servers that share circuits.
+    #[serde(default)]
+    pub racks: Option<Racks>,
 }
 
 /// What is wrong with a description, and with which of its values.
@@ -63,6 +67,9 @@ impl Fabric {
         }
         if let Some(hosts) = &spec.hosts {
             hosts.check(spec.switch.usable_ports)?;
+        }
+        if let Some(racks) = &spec.racks {
+            racks.check(spec.switch.usable_ports)?;
         }
         Ok(Fabric { spec })
     }

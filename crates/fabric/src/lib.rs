@@ -20,6 +20,7 @@
 mod circuit;
 mod data_centre;
 mod description;
+pub mod flows;
 mod hosts;
 pub mod scale_out;
 pub mod world;

@@ -60,6 +60,17 @@ pub trait Circuits: Policy<Event = Event, Action = Action> + Send {
     fn has_circuits(&self) -> bool {
         true
     }
+
+    /// Planes that it schedules one by one. Where a switch has more, they are joined alike.
+    fn planes(&self) -> u8 {
+        1
+    }
+
+    /// Whether its answer depends on plane and slot alone, and every day after the first of a plane
+    /// is as long as the next: a world in which nothing waits may leap over slots.
+    fn is_periodic(&self) -> bool {
+        false
+    }
 }
 
 impl<C: Circuits + ?Sized> Circuits for Box<C> {
@@ -70,6 +81,14 @@ impl<C: Circuits + ?Sized> Circuits for Box<C> {
     fn has_circuits(&self) -> bool {
         (**self).has_circuits()
     }
+
+    fn planes(&self) -> u8 {
+        (**self).planes()
+    }
+
+    fn is_periodic(&self) -> bool {
+        (**self).is_periodic()
+    }
 }
 
 impl<C: Circuits, L: Log<Event, Action> + Send> Circuits for Host<C, L> {
@@ -79,6 +98,14 @@ impl<C: Circuits, L: Log<Event, Action> + Send> Circuits for Host<C, L> {
 
     fn has_circuits(&self) -> bool {
         self.policy().has_circuits()
+    }
+
+    fn planes(&self) -> u8 {
+        self.policy().planes()
+    }
+
+    fn is_periodic(&self) -> bool {
+        self.policy().is_periodic()
     }
 }
 

@@ -4,9 +4,12 @@
 //! Shift `k` joins host `i` to `(i + k) mod n`; shifts 1 to `n - 1` join each host to every other
 //! once. Of `p` planes, plane `j` has the shifts `j + 1, j + 1 + p, ...`: together they need a
 //! `p`th of the time. With staggered turns (Opera) one plane reconfigures while the others are up,
-//! so that there are always paths over several circuits.
+//! so that there are always paths over several circuits. There the shifts
+//! are dealt to planes in a shuffled order: of 108 hosts on six planes all are reached over six
+//! circuits, where shifts that follow each other take nine. Opera takes random matchings for it.
 
 use alloc::vec;
+use alloc::vec::Vec;
 
 use halfwink_units::Time;
 
@@ -22,7 +25,19 @@ pub struct Turns {
     planes: u8,
     day: Time,
     is_staggered: bool,
+    /// All shifts, in the order in which planes have them.
+    order: Vec<u16>,
     shift: u16,
+}
+
+/// A fixed order that looks random: Fisher and Yates, by steps of a congruential generator.
+fn shuffle(order: &mut [u16]) {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    for last in (1..order.len()).rev() {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        order.swap(last, (state >> 33) as usize % (last + 1));
+    }
 }
 
 impl Turns {
@@ -36,13 +51,16 @@ impl Turns {
     #[must_use]
     pub fn rotor(hosts: u16, planes: u8, day: Time) -> Turns {
         let (asking, planes) = (Asking::new(hosts), planes.max(1));
-        Turns { asking, hosts, planes, day, is_staggered: false, shift: 0 }
+        let order = (1..hosts).collect();
+        Turns { asking, hosts, planes, day, is_staggered: false, order, shift: 0 }
     }
 
     /// Planes that reconfigure one after the other (Mellette 2020, Opera, Sec 3.1.1).
     #[must_use]
     pub fn opera(hosts: u16, planes: u8, day: Time) -> Turns {
-        Turns { is_staggered: true, ..Turns::rotor(hosts, planes, day) }
+        let mut turns = Turns { is_staggered: true, ..Turns::rotor(hosts, planes, day) };
+        shuffle(&mut turns.order);
+        turns
     }
 
     /// The shift of a plane's slot; 0 if it has none to offer.
@@ -50,9 +68,10 @@ impl Turns {
     pub fn shift(&self, plane: u8, slot: u32) -> u16 {
         let shifts = u32::from(self.hosts.saturating_sub(1));
         let (plane, planes) = (u32::from(plane), u32::from(self.planes));
-        // Shifts plane + 1, plane + 1 + planes, ... up to hosts - 1.
+        // The shifts at places plane, plane + planes, ... of the order.
         let own = shifts.saturating_sub(plane).div_ceil(planes);
-        slot.checked_rem(own).map_or(0, |turn| (plane + 1 + turn * planes) as u16)
+        let nth = |turn| self.order[(plane + turn * planes) as usize];
+        slot.checked_rem(own).map_or(0, nth)
     }
 
     fn length(&self, plane: u8, slot: u32) -> Time {
@@ -64,7 +83,15 @@ impl Turns {
     }
 }
 
-impl Circuits for Turns {}
+impl Circuits for Turns {
+    fn planes(&self) -> u8 {
+        self.planes
+    }
+
+    fn is_periodic(&self) -> bool {
+        true
+    }
+}
 
 impl Policy for Turns {
     type Event = Event;
@@ -113,6 +140,30 @@ mod tests {
             assert_eq!(seen[0], idle, "{hosts} {planes}");
             assert!(seen[1..].iter().all(|&n| n == 1), "{hosts} {planes}: {seen:?}");
         }
+    }
+
+    /// Racks that a rack reaches over so many circuits of all planes but one.
+    fn reach(turns: &Turns, hops: usize) -> usize {
+        let mut seen = vec![false; usize::from(turns.hosts)];
+        seen[0] = true;
+        for _ in 0..hops {
+            let from: Vec<usize> = (0..seen.len()).filter(|&n| seen[n]).collect();
+            for (n, plane) in from.iter().flat_map(|&n| (1..turns.planes).map(move |p| (n, p))) {
+                let count = seen.len();
+                seen[(n + usize::from(turns.shift(plane, 3))) % count] = true;
+            }
+        }
+        seen.iter().filter(|is| **is).count()
+    }
+
+    #[test]
+    fn shuffled_shifts_reach_everybody_over_few_circuits() {
+        let (rotor, opera) = (Turns::rotor(108, 6, Time::ns(1)), Turns::opera(108, 6, Time::ns(1)));
+        let hops = |turns: &Turns| (1..108).find(|&hops| reach(turns, hops) == 108);
+        assert_eq!((hops(&opera), hops(&rotor)), (Some(6), Some(9)));
+        let mut order = opera.order.clone();
+        order.sort_unstable();
+        assert_eq!(order, rotor.order);
     }
 
     #[test]

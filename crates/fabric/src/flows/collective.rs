@@ -1,0 +1,165 @@
+//! Collective communication of training jobs as flows (Thakur 2005, *Optimization of Collective
+//! Communication Operations in MPICH*; Patarasuk 2009 for rings).
+
+use halfwink_units::Time;
+
+use super::traffic::{Flow, Traffic};
+
+/// What servers do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collective {
+    /// Everybody has the sum of what all have, by a ring: `2 (n - 1)` steps of an `n`th.
+    RingAllReduce,
+    /// The same by a binary tree to its root and back.
+    TreeAllReduce,
+    /// Each has a part of the sum: the first half of a ring's steps.
+    ReduceScatter,
+    /// Everybody has all parts: the other half.
+    AllGather,
+    /// Everybody has an `n`th for each other (experts of a mixture).
+    AllToAll,
+    /// From each to the next, one after the other (stages of a pipeline).
+    Pipeline,
+}
+
+/// Who takes part, with how much, in which group; what they wait for, each by its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Members<'a> {
+    /// Servers, in the order of a ring.
+    pub servers: &'a [u32],
+    /// What each has, in bytes.
+    pub bytes: f64,
+    /// Group of their flows.
+    pub group: u32,
+    /// For each server, flows that must have ended; or nothing at all.
+    pub after: &'a [Vec<u32>],
+}
+
+impl Members<'_> {
+    fn before(&self, place: usize) -> &[u32] {
+        self.after.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    fn flow(&self, from: usize, to: usize, bytes: f64) -> Flow {
+        let (from, to) = (self.servers[from], self.servers[to]);
+        Flow { from, to, bytes, after: Time::ZERO, group: self.group }
+    }
+}
+
+/// Adds flows; for each server, those after which it goes on.
+pub fn add(traffic: &mut Traffic, what: Collective, members: &Members) -> Vec<Vec<u32>> {
+    let n = members.servers.len();
+    if n < 2 {
+        return (0..n).map(|place| members.before(place).to_vec()).collect();
+    }
+    match what {
+        Collective::RingAllReduce => ring(traffic, members, 2 * (n - 1)),
+        Collective::ReduceScatter | Collective::AllGather => ring(traffic, members, n - 1),
+        Collective::TreeAllReduce => tree(traffic, members),
+        Collective::AllToAll => all_to_all(traffic, members),
+        Collective::Pipeline => pipeline(traffic, members),
+    }
+}
+
+/// In each step everybody hands an `n`th on to the next, which it has from the one before.
+fn ring(traffic: &mut Traffic, members: &Members, steps: usize) -> Vec<Vec<u32>> {
+    let n = members.servers.len();
+    let mut last: Vec<Vec<u32>> = (0..n).map(|place| members.before(place).to_vec()).collect();
+    for _ in 0..steps {
+        let sent: Vec<u32> = (0..n)
+            .map(|from| {
+                let to = (from + 1) % n;
+                traffic.add(members.flow(from, to, members.bytes / n as f64), &last[from])
+            })
+            .collect();
+        // A step ends at a server when it has sent, and received from the one before.
+        last = (0..n).map(|place| vec![sent[place], sent[(place + n - 1) % n]]).collect();
+    }
+    last
+}
+
+/// Children `2 p + 1` and `2 p + 2` of place `p`: sums go up, the result comes down.
+fn tree(traffic: &mut Traffic, members: &Members) -> Vec<Vec<u32>> {
+    let n = members.servers.len();
+    let mut received: Vec<Vec<u32>> = (0..n).map(|place| members.before(place).to_vec()).collect();
+    for place in (1..n).rev() {
+        let parent = (place - 1) / 2;
+        let up = traffic.add(members.flow(place, parent, members.bytes), &received[place]);
+        received[parent].push(up);
+    }
+    for place in 1..n {
+        let parent = (place - 1) / 2;
+        let down = traffic.add(members.flow(parent, place, members.bytes), &received[parent]);
+        received[place] = vec![down];
+    }
+    received
+}
+
+fn all_to_all(traffic: &mut Traffic, members: &Members) -> Vec<Vec<u32>> {
+    let n = members.servers.len();
+    let mut last = vec![Vec::new(); n];
+    for from in 0..n {
+        for step in 1..n {
+            let to = (from + step) % n;
+            let flow = members.flow(from, to, members.bytes / n as f64);
+            let sent = traffic.add(flow, members.before(from));
+            last[from].push(sent);
+            last[to].push(sent);
+        }
+    }
+    last
+}
+
+fn pipeline(traffic: &mut Traffic, members: &Members) -> Vec<Vec<u32>> {
+    let n = members.servers.len();
+    let mut last: Vec<Vec<u32>> = (0..n).map(|place| members.before(place).to_vec()).collect();
+    for from in 0..n - 1 {
+        let sent = traffic.add(members.flow(from, from + 1, members.bytes), &last[from]);
+        last[from] = vec![sent];
+        last[from + 1].push(sent);
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flows(what: Collective, n: u32) -> (Traffic, Vec<Vec<u32>>) {
+        let mut traffic = Traffic::default();
+        let servers: Vec<u32> = (0..n).collect();
+        let members = Members { servers: &servers, bytes: 120.0, group: 0, after: &[] };
+        let last = add(&mut traffic, what, &members);
+        traffic.close();
+        (traffic, last)
+    }
+
+    /// The bandwidth terms of Thakur 2005, Table 1, for each server: `2 (n-1)/n`, `(n-1)/n`.
+    #[test]
+    fn everybody_sends_what_the_closed_forms_say() {
+        for (what, sent) in [
+            (Collective::RingAllReduce, 2.0 * 5.0 * 20.0),
+            (Collective::ReduceScatter, 5.0 * 20.0),
+            (Collective::AllGather, 5.0 * 20.0),
+            (Collective::AllToAll, 5.0 * 20.0),
+        ] {
+            let (traffic, last) = flows(what, 6);
+            for server in 0..6 {
+                let own = traffic.flows().iter().filter(|flow| flow.from == server);
+                assert_eq!(own.map(|flow| flow.bytes).sum::<f64>(), sent, "{what:?}");
+            }
+            assert_eq!(last.len(), 6);
+        }
+        assert_eq!(flows(Collective::TreeAllReduce, 7).0.flows().len(), 12);
+        assert_eq!(flows(Collective::Pipeline, 4).0.flows().len(), 3);
+        assert!(flows(Collective::RingAllReduce, 1).0.flows().is_empty());
+    }
+
+    #[test]
+    fn steps_of_a_ring_wait_for_the_one_before() {
+        let (traffic, _) = flows(Collective::RingAllReduce, 3);
+        // Flow 3 is the second step of server 0: after its first one, and that from server 2.
+        assert_eq!(traffic.waits_for()[3], 2);
+        assert_eq!(traffic.waiting(2), [(2, 3), (2, 5)]);
+    }
+}

@@ -1,0 +1,110 @@
+//! Flows between servers of racks that share circuits, packet switches, or both.
+//!
+//! ```text
+//!   flows ──▶ wait for their pair of racks ──▶ circuit that is up ──▶ end
+//!                    ▲                         several circuits of a path (short flows)
+//!   policy ── who has a circuit to whom ──▶    a rack between (what is left of a day)
+//!                                              packet switch (all, or short flows)
+//! ```
+//!
+//! Between two events (a flow begins or ends, a day begins or ends) every rate stays: flows share
+//! servers' ports and circuits max-min fair, as ideal transport would; so an event costs what runs,
+//! not how much is sent. What transport protocols lose to that, packets' own queueing and
+//! acknowledgements are left out: [`crate::world`] is for these.
+
+mod books;
+pub mod collective;
+mod paths;
+mod pieces;
+mod planes;
+mod racks;
+mod sharing;
+pub mod traffic;
+mod world;
+
+use halfwink_engine::{Closed, Imbalance, Interrupted};
+use halfwink_units::Time;
+
+pub use racks::{RackPower, Racks};
+pub use traffic::{Flow, Traffic};
+pub use world::play;
+
+use crate::CircuitSwitch;
+
+/// What is played.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting<'a> {
+    /// Racks, and what joins them.
+    pub racks: &'a Racks,
+    /// Each of their circuit switches.
+    pub switch: &'a CircuitSwitch,
+    /// How flows find their way where the policy has circuits.
+    pub routes: Routes,
+    /// What has not ended then has not ended.
+    pub at_most: Time,
+}
+
+/// How flows find their way over circuits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Routes {
+    /// Flows of fewer bytes do not wait for a circuit of their own: they go over several that are
+    /// up (Mellette 2020, Opera, Sec 3.2).
+    pub hops_below_bytes: f64,
+    /// What a day has left over takes flows of other racks to the rack at its end, where they wait
+    /// for their circuit (Mellette 2017, RotorNet, Sec 4.2; Valiant).
+    pub relays: bool,
+}
+
+/// What came of it. Everything is modelled.
+#[derive(Debug)]
+pub struct Run {
+    /// When the last flow ended, or [`Setting::at_most`].
+    pub duration: Time,
+    /// From a flow's begin to its end, by number; none if it has not ended.
+    pub times: Vec<Option<Time>>,
+    /// From the first begin of a group to its last end.
+    pub groups: Vec<Option<Time>>,
+    /// Bytes that arrived where they should.
+    pub delivered: f64,
+    /// Bytes on circuits between racks, each time they cross one.
+    pub on_circuits: f64,
+    /// Bytes on the packet switch.
+    pub on_packets: f64,
+    /// Days that began, of all planes.
+    pub days: u64,
+    /// Share of time in which circuits of a plane were up; the mean of all.
+    pub up: f64,
+    /// Events played.
+    pub events: u64,
+    /// Time and energy.
+    pub books: Closed,
+}
+
+/// Why a run ends early.
+#[derive(Debug, thiserror::Error)]
+pub enum FlowsError {
+    /// Somebody stopped it.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// Its books do not balance.
+    #[error(transparent)]
+    Imbalance(#[from] Imbalance),
+    /// A flow is between servers that are not there, or of no bytes.
+    #[error("flow {flow}: {message}")]
+    Flow {
+        /// Its number.
+        flow: u32,
+        /// What was found and what was expected.
+        message: String,
+    },
+    /// The policy asked for something that cannot be.
+    #[error("plane {plane}, slot {slot}: {message}")]
+    Schedule {
+        /// The plane.
+        plane: u8,
+        /// The slot.
+        slot: u32,
+        /// What, in one line.
+        message: String,
+    },
+}

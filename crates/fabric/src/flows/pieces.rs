@@ -1,0 +1,72 @@
+//! Parts of flows that are on their way together.
+
+/// A part of a flow that takes one way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// Its flow.
+    pub(super) flow: u32,
+    /// The rack where it is, and the rack where this way ends.
+    pub(super) at: u16,
+    pub(super) to: u16,
+    /// Whether it is still with the server that sends it, and not in a rack between.
+    pub(super) is_at_server: bool,
+    pub(super) way: Way,
+    /// What is left of it, and what it was when it set out, in bytes.
+    pub(super) bytes: f64,
+    pub(super) size: f64,
+}
+
+/// How a piece goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// To a server of the same rack.
+    Within,
+    /// Over packet switches.
+    Packets,
+    /// Over circuits that are up, one after the other.
+    Hops,
+    /// Over the circuit of its pair of racks, when it is up.
+    Direct,
+    /// To a rack between, as long as this day of a plane lasts.
+    Relay,
+}
+
+/// Pieces by number. Numbers of those that ended are used again.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    all: Vec<Piece>,
+    free: Vec<u32>,
+}
+
+impl Pieces {
+    pub(super) fn add(&mut self, piece: Piece) -> u32 {
+        if let Some(number) = self.free.pop() {
+            self.all[number as usize] = piece;
+            return number;
+        }
+        self.all.push(piece);
+        (self.all.len() - 1) as u32
+    }
+
+    pub(super) fn remove(&mut self, number: u32) {
+        self.free.push(number);
+    }
+
+    pub(super) fn are_none(&self) -> bool {
+        self.all.len() == self.free.len()
+    }
+}
+
+impl std::ops::Index<u32> for Pieces {
+    type Output = Piece;
+
+    fn index(&self, number: u32) -> &Piece {
+        &self.all[number as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Pieces {
+    fn index_mut(&mut self, number: u32) -> &mut Piece {
+        &mut self.all[number as usize]
+    }
+}

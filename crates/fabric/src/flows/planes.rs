@@ -1,0 +1,138 @@
+//! Circuit switches: nights, days, matchings.
+
+use halfwink_policy::circuits::{Action, CircuitsPolicy, Event, NOBODY};
+use halfwink_policy::Host;
+use halfwink_units::Time;
+
+use super::FlowsError;
+
+/// A circuit switch, or several that are joined alike.
+#[derive(Clone, Debug)]
+pub(super) struct Plane {
+    number: u8,
+    /// Whom each rack sends to while a day lasts; nobody in the night.
+    pub(super) to: Vec<u16>,
+    coming: Vec<u16>,
+    day: Time,
+    slot: u32,
+    pub(super) is_up: bool,
+    /// When day or night ends.
+    pub(super) until: Time,
+    /// Since when.
+    since: Time,
+    /// Time of nights and days that are over.
+    pub(super) nights: Time,
+    pub(super) days: Time,
+    pub(super) begun: u64,
+}
+
+impl Plane {
+    pub(super) fn new(number: u8, racks: u16) -> Plane {
+        let nobody = vec![NOBODY; usize::from(racks)];
+        Plane {
+            number,
+            to: nobody.clone(),
+            coming: nobody,
+            day: Time::ZERO,
+            slot: 0,
+            is_up: true,
+            until: Time::ZERO,
+            since: Time::ZERO,
+            nights: Time::ZERO,
+            days: Time::ZERO,
+            begun: 0,
+        }
+    }
+
+    pub(super) fn number(&self) -> u8 {
+        self.number
+    }
+
+    fn passes(&mut self, now: Time) {
+        let spent = now - self.since;
+        if self.is_up {
+            self.days += spent;
+        } else {
+            self.nights += spent;
+        }
+        self.since = now;
+    }
+
+    /// The night begins: asks for the next day.
+    pub(super) fn dusk(
+        &mut self,
+        now: Time,
+        night: Time,
+        policy: &mut Host<CircuitsPolicy>,
+    ) -> Result<(), FlowsError> {
+        self.passes(now);
+        self.to.fill(NOBODY);
+        self.coming.fill(NOBODY);
+        (self.is_up, self.until) = (false, now + night);
+        let (coming, mut day, mut wrong) = (&mut self.coming, None, None);
+        let mut taken = vec![false; coming.len()];
+        let (plane, slot) = (self.number, self.slot);
+        policy.deliver(now, &Event::Next { plane, slot }, |_, action| match action {
+            Action::Join { plane: of, from, to } => {
+                let places = (coming.get_mut(usize::from(from)), taken.get_mut(usize::from(to)));
+                match places {
+                    (Some(free), Some(receives))
+                        if *free == NOBODY && !*receives && of == plane =>
+                    {
+                        (*free, *receives) = (to, true);
+                    }
+                    _ => wrong = Some(format!("rack {from} cannot send to {to} as well")),
+                }
+            }
+            Action::Day { length, .. } => day = Some(length),
+        });
+        let message = match (day, wrong) {
+            (Some(day), None) if day > Time::ZERO => {
+                self.day = day;
+                self.slot = self.slot.wrapping_add(1);
+                return Ok(());
+            }
+            (_, Some(wrong)) => wrong,
+            _ => "no day".to_owned(),
+        };
+        Err(FlowsError::Schedule { plane, slot, message })
+    }
+
+    pub(super) fn dawn(&mut self, now: Time) {
+        self.passes(now);
+        std::mem::swap(&mut self.to, &mut self.coming);
+        self.is_up = true;
+        self.until = now.saturating_add(self.day);
+        self.begun += 1;
+    }
+
+    /// Leaps over whole slots up to `then`, at the end of which the matching is another one: for
+    /// policies of which every slot is as long as the next, while nothing waits.
+    pub(super) fn leap(&mut self, now: Time, then: Time, night: Time) {
+        let slot = night.0.saturating_add(self.day.0);
+        if self.slot < 2 || !self.is_up || self.until >= then || slot == 0 {
+            return;
+        }
+        let slots = (then.0 - self.until.0) / slot;
+        // A slot's night comes before its day, so the time since the last event is day, and so many
+        // whole slots follow.
+        self.passes(now);
+        self.since = Time(now.0 + slots * slot);
+        self.until = Time(self.until.0 + slots * slot);
+        self.nights += Time(slots * night.0);
+        self.days += Time(slots * self.day.0);
+        self.slot = self.slot.wrapping_add(slots as u32);
+        self.begun += slots;
+    }
+
+    /// Ends with the run.
+    pub(super) fn close(&mut self, end: Time) {
+        let end = end.max(self.since);
+        self.passes(end);
+    }
+
+    /// What of this day is still to come.
+    pub(super) fn rest(&self, now: Time) -> Time {
+        self.until.saturating_sub(now)
+    }
+}

@@ -1,0 +1,593 @@
+//! The events of flows: they begin, days begin and end, pieces of flows arrive.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use halfwink_engine::RunControl;
+use halfwink_policy::circuits::{CircuitsPolicy, Event, NOBODY};
+use halfwink_policy::Host;
+use halfwink_units::Time;
+
+use super::books::{close, Used};
+use super::paths::Paths;
+use super::pieces::{Piece, Pieces, Way};
+use super::planes::Plane;
+use super::sharing::{Needs, Sharing};
+use super::{FlowsError, Run, Setting, Traffic};
+
+/// What is less than this is nothing, in bytes: rates are real numbers, times are not.
+const NOTHING: f64 = 1e-3;
+/// Events between two looks at whether somebody stopped the run.
+const EVENTS: u64 = 1024;
+/// Hops of a flow that stays in its rack: to the switch and from it. Each circuit is one more.
+const WITHIN: u32 = 2;
+
+/// Plays flows until all have ended.
+///
+/// # Errors
+/// If it is stopped, a flow is impossible, or the policy asks for circuits that cannot be.
+pub fn play(
+    setting: &Setting,
+    policy: CircuitsPolicy,
+    traffic: &Traffic,
+    control: &RunControl,
+) -> Result<Run, FlowsError> {
+    check(setting, traffic)?;
+    let mut world = World::new(setting, policy, traffic);
+    world.play(control)?;
+    world.close()
+}
+
+fn check(setting: &Setting, traffic: &Traffic) -> Result<(), FlowsError> {
+    let servers = setting.racks.all_servers();
+    for (flow, found) in traffic.flows().iter().enumerate() {
+        let wrong = |message| FlowsError::Flow { flow: flow as u32, message };
+        let most = found.from.max(found.to);
+        if most >= servers {
+            return Err(wrong(format!("server {most}, expected 0 to {}", servers - 1)));
+        }
+        let is_size = found.bytes.is_finite() && found.bytes >= 1.0;
+        if found.from != found.to && !is_size {
+            return Err(wrong(format!("{} bytes, expected 1 or more", found.bytes)));
+        }
+    }
+    Ok(())
+}
+
+struct World<'a> {
+    setting: &'a Setting<'a>,
+    traffic: &'a Traffic,
+    policy: Host<CircuitsPolicy>,
+    racks: usize,
+    servers: u32,
+    planes: Vec<Plane>,
+    /// Planes of the machine that one of the policy stands for.
+    each: u32,
+    paths: Paths,
+    /// Bytes in a picosecond, of a circuit.
+    circuit: f64,
+    packet_gbps: f64,
+    capacity: Vec<f64>,
+    pieces: Pieces,
+    /// Pieces that wait for the circuit of their racks, by rows of senders.
+    waiting: Vec<Vec<u32>>,
+    /// Pieces that need no circuit of their own.
+    loose: Vec<u32>,
+    /// Pieces to a rack between, by plane and rack that sends.
+    relays: Vec<Vec<u32>>,
+    told: Vec<u64>,
+    /// Of each flow: for how many it still waits, since when it runs, pieces that did not arrive.
+    blocked: Vec<u32>,
+    began: Vec<Time>,
+    open: Vec<u32>,
+    begins: BinaryHeap<Reverse<(Time, u32)>>,
+    group_spans: Vec<Option<(Time, Time)>>,
+    groups_open: Vec<u32>,
+    running: Vec<u32>,
+    needs: Vec<Needs>,
+    rates: Vec<f64>,
+    sharing: Sharing,
+    now: Time,
+    run: Run,
+}
+
+impl<'a> World<'a> {
+    fn new(setting: &'a Setting<'a>, policy: CircuitsPolicy, traffic: &'a Traffic) -> World<'a> {
+        let (racks, switch) = (setting.racks, setting.switch);
+        let count = usize::from(racks.count);
+        let has_circuits = policy.has_circuits();
+        let planes = if has_circuits { policy.planes().min(racks.planes) } else { 0 };
+        let each = u32::from(racks.planes) / u32::from(planes.max(1));
+        // Gb/s are 1e-3 bit/ps.
+        let rate = |gbps: f64| gbps * 1e-3 / 8.0 * racks.goodput;
+        let all = f64::from(racks.planes) * switch.port_gbps;
+        let packet_gbps = if has_circuits { racks.packet_gbps } else { all };
+        let circuit = rate(switch.port_gbps) * f64::from(each);
+        let servers = racks.all_servers();
+        let mut capacity = vec![rate(racks.server_gbps); 2 * servers as usize];
+        capacity.extend(vec![circuit; usize::from(planes) * count]);
+        capacity.extend(vec![rate(packet_gbps); 2 * count]);
+        let flows = traffic.flows();
+        let mut groups_open = vec![0; traffic.groups()];
+        for flow in flows {
+            if let Some(open) = groups_open.get_mut(flow.group as usize) {
+                *open += 1;
+            }
+        }
+        let begins = flows.iter().zip(0..).filter(|(_, n)| traffic.waits_for()[*n as usize] == 0);
+        World {
+            begins: begins.map(|(flow, n)| Reverse((flow.after, n))).collect(),
+            policy: Host::new(policy),
+            racks: count,
+            servers,
+            planes: (0..planes).map(|n| Plane::new(n, racks.count)).collect(),
+            each,
+            paths: Paths::new(racks.count),
+            circuit,
+            packet_gbps,
+            sharing: Sharing::new(capacity.len()),
+            capacity,
+            pieces: Pieces::default(),
+            waiting: vec![vec![]; count * count],
+            loose: vec![],
+            relays: vec![vec![]; usize::from(planes) * count],
+            told: vec![0; count * count],
+            blocked: traffic.waits_for().to_vec(),
+            began: vec![Time::ZERO; flows.len()],
+            open: vec![0; flows.len()],
+            group_spans: vec![None; traffic.groups()],
+            groups_open,
+            running: vec![],
+            needs: vec![],
+            rates: vec![],
+            now: Time::ZERO,
+            run: Run {
+                duration: Time::ZERO,
+                times: vec![None; flows.len()],
+                groups: vec![],
+                delivered: 0.0,
+                on_circuits: 0.0,
+                on_packets: 0.0,
+                days: 0,
+                up: 0.0,
+                events: 0,
+                books: halfwink_engine::Closed {
+                    components: vec![],
+                    rows: Default::default(),
+                    duration: Time::ZERO,
+                },
+            },
+            setting,
+            traffic,
+        }
+    }
+
+    fn play(&mut self, control: &RunControl) -> Result<(), FlowsError> {
+        let mut done = 0;
+        while !(self.pieces.are_none() && self.begins.is_empty()) {
+            if self.run.events.is_multiple_of(EVENTS) {
+                control.report(done)?;
+            }
+            self.run.events += 1;
+            let next = self.next();
+            if next == Time::NEVER {
+                // What is left waits for circuits that never come.
+                break;
+            }
+            if next > self.setting.at_most {
+                self.advance(self.setting.at_most);
+                break;
+            }
+            self.advance(next);
+            done += self.arrivals();
+            while let Some(&Reverse((at, flow))) = self.begins.peek() {
+                if at > self.now {
+                    break;
+                }
+                self.begins.pop();
+                self.begin(flow);
+            }
+            for plane in 0..self.planes.len() {
+                while self.planes[plane].until <= self.now {
+                    self.boundary(plane)?;
+                }
+            }
+            self.share();
+        }
+        Ok(())
+    }
+
+    /// When something happens next.
+    fn next(&mut self) -> Time {
+        let begin = self.begins.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
+        if self.pieces.are_none() && self.policy.policy().is_periodic() {
+            let night = self.night();
+            for plane in &mut self.planes {
+                plane.leap(self.now, begin, night);
+            }
+        }
+        let boundary = self.planes.iter().map(|plane| plane.until).min().unwrap_or(Time::NEVER);
+        let mut first = begin.min(boundary);
+        for (&piece, &rate) in self.running.iter().zip(&self.rates) {
+            let ps = (self.pieces[piece].bytes.max(0.0) / rate).ceil().max(1.0);
+            first = first.min(self.now.saturating_add(Time(ps as u64)));
+        }
+        first.max(self.now)
+    }
+
+    fn advance(&mut self, to: Time) {
+        let ps = (to - self.now).0 as f64;
+        for (&piece, &rate) in self.running.iter().zip(&self.rates) {
+            self.pieces[piece].bytes -= rate * ps;
+        }
+        self.now = to;
+    }
+
+    /// Pieces of which nothing is left. How many flows ended.
+    fn arrivals(&mut self) -> u64 {
+        let mut done = 0;
+        for n in 0..self.running.len() {
+            let number = self.running[n];
+            let piece = self.pieces[number];
+            if piece.bytes > NOTHING {
+                continue;
+            }
+            let hops = match piece.way {
+                Way::Within => WITHIN,
+                Way::Packets => self.setting.racks.packet_hops,
+                // What it needs are two servers' ports, and circuits.
+                Way::Hops => WITHIN + self.needs[n].as_slice().len() as u32 - 2,
+                Way::Direct => WITHIN + 1,
+                Way::Relay => {
+                    self.take_relay(number);
+                    self.wait_between(number, piece.to, piece.size);
+                    continue;
+                }
+            };
+            self.count_bytes(&piece, hops);
+            self.take(number);
+            self.pieces.remove(number);
+            self.open[piece.flow as usize] -= 1;
+            if self.open[piece.flow as usize] == 0 {
+                done += 1;
+                self.end(piece.flow, hops);
+            }
+        }
+        done
+    }
+
+    fn count_bytes(&mut self, piece: &Piece, hops: u32) {
+        self.run.delivered += piece.size;
+        match piece.way {
+            Way::Packets => self.run.on_packets += piece.size,
+            Way::Hops => self.run.on_circuits += piece.size * f64::from(hops - WITHIN),
+            Way::Direct => self.run.on_circuits += piece.size,
+            Way::Within | Way::Relay => {}
+        }
+    }
+
+    /// Takes a piece from where it is listed.
+    fn take(&mut self, number: u32) {
+        let piece = self.pieces[number];
+        let list = match piece.way {
+            Way::Direct => {
+                &mut self.waiting[usize::from(piece.at) * self.racks + usize::from(piece.to)]
+            }
+            _ => &mut self.loose,
+        };
+        let place = list.iter().position(|&other| other == number);
+        debug_assert!(place.is_some(), "{piece:?} is listed nowhere");
+        list.swap_remove(place.unwrap_or(0));
+    }
+
+    fn take_relay(&mut self, number: u32) {
+        for list in
+            self.relays.iter_mut().skip(usize::from(self.pieces[number].at)).step_by(self.racks)
+        {
+            list.retain(|&other| other != number);
+        }
+    }
+
+    /// A flow's last piece arrived.
+    fn end(&mut self, number: u32, hops: u32) {
+        let flow = self.traffic.flows()[number as usize];
+        let latency = Time::from_ns(1e3 * self.setting.racks.hop_us * f64::from(hops));
+        let at = self.now + latency;
+        self.ended(number, flow.group, at);
+    }
+
+    fn ended(&mut self, number: u32, group: u32, at: Time) {
+        let began = self.began[number as usize];
+        self.run.times[number as usize] = Some(at - began);
+        self.run.duration = self.run.duration.max(at);
+        if let Some(open) = self.groups_open.get_mut(group as usize) {
+            *open -= 1;
+            let span = &mut self.group_spans[group as usize];
+            let (first, last) = span.unwrap_or((began, at));
+            *span = Some((first.min(began), last.max(at)));
+        }
+        for &(_, next) in self.traffic.waiting(number) {
+            self.blocked[next as usize] -= 1;
+            if self.blocked[next as usize] == 0 {
+                let after = self.traffic.flows()[next as usize].after;
+                self.begins.push(Reverse((at + after, next)));
+            }
+        }
+    }
+
+    fn begin(&mut self, number: u32) {
+        let flow = self.traffic.flows()[number as usize];
+        self.began[number as usize] = self.now;
+        if flow.from == flow.to {
+            // Takes its time and nothing else: that is over now.
+            self.began[number as usize] = self.now.saturating_sub(flow.after);
+            return self.ended(number, flow.group, self.now);
+        }
+        let racks = self.setting.racks;
+        let rack = |server: u32| (server / u32::from(racks.servers)) as u16;
+        let (at, to) = (rack(flow.from), rack(flow.to));
+        let packets_beside = self.packet_gbps > 0.0 && flow.bytes < racks.packet_below_bytes;
+        let way = if at == to {
+            Way::Within
+        } else if self.planes.is_empty() || packets_beside {
+            Way::Packets
+        } else if self.is_short(flow.bytes) {
+            Way::Hops
+        } else {
+            Way::Direct
+        };
+        let bytes = flow.bytes;
+        self.open[number as usize] = 1;
+        let piece = self.pieces.add(Piece {
+            flow: number,
+            at,
+            to,
+            is_at_server: true,
+            way,
+            bytes,
+            size: bytes,
+        });
+        match way {
+            Way::Direct => self.waiting[usize::from(at) * self.racks + usize::from(to)].push(piece),
+            _ => self.loose.push(piece),
+        }
+    }
+
+    /// Whether a flow takes circuits that are there for others: policies that go by what waits for a
+    /// circuit would have none for it.
+    fn is_short(&self, bytes: f64) -> bool {
+        bytes < self.setting.routes.hops_below_bytes && !self.policy.policy().wants_demand()
+    }
+
+    fn night(&self) -> Time {
+        Time::from_ns(1e3 * self.setting.switch.reconfiguration_us)
+    }
+
+    fn boundary(&mut self, number: usize) -> Result<(), FlowsError> {
+        let night = self.night();
+        self.paths.forget();
+        if self.planes[number].is_up {
+            self.end_relays(number);
+            if self.policy.policy().wants_demand() {
+                self.tell_demand();
+            }
+            self.planes[number].dusk(self.now, night, &mut self.policy)
+        } else {
+            self.planes[number].dawn(self.now);
+            if self.setting.routes.relays {
+                self.begin_relays(number);
+            }
+            Ok(())
+        }
+    }
+
+    fn tell_demand(&mut self) {
+        for pair in 0..self.waiting.len() {
+            let list = &self.waiting[pair];
+            if list.is_empty() && self.told[pair] == 0 {
+                continue;
+            }
+            let bytes: f64 = list.iter().map(|&piece| self.pieces[piece].bytes.max(0.0)).sum();
+            let bytes = bytes.ceil() as u64;
+            if bytes != self.told[pair] {
+                self.told[pair] = bytes;
+                let (from, to) = ((pair / self.racks) as u16, (pair % self.racks) as u16);
+                self.policy.deliver(self.now, &Event::Demand { from, to, bytes }, |_, _| ());
+            }
+        }
+    }
+
+    fn backlog(&self, from: usize, to: usize) -> f64 {
+        self.waiting[from * self.racks + to].iter().map(|&n| self.pieces[n].bytes.max(0.0)).sum()
+    }
+
+    /// What this day has left over takes what waits for other racks to the one at its end, as much
+    /// as that has left over for them (RotorNet, Algorithm 1).
+    fn begin_relays(&mut self, plane: usize) {
+        let day = self.planes[plane].rest(self.now).0 as f64 * self.circuit;
+        for from in 0..self.racks {
+            let between = self.planes[plane].to[from];
+            if between == NOBODY {
+                continue;
+            }
+            let between = usize::from(between);
+            let mut left = day - self.backlog(from, between);
+            for to in (0..self.racks).filter(|&to| to != from && to != between) {
+                if left < 1.0 {
+                    break;
+                }
+                if self.waiting[from * self.racks + to].is_empty() {
+                    continue;
+                }
+                let room = (day - self.backlog(between, to)).min(left);
+                if room >= 1.0 {
+                    left -= self.relay(plane, (from, between, to), room);
+                }
+            }
+        }
+    }
+
+    /// Sends up to so many bytes by a rack between; how many those are.
+    fn relay(
+        &mut self,
+        plane: usize,
+        (from, between, to): (usize, usize, usize),
+        most: f64,
+    ) -> f64 {
+        let pair = from * self.racks + to;
+        let mut sent = 0.0;
+        for number in self.waiting[pair].clone() {
+            let piece = self.pieces[number];
+            // Two circuits are enough: what is in a rack between waits for its own.
+            if !piece.is_at_server || piece.bytes <= NOTHING {
+                continue;
+            }
+            let bytes = piece.bytes.min(most - sent);
+            if bytes < 1.0 {
+                break;
+            }
+            sent += bytes;
+            let part = Piece { to: between as u16, way: Way::Relay, bytes, size: bytes, ..piece };
+            if piece.bytes - bytes < 1.0 {
+                self.take(number);
+                self.pieces.remove(number);
+                self.run.delivered += piece.size - piece.bytes;
+                self.run.on_circuits += piece.size - piece.bytes;
+            } else {
+                let rest = &mut self.pieces[number];
+                (rest.bytes, rest.size) = (piece.bytes - bytes, piece.size - bytes);
+                self.open[piece.flow as usize] += 1;
+            }
+            let part = self.pieces.add(part);
+            self.relays[plane * self.racks + from].push(part);
+        }
+        sent
+    }
+
+    /// The day ends: what is in the rack between stays there, the rest waits where it was.
+    fn end_relays(&mut self, plane: usize) {
+        for from in 0..self.racks {
+            for number in std::mem::take(&mut self.relays[plane * self.racks + from]) {
+                let piece = self.pieces[number];
+                let moved = piece.size - piece.bytes.max(0.0);
+                if moved < 1.0 {
+                    self.wait_at_server(number, piece.size);
+                } else if piece.bytes < 1.0 {
+                    self.wait_between(number, piece.to, piece.size);
+                } else {
+                    self.wait_at_server(number, piece.bytes);
+                    self.open[piece.flow as usize] += 1;
+                    let other = self.pieces.add(piece);
+                    self.wait_between(other, piece.to, moved);
+                }
+            }
+        }
+    }
+
+    fn wait_at_server(&mut self, number: u32, bytes: f64) {
+        let at = self.pieces[number].at;
+        self.wait(number, at, true, bytes);
+    }
+
+    fn wait_between(&mut self, number: u32, at: u16, bytes: f64) {
+        self.run.on_circuits += bytes;
+        self.wait(number, at, false, bytes);
+    }
+
+    fn wait(&mut self, number: u32, at: u16, is_at_server: bool, bytes: f64) {
+        let flow = self.traffic.flows()[self.pieces[number].flow as usize];
+        let to = (flow.to / u32::from(self.setting.racks.servers)) as u16;
+        let piece = &mut self.pieces[number];
+        *piece = Piece { at, to, is_at_server, way: Way::Direct, bytes, size: bytes, ..*piece };
+        self.waiting[usize::from(at) * self.racks + usize::from(to)].push(number);
+    }
+
+    /// Finds who can send now, and how fast.
+    fn share(&mut self) {
+        self.running.clear();
+        self.needs.clear();
+        for n in 0..self.loose.len() {
+            let number = self.loose[n];
+            if let Some(needs) = self.loose_needs(number) {
+                self.running.push(number);
+                self.needs.push(needs);
+            }
+        }
+        for plane in 0..self.planes.len() {
+            for rack in 0..self.racks {
+                let to = self.planes[plane].to[rack];
+                if to == NOBODY {
+                    continue;
+                }
+                let circuit = self.circuit_item(plane as u8, rack as u16);
+                let waiting = &self.waiting[rack * self.racks + usize::from(to)];
+                for &number in waiting.iter().chain(&self.relays[plane * self.racks + rack]) {
+                    let (piece, mut needs) = (self.pieces[number], Needs::default());
+                    let flow = self.traffic.flows()[piece.flow as usize];
+                    needs.push(circuit);
+                    if piece.is_at_server {
+                        needs.push(flow.from);
+                    }
+                    if piece.way == Way::Direct {
+                        needs.push(self.servers + flow.to);
+                    }
+                    self.running.push(number);
+                    self.needs.push(needs);
+                }
+            }
+        }
+        self.sharing.rates(&self.capacity, &self.needs, &mut self.rates);
+    }
+
+    fn circuit_item(&self, plane: u8, rack: u16) -> u32 {
+        2 * self.servers + u32::from(plane) * self.racks as u32 + u32::from(rack)
+    }
+
+    fn loose_needs(&mut self, number: u32) -> Option<Needs> {
+        let (piece, mut needs) = (self.pieces[number], Needs::default());
+        let flow = self.traffic.flows()[piece.flow as usize];
+        needs.push(flow.from);
+        needs.push(self.servers + flow.to);
+        match piece.way {
+            Way::Packets => {
+                let first = 2 * self.servers + (self.planes.len() * self.racks) as u32;
+                needs.push(first + u32::from(piece.at));
+                needs.push(first + self.racks as u32 + u32::from(piece.to));
+            }
+            Way::Hops => {
+                let (first, racks, mut fits) = (2 * self.servers, self.racks as u32, true);
+                let found = self.paths.find(&self.planes, piece.at, piece.to, |plane, rack| {
+                    fits &= needs.push(first + u32::from(plane) * racks + u32::from(rack));
+                });
+                if !found || !fits {
+                    return None;
+                }
+            }
+            Way::Within | Way::Direct | Way::Relay => {}
+        }
+        Some(needs)
+    }
+
+    fn close(mut self) -> Result<Run, FlowsError> {
+        let all_ended = self.pieces.are_none() && self.begins.is_empty();
+        let at_most =
+            if self.setting.at_most == Time::NEVER { self.now } else { self.setting.at_most };
+        let end = if all_ended { self.run.duration.max(self.now) } else { at_most };
+        let mut run = self.run;
+        let shares = end.as_s().max(1e-12) * self.planes.len() as f64;
+        for plane in &mut self.planes {
+            plane.close(end);
+            run.days += plane.begun * u64::from(self.each);
+            run.up += plane.days.as_s() / shares;
+        }
+        run.duration = end;
+        let spans = self.group_spans.iter().zip(&self.groups_open);
+        let ended = |(span, open): (&Option<(Time, Time)>, &u32)| {
+            span.filter(|_| *open == 0).map(|(first, last)| last - first)
+        };
+        run.groups = spans.map(ended).collect();
+        let used = Used { planes: &self.planes, each: self.each, packet_gbps: self.packet_gbps };
+        run.books = close(self.setting, &used, end)?;
+        Ok(run)
+    }
+}
