@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from halfwink.comparison import compare
     from halfwink.errors import HalfwinkError, Interrupted, RunError
     from halfwink.executors import Dask, LocalExecutor
+    from halfwink.fabric_advice import CircuitAdvice, circuit_advice
     from halfwink.hybrid import (
         HybridExperiments,
         HybridRun,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 #: Where each public name lives. They are imported when they are asked for, so that `capture` and
 #: `list` do not wait for data frames and charts.
 _HOMES = {
+    "CircuitAdvice": "fabric_advice",
     "Dask": "executors",
     "Fabric": "circuits",
     "HalfwinkError": "errors",
@@ -77,6 +79,7 @@ _HOMES = {
     "Beside": "logs",
     "Replay": "logs",
     "beside": "logs",
+    "circuit_advice": "fabric_advice",
     "circuit_runs": "circuits",
     "circuit_schedule": "circuits",
     "compare": "comparison",
@@ -111,6 +114,7 @@ _ALIASES = {"open": "open_results", "preheat_simulation": "simulate"}
 
 __all__ = [
     "Beside",
+    "CircuitAdvice",
     "Dask",
     "Fabric",
     "HalfwinkError",
@@ -137,6 +141,7 @@ __all__ = [
     "Switching",
     "__version__",
     "beside",
+    "circuit_advice",
     "circuit_runs",
     "circuit_schedule",
     "compare",

@@ -24,6 +24,7 @@ fn racks(count: u16, servers: u16, planes: u8) -> Racks {
         packet_below_bytes: 0.0,
         goodput: 1.0,
         hop_us: 0.0,
+        frame_bytes: 0.0,
         packet_hops: 4,
         power: RackPower {
             circuit_port_w: 0.25,
@@ -80,12 +81,14 @@ fn packets(racks: u16) -> CircuitsPolicy {
 #[test]
 fn a_flow_alone_takes_its_bytes_and_its_hops() {
     let mut racks = racks(4, 2, 1);
-    racks.hop_us = 1.5;
-    let flows = [flow(0, 2, 125_000.0, 0.0), flow(4, 5, 125_000.0, 7.0)];
+    (racks.hop_us, racks.frame_bytes) = (1.5, 1250.0);
+    let flows = [flow(0, 2, 125_000.0, 0.0), flow(4, 5, 125_000.0, 7.0), flow(6, 7, 625.0, 9.0)];
     let done = run(&racks, Routes::default(), packets(4), &mut traffic(&flows));
-    assert_eq!(us(done.times[0]), 100.0 + 6.0);
-    assert_eq!(us(done.times[1]), 100.0 + 3.0);
-    assert_eq!(done.delivered, 250_000.0);
+    // Four hops, and three switches that each have a whole frame first; then two and one.
+    assert_eq!(us(done.times[0]), 100.0 + 6.0 + 3.0);
+    assert_eq!(us(done.times[1]), 100.0 + 3.0 + 1.0);
+    assert_eq!(us(done.times[2]), 0.5 + 3.0 + 0.5);
+    assert_eq!(done.delivered, 250_625.0);
     assert_eq!(done.on_packets, 125_000.0);
 }
 

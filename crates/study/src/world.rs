@@ -23,10 +23,11 @@ use crate::library::Library;
 use crate::logs::Logs;
 use crate::table::{Head, Table, Value};
 use crate::techniques::{Choice, Parameter, Values};
-use crate::worlds::{Chip, Fabric, Preheat, Router, Server, Switching, Toy};
+use crate::worlds::{Chip, Fabric, Preheat, Racks, Router, Server, Switching, Toy};
 
 /// Every world. The only list of them.
-pub const WORLDS: &[&dyn World] = &[&Chip, &Router, &Server, &Switching, &Preheat, &Fabric, &Toy];
+pub const WORLDS: &[&dyn World] =
+    &[&Chip, &Router, &Server, &Switching, &Preheat, &Fabric, &Racks, &Toy];
 
 /// Digest of the sources that results depend on, made when this crate is built: two builds of the
 /// same models share their results.

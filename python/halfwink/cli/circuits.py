@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 from halfwink import circuits
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json, say
+from halfwink.cli.fabric_advice import advise
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 
@@ -18,6 +19,7 @@ Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 
 app = App(name="circuits", help="Optical circuits that racks use by turns.")
+app.command(advise)
 
 
 @app.command

@@ -2,11 +2,13 @@
 //! Communication Operations in MPICH*; Patarasuk 2009 for rings).
 
 use halfwink_units::Time;
+use serde::{Deserialize, Serialize};
 
 use super::traffic::{Flow, Traffic};
 
 /// What servers do together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Collective {
     /// Everybody has the sum of what all have, by a ring: `2 (n - 1)` steps of an `n`th.
     RingAllReduce,

@@ -14,12 +14,14 @@
 
 mod books;
 pub mod collective;
+pub mod files;
 mod paths;
 mod pieces;
 mod planes;
 mod racks;
 mod sharing;
 pub mod traffic;
+pub mod workload;
 mod world;
 
 use halfwink_engine::{Closed, Imbalance, Interrupted};

@@ -70,3 +70,64 @@ impl std::ops::IndexMut<u32> for Pieces {
         &mut self.all[number as usize]
     }
 }
+
+/// Pieces that wait for the circuit of their racks. Pairs for which nothing waits cost nothing.
+#[derive(Debug)]
+pub(super) struct Queues {
+    racks: usize,
+    /// By rows of racks that send.
+    lists: Vec<Vec<u32>>,
+    /// Pairs for which something waits, and each pair's place there.
+    busy: Vec<u32>,
+    place: Vec<u32>,
+}
+
+impl Queues {
+    pub(super) fn new(racks: usize) -> Queues {
+        let pairs = racks * racks;
+        Queues { racks, lists: vec![vec![]; pairs], busy: vec![], place: vec![0; pairs] }
+    }
+
+    pub(super) fn pair(&self, from: usize, to: usize) -> usize {
+        from * self.racks + to
+    }
+
+    pub(super) fn list(&self, pair: usize) -> &[u32] {
+        &self.lists[pair]
+    }
+
+    /// Pairs for which something waits, in an order that means nothing.
+    pub(super) fn busy(&self) -> &[u32] {
+        &self.busy
+    }
+
+    pub(super) fn push(&mut self, piece: &Piece, number: u32) {
+        let pair = self.pair(usize::from(piece.at), usize::from(piece.to));
+        if self.lists[pair].is_empty() {
+            self.place[pair] = self.busy.len() as u32;
+            self.busy.push(pair as u32);
+        }
+        self.lists[pair].push(number);
+    }
+
+    pub(super) fn take(&mut self, piece: &Piece, number: u32) {
+        let pair = self.pair(usize::from(piece.at), usize::from(piece.to));
+        remove(&mut self.lists[pair], number);
+        if self.lists[pair].is_empty() {
+            let place = self.place[pair] as usize;
+            self.busy.swap_remove(place);
+            if let Some(&moved) = self.busy.get(place) {
+                self.place[moved as usize] = place as u32;
+            }
+        }
+    }
+}
+
+/// Takes a piece from a list in which it stands.
+pub(super) fn remove(list: &mut Vec<u32>, number: u32) {
+    let place = list.iter().position(|&other| other == number);
+    debug_assert!(place.is_some(), "piece {number} is listed nowhere");
+    if let Some(place) = place {
+        list.swap_remove(place);
+    }
+}

@@ -28,8 +28,10 @@ pub struct Racks {
     pub packet_below_bytes: f64,
     /// Shares of a port's rate that frames leave to what programs send.
     pub goodput: f64,
-    /// From one switch or server to the next, with one frame, in microseconds.
+    /// From one switch or server to the next, in microseconds, without a frame's time on the wire.
     pub hop_us: f64,
+    /// Longest frame, in bytes: each switch has one whole before it sends it on.
+    pub frame_bytes: f64,
     /// Hops of a frame over the packet switch, which may be several in layers.
     pub packet_hops: u32,
     /// What draws power.
@@ -57,6 +59,15 @@ impl Racks {
         u32::from(self.count) * u32::from(self.servers)
     }
 
+    /// What the way of so many hops adds to the time of `bytes` at full rate, in microseconds: hops,
+    /// and in each switch the last frame once more.
+    #[must_use]
+    pub fn way_us(&self, hops: u32, bytes: f64) -> f64 {
+        // Gb/s are 125 bytes in a microsecond.
+        let frame_us = bytes.min(self.frame_bytes) / (125.0 * self.server_gbps);
+        f64::from(hops) * self.hop_us + f64::from(hops.saturating_sub(1)) * frame_us
+    }
+
     pub(crate) fn check(&self, usable_ports: u32) -> Result<(), DescriptionError> {
         let count = u32::from(self.count);
         let most = usable_ports.min(u32::from(MOST_RACKS));
@@ -80,6 +91,7 @@ impl Racks {
             ));
         }
         at_least("racks.hop_us", self.hop_us, 0.0)?;
+        at_least("racks.frame_bytes", self.frame_bytes, 0.0)?;
         at_least("racks.power.circuit_port_w", self.power.circuit_port_w, 0.0)?;
         at_least("racks.power.packet_w_per_gbps", self.power.packet_w_per_gbps, 0.0)?;
         at_least("racks.power.transceiver_w", self.power.transceiver_w, 0.0)?;

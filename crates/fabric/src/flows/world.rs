@@ -10,7 +10,7 @@ use halfwink_units::Time;
 
 use super::books::{close, Used};
 use super::paths::Paths;
-use super::pieces::{Piece, Pieces, Way};
+use super::pieces::{remove, Piece, Pieces, Queues, Way};
 use super::planes::Plane;
 use super::sharing::{Needs, Sharing};
 use super::{FlowsError, Run, Setting, Traffic};
@@ -69,13 +69,16 @@ struct World<'a> {
     packet_gbps: f64,
     capacity: Vec<f64>,
     pieces: Pieces,
-    /// Pieces that wait for the circuit of their racks, by rows of senders.
-    waiting: Vec<Vec<u32>>,
+    waiting: Queues,
     /// Pieces that need no circuit of their own.
     loose: Vec<u32>,
     /// Pieces to a rack between, by plane and rack that sends.
     relays: Vec<Vec<u32>>,
+    /// What the policy was told of pairs, and for which of them that is not nothing.
     told: Vec<u64>,
+    told_of: Vec<u32>,
+    /// What the day of a plane has left over for relays, by rack that sends.
+    left_over: Vec<Option<f64>>,
     /// Of each flow: for how many it still waits, since when it runs, pieces that did not arrive.
     blocked: Vec<u32>,
     began: Vec<Time>,
@@ -86,6 +89,9 @@ struct World<'a> {
     running: Vec<u32>,
     needs: Vec<Needs>,
     rates: Vec<f64>,
+    /// What short flows leave, and the rates of the others.
+    left: Vec<f64>,
+    later: Vec<f64>,
     sharing: Sharing,
     now: Time,
     run: Run,
@@ -128,10 +134,12 @@ impl<'a> World<'a> {
             sharing: Sharing::new(capacity.len()),
             capacity,
             pieces: Pieces::default(),
-            waiting: vec![vec![]; count * count],
+            waiting: Queues::new(count),
             loose: vec![],
             relays: vec![vec![]; usize::from(planes) * count],
             told: vec![0; count * count],
+            told_of: vec![],
+            left_over: vec![None; count],
             blocked: traffic.waits_for().to_vec(),
             began: vec![Time::ZERO; flows.len()],
             open: vec![0; flows.len()],
@@ -140,6 +148,8 @@ impl<'a> World<'a> {
             running: vec![],
             needs: vec![],
             rates: vec![],
+            left: vec![],
+            later: vec![],
             now: Time::ZERO,
             run: Run {
                 duration: Time::ZERO,
@@ -269,15 +279,10 @@ impl<'a> World<'a> {
     /// Takes a piece from where it is listed.
     fn take(&mut self, number: u32) {
         let piece = self.pieces[number];
-        let list = match piece.way {
-            Way::Direct => {
-                &mut self.waiting[usize::from(piece.at) * self.racks + usize::from(piece.to)]
-            }
-            _ => &mut self.loose,
-        };
-        let place = list.iter().position(|&other| other == number);
-        debug_assert!(place.is_some(), "{piece:?} is listed nowhere");
-        list.swap_remove(place.unwrap_or(0));
+        match piece.way {
+            Way::Direct => self.waiting.take(&piece, number),
+            _ => remove(&mut self.loose, number),
+        }
     }
 
     fn take_relay(&mut self, number: u32) {
@@ -291,8 +296,7 @@ impl<'a> World<'a> {
     /// A flow's last piece arrived.
     fn end(&mut self, number: u32, hops: u32) {
         let flow = self.traffic.flows()[number as usize];
-        let latency = Time::from_ns(1e3 * self.setting.racks.hop_us * f64::from(hops));
-        let at = self.now + latency;
+        let at = self.now + Time::from_ns(1e3 * self.setting.racks.way_us(hops, flow.bytes));
         self.ended(number, flow.group, at);
     }
 
@@ -348,7 +352,7 @@ impl<'a> World<'a> {
             size: bytes,
         });
         match way {
-            Way::Direct => self.waiting[usize::from(at) * self.racks + usize::from(to)].push(piece),
+            Way::Direct => self.waiting.push(&self.pieces[piece], piece),
             _ => self.loose.push(piece),
         }
     }
@@ -382,48 +386,48 @@ impl<'a> World<'a> {
     }
 
     fn tell_demand(&mut self) {
-        for pair in 0..self.waiting.len() {
-            let list = &self.waiting[pair];
-            if list.is_empty() && self.told[pair] == 0 {
-                continue;
+        let told = std::mem::take(&mut self.told_of);
+        let idle = told.into_iter().filter(|&pair| self.waiting.list(pair as usize).is_empty());
+        let mut pairs: Vec<u32> = idle.chain(self.waiting.busy().iter().copied()).collect();
+        pairs.sort_unstable();
+        for pair in pairs {
+            let (from, to) = (pair as usize / self.racks, pair as usize % self.racks);
+            let bytes = self.backlog(from, to).ceil() as u64;
+            if bytes > 0 {
+                self.told_of.push(pair);
             }
-            let bytes: f64 = list.iter().map(|&piece| self.pieces[piece].bytes.max(0.0)).sum();
-            let bytes = bytes.ceil() as u64;
-            if bytes != self.told[pair] {
-                self.told[pair] = bytes;
-                let (from, to) = ((pair / self.racks) as u16, (pair % self.racks) as u16);
-                self.policy.deliver(self.now, &Event::Demand { from, to, bytes }, |_, _| ());
+            if bytes != self.told[pair as usize] {
+                self.told[pair as usize] = bytes;
+                let event = Event::Demand { from: from as u16, to: to as u16, bytes };
+                self.policy.deliver(self.now, &event, |_, _| ());
             }
         }
     }
 
     fn backlog(&self, from: usize, to: usize) -> f64 {
-        self.waiting[from * self.racks + to].iter().map(|&n| self.pieces[n].bytes.max(0.0)).sum()
+        let waiting = self.waiting.list(self.waiting.pair(from, to)).iter();
+        waiting.map(|&n| self.pieces[n].bytes.max(0.0)).sum()
     }
 
     /// What this day has left over takes what waits for other racks to the one at its end, as much
     /// as that has left over for them (RotorNet, Algorithm 1).
     fn begin_relays(&mut self, plane: usize) {
         let day = self.planes[plane].rest(self.now).0 as f64 * self.circuit;
-        for from in 0..self.racks {
+        self.left_over.fill(None);
+        for pair in self.waiting.busy().to_vec() {
+            let (from, to) = (pair as usize / self.racks, pair as usize % self.racks);
             let between = self.planes[plane].to[from];
-            if between == NOBODY {
+            if between == NOBODY || usize::from(between) == to {
                 continue;
             }
             let between = usize::from(between);
-            let mut left = day - self.backlog(from, between);
-            for to in (0..self.racks).filter(|&to| to != from && to != between) {
-                if left < 1.0 {
-                    break;
-                }
-                if self.waiting[from * self.racks + to].is_empty() {
-                    continue;
-                }
-                let room = (day - self.backlog(between, to)).min(left);
-                if room >= 1.0 {
-                    left -= self.relay(plane, (from, between, to), room);
-                }
-            }
+            let left = match self.left_over[from] {
+                Some(left) => left,
+                None => day - self.backlog(from, between),
+            };
+            let room = (day - self.backlog(between, to)).min(left);
+            let sent = if room >= 1.0 { self.relay(plane, (from, between, to), room) } else { 0.0 };
+            self.left_over[from] = Some(left - sent);
         }
     }
 
@@ -434,9 +438,9 @@ impl<'a> World<'a> {
         (from, between, to): (usize, usize, usize),
         most: f64,
     ) -> f64 {
-        let pair = from * self.racks + to;
+        let pair = self.waiting.pair(from, to);
         let mut sent = 0.0;
-        for number in self.waiting[pair].clone() {
+        for number in self.waiting.list(pair).to_vec() {
             let piece = self.pieces[number];
             // Two circuits are enough: what is in a rack between waits for its own.
             if !piece.is_at_server || piece.bytes <= NOTHING {
@@ -499,44 +503,85 @@ impl<'a> World<'a> {
         let to = (flow.to / u32::from(self.setting.racks.servers)) as u16;
         let piece = &mut self.pieces[number];
         *piece = Piece { at, to, is_at_server, way: Way::Direct, bytes, size: bytes, ..*piece };
-        self.waiting[usize::from(at) * self.racks + usize::from(to)].push(number);
+        let piece = *piece;
+        // With the rest of its flow, if that waits here too.
+        let pair = self.waiting.pair(usize::from(at), usize::from(to));
+        let is_same =
+            |other: &Piece| other.flow == piece.flow && other.is_at_server == is_at_server;
+        let same = self.waiting.list(pair).iter().find(|&&other| is_same(&self.pieces[other]));
+        let Some(&same) = same else { return self.waiting.push(&piece, number) };
+        let same = &mut self.pieces[same];
+        (same.bytes, same.size) = (same.bytes + bytes, same.size + bytes);
+        self.pieces.remove(number);
+        self.open[piece.flow as usize] -= 1;
     }
 
-    /// Finds who can send now, and how fast.
+    /// Finds who can send now, and how fast. Flows that do not wait for a circuit of their own go
+    /// before those that would (Opera, Sec 3.2): these have what is left.
     fn share(&mut self) {
         self.running.clear();
         self.needs.clear();
+        self.run_loose(true);
+        let first = self.needs.len();
+        self.sharing.rates(&self.capacity, &self.needs, &mut self.rates);
+        if first > 0 {
+            self.left.clone_from(&self.capacity);
+            for (needs, rate) in self.needs.iter().zip(&self.rates) {
+                for &item in needs.as_slice() {
+                    self.left[item as usize] = (self.left[item as usize] - rate).max(0.0);
+                }
+            }
+        }
+        self.run_loose(false);
+        self.run_circuits();
+        let capacity = if first > 0 { &self.left } else { &self.capacity };
+        self.sharing.rates(capacity, &self.needs[first..], &mut self.later);
+        self.rates.extend_from_slice(&self.later);
+    }
+
+    fn run_loose(&mut self, short: bool) {
         for n in 0..self.loose.len() {
             let number = self.loose[n];
+            if (self.pieces[number].way == Way::Hops) != short {
+                continue;
+            }
             if let Some(needs) = self.loose_needs(number) {
                 self.running.push(number);
                 self.needs.push(needs);
             }
         }
-        for plane in 0..self.planes.len() {
-            for rack in 0..self.racks {
-                let to = self.planes[plane].to[rack];
-                if to == NOBODY {
-                    continue;
-                }
-                let circuit = self.circuit_item(plane as u8, rack as u16);
-                let waiting = &self.waiting[rack * self.racks + usize::from(to)];
-                for &number in waiting.iter().chain(&self.relays[plane * self.racks + rack]) {
-                    let (piece, mut needs) = (self.pieces[number], Needs::default());
-                    let flow = self.traffic.flows()[piece.flow as usize];
-                    needs.push(circuit);
-                    if piece.is_at_server {
-                        needs.push(flow.from);
-                    }
-                    if piece.way == Way::Direct {
-                        needs.push(self.servers + flow.to);
-                    }
-                    self.running.push(number);
-                    self.needs.push(needs);
+    }
+
+    fn run_circuits(&mut self) {
+        for n in 0..self.waiting.busy().len() {
+            let pair = self.waiting.busy()[n] as usize;
+            let (from, to) = (pair / self.racks, (pair % self.racks) as u16);
+            // Where several planes join a pair, flows have the first.
+            if let Some(plane) = self.planes.iter().position(|plane| plane.to[from] == to) {
+                for n in 0..self.waiting.list(pair).len() {
+                    self.run_on_circuit(self.waiting.list(pair)[n], plane, from);
                 }
             }
         }
-        self.sharing.rates(&self.capacity, &self.needs, &mut self.rates);
+        for n in 0..self.relays.len() {
+            for place in 0..self.relays[n].len() {
+                self.run_on_circuit(self.relays[n][place], n / self.racks, n % self.racks);
+            }
+        }
+    }
+
+    fn run_on_circuit(&mut self, number: u32, plane: usize, rack: usize) {
+        let (piece, mut needs) = (self.pieces[number], Needs::default());
+        let flow = self.traffic.flows()[piece.flow as usize];
+        needs.push(self.circuit_item(plane as u8, rack as u16));
+        if piece.is_at_server {
+            needs.push(flow.from);
+        }
+        if piece.way == Way::Direct {
+            needs.push(self.servers + flow.to);
+        }
+        self.running.push(number);
+        self.needs.push(needs);
     }
 
     fn circuit_item(&self, plane: u8, rack: u16) -> u32 {

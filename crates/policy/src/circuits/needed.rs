@@ -37,6 +37,8 @@ pub struct Needed {
     hosts: usize,
     day: Time,
     waiting: Vec<u64>,
+    /// Pairs for which something waits, and some for which nothing does any more.
+    known: Vec<u32>,
     /// Of the last choice: queues by length, what waits where nobody is lost, and its
     /// estimate.
     order: Vec<u32>,
@@ -58,6 +60,7 @@ impl Needed {
             hosts: n,
             day,
             waiting: vec![0; n * n],
+            known: Vec::with_capacity(n * n),
             order: Vec::with_capacity(n * n),
             weights: vec![0; n * n],
             shares: vec![0; n * n],
@@ -70,19 +73,30 @@ impl Needed {
     fn demand(&mut self, from: u16, to: u16, bytes: u64) {
         let (row, column) = (usize::from(from), usize::from(to));
         if row < self.hosts && column < self.hosts && row != column {
-            self.waiting[row * self.hosts + column] = bytes;
+            let pair = row * self.hosts + column;
+            if self.waiting[pair] == 0 && bytes > 0 && !self.known.contains(&(pair as u32)) {
+                self.known.push(pair as u32);
+            }
+            self.waiting[pair] = bytes;
         }
     }
 
     fn choose(&mut self) {
+        let waiting = &self.waiting;
+        self.known.retain(|&pair| waiting[pair as usize] > 0);
+        if self.choose == Choose::Greedy {
+            self.longest_first();
+            return self.drop_idle();
+        }
         for n in 0..self.waiting.len() {
             let (from, to) = ((n / self.hosts) as u16, (n % self.hosts) as u16);
             let is_there = !self.asking.is_lost(from) && !self.asking.is_lost(to);
             self.weights[n] = if is_there { self.waiting[n] } else { 0 };
         }
         match self.choose {
-            Choose::Greedy => self.longest_first(),
-            Choose::Heaviest => self.assignment.solve(&self.weights, &mut self.asking.to),
+            Choose::Greedy | Choose::Heaviest => {
+                self.assignment.solve(&self.weights, &mut self.asking.to)
+            }
             Choose::Estimated => {
                 self.estimator.estimate(&self.weights, &mut self.shares);
                 self.assignment.solve(&self.shares, &mut self.asking.to);
@@ -92,12 +106,13 @@ impl Needed {
     }
 
     fn longest_first(&mut self) {
+        let (waiting, hosts) = (&self.waiting, self.hosts);
+        let lost = |host: usize| self.asking.is_lost(host as u16);
+        let is_there = |&&n: &&u32| !lost(n as usize / hosts) && !lost(n as usize % hosts);
         self.order.clear();
-        let queues = self.weights.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
-        self.order.extend(queues.map(|(n, _)| n as u32));
-        let weights = &self.weights;
+        self.order.extend(self.known.iter().filter(is_there));
         // Of equal ones the first, so that the order is total.
-        self.order.sort_unstable_by_key(|&n| (core::cmp::Reverse(weights[n as usize]), n));
+        self.order.sort_unstable_by_key(|&n| (core::cmp::Reverse(waiting[n as usize]), n));
         self.asking.to.fill(NOBODY);
         let mut taken = 0;
         let receivers = self.assignment.receivers();

@@ -4,9 +4,9 @@
 //! Shift `k` joins host `i` to `(i + k) mod n`; shifts 1 to `n - 1` join each host to every other
 //! once. Of `p` planes, plane `j` has the shifts `j + 1, j + 1 + p, ...`: together they need a
 //! `p`th of the time. With staggered turns (Opera) one plane reconfigures while the others are up,
-//! so that there are always paths over several circuits. There the shifts
-//! are dealt to planes in a shuffled order: of 108 hosts on six planes all are reached over six
-//! circuits, where shifts that follow each other take nine. Opera takes random matchings for it.
+//! so that there are always paths over several circuits. There the shifts are dealt to planes in a
+//! shuffled order: of 108 hosts on six planes all are reached over six circuits, where shifts that
+//! follow each other take nine. Opera takes random matchings for it.
 
 use alloc::vec;
 use alloc::vec::Vec;

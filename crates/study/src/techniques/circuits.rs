@@ -11,14 +11,22 @@ use super::{Choice, Make, Parameter, Technique};
 pub struct CircuitsContext<'a> {
     /// The switch.
     pub switch: &'a CircuitSwitch,
-    /// Hosts on it.
+    /// Hosts on it, or racks.
     pub hosts: u16,
+    /// How many such switches there are.
+    pub planes: u8,
 }
 
 const DAY: Parameter = Parameter::number("day_us", "us", 123.5, (1e-3, 1e9))
     .about("length of a day", "Strong 2013, Sec 4.5.1");
 const SHORT_DAY: Parameter = Parameter::number("day_us", "us", 100.0, (1e-3, 1e9))
     .about("length of a day", "Strong 2013, ch. 5: 100 us or less");
+const LONG_DAY: Parameter = Parameter::number("day_us", "us", 584.0, (1e-3, 1e9))
+    .about("length of a day", "Mellette 2020, Sec 4.1: six slices of 99 us, less a night");
+const RELAYS: Parameter = Parameter::words("relays", &["yes", "no"])
+    .about("whether flows may wait in a rack between", "Mellette 2017, Sec 4.2");
+const SHORT: Parameter = Parameter::number("short_mb", "MB", 15.0, (0.0, 1e9))
+    .about("flows that do not wait for their circuit are smaller", "Mellette 2020, Sec 5");
 const WEEK: Parameter = Parameter::number("week_us", "us", 0.0, (1e-3, 1e10))
     .or_else("one slot of 123.5 us for each other host, with its night")
     .about("length of a week, nights included; of Solstice the most", "halfwink");
@@ -26,7 +34,7 @@ const WEEK: Parameter = Parameter::number("week_us", "us", 0.0, (1e-3, 1e10))
 const CIRCUITS: Technique = Technique {
     name: "",
     family: "circuits",
-    worlds: &["fabric"],
+    worlds: &["fabric", "racks"],
     title: "",
     source: "-",
     parameters: &[],
@@ -51,7 +59,7 @@ fn week(choice: &Choice, fabric: &CircuitsContext, plan: Plan) -> WeekParameters
         night,
         shortest: us(fabric.switch.shortest_day_us),
         // Gb/s are 125,000 B/ms.
-        bytes_per_ms: (fabric.switch.port_gbps * 125e3) as u64,
+        bytes_per_ms: (fabric.switch.port_gbps * f64::from(fabric.planes) * 125e3) as u64,
     }
 }
 
@@ -70,6 +78,28 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         parameters: &[DAY],
         make: Make::Circuits(|choice, fabric| {
             Box::new(Turns::round_robin(fabric.hosts, day(choice)))
+        }),
+        ..CIRCUITS
+    },
+    Technique {
+        name: "rotor",
+        worlds: &["racks"],
+        title: "everybody's turn on several planes; what a day has left goes by a rack between",
+        source: "Mellette 2017, RotorNet",
+        parameters: &[DAY, RELAYS],
+        make: Make::Circuits(|choice, fabric| {
+            Box::new(Turns::rotor(fabric.hosts, fabric.planes, day(choice)))
+        }),
+        ..CIRCUITS
+    },
+    Technique {
+        name: "opera",
+        worlds: &["racks"],
+        title: "the same, one plane after the other; short flows go over several circuits",
+        source: "Mellette 2020, Opera",
+        parameters: &[LONG_DAY, RELAYS, SHORT],
+        make: Make::Circuits(|choice, fabric| {
+            Box::new(Turns::opera(fabric.hosts, fabric.planes, day(choice)))
         }),
         ..CIRCUITS
     },

@@ -3,6 +3,7 @@
 pub(crate) mod chip;
 pub(crate) mod fabric;
 pub(crate) mod preheat;
+pub(crate) mod racks;
 pub(crate) mod router;
 pub(crate) mod server;
 pub(crate) mod switching;
@@ -11,6 +12,7 @@ mod toy;
 pub use chip::Chip;
 pub use fabric::Fabric;
 pub use preheat::Preheat;
+pub use racks::Racks;
 pub use router::Router;
 pub use server::Server;
 pub use switching::Switching;

@@ -91,8 +91,11 @@ impl FabricInfo {
     }
 
     fn policy(&self, choice: &Choice) -> Result<CircuitsPolicy, StudyError> {
-        let context =
-            CircuitsContext { switch: &self.fabric.spec().switch, hosts: self.hosts()?.count };
+        let context = CircuitsContext {
+            switch: &self.fabric.spec().switch,
+            hosts: self.hosts()?.count,
+            planes: 1,
+        };
         match choice.technique().make {
             Make::Circuits(make) => Ok(make(choice, &context)),
             _ => Err(StudyError::Usage(format!("{choice}: no schedule of circuits"))),

@@ -64,6 +64,11 @@ impl Library {
 }
 
 impl FabricInfo {
+    /// Its description as it is used.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// What closed forms say of it (Strong 2013, Sec 4.2), as tables by name.
     ///
     /// | table | a row for |
@@ -194,7 +199,8 @@ mod tests {
     #[test]
     fn every_fabric_fills_its_tables() {
         let library = library();
-        assert_eq!(library.fabrics(), ["mordia", "optical-core"]);
+        let all = ["hybrid-648", "mordia", "opera-648", "optical-core", "training-64"];
+        assert_eq!(library.fabrics(), all);
         for name in library.fabrics() {
             for (table, content) in library.fabric(&name, &[]).unwrap().tables() {
                 let expected = table != "savings" || name == "optical-core";

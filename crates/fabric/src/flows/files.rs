@@ -1,0 +1,217 @@
+//! Traffic from files: one flow a line, and coflows of clusters.
+
+use halfwink_units::Time;
+
+use super::traffic::{Flow, Traffic, ALONE};
+use super::Racks;
+
+/// Latest begin, in nanoseconds (11 days), and largest flow, in bytes.
+const LATEST_NS: f64 = 1e15;
+const LARGEST: f64 = 1e15;
+
+/// What is wrong with a file, and in which line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}: {message}")]
+pub struct FileError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What was found and what was expected.
+    pub message: String,
+}
+
+/// A line's words as numbers in a range.
+struct Words<'a> {
+    line: usize,
+    words: std::str::SplitWhitespace<'a>,
+}
+
+impl<'a> Words<'a> {
+    fn wrong(&self, message: String) -> FileError {
+        FileError { line: self.line, message }
+    }
+
+    fn text(&mut self, what: &str) -> Result<&'a str, FileError> {
+        self.words.next().ok_or_else(|| self.wrong(format!("{what} is missing")))
+    }
+
+    fn number(&mut self, what: &str, least: f64, most: f64) -> Result<f64, FileError> {
+        let word = self.text(what)?;
+        self.parse(word, what, least, most)
+    }
+
+    fn whole(&mut self, what: &str, least: u32, most: u32) -> Result<u32, FileError> {
+        let number = self.number(what, f64::from(least), f64::from(most))?;
+        if number.fract() == 0.0 {
+            return Ok(number as u32);
+        }
+        Err(self.wrong(format!("{what}: found {number}, expected a whole number")))
+    }
+
+    fn parse(&self, word: &str, what: &str, least: f64, most: f64) -> Result<f64, FileError> {
+        match word.parse::<f64>() {
+            Ok(value) if (least..=most).contains(&value) => Ok(value),
+            _ => {
+                let message = format!("{what}: found `{word}`, expected {least} to {most}");
+                Err(self.wrong(message))
+            }
+        }
+    }
+
+    fn end(&mut self) -> Result<(), FileError> {
+        let Some(word) = self.words.next() else { return Ok(()) };
+        Err(self.wrong(format!("found `{word}`, expected the end of the line")))
+    }
+}
+
+fn lines(text: &str) -> impl Iterator<Item = Words<'_>> {
+    text.lines()
+        .zip(1..)
+        .filter(|(line, _)| !line.trim().is_empty() && !line.starts_with('#'))
+        .map(|(text, line)| Words { line, words: text.split_whitespace() })
+}
+
+/// Reads lines `source destination bytes begin_ns`, servers from 0, in any order (htsim, Opera).
+///
+/// # Errors
+/// With the line that is wrong.
+pub fn read_flows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
+    let (most, mut traffic) = (racks.all_servers() - 1, Traffic::default());
+    for mut words in lines(text) {
+        let from = words.whole("source", 0, most)?;
+        let to = words.whole("destination", 0, most)?;
+        let bytes = words.number("bytes", 1.0, LARGEST)?;
+        let after = Time::from_ns(words.number("begin", 0.0, LATEST_NS)?);
+        words.end()?;
+        if from == to {
+            return Err(words.wrong(format!("server {from} sends to itself")));
+        }
+        traffic.add(Flow { from, to, bytes, after, group: ALONE }, &[]);
+    }
+    finish(traffic)
+}
+
+/// Reads coflows between racks (the format of coflow-benchmark): a line with racks and coflows, then
+/// for each `number begin_ms mappers rack ... reducers rack:megabytes ...`. What a reducer gets comes
+/// from all mappers alike. Each coflow has a server of each of its racks, in turn.
+///
+/// # Errors
+/// With the line that is wrong.
+pub fn read_coflows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
+    let (mut lines, mut traffic) = (lines(text), Traffic::default());
+    let none = || FileError { line: 1, message: "found nothing, expected coflows".to_owned() };
+    let mut head = lines.next().ok_or_else(none)?;
+    let places = head.whole("racks", 1, u32::from(racks.count))?;
+    let coflows = head.whole("coflows", 1, 10_000_000)?;
+    head.end()?;
+    for _ in 0..coflows {
+        let message = format!("found {} coflows, expected {coflows}", traffic.groups());
+        let wrong = || FileError { line: text.lines().count().max(1), message };
+        read_coflow(&mut lines.next().ok_or_else(wrong)?, racks, places, &mut traffic)?;
+    }
+    finish(traffic)
+}
+
+fn read_coflow(
+    words: &mut Words,
+    racks: &Racks,
+    places: u32,
+    traffic: &mut Traffic,
+) -> Result<(), FileError> {
+    words.text("number")?;
+    let after = Time::from_ns(1e6 * words.number("begin", 0.0, LATEST_NS * 1e-6)?);
+    let group = traffic.group();
+    let in_rack = u32::from(racks.servers);
+    let server = |rack: u32| rack * in_rack + group % in_rack;
+    let mappers = words.whole("mappers", 1, 1_000_000)?;
+    let mut senders = Vec::new();
+    for _ in 0..mappers {
+        senders.push(server(words.whole("rack of a mapper", 0, places - 1)?));
+    }
+    for _ in 0..words.whole("reducers", 1, 1_000_000)? {
+        let word = words.text("a reducer")?;
+        let (rack, mb) = word.split_once(':').ok_or_else(|| {
+            words.wrong(format!("a reducer: found `{word}`, expected rack:megabytes"))
+        })?;
+        let rack = words.parse(rack, "rack of a reducer", 0.0, f64::from(places - 1))?;
+        let mb = words.parse(mb, "megabytes", 0.0, LARGEST * 1e-6)?;
+        let (to, bytes) = (server(rack as u32), 1e6 * mb / f64::from(mappers));
+        for &from in senders.iter().filter(|&&from| from != to) {
+            if bytes >= 1.0 {
+                traffic.add(Flow { from, to, bytes, after, group }, &[]);
+            }
+        }
+    }
+    words.end()
+}
+
+fn finish(mut traffic: Traffic) -> Result<Traffic, FileError> {
+    if traffic.flows().is_empty() {
+        return Err(FileError { line: 1, message: "found no flows".to_owned() });
+    }
+    traffic.close();
+    Ok(traffic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flows::RackPower;
+
+    fn racks() -> Racks {
+        let power = RackPower {
+            circuit_port_w: 0.0,
+            packet_w_per_gbps: 0.0,
+            transceiver_w: 0.0,
+            server_w: 0.0,
+        };
+        Racks {
+            count: 4,
+            servers: 2,
+            server_gbps: 10.0,
+            planes: 1,
+            packet_gbps: 0.0,
+            packet_below_bytes: 0.0,
+            goodput: 1.0,
+            hop_us: 0.0,
+            frame_bytes: 0.0,
+            packet_hops: 1,
+            power,
+        }
+    }
+
+    #[test]
+    fn flows_in_any_order() {
+        let read = read_flows("# a comment\n\n0 7 1500 2000\n3 1 1e6 10.5\n", &racks()).unwrap();
+        assert_eq!(read.flows().len(), 2);
+        assert_eq!(read.flows()[1].after, Time::from_ns(10.5));
+        assert_eq!(read.bytes(), 1_001_500.0);
+    }
+
+    #[test]
+    fn wrong_flows_are_named_with_their_line() {
+        let error = |text| read_flows(text, &racks()).unwrap_err().to_string();
+        assert_eq!(error("0 1 5 0\n0 8 5 0"), "2: destination: found `8`, expected 0 to 7");
+        assert_eq!(error("0 1 5"), "1: begin is missing");
+        assert_eq!(error("0 1 5 0 9"), "1: found `9`, expected the end of the line");
+        assert_eq!(error("2 2 5 0"), "1: server 2 sends to itself");
+        assert!(error("0 1 9223372036854775808 0").starts_with("1: bytes: found"));
+        assert!(error("0 1 nan 0").starts_with("1: bytes: found `nan`"));
+        assert_eq!(error(""), "1: found no flows");
+        assert_eq!(error("1.5 0 1 1"), "1: source: found 1.5, expected a whole number");
+    }
+
+    #[test]
+    fn coflows_are_flows_from_each_mapper_to_each_reducer() {
+        let text = "4 2\n1 0 1 3 1 2:1.0\n2 1000 2 0 1 2 2:4 3:8\n";
+        let read = read_coflows(text, &racks()).unwrap();
+        assert_eq!(read.groups(), 2);
+        assert_eq!(read.flows().len(), 1 + 4);
+        // The second coflow has the second server of each rack.
+        let last = read.flows()[4];
+        assert_eq!((last.from, last.to, last.bytes, last.group), (3, 7, 4e6, 1));
+        let error = |text| read_coflows(text, &racks()).unwrap_err().to_string();
+        assert_eq!(error("5 1\n"), "1: racks: found `5`, expected 1 to 4");
+        assert_eq!(error("4 2\n1 0 1 3 1 2:1.0\n"), "2: found 1 coflows, expected 2");
+        assert_eq!(error("4 1\n1 0 1 3 1 2\n"), "2: a reducer: found `2`, expected rack:megabytes");
+    }
+}

@@ -1,0 +1,201 @@
+//! One schedule of circuits between racks, and all flows of one workload.
+
+use halfwink_engine::RunControl;
+use halfwink_eventlog::{replayer, Family, Place, Replayer};
+use halfwink_fabric::flows::workload::Amount;
+use halfwink_fabric::flows::{self, play, FlowsError, Routes, Setting};
+use halfwink_policy::circuits::CircuitsPolicy;
+use halfwink_units::Time;
+
+use super::results::{run_row, sizes, OWN, SIZES};
+use super::source::Source;
+use crate::error::StudyError;
+use crate::library::Library;
+use crate::logs::{nobody_at, Logs};
+use crate::table::Head;
+use crate::techniques::{Choice, CircuitsContext, Make, Parameter};
+use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::fabric::FabricInfo;
+use crate::worlds::{ledger, COMMON, LEDGER};
+
+/// World: flows between racks that share circuits.
+pub struct Racks;
+
+/// Seed where none is chosen.
+const SEED: u64 = 1;
+
+const OPTIONS: &[Parameter] = &[
+    Parameter::whole("seed", SEED, (0, u64::MAX))
+        .about("of all random streams", "one fixed stream, so that runs repeat"),
+    Parameter::number("duration_ms", "ms", 100.0, (1e-3, 1e9))
+        .about("how long flows of an open workload come", "halfwink"),
+    Parameter::number("at_most_ms", "ms", 1e5, (1e-3, 1e9))
+        .about("what has not ended then has not ended", "halfwink"),
+];
+
+/// A job whose names were found.
+struct RacksJob {
+    info: FabricInfo,
+    choice: Choice,
+    workload: String,
+    source: Source,
+    amount: Amount,
+    at_most: Time,
+}
+
+impl FabricInfo {
+    /// Its racks.
+    ///
+    /// # Errors
+    /// If it describes none.
+    pub(super) fn racks(&self) -> Result<&flows::Racks, StudyError> {
+        self.fabric.spec().racks.as_ref().ok_or_else(|| {
+            StudyError::Usage(format!("{}: no [racks], so that there are no flows", self.name))
+        })
+    }
+
+    fn rack_policy(&self, choice: &Choice) -> Result<CircuitsPolicy, StudyError> {
+        let (switch, racks) = (&self.fabric.spec().switch, self.racks()?);
+        if let Some(day) = choice.given_or_default("day_us") {
+            if day < switch.shortest_day_us {
+                let least = switch.shortest_day_us;
+                let message =
+                    format!("day of {day} us: {} has days of {least} us or more", self.name);
+                return Err(StudyError::Usage(message));
+            }
+        }
+        let context = CircuitsContext { switch, hosts: racks.count, planes: racks.planes };
+        match choice.technique().make {
+            Make::Circuits(make) => Ok(make(choice, &context)),
+            _ => Err(StudyError::Usage(format!("{choice}: no schedule of circuits"))),
+        }
+    }
+}
+
+/// What ways a technique has for flows.
+fn routes(choice: &Choice) -> Routes {
+    let has = |name: &str| choice.technique().parameters.iter().any(|known| known.name == name);
+    Routes {
+        hops_below_bytes: choice.given_or_default("short_mb").map_or(0.0, |mb| mb * 1e6),
+        relays: has("relays") && choice.word("relays") == "yes",
+    }
+}
+
+impl World for Racks {
+    fn name(&self) -> &'static str {
+        "racks"
+    }
+
+    fn title(&self) -> &'static str {
+        "flows between racks that share circuits, packet switches, or both"
+    }
+
+    fn command(&self, technique: &str) -> String {
+        format!("halfwink circuits advise WORKLOAD --technique {technique}")
+    }
+
+    fn workloads(&self, library: &Library) -> Result<Vec<Named>, StudyError> {
+        Ok(Named::described(library.flow_workloads(), |name| {
+            Ok(library.flow_workload(name)?.0.title().to_owned())
+        }))
+    }
+
+    fn machines(&self, library: &Library) -> Vec<Named> {
+        let mut names = library.fabrics();
+        names.retain(|name| library.fabric(name, &[]).is_ok_and(|found| found.racks().is_ok()));
+        Named::described(names, |name| {
+            Ok(library.fabric(name, &[])?.fabric.spec().description.clone())
+        })
+    }
+
+    fn options(&self) -> &'static [Parameter] {
+        OPTIONS
+    }
+
+    fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
+        vec![
+            ("run", [&COMMON[..], &OWN].concat()),
+            ("ledger", LEDGER.to_vec()),
+            ("sizes", SIZES.to_vec()),
+        ]
+    }
+
+    fn prepare(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: Settings,
+    ) -> Result<Box<dyn Prepared>, StudyError> {
+        let info = library.fabric(&job.machine, &settings.machine)?;
+        info.rack_policy(&settings.choice)?;
+        let source = Source::find(library, &job.workload, info.racks()?)?;
+        let options = &settings.options;
+        let ms = |name| Time::from_ns(1e6 * options.number(name));
+        let seed = options.number("seed") as u64;
+        Ok(Box::new(RacksJob {
+            workload: job.workload.clone(),
+            source,
+            amount: Amount { load: 1.0, duration: ms("duration_ms"), seed },
+            at_most: ms("at_most_ms"),
+            choice: settings.choice,
+            info,
+        }))
+    }
+
+    fn replayer(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: &Settings,
+        place: Place,
+    ) -> Result<Box<dyn Replayer>, StudyError> {
+        if place.family != Family::Circuits {
+            return Err(nobody_at(job, place));
+        }
+        let info = library.fabric(&job.machine, &settings.machine)?;
+        Ok(replayer(info.rack_policy(&settings.choice)?))
+    }
+}
+
+fn failed(error: FlowsError) -> StudyError {
+    match error {
+        FlowsError::Interrupted(_) => StudyError::Interrupted,
+        other => StudyError::Model(other.to_string()),
+    }
+}
+
+impl Prepared for RacksJob {
+    fn identity(&self) -> String {
+        format!("{}\n{}\n{}", self.workload, self.source.identity(), self.info.text())
+    }
+
+    fn work(&self) -> Work {
+        Work { amount: 0, unit: "flows" }
+    }
+
+    fn machine_text(&self) -> &str {
+        self.info.text()
+    }
+
+    fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
+        let racks = self.info.racks()?;
+        let traffic = self.source.traffic(&self.workload, racks, self.amount)?;
+        if traffic.flows().is_empty() {
+            let message = format!("{}: no flow came in this time", self.workload);
+            return Err(StudyError::Usage(message));
+        }
+        let setting = Setting {
+            racks,
+            switch: &self.info.fabric.spec().switch,
+            routes: routes(&self.choice),
+            at_most: self.at_most,
+        };
+        let policy = logs.circuits(0, self.info.rack_policy(&self.choice)?);
+        let run = play(&setting, policy, &traffic, control).map_err(failed)?;
+        Ok(vec![
+            ("run", run_row(&run, &traffic, self.amount.seed)),
+            ("ledger", ledger(&run.books)),
+            ("sizes", sizes(&run, &traffic)),
+        ])
+    }
+}

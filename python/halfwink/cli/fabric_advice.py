@@ -1,0 +1,114 @@
+"""``halfwink circuits advise``: energy and time of a traffic on fabrics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+from cyclopts import Parameter
+
+from halfwink import fabric_advice
+from halfwink.cli.console import out as stdout
+from halfwink.cli.console import print_frame, print_json, progress_bar, say
+from halfwink.cli.settings import Setting, settings
+
+Flag = Annotated[bool, Parameter(negative="")]
+
+
+def advise(
+    workload: str,
+    *,
+    machine: Annotated[str, Parameter(name=["--machine", "-m"])] = "opera-648",
+    technique: str = ",".join(fabric_advice.TECHNIQUES),
+    duration_ms: float | None = None,
+    at_most_ms: float | None = None,
+    seed: int | None = None,
+    sensitivity: Flag = False,
+    plot: Annotated[Path | None, Parameter(name="--plot")] = None,
+    setting: Setting = None,
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> int:
+    """Compare schedules and fabrics for a traffic: energy against completion time (modelled).
+
+    Parameters
+    ----------
+    workload
+        A name with a load (data-mining@10), a training job (experts-training, or a TOML file), a
+        file of flows (source destination bytes begin_ns) or of coflows.
+    machine
+        Fabrics with racks, by commas: opera-648, hybrid-648, training-64, or TOML files.
+    technique
+        Which circuits come next, by commas.
+    duration_ms
+        How long flows of an open workload come, in simulated milliseconds.
+    at_most_ms
+        What has not ended by then has not ended.
+    seed
+        Of all random streams.
+    sensitivity
+        Also halve and double what the answer rests on.
+    plot
+        Write energy against time as a chart (.html, .svg, .png).
+    setting
+        Change a value: --set switch.reconfiguration_us=10000. May be repeated.
+    json
+        Print one JSON document.
+    """
+    with progress_bar("advise", quiet=json) as progress:
+        found = fabric_advice.circuit_advice(
+            workload,
+            machines=machine,
+            techniques=technique,
+            duration_ms=duration_ms,
+            at_most_ms=at_most_ms,
+            seed=seed,
+            sensitivity=sensitivity,
+            set=dict(settings(setting)),
+            progress=progress,
+        )
+    if plot is not None:
+        found.chart().save(str(plot))
+        say(f"chart: {plot}")
+    if json:
+        document = {name: table.to_dicts() for name, table in found.frames().items()}
+        best = None if found.front.is_empty() else found.best()
+        print_json({"workload": workload, "measure": found.measure, "best": best, **document})
+        return 0
+    _print(found)
+    return 0
+
+
+def _print(found: fabric_advice.CircuitAdvice) -> None:
+    several = found.runs["machine"].n_unique() > 1
+    head = ["machine"] if several else []
+    rows = found.runs.sort(found.measure, nulls_last=True)
+    shown = rows.select(
+        *head,
+        "technique",
+        found.measure,
+        "j_per_gb",
+        "circuits_per_byte",
+        "ended_pct",
+        pl.when("is_front").then(pl.lit("*")).otherwise(pl.lit("")).alias("front"),
+    )
+    print_frame(shown)
+    note = f"{fabric_advice.MEASURES[found.measure]}; * no other takes less of both; all modelled"
+    stdout.print(f"[dim]{note}[/dim]")
+    best, fastest = found.best(), found.front.row(0, named=True)
+    time = best[found.measure] / fastest[found.measure] - 1
+    where = f" on {best['machine']}" if several else ""
+    if best["technique"] == fastest["technique"] and best["machine"] == fastest["machine"]:
+        stdout.print(
+            f"[bold]{best['technique']}{where}[/bold]: fastest, {best['j_per_gb']:.3g} J/GB"
+        )
+    else:
+        saved = 1 - best["j_per_gb"] / fastest["j_per_gb"]
+        other = fastest["technique"] + (f" on {fastest['machine']}" if several else "")
+        stdout.print(
+            f"[bold]{best['technique']}{where}[/bold]: {best['j_per_gb']:.3g} J/GB, "
+            f"{saved:.0%} less than {other}, and {time:.1%} slower"
+        )
+    if not found.sensitivity.is_empty():
+        stdout.print()
+        print_frame(found.sensitivity)

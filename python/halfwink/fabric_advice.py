@@ -1,0 +1,223 @@
+"""Which fabric and which schedule of circuits suits a traffic: energy against time.
+
+import halfwink as hw
+
+found = hw.circuit_advice("data-mining@10", machines=["opera-648", "hybrid-648"])
+found.best()  # of those within a tenth of the fastest, the one that takes least energy
+found.front  # those that no other beats in both
+found.chart().save("advice.html")
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from halfwink import comparison
+from halfwink.batch import Progress
+from halfwink.errors import HalfwinkError
+from halfwink.frames import Frames
+from halfwink.jobs import Settings, names
+from halfwink.library import root
+
+if TYPE_CHECKING:
+    import altair as alt
+
+#: What is compared unless techniques are named: one of each kind.
+TECHNIQUES = (
+    "packet-switch",
+    "static-circuits",
+    "round-robin",
+    "rotor",
+    "opera",
+    "traffic-matrix",
+    "solstice",
+    "most-needed",
+    "edmonds",
+    "hedera",
+)
+#: Times that are as good as the least one, to whoever asks for energy.
+AS_FAST = 1.1
+#: What is halved and doubled for :attr:`CircuitAdvice.sensitivity`.
+VARIED = (
+    "switch.reconfiguration_us",
+    "racks.power.circuit_port_w",
+    "racks.power.packet_w_per_gbps",
+    "racks.power.transceiver_w",
+    "racks.hop_us",
+)
+FACTORS = (0.5, 2.0)
+#: Columns of the measures of time, the first that a workload has.
+MEASURES = {"group_mean_ms": "mean time of a group, ms", "latency_p99_us": "99 % of flows end, us"}
+
+
+@dataclass(frozen=True)
+class CircuitAdvice(Frames):
+    """Energy and time of one traffic on fabrics, each with several schedules. All is modelled.
+
+    Attributes:
+        workload: what was sent.
+        measure: column of ``runs`` that is the time: of a group (an iteration of a training job, a
+            coflow) in milliseconds where there are groups, else within which 99 % of flows end, in
+            microseconds.
+        runs: a row for each machine and technique: ``j_per_gb`` and ``network_j_per_gb`` (without
+            servers), completion times, ways; ``is_front`` if no other takes both less energy and
+            less time.
+        sensitivity: for each of the front and each value that was halved or doubled, both measures
+            and whether it was on the front still; empty unless it was asked for.
+    """
+
+    workload: str
+    measure: str
+    runs: pl.DataFrame
+    sensitivity: pl.DataFrame
+
+    @property
+    def front(self) -> pl.DataFrame:
+        """What no other beats in both, fastest first."""
+        return self.runs.filter("is_front").sort(self.measure)
+
+    def best(self) -> dict[str, Any]:
+        """Of those at most a tenth slower than the fastest, the row that takes least energy.
+
+        Raises:
+            HalfwinkError: nothing carried all of it.
+        """
+        if self.front.is_empty():
+            raise HalfwinkError(f"{self.workload}: no technique carried all of it in time")
+        fastest = self.front[self.measure].min()
+        near = self.front.filter(pl.col(self.measure) <= AS_FAST * pl.lit(fastest))
+        return near.sort("j_per_gb").row(0, named=True)
+
+    def chart(self) -> alt.LayerChart | alt.FacetChart:
+        """Energy against time, the front as a line."""
+        import altair as alt
+
+        whole = self.runs.filter(pl.col(self.measure).is_not_null())
+        if whole.is_empty():
+            raise HalfwinkError(f"{self.workload}: no technique carried all of it in time")
+        scale = alt.Scale(type="log", nice=False, padding=24)
+        x = alt.X(self.measure, title=MEASURES[self.measure], scale=scale)
+        y = alt.Y("j_per_gb", title="J/GB (modelled)", scale=scale)
+        points = alt.Chart(whole).mark_point(filled=True, size=70)
+        labels = alt.Chart(whole).mark_text(align="left", dx=7, dy=-5, fontSize=11)
+        line = alt.Chart(self.front).mark_line(color="#888", strokeDash=[4, 3])
+        return (
+            alt.layer(
+                line.encode(x, y),
+                points.encode(x, y, color=alt.Color("machine", title=None)),
+                labels.encode(x, y, text="technique"),
+            )
+            .properties(title=f"{self.workload}: what each takes", width=620, height=400)
+            .configure_legend(orient="bottom")
+        )
+
+
+def circuit_advice(
+    workload: str,
+    *,
+    machines: str | Sequence[str] = "opera-648",
+    techniques: str | Sequence[str] = TECHNIQUES,
+    duration_ms: float | None = None,
+    at_most_ms: float | None = None,
+    seed: int | None = None,
+    sensitivity: bool = False,
+    set: Settings | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> CircuitAdvice:
+    """Plays one traffic on fabrics with several schedules, and relates energy to time.
+
+    Args:
+        workload: a name (``data-mining@10`` at 10 % load, ``experts-training``), a description
+            (``job.toml``), or a file of flows (``source destination bytes begin_ns``) or coflows.
+        machines: fabrics with racks.
+        techniques: which circuits come next, with parameters (``round-robin:day_us=1000``).
+        duration_ms: how long flows of an open workload come.
+        at_most_ms: what has not ended by then has not ended.
+        seed: of all random streams.
+        sensitivity: also play those of the front with values halved and doubled.
+        set: values of the machines to change.
+
+    Raises:
+        HalfwinkError: a name or value that cannot be, or a wrong line of a file.
+    """
+    options = {"duration_ms": duration_ms, "at_most_ms": at_most_ms, "seed": seed}
+    given = {name: value for name, value in options.items() if value is not None}
+    values = dict(set or {}) | given
+
+    def play(machine: str, techniques: Sequence[str], more: dict[str, Any]) -> pl.DataFrame:
+        found = comparison.compare(
+            [workload],
+            world="racks",
+            machine=machine,
+            techniques=techniques,
+            set=values | more,
+            progress=progress,
+        )
+        return found.runs.with_columns(pl.lit(machine).alias("machine"))
+
+    chosen = names(techniques)
+    runs = pl.concat([play(machine, chosen, {}) for machine in names(machines)])
+    measure = "group_mean_ms" if runs["groups"].max() else "latency_p99_us"
+    runs = _with_front(runs, measure)
+    varied: list[pl.DataFrame] = []
+    if sensitivity:
+        varied = [
+            _with_front(_varied(play, runs.filter("is_front"), values, path, factor), measure)
+            for path in VARIED
+            for factor in FACTORS
+        ]
+    heads = ["value", "factor", "machine", "technique", "j_per_gb", measure, "is_front"]
+    moved = pl.concat(varied).select(heads) if varied else _none(runs, heads)
+    return CircuitAdvice(workload, measure, runs, moved)
+
+
+def _varied(
+    play: Callable[[str, Sequence[str], dict[str, Any]], pl.DataFrame],
+    front: pl.DataFrame,
+    values: dict[str, Any],
+    path: str,
+    factor: float,
+) -> pl.DataFrame:
+    rows: list[pl.DataFrame] = []
+    for machine in front["machine"].unique(maintain_order=True):
+        now = float(values.get(path, _described(machine, path)))
+        techniques = front.filter(machine=machine)["technique"].to_list()
+        rows.append(play(machine, techniques, {path: factor * now}))
+    more = [pl.lit(path).alias("value"), pl.lit(factor).alias("factor")]
+    return pl.concat(rows).with_columns(more)
+
+
+def _described(machine: str, path: str) -> float:
+    """A value as a machine's description has it."""
+    named = (
+        Path(machine) if machine.endswith(".toml") else root() / f"machines/fabric/{machine}.toml"
+    )
+    found: Any = tomllib.loads(named.read_text())
+    for part in path.split("."):
+        found = found[part]
+    return float(found)
+
+
+def _none(runs: pl.DataFrame, heads: Sequence[str]) -> pl.DataFrame:
+    named = runs.clear().with_columns(pl.lit("").alias("value"), pl.lit(1.0).alias("factor"))
+    return named.select(heads)
+
+
+def _with_front(runs: pl.DataFrame, measure: str) -> pl.DataFrame:
+    """Marks those that carried all, and that no other beats in both."""
+    rows = runs.select("j_per_gb", measure, "ended_pct").rows()
+    whole = [(j, t) if t is not None and ended >= 100.0 else None for j, t, ended in rows]
+
+    def is_front(own: tuple[float, float] | None) -> bool:
+        if own is None:
+            return False
+        others = (other for other in whole if other is not None and other != own)
+        return not any(j <= own[0] and t <= own[1] for j, t in others)
+
+    return runs.with_columns(pl.Series("is_front", [is_front(own) for own in whole]))
