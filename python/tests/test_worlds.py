@@ -77,6 +77,13 @@ SMALL = {
         "lead_us = [65, 500]\nrequests = [30]",
         endless="requests = [10, 100000000]",
     ),
+    "racks": Small(
+        "data-mining@1",
+        "opera-648",
+        ("packet-switch", "opera"),
+        '"switch.reconfiguration_us" = [10, 20]\nduration_ms = [2]',
+        endless="duration_ms = [1, 1000000]",
+    ),
     "router": Small(
         "ipv4@step:5,50",
         "westmere",

@@ -127,6 +127,14 @@ fn schedules_of_circuits_are_replayed() {
 }
 
 #[test]
+fn schedules_between_racks_are_replayed() {
+    for technique in ["rotor", "opera", "most-needed", "traffic-matrix"] {
+        let names = ["racks", "web-search@5", "opera-648", technique];
+        proves(&job(names, &[("duration_ms", "1"), ("at_most_ms", "10")]), &["circuits"]);
+    }
+}
+
+#[test]
 fn every_server_of_a_fleet_has_its_place() {
     let options = [("requests", "3000"), ("servers", "5")];
     let report = proves(&job(["server", "count@30", "niccolini", "hybrid"], &options), &[]);
