@@ -5,25 +5,20 @@
 //! emptied or not; then what prepares the machine, or nothing; then, a fixed time later, the
 //! request. All requests are the same and have no effects.
 
-use std::fs;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use halfwink_live::clock::{ticks_fenced, Rate};
 use halfwink_live::sys::CpuSet;
 use halfwink_policy::preheat::announce::{
     encode, Announcement, Key, Mode, Receiver, ReceiverParameters,
 };
 use halfwink_policy::preheat::PreheatPolicy;
 use halfwink_units::Time;
-use serde::Serialize;
 
 use crate::bpf;
 use crate::client::{Client, Dialogue};
 use crate::daemon::{Awake, Counts, Daemon, Triggers};
-use crate::helper::{self, prefetch};
 use crate::kernel::Image;
 use crate::learn::{Learned, Learner};
 use crate::load::{monotonic_ns, Loader};
@@ -31,53 +26,14 @@ use crate::maps::{self, Seen};
 use crate::place::{cache_bytes, prefer, Evictor, Place, Rank};
 use crate::set;
 use crate::shared::{Operation, Shared, Slot};
-use crate::statistics::{sign_test, Summary};
 
-/// What happened to the caches before a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cold {
-    /// The second cache lost all, the last one kept it: what core C6 does.
-    L2,
-    /// As that, and all user lines of the set were flushed to memory.
-    UserDram,
-    /// The last cache lost all too, as far as reading much else makes it.
-    Llc,
-}
+mod costs;
+pub(crate) mod server;
+mod tables;
 
-impl Cold {
-    /// All of them.
-    pub const ALL: [Cold; 3] = [Cold::L2, Cold::UserDram, Cold::Llc];
-
-    /// How it is called.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Cold::L2 => "L2-cold",
-            Cold::UserDram => "DRAM-cold (user lines)",
-            Cold::Llc => "LLC-cold (streamed)",
-        }
-    }
-}
-
-/// How a request was prepared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Class {
-    /// Other requests just before it, nothing emptied.
-    Warm,
-    /// Emptied.
-    Cold,
-    /// Emptied, then preheated.
-    Preheated,
-    /// Emptied, then another request on another connection.
-    Sham,
-}
-
-impl Class {
-    /// All of them.
-    pub const ALL: [Class; 4] = [Class::Warm, Class::Cold, Class::Preheated, Class::Sham];
-}
+use server::{slot_of, threads};
+use tables::table;
+pub use tables::{Beside, Class, Cold, Rates, Row, Table};
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -91,66 +47,6 @@ pub struct Subject {
     pub pid: u32,
     /// Its CPU, and the client's.
     pub cpus: (u32, u32),
-}
-
-/// Response times under one kind of cold, in microseconds.
-#[derive(Clone, Debug, Serialize)]
-pub struct Table {
-    /// What was cold.
-    pub cold: &'static str,
-    /// By class.
-    pub classes: Vec<Row>,
-    /// Of the median penalty (cold less warm), removed by preheating.
-    pub removed_by_preheat: f64,
-    /// And by a sham request.
-    pub removed_by_sham: f64,
-    /// Sign tests of pairs: warm below preheated, preheated below cold, sham below preheated.
-    pub p_warm_preheated: f64,
-    /// See `p_warm_preheated`.
-    pub p_preheated_cold: f64,
-    /// See `p_warm_preheated`.
-    pub p_sham_preheated: f64,
-    /// Times in the order of rounds, by class.
-    #[serde(skip)]
-    pub times: Vec<Vec<f64>>,
-}
-
-/// A class and its quantiles.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Row {
-    /// Which.
-    pub class: Class,
-    /// Its response times in microseconds.
-    #[serde(flatten)]
-    pub summary: Summary,
-}
-
-/// A server with the preload library beside one without.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Beside {
-    /// With it.
-    pub here: Summary,
-    /// Without it.
-    pub there: Summary,
-    /// Of medians.
-    pub ratio: f64,
-    /// Times that the library's thread woke.
-    pub wakes: u64,
-}
-
-/// Nanoseconds a line.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Rates {
-    /// The BPF program, all lines cached.
-    pub kernel_warm: f64,
-    /// The same after the second cache was emptied.
-    pub kernel_cold: f64,
-    /// The server's thread, lines flushed; all walks of the list together.
-    pub user: f64,
-    /// A plain loop of prefetches over as many lines of our own, laid out likewise.
-    pub best_prefetch: f64,
-    /// The former by the latter.
-    pub ratio: f64,
 }
 
 /// A server with its client, and all that prepares its machine.
@@ -328,106 +224,6 @@ impl Harness {
         Ok(took)
     }
 
-    /// From sending an announcement to its first load, with everything warm and the CPU awake.
-    ///
-    /// # Errors
-    /// What does not work, in one line.
-    pub fn latency(&mut self, rounds: usize) -> Result<Summary, String> {
-        self.first_us.clear();
-        for _ in 0..rounds {
-            let (begun, begun_ns) = (Instant::now(), monotonic_ns());
-            self.preheat()?;
-            while begun.elapsed() < self.lead + Duration::from_micros(100) {
-                core::hint::spin_loop();
-            }
-            self.note_first(begun_ns);
-        }
-        Ok(Summary::of(&self.first_us))
-    }
-
-    /// Response times here and of another server, in turn, with everything warm and nothing
-    /// announced: what the preload library costs. And how often its thread woke meanwhile.
-    ///
-    /// # Errors
-    /// What does not work, in one line.
-    pub fn beside(&mut self, other: SocketAddr, rounds: usize) -> Result<Beside, String> {
-        let mut other = Client::connect(other, &self.subject.dialogue)?;
-        let wakes = || self.slot.map_or(0, |slot| slot.wakes.load(Ordering::Relaxed));
-        let before = wakes();
-        let (mut here, mut there) = (Vec::new(), Vec::new());
-        for round in 0..2 * rounds {
-            // Each is first as often as the other, and once unmeasured: they share their caches.
-            let is_here = round % 2 == round / 2 % 2;
-            let (client, times) = match is_here {
-                true => (&mut self.client, &mut here),
-                false => (&mut other, &mut there),
-            };
-            client.ask()?;
-            client.ask()?;
-            times.push(client.ask()?);
-        }
-        let wakes = wakes() - before;
-        let (here, there) = (Summary::of(&here), Summary::of(&there));
-        Ok(Beside { here, there, ratio: here.p50.value / there.p50.value, wakes })
-    }
-
-    /// Nanoseconds a line, each the best of several runs on the server's CPU.
-    ///
-    /// # Errors
-    /// What does not work, in one line.
-    pub fn rates(&mut self) -> Result<Rates, String> {
-        let (cpu, evictor, bytes) = (self.place.cpu, self.evictor, 4 * self.second_bytes);
-        let kernel = Arc::clone(&self.kernel.0);
-        let (warm, cold) = self.place.run(move || -> Result<_, String> {
-            let kernel = kernel.lock().map_err(|_| FAILED)?;
-            let run = || {
-                let ran = kernel.run(cpu, 0).map_err(|e| format!("preheating: {e}"))?;
-                Ok::<_, String>((ran.ended_ns - ran.began_ns) as f64 / ran.lines.max(1) as f64)
-            };
-            let (mut warm, mut cold) = (f64::MAX, f64::MAX);
-            for _ in 0..TRIES {
-                evictor.stream(bytes);
-                cold = cold.min(run()?);
-                warm = warm.min(run()?);
-            }
-            Ok((warm, cold))
-        })?;
-        let Some(slot) = self.slot else {
-            return Ok(Rates { kernel_warm: warm, kernel_cold: cold, ..Rates::default() });
-        };
-        let count = slot.count.load(Ordering::Relaxed) as usize;
-        let words: Vec<u64> =
-            slot.words[..count].iter().map(|word| word.load(Ordering::Relaxed)).collect();
-        let lines: u64 = words.iter().map(|word| (word & 63) + 1).sum();
-        let rate = Rate::measure();
-        let per_line = |ticks: u64| rate.ps(ticks) as f64 / 1e3 / lines.max(1) as f64;
-        let (mut user, mut best) = (f64::MAX, f64::MAX);
-        // As many pages, each a translation.
-        let own = Evictor::in_small_pages(OWN_BYTES)?;
-        for _ in 0..TRIES {
-            self.flush_user_lines()?;
-            let number = slot.post(Operation::Load, None, 0);
-            if !slot.wait(number, PATIENCE_NS) {
-                return Err(SILENT.to_owned());
-            }
-            let [first, last] =
-                [&slot.first_ticks, &slot.last_ticks].map(|t| t.load(Ordering::Relaxed));
-            user = user.min(per_line(last - first));
-            // The same pattern in memory of our own.
-            let room = (own.bytes() - (1 << 16)) as u64;
-            let own: Vec<u64> = words.iter().map(|w| own.base() + w % room).collect();
-            best = best.min(per_line(self.place.run(move || {
-                // SAFETY: runs of at most 64 lines, that far from the end of our own memory.
-                unsafe { helper::flush(&own) };
-                let begun = ticks_fenced();
-                prefetch(&own);
-                ticks_fenced() - begun
-            })));
-        }
-        let ratio = user / best;
-        Ok(Rates { kernel_warm: warm, kernel_cold: cold, user, best_prefetch: best, ratio })
-    }
-
     fn note_first(&mut self, begun_ns: u64) {
         let Some(announcer) = &self.announcer else { return };
         let first = announcer.daemon.first_ns();
@@ -490,70 +286,3 @@ impl Harness {
 const FAILED: &str = "another thread failed";
 const SILENT: &str = "the thread in the server does not answer";
 const PATIENCE_NS: u64 = 1_000_000_000;
-/// Memory to compare loads with.
-const OWN_BYTES: usize = 64 << 20;
-/// Runs of which the best counts.
-const TRIES: usize = 20;
-
-/// Threads of a process.
-fn threads(pid: u32) -> Vec<u32> {
-    let listed = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
-fn slot_of(
-    subject: &Subject,
-    client: &Client,
-    shared: Shared,
-) -> Result<Option<&'static Slot>, String> {
-    let pid = match subject.pid {
-        0 => backend(&client.greeted).unwrap_or(0),
-        pid => pid,
-    };
-    // The thread may be on its way still.
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(1) {
-        let found = shared.alive().find(|(_, p, tid)| (*p == pid || pid == 0) && *tid != 0);
-        if let Some((slot, _, _)) = found {
-            return Ok(Some(slot));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    match fs::metadata(format!("/proc/{pid}")) {
-        Ok(_) => Err(format!("process {pid} has not loaded the preload library")),
-        Err(_) => Err("no server process has loaded the preload library".to_owned()),
-    }
-}
-
-/// The process that serves a connection to PostgreSQL, as `BackendKeyData` tells.
-fn backend(greeted: &[u8]) -> Option<u32> {
-    let mut rest = greeted;
-    while let [kind, a, b, c, d, ..] = rest {
-        let bytes = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
-        let body = rest.get(5..bytes.checked_add(1)?)?;
-        if *kind == b'K' && body.len() >= 4 {
-            return Some(u32::from_be_bytes([body[0], body[1], body[2], body[3]]));
-        }
-        rest = rest.get(bytes + 1..)?;
-    }
-    None
-}
-
-fn table(cold: Cold, times: Vec<Vec<f64>>) -> Table {
-    let summaries: Vec<Summary> = times.iter().map(|t| Summary::of(t)).collect();
-    let classes = Class::ALL.into_iter().zip(&summaries);
-    let p50 = |class: Class| summaries[class as usize].p50.value;
-    let penalty = p50(Class::Cold) - p50(Class::Warm);
-    let removed = |class| (p50(Class::Cold) - p50(class)) / penalty;
-    let test = |a: Class, b: Class| sign_test(&times[a as usize], &times[b as usize]);
-    Table {
-        cold: cold.name(),
-        classes: classes.map(|(class, summary)| Row { class, summary: *summary }).collect(),
-        removed_by_preheat: removed(Class::Preheated),
-        removed_by_sham: removed(Class::Sham),
-        p_warm_preheated: test(Class::Warm, Class::Preheated),
-        p_preheated_cold: test(Class::Preheated, Class::Cold),
-        p_sham_preheated: test(Class::Sham, Class::Preheated),
-        times,
-    }
-}

@@ -1,0 +1,131 @@
+//! What is measured, and how it is told.
+
+use serde::Serialize;
+
+use crate::statistics::{sign_test, Summary};
+
+/// What happened to the caches before a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cold {
+    /// The second cache lost all, the last one kept it: what core C6 does.
+    L2,
+    /// As that, and all user lines of the set were flushed to memory.
+    UserDram,
+    /// The last cache lost all too, as far as reading much else makes it.
+    Llc,
+}
+
+impl Cold {
+    /// All of them.
+    pub const ALL: [Cold; 3] = [Cold::L2, Cold::UserDram, Cold::Llc];
+
+    /// How it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Cold::L2 => "L2-cold",
+            Cold::UserDram => "DRAM-cold (user lines)",
+            Cold::Llc => "LLC-cold (streamed)",
+        }
+    }
+}
+
+/// How a request was prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// Other requests just before it, nothing emptied.
+    Warm,
+    /// Emptied.
+    Cold,
+    /// Emptied, then preheated.
+    Preheated,
+    /// Emptied, then another request on another connection.
+    Sham,
+}
+
+impl Class {
+    /// All of them.
+    pub const ALL: [Class; 4] = [Class::Warm, Class::Cold, Class::Preheated, Class::Sham];
+}
+
+/// Response times under one kind of cold, in microseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// What was cold.
+    pub cold: &'static str,
+    /// By class.
+    pub classes: Vec<Row>,
+    /// Of the median penalty (cold less warm), removed by preheating.
+    pub removed_by_preheat: f64,
+    /// And by a sham request.
+    pub removed_by_sham: f64,
+    /// Sign tests of pairs: warm below preheated, preheated below cold, sham below preheated.
+    pub p_warm_preheated: f64,
+    /// See `p_warm_preheated`.
+    pub p_preheated_cold: f64,
+    /// See `p_warm_preheated`.
+    pub p_sham_preheated: f64,
+    /// Times in the order of rounds, by class.
+    #[serde(skip)]
+    pub times: Vec<Vec<f64>>,
+}
+
+/// A class and its quantiles.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Row {
+    /// Which.
+    pub class: Class,
+    /// Its response times in microseconds.
+    #[serde(flatten)]
+    pub summary: Summary,
+}
+
+/// A server with the preload library beside one without.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Beside {
+    /// With it.
+    pub here: Summary,
+    /// Without it.
+    pub there: Summary,
+    /// Of medians.
+    pub ratio: f64,
+    /// Times that the library's thread woke.
+    pub wakes: u64,
+}
+
+/// Nanoseconds a line.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Rates {
+    /// The BPF program, all lines cached.
+    pub kernel_warm: f64,
+    /// The same after the second cache was emptied.
+    pub kernel_cold: f64,
+    /// The server's thread, lines flushed; all walks of the list together.
+    pub user: f64,
+    /// A plain loop of prefetches over as many lines of our own, laid out likewise.
+    pub best_prefetch: f64,
+    /// The former by the latter.
+    pub ratio: f64,
+}
+
+/// The table of times by class.
+pub(super) fn table(cold: Cold, times: Vec<Vec<f64>>) -> Table {
+    let summaries: Vec<Summary> = times.iter().map(|t| Summary::of(t)).collect();
+    let classes = Class::ALL.into_iter().zip(&summaries);
+    let p50 = |class: Class| summaries[class as usize].p50.value;
+    let penalty = p50(Class::Cold) - p50(Class::Warm);
+    let removed = |class| (p50(Class::Cold) - p50(class)) / penalty;
+    let test = |a: Class, b: Class| sign_test(&times[a as usize], &times[b as usize]);
+    Table {
+        cold: cold.name(),
+        classes: classes.map(|(class, summary)| Row { class, summary: *summary }).collect(),
+        removed_by_preheat: removed(Class::Preheated),
+        removed_by_sham: removed(Class::Sham),
+        p_warm_preheated: test(Class::Warm, Class::Preheated),
+        p_preheated_cold: test(Class::Preheated, Class::Cold),
+        p_sham_preheated: test(Class::Sham, Class::Preheated),
+        times,
+    }
+}
