@@ -285,12 +285,9 @@ def self_test(
     Raises:
         HalfwinkError: the machine does not allow it, or the server cannot be started.
     """
-    if name not in SERVERS:
-        known = ", ".join(SERVERS)
-        raise HalfwinkError(f"--server {name}: expected one of {known}")
+    server = _known(name)
     server_cpu, client_cpu = cpus()
     own = os.sched_getaffinity(0)
-    server = SERVERS[name]
     with ExitStack() as stack:
         shared = stack.enter_context(shared_file(measures=True))
         folder = shared.parent / "server"
@@ -327,6 +324,63 @@ def self_test(
             ]
         found["counts"] = harness.counts()
         return found
+
+
+def pages_self_test(
+    name: str,
+    *,
+    rounds: int = 200,
+    drops: Sequence[str] | None = None,
+    set_out: Path | None = None,
+) -> dict[str, Any]:
+    """Starts a server, drops its pages, records a request's, and measures what putting them back
+    before the next one is worth (after REAP: Ustiugov 2021).
+
+    Args:
+        name: one of ``SERVERS``.
+        rounds: requests of each class, for each kind of drop.
+        drops: kinds, of ``_core.PREHEAT_DROPS``; all by default.
+        set_out: file for the set of pages.
+
+    Returns:
+        What was dropped and recorded, in pages; tables, in microseconds.
+
+    Raises:
+        HalfwinkError: the machine does not allow it, or the server cannot be started.
+    """
+    server = _known(name)
+    server_cpu, client_cpu = cpus()
+    own = os.sched_getaffinity(0)
+    with ExitStack() as stack:
+        shared = stack.enter_context(shared_file(measures=True))
+        folder = shared.parent / "server"
+        running = stack.enter_context(serving(name, folder, server_cpu, environment(shared)))
+        stack.callback(os.sched_setaffinity, 0, own)
+        pages = _core.PreheatPages(
+            str(shared),
+            running.address,
+            server.greeting,
+            server.request,
+            running.pid,
+            (server_cpu, client_cpu),
+            str(shared.parent),
+        )
+        stack.callback(_ordinary)
+        found: dict[str, Any] = {"server": name, "rounds": rounds, "lead_us": LEAD_US}
+        found["recorded"] = pages.record()
+        if set_out is not None:
+            pages.write_set(str(set_out))
+        kinds = _core.PREHEAT_DROPS if drops is None else drops
+        found["tables"] = [pages.measure(kind, rounds, LEAD_US) for kind in kinds]
+        found["loads"] = pages.loads()
+        return found
+
+
+def _known(name: str) -> Server:
+    if name not in SERVERS:
+        known = ", ".join(SERVERS)
+        raise HalfwinkError(f"--server {name}: expected one of {known}")
+    return SERVERS[name]
 
 
 def _ordinary() -> None:

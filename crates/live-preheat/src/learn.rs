@@ -15,7 +15,7 @@ use halfwink_policy::preheat::LineSet;
 
 use crate::bpf;
 use crate::kernel::{Image, LINE};
-use crate::maps::{self, Mapping, Seen};
+use crate::maps::{self, Mapping, Pages, Seen};
 use crate::place::{Evictor, Place};
 use crate::set::Lines;
 use crate::shared::{Operation, Slot};
@@ -229,7 +229,7 @@ impl Learner<'_> {
                 // In another file system (a container's): left out.
                 (None, Err(_)) => continue,
             };
-            for pages in maps::present(self.pid, &mapping.range, true)? {
+            for pages in maps::pages(self.pid, &mapping.range, Pages::OfFiles)? {
                 let offset = |address: u64| (address - mapping.range.start + mapping.offset) / LINE;
                 let lines = offset(pages.start)..offset(pages.end);
                 candidates.extend(lines.map(|line| (at as u64) << FILE_SHIFT | line));
@@ -259,7 +259,7 @@ impl Learner<'_> {
     fn memory_candidates(&self, mappings: &[Mapping]) -> Result<Vec<u64>, String> {
         let mut candidates = Vec::new();
         for mapping in mappings.iter().filter(|m| m.is_memory()) {
-            for pages in maps::present(self.pid, &mapping.range, false)? {
+            for pages in maps::pages(self.pid, &mapping.range, Pages::Present)? {
                 candidates.extend(pages.start / LINE..pages.end / LINE);
             }
         }

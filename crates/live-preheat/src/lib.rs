@@ -32,6 +32,8 @@ pub mod load;
 #[cfg(feature = "host")]
 pub mod maps;
 #[cfg(feature = "host")]
+pub mod pages;
+#[cfg(feature = "host")]
 pub mod place;
 #[cfg(feature = "host")]
 pub mod set;
@@ -54,8 +56,11 @@ pub fn features() -> Vec<(&'static str, String)> {
         ("preheat: handshakes", daemon::Syn::open(0, 1).err().unwrap_or_default()),
         (
             "preheat: pages of servers",
-            maps::present(halfwink_live::sys::getpid(), &own, false).err().unwrap_or_default(),
+            maps::pages(halfwink_live::sys::getpid(), &own, maps::Pages::Present)
+                .err()
+                .unwrap_or_default(),
         ),
+        ("preheat: stopped servers", pages::freeze::may_stop().err().unwrap_or_default()),
     ]
 }
 

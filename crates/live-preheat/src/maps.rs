@@ -22,6 +22,8 @@ pub struct Mapping {
     pub writable: bool,
     /// It may be read.
     pub readable: bool,
+    /// It may be run.
+    pub executable: bool,
     /// It is memory of several processes.
     pub shared: bool,
     /// Where it begins in its file.
@@ -74,6 +76,7 @@ fn parse(line: &str) -> Option<Mapping> {
         range: number(from)?..number(to)?,
         readable: rights.starts_with('r'),
         writable: rights.as_bytes().get(1) == Some(&b'w'),
+        executable: rights.as_bytes().get(2) == Some(&b'x'),
         shared: rights.ends_with('s'),
         offset: number(offset)?,
         inode,
@@ -130,16 +133,40 @@ pub fn start_time(pid: u32) -> Option<u64> {
 /// What the kernel calls a page (`PAGE_IS_*`).
 const IS_FILE: u64 = 1 << 2;
 const IS_PRESENT: u64 = 1 << 3;
+const IS_SWAPPED: u64 = 1 << 4;
+const IS_ZERO: u64 = 1 << 5;
 
-/// Runs of present pages of a range, as addresses; with `files` of pages of files alone.
+/// Which pages are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// In memory, and mapped.
+    Present,
+    /// Of these, those that a file has too.
+    OfFiles,
+    /// With contents that no file has: also those in swap.
+    Own,
+}
+
+impl Pages {
+    /// Categories that all pages have, of these the ones that none has, and categories of which
+    /// each has one.
+    fn masks(self) -> [u64; 3] {
+        match self {
+            Pages::Present => [IS_PRESENT, 0, 0],
+            Pages::OfFiles => [IS_PRESENT | IS_FILE, 0, 0],
+            Pages::Own => [IS_FILE | IS_ZERO, IS_FILE | IS_ZERO, IS_PRESENT | IS_SWAPPED],
+        }
+    }
+}
+
+/// Runs of pages of a range, as addresses.
 ///
 /// # Errors
 /// What is missing, in one line.
-pub fn present(pid: u32, range: &Range<u64>, files: bool) -> Result<Vec<Range<u64>>, String> {
+pub fn pages(pid: u32, range: &Range<u64>, which: Pages) -> Result<Vec<Range<u64>>, String> {
     let place = format!("/proc/{pid}/pagemap");
     let file = File::open(&place).map_err(|e| format!("{place}: {e}"))?;
-    let mask = if files { IS_PRESENT | IS_FILE } else { IS_PRESENT };
-    scan(&file, range, mask).map_err(|e| format!("{place}: PAGEMAP_SCAN (Linux 6.7): {e}"))
+    scan(&file, range, which).map_err(|e| format!("{place}: PAGEMAP_SCAN (Linux 6.7): {e}"))
 }
 
 #[repr(C)]
@@ -166,9 +193,10 @@ struct ScanArguments {
     return_mask: u64,
 }
 
-fn scan(file: &File, range: &Range<u64>, mask: u64) -> std::io::Result<Vec<Range<u64>>> {
+fn scan(file: &File, range: &Range<u64>, which: Pages) -> std::io::Result<Vec<Range<u64>>> {
     /// `_IOWR('f', 16, struct pm_scan_arg)`.
     const PAGEMAP_SCAN: u64 = 3 << 30 | (size_of::<ScanArguments>() as u64) << 16 | 0x66 << 8 | 16;
+    let [all, none, some] = which.masks();
     let mut found: Vec<Range<u64>> = Vec::new();
     let mut regions = [Region::default(); 512];
     let mut start = range.start;
@@ -182,10 +210,10 @@ fn scan(file: &File, range: &Range<u64>, mask: u64) -> std::io::Result<Vec<Range
             regions: regions.as_mut_ptr() as u64,
             regions_len: regions.len() as u64,
             max_pages: 0,
-            category_inverted: 0,
-            category_mask: mask,
-            category_anyof_mask: 0,
-            return_mask: mask,
+            category_inverted: none,
+            category_mask: all,
+            category_anyof_mask: some,
+            return_mask: IS_PRESENT | IS_SWAPPED,
         };
         let at = &raw mut args as u64;
         // SAFETY: the kernel writes at most so many regions, and to the arguments.
@@ -263,7 +291,7 @@ mod tests {
             (0x55d0_c0e0_0000, 0x2a000, 1234)
         );
         assert_eq!(found.name, "/usr/sbin/a b");
-        assert!(found.is_file() && !found.is_memory() && !found.shared);
+        assert!(found.is_file() && !found.is_memory() && !found.shared && found.executable);
         let heap = parse("1000-2000 rw-p 00000000 00:00 0                 [heap]").unwrap();
         assert!(heap.is_memory() && !heap.is_file());
         let gone = parse("1000-2000 r--p 00000000 08:01 7   /usr/lib/x.so (deleted)").unwrap();
@@ -279,8 +307,8 @@ mod tests {
         let text = own.iter().find(|m| m.range.contains(&here)).unwrap();
         assert!(text.is_file());
         assert!(start_time(pid).unwrap() > 0);
-        if let Some(pages) = crate::skipped(present(pid, &text.range, true)) {
-            assert!(pages.iter().any(|range| range.contains(&here)));
+        if let Some(found) = crate::skipped(pages(pid, &text.range, Pages::OfFiles)) {
+            assert!(found.iter().any(|range| range.contains(&here)));
         }
         let libc = own.iter().find(|m| m.name.contains("libc.so")).unwrap();
         assert_eq!(build_of(Path::new(&libc.name)).unwrap().len(), 40);

@@ -41,6 +41,12 @@ impl Place {
         Place { cpu, tid, sleeps: asleep, jobs: Some(jobs), thread: Some(thread) }
     }
 
+    /// Whatever else wants the CPU runs there first from now on, until the next job: who waits for
+    /// the kernel's own threads there would wait for a second otherwise.
+    pub fn give_way(&self) {
+        give_way(self.tid);
+    }
+
     /// Somebody else keeps the CPU awake from now on: between jobs the thread sleeps.
     pub fn rest(&self) {
         self.sleeps.store(true, Ordering::Relaxed);

@@ -89,7 +89,7 @@ fn bytes(hexadecimal: &str) -> Vec<u8> {
 ///
 /// # Errors
 /// If it cannot be read.
-fn identity(path: &Path) -> Result<(Space, Vec<u8>), String> {
+pub(crate) fn identity(path: &Path) -> Result<(Space, Vec<u8>), String> {
     use std::os::unix::fs::MetadataExt;
     if let Ok(build) = maps::build_of(path) {
         return Ok((Space::Image, bytes(&build)));
@@ -144,6 +144,7 @@ mod tests {
             range: from..to,
             readable: true,
             writable,
+            executable: false,
             shared: false,
             offset,
             inode: u64::from(name.starts_with('/')),

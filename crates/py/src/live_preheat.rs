@@ -22,6 +22,8 @@ use pyo3::prelude::*;
 use crate::library::{from_json, json};
 use crate::{HalfwinkError, RunError};
 
+mod pages;
+
 fn wrong(error: impl std::fmt::Display) -> PyErr {
     HalfwinkError::new_err(error.to_string())
 }
@@ -227,6 +229,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PREHEAT_COLD", Cold::ALL.map(Cold::name).to_vec())?;
     module.add_class::<PreheatHarness>()?;
     module.add_class::<PreheatDaemon>()?;
+    pages::register(module)?;
     module.add_function(wrap_pyfunction!(preheat_announce, module)?)?;
     module.add_function(wrap_pyfunction!(preheat_share, module)?)
 }

@@ -82,6 +82,85 @@ def self_test(
 
 
 @app.command
+def pages(
+    *,
+    server: str = "memcached",
+    self_test: Annotated[bool, Parameter(name="--self-test", negative="")] = False,
+    n: Annotated[int, Parameter(name=["-n", "--rounds"])] = 200,
+    drop: Annotated[str | None, Parameter(name="--drop")] = None,
+    set_out: Annotated[Path | None, Parameter(name="--set-out")] = None,
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """Measure what putting pages back is worth for a server that stood still (after REAP).
+
+    A server that is started for it is stopped, its pages are dropped, and it goes on. Requests to
+    it warm, then, dropped, with the recorded pages put back as they arrive or when they are
+    announced, and after a sham request, in turn.
+
+    Parameters
+    ----------
+    server
+        nginx, memcached or postgres.
+    self_test
+        Do so: without, this command only says what it would do.
+    n
+        Requests of each class, for each kind of drop.
+    drop
+        One kind only: unmapped, "own memory on disk".
+    set_out
+        File for the set of pages.
+    json
+        Print one JSON document.
+    """
+    if not self_test:
+        raise HalfwinkError("expected --self-test: pages of other servers are left alone")
+    if not 20 <= n <= 100_000:
+        raise HalfwinkError(f"-n {n}: expected 20 to 100000")
+    if drop is not None and drop not in _core.PREHEAT_DROPS:
+        known = ", ".join(_core.PREHEAT_DROPS)
+        raise HalfwinkError(f"--drop {drop}: expected one of {known}")
+    drops = None if drop is None else [drop]
+    found = preheating.pages_self_test(server, rounds=n, drops=drops, set_out=set_out)
+    if json:
+        print_json(found)
+        return
+    recorded = found["recorded"]
+    dropped = recorded["dropped"]
+    say(f"dropped: {dropped['memory']:,} pages of its own, {dropped['files']:,} of files")
+    say(
+        f"recorded: {recorded['read']:,} read, {recorded['written']:,} written, "
+        f"{recorded['files']:,} of files"
+    )
+    for table in found["tables"]:
+        say(f"{found['server']}, {table['kind']}, {found['lead_us']:.0f} us ahead")
+        _show_pages(table)
+
+
+def _show_pages(table: dict[str, Any]) -> None:
+    rows = []
+    for row in table["classes"]:
+        cells = [f"{row[q]['value']:.1f}" for q in ("p50", "p90", "p99")]
+        interval = f"{row['p50']['low']:.1f} to {row['p50']['high']:.1f}"
+        counts = [f"{row[name]:.1f}" for name in ("minor_faults", "major_faults")]
+        rows.append([row["class"], cells[0], interval, *cells[1:], *counts])
+    heads = ["p50 us", "95 %", "p90 us", "p99 us", "minor", "major"]
+    print_table([("pages", "left"), *((head, "right") for head in heads)], rows)
+    say(
+        f"removed of the penalty: at the request {table['removed_by_replay']:.0%}, "
+        f"ahead {table['removed_ahead']:.0%}, sham request {table['removed_by_sham']:.0%}"
+    )
+    tests = (
+        ("stopped < dropped", "p_stopped_dropped"),
+        ("replayed < dropped", "p_replayed_dropped"),
+        ("ahead < dropped", "p_ahead_dropped"),
+        ("sham < ahead", "p_sham_ahead"),
+    )
+    say("sign tests, p:")
+    for words, name in tests:
+        say(f"  {words} {table[name]:.0e}")
+
+
+@app.command
 def run(
     *,
     port: int,

@@ -1,0 +1,90 @@
+//! Pages of servers that stood still.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use halfwink_live_preheat::client::Dialogue;
+use halfwink_live_preheat::harness::Subject;
+use halfwink_live_preheat::pages::{Kind, Twin};
+use halfwink_live_preheat::shared::Shared;
+use pyo3::prelude::*;
+
+use super::{address, failed, wrong};
+use crate::library::{from_json, json};
+
+/// A server whose pages are dropped and put back, with its client.
+#[pyclass(frozen)]
+pub struct PreheatPages(Mutex<Twin>);
+
+impl PreheatPages {
+    fn with<R: serde::Serialize + Send>(
+        &self,
+        py: Python<'_>,
+        run: impl FnOnce(&mut Twin) -> Result<R, String> + Send,
+    ) -> PyResult<serde_json::Value> {
+        let run = || run(&mut *self.0.lock().map_err(|_| "an earlier run failed")?);
+        json(&py.detach(run).map_err(failed)?)
+    }
+}
+
+#[pymethods]
+impl PreheatPages {
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "named in Python")]
+    fn new(
+        py: Python<'_>,
+        shared: PathBuf,
+        to: &str,
+        greeting: Vec<u8>,
+        request: Vec<u8>,
+        pid: u32,
+        cpus: (u32, u32),
+        folder: PathBuf,
+    ) -> PyResult<PreheatPages> {
+        let dialogue = Dialogue { greeting, request };
+        let subject = Subject { address: address(to)?, dialogue, pid, cpus };
+        let open = || {
+            let shared = Shared::open(&shared).map_err(|e| format!("{}: {e}", shared.display()))?;
+            Twin::open(subject, shared, &folder)
+        };
+        Ok(PreheatPages(Mutex::new(py.detach(open).map_err(failed)?)))
+    }
+
+    /// Drops all pages and has a request recorded.
+    fn record<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &self.with(py, Twin::record)?)
+    }
+
+    /// Response times by class.
+    fn measure<'py>(
+        &self,
+        py: Python<'py>,
+        kind: &str,
+        rounds: usize,
+        lead_us: f64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let found = Kind::ALL.into_iter().find(|k| k.name() == kind);
+        let kind = found.ok_or_else(|| wrong(format!("{kind}: no such kind of drop")))?;
+        let measured = self.with(py, |twin| {
+            twin.lead = Duration::from_secs_f64(lead_us / 1e6);
+            twin.measure(kind, rounds)
+        });
+        from_json(py, &measured?)
+    }
+
+    /// Loads that policies asked for.
+    fn loads(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |twin| Ok(twin.loads())).map(|found| found.as_u64().unwrap_or(0))
+    }
+
+    /// Writes the set of pages.
+    fn write_set(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.with(py, |twin| twin.write_set(&path)).map(drop)
+    }
+}
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("PREHEAT_DROPS", Kind::ALL.map(Kind::name).to_vec())?;
+    module.add_class::<PreheatPages>()
+}
