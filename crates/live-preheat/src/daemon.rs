@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use halfwink_eventlog::Live;
 use halfwink_live::sys::{self, CpuSet};
 use halfwink_policy::preheat::announce::{Receiver, Refused};
-use halfwink_policy::preheat::{Action, Event, PreheatPolicy, SetId};
-use halfwink_policy::{Host, Snapshot};
+use halfwink_policy::preheat::{Action, Event, SetId};
+use halfwink_policy::Snapshot;
 use halfwink_units::Time;
 use serde::Serialize;
 
@@ -24,8 +25,11 @@ use crate::load::{monotonic_ns, Loader};
 use crate::place::{give_way, prefer, Rank};
 use crate::set::Lines;
 
+mod hosted;
 mod syn;
 
+pub use hosted::Hosted;
+use hosted::PolicyHost;
 pub use syn::Syn;
 
 /// Latencies that are kept.
@@ -94,7 +98,6 @@ pub struct Counts {
 }
 
 /// The thread and what it counts.
-#[derive(Debug)]
 pub struct Daemon {
     /// Where it hears.
     pub address: SocketAddr,
@@ -103,6 +106,13 @@ pub struct Daemon {
     first_ns: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    log: Option<Live>,
+}
+
+impl std::fmt::Debug for Daemon {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Daemon").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 impl Daemon {
@@ -113,7 +123,7 @@ impl Daemon {
     pub fn start(
         socket: UdpSocket,
         receiver: Receiver,
-        policy: PreheatPolicy,
+        Hosted { host, log }: Hosted,
         loader: Arc<Mutex<Loader>>,
         (service, triggers): (u16, Triggers),
     ) -> Result<Daemon, String> {
@@ -126,7 +136,7 @@ impl Daemon {
         let state = State {
             socket,
             receiver,
-            host: Host::new(policy),
+            host,
             loader,
             service,
             gone: triggers.sockets.as_ref().map_or(0, |sockets| sockets.gone(service)),
@@ -149,7 +159,7 @@ impl Daemon {
             state.run(&told);
         });
         let thread = Some(thread.map_err(why)?);
-        Ok(Daemon { address, counts, first_ns, stop, thread })
+        Ok(Daemon { address, counts, first_ns, stop, thread, log })
     }
 
     /// What it counted.
@@ -164,8 +174,11 @@ impl Daemon {
         self.first_ns.load(Ordering::Acquire)
     }
 
-    /// Ends it.
-    pub fn stop(&mut self) {
+    /// Ends it, and its log.
+    ///
+    /// # Errors
+    /// What went wrong with the log's file, at any time.
+    pub fn stop(&mut self) -> Result<(), String> {
         self.stop.store(true, Ordering::Release);
         // Anything wakes it, even what it does not believe.
         if let Ok(socket) = UdpSocket::bind("127.0.0.1:0") {
@@ -174,19 +187,21 @@ impl Daemon {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+        let ended = self.log.take().map(Live::end);
+        ended.transpose().map(drop).map_err(|e| e.to_string())
     }
 }
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        self.stop();
+        let _ = self.stop();
     }
 }
 
 struct State {
     socket: UdpSocket,
     receiver: Receiver,
-    host: Host<PreheatPolicy>,
+    host: PolicyHost,
     loader: Arc<Mutex<Loader>>,
     service: u16,
     /// Listening sockets of the service that have gone.

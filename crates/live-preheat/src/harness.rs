@@ -18,7 +18,7 @@ use halfwink_units::Time;
 
 use crate::bpf;
 use crate::client::{Client, Dialogue};
-use crate::daemon::{Awake, Counts, Daemon, Triggers};
+use crate::daemon::{Awake, Counts, Daemon, Hosted, Triggers};
 use crate::kernel::Image;
 use crate::learn::{Learned, Learner};
 use crate::load::{monotonic_ns, Loader};
@@ -170,7 +170,13 @@ impl Harness {
         let receiver = Receiver::new(key, ReceiverParameters::default());
         let triggers = Triggers { awake: Some(Awake::Measured), ..Triggers::default() };
         let service = (self.subject.address.port(), triggers);
-        let daemon = Daemon::start(socket, receiver, policy, Arc::clone(&self.loader), service)?;
+        let daemon = Daemon::start(
+            socket,
+            receiver,
+            Hosted::new(policy),
+            Arc::clone(&self.loader),
+            service,
+        )?;
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(why)?;
         socket.connect(daemon.address).map_err(why)?;
         self.place.rest();

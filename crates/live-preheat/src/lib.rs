@@ -64,6 +64,10 @@ pub fn features() -> Vec<(&'static str, String)> {
     ]
 }
 
+/// How `halfwink replay` makes [`policy`] from a log.
+#[cfg(feature = "host")]
+pub const TECHNIQUE: &str = "preheat:late=skip,training=1,cores=1,only_cold=no";
+
 /// The policy of live programs: the published controller, with loads cut when the request is due,
 /// since nobody holds a server back that knows nothing of this; one dump, since sets are learned
 /// beforehand ([`learn`]).

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use halfwink_live_preheat::daemon::{Daemon, Triggers};
+use halfwink_live_preheat::daemon::{Daemon, Hosted, Triggers};
 use halfwink_live_preheat::helper;
 use halfwink_live_preheat::load::Loader;
 use halfwink_live_preheat::policy;
@@ -44,7 +44,8 @@ fn datagrams_from_anywhere_are_counted() {
     let receiver = Receiver::new(key, ReceiverParameters::default());
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let daemon =
-        Daemon::start(socket, receiver, policy(), loader, (PORT, Triggers::default())).unwrap();
+        Daemon::start(socket, receiver, Hosted::new(policy()), loader, (PORT, Triggers::default()))
+            .unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(daemon.address).unwrap();
     let announcement = |port, sequence| Announcement {

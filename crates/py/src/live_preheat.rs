@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use halfwink_live_preheat::client::Dialogue;
-use halfwink_live_preheat::daemon::{Awake, Daemon, Syn, Triggers};
+use halfwink_live_preheat::daemon::{Awake, Daemon, Hosted, Syn, Triggers};
 use halfwink_live_preheat::harness::{Cold, Harness, Subject};
 use halfwink_live_preheat::kernel::Image;
 use halfwink_live_preheat::load::Loader;
 use halfwink_live_preheat::shared::Shared;
-use halfwink_live_preheat::{bpf, policy, set, VARIABLE};
+use halfwink_live_preheat::{bpf, policy, set, TECHNIQUE, VARIABLE};
 use halfwink_policy::preheat::announce::{
     encode, Announcement, Key, Mode, Receiver, ReceiverParameters,
 };
@@ -167,7 +167,7 @@ struct PreheatDaemon(Mutex<Daemon>);
 impl PreheatDaemon {
     #[new]
     #[pyo3(signature = (
-        shared, set, to, key, port, cpu, *, syn_us=None, every_us=None, awake=false
+        shared, set, to, key, port, cpu, *, syn_us=None, every_us=None, awake=false, log=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "named in Python")]
     fn new(
@@ -180,6 +180,7 @@ impl PreheatDaemon {
         syn_us: Option<f64>,
         every_us: Option<f64>,
         awake: bool,
+        log: Option<PathBuf>,
     ) -> PyResult<PreheatDaemon> {
         let image = Image::running().map_err(wrong)?;
         let lines = set::read(&set, &image).map_err(wrong)?;
@@ -199,7 +200,11 @@ impl PreheatDaemon {
         };
         let socket = UdpSocket::bind(address(to)?).map_err(|e| wrong(format!("{to}: {e}")))?;
         let loader = Arc::new(Mutex::new(loader));
-        let daemon = Daemon::start(socket, receiver, policy(), loader, (port, triggers));
+        let hosted = match log {
+            Some(path) => Hosted::logged(policy(), TECHNIQUE, &path).map_err(wrong)?,
+            None => Hosted::new(policy()),
+        };
+        let daemon = Daemon::start(socket, receiver, hosted, loader, (port, triggers));
         Ok(PreheatDaemon(Mutex::new(daemon.map_err(failed)?)))
     }
 
@@ -213,14 +218,10 @@ impl PreheatDaemon {
         from_json(py, &json(&self.0.lock().map_err(failed)?.counts())?)
     }
 
-    /// Ends it.
+    /// Ends it, and its log.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
-        let stop = || self.0.lock().map(|mut daemon| daemon.stop()).is_ok();
-        if py.detach(stop) {
-            Ok(())
-        } else {
-            Err(failed("an earlier call failed"))
-        }
+        let stop = || self.0.lock().map_err(|_| "an earlier call failed")?.stop();
+        py.detach(stop).map_err(failed)
     }
 }
 

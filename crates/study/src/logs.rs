@@ -30,7 +30,8 @@ use crate::techniques::{Choice, Make};
 use crate::world::{world, Job};
 
 /// Live worlds, and the simulated ones whose techniques decide in them.
-const LIVE: [(&str, &str); 2] = [("live router", "router"), ("live steer", "server")];
+const LIVE: [(&str, &str); 3] =
+    [("live router", "router"), ("live steer", "server"), ("live preheat", "preheat")];
 /// The live world whose policies no machine describes: they count in nanoseconds, and are made from
 /// their parameters alone.
 const DELEGATE: &str = "live delegate";

@@ -172,6 +172,7 @@ def run(
     syn_us: Annotated[float | None, Parameter(name="--syn-us")] = None,
     every_ms: Annotated[float | None, Parameter(name="--every-ms")] = None,
     awake: Flag = False,
+    log: Path | None = None,
     seconds: float | None = None,
 ) -> None:
     """Load a set before each announced request, until it is ended.
@@ -199,6 +200,8 @@ def run(
         Load so often, announced or not.
     awake
         Never sleep: begin some microseconds earlier.
+    log
+        Event log for `halfwink replay`. A thread that writes it wakes 50 times a second.
     seconds
         End by itself.
     """
@@ -223,6 +226,7 @@ def run(
         syn_us=syn_us,
         every_us=None if every_ms is None else every_ms * 1e3,
         awake=awake,
+        log=None if log is None else str(log),
     )
     say(f"hears announcements at {daemon.address()}; start the server with")
     for name, value in preheating.environment(shared.absolute()).items():
