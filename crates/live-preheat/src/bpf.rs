@@ -274,6 +274,32 @@ mod tests {
     }
 
     #[test]
+    fn lines_below_a_part_are_refused_as_those_above_are() {
+        let Some((image, mut lines)) = opened() else { return };
+        for (n, part) in image.allowed.iter().enumerate() {
+            let own: Vec<u64> = part.clone().take(GROUP).collect();
+            lines.set(&own).unwrap();
+            let before = lines.refused();
+            // Text; the last line below; the first and the last of the part; the first above.
+            let some = [0, part.start - 1, part.start, part.end - 1, part.end];
+            store(lines.values(), 0, &some);
+            lines.run(0, 0).unwrap();
+            // The last one fills its group.
+            assert_eq!(lines.refused() - before, 2 + 4, "part {n}: {part:?}");
+        }
+    }
+
+    #[test]
+    fn the_timing_program_refuses_what_is_no_part_of_the_image() {
+        let Some((image, lines)) = opened() else { return };
+        let between = image.text.end;
+        let beyond = image.allowed.iter().map(|r| r.end).max().unwrap_or(between);
+        store(lines.values(), 0, &[0, between, u64::from(u32::MAX), beyond, 1]);
+        run(&lines.time, 0, [0, 5, 0]).unwrap();
+        assert_eq!(lines.refused(), 3);
+    }
+
+    #[test]
     fn reads_are_timed() {
         let Some((_, mut lines)) = opened() else { return };
         let set: Vec<u64> = (0..5_000).collect();

@@ -173,3 +173,68 @@ pub fn monotonic_ns() -> u64 {
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use halfwink_live::sys;
+
+    use super::*;
+
+    /// A place of this process, whose thread nobody has started: what it is asked stays there.
+    fn placed(folder: &std::path::Path) -> (Shared, &'static Slot) {
+        let mut options = std::fs::File::options();
+        let options = options.read(true).write(true).create_new(true);
+        let shared = Shared::create(&options.open(folder.join("shared")).unwrap(), false).unwrap();
+        let slot = shared.claim(sys::getpid()).unwrap();
+        slot.set_owner(sys::getpid(), sys::gettid());
+        (shared, slot)
+    }
+
+    fn listed(slot: &Slot) -> Vec<u64> {
+        let count = slot.count.load(Ordering::Relaxed) as usize;
+        slot.words[..count].iter().map(|word| word.load(Ordering::Relaxed)).collect()
+    }
+
+    #[test]
+    fn lines_of_memory_are_for_the_start_that_they_were_seen_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let (shared, slot) = placed(folder.path());
+        let memory = vec![1u8; 4096];
+        let line = memory.as_ptr() as u64 / 64 + 1;
+        let lines = || Lines { memory: [line].into_iter().collect(), ..Lines::default() };
+        let start = set::start_of(&maps::mappings(sys::getpid()).unwrap());
+        let mut loader = Loader::new(None, shared, 0);
+        loader.set(lines(), &start).unwrap();
+        assert_eq!(listed(slot), [line << 6]);
+        // Another process has its number now, or the same program was started anew.
+        loader.set(lines(), "another start").unwrap();
+        assert!(listed(slot).is_empty());
+        loader.set(lines(), &start).unwrap();
+        loader.forget_memory();
+        loader.bind();
+        assert!(listed(slot).is_empty());
+    }
+
+    #[test]
+    fn a_load_has_its_end_and_no_process_image_takes_over_anothers() {
+        let folder = tempfile::tempdir().unwrap();
+        let (shared, slot) = placed(folder.path());
+        let mut loader = Loader::new(None, shared, 0);
+        loader.set(Lines::default(), "").unwrap();
+        let done = || slot.done.store(slot.command.load(Ordering::Relaxed), Ordering::Relaxed);
+        // Its thread is still busy with the list.
+        assert_eq!(loader.load(0).unwrap().servers, 0);
+        done();
+        assert_eq!(loader.load(0).unwrap().servers, 1);
+        assert_eq!(slot.until_ticks.load(Ordering::Relaxed), 0);
+        done();
+        let before = clock::ticks();
+        assert_eq!(loader.load(monotonic_ns() + 1_000_000).unwrap().servers, 1);
+        let until = slot.until_ticks.load(Ordering::Relaxed);
+        assert!(until > before, "{until} after {before}");
+        done();
+        // The same process, as after exec: it has no list yet.
+        slot.epoch.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(loader.load(0).unwrap().servers, 0);
+    }
+}

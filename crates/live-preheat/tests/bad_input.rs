@@ -139,6 +139,13 @@ fn the_thread_in_a_server_survives_what_it_is_asked() {
     slot.operation.store(Operation::Load as u32, Ordering::Relaxed);
     slot.count.store(u32::MAX, Ordering::Relaxed);
     helper::serve(slot, true);
+    // A load that should have ended begins no more; one that has time takes all of the list.
+    slot.count.store(200, Ordering::Relaxed);
+    for (until, taken) in [(1, 0), (u64::MAX, 200), (0, 200)] {
+        slot.until_ticks.store(until, Ordering::Relaxed);
+        helper::serve(slot, true);
+        assert_eq!(slot.taken.load(Ordering::Relaxed), taken, "until {until}");
+    }
     // Whoever takes over the process gains nothing by the thread.
     let status = |tid: u32, name: &str| {
         let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap();

@@ -46,7 +46,7 @@ fn log() -> (String, bool) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut service = Some(service);
     for sequence in 1..=6 {
-        let lead = Time::ns(if sequence == 3 { 0 } else { 1_000_000 });
+        let lead = Time::ns(if sequence == 3 { 0 } else { 9_000_000 });
         let (port, mode) = (any.port(), Mode::Announce);
         let announcement = Announcement { port, source: 7, sequence, lead, mode };
         socket.send_to(&encode(&announcement, &key), daemon.address).unwrap();
@@ -55,7 +55,7 @@ fn log() -> (String, bool) {
             assert!(begun.elapsed() < Duration::from_secs(20), "not in time");
         }
         // The next request is another one.
-        while begun.elapsed() < Duration::from_millis(2) {
+        while begun.elapsed() < Duration::from_millis(10) {
             std::hint::spin_loop();
         }
         if sequence == 4 {
@@ -78,7 +78,9 @@ fn a_log_told_again_asks_for_the_same() {
         assert!(text.contains(there), "{there} in {text}");
     }
     assert_eq!(text.contains(r#""event":{"closed""#), restarts, "{text}");
-    assert!(report.actions >= 6, "{text}");
+    assert!(report.actions >= 2, "{text}");
+    // Nobody can hold back a server that knows nothing of this: every load has its end.
+    assert_eq!(text.matches(r#""until_ps":null"#).count(), 0, "{text}");
 }
 
 /// Of a number that a policy goes by, every changed digit shows; and so does every decision that is
@@ -112,7 +114,7 @@ fn what_was_changed_in_a_log_is_found() {
         let late = line.replace(r#""due_ps":"#, r#""due_ps":9"#);
         assert!(late == *line || !line.contains(r#"{"load""#) || is_found(n, late), "{line}");
     }
-    assert!(changed > 20, "{changed} bytes of {} actions", untouched.actions);
+    assert!(changed > 10, "{changed} bytes of {} actions", untouched.actions);
 }
 
 #[test]
