@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 from conftest import Halfwink, lacking, need, wait_until
 
-from halfwink import _core, live_preheat
+from halfwink import _core, live_preheat, programs
 from halfwink.errors import HalfwinkError
 
 COMMAND = [sys.executable, "-m", "halfwink", "live", "preheat"]
@@ -210,3 +211,92 @@ def test_wrong_words(halfwink: Halfwink) -> None:
         done = halfwink("live", "preheat", *words)
         assert done.status == 2
         assert expected in done.complaint
+
+
+def instructions(folder: Path, requests: int, extra: dict[str, str]) -> int:
+    """What nginx runs in user mode for so many requests, start and end included."""
+    folder.mkdir()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    words = live_preheat.SERVERS["nginx"].command(folder, port)
+    count = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+    server = subprocess.Popen(
+        [*count, programs.find("nginx").path or "", *words, "-g", "master_process off;"],
+        env=os.environ | extra,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+
+    def connected() -> socket.socket | None:
+        try:
+            return socket.create_connection(("127.0.0.1", port), 5)
+        except OSError:
+            return None
+
+    try:
+        client = wait_until(connected)
+        with client:
+            for _ in range(requests):
+                client.sendall(live_preheat.SERVERS["nginx"].request)
+                answer = b""
+                while not answer.endswith(b"</p>\n"):
+                    answer += client.recv(4096)
+    finally:
+        server.terminate()
+        _, said = server.communicate(timeout=60)
+    found = re.search(rb"I\s+refs:\s+([\d,]+)", said)
+    assert found is not None, said
+    return int(found[1].replace(b",", b""))
+
+
+def test_the_library_adds_no_instruction_to_a_request(tmp_path: Path) -> None:
+    need("nginx")
+    need("valgrind")
+    with live_preheat.shared_file() as shared:
+        each = {}
+        for name, extra in (("with", live_preheat.environment(shared)), ("without", {})):
+            few = instructions(tmp_path / f"{name}-few", 200, extra)
+            many = instructions(tmp_path / f"{name}-many", 1200, extra)
+            each[name] = (many - few) / 1000
+    # nginx looks at the clock now and then, so that no two runs are quite the same.
+    assert each["with"] == pytest.approx(each["without"], rel=1e-3)
+
+
+def test_what_the_library_costs_a_server_that_is_never_announced() -> None:
+    need("memcached")
+    # The machine has other work: a trial that it disturbs is repeated, twice at most.
+    for _ in range(3):
+        found = live_preheat.without_library("memcached", starts=4, rounds=400)
+        assert found["wakes"] == 0
+        assert len(found["library"]["ratios"]) == len(found["none"]["ratios"]) == 4
+        apart = found["library"]["median"] - found["none"]["median"]
+        if abs(apart) < 0.05:
+            return
+    pytest.fail(f"{found}")
+
+
+def test_decisions_are_logged_and_replay(tmp_path: Path, halfwink: Halfwink) -> None:
+    log = tmp_path / "events"
+    with preheated(tmp_path, "--log", str(log)) as (running, daemon, to):
+        port = int(running.address.rpartition(":")[2])
+        for n in range(10):
+            _core.preheat_announce(to, KEY, port, sequence=n + 1, lead_us=500)
+            time.sleep(0.003)
+            assert answers(running)
+        counts = ended(daemon)
+    done = halfwink("replay", str(log), "--json")
+    assert done.status == 0, done
+    told = json.loads(done.out)
+    assert told["first_difference"] is None
+    assert told["header"]["world"] == "live preheat"
+    assert "whole" in told["ended"]
+    text = log.read_text()
+    assert text.count('{"load":{') == counts["loads"] > 0
+    # A load that was due at another time.
+    changed = re.sub(r'"until_ps":(\d)', lambda m: f'"until_ps":{9 - int(m[1])}', text, count=1)
+    assert changed != text
+    log.write_text(changed)
+    done = halfwink("replay", str(log), "--json")
+    assert done.status == 1
+    assert "announced" in json.loads(done.out)["first_difference"]["event"]

@@ -27,13 +27,15 @@ use crate::place::{cache_bytes, prefer, Evictor, Place, Rank};
 use crate::set;
 use crate::shared::{Operation, Shared, Slot};
 
+mod beside;
 mod costs;
 pub(crate) mod server;
 mod tables;
 
+pub use beside::{beside, Beside};
 use server::{slot_of, threads};
 use tables::table;
-pub use tables::{Beside, Class, Cold, Rates, Row, Table};
+pub use tables::{Class, Cold, Rates, Row, Table};
 
 /// What is measured.
 #[derive(Clone, Debug)]

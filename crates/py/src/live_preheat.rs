@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use halfwink_live_preheat::client::Dialogue;
 use halfwink_live_preheat::daemon::{Awake, Daemon, Hosted, Syn, Triggers};
-use halfwink_live_preheat::harness::{Cold, Harness, Subject};
+use halfwink_live_preheat::harness::{beside, Cold, Harness, Subject};
 use halfwink_live_preheat::kernel::Image;
 use halfwink_live_preheat::load::Loader;
 use halfwink_live_preheat::shared::Shared;
@@ -67,6 +67,34 @@ fn preheat_announce(
     let bytes = encode(&announcement, &self::key(key)?);
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed)?;
     socket.send_to(&bytes, address(to)?).map(drop).map_err(failed)
+}
+
+/// Two servers by turns, warm and never announced; each an address and a process.
+#[pyfunction]
+fn preheat_beside<'py>(
+    py: Python<'py>,
+    shared: PathBuf,
+    servers: [(String, u32); 2],
+    greeting: Vec<u8>,
+    request: Vec<u8>,
+    cpus: (u32, u32),
+    rounds: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let dialogue = Dialogue { greeting, request };
+    let subject = |(to, pid): &(String, u32)| {
+        Ok::<_, PyErr>(Subject {
+            address: address(to)?,
+            dialogue: dialogue.clone(),
+            pid: *pid,
+            cpus,
+        })
+    };
+    let (here, there) = (subject(&servers[0])?, subject(&servers[1])?);
+    let measured = py.detach(|| {
+        let shared = Shared::open(&shared).map_err(|e| format!("{}: {e}", shared.display()))?;
+        beside(&here, &there, shared, rounds)
+    });
+    from_json(py, &json(&measured.map_err(failed)?)?)
 }
 
 /// A server with its client, and all that prepares its machine.
@@ -140,12 +168,6 @@ impl PreheatHarness {
     /// Nanoseconds a line.
     fn rates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &self.with(py, Harness::rates)?)
-    }
-
-    /// Beside a server without the preload library.
-    fn beside<'py>(&self, py: Python<'py>, to: &str, rounds: usize) -> PyResult<Bound<'py, PyAny>> {
-        let other = address(to)?;
-        from_json(py, &self.with(py, |h| h.beside(other, rounds))?)
     }
 
     /// What the daemon counted.
@@ -232,5 +254,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PreheatDaemon>()?;
     pages::register(module)?;
     module.add_function(wrap_pyfunction!(preheat_announce, module)?)?;
+    module.add_function(wrap_pyfunction!(preheat_beside, module)?)?;
     module.add_function(wrap_pyfunction!(preheat_share, module)?)
 }

@@ -272,8 +272,17 @@ def _show(found: dict[str, Any]) -> None:
     )
     say(f"announcement to first load: {first['p50']['value']:.1f} us in the median")
     if "beside" in found:
-        b = found["beside"]
-        say(f"preload library, warm: {b['ratio'] - 1:+.2%} in the median, {b['wakes']} wake-ups")
+        _show_beside(found["beside"])
+
+
+def _show_beside(beside: dict[str, Any]) -> None:
+    said = {
+        kind: f"{beside[kind]['median'] - 1:+.2%} ({beside[kind]['low'] - 1:+.2%} to "
+        f"{beside[kind]['high'] - 1:+.2%})"
+        for kind in ("library", "none")
+    }
+    say(f"preload library, warm, {beside['starts']} starts: {said['library']}")
+    say(f"two servers without it: {said['none']}; {beside['wakes']} wake-ups")
 
 
 def _show_table(table: dict[str, Any]) -> None:

@@ -1,15 +1,12 @@
-//! What preheating costs: times to the first load, times of lines, and the library in a server that
-//! nobody announces to.
+//! What preheating costs: times to the first load, and times of lines.
 
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use halfwink_live::clock::{ticks_fenced, Rate};
 
-use super::{Beside, Harness, Rates, FAILED, PATIENCE_NS, SILENT};
-use crate::client::Client;
+use super::{Harness, Rates, FAILED, PATIENCE_NS, SILENT};
 use crate::helper::{self, prefetch};
 use crate::load::monotonic_ns;
 use crate::place::Evictor;
@@ -37,32 +34,6 @@ impl Harness {
             self.note_first(begun_ns);
         }
         Ok(Summary::of(&self.first_us))
-    }
-
-    /// Response times here and of another server, in turn, with everything warm and nothing
-    /// announced: what the preload library costs. And how often its thread woke meanwhile.
-    ///
-    /// # Errors
-    /// What does not work, in one line.
-    pub fn beside(&mut self, other: SocketAddr, rounds: usize) -> Result<Beside, String> {
-        let mut other = Client::connect(other, &self.subject.dialogue)?;
-        let wakes = || self.slot.map_or(0, |slot| slot.wakes.load(Ordering::Relaxed));
-        let before = wakes();
-        let (mut here, mut there) = (Vec::new(), Vec::new());
-        for round in 0..2 * rounds {
-            // Each is first as often as the other, and once unmeasured: they share their caches.
-            let is_here = round % 2 == round / 2 % 2;
-            let (client, times) = match is_here {
-                true => (&mut self.client, &mut here),
-                false => (&mut other, &mut there),
-            };
-            client.ask()?;
-            client.ask()?;
-            times.push(client.ask()?);
-        }
-        let wakes = wakes() - before;
-        let (here, there) = (Summary::of(&here), Summary::of(&there));
-        Ok(Beside { here, there, ratio: here.p50.value / there.p50.value, wakes })
     }
 
     /// Nanoseconds a line, each the best of several runs on the server's CPU.

@@ -13,15 +13,21 @@ pub(crate) fn threads(pid: u32) -> Vec<u32> {
     listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// The process that answers a client; 0 if nobody says.
+pub(crate) fn answering(subject: &Subject, client: &Client) -> u32 {
+    match subject.pid {
+        0 => backend(&client.greeted).unwrap_or(0),
+        pid => pid,
+    }
+}
+
+/// The place of the thread in the process that answers.
 pub(crate) fn slot_of(
     subject: &Subject,
     client: &Client,
     shared: Shared,
 ) -> Result<Option<&'static Slot>, String> {
-    let pid = match subject.pid {
-        0 => backend(&client.greeted).unwrap_or(0),
-        pid => pid,
-    };
+    let pid = answering(subject, client);
     // The thread may be on its way still.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(1) {

@@ -82,19 +82,6 @@ pub struct Row {
     pub summary: Summary,
 }
 
-/// A server with the preload library beside one without.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Beside {
-    /// With it.
-    pub here: Summary,
-    /// Without it.
-    pub there: Summary,
-    /// Of medians.
-    pub ratio: f64,
-    /// Times that the library's thread woke.
-    pub wakes: u64,
-}
-
 /// Nanoseconds a line.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Rates {
