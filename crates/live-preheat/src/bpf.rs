@@ -26,6 +26,8 @@ use crate::kernel::Image;
 
 mod btf;
 mod call;
+#[cfg(test)]
+mod checked;
 mod code;
 mod programs;
 mod sockets;

@@ -6,10 +6,10 @@ use std::os::fd::RawFd;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Instruction {
-    code: u8,
-    registers: u8,
-    offset: i16,
-    immediate: i32,
+    pub(super) code: u8,
+    pub(super) registers: u8,
+    pub(super) offset: i16,
+    pub(super) immediate: i32,
 }
 
 /// A place that jumps may name before it is known.
