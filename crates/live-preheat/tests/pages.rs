@@ -38,7 +38,11 @@ fn victim() {
         });
         let mut memory: Vec<u8> = (0..600 * PAGE).map(|n| (n / 97) as u8).collect();
         let mut small: Vec<Box<u64>> = (0..10_000).map(Box::new).collect();
-        for _ in std::io::stdin().lines() {
+        let region = region();
+        for (n, _) in std::io::stdin().lines().enumerate() {
+            if n == 4 {
+                grows(region);
+            }
             let all: u64 = small.iter().map(|n| **n).sum();
             let found = sum(&memory);
             for page in memory.chunks_mut(PAGE).step_by(3) {
@@ -51,6 +55,30 @@ fn victim() {
         }
         std::process::exit(0);
     });
+}
+
+/// Sixteen pages of sevens.
+fn region() -> *mut u8 {
+    let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
+    // SAFETY: the kernel chooses the place, of which so much is ours.
+    unsafe {
+        let flags = flags | libc::MAP_ANONYMOUS;
+        let at = libc::mmap(std::ptr::null_mut(), 16 * PAGE, rights, flags, -1, 0).cast::<u8>();
+        at.write_bytes(7, 16 * PAGE);
+        at
+    }
+}
+
+/// New memory behind old is zero, whatever lies there in a file.
+fn grows(region: *mut u8) {
+    const BYTES: usize = 8 << 20;
+    // SAFETY: the region is ours, and so is all of it where it is then.
+    let all = unsafe {
+        let at = libc::mremap(region.cast(), 16 * PAGE, BYTES, libc::MREMAP_MAYMOVE);
+        std::slice::from_raw_parts(at.cast::<u8>(), BYTES)
+    };
+    let wrong = all.iter().enumerate().position(|(n, b)| *b != if n < 16 * PAGE { 7 } else { 0 });
+    assert_eq!(wrong, None);
 }
 
 struct Victim {
