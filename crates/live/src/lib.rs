@@ -1,9 +1,10 @@
 //! The ground that live programs stand on: system calls without libc, the time-stamp counter,
-//! descriptors, what a core does while it is idle, and what all programs share.
+//! descriptors, BPF, what a core does while it is idle, and what all programs share.
 //!
 //! Linux on x86-64 only: the crate is empty elsewhere.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+pub mod bpf;
 pub mod clock;
 pub mod descriptor;
 #[cfg(feature = "program")]

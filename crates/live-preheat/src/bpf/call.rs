@@ -1,46 +1,19 @@
-//! The system call `bpf`, as far as it is needed here.
+//! What is asked of the system call `bpf` here: maps that are memory of ours too, programs that are
+//! run by a call or at a raw tracepoint.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
+use halfwink_live::bpf::{self, call, Instruction, Map};
 use halfwink_live::descriptor::owned;
 use halfwink_live::sys;
 
-use super::code::Instruction;
-
-const MAP_CREATE: u32 = 0;
-const PROG_LOAD: u32 = 5;
 const PROG_TEST_RUN: u32 = 10;
 const RAW_TRACEPOINT_OPEN: u32 = 17;
 const MAP_TYPE_ARRAY: u32 = 2;
 const MAP_MMAPABLE: u32 = 1 << 10;
 const PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
 const TEST_RUN_ON_CPU: u32 = 1;
-
-#[repr(C)]
-struct MapCreate {
-    kind: u32,
-    key_bytes: u32,
-    value_bytes: u32,
-    entries: u32,
-    flags: u32,
-}
-
-#[repr(C)]
-struct ProgLoad {
-    kind: u32,
-    instructions: u32,
-    code: u64,
-    license: u64,
-    log_level: u32,
-    log_bytes: u32,
-    log: u64,
-    kernel_version: u32,
-    flags: u32,
-    name: [u8; 16],
-    interface: u32,
-    attach_type: u32,
-}
 
 #[repr(C)]
 #[derive(Default)]
@@ -72,15 +45,8 @@ struct TracepointOpen {
 
 /// A map of one entry, which is memory of the command too.
 pub(super) fn create_map(bytes: usize) -> io::Result<OwnedFd> {
-    let attr = MapCreate {
-        kind: MAP_TYPE_ARRAY,
-        key_bytes: 4,
-        value_bytes: bytes as u32,
-        entries: 1,
-        flags: MAP_MMAPABLE,
-    };
-    // SAFETY: no addresses; the answer is a fresh descriptor.
-    unsafe { owned(bpf(MAP_CREATE, &attr)?) }
+    let (kind, flags) = (MAP_TYPE_ARRAY, MAP_MMAPABLE);
+    Map { kind, key_bytes: 4, value_bytes: bytes as u32, entries: 1, flags }.create()
 }
 
 /// The memory of such a map. It stays mapped for as long as the process lives.
@@ -98,26 +64,7 @@ pub(super) fn map_memory(map: &OwnedFd, bytes: usize) -> io::Result<*const u8> {
 
 /// A raw tracepoint's program, checked by the kernel.
 pub(super) fn program(code: &[Instruction]) -> io::Result<OwnedFd> {
-    let mut name = [0u8; 16];
-    name[..8].copy_from_slice(b"halfwink");
-    let license = c"Dual MIT/GPL";
-    let attr = ProgLoad {
-        kind: PROG_TYPE_RAW_TRACEPOINT,
-        instructions: code.len() as u32,
-        code: code.as_ptr() as u64,
-        license: license.as_ptr() as u64,
-        log_level: 0,
-        log_bytes: 0,
-        log: 0,
-        kernel_version: 0,
-        flags: 0,
-        name,
-        interface: 0,
-        attach_type: 0,
-    };
-    // SAFETY: code and licence outlive the call, which only reads them; the answer is a fresh
-    // descriptor.
-    unsafe { owned(bpf(PROG_LOAD, &attr)?) }
+    bpf::program(PROG_TYPE_RAW_TRACEPOINT, 0, code)
 }
 
 /// Runs a program once, on this CPU.
@@ -131,7 +78,7 @@ pub(super) fn run(program: &OwnedFd, cpu: u32, args: [u64; 3]) -> io::Result<()>
         ..TestRun::default()
     };
     // SAFETY: the arguments outlive the call, which only reads them.
-    unsafe { bpf(PROG_TEST_RUN, &attr) }.map(drop)
+    unsafe { call(PROG_TEST_RUN, &attr) }.map(drop)
 }
 
 /// Has a program run at each event of a raw tracepoint, for as long as the descriptor lives.
@@ -142,15 +89,5 @@ pub(super) fn attach(program: &OwnedFd, tracepoint: &std::ffi::CStr) -> io::Resu
         _pad: 0,
     };
     // SAFETY: the name outlives the call, which only reads it; the answer is a fresh descriptor.
-    unsafe { owned(bpf(RAW_TRACEPOINT_OPEN, &attr)?) }
-}
-
-/// # Safety
-/// `T` must be how `command` lays out its part of `union bpf_attr`, its addresses fit for it.
-unsafe fn bpf<T>(command: u32, attr: &T) -> io::Result<RawFd> {
-    // SAFETY: by the caller.
-    match unsafe { libc::syscall(libc::SYS_bpf, command, attr, size_of::<T>()) } {
-        -1 => Err(io::Error::last_os_error()),
-        answer => Ok(answer as RawFd),
-    }
+    unsafe { owned(call(RAW_TRACEPOINT_OPEN, &attr)?) }
 }

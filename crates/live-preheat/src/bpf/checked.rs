@@ -4,7 +4,8 @@
 
 use std::collections::HashMap;
 
-use super::code::Instruction;
+use halfwink_live::bpf::Instruction;
+
 use super::programs::{load, time, Bounds};
 use super::{Values, GROUP};
 use crate::kernel::Image;

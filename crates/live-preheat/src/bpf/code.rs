@@ -2,15 +2,7 @@
 
 use std::os::fd::RawFd;
 
-/// An instruction of the machine that the kernel runs.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(super) struct Instruction {
-    pub(super) code: u8,
-    pub(super) registers: u8,
-    pub(super) offset: i16,
-    pub(super) immediate: i32,
-}
+use halfwink_live::bpf::Instruction;
 
 /// A place that jumps may name before it is known.
 #[derive(Clone, Copy, Debug)]

@@ -3,10 +3,10 @@
 use std::mem::offset_of;
 use std::os::fd::RawFd;
 
+use halfwink_live::bpf::Instruction;
+
 use super::btf::Cast;
-use super::code::{
-    Code, Helper, Instruction, Label, AT_LEAST, BELOW, DOUBLE, EQUAL, FRAME, NOT_EQUAL, WORD,
-};
+use super::code::{Code, Helper, Label, AT_LEAST, BELOW, DOUBLE, EQUAL, FRAME, NOT_EQUAL, WORD};
 use super::{Values, GROUP, GROUPS_A_RUN, LINES, TIMED_A_RUN};
 use crate::kernel::Image;
 

@@ -7,8 +7,10 @@ use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use halfwink_live::bpf::Instruction;
+
 use super::call::{attach, create_map, map_memory, program};
-use super::code::{Code, Helper, Instruction, DOUBLE, FRAME, NOT_EQUAL, WORD};
+use super::code::{Code, Helper, DOUBLE, FRAME, NOT_EQUAL, WORD};
 
 const PORTS: usize = 1 << 16;
 const LISTEN: i32 = 10;
