@@ -66,8 +66,8 @@ impl Map {
     }
 }
 
-/// A program of a kind (`BPF_PROG_TYPE_*`), checked by the kernel, for one way to attach it (0 where
-/// its kind has but one).
+/// A program of a kind (`BPF_PROG_TYPE_*`), checked by the kernel, for one way to attach it (0
+/// where its kind has but one).
 ///
 /// # Errors
 /// As the kernel says; `PermissionDenied` without `CAP_BPF` and what the kind takes besides.
