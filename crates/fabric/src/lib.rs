@@ -13,7 +13,7 @@
 //! There are closed forms: how many switches a scale-out network has ([`scale_out`]), what an
 //! optical core saves ([`DataCentre`]), what turns cost in throughput and round trips
 //! ([`CircuitSwitch`]). And there is a world ([`world`]) in which hosts with ordinary network cards
-//! take turns by policies of `halfwink-policy`.
+//! take turns by policies of `halfwink-policy`; and TCP ([`tcp`]).
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +23,7 @@ mod description;
 pub mod flows;
 mod hosts;
 pub mod scale_out;
+pub mod tcp;
 pub mod world;
 
 pub use circuit::CircuitSwitch;

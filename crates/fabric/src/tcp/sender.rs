@@ -1,0 +1,319 @@
+//! The sending end of a connection: what may be sent, what is sent again.
+//!
+//! Losses are found by selective acknowledgements: a segment is lost once one that was sent three
+//! later has arrived (FACK, Mathis 1996; RFC 2018), a second copy once new segments behind it
+//! have. What is found in no such way is found by the timer (RFC 6298).
+
+use std::collections::VecDeque;
+
+use halfwink_units::Time;
+
+use super::{Ack, Algorithm, Control};
+
+/// Segments that have to arrive behind one until it counts as lost.
+const REORDERING: u64 = 3;
+
+/// Constants of a sender.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Parameters {
+    /// Congestion control.
+    pub algorithm: Algorithm,
+    /// First congestion window, in segments.
+    pub initial: f64,
+    /// What the receiver takes, in segments.
+    pub window: u64,
+    /// Beyond a round trip, the shortest time until the timer fires.
+    pub least_timeout: Time,
+}
+
+/// What becomes of a segment that is not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Out,
+    Arrived,
+    Lost,
+    /// Lost, and sent again.
+    Again,
+}
+
+/// What is counted of a sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Segments sent again.
+    pub again: u64,
+    /// Times at which losses were found by acknowledgements.
+    pub recoveries: u64,
+    /// Times the timer fired.
+    pub timeouts: u64,
+    /// Times the queue had no room.
+    pub refused: u64,
+}
+
+/// Round trips, and the timer (RFC 6298).
+#[derive(Clone, Copy, Debug, Default)]
+struct Timer {
+    smoothed: Option<Time>,
+    varies: Time,
+    doubled: u32,
+    deadline: Option<Time>,
+}
+
+impl Timer {
+    fn sample(&mut self, round_trip: Time) {
+        let Some(smoothed) = self.smoothed else {
+            (self.smoothed, self.varies) = (Some(round_trip), Time(round_trip.0 / 2));
+            return;
+        };
+        let off = smoothed.0.abs_diff(round_trip.0);
+        self.varies = Time((3 * self.varies.0 + off) / 4);
+        self.smoothed = Some(Time((7 * smoothed.0 + round_trip.0) / 8));
+    }
+
+    /// From then on (RFC 6298, Sec 2 and 5.5). As in Linux, it is the part for how much round trips
+    /// vary that has a least value: else steady round trips of that length fire it.
+    fn start(&mut self, now: Time, least: Time) {
+        let smoothed = self.smoothed.unwrap_or_default();
+        let timeout = smoothed.saturating_add(Time(4 * self.varies.0).max(least));
+        // 60 s at most, as Sec 2.5 allows.
+        let timeout =
+            Time(timeout.0.saturating_mul(1 << self.doubled)).min(Time::ns(60_000_000_000));
+        self.deadline = Some(now.saturating_add(timeout));
+    }
+}
+
+/// The sending end of a connection that always has more to send.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    parameters: Parameters,
+    control: Control,
+    /// First segment that is not acknowledged.
+    una: u64,
+    /// Those from there to the first not yet sent.
+    board: VecDeque<Fate>,
+    /// Of these on their way, and lost but not sent again.
+    flight: usize,
+    lost: usize,
+    /// One behind the last that arrived; all before `judged` are known to have arrived or be lost.
+    highest: u64,
+    judged: u64,
+    /// No lost segment is before it.
+    hint: u64,
+    /// Sent again, with the first not yet sent then.
+    copies: VecDeque<(u64, u64)>,
+    /// Losses up to here are one.
+    recovery: Option<(u64, bool)>,
+    /// The first lost segment goes at once, whatever is on its way (RFC 6675, Sec 5).
+    is_urgent: bool,
+    is_limited: bool,
+    timer: Timer,
+    tally: Tally,
+}
+
+impl Sender {
+    /// A connection that is set up.
+    #[must_use]
+    pub fn new(parameters: Parameters) -> Sender {
+        Sender {
+            control: Control::new(parameters.algorithm, parameters.initial),
+            parameters,
+            una: 0,
+            board: VecDeque::new(),
+            flight: 0,
+            lost: 0,
+            highest: 0,
+            judged: 0,
+            hint: 0,
+            copies: VecDeque::new(),
+            recovery: None,
+            is_urgent: false,
+            is_limited: true,
+            timer: Timer::default(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Its window.
+    #[must_use]
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// First segment not yet sent.
+    fn next(&self) -> u64 {
+        self.una + self.board.len() as u64
+    }
+
+    /// Whether it may send a segment now.
+    pub fn ready(&mut self) -> bool {
+        let has_window = (self.flight as f64) < self.control.window().max(1.0).floor();
+        let has_more = self.lost > 0 || (self.board.len() as u64) < self.parameters.window;
+        self.is_limited = !has_window;
+        (has_window || (self.is_urgent && self.lost > 0)) && has_more
+    }
+
+    /// The segment that goes now, if it is [ready](Sender::ready).
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn take(&mut self, now: Time) -> u64 {
+        self.flight += 1;
+        self.is_urgent = false;
+        if self.timer.deadline.is_none() {
+            self.timer.start(now, self.parameters.least_timeout);
+        }
+        if self.lost == 0 {
+            self.board.push_back(Fate::Out);
+            return self.next() - 1;
+        }
+        let from = (self.hint.max(self.una) - self.una) as usize;
+        let fates = self.board.iter().skip(from);
+        let at = from + fates.take_while(|fate| **fate != Fate::Lost).count();
+        self.board[at] = Fate::Again;
+        self.lost -= 1;
+        let segment = self.una + at as u64;
+        self.hint = segment + 1;
+        if at == 0 {
+            // Its copy takes a round trip, too.
+            self.timer.start(now, self.parameters.least_timeout);
+        }
+        self.copies.push_back((segment, self.next()));
+        self.tally.again += 1;
+        segment
+    }
+
+    /// The queue has no room: the window shrinks once for all that is on its way (Linux' answer to
+    /// a queue's congestion return code).
+    pub fn refused(&mut self) {
+        self.tally.refused += 1;
+        if self.recovery.is_none() {
+            self.recovery = Some((self.next(), false));
+            self.control.lost();
+        }
+    }
+
+    /// An acknowledgement arrives.
+    pub fn acknowledged(&mut self, now: Time, ack: &Ack) {
+        self.timer.sample(now.saturating_sub(ack.echo));
+        let forward = self.advance(ack.next);
+        for &(from, to) in ack.blocks.iter().filter(|block| block.1 > 0) {
+            self.arrived(ack.next + u64::from(from), ack.next + u64::from(to));
+        }
+        self.judge();
+        self.control.marked(self.una, self.next(), forward, ack.marked);
+        let may_grow = self.recovery.is_none_or(|(_, is_timeout)| is_timeout)
+            && !self.control.has_shrunk(self.una);
+        if forward > 0 {
+            self.timer.doubled = 0;
+            self.timer.deadline = None;
+            if !self.board.is_empty() {
+                self.timer.start(now, self.parameters.least_timeout);
+            }
+            if may_grow && self.is_limited {
+                let round_trip = self.timer.smoothed.unwrap_or_default();
+                self.control.grow(now, forward, round_trip);
+            }
+        }
+        if self.recovery.is_some_and(|(until, _)| self.una >= until) {
+            self.recovery = None;
+        }
+        if self.lost > 0 && self.recovery.is_none() {
+            self.recovery = Some((self.next(), false));
+            self.is_urgent = true;
+            self.tally.recoveries += 1;
+            self.control.lost();
+        }
+    }
+
+    /// All before `next` has arrived; how many that are.
+    fn advance(&mut self, next: u64) -> u64 {
+        let forward = next.saturating_sub(self.una).min(self.board.len() as u64);
+        for fate in self.board.drain(..forward as usize) {
+            match fate {
+                Fate::Out | Fate::Again => self.flight -= 1,
+                Fate::Lost => self.lost -= 1,
+                Fate::Arrived => (),
+            }
+        }
+        self.una += forward;
+        forward
+    }
+
+    fn arrived(&mut self, from: u64, to: u64) {
+        let to = to.min(self.next());
+        for segment in from.max(self.una)..to {
+            let fate = &mut self.board[(segment - self.una) as usize];
+            match std::mem::replace(fate, Fate::Arrived) {
+                Fate::Out | Fate::Again => self.flight -= 1,
+                Fate::Lost => self.lost -= 1,
+                Fate::Arrived => (),
+            }
+        }
+        self.highest = self.highest.max(to);
+    }
+
+    /// What counts as lost by what has arrived.
+    fn judge(&mut self) {
+        let until = self.highest.saturating_sub(REORDERING);
+        for segment in self.judged.max(self.una)..until {
+            if self.board[(segment - self.una) as usize] == Fate::Out {
+                self.lose(segment);
+            }
+        }
+        self.judged = self.judged.max(until);
+        while let Some(&(segment, before)) = self.copies.front() {
+            let is_out =
+                segment >= self.una && self.board[(segment - self.una) as usize] == Fate::Again;
+            if is_out && self.highest < before + REORDERING {
+                break;
+            }
+            self.copies.pop_front();
+            if is_out {
+                self.lose(segment);
+            }
+        }
+    }
+
+    /// A segment that is on its way will not arrive.
+    fn lose(&mut self, segment: u64) {
+        self.board[(segment - self.una) as usize] = Fate::Lost;
+        self.flight -= 1;
+        self.lost += 1;
+        self.hint = self.hint.min(segment);
+    }
+
+    /// When the timer fires.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        self.timer.deadline
+    }
+
+    /// The timer fires, if it is time: all that has not arrived is lost. When it fired.
+    pub fn expire(&mut self, now: Time) -> Option<Time> {
+        let at = self.timer.deadline.filter(|at| *at <= now)?;
+        self.timer.deadline = None;
+        if self.board.is_empty() {
+            return None;
+        }
+        self.timer.doubled = (self.timer.doubled + 1).min(16);
+        self.tally.timeouts += 1;
+        for n in 0..self.board.len() {
+            if matches!(self.board[n], Fate::Out | Fate::Again) {
+                self.lose(self.una + n as u64);
+            }
+        }
+        self.copies.clear();
+        (self.hint, self.judged) = (self.una, self.judged.max(self.next()));
+        // A second time for the same segments it is no news of the path.
+        if !self.recovery.is_some_and(|(_, is_timeout)| is_timeout) {
+            self.control.timed_out();
+        }
+        self.recovery = Some((self.next(), true));
+        Some(at)
+    }
+}
