@@ -129,7 +129,7 @@ def circuit_runs(
     set: _Pairs,
     days_us: Sequence[float],
     tokens: Sequence[str],
-    span: tuple[float, int],
+    played: tuple[tuple[str, str, str], float, int],
 ) -> Tables: ...
 def circuit_schedule(
     path: str, content: str, scheduler: str, times: tuple[float, float, float], gbps: float

@@ -98,20 +98,30 @@ def circuit_runs(
     *,
     days_us: Sequence[float] = (61.0, 123.5, 300.0),
     tokens: Sequence[str] = TOKENS,
+    mtu: Sequence[int] = (),
+    transport: str = "udp",
+    congestion: str = "cubic",
+    offload: str = "off",
     duration_ms: float = 1000.0,
     seed: int = 1,
     set: Settings | None = None,
 ) -> pl.DataFrame:
-    """Plays hosts that send datagrams to all others in turns (Strong 2013, Sec 4.4, 4.5).
+    """Plays hosts that send to all others in turns (Strong 2013, Sec 4.4, 4.5).
 
-    A row for each kind of tokens and length of day (microseconds): packets sent, lost (percent),
-    rate that arrives at a host (gigabits per second), when the first packet of a circuit arrives
-    and the last one is handed over (microseconds from the begin of its day). All is modelled.
+    A row for each size of frames (bytes), kind of tokens and length of day (microseconds): packets
+    sent, lost (percent), rate that arrives at a host, in order if it is TCP (gigabits per second),
+    when the first packet of a circuit arrives and the last one is handed over (microseconds from
+    the begin of its day); of TCP what was sent again (percent) and how often timers fired. All is
+    modelled.
 
     Args:
         name: a fabric with hosts, or a TOML file.
         days_us: lengths of days.
         tokens: of ``naive``, ``aging``, ``pacing``.
+        mtu: sizes of frames; the fabric's own if there are none.
+        transport: ``udp`` or ``tcp``.
+        congestion: of TCP: ``cubic``, ``reno`` or ``dctcp``.
+        offload: whether network cards cut and join segments of TCP: ``on`` or ``off``.
         duration_ms: how long each is played, in simulated time.
         seed: of all random streams.
         set: values to change, as ``{"hosts.margin_us": 20}``.
@@ -119,10 +129,20 @@ def circuit_runs(
     Raises:
         HalfwinkError: there is none of that name, or a value is impossible.
     """
-    span = (duration_ms, seed)
     days = [float(day) for day in days_us]
-    found = _core.circuit_runs(library(), name, pairs(set), days, list(tokens), span)
-    return frames(found)["runs"]
+    played = ((transport, congestion, offload), duration_ms, seed)
+
+    def runs(more: Settings) -> pl.DataFrame:
+        settings = pairs({**dict(set or {}), **more})
+        found = _core.circuit_runs(library(), name, settings, days, list(tokens), played)
+        return frames(found)["runs"]
+
+    if not mtu:
+        return runs({})
+    return pl.concat(
+        runs({"hosts.frame_bytes": size}).select(pl.lit(size).alias("mtu_bytes"), pl.all())
+        for size in mtu
+    )
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ pub struct Hosts {
     pub count: u16,
     /// Largest frame with all headers, in bytes.
     pub frame_bytes: u32,
-    /// What a host can put into its queues for all others together, in gigabits per second.
-    pub send_gbps: f64,
     /// What a queue holds, in days at the rate of a port.
     pub queue_days: f64,
     /// From the begin of a night or day until the host has heard of it, in microseconds: least and
@@ -31,6 +29,10 @@ pub struct Hosts {
     pub late_share: f64,
     /// By how much, in microseconds: least and most.
     pub late_us: [f64; 2],
+    /// What a packet costs them.
+    pub processor: Processor,
+    /// How their TCP is set up.
+    pub tcp: Tcp,
     /// Their network cards.
     pub card: Card,
     /// What comes between them and news of the switch.
@@ -39,14 +41,52 @@ pub struct Hosts {
     pub power: Power,
 }
 
+/// Work for each packet that a host sends and each that it receives, one after the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Processor {
+    /// For a packet sent and one received beside their time on the wire, in microseconds.
+    pub packet_us: f64,
+    /// More for each other host that it has to do with, in microseconds.
+    pub peer_us: f64,
+    /// More for a segment of TCP with what acknowledges it, in microseconds.
+    pub tcp_us: f64,
+    /// Largest segment where network cards cut segments and join them, in bytes.
+    pub offload_bytes: u32,
+    /// Whether news of the switch waits until packets that came before are done with.
+    pub sync_waits: bool,
+}
+
+/// How TCP is set up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tcp {
+    /// First window, and what a receiver takes, in days at the rate of a port.
+    pub window_days: f64,
+    /// Segments in order for each acknowledgement.
+    pub segments_per_ack: u32,
+    /// Longest time until a segment is acknowledged, in milliseconds.
+    pub delayed_ms: f64,
+    /// Shortest time beyond a round trip until the timer fires, in milliseconds.
+    pub least_timeout_ms: f64,
+    /// Size of an acknowledgement, in bytes.
+    pub ack_bytes: u32,
+    /// From what length on a queue marks segments for DCTCP, in days at the rate of a port.
+    pub mark_days: f64,
+}
+
 /// A network card.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Card {
-    /// How long a packet is in it before it is sent, in microseconds.
+    /// How long a packet of `full_bytes` is in it before it is sent, in microseconds.
     pub transmit_us: f64,
     /// How long it is in the receiver's before software sees it, in microseconds.
     pub receive_us: f64,
+    /// Both together for a packet of no size, in microseconds; in between they grow with size.
+    pub least_us: f64,
+    /// The size for which both are given, in bytes.
+    pub full_bytes: u32,
     /// How much may wait before it may enter its batch mode, in bytes.
     pub batch_bytes: u32,
     /// Packets beyond that which make it enter, as a share.
@@ -82,6 +122,42 @@ pub struct Power {
 }
 
 impl Hosts {
+    /// Work for a packet sent and one received, in microseconds. Over TCP `offload` says whether
+    /// cards cut and join segments.
+    #[must_use]
+    pub fn packet_us(&self, wire_us: f64, tcp: Option<bool>) -> f64 {
+        let work = &self.processor;
+        let plain = wire_us + work.packet_us + work.peer_us * f64::from(self.count - 1);
+        let share = f64::from(self.frame_bytes) / f64::from(work.offload_bytes);
+        plain
+            + match tcp {
+                None => 0.0,
+                Some(false) => work.tcp_us,
+                Some(true) => work.tcp_us * share.min(1.0),
+            }
+    }
+
+    fn check_transport(&self) -> Result<(), DescriptionError> {
+        let (work, tcp) = (&self.processor, &self.tcp);
+        at_least("hosts.processor.packet_us", work.packet_us, 0.0)?;
+        at_least("hosts.processor.peer_us", work.peer_us, 0.0)?;
+        at_least("hosts.processor.tcp_us", work.tcp_us, 0.0)?;
+        at_least("hosts.processor.offload_bytes", f64::from(work.offload_bytes), 64.0)?;
+        positive("hosts.tcp.window_days", tcp.window_days)?;
+        at_least("hosts.tcp.segments_per_ack", f64::from(tcp.segments_per_ack), 1.0)?;
+        positive("hosts.tcp.delayed_ms", tcp.delayed_ms)?;
+        positive("hosts.tcp.least_timeout_ms", tcp.least_timeout_ms)?;
+        at_least("hosts.tcp.ack_bytes", f64::from(tcp.ack_bytes), 40.0)?;
+        positive("hosts.tcp.mark_days", tcp.mark_days)?;
+        at_least("hosts.card.full_bytes", f64::from(self.card.full_bytes), 64.0)?;
+        let both = self.card.transmit_us + self.card.receive_us;
+        if !(0.0..=both).contains(&self.card.least_us) {
+            let message = format!("found {}, expected 0 to {both}", self.card.least_us);
+            return Err(wrong("hosts.card.least_us", message));
+        }
+        Ok(())
+    }
+
     pub(crate) fn check(&self, usable_ports: u32) -> Result<(), DescriptionError> {
         let count = u32::from(self.count);
         if count < 2 || count > usable_ports {
@@ -89,12 +165,12 @@ impl Hosts {
             return Err(wrong("hosts.count", message));
         }
         at_least("hosts.frame_bytes", f64::from(self.frame_bytes), 64.0)?;
-        positive("hosts.send_gbps", self.send_gbps)?;
         positive("hosts.queue_days", self.queue_days)?;
         positive("hosts.dequeue_us", self.dequeue_us)?;
         at_least("hosts.margin_us", self.margin_us, 0.0)?;
         at_least("hosts.card.transmit_us", self.card.transmit_us, 0.0)?;
         at_least("hosts.card.receive_us", self.card.receive_us, 0.0)?;
+        self.check_transport()?;
         let ranges = [
             ("hosts.sync_us", self.sync_us),
             ("hosts.first_packet_us", self.first_packet_us),

@@ -29,4 +29,4 @@ pub mod world;
 pub use circuit::CircuitSwitch;
 pub use data_centre::{CorePower, DataCentre, Ports};
 pub use description::{DescriptionError, Fabric, Spec};
-pub use hosts::{Card, Hosts, Power, Stalls};
+pub use hosts::{Card, Hosts, Power, Processor, Stalls, Tcp};

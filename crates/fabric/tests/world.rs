@@ -1,7 +1,7 @@
 //! Days by hand, and what holds for every run.
 
 use halfwink_engine::RunControl;
-use halfwink_fabric::world::{play, Run, Setting, WorldError};
+use halfwink_fabric::world::{play, Run, Setting, Transport, WorldError};
 use halfwink_fabric::{CircuitSwitch, Fabric, Hosts, Spec};
 use halfwink_policy::circuits::host::Scheme;
 use halfwink_policy::circuits::{
@@ -37,7 +37,8 @@ fn run(
     policy: CircuitsPolicy,
 ) -> Result<Run, WorldError> {
     let duration = Time::ns(30_000_000);
-    let setting = Setting { switch, hosts, scheme, duration, day: us(day_us), seed: 1 };
+    let (day, transport) = (us(day_us), Transport::Udp);
+    let setting = Setting { switch, hosts, scheme, transport, duration, day, seed: 1 };
     play(&setting, policy, &RunControl::new())
 }
 

@@ -43,7 +43,7 @@ pub use worlds::chip::{
     NetworkInfo, Prediction, PreheatQuestion, Sample, SampleQuestion, SampledTechnique,
     SegregationSweep, Spacing, SplitAdvice, StaggerRow, TrapRow, WakeRow, THRESHOLDS,
 };
-pub use worlds::fabric::{schedule, FabricInfo, Scheduler};
+pub use worlds::fabric::{schedule, FabricInfo, Scheduler, Turns};
 pub use worlds::router::{
     CoreTimes, Load, RouterInfo, RouterProfile, RouterQuestion, VirtualMeter,
 };

@@ -83,12 +83,16 @@ def simulate(
     *,
     day: str = "61,123.5,300",
     tokens: str = "naive,aging,pacing",
+    mtu: str = "",
+    transport: str = "udp",
+    congestion: str = "cubic",
+    offload: str = "off",
     duration_ms: float = 1000.0,
     seed: int = 1,
     setting: Setting = None,
     json: Json = False,
 ) -> int:
-    """Play hosts that send datagrams to all others, circuit after circuit (modelled).
+    """Play hosts that send to all others, circuit after circuit (modelled).
 
     Parameters
     ----------
@@ -98,6 +102,14 @@ def simulate(
         Lengths of days in microseconds, by commas.
     tokens
         When a host may send while its circuit is up: naive, aging, pacing, by commas.
+    mtu
+        Sizes of frames in bytes, by commas; the fabric's own if not given.
+    transport
+        What carries data: udp or tcp.
+    congestion
+        Congestion control of TCP: cubic, reno or dctcp.
+    offload
+        Whether network cards cut and join segments of TCP: on or off.
     duration_ms
         How long each is played, in simulated milliseconds.
     seed
@@ -111,6 +123,10 @@ def simulate(
         fabric,
         days_us=_numbers(day, "--day"),
         tokens=tokens.split(","),
+        mtu=_sizes(mtu) if mtu else (),
+        transport=transport,
+        congestion=congestion,
+        offload=offload,
         duration_ms=duration_ms,
         seed=seed,
         set=dict(settings(setting)),
@@ -118,20 +134,19 @@ def simulate(
     if json:
         print_json({"fabric": fabric, "runs": runs.to_dicts()})
         return 0
-    print_frame(
-        runs.select(
-            "tokens",
-            "day_us",
-            "up_pct",
-            "loss_pct",
-            "host_gbps",
-            "first_arrival_us",
-            "handed_over_us",
+    sizes = ["mtu_bytes"] if mtu else []
+    shown = ["tokens", "day_us", "loss_pct", "host_gbps", "fairness_pct"]
+    last = ["resent_pct", "timeouts"] if transport == "tcp" else ["first_arrival_us"]
+    print_frame(runs.select(*sizes, *shown, *last))
+    if transport == "tcp":
+        stdout.print(
+            "[dim]all modelled; what arrives in order at a host; fairness: spread over senders\n"
+            "as share of the mean; resent: of all segments sent[/dim]"
         )
-    )
+        return 0
     stdout.print(
-        "[dim]all modelled; first packet of a circuit at its receiver, last one with the card,\n"
-        "from the begin of its day[/dim]"
+        "[dim]all modelled; fairness: spread over senders as share of the mean; first\n"
+        "packet of a circuit at its receiver, from the begin of its day[/dim]"
     )
     return 0
 
@@ -201,6 +216,13 @@ def _numbers(text: str, option: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise HalfwinkError(f"{option} {text}: expected numbers, by commas") from None
+
+
+def _sizes(text: str) -> list[int]:
+    sizes = _numbers(text, "--mtu")
+    if not all(size.is_integer() and 64 <= size <= 65_535 for size in sizes):
+        raise HalfwinkError(f"--mtu {text}: expected whole bytes from 64 to 65535")
+    return [int(size) for size in sizes]
 
 
 def _print(table: pl.DataFrame, name: str) -> None:

@@ -13,6 +13,8 @@ pub(super) struct Sender {
     free: Time,
     /// Paused since more than the threshold waits.
     in_batch: bool,
+    /// Longest pause so far.
+    pub(super) longest_pause: Time,
 }
 
 /// A packet on the wire.
@@ -24,19 +26,27 @@ pub(super) struct OnWire {
 
 impl Sender {
     /// A packet is handed over: when it will be on the wire. Nothing that comes later changes that.
-    pub(super) fn hand_over(&mut self, now: Time, times: &Times, random: &mut Stream) -> OnWire {
-        let ready = now + times.transmit;
+    pub(super) fn hand_over(
+        &mut self,
+        now: Time,
+        bytes: u32,
+        times: &Times,
+        random: &mut Stream,
+    ) -> OnWire {
+        let (ready, wire) = (now + times.transmit(bytes), times.wire(bytes));
         // What waits beyond the time that a packet is in the card anyway, in time on the wire: what
         // pacing guesses by (age - tokens) of Fig 4.13. The packet on the wire does not wait.
-        let is_above = self.free.saturating_sub(ready) > times.batch_backlog + times.wire;
+        let is_above = self.free.saturating_sub(ready) > times.batch_backlog + wire;
         if !is_above {
             self.in_batch = false;
         } else if !self.in_batch && happens(random, times.batch_share) {
             self.in_batch = true;
-            self.free += us_between(random, times.batch_us);
+            let pause = us_between(random, times.batch_us);
+            self.longest_pause = self.longest_pause.max(pause);
+            self.free += pause;
         }
         let begins = ready.max(self.free);
-        self.free = begins + times.wire;
+        self.free = begins + wire;
         OnWire { begins, ends: self.free }
     }
 }

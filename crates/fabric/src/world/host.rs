@@ -5,7 +5,7 @@ use halfwink_policy::circuits::host::{HostAction, HostEvent, Tokens};
 use halfwink_policy::Host as PolicyHost;
 use halfwink_units::Time;
 
-use super::card::Sender;
+use super::card::{OnWire, Sender};
 use super::draw::{happens, us_between};
 use super::sync::Receiver;
 use super::{Counts, Times};
@@ -32,8 +32,29 @@ struct Queue {
 pub(super) struct Slot {
     pub(super) night: Time,
     pub(super) day: Time,
-    /// [`Time::NEVER`] if the circuit stays.
+    /// The run's end if the circuit stays.
     pub(super) ends: Time,
+}
+
+/// A host's day.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    slot: Slot,
+    pub(super) to: u16,
+    /// When its next packet may go.
+    pub(super) now: Time,
+    /// When it hears of the next night.
+    dusk: Time,
+    /// When it heard of the day, until its first packet goes.
+    heard: Option<Time>,
+    /// When its last packet went.
+    last: Option<Time>,
+}
+
+impl Turn {
+    pub(super) fn lasts_at(&self, at: Time) -> bool {
+        at < self.dusk
+    }
 }
 
 impl Host {
@@ -55,7 +76,83 @@ impl Host {
         queue.bytes as u64
     }
 
-    /// Plays a slot: hears of its day and of the next night, sends in between.
+    /// It hears of a day and of the next night, `waits` later than it could at least, and has a
+    /// turn if both are not one.
+    pub(super) fn begin(
+        &mut self,
+        slot: Slot,
+        to: Option<u16>,
+        waits: Time,
+        hosts: &Hosts,
+        counts: &mut Counts,
+    ) -> Option<Turn> {
+        let length = slot.ends - slot.night;
+        let mut hear = |sent: Time| {
+            let after = us_between(&mut self.random, hosts.sync_us);
+            let after = after.max(waits.saturating_sub(sent));
+            self.receiver.handle(sent, after, length, &hosts.stalls, &mut self.random)
+        };
+        let dawn = hear(slot.day);
+        let dusk = hear(slot.ends);
+        let to = to?;
+        if dusk <= dawn {
+            // Both were handled at once: the day is over before anything is sent.
+            counts.missed_days += 1;
+            return None;
+        }
+        let day = slot.ends - slot.day;
+        self.tokens.deliver(dawn, &HostEvent::Day { peer: to, length: day }, |_, _| ());
+        let mut now = dawn + us_between(&mut self.random, hosts.first_packet_us);
+        if happens(&mut self.random, hosts.late_share) {
+            now += us_between(&mut self.random, hosts.late_us);
+        }
+        Some(Turn { slot, to, now, dusk, heard: Some(dawn), last: None })
+    }
+
+    /// Whether the packet at the head of the queue goes now; if it never will, the turn is over.
+    pub(super) fn may_send(&mut self, turn: &mut Turn, bytes: u32, times: &Times) -> bool {
+        match self.tokens.decide(turn.now, &HostEvent::Head { bytes }) {
+            Some(HostAction::Again { at }) => turn.now = at.max(turn.now + times.dequeue),
+            Some(HostAction::Send) => return true,
+            Some(HostAction::Hold) | None => turn.now = turn.dusk,
+        }
+        false
+    }
+
+    /// A packet goes to the card: when it is on the wire, and whether it passes.
+    pub(super) fn hand_over(
+        &mut self,
+        turn: &mut Turn,
+        bytes: u32,
+        times: &Times,
+        counts: &mut Counts,
+    ) -> (OnWire, bool) {
+        let (now, slot) = (turn.now, turn.slot);
+        let wire = self.sender.hand_over(now, bytes, times, &mut self.random);
+        let passes = wire.begins >= slot.day && wire.ends <= slot.ends;
+        if let Some(heard) = turn.heard.take() {
+            counts.reaction.record(now - heard);
+            counts.first_handed.record(now - slot.day);
+            if passes {
+                let arrives = wire.ends + times.receive(bytes);
+                counts.first_arrival.record(arrives - slot.day);
+                let in_cards = arrives - now - (wire.ends - wire.begins);
+                counts.least_in_cards = counts.least_in_cards.min(in_cards);
+            }
+        }
+        turn.last = Some(now);
+        (wire, passes)
+    }
+
+    pub(super) fn end(&mut self, turn: &Turn, counts: &mut Counts) {
+        if let Some(last) = turn.last {
+            counts.handed_over.record(last - turn.slot.day);
+        }
+        self.tokens.deliver(turn.dusk, &HostEvent::Night, |_, _| ());
+        counts.longest_pause = counts.longest_pause.max(self.sender.longest_pause);
+    }
+
+    /// Plays a slot of datagrams.
     pub(super) fn play(
         &mut self,
         slot: Slot,
@@ -64,61 +161,18 @@ impl Host {
         times: &Times,
         counts: &mut Counts,
     ) {
-        let length = slot.ends - slot.night;
-        let mut hear = |sent: Time| {
-            let after = us_between(&mut self.random, hosts.sync_us);
-            self.receiver.handle(sent, after, length, &hosts.stalls, &mut self.random)
-        };
-        let dawn = hear(slot.day);
-        let dusk = hear(slot.ends);
-        let Some(to) = to else { return };
-        if dusk <= dawn {
-            // Both were handled at once: the day is over before anything is sent.
-            counts.missed_days += 1;
-            return;
-        }
-        let day = slot.ends - slot.day;
-        self.tokens.deliver(dawn, &HostEvent::Day { peer: to, length: day }, |_, _| ());
-        self.send(slot, (dawn, dusk), to, hosts, times, counts);
-        self.tokens.deliver(dusk, &HostEvent::Night, |_, _| ());
-    }
-
-    fn send(
-        &mut self,
-        slot: Slot,
-        (dawn, dusk): (Time, Time),
-        to: u16,
-        hosts: &Hosts,
-        times: &Times,
-        counts: &mut Counts,
-    ) {
-        let mut now = dawn + us_between(&mut self.random, hosts.first_packet_us);
-        if happens(&mut self.random, hosts.late_share) {
-            now += us_between(&mut self.random, hosts.late_us);
-        }
-        let frame = hosts.frame_bytes;
+        let Some(mut turn) = self.begin(slot, to, Time::ZERO, hosts, counts) else { return };
+        let (to, frame) = (turn.to, hosts.frame_bytes);
         let mut packets = self.waiting(to, slot.day, times) / u64::from(frame);
-        let (mut is_first, mut last) = (true, None);
-        while packets > 0 && now < dusk {
-            match self.tokens.decide(now, &HostEvent::Head { bytes: frame }) {
-                Some(HostAction::Again { at }) => now = at.max(now + times.dequeue),
-                Some(HostAction::Send) => {
-                    let wire = self.sender.hand_over(now, times, &mut self.random);
-                    let passes = wire.begins >= slot.day && wire.ends <= slot.ends;
-                    counts.packet(to, passes);
-                    if is_first && passes {
-                        counts.first_arrival.record(wire.ends + times.receive - slot.day);
-                    }
-                    (is_first, last) = (false, Some(now));
-                    self.queues[usize::from(to)].bytes -= f64::from(frame);
-                    packets -= 1;
-                    now += times.dequeue;
-                }
-                Some(HostAction::Hold) | None => break,
+        while packets > 0 && turn.lasts_at(turn.now) {
+            if self.may_send(&mut turn, frame, times) {
+                let (_, passes) = self.hand_over(&mut turn, frame, times, counts);
+                counts.packet(to, passes);
+                self.queues[usize::from(to)].bytes -= f64::from(frame);
+                packets -= 1;
+                turn.now += times.dequeue;
             }
         }
-        if let Some(last) = last {
-            counts.handed_over.record(last - slot.day);
-        }
+        self.end(&turn, counts);
     }
 }

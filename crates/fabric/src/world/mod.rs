@@ -13,10 +13,13 @@
 
 mod books;
 mod card;
+mod connections;
 mod draw;
+mod exchange;
 mod host;
 mod packets;
 mod sync;
+mod times;
 
 use halfwink_engine::{Closed, Histogram, Imbalance, Interrupted, RunControl};
 use halfwink_policy::circuits::host::{Scheme, TokenParameters, Tokens};
@@ -24,13 +27,32 @@ use halfwink_policy::circuits::{Action, CircuitsPolicy, Event};
 use halfwink_policy::Host as PolicyHost;
 use halfwink_units::Time;
 
-pub use packets::play_packets;
+pub use connections::TcpCounts;
+pub use packets::{packet_gbps, play_packets};
 pub use sync::Gaps;
 
 use crate::hosts::Hosts;
+use crate::tcp::Algorithm;
 use crate::CircuitSwitch;
 use books::Books;
-use host::{Host, Slot};
+use connections::Connections;
+use exchange::Exchange;
+use host::{Host, Slot, Turn};
+use times::Times;
+
+/// What carries data between hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Datagrams: what is lost is lost.
+    Udp,
+    /// Connections.
+    Tcp {
+        /// Their congestion control.
+        algorithm: Algorithm,
+        /// Whether network cards cut large segments and join what they received.
+        offload: bool,
+    },
+}
 
 /// What is played.
 pub struct Setting<'a> {
@@ -40,6 +62,8 @@ pub struct Setting<'a> {
     pub hosts: &'a Hosts,
     /// What their tokens are limited by.
     pub scheme: Scheme,
+    /// What carries their data.
+    pub transport: Transport,
     /// How long, to the end of the slot in which that is.
     pub duration: Time,
     /// Day for which queues are sized.
@@ -61,14 +85,16 @@ pub struct Run {
     pub counts: Counts,
     /// How far sync frames were apart.
     pub gaps: Gaps,
-    /// Packets delivered for each pair, by rows of senders.
+    /// Packets delivered for each pair, by rows of senders; of TCP those in order.
     pub delivered: Vec<u64>,
+    /// More about TCP.
+    pub tcp: Option<TcpCounts>,
     /// Time and energy of what carries packets.
     pub books: Closed,
 }
 
-/// What is counted of packets.
-#[derive(Debug, Default)]
+/// What is counted of packets; of TCP those with data.
+#[derive(Debug)]
 pub struct Counts {
     /// Handed to a network card.
     pub sent: u64,
@@ -78,10 +104,35 @@ pub struct Counts {
     pub missed_days: u64,
     /// From the begin of a day to when its first packet is seen by the receiver.
     pub first_arrival: Histogram,
+    /// From the begin of a day to when its first packet is handed to the card.
+    pub first_handed: Histogram,
+    /// From when a host handles the news of a day to the same.
+    pub reaction: Histogram,
     /// From the begin of a day to when its last packet is handed to the card.
     pub handed_over: Histogram,
+    /// Shortest time of a first packet in both cards.
+    pub least_in_cards: Time,
+    /// Longest pause of a card.
+    pub longest_pause: Time,
     /// Delivered by the host that plays, for each other.
     delivered: Vec<u64>,
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts {
+            sent: 0,
+            lost: 0,
+            missed_days: 0,
+            first_arrival: Histogram::default(),
+            first_handed: Histogram::default(),
+            reaction: Histogram::default(),
+            handed_over: Histogram::default(),
+            least_in_cards: Time::NEVER,
+            longest_pause: Time::ZERO,
+            delivered: vec![],
+        }
+    }
 }
 
 impl Counts {
@@ -114,48 +165,12 @@ pub enum WorldError {
     },
 }
 
-/// Descriptions as times.
-#[derive(Clone, Copy, Debug)]
-struct Times {
-    wire: Time,
-    transmit: Time,
-    receive: Time,
-    dequeue: Time,
-    /// What may wait in a card, as time on the wire.
-    batch_backlog: Time,
-    batch_share: f64,
-    batch_us: [f64; 2],
-    fill_bytes_per_ps: f64,
-    queue_bytes: f64,
-}
-
 fn us(us: f64) -> Time {
     Time::from_ns(1e3 * us)
 }
 
-impl Times {
-    fn of(setting: &Setting) -> Times {
-        let (switch, hosts) = (setting.switch, setting.hosts);
-        let card = &hosts.card;
-        // Gb/s are 1e-3 bit/ps.
-        let bytes_per_ps = |gbps: f64| gbps * 1e-3 / 8.0;
-        let others = f64::from(hosts.count - 1);
-        Times {
-            wire: us(switch.wire_us(f64::from(hosts.frame_bytes))),
-            transmit: us(card.transmit_us),
-            receive: us(card.receive_us),
-            dequeue: us(hosts.dequeue_us),
-            batch_backlog: us(switch.wire_us(f64::from(card.batch_bytes))),
-            batch_share: card.batch_share,
-            batch_us: card.batch_us,
-            fill_bytes_per_ps: bytes_per_ps(hosts.send_gbps) / others,
-            queue_bytes: hosts.queue_days * bytes_per_ps(switch.port_gbps) * setting.day.0 as f64,
-        }
-    }
-}
-
-/// Plays all-to-all datagrams: every host has as much for every other as it can put into its
-/// queues.
+/// Plays traffic from all to all: every host has as much for every other as it can put into its
+/// queues, or as its connections may have on their way.
 ///
 /// # Errors
 /// If it is stopped, or the policy asks for circuits that cannot be.
@@ -173,9 +188,21 @@ pub fn play(
         overdraws: hosts.overdraws,
     });
     let host = |n| Host::new(n, hosts.count, setting.seed, tokens.clone());
+    let times = Times::of(setting);
+    let (connections, cut) = match setting.transport {
+        Transport::Udp => (None, 1),
+        Transport::Tcp { algorithm, offload } => {
+            let most = (hosts.processor.offload_bytes / hosts.frame_bytes).max(1) as usize;
+            let cut = if offload { most } else { 1 };
+            (Some(Connections::new(setting, &times, algorithm)), cut)
+        }
+    };
     let mut world = World {
         setting,
-        times: Times::of(setting),
+        times,
+        connections,
+        cut,
+        turns: vec![],
         policy: PolicyHost::new(policy),
         hosts: (0..hosts.count).map(host).collect(),
         matching: vec![None; usize::from(hosts.count)],
@@ -186,6 +213,10 @@ pub fn play(
 struct World<'a> {
     setting: &'a Setting<'a>,
     times: Times,
+    /// Of TCP.
+    connections: Option<Connections>,
+    cut: usize,
+    turns: Vec<Option<Turn>>,
     policy: PolicyHost<CircuitsPolicy>,
     hosts: Vec<Host>,
     matching: Vec<Option<u16>>,
@@ -201,6 +232,7 @@ impl World<'_> {
             counts: Counts::default(),
             gaps: Gaps::default(),
             delivered: vec![0; count * count],
+            tcp: None,
             books: Closed { components: vec![], rows: Default::default(), duration: Time::ZERO },
         };
         run.counts.delivered = vec![0; count];
@@ -224,12 +256,29 @@ impl World<'_> {
         for host in &self.hosts {
             run.gaps.add(&host.receiver.gaps);
         }
+        if let Some(connections) = &mut self.connections {
+            run.delivered = connections.delivered();
+            run.tcp = Some(connections.finish());
+        }
         run.books = books.close(self.setting, run.duration)?;
         Ok(run)
     }
 
     fn slot(&mut self, slot: Slot, run: &mut Run) {
         let count = self.hosts.len();
+        if let Some(connections) = &mut self.connections {
+            let mut exchange = Exchange {
+                setting: self.setting,
+                times: &self.times,
+                hosts: &mut self.hosts,
+                connections,
+                counts: &mut run.counts,
+                turns: &mut self.turns,
+                cut: self.cut,
+            };
+            exchange.play(slot, &self.matching);
+            return;
+        }
         for (n, host) in self.hosts.iter_mut().enumerate() {
             host.play(slot, self.matching[n], self.setting.hosts, &self.times, &mut run.counts);
             let row = &mut run.delivered[n * count..][..count];
@@ -271,7 +320,10 @@ impl World<'_> {
         let count = self.setting.hosts.count;
         for from in 0..count {
             for to in (0..count).filter(|&to| to != from) {
-                let bytes = self.hosts[usize::from(from)].waiting(to, now, &self.times);
+                let bytes = match &self.connections {
+                    Some(connections) => connections.waiting(from, to),
+                    None => self.hosts[usize::from(from)].waiting(to, now, &self.times),
+                };
                 self.policy.deliver(now, &Event::Demand { from, to, bytes }, |_, _| ());
             }
         }

@@ -1,8 +1,9 @@
 //! One schedule of circuits between the hosts of one fabric.
 
-use halfwink_engine::RunControl;
+use halfwink_engine::{Histogram, RunControl};
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
-use halfwink_fabric::world::{play, play_packets, Run, Setting, WorldError};
+use halfwink_fabric::tcp::Algorithm;
+use halfwink_fabric::world::{play, play_packets, Run, Setting, Transport, WorldError};
 use halfwink_fabric::Hosts;
 use halfwink_policy::circuits::host::Scheme;
 use halfwink_policy::circuits::CircuitsPolicy;
@@ -25,7 +26,7 @@ const ALL_TO_ALL: &str = "all-to-all";
 /// Seed where none is chosen.
 pub(super) const SEED: u64 = 1;
 /// Day for which queues are sized where a technique has none of its own.
-const DAY_US: f64 = 123.5;
+pub(super) const DAY_US: f64 = 123.5;
 
 const OPTIONS: &[Parameter] = &[
     Parameter::whole("seed", SEED, (0, u64::MAX))
@@ -34,10 +35,19 @@ const OPTIONS: &[Parameter] = &[
         .about("length of a run, to the end of a slot", "halfwink"),
     Parameter::words("tokens", &["pacing", "aging", "naive"])
         .about("when a host may send while its circuit is up", "Strong 2013, Fig 4.13"),
+    Parameter::words("transport", &TRANSPORTS).about("what carries data", "Strong 2013, Sec 4.5.2"),
+    Parameter::words("congestion", &ALGORITHMS)
+        .about("congestion control of TCP", "RFC 9438, RFC 5681, RFC 8257"),
+    Parameter::words("offload", &OFFLOADS)
+        .about("whether cards cut and join segments of TCP", "Strong 2013, Sec 4.4.2"),
 ];
+/// What carries data, by its words.
+const TRANSPORTS: [&str; 2] = ["udp", "tcp"];
+const ALGORITHMS: [&str; 3] = ["cubic", "reno", "dctcp"];
+const OFFLOADS: [&str; 2] = ["off", "on"];
 
 /// Columns of a run beside the common ones.
-pub(super) const OWN: [Head; 10] = [
+pub(super) const OWN: [Head; 12] = [
     integer("seed"),
     integer("hosts"),
     integer("slots"),
@@ -48,6 +58,8 @@ pub(super) const OWN: [Head; 10] = [
     real("fairness_pct"),
     real("first_arrival_us"),
     real("handed_over_us"),
+    real("resent_pct"),
+    integer("timeouts"),
 ];
 
 /// A job whose names were found.
@@ -55,6 +67,7 @@ struct FabricJob {
     info: FabricInfo,
     choice: Choice,
     scheme: Scheme,
+    transport: Transport,
     duration: Time,
     seed: u64,
 }
@@ -69,6 +82,28 @@ pub(super) fn scheme(name: &str) -> Result<Scheme, StudyError> {
         "aging" => Ok(Scheme::Aging),
         "pacing" => Ok(Scheme::Pacing),
         _ => Err(StudyError::unknown("tokens", name, ["naive", "aging", "pacing"])),
+    }
+}
+
+/// A transport by its words: what it is, its congestion control, whether cards cut segments. What
+/// is only TCP's is checked of UDP, too.
+///
+/// # Errors
+/// If there is none of that name.
+pub(super) fn transport([name, algorithm, offload]: [&str; 3]) -> Result<Transport, StudyError> {
+    let algorithm = match algorithm {
+        "cubic" => Algorithm::Cubic,
+        "reno" => Algorithm::Reno,
+        "dctcp" => Algorithm::Dctcp,
+        _ => return Err(StudyError::unknown("congestion", algorithm, ALGORITHMS)),
+    };
+    if !OFFLOADS.contains(&offload) {
+        return Err(StudyError::unknown("offload", offload, OFFLOADS));
+    }
+    match name {
+        "udp" => Ok(Transport::Udp),
+        "tcp" => Ok(Transport::Tcp { algorithm, offload: offload == "on" }),
+        _ => Err(StudyError::unknown("transport", name, TRANSPORTS)),
     }
 }
 
@@ -88,6 +123,19 @@ impl FabricInfo {
         self.fabric.spec().hosts.as_ref().ok_or_else(|| {
             StudyError::Usage(format!("{}: no [hosts], so that nobody can send", self.name))
         })
+    }
+
+    /// A length of day that its switch can keep.
+    ///
+    /// # Errors
+    /// If it is shorter than the shortest, or none.
+    pub(super) fn check_day(&self, day_us: f64) -> Result<(), StudyError> {
+        let least = self.fabric.spec().switch.shortest_day_us;
+        if day_us.is_finite() && day_us > 0.0 && day_us >= least {
+            return Ok(());
+        }
+        let message = format!("day of {day_us} us: {} has days of {least} us or more", self.name);
+        Err(StudyError::Usage(message))
     }
 
     fn policy(&self, choice: &Choice) -> Result<CircuitsPolicy, StudyError> {
@@ -145,6 +193,9 @@ impl World for Fabric {
     ) -> Result<Box<dyn Prepared>, StudyError> {
         let info = library.fabric(&job.machine, &settings.machine)?;
         info.policy(&settings.choice)?;
+        if let Some(day_us) = settings.choice.given_or_default("day_us") {
+            info.check_day(day_us)?;
+        }
         if job.workload != ALL_TO_ALL {
             return Err(StudyError::unknown("workload", &job.workload, [ALL_TO_ALL]));
         }
@@ -152,6 +203,7 @@ impl World for Fabric {
         Ok(Box::new(FabricJob {
             info,
             scheme: scheme(options.word("tokens"))?,
+            transport: transport(["transport", "congestion", "offload"].map(|n| options.word(n)))?,
             duration: Time::from_ns(1e6 * options.number("duration_ms")),
             seed: options.number("seed") as u64,
             choice: settings.choice,
@@ -191,6 +243,7 @@ impl Prepared for FabricJob {
             switch: &self.info.fabric.spec().switch,
             hosts: self.info.hosts()?,
             scheme: self.scheme,
+            transport: self.transport,
             duration: self.duration,
             day: Time::from_ns(1e3 * self.choice.given_or_default("day_us").unwrap_or(DAY_US)),
             seed: self.seed,
@@ -208,6 +261,10 @@ impl Prepared for FabricJob {
             units: run.delivered.iter().sum::<u64>() * frame_bits,
             duration_s: run.duration.as_s(),
             energy_j: run.books.energy_where(|_| true).as_j(),
+            // Nobody waits for a datagram of a sender that is never done. Of TCP it is what a
+            // segment takes from when it is built.
+            latency_mean_us: waits(&run, Histogram::mean),
+            latency_p99_us: waits(&run, |times| times.quantile(0.99)),
             ..Common::default()
         }
         .cells();
@@ -215,6 +272,10 @@ impl Prepared for FabricJob {
         cells.extend(OWN.iter().map(|head| head.0).zip(own));
         Ok(vec![("run", Table::row(cells)), ("ledger", ledger(&run.books))])
     }
+}
+
+fn waits(run: &Run, of: impl Fn(&Histogram) -> Option<Time>) -> Option<f64> {
+    of(&run.tcp.as_ref()?.delivery).map(|time| time.as_ns() * 1e-3)
 }
 
 /// The columns of [`OWN`] behind the seed.
@@ -234,6 +295,8 @@ pub(super) fn cells_of(run: &Run, hosts: &Hosts) -> Vec<Value> {
         spread_pct(&run.delivered, count).into(),
         us(run.counts.first_arrival.mean()).into(),
         us(run.counts.handed_over.mean()).into(),
+        run.tcp.as_ref().map(|tcp| 100.0 * tcp.tally.again as f64 / sent.max(1.0)).into(),
+        run.tcp.as_ref().map(|tcp| tcp.tally.timeouts).into(),
     ]
 }
 

@@ -3,8 +3,10 @@
 mod job;
 mod runs;
 mod schedule;
+mod transports;
 
 pub use job::Fabric;
+pub use runs::Turns;
 pub use schedule::{schedule, Scheduler};
 
 use halfwink_engine::Input;

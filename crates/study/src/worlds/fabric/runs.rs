@@ -1,12 +1,12 @@
 //! A fabric's hosts by length of day and tokens: the experiments of Strong 2013, Sec 4.4 and 4.5.
 
 use halfwink_engine::RunControl;
-use halfwink_fabric::world::{play, Run, Setting};
+use halfwink_fabric::world::{play, Run, Setting, Transport};
 use halfwink_fabric::{CircuitSwitch, Hosts};
-use halfwink_policy::circuits::Turns;
+use halfwink_policy::circuits::Turns as RoundRobin;
 use halfwink_units::Time;
 
-use super::job::{cells_of, failed, scheme, OWN, SEED};
+use super::job::{cells_of, failed, scheme, transport, DAY_US, OWN, SEED};
 use super::FabricInfo;
 use crate::error::StudyError;
 use crate::table::{integer, real, text, Table, Value};
@@ -15,37 +15,70 @@ use crate::world::Tables;
 /// Tokens of Fig 4.14.
 const TOKENS: [&str; 3] = ["naive", "aging", "pacing"];
 /// How long each is played. The work sent 506 GB, 50 s or so.
-const DURATION_MS: f64 = 2_000.0;
+pub(super) const DURATION_MS: f64 = 2_000.0;
 /// By how long hosts stop early, in microseconds (PT-4.18).
 const MARGINS_US: [f64; 9] = [20.0, 20.5, 21.0, 21.5, 22.0, 22.5, 23.0, 23.5, 24.0];
 /// Night and day for which the work measured when sync frames come (Fig 4.19): 106 us together.
 const JITTER_US: [f64; 2] = [6.0, 100.0];
 
+/// What is played: a row for each kind of tokens and length of day.
+#[derive(Clone, Copy, Debug)]
+pub struct Turns<'a> {
+    /// Lengths of days, in microseconds.
+    pub days_us: &'a [f64],
+    /// Kinds of tokens.
+    pub tokens: &'a [&'a str],
+    /// What carries data, congestion control, whether cards cut segments: words of the world's
+    /// options.
+    pub transport: [&'a str; 3],
+    /// How long each is played, in milliseconds.
+    pub duration_ms: f64,
+    /// Of all random streams.
+    pub seed: u64,
+}
+
+/// What the work measured with: datagrams.
+const UDP: [&str; 3] = ["udp", "cubic", "off"];
+
+/// One of them.
+#[derive(Clone, Copy)]
+pub(super) struct Played<'a> {
+    pub(super) switch: &'a CircuitSwitch,
+    pub(super) hosts: &'a Hosts,
+    pub(super) tokens: &'a str,
+    pub(super) transport: Transport,
+    pub(super) day_us: f64,
+    pub(super) duration_ms: f64,
+    pub(super) seed: u64,
+}
+
 impl FabricInfo {
-    /// Plays all-to-all datagrams in turns, a row for each length of day in microseconds and each
-    /// kind of tokens.
+    /// Plays traffic from all to all in turns.
     ///
     /// # Errors
-    /// If there are no hosts or no such tokens, or a day is shorter than the switch allows.
-    pub fn runs(
-        &self,
-        days_us: &[f64],
-        tokens: &[&str],
-        duration_ms: f64,
-        seed: u64,
-    ) -> Result<Table, StudyError> {
+    /// If there are no hosts, no such tokens or transport, or a day is shorter than the switch
+    /// allows.
+    pub fn runs(&self, asked: &Turns) -> Result<Table, StudyError> {
         let heads = [&[text("tokens"), real("day_us")], &OWN[1..]].concat();
         let mut table = Table::new(&heads);
-        let (switch, hosts) = (&self.fabric.spec().switch, self.hosts()?);
+        let (duration_ms, transport) = (asked.duration_ms, transport(asked.transport)?);
         if !(duration_ms.is_finite() && duration_ms > 0.0) {
             let message = format!("duration of {duration_ms} ms: expected more than 0");
             return Err(StudyError::Usage(message));
         }
-        for name in tokens {
-            for &day_us in days_us {
-                let run = self.turns(switch, hosts, name, day_us, duration_ms, seed)?;
-                let names: [Value; 2] = [(*name).into(), day_us.into()];
-                table.push([names.to_vec(), cells_of(&run, hosts)].concat());
+        for &tokens in asked.tokens {
+            for &day_us in asked.days_us {
+                let seed = asked.seed;
+                let run = self.turns(&Played {
+                    tokens,
+                    transport,
+                    day_us,
+                    duration_ms,
+                    seed,
+                    ..self.published()?
+                })?;
+                let names: [Value; 2] = [tokens.into(), day_us.into()];
+                table.push([names.to_vec(), cells_of(&run, self.hosts()?)].concat());
             }
         }
         Ok(table)
@@ -58,12 +91,39 @@ impl FabricInfo {
     /// | `runs` | tokens and a length of day |
     /// | `margins` | a margin: mean loss over days, with pacing |
     /// | `sync` | a class of gaps between sync frames |
+    /// | `turn` | a value of how a day begins, with pacing: see its names |
+    /// | `rush` | a length of day: loss by the card's batch mode alone |
+    /// | `packets` | hosts on a packet switch, and what carries their data |
+    /// | `mtu` | the same of two hosts, and a size of frames |
+    /// | `tcp` | TCP in turns: a length of day, congestion control, offload |
+    /// | `tcp_changed` | the same with one thing changed |
     ///
     /// # Errors
     /// If the fabric has no hosts.
     pub fn experiments(&self) -> Result<Tables, StudyError> {
-        let runs = self.runs(&self.fabric.spec().days_us, &TOKENS, DURATION_MS, SEED)?;
-        Ok(vec![("runs", runs), ("margins", self.margins()?), ("sync", self.sync()?)])
+        let runs = self.runs(&Turns {
+            days_us: &self.fabric.spec().days_us,
+            tokens: &TOKENS,
+            transport: UDP,
+            duration_ms: DURATION_MS,
+            seed: SEED,
+        })?;
+        let mut tables = vec![("runs", runs), ("margins", self.margins()?), ("sync", self.sync()?)];
+        tables.extend(self.transports()?);
+        Ok(tables)
+    }
+
+    /// Hosts as they are described, with pacing and datagrams.
+    pub(super) fn published(&self) -> Result<Played<'_>, StudyError> {
+        Ok(Played {
+            switch: &self.fabric.spec().switch,
+            hosts: self.hosts()?,
+            tokens: "pacing",
+            transport: Transport::Udp,
+            day_us: DAY_US,
+            duration_ms: DURATION_MS,
+            seed: SEED,
+        })
     }
 
     fn margins(&self) -> Result<Table, StudyError> {
@@ -74,8 +134,10 @@ impl FabricInfo {
             hosts.margin_us = margin_us;
             let mut sum = 0.0;
             for &day_us in &spec.days_us {
-                let ms = DURATION_MS / 4.0;
-                let run = self.turns(&spec.switch, &hosts, "pacing", day_us, ms, SEED)?;
+                let duration_ms = DURATION_MS / 4.0;
+                let hosts = &hosts;
+                let run =
+                    self.turns(&Played { hosts, day_us, duration_ms, ..self.published()? })?;
                 sum += 100.0 * run.counts.lost as f64 / run.counts.sent as f64;
             }
             table.push(vec![margin_us.into(), (sum / spec.days_us.len() as f64).into()]);
@@ -87,7 +149,7 @@ impl FabricInfo {
         let mut switch = self.fabric.spec().switch.clone();
         let [night_us, day_us] = JITTER_US;
         switch.reconfiguration_us = night_us;
-        let run = self.turns(&switch, self.hosts()?, "pacing", day_us, DURATION_MS, SEED)?;
+        let run = self.turns(&Played { switch: &switch, day_us, ..self.published()? })?;
         let mut table = Table::new(&[text("gap"), integer("frames"), real("share_pct")]);
         let gaps = run.gaps;
         for (gap, frames) in [
@@ -102,25 +164,19 @@ impl FabricInfo {
         Ok(table)
     }
 
-    fn turns(
-        &self,
-        switch: &CircuitSwitch,
-        hosts: &Hosts,
-        tokens: &str,
-        day_us: f64,
-        duration_ms: f64,
-        seed: u64,
-    ) -> Result<Run, StudyError> {
-        if !(day_us.is_finite() && day_us > 0.0 && day_us >= switch.shortest_day_us) {
-            let least = switch.shortest_day_us;
-            let message =
-                format!("day of {day_us} us: {} has days of {least} us or more", self.name);
-            return Err(StudyError::Usage(message));
-        }
-        let day = Time::from_ns(1e3 * day_us);
-        let duration = Time::from_ns(1e6 * duration_ms);
-        let setting = Setting { switch, hosts, scheme: scheme(tokens)?, duration, day, seed };
-        let policy = Box::new(Turns::round_robin(hosts.count, day));
+    pub(super) fn turns(&self, played: &Played) -> Result<Run, StudyError> {
+        self.check_day(played.day_us)?;
+        let (hosts, day) = (played.hosts, Time::from_ns(1e3 * played.day_us));
+        let setting = Setting {
+            switch: played.switch,
+            hosts,
+            scheme: scheme(played.tokens)?,
+            transport: played.transport,
+            duration: Time::from_ns(1e6 * played.duration_ms),
+            day,
+            seed: played.seed,
+        };
+        let policy = Box::new(RoundRobin::round_robin(hosts.count, day));
         play(&setting, policy, &RunControl::new()).map_err(failed)
     }
 }

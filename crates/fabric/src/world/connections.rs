@@ -1,0 +1,246 @@
+//! TCP between all pairs of hosts: what waits in their queues, what is on its way.
+//!
+//! Data and acknowledgements for a host wait in one queue. Those that a host sends in answer go to
+//! the queue of where the data came from, and wait for the circuit of the other direction.
+
+use std::collections::VecDeque;
+
+use halfwink_engine::Histogram;
+use halfwink_units::Time;
+
+use super::times::Times;
+use super::{us, Setting};
+use crate::tcp::{Ack, Algorithm, Parameters, Receiver, Sender, Tally};
+
+/// A packet in a queue or on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packet {
+    /// When the processor was done with it.
+    pub(super) ready: Time,
+    pub(super) content: Content,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Content {
+    Data { segment: u64, marked: bool },
+    Ack(Ack),
+}
+
+/// Packets for one host.
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    packets: VecDeque<Packet>,
+    bytes: u64,
+}
+
+/// What came of TCP beside what arrived.
+#[derive(Clone, Debug, Default)]
+pub struct TcpCounts {
+    /// Sums over all senders.
+    pub tally: Tally,
+    /// Acknowledgements handed to a card.
+    pub acks: u64,
+    /// Of these lost.
+    pub acks_lost: u64,
+    /// From when a segment was built until its receiver is done with it.
+    pub delivery: Histogram,
+}
+
+pub(super) struct Connections {
+    count: usize,
+    frame: u32,
+    ack: u32,
+    queue_bytes: u64,
+    mark_bytes: u64,
+    delayed: Time,
+    work: Time,
+    senders: Vec<Sender>,
+    receivers: Vec<Receiver>,
+    queues: Vec<Queue>,
+    /// What arrives at each host in this slot, all from one other.
+    arriving: Vec<VecDeque<(Time, Packet)>>,
+    /// When each processor is done with what it has.
+    processors: Vec<Time>,
+    pub(super) counts: TcpCounts,
+}
+
+impl Connections {
+    /// All are set up, and have sent what their first windows allow, host after host in turns.
+    pub(super) fn new(setting: &Setting, times: &Times, algorithm: Algorithm) -> Connections {
+        let (hosts, count) = (setting.hosts, usize::from(setting.hosts.count));
+        let day_bytes = times.queue_bytes / hosts.queue_days;
+        let window = (hosts.tcp.window_days * day_bytes / f64::from(hosts.frame_bytes)).max(1.0);
+        let parameters = Parameters {
+            algorithm,
+            initial: window,
+            window: window as u64,
+            least_timeout: us(1e3 * hosts.tcp.least_timeout_ms),
+        };
+        let marks = algorithm == Algorithm::Dctcp;
+        let pairs = count * count;
+        let mut made = Connections {
+            count,
+            frame: hosts.frame_bytes,
+            ack: hosts.tcp.ack_bytes,
+            queue_bytes: times.queue_bytes as u64,
+            mark_bytes: if marks { (hosts.tcp.mark_days * day_bytes) as u64 } else { u64::MAX },
+            delayed: us(1e3 * hosts.tcp.delayed_ms),
+            work: times.work,
+            senders: vec![Sender::new(parameters); pairs],
+            receivers: vec![Receiver::new(hosts.tcp.segments_per_ack); pairs],
+            queues: vec![Queue::default(); pairs],
+            arriving: vec![VecDeque::new(); count],
+            processors: vec![Time::ZERO; count],
+            counts: TcpCounts::default(),
+        };
+        for _ in 0..parameters.window {
+            for pair in (0..pairs).filter(|pair| pair / count != pair % count) {
+                made.build(pair / count, pair % count, Time::ZERO);
+            }
+        }
+        made
+    }
+
+    fn pair(&self, from: usize, to: usize) -> usize {
+        from * self.count + to
+    }
+
+    /// When a host's processor is done with all that it has.
+    pub(super) fn busy_until(&self, host: usize) -> Time {
+        self.processors[host]
+    }
+
+    fn work(&mut self, host: usize, now: Time, work: Time) -> Time {
+        let done = self.processors[host].max(now) + work;
+        self.processors[host] = done;
+        done
+    }
+
+    /// What waits, in bytes.
+    pub(super) fn waiting(&self, from: u16, to: u16) -> u64 {
+        self.queues[self.pair(usize::from(from), usize::from(to))].bytes
+    }
+
+    /// Segments that arrived in order, for each pair by rows of senders.
+    pub(super) fn delivered(&self) -> Vec<u64> {
+        self.receivers.iter().map(Receiver::in_order).collect()
+    }
+
+    pub(super) fn finish(&mut self) -> TcpCounts {
+        for tally in self.senders.iter().map(Sender::tally) {
+            let sum = &mut self.counts.tally;
+            sum.again += tally.again;
+            sum.recoveries += tally.recoveries;
+            sum.timeouts += tally.timeouts;
+            sum.refused += tally.refused;
+        }
+        std::mem::take(&mut self.counts)
+    }
+
+    /// Puts a segment into its queue if window and queue have room.
+    fn build(&mut self, from: usize, to: usize, now: Time) -> bool {
+        let pair = self.pair(from, to);
+        if !self.senders[pair].ready() {
+            return false;
+        }
+        if self.queues[pair].bytes + u64::from(self.frame) > self.queue_bytes {
+            self.senders[pair].refused();
+            return false;
+        }
+        let ready = self.work(from, now, self.work);
+        let segment = self.senders[pair].take(ready);
+        let marked = self.queues[pair].bytes > self.mark_bytes;
+        self.put(pair, Packet { ready, content: Content::Data { segment, marked } });
+        true
+    }
+
+    fn put(&mut self, pair: usize, packet: Packet) {
+        let bytes = self.bytes(&packet);
+        let queue = &mut self.queues[pair];
+        queue.bytes += u64::from(bytes);
+        queue.packets.push_back(packet);
+    }
+
+    /// An acknowledgement that finds no room is lost.
+    fn answer(&mut self, from: usize, to: usize, ready: Time, ack: Ack) {
+        let pair = self.pair(from, to);
+        if self.queues[pair].bytes + u64::from(self.ack) <= self.queue_bytes {
+            self.put(pair, Packet { ready, content: Content::Ack(ack) });
+        }
+    }
+
+    /// The timers of a host that matter to the queue for another. A host can do nothing about them
+    /// before it has a circuit there, so they are looked at when it has.
+    pub(super) fn wake(&mut self, from: usize, to: usize, now: Time) {
+        let (forth, back) = (self.pair(from, to), self.pair(to, from));
+        let due = self.receivers[back].due(self.delayed);
+        if let Some(ack) = self.receivers[back].overdue(now, self.delayed) {
+            self.answer(from, to, due.unwrap_or(now), ack);
+        }
+        while let Some(at) = self.senders[forth].expire(now) {
+            while self.build(from, to, at) {}
+        }
+        while self.build(from, to, now) {}
+    }
+
+    pub(super) fn bytes(&self, packet: &Packet) -> u32 {
+        match packet.content {
+            Content::Data { .. } => self.frame,
+            Content::Ack(_) => self.ack,
+        }
+    }
+
+    /// The packet at the head of a queue.
+    pub(super) fn head(&self, from: usize, to: usize) -> Option<&Packet> {
+        self.queues[self.pair(from, to)].packets.front()
+    }
+
+    /// How many segments at the head of a queue are ready, up to so many.
+    pub(super) fn ready(&self, from: usize, to: usize, now: Time, most: usize) -> usize {
+        let packets = self.queues[self.pair(from, to)].packets.iter().take(most);
+        let is_ready = |packet: &&Packet| {
+            packet.ready <= now && matches!(packet.content, Content::Data { .. })
+        };
+        packets.take_while(is_ready).count()
+    }
+
+    /// Takes it off.
+    pub(super) fn pop(&mut self, from: usize, to: usize) -> Option<Packet> {
+        let pair = self.pair(from, to);
+        let packet = self.queues[pair].packets.pop_front()?;
+        self.queues[pair].bytes -= u64::from(self.bytes(&packet));
+        Some(packet)
+    }
+
+    /// A packet will arrive.
+    pub(super) fn carry(&mut self, to: usize, at: Time, packet: Packet) {
+        self.arriving[to].push_back((at, packet));
+    }
+
+    /// When the next packet arrives at a host.
+    pub(super) fn arrives(&self, host: usize) -> Option<Time> {
+        self.arriving[host].front().map(|(at, _)| *at)
+    }
+
+    /// It does, from another.
+    pub(super) fn arrive(&mut self, host: usize, from: usize) {
+        let Some((now, packet)) = self.arriving[host].pop_front() else { return };
+        match packet.content {
+            Content::Data { segment, marked } => {
+                let done = self.work(host, now, self.work);
+                self.counts.delivery.record(done - packet.ready);
+                let pair = self.pair(from, host);
+                let ack = self.receivers[pair].data(done, segment, packet.ready, marked);
+                if let Some(ack) = ack {
+                    self.answer(host, from, done, ack);
+                }
+            }
+            Content::Ack(ack) => {
+                let done = self.work(host, now, Time::ZERO);
+                let pair = self.pair(host, from);
+                self.senders[pair].acknowledged(done, &ack);
+                while self.build(host, from, done) {}
+            }
+        }
+    }
+}
