@@ -99,3 +99,43 @@ def test_wrong_runs_and_demands_are_one_line(
         complaint = capsys.readouterr().err
         assert expected in complaint, complaint
         assert complaint.count("\n") == 1
+
+
+def test_tcp_is_played_in_turns(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["circuits", "simulate", "--transport", "tcp", "--tokens", "pacing"]
+    words += ["--duration-ms", "100"]
+    assert _run([*words, "--json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["day_us"] for run in runs] == [61, 123.5, 300]
+    # 6.26 Gb/s over a packet switch: Strong 2013, Fig 4.18.
+    assert all(3 < run["host_gbps"] <= 6.27 for run in runs)
+    assert all(run["resent_pct"] > 0 for run in runs)
+    assert _run(words) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_frames_of_several_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["circuits", "simulate", "--mtu", "1000,9000", "--tokens", "pacing", "--day", "123.5"]
+    words += ["--duration-ms", "20"]
+    assert _run(words) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+    assert _run([*words, "--json"]) == 0
+    small, large = json.loads(capsys.readouterr().out)["runs"]
+    assert (small["mtu_bytes"], large["mtu_bytes"]) == (1000, 9000)
+    assert small["host_gbps"] < large["host_gbps"]
+
+
+def test_transports_that_are_not_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, expected in [
+        (["--transport", "sctp"], "unknown transport `sctp`"),
+        (["--transport", "tcp", "--congestion", "cubik"], "unknown congestion `cubik`"),
+        (["--offload", "maybe"], "unknown offload `maybe`"),
+        (["--mtu", "12"], "expected whole bytes from 64 to 65535"),
+        (["--mtu", "a"], "expected numbers, by commas"),
+        (["--set", "hosts.tcp.window_days=0"], "hosts.tcp.window_days: found 0"),
+        (["--set", "hosts.card.least_us=24"], "found 24, expected 0 to 23"),
+    ]:
+        assert _run(["circuits", "simulate", *words]) == 2
+        complaint = capsys.readouterr().err
+        assert expected in complaint
+        assert complaint.count("\n") == 1

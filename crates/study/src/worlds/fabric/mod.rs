@@ -217,4 +217,37 @@ mod tests {
         let error = library().fabric("mordia", &set).unwrap_err().to_string();
         assert!(error.ends_with(":8: switch.usable_ports: 25 of 24 ports"), "{error}");
     }
+
+    fn job(technique: &str, options: &[(&str, &str)]) -> crate::Job {
+        let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+        let [world, workload, machine, technique] =
+            ["fabric", "all-to-all", "mordia", technique].map(str::to_owned);
+        let options = options.iter().map(own).collect();
+        crate::Job { world, workload, machine, technique, set: vec![], options }
+    }
+
+    #[test]
+    fn days_that_the_switch_cannot_keep_are_refused() {
+        let prepare = |technique| job(technique, &[]).prepare(&library());
+        for technique in ["round-robin:day_us=60", "most-needed:day_us=1"] {
+            let error = prepare(technique).map(|_| ()).unwrap_err().to_string();
+            assert!(error.ends_with("mordia has days of 61 us or more"), "{error}");
+        }
+        assert!(prepare("round-robin:day_us=61").is_ok() && prepare("packet-switch").is_ok());
+    }
+
+    #[test]
+    fn of_tcp_somebody_waits_for_a_segment() {
+        let control = crate::Control::default();
+        for (transport, waits) in [("udp", false), ("tcp", true)] {
+            let asked = job("round-robin", &[("transport", transport), ("duration_ms", "30")]);
+            let tables = asked.prepare(&library()).unwrap().run(&control).unwrap();
+            let run = &tables.iter().find(|(name, _)| *name == "run").unwrap().1;
+            for name in ["latency_mean_us", "latency_p99_us", "resent_pct"] {
+                let column = run.columns.iter().find(|column| column.name == name).unwrap();
+                let is_there = !matches!(column.values[0], crate::table::Value::Missing(_));
+                assert_eq!(is_there, waits, "{transport}: {name}");
+            }
+        }
+    }
 }
