@@ -7,8 +7,8 @@ use pyo3::types::PyDict;
 use crate::library::{py_error, tables, Library};
 
 /// Hosts of a fabric in turns: `runs`, a row for each length of day (microseconds) and each kind of
-/// tokens. `played` is what carries data (its name, congestion control, whether cards cut segments),
-/// for how many milliseconds, and the seed.
+/// tokens. `played` is what carries data (its name, congestion control, whether cards cut
+/// segments), for how many milliseconds, and the seed.
 #[pyfunction]
 pub(crate) fn circuit_runs<'py>(
     py: Python<'py>,
