@@ -26,6 +26,7 @@ mod needed;
 mod slices;
 mod still;
 mod stochastic;
+pub mod sync;
 mod turns;
 mod week;
 
