@@ -1,0 +1,267 @@
+//! The matching of an emulated switch: which circuit is up when, and what becomes of a frame.
+//!
+//! A frame is judged by when it came to the switch, not by when this program saw it: the kernel
+//! stamps it. What a host hands over waits for the wire, as in a network card; it is forwarded if
+//! it is on the wire, to its last bit, while its circuit is up. This is the rule of the simulated
+//! world too (`crates/fabric`).
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+/// Days of an input that are remembered: frames of an earlier one may still be in a socket.
+const REMEMBERED: usize = 16;
+
+/// From when to when an input's circuit goes where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Day {
+    to: u16,
+    begins_ns: u64,
+    ends_ns: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Input {
+    days: VecDeque<Day>,
+    /// When the wire has carried all that came.
+    free_ns: u64,
+    /// End of the day in which it carried the last frame.
+    ends_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Output {
+    from: u16,
+    free_ns: u64,
+}
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It passes.
+    Forward {
+        /// From the end of its time on the wire to the end of the day.
+        left_ns: u64,
+    },
+    /// It came while its input had no circuit.
+    Night,
+    /// It came while its input's circuit went to another host.
+    Elsewhere,
+    /// Its circuit came down while it was waiting for the wire or on it.
+    Cut,
+}
+
+/// Why two ends are not joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JoinError {
+    /// There is no such host.
+    #[error("host {0}: there is none")]
+    Unknown(u16),
+    /// An input has a circuit already, or its day overlaps its last one.
+    #[error("host {0} sends already")]
+    Sends(u16),
+    /// An output has one.
+    #[error("host {0} receives already")]
+    Receives(u16),
+}
+
+/// Frames that did not pass, and why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Violations {
+    /// No circuit was up.
+    pub night: u64,
+    /// The circuit went elsewhere.
+    pub elsewhere: u64,
+    /// The circuit came down on it.
+    pub cut: u64,
+}
+
+impl Violations {
+    /// Counts a verdict.
+    pub fn count(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Forward { .. } => {}
+            Verdict::Night => self.night += 1,
+            Verdict::Elsewhere => self.elsewhere += 1,
+            Verdict::Cut => self.cut += 1,
+        }
+    }
+}
+
+/// All circuits of a switch with one plane.
+#[derive(Clone, Debug)]
+pub struct Circuits {
+    ps_per_byte: u64,
+    inputs: Vec<Input>,
+    outputs: Vec<Output>,
+    /// Joins that the next day has so far, by input.
+    next: Vec<Option<u16>>,
+    /// Frames that were on the wire to a host while another's still was. The matching rules that
+    /// out; this is counted from the frames alone, so that a mistake of the matching shows.
+    pub overlaps: u64,
+    /// Guard times that were left on days that are over, until they are taken.
+    pub guards_ns: Vec<u64>,
+}
+
+impl Circuits {
+    /// No circuits yet between so many hosts, whose wires carry so many bytes in a microsecond.
+    #[must_use]
+    pub fn new(hosts: u16, bytes_per_us: u32) -> Circuits {
+        let n = usize::from(hosts);
+        Circuits {
+            ps_per_byte: 1_000_000 / u64::from(bytes_per_us.max(1)),
+            inputs: vec![Input::default(); n],
+            outputs: vec![Output::default(); n],
+            next: vec![None; n],
+            overlaps: 0,
+            guards_ns: Vec::new(),
+        }
+    }
+
+    /// In the next day `from` sends to `to`.
+    ///
+    /// # Errors
+    /// If there is no such host, or one of them has a circuit for that day.
+    pub fn join(&mut self, from: u16, to: u16) -> Result<(), JoinError> {
+        let n = self.next.len();
+        for host in [from, to] {
+            if usize::from(host) >= n {
+                return Err(JoinError::Unknown(host));
+            }
+        }
+        if from == to || self.next.contains(&Some(to)) {
+            return Err(JoinError::Receives(to));
+        }
+        let input = &mut self.next[usize::from(from)];
+        if input.is_some() {
+            return Err(JoinError::Sends(from));
+        }
+        *input = Some(to);
+        Ok(())
+    }
+
+    /// What was joined is up from then to then; who sends to whom, by input.
+    ///
+    /// A day that begins before the last one ends is put off: one matching follows another.
+    pub fn day(&mut self, begins_ns: u64, ends_ns: u64) -> Vec<Option<u16>> {
+        let joined = std::mem::replace(&mut self.next, vec![None; self.inputs.len()]);
+        let last = self.inputs.iter().filter_map(|input| input.days.back()).map(|d| d.ends_ns);
+        let begins_ns = begins_ns.max(last.max().unwrap_or(0));
+        for (input, to) in self.inputs.iter_mut().zip(&joined) {
+            let Some(to) = *to else { continue };
+            if input.days.len() == REMEMBERED {
+                input.days.pop_front();
+            }
+            input.days.push_back(Day { to, begins_ns, ends_ns: ends_ns.max(begins_ns) });
+        }
+        joined
+    }
+
+    /// A frame of so many bytes came from `from` at a time, for `to`.
+    pub fn judge(&mut self, from: u16, to: u16, bytes: usize, at_ns: u64) -> Verdict {
+        let Some(input) = self.inputs.get_mut(usize::from(from)) else { return Verdict::Night };
+        let up = |day: &&Day| (day.begins_ns..day.ends_ns).contains(&at_ns);
+        let Some(day) = input.days.iter().rev().find(up) else { return Verdict::Night };
+        if day.to != to {
+            return Verdict::Elsewhere;
+        }
+        let begins = at_ns.max(input.free_ns).max(day.begins_ns);
+        let free_ns = begins + (bytes as u64 * self.ps_per_byte).div_ceil(1000);
+        if free_ns > day.ends_ns {
+            return Verdict::Cut;
+        }
+        let (left_ns, ends_ns) = (day.ends_ns - free_ns, day.ends_ns);
+        if input.ends_ns != ends_ns && input.ends_ns > 0 {
+            self.guards_ns.push(input.ends_ns - input.free_ns);
+        }
+        (input.free_ns, input.ends_ns) = (free_ns, ends_ns);
+        let output = &mut self.outputs[usize::from(to)];
+        self.overlaps += u64::from(output.from != from && begins < output.free_ns);
+        *output = Output { from, free_ns };
+        Verdict::Forward { left_ns }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAME: usize = 1000;
+    const LEFT: fn(u64) -> Verdict = |left_ns| Verdict::Forward { left_ns };
+
+    /// 1 Gb/s: a frame of 1000 B takes 8 us. Host 0 sends to 1 from 10 us to 30 us.
+    fn switch() -> Circuits {
+        let mut switch = Circuits::new(3, 125);
+        switch.join(0, 1).unwrap();
+        assert_eq!(switch.day(10_000, 30_000), [Some(1), None, None]);
+        switch
+    }
+
+    #[test]
+    fn a_frame_passes_only_while_its_circuit_is_up() {
+        let mut switch = switch();
+        assert_eq!(switch.judge(0, 1, FRAME, 9_999), Verdict::Night);
+        assert_eq!(switch.judge(0, 1, FRAME, 10_000), LEFT(12_000));
+        assert_eq!(switch.judge(0, 2, FRAME, 10_001), Verdict::Elsewhere);
+        assert_eq!(switch.judge(1, 0, FRAME, 10_001), Verdict::Night);
+        assert_eq!(switch.judge(0, 1, FRAME, 30_000), Verdict::Night);
+        assert_eq!(switch.judge(9, 1, FRAME, 10_001), Verdict::Night);
+    }
+
+    #[test]
+    fn what_waits_for_the_wire_until_the_day_is_over_is_cut() {
+        let mut switch = switch();
+        // All at once, as a card holds them: 8 us each, and the day has room for two.
+        let all = [0; 4].map(|_| switch.judge(0, 1, FRAME, 10_000));
+        assert_eq!(all, [LEFT(12_000), LEFT(4_000), Verdict::Cut, Verdict::Cut]);
+        let mut late = super::tests::switch();
+        assert_eq!(late.judge(0, 1, FRAME, 22_000), LEFT(0));
+        let mut too_late = super::tests::switch();
+        assert_eq!(too_late.judge(0, 1, FRAME, 22_001), Verdict::Cut);
+        let mut violations = Violations::default();
+        all.into_iter().for_each(|verdict| violations.count(verdict));
+        assert_eq!(violations, Violations { cut: 2, ..Violations::default() });
+    }
+
+    #[test]
+    fn two_never_send_to_one() {
+        let mut switch = Circuits::new(3, 125);
+        switch.join(0, 1).unwrap();
+        assert_eq!(switch.join(2, 1), Err(JoinError::Receives(1)));
+        assert_eq!(switch.join(0, 2), Err(JoinError::Sends(0)));
+        assert_eq!(switch.join(2, 2), Err(JoinError::Receives(2)));
+        assert_eq!(switch.join(0, 3), Err(JoinError::Unknown(3)));
+        switch.day(10_000, 30_000);
+        // The next day is put off until this one is over.
+        switch.join(2, 1).unwrap();
+        switch.day(20_000, 50_000);
+        assert_eq!(switch.judge(2, 1, FRAME, 29_999), Verdict::Night);
+        assert_eq!(switch.judge(0, 1, FRAME, 10_000), LEFT(12_000));
+        assert_eq!(switch.judge(2, 1, FRAME, 30_000), LEFT(12_000));
+        assert_eq!(switch.overlaps, 0);
+    }
+
+    #[test]
+    fn an_overlap_would_be_seen_if_the_matching_allowed_one() {
+        let mut switch = switch();
+        // Behind the matching's back.
+        switch.inputs[2].days.push_back(Day { to: 1, begins_ns: 10_000, ends_ns: 30_000 });
+        assert_eq!(switch.judge(0, 1, FRAME, 10_000), LEFT(12_000));
+        assert_eq!(switch.judge(2, 1, FRAME, 17_999), LEFT(4_001));
+        assert_eq!(switch.overlaps, 1);
+    }
+
+    #[test]
+    fn frames_of_a_day_that_is_over_are_judged_by_when_they_came() {
+        let mut switch = switch();
+        for day in 1..10 {
+            switch.join(0, 2).unwrap();
+            switch.day(day * 40_000, day * 40_000 + 30_000);
+        }
+        assert_eq!(switch.judge(0, 1, FRAME, 15_000), LEFT(7_000));
+        assert_eq!(switch.judge(0, 1, FRAME, 45_000), Verdict::Elsewhere);
+        assert!(switch.guards_ns.is_empty(), "more may come");
+        assert_eq!(switch.judge(0, 2, FRAME, 45_000), LEFT(17_000));
+        assert_eq!(switch.guards_ns, [7_000]);
+    }
+}

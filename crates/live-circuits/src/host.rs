@@ -1,0 +1,495 @@
+//! A host's side: a device for unmodified programs, queues by destination, and tokens that say when
+//! a frame may go.
+//!
+//! Sync frames announce days, and all clocks are one; so a host sleeps until shortly before its day
+//! and is awake when it begins. While nothing waits it sleeps until something does.
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use halfwink_engine::Histogram;
+use halfwink_policy::circuits::host::{HostEvent, Scheme, TokenParameters, Tokens};
+use halfwink_policy::circuits::sync::{self, Kind, Listener, Sync};
+use halfwink_policy::circuits::NOBODY;
+use halfwink_policy::Host;
+use halfwink_units::Time;
+use serde::Deserialize;
+use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+
+use crate::load::{Level, Load, LoadConfig};
+use crate::port::{host_mac, host_of, switch_mac, Port, LONGEST};
+use crate::queues::Queues;
+use crate::report::{HostReport, Quantiles};
+use crate::{time, HOST_PRIORITY};
+
+/// What a host needs to know.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostConfig {
+    /// Its number.
+    pub host: u16,
+    /// Hosts of the switch.
+    pub hosts: u16,
+    /// The interface towards the switch.
+    pub interface: String,
+    /// The TAP device of its programs, which is there.
+    pub device: String,
+    /// What a wire carries, in bytes per microsecond.
+    pub bytes_per_us: u32,
+    /// When a frame may go: `naive`, `aging` or `pacing`.
+    pub tokens: String,
+    /// How long before a day's end the last frame must have been sent, in microseconds.
+    pub margin_us: f64,
+    /// What may wait for the wire, with pacing, in bytes.
+    pub backlog_bytes: u32,
+    /// What waits for one host, at most, in bytes.
+    pub queue_bytes: u64,
+    /// How long before a day it waits awake, in microseconds.
+    pub spin_us: f64,
+    /// Share of its time for which it does so, at most.
+    pub spin_share: f64,
+    /// Ask for real-time priority.
+    pub realtime: bool,
+    /// Send datagrams to all others: frames of so many bytes.
+    pub load_frame_bytes: Option<u16>,
+    /// How often the load looks, in microseconds.
+    pub load_every_us: f64,
+}
+
+/// Frames for one pass.
+const AT_ONCE: usize = 64;
+/// Longest between two looks, whatever happens.
+const LOOK_NS: u64 = 100_000_000;
+/// Between two passes while frames come or go.
+const PASS_NS: u64 = 100_000;
+/// How soon a host that has something to send tells a resting switch again.
+const NAG_NS: u64 = 1_000_000;
+
+/// A host at work. Dropping it ends it.
+pub struct Shaper {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+    load: Option<Load>,
+}
+
+#[derive(Default)]
+struct Shared {
+    counts: Mutex<Counts>,
+    ending: AtomicBool,
+}
+
+#[derive(Default)]
+struct Counts {
+    report: HostReport,
+    begun_ns: u64,
+    /// CPU time of the thread at the beginning, and now.
+    cpu_ns: (u64, u64),
+    spun_ns: u64,
+    sync: Histogram,
+    begin: Histogram,
+}
+
+/// Tokens by their word.
+///
+/// # Errors
+/// If there are none of that name.
+pub fn scheme(name: &str) -> Result<Scheme, String> {
+    match name {
+        "naive" => Ok(Scheme::Naive),
+        "aging" => Ok(Scheme::Aging),
+        "pacing" => Ok(Scheme::Pacing),
+        _ => Err(format!("tokens `{name}`: expected naive, aging or pacing")),
+    }
+}
+
+impl Shaper {
+    /// Opens device and wire, and starts.
+    ///
+    /// # Errors
+    /// What is missing or may not be used, in one line.
+    pub fn start(config: &HostConfig) -> Result<Shaper, String> {
+        let worker = Worker::open(config)?;
+        let (level, mut worker) = (worker.level.clone(), worker);
+        let shared = Arc::new(Shared::default());
+        shared.counts().begun_ns = time::now_ns();
+        shared.counts().report.host = config.host;
+        let (seen, realtime) = (shared.clone(), config.realtime);
+        let run = move || {
+            let is_realtime = time::be_punctual(if realtime { HOST_PRIORITY } else { 0 });
+            seen.counts().report.is_realtime = is_realtime;
+            worker.run(&seen)
+        };
+        let thread = std::thread::Builder::new().name("shaper".to_owned()).spawn(run);
+        let thread = Some(thread.map_err(|e| format!("thread of the shaper: {e}"))?);
+        let mut shaper = Shaper { shared, thread, load: None };
+        if let Some(frame_bytes) = config.load_frame_bytes {
+            let load = LoadConfig {
+                host: config.host,
+                hosts: config.hosts,
+                frame_bytes,
+                // Less than a queue holds, so that none of it is dropped.
+                frames: (config.queue_bytes * 3 / 4 / u64::from(frame_bytes.max(1))).max(1),
+                every: Duration::from_nanos((config.load_every_us * 1e3) as u64),
+            };
+            let started = Load::start(load, level).map_err(|e| format!("load: {e}"))?;
+            shaper.load = Some(started);
+        }
+        Ok(shaper)
+    }
+
+    /// What it has counted; from zero again if that is wanted.
+    #[must_use]
+    pub fn report(&self, from_zero: bool) -> HostReport {
+        let mut counts = self.shared.counts();
+        let now_ns = time::now_ns();
+        let report = HostReport {
+            duration_s: (now_ns - counts.begun_ns) as f64 * 1e-9,
+            cpu_s: (counts.cpu_ns.1 - counts.cpu_ns.0) as f64 * 1e-9,
+            spun_s: counts.spun_ns as f64 * 1e-9,
+            sync: Quantiles::of(&counts.sync),
+            begin: Quantiles::of(&counts.begin),
+            load: self.load.as_ref().map(Load::report),
+            ..counts.report.clone()
+        };
+        if from_zero {
+            let HostReport { host, is_realtime, .. } = report;
+            let fresh = HostReport { host, is_realtime, ..HostReport::default() };
+            let cpu_ns = (counts.cpu_ns.1, counts.cpu_ns.1);
+            *counts = Counts { report: fresh, begun_ns: now_ns, cpu_ns, ..Counts::default() };
+        }
+        report
+    }
+
+    /// Whether it is at work.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// If it had ended before, and why.
+    pub fn stop(&mut self) -> Result<(), String> {
+        self.load = None;
+        self.shared.ending.store(true, Ordering::Relaxed);
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        let ended = thread.join().map_err(|_| "the shaper's thread has died".to_owned())?;
+        ended.map_err(|e| format!("shaper: {e}"))
+    }
+}
+
+impl Drop for Shaper {
+    fn drop(&mut self) {
+        // Who wants to know how it ended has stopped it.
+        drop(self.stop());
+    }
+}
+
+impl Shared {
+    fn counts(&self) -> std::sync::MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// When it may send, and to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Day {
+    peer: u16,
+    begins_ns: u64,
+    ends_ns: u64,
+}
+
+struct Worker {
+    config: HostConfig,
+    device: SyncDevice,
+    uplink: Port,
+    listener: Listener,
+    tokens: Host<Tokens>,
+    queues: Queues,
+    level: Arc<Level>,
+    today: Option<Day>,
+    next: Option<Day>,
+    /// When tokens may let another frame go.
+    again_ns: u64,
+    is_resting: bool,
+    owes_reply: bool,
+    nag_ns: u64,
+    nagged_ns: u64,
+    epoch: u64,
+    sequence: u64,
+    batch: Vec<Vec<u8>>,
+    room: Vec<u8>,
+    began_ns: u64,
+    /// Since it was last counted, and before.
+    spun_ns: (u64, u64),
+}
+
+impl Worker {
+    fn open(config: &HostConfig) -> Result<Worker, String> {
+        let device = DeviceBuilder::new().name(&config.device).layer(Layer::L2).build_sync();
+        let device = device.map_err(|e| {
+            let needed = match e.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) => ": needs CAP_NET_ADMIN",
+                Some(libc::EBUSY) => ": somebody else has it",
+                _ => "",
+            };
+            format!("device {}: {e}{needed}", config.device)
+        })?;
+        let name = &config.device;
+        device.set_nonblocking(true).map_err(|e| format!("device {name}: {e}"))?;
+        let parameters = TokenParameters {
+            scheme: scheme(&config.tokens)?,
+            bytes_per_us: config.bytes_per_us,
+            margin: Time::from_ns(config.margin_us * 1e3),
+            backlog_bytes: config.backlog_bytes,
+            overdraws: false,
+        };
+        let now = time::now_ns();
+        Ok(Worker {
+            device,
+            uplink: Port::open(&config.interface)?,
+            listener: Listener::host(config.host, switch_mac(config.host)),
+            tokens: Host::new(Tokens::new(parameters)),
+            queues: Queues::new(config.hosts, config.queue_bytes),
+            level: Level::new(config.hosts),
+            today: None,
+            next: None,
+            again_ns: 0,
+            is_resting: true,
+            owes_reply: false,
+            nag_ns: NAG_NS,
+            nagged_ns: now,
+            epoch: now,
+            sequence: 0,
+            batch: Vec::with_capacity(AT_ONCE),
+            room: vec![0; LONGEST + 2],
+            config: config.clone(),
+            began_ns: now,
+            spun_ns: (0, 0),
+        })
+    }
+
+    fn run(&mut self, shared: &Shared) -> io::Result<()> {
+        while !shared.ending.load(Ordering::Relaxed) {
+            let mut counts = shared.counts();
+            let came = self.receive(&mut counts)?;
+            let taken = self.take(&mut counts)?;
+            self.turn(&mut counts);
+            let sent = self.send(&mut counts)?;
+            self.answer(&mut counts)?;
+            counts.spun_ns += std::mem::take(&mut self.spun_ns.0);
+            drop(counts);
+            self.rest(came + sent > 0, taken);
+        }
+        Ok(())
+    }
+
+    /// Takes what came over the wire.
+    fn receive(&mut self, counts: &mut Counts) -> io::Result<usize> {
+        let Worker { uplink, listener, device, .. } = self;
+        let mut syncs = Vec::new();
+        let came = uplink.receive()?;
+        let total = came.len();
+        for frame in came {
+            if frame.bytes.get(12..14) == Some(&sync::ETHERTYPE.to_be_bytes()[..]) {
+                syncs.extend(listener.hear(frame.bytes).ok().map(|(sync, _)| sync));
+                continue;
+            }
+            counts.report.received += 1;
+            counts.report.received_bytes += frame.bytes.len() as u64;
+            counts.report.untaken += u64::from(device.send(frame.bytes).is_err());
+        }
+        counts.report.refused = self.listener.refused;
+        counts.report.lost = self.uplink.lost;
+        for sync in syncs {
+            self.heed(&sync, counts);
+        }
+        Ok(total)
+    }
+
+    fn heed(&mut self, sync: &Sync, counts: &mut Counts) {
+        counts.report.syncs += 1;
+        counts.cpu_ns.1 = time::thread_cpu_ns();
+        if sync.ask {
+            self.owes_reply = true;
+            self.uplink.count_overflows();
+        }
+        self.is_resting = sync.kind == Kind::Rest;
+        self.nag_ns = NAG_NS;
+        if self.is_resting {
+            self.next = None;
+            return;
+        }
+        let now = time::now_ns();
+        if sync.kind == Kind::Day {
+            counts.sync.record(Time::ns(now.saturating_sub(sync.begins_ns)));
+        }
+        let known = [self.today, self.next].into_iter().flatten();
+        let is_known = known.into_iter().any(|day| day.begins_ns == sync.begins_ns);
+        if !is_known && sync.ends_ns > now {
+            let Sync { peer, begins_ns, ends_ns, .. } = *sync;
+            self.next = (peer != NOBODY).then_some(Day { peer, begins_ns, ends_ns });
+        }
+    }
+
+    /// Takes what programs have sent.
+    fn take(&mut self, counts: &mut Counts) -> io::Result<usize> {
+        let mut taken = 0;
+        while taken < 4 * AT_ONCE {
+            let len = match self.device.recv(&mut self.room) {
+                Ok(len) => len,
+                Err(e) => match e.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => break,
+                    _ => return Err(e),
+                },
+            };
+            taken += 1;
+            let frame = &self.room[..len];
+            let to = frame.get(..6).and_then(host_of);
+            let to = to.filter(|&to| to < self.config.hosts && to != self.config.host);
+            let Some(to) = to.filter(|_| len <= LONGEST) else {
+                counts.report.for_nobody += 1;
+                continue;
+            };
+            if !self.queues.push(to, frame) {
+                self.level.left[usize::from(to)].fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        counts.report.overflowed += std::mem::take(&mut self.queues.overflowed);
+        counts.report.taken += taken as u64;
+        counts.report.waiting_bytes = self.queues.all().sum();
+        Ok(taken)
+    }
+
+    /// A day ends, or begins.
+    fn turn(&mut self, counts: &mut Counts) {
+        let now = time::now_ns();
+        if self.today.is_some_and(|day| now >= day.ends_ns) {
+            self.today = None;
+            self.tokens.decide(Time::ns(now), &HostEvent::Night);
+        }
+        let Some(day) = self.next.filter(|day| now >= day.begins_ns && self.today.is_none()) else {
+            return;
+        };
+        self.next = None;
+        if now >= day.ends_ns {
+            return;
+        }
+        self.today = Some(day);
+        let length = Time::ns(day.ends_ns - now);
+        self.tokens.decide(Time::ns(now), &HostEvent::Day { peer: day.peer, length });
+        self.again_ns = now;
+        if self.queues.bytes(day.peer) > 0 {
+            counts.report.days += 1;
+            counts.begin.record(Time::ns(now - day.begins_ns));
+        }
+    }
+
+    /// Sends what tokens let go; how many frames.
+    fn send(&mut self, counts: &mut Counts) -> io::Result<usize> {
+        let Some(Day { peer, .. }) = self.today else { return Ok(0) };
+        if time::now_ns() < self.again_ns {
+            return Ok(0);
+        }
+        let Worker { queues, tokens, batch, .. } = self;
+        let again = queues.take(tokens, peer, time::now, AT_ONCE, batch);
+        self.again_ns = again.map_or(0, |at| at.0 / 1000);
+        let sent = self.batch.len();
+        if sent > 0 {
+            self.uplink.send(&self.batch)?;
+            counts.report.sent += sent as u64;
+            let bytes: usize = self.batch.iter().map(Vec::len).sum();
+            counts.report.sent_bytes += bytes as u64;
+            self.level.left[usize::from(peer)].fetch_add(sent as u64, Ordering::Relaxed);
+            self.queues.give_back(&mut self.batch);
+        }
+        Ok(sent)
+    }
+
+    /// Tells the switch what waits, if it has asked, or rests and does not know.
+    fn answer(&mut self, counts: &mut Counts) -> io::Result<()> {
+        let now = time::now_ns();
+        let nags = self.is_resting && !self.queues.is_empty();
+        let nags = nags && now - self.nagged_ns >= self.nag_ns;
+        if !nags && !self.owes_reply {
+            return Ok(());
+        }
+        if nags {
+            self.nag_ns = (self.nag_ns * 2).min(LOOK_NS);
+        }
+        (self.owes_reply, self.nagged_ns) = (false, now);
+        self.sequence += 1;
+        let reply = Sync {
+            kind: Kind::Reply,
+            ask: false,
+            host: self.config.host,
+            peer: NOBODY,
+            slot: 0,
+            epoch: self.epoch,
+            sequence: self.sequence,
+            begins_ns: 0,
+            ends_ns: 0,
+        };
+        let mut frame = [0; sync::BYTES + 8 * sync::MOST_HOSTS as usize];
+        let macs = (switch_mac(self.config.host), host_mac(self.config.host));
+        let demand: Vec<u64> = self.queues.all().collect();
+        let len = sync::encode(&reply, macs, &demand, &mut frame).map_err(io::Error::other)?;
+        counts.cpu_ns.1 = time::thread_cpu_ns();
+        self.uplink.send(&[&frame[..len]])
+    }
+
+    /// Sleeps until there is something to do.
+    fn rest(&mut self, is_busy: bool, taken: usize) {
+        let now = time::now_ns();
+        if taken == 4 * AT_ONCE {
+            return;
+        }
+        let mut until = now + LOOK_NS;
+        let mut descriptors: [RawFd; 2] = [self.uplink.descriptor(), -1];
+        if self.is_resting {
+            descriptors[1] = self.device.as_raw_fd();
+            if !self.queues.is_empty() {
+                until = until.min(self.nagged_ns + self.nag_ns);
+            }
+        }
+        if let Some(day) = self.today {
+            until = until.min(day.ends_ns);
+            if self.queues.bytes(day.peer) > 0 {
+                until = until.min(self.again_ns.max(now + PASS_NS));
+            } else {
+                descriptors[1] = self.device.as_raw_fd();
+            }
+        }
+        let dawn = self.next.filter(|_| self.today.is_none()).map(|day| day.begins_ns);
+        let spin_ns = dawn.map_or(0, |_| (self.config.spin_us * 1e3) as u64);
+        until = until.min(dawn.map_or(u64::MAX, |at| at.saturating_sub(spin_ns)));
+        if is_busy && !self.is_resting {
+            // More will come: let it, and take all of it at once.
+            time::wait(&[], until.min(now + PASS_NS));
+        } else {
+            time::wait(&descriptors, until);
+        }
+        if let Some(dawn) = dawn {
+            self.spin(dawn, spin_ns);
+        }
+    }
+
+    /// Waits awake for a day that begins at once, if that is within its budget.
+    fn spin(&mut self, dawn: u64, most_ns: u64) {
+        let begun = time::now_ns();
+        let budget = (begun - self.began_ns) as f64 * self.config.spin_share;
+        if begun >= dawn || dawn - begun > most_ns || self.spun_ns.1 as f64 > budget {
+            return;
+        }
+        while time::now_ns() < dawn {
+            std::hint::spin_loop();
+        }
+        let spun = time::now_ns() - begun;
+        self.spun_ns = (self.spun_ns.0 + spun, self.spun_ns.1 + spun);
+    }
+}

@@ -1,0 +1,39 @@
+//! Hosts that use circuits by turns, on Linux (Strong 2013, Sec 4.4).
+//!
+//! ```text
+//!   programs ── TAP ──▶ queues, tokens ── veth ──▶ ┌────────┐ ── veth ──▶ the same ──▶ programs
+//!                          ▲                       │ switch │
+//!                          └────── sync frames ─── │ policy │
+//!                                                  └────────┘
+//! ```
+//!
+//! * [`switch::Switch`] is an emulated circuit switch: it owns the matching ([`circuits`]), and a
+//!   policy says which comes next;
+//! * [`host::Shaper`] is the sending side of a host, for unmodified programs: queues by destination
+//!   ([`queues`]), and the very tokens of the simulated hosts;
+//! * [`load`] sends datagrams to all others, and counts what arrives.
+//!
+//! Sync frames are in `halfwink_policy::circuits::sync`. Linux on x86-64 only: the crate is empty
+//! elsewhere.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+pub mod circuits;
+pub mod host;
+pub mod load;
+pub mod port;
+pub mod queues;
+pub mod report;
+pub mod switch;
+pub mod time;
+
+pub use host::{HostConfig, Shaper};
+pub use switch::{Switch, SwitchConfig};
+
+/// The policy's side of an event log.
+pub type EventLog =
+    halfwink_eventlog::Tap<halfwink_policy::circuits::Event, halfwink_policy::circuits::Action>;
+
+/// Real-time priority of the switch: it stands for hardware.
+pub const SWITCH_PRIORITY: i32 = 30;
+/// That of a host's shaper.
+pub const HOST_PRIORITY: i32 = 20;

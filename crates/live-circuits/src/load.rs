@@ -1,0 +1,217 @@
+//! Datagrams from each host to all others, through the kernel's sockets and the host's device: a
+//! program that keeps queues full without running all the time.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use halfwink_live::descriptor::owned;
+use serde::Serialize;
+
+/// Where datagrams go.
+pub const PORT: u16 = 7015;
+/// Sender, receiver and number: the first bytes of a datagram.
+const STAMP: usize = 16;
+/// Datagrams for one call.
+const AT_ONCE: usize = 64;
+/// Bytes of datagrams that may wait to be counted.
+const ROOM: libc::c_int = 64 << 20;
+
+/// What a load has sent and seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LoadReport {
+    /// Datagrams sent to the device.
+    pub sent: u64,
+    /// Datagrams that came.
+    pub received: u64,
+    /// Bytes of their frames.
+    pub received_bytes: u64,
+    /// Those with an earlier number than the one before.
+    pub reordered: u64,
+    /// Numbers that were passed over.
+    pub missing: u64,
+    /// Datagrams that are none of ours.
+    pub foreign: u64,
+}
+
+/// What a shaper and its load know of each other.
+#[derive(Debug)]
+pub struct Level {
+    /// Frames for each host that have left its queue, one way or another.
+    pub left: Vec<AtomicU64>,
+}
+
+impl Level {
+    /// Of so many hosts.
+    #[must_use]
+    pub fn new(hosts: u16) -> Arc<Level> {
+        Arc::new(Level { left: (0..hosts).map(|_| AtomicU64::new(0)).collect() })
+    }
+}
+
+/// What a load does.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadConfig {
+    /// Of this host.
+    pub host: u16,
+    /// Among so many.
+    pub hosts: u16,
+    /// Bytes of a frame, with its headers.
+    pub frame_bytes: u16,
+    /// Frames that are kept waiting for each host.
+    pub frames: u64,
+    /// How often it looks.
+    pub every: Duration,
+}
+
+/// A load at work.
+pub struct Load {
+    report: Arc<Mutex<LoadReport>>,
+    ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The address of a host's device.
+#[must_use]
+pub fn address(host: u16) -> Ipv4Addr {
+    let [high, low] = (host + 1).to_be_bytes();
+    Ipv4Addr::new(10, 77, high, low)
+}
+
+struct Worker {
+    config: LoadConfig,
+    socket: UdpSocket,
+    level: Arc<Level>,
+    sent: Vec<u64>,
+    heard: Vec<u64>,
+    datagram: Vec<u8>,
+    report: LoadReport,
+}
+
+impl Load {
+    /// Begins one.
+    ///
+    /// # Errors
+    /// If there is no such address here, or no thread.
+    pub fn start(config: LoadConfig, level: Arc<Level>) -> io::Result<Load> {
+        let socket = UdpSocket::bind(SocketAddrV4::new(address(config.host), PORT))?;
+        socket.set_nonblocking(true)?;
+        // SAFETY: a second descriptor of the socket, which is ours to close.
+        let descriptor = unsafe { owned(libc::dup(socket.as_raw_fd())) }?;
+        let set = halfwink_live::descriptor::set_option;
+        if set(&descriptor, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &ROOM).is_err() {
+            set(&descriptor, libc::SOL_SOCKET, libc::SO_RCVBUF, &ROOM)?;
+        }
+        let report = Arc::new(Mutex::new(LoadReport::default()));
+        let ending = Arc::new(AtomicBool::new(false));
+        let n = usize::from(config.hosts);
+        let mut worker = Worker {
+            config,
+            socket,
+            level,
+            sent: vec![0; n],
+            heard: vec![0; n],
+            // Ethernet, IPv4 and UDP headers are not the datagram's.
+            datagram: vec![0; usize::from(config.frame_bytes).saturating_sub(42).max(STAMP)],
+            report: LoadReport::default(),
+        };
+        let (shared, end) = (report.clone(), ending.clone());
+        let run = move || {
+            while !end.load(Ordering::Relaxed) {
+                worker.count();
+                worker.fill();
+                *shared.lock().unwrap_or_else(PoisonError::into_inner) = worker.report.clone();
+                std::thread::sleep(config.every);
+            }
+        };
+        let thread = std::thread::Builder::new().name("load".to_owned()).spawn(run)?;
+        Ok(Load { report, ending, thread: Some(thread) })
+    }
+
+    /// What it has sent and seen.
+    #[must_use]
+    pub fn report(&self) -> LoadReport {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.ending.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has nothing more to say.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Worker {
+    /// Sends as many as are missing from each queue.
+    fn fill(&mut self) {
+        for to in (0..self.config.hosts).filter(|&to| to != self.config.host) {
+            let n = usize::from(to);
+            let left = self.level.left[n].load(Ordering::Relaxed);
+            let wanted = self.config.frames.saturating_sub(self.sent[n].saturating_sub(left));
+            for _ in 0..wanted {
+                self.datagram[..2].copy_from_slice(&self.config.host.to_le_bytes());
+                self.datagram[2..4].copy_from_slice(&to.to_le_bytes());
+                self.datagram[8..STAMP].copy_from_slice(&(self.sent[n] + 1).to_le_bytes());
+                let whom = SocketAddrV4::new(address(to), PORT);
+                if self.socket.send_to(&self.datagram, whom).is_err() {
+                    break;
+                }
+                self.sent[n] += 1;
+                self.report.sent += 1;
+            }
+        }
+    }
+
+    /// Counts what came.
+    fn count(&mut self) {
+        let mut rooms = [[0u8; STAMP]; AT_ONCE];
+        loop {
+            // SAFETY: all zeros are valid vectors and headers.
+            let mut vectors: [libc::iovec; AT_ONCE] = unsafe { std::mem::zeroed() };
+            // SAFETY: as above.
+            let mut headers: [libc::mmsghdr; AT_ONCE] = unsafe { std::mem::zeroed() };
+            for (n, room) in rooms.iter_mut().enumerate() {
+                vectors[n] = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: STAMP };
+                headers[n].msg_hdr.msg_iov = &raw mut vectors[n];
+                headers[n].msg_hdr.msg_iovlen = 1;
+            }
+            // SAFETY: each vector names a room of ours. Of a datagram only its stamp is copied, and
+            // its length told.
+            let got = unsafe {
+                let (fd, none) = (self.socket.as_raw_fd(), std::ptr::null_mut());
+                let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+                libc::recvmmsg(fd, headers.as_mut_ptr(), AT_ONCE as _, flags as _, none)
+            };
+            let Ok(got @ 1..) = usize::try_from(got) else { return };
+            for (header, room) in headers[..got].iter().zip(&rooms) {
+                self.hear(room, header.msg_len as usize);
+            }
+        }
+    }
+
+    fn hear(&mut self, stamp: &[u8; STAMP], len: usize) {
+        let half = |at: usize| u16::from_le_bytes([stamp[at], stamp[at + 1]]);
+        let number = u64::from_le_bytes(stamp[8..].try_into().unwrap_or_default());
+        let known = half(2) == self.config.host && len >= STAMP;
+        let Some(heard) = self.heard.get_mut(usize::from(half(0))).filter(|_| known) else {
+            self.report.foreign += 1;
+            return;
+        };
+        self.report.received += 1;
+        self.report.received_bytes += len as u64 + 42;
+        if number <= *heard {
+            self.report.reordered += 1;
+            return;
+        }
+        self.report.missing += number - *heard - 1;
+        *heard = number;
+    }
+}
