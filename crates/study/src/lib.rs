@@ -7,6 +7,7 @@
 mod error;
 mod experiments;
 mod library;
+mod live_circuits;
 mod logs;
 mod meters;
 mod mutant;
@@ -24,6 +25,7 @@ pub use halfwink_engine::RunControl;
 pub use halfwink_eventlog::{Beside, Contradiction, Report};
 pub use halfwink_server::Goal;
 pub use library::{Library, MachineInfo, WorkloadInfo};
+pub use live_circuits::LiveFabric;
 pub use logs::{beside, replay, Logs};
 pub use meters::{MachineWatts, RouterAccounts, RouterTimes};
 pub use mutant::Mutant;

@@ -26,12 +26,17 @@ use halfwink_units::Time;
 
 use crate::error::StudyError;
 use crate::library::Library;
+use crate::live_circuits::LIVE_CIRCUITS;
 use crate::techniques::{Choice, Make};
 use crate::world::{world, Job};
 
 /// Live worlds, and the simulated ones whose techniques decide in them.
-const LIVE: [(&str, &str); 3] =
-    [("live router", "router"), ("live steer", "server"), ("live preheat", "preheat")];
+const LIVE: [(&str, &str); 4] = [
+    ("live router", "router"),
+    ("live steer", "server"),
+    ("live preheat", "preheat"),
+    (LIVE_CIRCUITS, "fabric"),
+];
 /// The live world whose policies no machine describes: they count in nanoseconds, and are made from
 /// their parameters alone.
 const DELEGATE: &str = "live delegate";
