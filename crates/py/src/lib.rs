@@ -4,6 +4,7 @@ mod capping;
 mod circuits;
 mod library;
 mod live;
+mod live_circuits;
 mod live_preheat;
 mod live_router;
 mod live_steer;
@@ -60,6 +61,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     module.add_function(wrap_pyfunction!(sample::sample, module)?)?;
     live::register(module)?;
+    live_circuits::register(module)?;
     live_preheat::register(module)?;
     prototype::register(module)?;
     resctrl::register(module)?;

@@ -1,0 +1,135 @@
+//! Live circuits: a switch, or a host, of network namespaces.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use halfwink_eventlog::Live;
+use halfwink_live_circuits as live;
+use halfwink_study::LiveFabric;
+use pyo3::prelude::*;
+use serde::de::DeserializeOwned;
+
+use crate::library::{from_json, json, py_error, Library};
+use crate::{HalfwinkError, RunError};
+
+/// Lines of a log that may wait to be written.
+const ROOM: usize = 1 << 16;
+
+fn wrong(error: impl std::fmt::Display) -> PyErr {
+    HalfwinkError::new_err(error.to_string())
+}
+
+fn failed(error: impl std::fmt::Display) -> PyErr {
+    RunError::new_err(error.to_string())
+}
+
+fn read<T: DeserializeOwned>(text: &str) -> PyResult<T> {
+    serde_json::from_str(text).map_err(wrong)
+}
+
+fn fabric((hosts, slot_us, night_us, gbps): (u16, f64, f64, f64)) -> LiveFabric {
+    LiveFabric { hosts, slot_us, night_us, gbps }
+}
+
+/// Checks a schedule by name, without touching an interface; what it is called in full.
+/// `fabric`: hosts, microseconds of a slot and a night, gigabits per second.
+#[pyfunction]
+fn circuits_check(
+    library: &Library,
+    technique: &str,
+    fabric: (u16, f64, f64, f64),
+) -> PyResult<String> {
+    let made = library.0.live_circuits(technique, &self::fabric(fabric));
+    made.map(|(_, header)| header.technique).map_err(py_error)
+}
+
+/// What is to be set in the described fabric to make it such a live one.
+#[pyfunction]
+fn circuits_values(fabric: (u16, f64, f64, f64)) -> Vec<(String, String)> {
+    self::fabric(fabric).values()
+}
+
+/// An emulated circuit switch at work.
+#[pyclass(frozen)]
+struct CircuitSwitch {
+    switch: Mutex<live::Switch>,
+    log: Mutex<Option<Live>>,
+}
+
+#[pymethods]
+impl CircuitSwitch {
+    /// Opens the wires of a description (JSON) and starts; `log`: a file for its policy's events.
+    #[new]
+    #[pyo3(signature = (library, technique, fabric, config, *, log=None))]
+    fn new(
+        library: &Library,
+        technique: &str,
+        fabric: (u16, f64, f64, f64),
+        config: &str,
+        log: Option<PathBuf>,
+    ) -> PyResult<CircuitSwitch> {
+        let made = library.0.live_circuits(technique, &self::fabric(fabric));
+        let (policy, header) = made.map_err(py_error)?;
+        let begun = log.map(|path| Live::create(&path, &header, ROOM)).transpose();
+        let (log, tap) = begun.map_err(wrong)?.unzip();
+        let switch = live::Switch::start(read(config)?, policy, tap).map_err(failed)?;
+        Ok(CircuitSwitch { switch: Mutex::new(switch), log: Mutex::new(log) })
+    }
+
+    /// What it has counted; from zero again if that is wanted.
+    fn report<'py>(&self, py: Python<'py>, from_zero: bool) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &json(&self.switch.lock().map_err(failed)?.report(from_zero))?)
+    }
+
+    /// Whether it is at work.
+    fn is_running(&self) -> PyResult<bool> {
+        Ok(self.switch.lock().map_err(failed)?.is_running())
+    }
+
+    /// Ends it, and its log.
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        let stop = || {
+            self.switch.lock().map_err(|e| e.to_string())?.stop()?;
+            let log = self.log.lock().map_err(|e| e.to_string())?.take();
+            log.map_or(Ok(()), |log| log.end().map(drop).map_err(|e| e.to_string()))
+        };
+        py.detach(stop).map_err(failed)
+    }
+}
+
+/// A host's shaper at work.
+#[pyclass(frozen)]
+struct CircuitHost(Mutex<live::Shaper>);
+
+#[pymethods]
+impl CircuitHost {
+    /// Opens device and wire of a description (JSON) and starts.
+    #[new]
+    fn new(config: &str) -> PyResult<CircuitHost> {
+        let started = live::Shaper::start(&read(config)?).map_err(failed)?;
+        Ok(CircuitHost(Mutex::new(started)))
+    }
+
+    /// What it has counted; from zero again if that is wanted.
+    fn report<'py>(&self, py: Python<'py>, from_zero: bool) -> PyResult<Bound<'py, PyAny>> {
+        from_json(py, &json(&self.0.lock().map_err(failed)?.report(from_zero))?)
+    }
+
+    /// Whether it is at work.
+    fn is_running(&self) -> PyResult<bool> {
+        Ok(self.0.lock().map_err(failed)?.is_running())
+    }
+
+    /// Ends it.
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        let stop = || self.0.lock().map_err(|e| e.to_string())?.stop();
+        py.detach(stop).map_err(failed)
+    }
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<CircuitSwitch>()?;
+    module.add_class::<CircuitHost>()?;
+    module.add_function(wrap_pyfunction!(circuits_check, module)?)?;
+    module.add_function(wrap_pyfunction!(circuits_values, module)?)
+}

@@ -1,0 +1,116 @@
+"""A circuit switch or a host's shaper inside a namespace, told what to do by lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from halfwink import _core
+from halfwink.bed.places import Place, python
+from halfwink.errors import RunError
+from halfwink.library import library
+
+
+class CircuitNode:
+    """Our end: a switch or a shaper in a namespace."""
+
+    def __init__(self, place: Place, told: dict[str, Any]) -> None:
+        """Begins one, and waits until it is at work.
+
+        Args:
+            place: where.
+            told: ``kind`` (switch, host) with what it takes; see `main`.
+
+        Raises:
+            RunError: it does not begin, with what it said.
+        """
+        self._place = place
+        words = [python(), "-c", "from halfwink.bed.circuit_node import main; main()"]
+        self._process = place.start(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._ask(told)
+
+    @property
+    def pid(self) -> int:
+        """Its number out here."""
+        return self._process.pid
+
+    def report(self, *, from_zero: bool = False) -> dict[str, Any]:
+        """What it has counted; it begins at zero again if that is wanted."""
+        return self._ask({"do": "report", "from_zero": from_zero})
+
+    def kill(self) -> None:
+        """Kills it (SIGKILL): it has no time for anything."""
+        self._process.signal(9)
+        self._close()
+        self._process.popen.wait()
+
+    def stop(self) -> None:
+        """Ends it; a log is written to its end."""
+        try:
+            if self._process.popen.poll() is None:
+                self._ask({"do": "stop"})
+        finally:
+            self._close()
+            self._process.stop()
+
+    def _close(self) -> None:
+        for pipe in (self._process.popen.stdin, self._process.popen.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except BrokenPipeError:
+                    continue
+
+    def _ask(self, told: dict[str, Any]) -> Any:
+        popen = self._process.popen
+        assert popen.stdin is not None
+        assert popen.stdout is not None
+        try:
+            popen.stdin.write(json.dumps(told) + "\n")
+            popen.stdin.flush()
+            line = popen.stdout.readline()
+        except (BrokenPipeError, ValueError):
+            line = ""
+        if not line:
+            status = popen.wait()
+            said = popen.stderr.read().strip().splitlines() if popen.stderr else []
+            why = said[-1] if said else f"status {status}"
+            raise RunError(f"{self._place.name}: it ended: {why}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise RunError(f"{self._place.name}: {answer['error']}")
+        return answer["is"]
+
+
+def _begin(told: dict[str, Any]) -> Any:
+    config = json.dumps(told["config"])
+    if told["kind"] == "host":
+        return _core.CircuitHost(config)
+    fabric = tuple(told["fabric"])
+    return _core.CircuitSwitch(library(), told["technique"], fabric, config, log=told["log"])
+
+
+def main() -> None:
+    """The other end."""
+    work: Any = None
+    for line in sys.stdin:
+        told = json.loads(line)
+        answer: dict[str, Any] = {"is": None}
+        try:
+            match told["do"]:
+                case "begin":
+                    work = _begin(told)
+                case "report":
+                    answer["is"] = work.report(told["from_zero"]) | {"at_work": work.is_running()}
+                case _:
+                    work.stop()
+        except (_core.HalfwinkError, _core.RunError) as error:
+            answer = {"error": str(error)}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+    if work is not None:
+        work.stop()

@@ -1,0 +1,125 @@
+"""Hosts around a switch: as many network namespaces as are wanted, each with a wire to one more."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from halfwink.bed.places import Place, Places
+from halfwink.errors import HalfwinkError
+
+#: Interfaces: a host's end of its wire, the device of its programs.
+UPLINK, DEVICE = "up0", "circ0"
+#: Hosts of a star, at most.
+MOST_HOSTS = 16
+#: IP packets of wires, in bytes.
+MTU = (576, 9000)
+#: Frames that wait in a device until its program reads them.
+DEVICE_FRAMES = 4000
+
+
+def wire(host: int) -> str:
+    """The switch's end of a host's wire."""
+    return f"h{host}"
+
+
+def address(host: int) -> str:
+    """A host's IP address."""
+    high, low = divmod(host + 1, 256)
+    return f"10.77.{high}.{low}"
+
+
+def mac(host: int) -> str:
+    """Ethernet address of a host's device."""
+    high, low = divmod(host, 256)
+    return f"02:68:77:00:{high:02x}:{low:02x}"
+
+
+class Star:
+    """Namespaces of hosts and of a switch; each host has a TAP device beside its wire.
+
+    Nothing else is joined to them: only what runs inside carries their traffic.
+    """
+
+    def __init__(self, hosts: int, *, mtu: int = 9000, user_namespace: bool | None = None) -> None:
+        """Describes one; ``with`` makes it.
+
+        Args:
+            hosts: how many.
+            mtu: longest IP packet, in bytes.
+            user_namespace: needs no rights (default: unless we are root).
+
+        Raises:
+            HalfwinkError: too many hosts, or packets too long.
+        """
+        if not 2 <= hosts <= MOST_HOSTS:
+            raise HalfwinkError(f"hosts {hosts}: expected 2 to {MOST_HOSTS}")
+        if not MTU[0] <= mtu <= MTU[1]:
+            raise HalfwinkError(f"mtu {mtu}: expected {MTU[0]} to {MTU[1]}")
+        self.count, self.mtu = hosts, mtu
+        self._user = user_namespace
+        self._places: Places | None = None
+
+    def __enter__(self) -> Star:
+        names = ["switch", *(f"host{n}" for n in range(self.count))]
+        self._places = Places(names, user=self._user)
+        try:
+            self._join()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends all that runs in it, and it."""
+        places, self._places = self._places, None
+        if places is not None:
+            places.close()
+
+    @property
+    def switch(self) -> Place:
+        """The namespace of the switch."""
+        return self._place("switch")
+
+    @property
+    def hosts(self) -> list[Place]:
+        """The namespaces of the hosts."""
+        return [self._place(f"host{n}") for n in range(self.count)]
+
+    def _place(self, name: str) -> Place:
+        if self._places is None:
+            raise HalfwinkError("the star is not made; use it as `with Star(4) as star:`")
+        return self._places.all[name]
+
+    def _join(self) -> None:
+        switch = self.switch
+        for n, place in enumerate(self.hosts):
+            others = [m for m in range(self.count) if m != n]
+            lines = [
+                f"link add {UPLINK} mtu {self.mtu} type veth "
+                f"peer name {wire(n)} mtu {self.mtu} netns {switch.inner_pid}",
+                f"tuntap add dev {DEVICE} mode tap",
+                f"link set {DEVICE} address {mac(n)} mtu {self.mtu} txqueuelen {DEVICE_FRAMES}",
+                "link set lo up",
+                f"link set {UPLINK} up",
+                f"link set {DEVICE} up",
+                f"address add {address(n)}/16 dev {DEVICE}",
+                # Nobody asks for addresses: a broadcast has no circuit.
+                *(
+                    f"neighbour add {address(m)} lladdr {mac(m)} dev {DEVICE} nud permanent"
+                    for m in others
+                ),
+            ]
+            # The kernel's own noise: none.
+            place.shell("echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6")
+            place.run(["ip", "-batch", "-"], text="\n".join(lines) + "\n")
+        switch.shell(
+            "\n".join(
+                f"echo 1 >/proc/sys/net/ipv6/conf/{wire(n)}/disable_ipv6\nip link set {wire(n)} up"
+                for n in range(self.count)
+            )
+        )
