@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,7 +126,16 @@ def _live_findings() -> list[Finding]:
             for what, why in features
         ),
         _cache_allocation(),
+        _real_time(),
     ]
+
+
+def _real_time() -> Finding:
+    # Circuits can do without, but then what else runs on the machine is in their figures.
+    allowed = os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_RTPRIO)[0] > 0
+    detail = "yes" if allowed else "not allowed"
+    fix = "" if allowed else "run as root, or raise the limit (ulimit -r 40)"
+    return Finding("live: circuits: real-time priority", allowed, detail, fix)
 
 
 def _bed_findings() -> list[Finding]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import statistics
 import subprocess
 import tempfile
@@ -29,6 +28,7 @@ from halfwink.bed.places import Process, python
 from halfwink.bed.star import DEVICE, MOST_HOSTS, UPLINK, Star, address, wire
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.library import library
+from halfwink.programs import find
 
 #: Schemes of tokens (Strong 2013, Fig 4.13).
 TOKENS = ("pacing", "aging", "naive")
@@ -66,11 +66,11 @@ class Setting:
     hosts: int = 4
     slot_us: float = 2000.0
     night_us: float = 200.0
-    gbps: float = 1.0
+    gbps: float = 0.5
     technique: str = "round-robin"
     tokens: str = "pacing"
     margin_us: float = 23.5
-    mtu: int = 9000
+    mtu: int = 4500
     spin_us: float = 20.0
     spin_share: float = 0.05
     realtime: bool = True
@@ -272,6 +272,7 @@ def summary(setting: Setting, found: dict[str, Any]) -> dict[str, Any]:
         "held_bytes": sum(host["waiting_bytes"] for host in hosts),
         "dropped": sum(host["overflowed"] for host in hosts),
         "cpu_pct": {
+            "load": 1e-7 * sum((host["load"] or {}).get("cpu_ns", 0) for host in hosts) / seconds,
             "switch": 100 * switch["cpu_s"] / switch["duration_s"],
             "shapers": 100 * cpu_s / seconds,
             "spinning": 100 * sum(host["spun_s"] for host in hosts) / seconds,
@@ -402,8 +403,9 @@ def transfer(
         HalfwinkError: there is no curl.
     """
     _within("size", size, (1, 1 << 34))
-    if shutil.which("curl") is None:
-        raise HalfwinkError("curl is missing; apt-get install curl")
+    curl = find("curl")
+    if curl.path is None:
+        raise HalfwinkError(curl.missing)
     with tempfile.TemporaryDirectory(prefix="halfwink-circuits-") as name:
         folder = Path(name)
         want = _write(folder / "file", size)
@@ -412,11 +414,11 @@ def transfer(
             try:
                 begun = time.monotonic()
                 fetched = folder / "fetched"
-                curl = _curl(circuits, fetched, timeout_s)
+                client = _curl(circuits, fetched, timeout_s)
                 if switch_off_s > 0:
                     _switch_off(circuits, fetched, size // 8, switch_off_s)
-                if curl.popen.wait(timeout_s + 60) != 0:
-                    raise RunError(f"curl ended with status {curl.popen.returncode}")
+                if client.popen.wait(timeout_s + 60) != 0:
+                    raise RunError(f"curl ended with status {client.popen.returncode}")
                 seconds = time.monotonic() - begun
             finally:
                 server.stop()

@@ -100,7 +100,7 @@ PROGRAMS = (
     Program("redis-server", "redis-server", "tests: a server"),
     Program("redis-cli", "redis-tools", "tests: a client"),
     Program("redis-benchmark", "redis-tools", "tests: a client"),
-    Program("curl", "curl", "tests: a client"),
+    Program("curl", "curl", "live circuits, tests: a client"),
     Program("h2load", "nghttp2-client", "tests: HTTP/2 streams"),
     Program("openssl", "openssl", "tests: certificates"),
     Program("sqlite3", "sqlite3", "tests: a program under delegation"),

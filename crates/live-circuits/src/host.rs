@@ -64,8 +64,12 @@ pub struct HostConfig {
 const AT_ONCE: usize = 64;
 /// Longest between two looks, whatever happens.
 const LOOK_NS: u64 = 100_000_000;
-/// Between two passes while frames come or go.
-const PASS_NS: u64 = 100_000;
+/// Between two passes while frames come or go: a part of a day, within limits.
+const PASSES: u64 = 10;
+const PASS_NS: (u64, u64) = (50_000, 250_000);
+/// assumption: what a frame takes between wire and device, so that as many are taken in one pass as
+/// there is time for before the next day or the next frame that may go.
+const FRAME_NS: u64 = 8_000;
 /// How soon a host that has something to send tells a resting switch again.
 const NAG_NS: u64 = 1_000_000;
 
@@ -132,6 +136,7 @@ impl Shaper {
                 hosts: config.hosts,
                 frame_bytes,
                 // Less than a queue holds, so that none of it is dropped.
+                realtime: config.realtime,
                 frames: (config.queue_bytes * 3 / 4 / u64::from(frame_bytes.max(1))).max(1),
                 every: Duration::from_nanos((config.load_every_us * 1e3) as u64),
             };
@@ -216,6 +221,12 @@ struct Worker {
     next: Option<Day>,
     /// When tokens may let another frame go.
     again_ns: u64,
+    /// Between two passes.
+    pass_ns: u64,
+    /// Nothing was sent on this day.
+    is_dawn: bool,
+    /// The longest frame on the wire.
+    frame_ns: u64,
     is_resting: bool,
     owes_reply: bool,
     nag_ns: u64,
@@ -260,6 +271,9 @@ impl Worker {
             today: None,
             next: None,
             again_ns: 0,
+            pass_ns: PASS_NS.1,
+            is_dawn: false,
+            frame_ns: LONGEST as u64 * 1000 / u64::from(config.bytes_per_us.max(1)),
             is_resting: true,
             owes_reply: false,
             nag_ns: NAG_NS,
@@ -277,10 +291,11 @@ impl Worker {
     fn run(&mut self, shared: &Shared) -> io::Result<()> {
         while !shared.ending.load(Ordering::Relaxed) {
             let mut counts = shared.counts();
-            let came = self.receive(&mut counts)?;
-            let taken = self.take(&mut counts)?;
+            // A day's begin waits for nobody; all else can.
             self.turn(&mut counts);
             let sent = self.send(&mut counts)?;
+            let came = self.receive(&mut counts)?;
+            let taken = self.take(&mut counts)?;
             self.answer(&mut counts)?;
             counts.spun_ns += std::mem::take(&mut self.spun_ns.0);
             drop(counts);
@@ -291,9 +306,10 @@ impl Worker {
 
     /// Takes what came over the wire.
     fn receive(&mut self, counts: &mut Counts) -> io::Result<usize> {
+        let most = self.frames_in_time();
         let Worker { uplink, listener, device, .. } = self;
         let mut syncs = Vec::new();
-        let came = uplink.receive()?;
+        let came = uplink.receive(most)?;
         let total = came.len();
         for frame in came {
             if frame.bytes.get(12..14) == Some(&sync::ETHERTYPE.to_be_bytes()[..]) {
@@ -337,10 +353,19 @@ impl Worker {
         }
     }
 
+    /// Frames for which there is time before something is due.
+    fn frames_in_time(&self) -> usize {
+        let dawn = self.next.map(|day| day.begins_ns);
+        let again = self.today.filter(|day| self.queues.bytes(day.peer) > 0).map(|_| self.again_ns);
+        let due = dawn.into_iter().chain(again).min().unwrap_or(u64::MAX);
+        let left = due.saturating_sub(time::now_ns()) / FRAME_NS;
+        left.clamp(4, AT_ONCE as u64) as usize
+    }
+
     /// Takes what programs have sent.
     fn take(&mut self, counts: &mut Counts) -> io::Result<usize> {
-        let mut taken = 0;
-        while taken < 4 * AT_ONCE {
+        let (mut taken, most) = (0, self.frames_in_time());
+        while taken < most {
             let len = match self.device.recv(&mut self.room) {
                 Ok(len) => len,
                 Err(e) => match e.kind() {
@@ -383,7 +408,8 @@ impl Worker {
         self.today = Some(day);
         let length = Time::ns(day.ends_ns - now);
         self.tokens.decide(Time::ns(now), &HostEvent::Day { peer: day.peer, length });
-        self.again_ns = now;
+        (self.again_ns, self.is_dawn) = (now, true);
+        self.pass_ns = ((day.ends_ns - day.begins_ns) / PASSES).clamp(PASS_NS.0, PASS_NS.1);
         if self.queues.bytes(day.peer) > 0 {
             counts.report.days += 1;
             counts.begin.record(Time::ns(now - day.begins_ns));
@@ -397,7 +423,11 @@ impl Worker {
             return Ok(0);
         }
         let Worker { queues, tokens, batch, .. } = self;
-        let again = queues.take(tokens, peer, time::now, AT_ONCE, batch);
+        // At first only what keeps the wire busy until the next pass: other hosts begin now, too.
+        let first = std::mem::take(&mut self.is_dawn);
+        let some = 1 + (2 * self.pass_ns).div_ceil(self.frame_ns);
+        let most = if first { some.min(AT_ONCE as u64) as usize } else { AT_ONCE };
+        let again = queues.take(tokens, peer, time::now, most, batch);
         self.again_ns = again.map_or(0, |at| at.0 / 1000);
         let sent = self.batch.len();
         if sent > 0 {
@@ -446,7 +476,7 @@ impl Worker {
     /// Sleeps until there is something to do.
     fn rest(&mut self, is_busy: bool, taken: usize) {
         let now = time::now_ns();
-        if taken == 4 * AT_ONCE {
+        if taken == AT_ONCE {
             return;
         }
         let mut until = now + LOOK_NS;
@@ -460,7 +490,7 @@ impl Worker {
         if let Some(day) = self.today {
             until = until.min(day.ends_ns);
             if self.queues.bytes(day.peer) > 0 {
-                until = until.min(self.again_ns.max(now + PASS_NS));
+                until = until.min(self.again_ns.max(now + self.pass_ns));
             } else {
                 descriptors[1] = self.device.as_raw_fd();
             }
@@ -470,7 +500,7 @@ impl Worker {
         until = until.min(dawn.map_or(u64::MAX, |at| at.saturating_sub(spin_ns)));
         if is_busy && !self.is_resting {
             // More will come: let it, and take all of it at once.
-            time::wait(&[], until.min(now + PASS_NS));
+            time::wait(&[], until.min(now + self.pass_ns));
         } else {
             time::wait(&descriptors, until);
         }

@@ -33,7 +33,9 @@ pub use switch::{Switch, SwitchConfig};
 pub type EventLog =
     halfwink_eventlog::Tap<halfwink_policy::circuits::Event, halfwink_policy::circuits::Action>;
 
-/// Real-time priority of the switch: it stands for hardware.
-pub const SWITCH_PRIORITY: i32 = 30;
-/// That of a host's shaper.
-pub const HOST_PRIORITY: i32 = 20;
+/// Real-time priority of a host's shaper: it has a day to meet.
+pub const HOST_PRIORITY: i32 = 30;
+/// That of the switch. It has told hosts in good time, and frames wait for it with their stamps.
+pub const SWITCH_PRIORITY: i32 = 20;
+/// That of a load: what others do on the machine must not keep queues empty.
+pub const LOAD_PRIORITY: i32 = 10;

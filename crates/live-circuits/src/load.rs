@@ -36,6 +36,8 @@ pub struct LoadReport {
     pub missing: u64,
     /// Datagrams that are none of ours.
     pub foreign: u64,
+    /// CPU time of its thread, in nanoseconds.
+    pub cpu_ns: u64,
 }
 
 /// What a shaper and its load know of each other.
@@ -66,6 +68,8 @@ pub struct LoadConfig {
     pub frames: u64,
     /// How often it looks.
     pub every: Duration,
+    /// Ask for real-time priority.
+    pub realtime: bool,
 }
 
 /// A load at work.
@@ -121,9 +125,11 @@ impl Load {
         };
         let (shared, end) = (report.clone(), ending.clone());
         let run = move || {
+            crate::time::be_punctual(if config.realtime { crate::LOAD_PRIORITY } else { 0 });
             while !end.load(Ordering::Relaxed) {
                 worker.count();
                 worker.fill();
+                worker.report.cpu_ns = crate::time::thread_cpu_ns();
                 *shared.lock().unwrap_or_else(PoisonError::into_inner) = worker.report.clone();
                 std::thread::sleep(config.every);
             }

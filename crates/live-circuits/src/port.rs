@@ -14,7 +14,7 @@ use crate::time;
 /// Longest frame, in bytes: an IP packet of 9000 with its Ethernet header.
 pub const LONGEST: usize = 9014;
 /// Frames for one call.
-const AT_ONCE: usize = 64;
+pub const AT_ONCE: usize = 64;
 /// Room of a frame, and one byte more, so that one that is too long shows.
 const ROOM: usize = 9216;
 /// Room for a stamp.
@@ -90,11 +90,11 @@ impl Port {
         self.socket.as_raw_fd()
     }
 
-    /// Takes up to 64 frames that are there; does not wait.
+    /// Takes frames that are there, up to `most` and up to 64; does not wait.
     ///
     /// # Errors
     /// If the interface is gone.
-    pub fn receive(&mut self) -> io::Result<Vec<Came<'_>>> {
+    pub fn receive(&mut self, most: usize) -> io::Result<Vec<Came<'_>>> {
         // SAFETY: all zeros are valid headers and vectors.
         let mut vectors: [libc::iovec; AT_ONCE] = unsafe { std::mem::zeroed() };
         // SAFETY: as above.
@@ -111,7 +111,8 @@ impl Port {
         // SAFETY: vectors and control rooms are ours and outlive the call.
         let got = unsafe {
             let (fd, none) = (self.socket.as_raw_fd(), std::ptr::null_mut());
-            libc::recvmmsg(fd, headers.as_mut_ptr(), AT_ONCE as _, libc::MSG_DONTWAIT as _, none)
+            let count = most.min(AT_ONCE) as libc::c_uint;
+            libc::recvmmsg(fd, headers.as_mut_ptr(), count, libc::MSG_DONTWAIT as _, none)
         };
         if got < 0 {
             let error = io::Error::last_os_error();

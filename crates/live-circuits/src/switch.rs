@@ -20,7 +20,7 @@ use halfwink_units::Time;
 use serde::Deserialize;
 
 use crate::circuits::{Circuits, Verdict};
-use crate::port::{host_mac, host_of, switch_mac, Port};
+use crate::port::{host_mac, host_of, switch_mac, Port, AT_ONCE};
 use crate::report::{Quantiles, SwitchReport};
 use crate::{time, EventLog, SWITCH_PRIORITY};
 
@@ -48,10 +48,13 @@ const REST_NS: u64 = 60_000_000;
 const RESTING_NS: u64 = 100_000_000;
 /// The longest day: a matching for ever is renewed so often.
 const LONGEST_NS: u64 = 1_000_000_000;
-/// The earliest that circuits are asked for before the old ones come down.
+/// How long before the old circuits come down the next are asked for, at most.
 const LEAD_NS: u64 = 1_000_000;
-/// Between two looks at wires that carry something.
-const LOOK_NS: u64 = 50_000;
+/// Between two looks at wires that carry something: a part of a day, within limits.
+const LOOKS: u64 = 10;
+const LOOK_NS: (u64, u64) = (50_000, 250_000);
+/// Wires that carried something so lately carry something now.
+const LATELY_NS: u64 = 5_000_000;
 
 /// A switch at work. Dropping it ends it.
 pub struct Switch {
@@ -229,13 +232,16 @@ impl Worker {
         self.policy.start(|_, _| {});
         while !shared.ending.load(Ordering::Relaxed) {
             let mut counts = shared.counts();
-            let came = self.receive(&mut counts)?;
+            self.receive(&mut counts)?;
             self.advance(&mut counts)?;
             drop(counts);
             let next_ns = if self.is_dawn_due { self.day.0 } else { self.next_ns };
-            if came > 0 && self.resting_since.is_none() {
-                // More will come: let it, and take all of it at once.
-                time::wait(&[], next_ns.min(time::now_ns() + LOOK_NS));
+            let now = time::now_ns();
+            if self.resting_since.is_none() && now.saturating_sub(self.carried_ns) < LATELY_NS {
+                // More will come: let it, and take all of it at once. Frames are judged by their
+                // stamps, so that looking late changes nothing for them.
+                let look = (self.day.1 - self.day.0) / LOOKS;
+                time::wait(&[], next_ns.min(now + look.clamp(LOOK_NS.0, LOOK_NS.1)));
             } else {
                 time::wait(&self.descriptors, next_ns);
             }
@@ -244,24 +250,23 @@ impl Worker {
     }
 
     /// Takes what came, and passes on what a circuit is up for.
-    fn receive(&mut self, counts: &mut Counts) -> io::Result<usize> {
-        let mut total = 0;
+    fn receive(&mut self, counts: &mut Counts) -> io::Result<()> {
         for from in 0..self.ports.len() {
             // Taken out, so that frames can go to the others while they lie in this one.
             let Some(mut port) = self.ports[from].take() else { continue };
             let done = self.pass(from as u16, &mut port, counts);
             self.ports[from] = Some(port);
-            total += done?;
+            done?;
         }
         counts.report.overlaps += std::mem::take(&mut self.circuits.overlaps);
         for guard_ns in self.circuits.guards_ns.drain(..) {
             counts.guard.record(Time::ns(guard_ns));
         }
-        Ok(total)
+        Ok(())
     }
 
-    fn pass(&mut self, from: u16, port: &mut Port, counts: &mut Counts) -> io::Result<usize> {
-        let came = port.receive()?;
+    fn pass(&mut self, from: u16, port: &mut Port, counts: &mut Counts) -> io::Result<()> {
+        let came = port.receive(AT_ONCE)?;
         let mut passing: Vec<&[u8]> = Vec::with_capacity(came.len());
         let mut output = NOBODY;
         for frame in &came {
@@ -285,8 +290,7 @@ impl Worker {
             counts.report.forwarded_bytes += frame.bytes.len() as u64;
             self.carried_ns = frame.at_ns;
         }
-        self.send(output, &passing)?;
-        Ok(came.len())
+        self.send(output, &passing)
     }
 
     fn send(&mut self, to: u16, frames: &[&[u8]]) -> io::Result<()> {
@@ -382,7 +386,7 @@ impl Worker {
         counts.report.circuits += up;
         counts.report.up_s += (ends - begins) as f64 * 1e-9 * up as f64;
         let ask = self.policy.wants_demand() || now - self.asked_ns >= ASK_NS;
-        self.next_ns = ends - LEAD_NS.min((ends - begins) / 4);
+        self.next_ns = ends - LEAD_NS.min((ends - begins) / 2);
         self.tell(Kind::Night, ask, counts)?;
         self.slot = self.slot.wrapping_add(1);
         Ok(())

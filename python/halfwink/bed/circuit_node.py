@@ -12,6 +12,9 @@ from halfwink.bed.places import Place, python
 from halfwink.errors import RunError
 from halfwink.library import library
 
+#: Longest that one takes to end.
+END_S = 10.0
+
 
 class CircuitNode:
     """Our end: a switch or a shaper in a namespace."""
@@ -32,11 +35,13 @@ class CircuitNode:
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         self._ask(told)
+        # Known while it runs: a signal must not look for it first.
+        self._pid = self._process.pid
 
     @property
     def pid(self) -> int:
         """Its number out here."""
-        return self._process.pid
+        return self._pid
 
     def report(self, *, from_zero: bool = False) -> dict[str, Any]:
         """What it has counted; it begins at zero again if that is wanted."""
@@ -55,7 +60,11 @@ class CircuitNode:
                 self._ask({"do": "stop"})
         finally:
             self._close()
-            self._process.stop()
+            try:
+                # It ends by itself, now that nobody can tell it anything.
+                self._process.popen.wait(END_S)
+            except subprocess.TimeoutExpired:
+                self._process.stop()
 
     def _close(self) -> None:
         for pipe in (self._process.popen.stdin, self._process.popen.stdout):
