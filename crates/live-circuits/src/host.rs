@@ -355,10 +355,12 @@ impl Worker {
 
     /// Frames for which there is time before something is due.
     fn frames_in_time(&self) -> usize {
-        let dawn = self.next.map(|day| day.begins_ns);
-        let again = self.today.filter(|day| self.queues.bytes(day.peer) > 0).map(|_| self.again_ns);
-        let due = dawn.into_iter().chain(again).min().unwrap_or(u64::MAX);
-        let left = due.saturating_sub(time::now_ns()) / FRAME_NS;
+        let now = time::now_ns();
+        let dawn = self.next.map_or(u64::MAX, |day| day.begins_ns);
+        // Where tokens let a frame go at once, the next pass is what is due.
+        let again = if self.again_ns > now { self.again_ns } else { now + self.pass_ns };
+        let again = self.today.map_or(u64::MAX, |_| again);
+        let left = dawn.min(again).saturating_sub(now) / FRAME_NS;
         left.clamp(4, AT_ONCE as u64) as usize
     }
 
