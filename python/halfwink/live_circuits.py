@@ -144,6 +144,8 @@ class Circuits:
             HalfwinkError: no such schedule, or one without circuits.
         """
         _core.circuits_check(library(), setting.technique, setting.fabric)
+        if log is not None and not log.absolute().parent.is_dir():
+            raise HalfwinkError(f"{log}: there is no folder {log.parent}")
         self.setting, self._load = setting, load
         self._log = None if log is None else str(log.absolute())
         self._star = Star(setting.hosts, mtu=setting.mtu)
@@ -307,12 +309,16 @@ def measure(
     _within("seconds", seconds, (0.1, 3600))
     with Circuits(setting, load=not idle and run is None, log=log) as circuits:
         time.sleep(WARM_UP_S)
-        circuits.report(from_zero=True)
+        before = circuits.report(from_zero=True)
         if run is None:
             time.sleep(seconds)
         else:
             _run_all(circuits, run)
         found = circuits.report()
+    # A load counts on from its begin, as a program would.
+    for host, earlier in zip(found["hosts"], before["hosts"], strict=True):
+        if host["load"] is not None:
+            host["load"] = {name: n - earlier["load"][name] for name, n in host["load"].items()}
     return found | summary(setting, found)
 
 

@@ -219,6 +219,7 @@ def test_nothing_stays_if_the_command_is_killed() -> None:
         (["--slot", "2ms,0.1us"], "slot in us 0.1"),
         (["--idle", "--run", "true"], "expected one of --idle"),
         (["--transfer", "1 XB"], "--transfer 1 XB"),
+        (["--log", "/no/such/folder/log"], "there is no folder"),
     ],
 )
 def test_what_cannot_be_is_one_line(halfwink: Halfwink, words: list[str], said: str) -> None:

@@ -293,7 +293,7 @@ impl Worker {
             let mut counts = shared.counts();
             // A day's begin waits for nobody; all else can.
             self.turn(&mut counts);
-            let sent = self.send(&mut counts)?;
+            let sent = self.send(&mut counts);
             let came = self.receive(&mut counts)?;
             let taken = self.take(&mut counts)?;
             self.answer(&mut counts)?;
@@ -419,10 +419,10 @@ impl Worker {
     }
 
     /// Sends what tokens let go; how many frames.
-    fn send(&mut self, counts: &mut Counts) -> io::Result<usize> {
-        let Some(Day { peer, .. }) = self.today else { return Ok(0) };
+    fn send(&mut self, counts: &mut Counts) -> usize {
+        let Some(Day { peer, .. }) = self.today else { return 0 };
         if time::now_ns() < self.again_ns {
-            return Ok(0);
+            return 0;
         }
         let Worker { queues, tokens, batch, .. } = self;
         // At first only what keeps the wire busy until the next pass: other hosts begin now, too.
@@ -433,14 +433,14 @@ impl Worker {
         self.again_ns = again.map_or(0, |at| at.0 / 1000);
         let sent = self.batch.len();
         if sent > 0 {
-            self.uplink.send(&self.batch)?;
+            self.uplink.send(&self.batch);
             counts.report.sent += sent as u64;
             let bytes: usize = self.batch.iter().map(Vec::len).sum();
             counts.report.sent_bytes += bytes as u64;
             self.level.left[usize::from(peer)].fetch_add(sent as u64, Ordering::Relaxed);
             self.queues.give_back(&mut self.batch);
         }
-        Ok(sent)
+        sent
     }
 
     /// Tells the switch what waits, if it has asked, or rests and does not know.
@@ -472,7 +472,8 @@ impl Worker {
         let demand: Vec<u64> = self.queues.all().collect();
         let len = sync::encode(&reply, macs, &demand, &mut frame).map_err(io::Error::other)?;
         counts.cpu_ns.1 = time::thread_cpu_ns();
-        self.uplink.send(&[&frame[..len]])
+        self.uplink.send(&[&frame[..len]]);
+        Ok(())
     }
 
     /// Sleeps until there is something to do.

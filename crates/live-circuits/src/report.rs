@@ -56,7 +56,7 @@ pub struct SwitchReport {
     pub circuits: u64,
     /// How long circuits were up, added up over inputs.
     pub up_s: f64,
-    /// Time in which it rested: nobody had anything to send.
+    /// Time in which it rested, of rests that are over: nobody had anything to send.
     pub rested_s: f64,
     /// Slots that began late, because it did not run in time.
     pub late_slots: u64,

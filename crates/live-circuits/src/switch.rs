@@ -232,7 +232,7 @@ impl Worker {
         self.policy.start(|_, _| {});
         while !shared.ending.load(Ordering::Relaxed) {
             let mut counts = shared.counts();
-            self.receive(&mut counts)?;
+            self.receive(&mut counts);
             self.advance(&mut counts)?;
             drop(counts);
             let next_ns = if self.is_dawn_due { self.day.0 } else { self.next_ns };
@@ -250,19 +250,20 @@ impl Worker {
     }
 
     /// Takes what came, and passes on what a circuit is up for.
-    fn receive(&mut self, counts: &mut Counts) -> io::Result<()> {
+    fn receive(&mut self, counts: &mut Counts) {
         for from in 0..self.ports.len() {
             // Taken out, so that frames can go to the others while they lie in this one.
             let Some(mut port) = self.ports[from].take() else { continue };
-            let done = self.pass(from as u16, &mut port, counts);
-            self.ports[from] = Some(port);
-            done?;
+            match self.pass(from as u16, &mut port, counts) {
+                Ok(()) => self.ports[from] = Some(port),
+                // Its wire is gone: it answers no more, and the others go on.
+                Err(_) => self.descriptors[from] = -1,
+            }
         }
         counts.report.overlaps += std::mem::take(&mut self.circuits.overlaps);
         for guard_ns in self.circuits.guards_ns.drain(..) {
             counts.guard.record(Time::ns(guard_ns));
         }
-        Ok(())
     }
 
     fn pass(&mut self, from: u16, port: &mut Port, counts: &mut Counts) -> io::Result<()> {
@@ -281,7 +282,7 @@ impl Worker {
                 continue;
             }
             if to != output {
-                self.send(output, &passing)?;
+                self.send(output, &passing);
                 passing.clear();
                 output = to;
             }
@@ -290,13 +291,13 @@ impl Worker {
             counts.report.forwarded_bytes += frame.bytes.len() as u64;
             self.carried_ns = frame.at_ns;
         }
-        self.send(output, &passing)
+        self.send(output, &passing);
+        Ok(())
     }
 
-    fn send(&mut self, to: u16, frames: &[&[u8]]) -> io::Result<()> {
-        match self.ports.get_mut(usize::from(to)) {
-            Some(Some(port)) => port.send(frames),
-            _ => Ok(()),
+    fn send(&mut self, to: u16, frames: &[&[u8]]) {
+        if let Some(Some(port)) = self.ports.get_mut(usize::from(to)) {
+            port.send(frames);
         }
     }
 
@@ -460,7 +461,7 @@ impl Worker {
             let macs = (host_mac(host as u16), switch_mac(host as u16));
             let Ok(len) = sync::encode(&sync, macs, &[], &mut frame) else { continue };
             if let Some(port) = &mut self.ports[host] {
-                port.send(&[&frame[..len]])?;
+                port.send(&[&frame[..len]]);
                 if ask {
                     port.count_overflows();
                 }

@@ -200,9 +200,10 @@ def _show(setting: living.Setting, found: dict[str, Any]) -> None:
     say(f"held {found['held_bytes']:,} bytes; dropped {found['dropped']:,} frames")
     say(
         f"CPU, % of one: switch {cpu['switch']:.1f}, shapers {cpu['shapers']:.1f} "
-        f"(spinning {cpu['spinning']:.1f}); "
-        f"{'real-time' if found['realtime'] else 'no real-time'} priority"
+        f"(spinning {cpu['spinning']:.1f}), load {cpu['load']:.1f}"
     )
+    if not found["realtime"]:
+        say("no real-time priority: what else runs here is in these figures")
     worst = max(found["hosts"], key=lambda host: host["begin"]["p99_us"] or 0)
     rows = [
         ["sync frames sent, after a day's begin", *_us(switch["sync_late"])],
