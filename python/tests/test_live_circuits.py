@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -241,3 +242,14 @@ def test_slots_are_played_in_turns(halfwink: Halfwink) -> None:
     lines = [line for line in (done.out + done.err).splitlines() if line]
     assert all(len(line.rstrip()) <= 80 for line in lines), lines
     assert any(line.split()[:2] == ["4000", "90.0"] for line in lines), lines
+
+
+def test_a_host_that_is_gone_with_its_wire_harms_no_other() -> None:
+    with Circuits(SETTING, load=True) as circuits:
+        gone = circuits.star.hosts[3].pid
+        circuits.kill_host(3)
+        os.kill(gone, signal.SIGKILL)
+        wait_until(lambda: circuits.report()["switch"]["lost_now"] == [3])
+        circuits.report(from_zero=True)
+        wait_until(lambda: all(h["received"] > 100 for h in circuits.report()["hosts"]))
+        assert circuits.report()["switch"]["at_work"]
