@@ -29,10 +29,42 @@ struct Input {
     ends_ns: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Output {
+/// From when to when frames of a sender's day were on the wire to a receiver.
+#[derive(Clone, Copy, Debug)]
+struct Span {
     from: u16,
-    free_ns: u64,
+    day_ends_ns: u64,
+    begins_ns: u64,
+    ends_ns: u64,
+}
+
+/// Spans of the last days, in the order in which frames were seen: that of two inputs may not be
+/// that of their times.
+#[derive(Clone, Debug, Default)]
+struct Output {
+    spans: VecDeque<Span>,
+}
+
+impl Output {
+    /// Frames are on the wire; whether another sender's are at the same time.
+    fn carry(&mut self, span: Span) -> bool {
+        let meets = |other: &Span| {
+            let apart = span.ends_ns <= other.begins_ns || other.ends_ns <= span.begins_ns;
+            other.from != span.from && !apart
+        };
+        let overlaps = self.spans.iter().any(meets);
+        let same =
+            |other: &&mut Span| (other.from, other.day_ends_ns) == (span.from, span.day_ends_ns);
+        if let Some(known) = self.spans.iter_mut().find(same) {
+            known.ends_ns = span.ends_ns;
+            return overlaps;
+        }
+        if self.spans.len() == REMEMBERED {
+            self.spans.pop_front();
+        }
+        self.spans.push_back(span);
+        overlaps
+    }
 }
 
 /// What becomes of a frame.
@@ -175,9 +207,8 @@ impl Circuits {
             self.guards_ns.push(input.ends_ns - input.free_ns);
         }
         (input.free_ns, input.ends_ns) = (free_ns, ends_ns);
-        let output = &mut self.outputs[usize::from(to)];
-        self.overlaps += u64::from(output.from != from && begins < output.free_ns);
-        *output = Output { from, free_ns };
+        let span = Span { from, day_ends_ns: ends_ns, begins_ns: begins, ends_ns: free_ns };
+        self.overlaps += u64::from(self.outputs[usize::from(to)].carry(span));
         Verdict::Forward { left_ns }
     }
 }
@@ -249,6 +280,17 @@ mod tests {
         assert_eq!(switch.judge(0, 1, FRAME, 10_000), LEFT(12_000));
         assert_eq!(switch.judge(2, 1, FRAME, 17_999), LEFT(4_001));
         assert_eq!(switch.overlaps, 1);
+    }
+
+    #[test]
+    fn frames_seen_out_of_the_order_of_their_times_do_not_overlap() {
+        let mut switch = switch();
+        switch.join(2, 1).unwrap();
+        switch.day(40_000, 60_000);
+        // A late look finds both days' frames, those of the later first.
+        assert_eq!(switch.judge(2, 1, FRAME, 45_000), LEFT(7_000));
+        assert_eq!(switch.judge(0, 1, FRAME, 15_000), LEFT(7_000));
+        assert_eq!(switch.overlaps, 0);
     }
 
     #[test]
