@@ -20,9 +20,9 @@
 //! | 72 | 8 count | demand |
 //!
 //! Little-endian behind the Ethernet header. `begins` and `ends` of a day are nanoseconds of a
-//! clock that switch and hosts share. `epoch` is when the sender began, `sequence` counts from there: a
-//! frame is heard once, and none of a sender's earlier life. `demand` of a reply has `count` words:
-//! bytes that wait for each host.
+//! clock that switch and hosts share. `epoch` is when the sender began, `sequence` counts from
+//! there: a frame is heard once, and none of a sender's earlier life. `demand` of a reply has
+//! `count` words: bytes that wait for each host.
 
 use core::fmt;
 
