@@ -21,7 +21,6 @@ import polars as pl
 from halfwink import comparison
 from halfwink.batch import Progress
 from halfwink.errors import HalfwinkError
-from halfwink.frames import Frames
 from halfwink.jobs import Settings, names
 from halfwink.library import root
 
@@ -57,7 +56,7 @@ MEASURES = {"group_mean_ms": "mean time of a group, ms", "latency_p99_us": "99 %
 
 
 @dataclass(frozen=True)
-class CircuitAdvice(Frames):
+class CircuitAdvice:
     """Energy and time of one traffic on fabrics, each with several schedules. All is modelled.
 
     Attributes:

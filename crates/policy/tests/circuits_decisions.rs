@@ -76,11 +76,11 @@ fn opera_reconfigures_one_plane_after_the_other() {
         .map(|(plane, slot)| format!("{plane}: {}", next(&mut opera, plane, slot)))
         .concat();
     insta::assert_snapshot!(text, @r"
-    0: 0>1 1>2 2>3 3>4 4>0 50.00 us
-    1: 0>2 1>3 2>4 3>0 4>1 100.00 us
-    0: 0>3 1>4 2>0 3>1 4>2 100.00 us
+    0: 0>3 1>4 2>0 3>1 4>2 50.00 us
     1: 0>4 1>0 2>1 3>2 4>3 100.00 us
     0: 0>1 1>2 2>3 3>4 4>0 100.00 us
+    1: 0>2 1>3 2>4 3>0 4>1 100.00 us
+    0: 0>3 1>4 2>0 3>1 4>2 100.00 us
     ");
 }
 

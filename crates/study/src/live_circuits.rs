@@ -66,7 +66,8 @@ impl Library {
         }
         let values = fabric.values();
         let info = self.fabric(MACHINE, &values)?;
-        let context = CircuitsContext { switch: &info.fabric.spec().switch, hosts: fabric.hosts };
+        let context =
+            CircuitsContext { switch: &info.fabric.spec().switch, hosts: fabric.hosts, planes: 1 };
         let Make::Circuits(make) = choice.technique().make else {
             return Err(StudyError::Usage(format!("{choice}: no schedule of circuits")));
         };

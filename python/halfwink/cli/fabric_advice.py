@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from halfwink import fabric_advice
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json, progress_bar, say
-from halfwink.cli.settings import Setting, settings
+from halfwink.cli.settings import Setting, settings, split_techniques
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -20,7 +20,7 @@ def advise(
     workload: str,
     *,
     machine: Annotated[str, Parameter(name=["--machine", "-m"])] = "opera-648",
-    technique: str = ",".join(fabric_advice.TECHNIQUES),
+    technique: Annotated[str | None, Parameter(name=["-t", "--technique"])] = None,
     duration_ms: float | None = None,
     at_most_ms: float | None = None,
     seed: int | None = None,
@@ -39,7 +39,7 @@ def advise(
     machine
         Fabrics with racks, by commas: opera-648, hybrid-648, training-64, or TOML files.
     technique
-        Which circuits come next, by commas.
+        Which circuits come next, by commas; one of each kind if none are named.
     duration_ms
         How long flows of an open workload come, in simulated milliseconds.
     at_most_ms
@@ -58,8 +58,8 @@ def advise(
     with progress_bar("advise", quiet=json) as progress:
         found = fabric_advice.circuit_advice(
             workload,
-            machines=machine,
-            techniques=technique,
+            machines=machine.split(","),
+            techniques=split_techniques(technique) or fabric_advice.TECHNIQUES,
             duration_ms=duration_ms,
             at_most_ms=at_most_ms,
             seed=seed,
@@ -71,7 +71,8 @@ def advise(
         found.chart().save(str(plot))
         say(f"chart: {plot}")
     if json:
-        document = {name: table.to_dicts() for name, table in found.frames().items()}
+        tables = {"runs": found.runs, "sensitivity": found.sensitivity}
+        document = {name: table.to_dicts() for name, table in tables.items()}
         best = None if found.front.is_empty() else found.best()
         print_json({"workload": workload, "measure": found.measure, "best": best, **document})
         return 0
@@ -95,20 +96,22 @@ def _print(found: fabric_advice.CircuitAdvice) -> None:
     print_frame(shown)
     note = f"{fabric_advice.MEASURES[found.measure]}; * no other takes less of both; all modelled"
     stdout.print(f"[dim]{note}[/dim]")
-    best, fastest = found.best(), found.front.row(0, named=True)
-    time = best[found.measure] / fastest[found.measure] - 1
-    where = f" on {best['machine']}" if several else ""
-    if best["technique"] == fastest["technique"] and best["machine"] == fastest["machine"]:
-        stdout.print(
-            f"[bold]{best['technique']}{where}[/bold]: fastest, {best['j_per_gb']:.3g} J/GB"
-        )
-    else:
-        saved = 1 - best["j_per_gb"] / fastest["j_per_gb"]
-        other = fastest["technique"] + (f" on {fastest['machine']}" if several else "")
-        stdout.print(
-            f"[bold]{best['technique']}{where}[/bold]: {best['j_per_gb']:.3g} J/GB, "
-            f"{saved:.0%} less than {other}, and {time:.1%} slower"
-        )
+    fastest = found.front.row(0, named=True)
+    leanest = found.front.sort("j_per_gb").row(0, named=True)
+    answers = {"fastest": fastest, "at most a tenth slower": found.best(), "leanest": leanest}
+    told: list[tuple[str, str]] = []
+    for what, row in answers.items():
+        who = (row["machine"], row["technique"])
+        if who in told:
+            continue
+        told.append(who)
+        name = f"{row['technique']} on {row['machine']}" if several else row["technique"]
+        line = f"{what}: [bold]{name}[/bold], {row['j_per_gb']:.4g} J/GB"
+        if row is not fastest:
+            saved = 1 - row["j_per_gb"] / fastest["j_per_gb"]
+            time = row[found.measure] / fastest[found.measure] - 1
+            line += f", {saved:.0%} less, {time:.1%} slower"
+        stdout.print(line)
     if not found.sensitivity.is_empty():
         stdout.print()
         print_frame(found.sensitivity)

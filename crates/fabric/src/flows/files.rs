@@ -90,9 +90,9 @@ pub fn read_flows(text: &str, racks: &Racks) -> Result<Traffic, FileError> {
     finish(traffic)
 }
 
-/// Reads coflows between racks (the format of coflow-benchmark): a line with racks and coflows, then
-/// for each `number begin_ms mappers rack ... reducers rack:megabytes ...`. What a reducer gets comes
-/// from all mappers alike. Each coflow has a server of each of its racks, in turn.
+/// Reads coflows between racks (the format of coflow-benchmark): a line with racks and coflows,
+/// then for each `number begin_ms mappers rack ... reducers rack:megabytes ...`. What a reducer
+/// gets comes from all mappers alike. Each coflow has a server of each of its racks, in turn.
 ///
 /// # Errors
 /// With the line that is wrong.

@@ -19,6 +19,7 @@ mod paths;
 mod pieces;
 mod planes;
 mod racks;
+mod relays;
 mod sharing;
 pub mod traffic;
 pub mod workload;
@@ -80,6 +81,23 @@ pub struct Run {
     pub events: u64,
     /// Time and energy.
     pub books: Closed,
+}
+
+impl Run {
+    fn begin(flows: usize) -> Run {
+        Run {
+            duration: Time::ZERO,
+            times: vec![None; flows],
+            groups: vec![],
+            delivered: 0.0,
+            on_circuits: 0.0,
+            on_packets: 0.0,
+            days: 0,
+            up: 0.0,
+            events: 0,
+            books: Closed { components: vec![], rows: Default::default(), duration: Time::ZERO },
+        }
+    }
 }
 
 /// Why a run ends early.

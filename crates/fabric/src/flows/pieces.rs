@@ -1,5 +1,8 @@
 //! Parts of flows that are on their way together.
 
+/// What is less than this is nothing, in bytes: rates are real numbers, times are not.
+pub(super) const NOTHING: f64 = 1e-3;
+
 /// A part of a flow that takes one way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {

@@ -59,8 +59,8 @@ impl Racks {
         u32::from(self.count) * u32::from(self.servers)
     }
 
-    /// What the way of so many hops adds to the time of `bytes` at full rate, in microseconds: hops,
-    /// and in each switch the last frame once more.
+    /// What the way of so many hops adds to the time of `bytes` at full rate, in microseconds:
+    /// hops, and in each switch the last frame once more.
     #[must_use]
     pub fn way_us(&self, hops: u32, bytes: f64) -> f64 {
         // Gb/s are 125 bytes in a microsecond.

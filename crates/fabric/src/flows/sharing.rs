@@ -1,7 +1,7 @@
 //! Who gets how much of what is shared: max-min fair rates by progressive filling (Bertsekas and
 //! Gallager, Data Networks, Sec 6.5.2).
 
-/// Most things that one flow needs at the same time: a server's port at either end, circuits between.
+/// Most things that one flow needs at a time: a server's port at either end, circuits between.
 pub(super) const MOST_NEEDED: usize = 14;
 
 /// What a flow needs, by number.
@@ -171,7 +171,8 @@ mod tests {
             capacity in prop::collection::vec(0.1..9.0, 6),
             flows in prop::collection::vec(prop::collection::btree_set(0_u32..6, 1..4), 1..20),
         ) {
-            let flows: Vec<Vec<u32>> = flows.into_iter().map(|set| set.into_iter().collect()).collect();
+            let flows: Vec<Vec<u32>> =
+                flows.into_iter().map(|set| set.into_iter().collect()).collect();
             let lines: Vec<&[u32]> = flows.iter().map(Vec::as_slice).collect();
             let rates = rates(&capacity, &lines);
             let used = |thing: u32| -> f64 {
@@ -183,7 +184,8 @@ mod tests {
             }
             for (needs, rate) in flows.iter().zip(&rates) {
                 let is_tight = |&&thing: &&u32| {
-                    let others = flows.iter().zip(&rates).filter(|(needs, _)| needs.contains(&thing));
+                    let others =
+                        flows.iter().zip(&rates).filter(|(needs, _)| needs.contains(&thing));
                     used(thing) >= capacity[thing as usize] - 1e-9
                         && others.into_iter().all(|(_, other)| *other <= rate + 1e-9)
                 };

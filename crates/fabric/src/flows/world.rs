@@ -4,19 +4,17 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use halfwink_engine::RunControl;
-use halfwink_policy::circuits::{CircuitsPolicy, Event, NOBODY};
+use halfwink_policy::circuits::{CircuitsPolicy, Event};
 use halfwink_policy::Host;
 use halfwink_units::Time;
 
 use super::books::{close, Used};
 use super::paths::Paths;
-use super::pieces::{remove, Piece, Pieces, Queues, Way};
+use super::pieces::{remove, Piece, Pieces, Queues, Way, NOTHING};
 use super::planes::Plane;
 use super::sharing::{Needs, Sharing};
 use super::{FlowsError, Run, Setting, Traffic};
 
-/// What is less than this is nothing, in bytes: rates are real numbers, times are not.
-const NOTHING: f64 = 1e-3;
 /// Events between two looks at whether somebody stopped the run.
 const EVENTS: u64 = 1024;
 /// Hops of a flow that stays in its rack: to the switch and from it. Each circuit is one more.
@@ -54,35 +52,46 @@ fn check(setting: &Setting, traffic: &Traffic) -> Result<(), FlowsError> {
     Ok(())
 }
 
-struct World<'a> {
-    setting: &'a Setting<'a>,
-    traffic: &'a Traffic,
+/// Flows of each group that have not ended.
+fn groups_open(traffic: &Traffic) -> Vec<u32> {
+    let mut open = vec![0; traffic.groups()];
+    for flow in traffic.flows() {
+        if let Some(open) = open.get_mut(flow.group as usize) {
+            *open += 1;
+        }
+    }
+    open
+}
+
+pub(super) struct World<'a> {
+    pub(super) setting: &'a Setting<'a>,
+    pub(super) traffic: &'a Traffic,
     policy: Host<CircuitsPolicy>,
-    racks: usize,
+    pub(super) racks: usize,
     servers: u32,
-    planes: Vec<Plane>,
+    pub(super) planes: Vec<Plane>,
     /// Planes of the machine that one of the policy stands for.
     each: u32,
     paths: Paths,
     /// Bytes in a picosecond, of a circuit.
-    circuit: f64,
+    pub(super) circuit: f64,
     packet_gbps: f64,
     capacity: Vec<f64>,
-    pieces: Pieces,
-    waiting: Queues,
+    pub(super) pieces: Pieces,
+    pub(super) waiting: Queues,
     /// Pieces that need no circuit of their own.
     loose: Vec<u32>,
     /// Pieces to a rack between, by plane and rack that sends.
-    relays: Vec<Vec<u32>>,
+    pub(super) relays: Vec<Vec<u32>>,
     /// What the policy was told of pairs, and for which of them that is not nothing.
     told: Vec<u64>,
     told_of: Vec<u32>,
     /// What the day of a plane has left over for relays, by rack that sends.
-    left_over: Vec<Option<f64>>,
+    pub(super) left_over: Vec<Option<f64>>,
     /// Of each flow: for how many it still waits, since when it runs, pieces that did not arrive.
     blocked: Vec<u32>,
     began: Vec<Time>,
-    open: Vec<u32>,
+    pub(super) open: Vec<u32>,
     begins: BinaryHeap<Reverse<(Time, u32)>>,
     group_spans: Vec<Option<(Time, Time)>>,
     groups_open: Vec<u32>,
@@ -93,8 +102,8 @@ struct World<'a> {
     left: Vec<f64>,
     later: Vec<f64>,
     sharing: Sharing,
-    now: Time,
-    run: Run,
+    pub(super) now: Time,
+    pub(super) run: Run,
 }
 
 impl<'a> World<'a> {
@@ -114,12 +123,6 @@ impl<'a> World<'a> {
         capacity.extend(vec![circuit; usize::from(planes) * count]);
         capacity.extend(vec![rate(packet_gbps); 2 * count]);
         let flows = traffic.flows();
-        let mut groups_open = vec![0; traffic.groups()];
-        for flow in flows {
-            if let Some(open) = groups_open.get_mut(flow.group as usize) {
-                *open += 1;
-            }
-        }
         let begins = flows.iter().zip(0..).filter(|(_, n)| traffic.waits_for()[*n as usize] == 0);
         World {
             begins: begins.map(|(flow, n)| Reverse((flow.after, n))).collect(),
@@ -144,29 +147,14 @@ impl<'a> World<'a> {
             began: vec![Time::ZERO; flows.len()],
             open: vec![0; flows.len()],
             group_spans: vec![None; traffic.groups()],
-            groups_open,
+            groups_open: groups_open(traffic),
             running: vec![],
             needs: vec![],
             rates: vec![],
             left: vec![],
             later: vec![],
             now: Time::ZERO,
-            run: Run {
-                duration: Time::ZERO,
-                times: vec![None; flows.len()],
-                groups: vec![],
-                delivered: 0.0,
-                on_circuits: 0.0,
-                on_packets: 0.0,
-                days: 0,
-                up: 0.0,
-                events: 0,
-                books: halfwink_engine::Closed {
-                    components: vec![],
-                    rows: Default::default(),
-                    duration: Time::ZERO,
-                },
-            },
+            run: Run::begin(flows.len()),
             setting,
             traffic,
         }
@@ -277,19 +265,11 @@ impl<'a> World<'a> {
     }
 
     /// Takes a piece from where it is listed.
-    fn take(&mut self, number: u32) {
+    pub(super) fn take(&mut self, number: u32) {
         let piece = self.pieces[number];
         match piece.way {
             Way::Direct => self.waiting.take(&piece, number),
             _ => remove(&mut self.loose, number),
-        }
-    }
-
-    fn take_relay(&mut self, number: u32) {
-        for list in
-            self.relays.iter_mut().skip(usize::from(self.pieces[number].at)).step_by(self.racks)
-        {
-            list.retain(|&other| other != number);
         }
     }
 
@@ -357,8 +337,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether a flow takes circuits that are there for others: policies that go by what waits for a
-    /// circuit would have none for it.
+    /// Whether a flow takes circuits that are there for others: policies that go by what waits for
+    /// a circuit would have none for it.
     fn is_short(&self, bytes: f64) -> bool {
         bytes < self.setting.routes.hops_below_bytes && !self.policy.policy().wants_demand()
     }
@@ -404,101 +384,12 @@ impl<'a> World<'a> {
         }
     }
 
-    fn backlog(&self, from: usize, to: usize) -> f64 {
+    pub(super) fn backlog(&self, from: usize, to: usize) -> f64 {
         let waiting = self.waiting.list(self.waiting.pair(from, to)).iter();
         waiting.map(|&n| self.pieces[n].bytes.max(0.0)).sum()
     }
 
-    /// What this day has left over takes what waits for other racks to the one at its end, as much
-    /// as that has left over for them (RotorNet, Algorithm 1).
-    fn begin_relays(&mut self, plane: usize) {
-        let day = self.planes[plane].rest(self.now).0 as f64 * self.circuit;
-        self.left_over.fill(None);
-        for pair in self.waiting.busy().to_vec() {
-            let (from, to) = (pair as usize / self.racks, pair as usize % self.racks);
-            let between = self.planes[plane].to[from];
-            if between == NOBODY || usize::from(between) == to {
-                continue;
-            }
-            let between = usize::from(between);
-            let left = match self.left_over[from] {
-                Some(left) => left,
-                None => day - self.backlog(from, between),
-            };
-            let room = (day - self.backlog(between, to)).min(left);
-            let sent = if room >= 1.0 { self.relay(plane, (from, between, to), room) } else { 0.0 };
-            self.left_over[from] = Some(left - sent);
-        }
-    }
-
-    /// Sends up to so many bytes by a rack between; how many those are.
-    fn relay(
-        &mut self,
-        plane: usize,
-        (from, between, to): (usize, usize, usize),
-        most: f64,
-    ) -> f64 {
-        let pair = self.waiting.pair(from, to);
-        let mut sent = 0.0;
-        for number in self.waiting.list(pair).to_vec() {
-            let piece = self.pieces[number];
-            // Two circuits are enough: what is in a rack between waits for its own.
-            if !piece.is_at_server || piece.bytes <= NOTHING {
-                continue;
-            }
-            let bytes = piece.bytes.min(most - sent);
-            if bytes < 1.0 {
-                break;
-            }
-            sent += bytes;
-            let part = Piece { to: between as u16, way: Way::Relay, bytes, size: bytes, ..piece };
-            if piece.bytes - bytes < 1.0 {
-                self.take(number);
-                self.pieces.remove(number);
-                self.run.delivered += piece.size - piece.bytes;
-                self.run.on_circuits += piece.size - piece.bytes;
-            } else {
-                let rest = &mut self.pieces[number];
-                (rest.bytes, rest.size) = (piece.bytes - bytes, piece.size - bytes);
-                self.open[piece.flow as usize] += 1;
-            }
-            let part = self.pieces.add(part);
-            self.relays[plane * self.racks + from].push(part);
-        }
-        sent
-    }
-
-    /// The day ends: what is in the rack between stays there, the rest waits where it was.
-    fn end_relays(&mut self, plane: usize) {
-        for from in 0..self.racks {
-            for number in std::mem::take(&mut self.relays[plane * self.racks + from]) {
-                let piece = self.pieces[number];
-                let moved = piece.size - piece.bytes.max(0.0);
-                if moved < 1.0 {
-                    self.wait_at_server(number, piece.size);
-                } else if piece.bytes < 1.0 {
-                    self.wait_between(number, piece.to, piece.size);
-                } else {
-                    self.wait_at_server(number, piece.bytes);
-                    self.open[piece.flow as usize] += 1;
-                    let other = self.pieces.add(piece);
-                    self.wait_between(other, piece.to, moved);
-                }
-            }
-        }
-    }
-
-    fn wait_at_server(&mut self, number: u32, bytes: f64) {
-        let at = self.pieces[number].at;
-        self.wait(number, at, true, bytes);
-    }
-
-    fn wait_between(&mut self, number: u32, at: u16, bytes: f64) {
-        self.run.on_circuits += bytes;
-        self.wait(number, at, false, bytes);
-    }
-
-    fn wait(&mut self, number: u32, at: u16, is_at_server: bool, bytes: f64) {
+    pub(super) fn wait(&mut self, number: u32, at: u16, is_at_server: bool, bytes: f64) {
         let flow = self.traffic.flows()[self.pieces[number].flow as usize];
         let to = (flow.to / u32::from(self.setting.racks.servers)) as u16;
         let piece = &mut self.pieces[number];
