@@ -52,7 +52,7 @@ def test_advice_says_what_takes_least(halfwink: Halfwink) -> None:
     rows = {row["technique"]: row for row in told["runs"]}
     # Circuits take less energy, and turns more time.
     assert rows["opera"]["j_per_gb"] < rows["packet-switch"]["j_per_gb"]
-    assert rows["round-robin"]["fct_p50_us"] > 20 * rows["packet-switch"]["fct_p50_us"]
+    assert rows["round-robin"]["fct_p50_us"] > 5 * rows["packet-switch"]["fct_p50_us"]
     assert told["best"]["technique"] in rows
 
 
