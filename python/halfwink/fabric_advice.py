@@ -93,27 +93,62 @@ class CircuitAdvice:
         near = self.front.filter(pl.col(self.measure) <= AS_FAST * pl.lit(fastest))
         return near.sort("j_per_gb").row(0, named=True)
 
+    def answers(self) -> list[str]:
+        """What a reader wants to know, a line each: who is fastest, who is leanest of those at most
+        a tenth slower, and who is leanest of all."""
+        if self.front.is_empty():
+            return [f"no technique carried all of {self.workload} in time"]
+        fastest = self.front.row(0, named=True)
+        leanest = self.front.sort("j_per_gb").row(0, named=True)
+        several = self.runs["machine"].n_unique() > 1
+        rows = {"fastest": fastest, "at most a tenth slower": self.best(), "leanest": leanest}
+        lines: dict[tuple[str, str], str] = {}
+        for what, row in rows.items():
+            name = f"{row['technique']} on {row['machine']}" if several else row["technique"]
+            line = f"{what}: {name}, {row['j_per_gb']:.4g} J/GB"
+            if row is not fastest:
+                saved = 1 - row["j_per_gb"] / fastest["j_per_gb"]
+                slower = row[self.measure] / fastest[self.measure] - 1
+                line += f", {saved:.0%} less, {slower:.1%} slower"
+            lines.setdefault((row["machine"], row["technique"]), line)
+        return list(lines.values())
+
     def chart(self) -> alt.LayerChart | alt.FacetChart:
-        """Energy against time, the front as a line."""
+        """Energy against time, the front as a line.
+
+        Raises:
+            HalfwinkError: nothing carried all of it.
+        """
         import altair as alt
 
-        whole = self.runs.filter(pl.col(self.measure).is_not_null())
+        whole = self.runs.filter(pl.col(self.measure).is_not_null(), pl.col("ended_pct") >= 100)
         if whole.is_empty():
             raise HalfwinkError(f"{self.workload}: no technique carried all of it in time")
+        # Those at the same place have one label.
+        place = [pl.col(name).round_sig_figs(2) for name in (self.measure, "j_per_gb")]
+        shared = whole.group_by("machine", *place, maintain_order=True).agg(
+            pl.col("technique").str.join(", ").alias("names"),
+            pl.col("technique").first(),
+        )
+        labelled = whole.join(
+            shared.select("machine", "technique", "names"), on=["machine", "technique"]
+        )
         scale = alt.Scale(type="log", nice=False, padding=24)
         x = alt.X(self.measure, title=MEASURES[self.measure], scale=scale)
         y = alt.Y("j_per_gb", title="J/GB (modelled)", scale=scale)
         points = alt.Chart(whole).mark_point(filled=True, size=70)
-        labels = alt.Chart(whole).mark_text(align="left", dx=7, dy=-5, fontSize=11)
+        labels = alt.Chart(labelled).mark_text(align="left", dx=7, dy=-6, fontSize=11)
         line = alt.Chart(self.front).mark_line(color="#888", strokeDash=[4, 3])
+        title = alt.Title(self.workload, subtitle=self.answers())
         return (
             alt.layer(
                 line.encode(x, y),
                 points.encode(x, y, color=alt.Color("machine", title=None)),
-                labels.encode(x, y, text="technique"),
+                labels.encode(x, y, text="names"),
             )
-            .properties(title=f"{self.workload}: what each takes", width=620, height=400)
+            .properties(title=title, width=620, height=400)
             .configure_legend(orient="bottom")
+            .configure_title(anchor="start")
         )
 
 

@@ -65,7 +65,7 @@ def model(
     found = circuits.fabric(fabric, set=dict(settings(setting)))
     tables = found.frames()
     if plot is not None:
-        found.chart().save(str(plot))
+        found.chart().save(str(plot), inline=plot.suffix == ".html")
         say(f"chart: {plot}")
     if json:
         wanted = {name: tables[name].to_dicts() for name in chosen or tables}

@@ -68,7 +68,7 @@ def advise(
             progress=progress,
         )
     if plot is not None:
-        found.chart().save(str(plot))
+        found.chart().save(str(plot), inline=plot.suffix == ".html")
         say(f"chart: {plot}")
     if json:
         tables = {"runs": found.runs, "sensitivity": found.sensitivity}
@@ -88,29 +88,16 @@ def _print(found: fabric_advice.CircuitAdvice) -> None:
         *head,
         "technique",
         found.measure,
-        "j_per_gb",
-        "circuits_per_byte",
+        # Of those that did not carry all, energy says nothing.
+        pl.when(pl.col("ended_pct") >= 100).then("j_per_gb").alias("j_per_gb"),
+        *([] if several else ["circuits_per_byte"]),
         "ended_pct",
         pl.when("is_front").then(pl.lit("*")).otherwise(pl.lit("")).alias("front"),
     )
     print_frame(shown)
     note = f"{fabric_advice.MEASURES[found.measure]}; * no other takes less of both; all modelled"
     stdout.print(f"[dim]{note}[/dim]")
-    fastest = found.front.row(0, named=True)
-    leanest = found.front.sort("j_per_gb").row(0, named=True)
-    answers = {"fastest": fastest, "at most a tenth slower": found.best(), "leanest": leanest}
-    told: list[tuple[str, str]] = []
-    for what, row in answers.items():
-        who = (row["machine"], row["technique"])
-        if who in told:
-            continue
-        told.append(who)
-        name = f"{row['technique']} on {row['machine']}" if several else row["technique"]
-        line = f"{what}: [bold]{name}[/bold], {row['j_per_gb']:.4g} J/GB"
-        if row is not fastest:
-            saved = 1 - row["j_per_gb"] / fastest["j_per_gb"]
-            time = row[found.measure] / fastest[found.measure] - 1
-            line += f", {saved:.0%} less, {time:.1%} slower"
+    for line in found.answers():
         stdout.print(line)
     if not found.sensitivity.is_empty():
         stdout.print()
