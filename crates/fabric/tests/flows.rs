@@ -3,11 +3,14 @@
 use halfwink_engine::{draw, stream, RunControl};
 use halfwink_fabric::flows::collective::{add, Collective, Members};
 use halfwink_fabric::flows::traffic::ALONE;
+use halfwink_fabric::flows::workload::{Amount, Workload};
 use halfwink_fabric::flows::{
     play, Flow, FlowsError, RackPower, Racks, Routes, Run, Setting, Traffic,
 };
 use halfwink_fabric::CircuitSwitch;
-use halfwink_policy::circuits::{Choose, CircuitsPolicy, Needed, Still, Turns};
+use halfwink_policy::circuits::{
+    Action, Choose, Circuits, CircuitsPolicy, Event, Needed, Still, Turns,
+};
 use halfwink_units::Time;
 use proptest::prelude::*;
 
@@ -250,6 +253,34 @@ fn what_has_not_ended_has_no_time() {
 }
 
 #[test]
+fn the_end_comes_before_a_flow_that_would_begin_later() {
+    let (racks, switch) = (racks(6, 1, 2), switch(6));
+    let mut flows = traffic(&[flow(0, 1, 1.0, 0.0), flow(0, 1, 1.0, 1e6)]);
+    flows.close();
+    let at_most = Time::ns(10_000_000);
+    let setting = Setting { racks: &racks, switch: &switch, routes: Routes::default(), at_most };
+    let policy = Box::new(Turns::opera(6, 2, Time::ns(90_000)));
+    let done = play(&setting, policy, &flows, &RunControl::new()).unwrap();
+    assert_eq!((done.duration, done.times[1]), (at_most, None));
+    assert!((done.up - 0.9).abs() < 0.01, "{}", done.up);
+    let days = 2.0 * 10_000.0 / 100.0;
+    assert!((done.days as f64 - days).abs() < 3.0, "{}", done.days);
+}
+
+/// Ports of several planes that are joined alike draw as all of them.
+#[test]
+fn every_plane_draws_power() {
+    let one = |planes| {
+        let policy: CircuitsPolicy = Box::new(Needed::new(3, Choose::Greedy, Time::ns(90_000)));
+        let flows = &mut traffic(&[flow(0, 1, 1e6, 0.0)]);
+        let done = run(&racks(3, 1, planes), Routes::default(), policy, flows);
+        done.books.energy_where(|_| true).as_j() / done.duration.as_s()
+    };
+    assert!((one(1) - 3.0 * 1.25).abs() < 1e-9, "{}", one(1));
+    assert!((one(4) - 4.0 * 3.0 * 1.25).abs() < 1e-9, "{}", one(4));
+}
+
+#[test]
 fn impossible_flows_are_named() {
     let (racks, switch) = (racks(2, 1, 1), switch(2));
     let at_most = Time::NEVER;
@@ -305,5 +336,152 @@ proptest! {
         }
         let all = f64::from(planes) * 10.0 / 8.0 * 1e9 * 6.0;
         prop_assert!(done.on_circuits <= all * done.duration.as_s() + 1.0);
+    }
+}
+
+#[test]
+fn relays_leave_room_for_what_is_there_already() {
+    let routes = Routes { relays: true, ..Routes::default() };
+    let relayed = |flows: &[Flow]| {
+        let done = run(&racks(3, 1, 1), routes, turns(3, 90.0), &mut traffic(flows));
+        done.on_circuits - done.delivered
+    };
+    let day = 90.0 * 1250.0;
+    // Racks 0 and 1 have more for 2 than their days carry, so that neither can go by the other but
+    // with what is left in the end.
+    let both = [flow(0, 2, 2e6, 0.0), flow(1, 2, 2e6, 0.0)];
+    assert!(relayed(&both) <= 2.0 * day, "{}", relayed(&both));
+    // One alone goes both ways, by the other in every second week: there what came in the last one is
+    // still to go when the next could come.
+    assert!(relayed(&both[..1]) > 0.6e6, "{}", relayed(&both[..1]));
+    // Not where its own day to the rack between is full.
+    let own = [flow(0, 2, 2e6, 0.0), flow(0, 1, 2e6, 0.0)];
+    assert!(relayed(&own) <= 2.0 * day, "{}", relayed(&own));
+}
+
+#[test]
+fn short_flows_go_before_those_that_wait_for_circuits() {
+    let flows = [flow(0, 2, 1e7, 0.0), flow(1, 3, 125_000.0, 1000.0), flow(1, 3, 125e3, 1000.0)];
+    let routes = Routes { hops_below_bytes: 1e6, relays: false };
+    let ring = || Box::new(Still::ring(3, 1));
+    let done = run(&racks(3, 2, 1), routes, ring(), &mut traffic(&flows[..2]));
+    assert_eq!(us(done.times[1]), 100.0);
+    // What waits gets what is left, and nothing while that is nothing.
+    assert!((us(done.times[0]) - 10.0 - 8000.0 - 100.0).abs() < 1e-3, "{:?}", done.times);
+    let done = run(&racks(3, 2, 1), routes, ring(), &mut traffic(&flows));
+    assert_eq!(us(done.times[1]), 200.0);
+    let flows = &flows[..2];
+    let fair = run(&racks(3, 2, 1), Routes::default(), ring(), &mut traffic(flows));
+    assert_eq!(us(fair.times[1]), 200.0);
+}
+
+#[test]
+fn small_flows_take_the_packet_switch_beside() {
+    let mut racks = racks(3, 1, 1);
+    (racks.packet_gbps, racks.packet_below_bytes) = (5.0, 1e5);
+    let flows = [flow(0, 2, 62_500.0, 0.0), flow(0, 2, 125_000.0, 500.0)];
+    let done = run(&racks, Routes::default(), turns(3, 190.0), &mut traffic(&flows));
+    assert_eq!(us(done.times[0]), 100.0);
+    // Its day begins at 610 us.
+    assert_eq!(us(done.times[1]), 210.0);
+    assert_eq!(done.on_packets, 62_500.0);
+}
+
+/// Asks for circuits that cannot be.
+struct Wrong(u8);
+
+impl halfwink_policy::Policy for Wrong {
+    type Event = Event;
+    type Action = Action;
+
+    fn on_event(&mut self, _now: Time, _event: &Event) {
+        self.0 = 3;
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        let plane = 0;
+        self.0 = self.0.checked_sub(1)?;
+        Some(match self.0 {
+            2 => Action::Join { plane, from: 0, to: 2 },
+            1 => Action::Join { plane, from: 1, to: 2 },
+            _ => Action::Day { plane, length: Time::ns(1000) },
+        })
+    }
+
+    fn snapshot(&self) -> halfwink_policy::Snapshot {
+        vec![]
+    }
+}
+
+impl Circuits for Wrong {}
+
+#[test]
+fn nobody_receives_from_two() {
+    let (racks, switch) = (racks(3, 1, 1), switch(3));
+    let at_most = Time::NEVER;
+    let setting = Setting { racks: &racks, switch: &switch, routes: Routes::default(), at_most };
+    let mut flows = traffic(&[flow(0, 1, 1.0, 0.0)]);
+    flows.close();
+    let error = play(&setting, Box::new(Wrong(0)), &flows, &RunControl::new()).unwrap_err();
+    assert_eq!(error.to_string(), "plane 0, slot 0: rack 1 cannot send to 2 as well");
+}
+
+fn described(text: &str, racks: &Racks) -> Result<Traffic, String> {
+    let workload: Workload = toml::from_str(text).map_err(|error| error.to_string())?;
+    let duration = Time::ns(2_000_000_000);
+    workload.traffic(racks, Amount { load: 0.2, duration, seed: 1 })
+}
+
+#[test]
+fn open_arrivals_ask_for_their_load() {
+    let racks = racks(10, 4, 1);
+    let text = "kind = 'open'\nschema = 1\ntitle = ''\n[bytes]\nlaw = 'fixed'\nvalue = 20000.0";
+    let made = described(text, &racks).unwrap();
+    let asked = made.bytes() / (2e9 * BYTES_PER_NS * 40.0);
+    assert!((asked / 0.2 - 1.0).abs() < 0.01, "{asked}");
+    assert!(made.flows().iter().all(|flow| flow.from / 4 != flow.to / 4));
+    let to_last = made.flows().iter().filter(|flow| flow.to == 39).count();
+    let mean = made.flows().len() / 40;
+    assert!(to_last.abs_diff(mean) < mean / 10, "{to_last} of {mean}");
+}
+
+#[test]
+fn steps_of_a_job_follow_each_other() {
+    let racks = racks(4, 1, 1);
+    let text = "kind = 'job'\nschema = 1\ntitle = ''\niterations = 2\n\
+        [[step]]\nwhat = 'all-gather'\nmb = 4.0\ntimes = 2\ncompute_ms = 1.0\n\
+        [[step]]\nwhat = 'pipeline'\namong = 2\nmb = 0.125\n";
+    let mut made = described(text, &racks).unwrap();
+    let done = run(&racks, Routes::default(), packets(4), &mut made);
+    // Three steps of 1 MB and a millisecond, twice; then 0.125 MB in 0.1 ms.
+    let iteration = 2.0 * (3.0 * 800.0 + 1000.0) + 100.0;
+    assert!((us(done.groups[0]) - iteration).abs() < 1e-3, "{:?}", done.groups);
+    assert!((us(Some(done.duration)) - 2.0 * iteration).abs() < 1e-3, "{:?}", done.duration);
+}
+
+#[test]
+fn impossible_descriptions_are_named() {
+    let racks = racks(4, 2, 1);
+    for (text, said) in [
+        ("kind = 'pairs'\nschema = 2\ntitle = ''\nbytes = 1.0", "schema: found 2, expected 1"),
+        ("kind = 'pairs'\nschema = 1\ntitle = ''\nbytes = 0.0", "bytes: found 0, expected 1 to"),
+        (
+            "kind = 'permutation'\nschema = 1\ntitle = ''\nbytes = 1.0\nshift = 8",
+            "shift: found 8, a multiple of 4 racks",
+        ),
+        (
+            "kind = 'job'\nschema = 1\ntitle = ''\niterations = 1\n[[step]]\nmb = 1.0",
+            "step 1: mb without `what`",
+        ),
+        (
+            "kind = 'job'\nschema = 1\ntitle = ''\niterations = 1\n\
+             [[step]]\nwhat = 'pipeline'\nmb = 1.0\namong = 3",
+            "step 1: among: found 3, expected a divisor of 8",
+        ),
+        ("kind = 'job'\nschema = 1\ntitle = ''\niterations = 0\nstep = []", "nothing to do"),
+        ("kind = 'coflows'\nschema = 1", "unknown variant `coflows`"),
+    ] {
+        let error = described(text, &racks).unwrap_err();
+        assert!(error.contains(said), "{error}");
     }
 }

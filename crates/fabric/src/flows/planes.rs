@@ -108,17 +108,15 @@ impl Plane {
 
     /// Leaps over whole slots up to `then`, at the end of which the matching is another one: for
     /// policies of which every slot is as long as the next, while nothing waits.
-    pub(super) fn leap(&mut self, now: Time, then: Time, night: Time) {
+    pub(super) fn leap(&mut self, then: Time, night: Time) {
         let slot = night.0.saturating_add(self.day.0);
         if self.slot < 2 || !self.is_up || self.until >= then || slot == 0 {
             return;
         }
         let slots = (then.0 - self.until.0) / slot;
-        // A slot's night comes before its day, so the time since the last event is day, and so many
-        // whole slots follow.
-        self.passes(now);
-        self.since = Time(now.0 + slots * slot);
-        self.until = Time(self.until.0 + slots * slot);
+        // Day and night follow each other as before, so that this day begins so much later.
+        self.since += Time(slots * slot);
+        self.until += Time(slots * slot);
         self.nights += Time(slots * night.0);
         self.days += Time(slots * self.day.0);
         self.slot = self.slot.wrapping_add(slots as u32);

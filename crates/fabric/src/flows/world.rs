@@ -201,7 +201,7 @@ impl<'a> World<'a> {
         if self.pieces.are_none() && self.policy.policy().is_periodic() {
             let night = self.night();
             for plane in &mut self.planes {
-                plane.leap(self.now, begin, night);
+                plane.leap(begin.min(self.setting.at_most), night);
             }
         }
         let boundary = self.planes.iter().map(|plane| plane.until).min().unwrap_or(Time::NEVER);
