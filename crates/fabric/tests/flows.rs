@@ -351,8 +351,8 @@ fn relays_leave_room_for_what_is_there_already() {
     // with what is left in the end.
     let both = [flow(0, 2, 2e6, 0.0), flow(1, 2, 2e6, 0.0)];
     assert!(relayed(&both) <= 2.0 * day, "{}", relayed(&both));
-    // One alone goes both ways, by the other in every second week: there what came in the last one is
-    // still to go when the next could come.
+    // One alone goes both ways, by the other in every second week: there what came in the last one
+    // is still to go when the next could come.
     assert!(relayed(&both[..1]) > 0.6e6, "{}", relayed(&both[..1]));
     // Not where its own day to the rack between is full.
     let own = [flow(0, 2, 2e6, 0.0), flow(0, 1, 2e6, 0.0)];

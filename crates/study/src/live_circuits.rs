@@ -34,7 +34,6 @@ impl LiveFabric {
         let day_us = self.slot_us - self.night_us;
         let own = [
             ("hosts.count", self.hosts.to_string()),
-            ("hosts.send_gbps", self.gbps.to_string()),
             ("switch.port_gbps", self.gbps.to_string()),
             ("switch.reconfiguration_us", self.night_us.to_string()),
             ("switch.shortest_day_us", day_us.min(61.0).to_string()),

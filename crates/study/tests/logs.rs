@@ -130,7 +130,7 @@ fn schedules_of_circuits_are_replayed() {
 fn schedules_between_racks_are_replayed() {
     for technique in ["rotor", "opera", "most-needed", "traffic-matrix"] {
         let names = ["racks", "web-search@5", "opera-648", technique];
-        proves(&job(names, &[("duration_ms", "1"), ("at_most_ms", "10")]), &["circuits"]);
+        proves(&job(names, &[("duration_ms", "4"), ("at_most_ms", "40")]), &["circuits"]);
     }
 }
 
