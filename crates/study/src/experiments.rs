@@ -27,6 +27,15 @@ pub static EXPERIMENTS: &[Experiment] = &[
         run: |library, name| Ok(prefixed("circuits", library.fabric(name, &[])?.experiments()?)),
     },
     Experiment {
+        name: "circuits-changed",
+        argument: "a fabric with hosts",
+        title: "TCP in turns with one thing changed, to explain: `circuits_tcp_changed`",
+        run: |library, name| {
+            let changed = library.fabric(name, &[])?.tcp_changed()?;
+            Ok(prefixed("circuits", vec![("tcp_changed", changed)]))
+        },
+    },
+    Experiment {
         name: "fabric",
         argument: "a fabric",
         title: "closed forms of circuits: `FABRIC_facts`, `FABRIC_days`, `FABRIC_savings`, ...",

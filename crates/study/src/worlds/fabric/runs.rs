@@ -96,7 +96,6 @@ impl FabricInfo {
     /// | `packets` | hosts on a packet switch, and what carries their data |
     /// | `mtu` | the same of two hosts, and a size of frames |
     /// | `tcp` | TCP in turns: a length of day, congestion control, offload |
-    /// | `tcp_changed` | the same with one thing changed |
     ///
     /// # Errors
     /// If the fabric has no hosts.
