@@ -10,7 +10,6 @@ use halfwink_live::program::report::{tables, Column, Run};
 use halfwink_live_router as live;
 use halfwink_policy::scaling::ScalingPolicy;
 use halfwink_study::{Choice, CoreTimes, Library, RouterInfo, RouterTimes};
-use halfwink_units::Time;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -149,11 +148,15 @@ impl Router {
         };
         let cores: Vec<CoreTimes> = live.workers.iter().map(|w| core_times(&w.residency)).collect();
         let modelled = self.modelled(&cores, live.duration_s, live.received, MEAN_BYTES);
-        let wall = Time::from_ns(live.duration_s * 1e9);
-        let times = RouterTimes { cores, wall, packets: live.received, bytes: MEAN_BYTES };
+        let times = RouterTimes {
+            cores,
+            wall: live.length.most,
+            packets: live.received,
+            bytes: MEAN_BYTES,
+        };
         let accounts = self.info.accounts(&times);
         let each = accounts.components.into_iter().map(|(name, rows)| Account::of(name, rows));
-        let ledger = ledger::close(wall, each.collect(), Some(accounts.modelled_j));
+        let ledger = ledger::close(live.length, each.collect(), Some(accounts.modelled_j));
         let run = Run {
             unit_of_work: "packets",
             units: live.sent,

@@ -89,7 +89,8 @@ pub struct Router {
     steering: Arc<Steering>,
     bell: Arc<Bell>,
     interfaces: Arc<Mutex<Vec<Interface>>>,
-    started: Instant,
+    /// Between which moments its workers' meters did.
+    began: [Instant; 2],
     start_unix_ns: u64,
     threads: Vec<JoinHandle<()>>,
 }
@@ -123,6 +124,7 @@ impl Router {
             drained: AtomicBool::new(false),
             collector: config.app.collector()?,
         });
+        let begins = Instant::now();
         let (redirect, takers, standings) = queue::queues(config.workers, config.queue);
         let queues: Vec<Queue> = takers
             .into_iter()
@@ -149,7 +151,7 @@ impl Router {
             steering: Arc::default(),
             bell,
             interfaces: Arc::new(Mutex::new(interfaces)),
-            started: Instant::now(),
+            began: [begins, Instant::now()],
             start_unix_ns,
             threads: Vec::new(),
             config: Arc::new(Mutex::new(config)),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use halfwink_engine::Histogram;
+use halfwink_live::program::ledger::Length;
 use halfwink_live::program::report::Latency;
 use serde::Serialize;
 
@@ -16,6 +17,9 @@ use super::{locked, Router};
 pub struct Report {
     /// Since the start, in seconds.
     pub duration_s: f64,
+    /// The same, as the time that the reading took leaves it open.
+    #[serde(skip)]
+    pub length: Length,
     /// Frames taken from sockets.
     pub received: u64,
     /// Frames sent, with those that the router made itself.
@@ -120,11 +124,14 @@ pub(super) fn of(router: &Router) -> Report {
             lost: port.lost,
         })
         .collect();
-    let workers = (0..seen.len()).map(|n| worker(router, n, seen[n].passes)).collect();
+    let (workers, length) = Length::while_reading(router.began, || {
+        (0..seen.len()).map(|n| worker(router, n, seen[n].passes)).collect()
+    });
     let steering = &router.steering;
     let (policy, steps_back) = router.common.control.snapshot();
     Report {
-        duration_s: router.started.elapsed().as_secs_f64(),
+        duration_s: length.most.as_s(),
+        length,
         received: ports.iter().map(|p| p.received).sum(),
         sent: ports.iter().map(|p| p.sent).sum(),
         lost: ports.iter().map(|p| p.lost).sum(),

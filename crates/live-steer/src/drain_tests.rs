@@ -93,7 +93,7 @@ fn late(server: &Server, threads: usize, clients: &[&[u8]]) -> (Steer, Vec<TcpSt
     let sent = sent.collect();
     shared.drain(Instant::now() + Duration::from_secs(20));
     let threads = threads::start(&shared, listeners).unwrap();
-    (Steer { shared, address, started: Instant::now(), threads }, sent)
+    (Steer { shared, address, began: [Instant::now(); 2], threads }, sent)
 }
 
 fn rest(mut client: TcpStream) -> String {

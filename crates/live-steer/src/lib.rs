@@ -76,7 +76,8 @@ pub type EventLog = Tap<Event, Action>;
 pub struct Steer {
     shared: Arc<Shared>,
     address: SocketAddr,
-    started: Instant,
+    /// Between which moments it did.
+    began: [Instant; 2],
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -91,16 +92,17 @@ impl Steer {
         watts: [Watts; 2],
         log: Option<EventLog>,
     ) -> Result<Steer, String> {
-        let started = Instant::now();
         let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
         let machines = [(&config.small, watts[0]), (&config.big, watts[1])]
             .map(|(m, watts)| Machine::new(m.workers, m.queue, watts));
         let (listeners, address) = threads::listen(config.listen, config.threads)
             .map_err(|e| format!("listen {}: {e}", config.listen))?;
+        let begins = Instant::now();
         let dispatch = Dispatch::new(policy, log, machines, config.health.fall);
+        let began = [begins, Instant::now()];
         let shared = Arc::new(Shared::new(dispatch, config, tls));
         let threads = threads::start(&shared, listeners)?;
-        Ok(Steer { shared, address, started, threads })
+        Ok(Steer { shared, address, began, threads })
     }
 
     /// Where it listens.
@@ -179,7 +181,7 @@ impl Steer {
     /// What has happened so far.
     #[must_use]
     pub fn report(&self) -> Report {
-        report::of(&self.shared, &self.address.to_string(), self.started)
+        report::of(&self.shared, &self.address.to_string(), self.began)
     }
 }
 

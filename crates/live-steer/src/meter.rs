@@ -247,7 +247,7 @@ mod tests {
         // By hand, in millijoules: on 4 ms x 100 W, requests (2 x 2 + 3 x 1) ms x 25 W, changing
         // 2 ms x 80 W, asleep 2 ms x 5 W.
         let by_hand = 400.0 + 175.0 + 160.0 + 10.0;
-        let balance = close(Time::ns(10_000_000), vec![meter.account("big")], None);
+        let balance = close(Time::ns(10_000_000).into(), vec![meter.account("big")], None);
         assert_eq!(balance.imbalance, None);
         assert!((balance.energy_j * 1e3 - by_hand).abs() < 1e-9, "{balance:?}");
         // Never asleep: the 4 ms in which it changed or slept at 100 W.
@@ -255,7 +255,7 @@ mod tests {
         assert!((joules * 1e3 - by_hand).abs() < 1e-9 && (awake * 1e3 - 975.0).abs() < 1e-9);
         meter.set_watts(Watts { asleep: Power(50_000_000), ..WATTS });
         meter.spent(Time::ns(11_000_000), State::Asleep, 0);
-        let balance = close(Time::ns(11_000_000), vec![meter.account("big")], None);
+        let balance = close(Time::ns(11_000_000).into(), vec![meter.account("big")], None);
         assert_eq!(balance.imbalance, None);
         assert!((balance.energy_j * 1e3 - by_hand - 50.0).abs() < 1e-9, "{balance:?}");
         let asleep: Vec<_> = balance.rows.iter().filter(|r| r.state == "asleep").collect();

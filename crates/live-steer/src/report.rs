@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use halfwink_live::program::ledger::{self, Balance};
+use halfwink_live::program::ledger::{self, Balance, Length};
 use halfwink_live::program::report::Latency;
 use halfwink_policy::steering::Side;
-use halfwink_units::Time;
 use serde::Serialize;
 
 use super::machine::Counts;
@@ -109,11 +108,11 @@ pub struct MachineReport {
     pub residency: Residency,
 }
 
-/// `started` is when the proxy began, by a clock that its machines do not read.
-pub(super) fn of(shared: &Shared, listen: &str, started: Instant) -> Report {
+/// `began`: between which moments the proxy did, by a clock that its machines do not read.
+pub(super) fn of(shared: &Shared, listen: &str, began: [Instant; 2]) -> Report {
     let config = shared.config();
     let addresses = [config.small.address.to_string(), config.big.address.to_string()];
-    let (now, queueing, total, machines, meters) = shared.dispatch.with(|inner, now| {
+    let read = |inner: &mut super::steps::Inner, now| {
         let machines = Side::BOTH.map(|side| {
             let machine = &mut inner.machines[side as usize];
             machine.book(now);
@@ -128,10 +127,11 @@ pub(super) fn of(shared: &Shared, listen: &str, started: Instant) -> Report {
         });
         let meters = Side::BOTH.map(|side| inner.machines[side as usize].meter.clone());
         (now, inner.queueing.clone(), inner.total.clone(), machines, meters)
-    });
+    };
+    let ((now, queueing, total, machines, meters), length) =
+        Length::while_reading(began, || shared.dispatch.with(read));
     let (policy, steps_back) =
         shared.dispatch.with(|inner, _| (inner.policy.snapshot(), inner.policy.steps_back()));
-    let wall = Time(started.elapsed().as_nanos() as u64 * 1000);
     let [small, big] = machines;
     let [small_j, big_j] = meters.each_ref().map(Meter::joules);
     let accounts = vec![meters[0].account("small"), meters[1].account("big")];
@@ -154,6 +154,6 @@ pub(super) fn of(shared: &Shared, listen: &str, started: Instant) -> Report {
         policy: policy.into_iter().collect(),
         steps_back,
         modelled: Modelled::of(small_j, big_j, now.as_s()),
-        ledger: ledger::close(wall, accounts, None),
+        ledger: ledger::close(length, accounts, None),
     }
 }

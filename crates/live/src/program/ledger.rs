@@ -7,6 +7,8 @@
 //! accounts do not balance, and say so. Energy has no such excuse: what a component's meter says
 //! must be the sum of its rows.
 
+use std::time::Instant;
+
 use halfwink_engine::{Cause, Closed, Ledger, Meter, Mode, Row, State};
 use halfwink_units::{Energy, Time};
 use serde::Serialize;
@@ -80,6 +82,40 @@ pub struct LedgerRow {
     pub energy_j: f64,
 }
 
+/// How long a run was, by the kernel's monotonic clock. Components are read one after another while
+/// others may take the processor, so it is known as what the reading's begin and end leave open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Length {
+    /// From the latest that it can have begun to the first reading.
+    pub least: Time,
+    /// From the earliest that it can have begun to the last reading.
+    pub most: Time,
+}
+
+impl Length {
+    /// Of a run that began between two moments, whose components are now read by `read`.
+    pub fn while_reading<T>(
+        [earliest, latest]: [Instant; 2],
+        read: impl FnOnce() -> T,
+    ) -> (T, Length) {
+        let least = latest.elapsed();
+        let result = read();
+        let [least, most] = [least, earliest.elapsed()].map(|d| Time(d.as_nanos() as u64 * 1000));
+        (result, Length { least, most })
+    }
+
+    /// How far a time is from being possible.
+    fn gap(self, time: Time) -> Time {
+        Time(time.0.abs_diff(time.clamp(self.least, self.most).0))
+    }
+}
+
+impl From<Time> for Length {
+    fn from(known: Time) -> Length {
+        Length { least: known, most: known }
+    }
+}
+
 /// How far a component's times may be from the length of the run: a thousandth of it, and a
 /// millisecond for the moments at which clocks are read.
 #[must_use]
@@ -87,16 +123,16 @@ pub fn tolerance(wall: Time) -> Time {
     Time(wall.0 / 1000 + 1_000_000_000)
 }
 
-/// Closes the accounts of a run of this length. `modelled_j`: energy of all components together,
+/// Closes the accounts of a run of such a length. `modelled_j`: energy of all components together,
 /// where the model has a formula for it that does not go by rows.
 #[must_use]
-pub fn close(wall: Time, mut accounts: Vec<Account>, modelled_j: Option<f64>) -> Balance {
+pub fn close(length: Length, mut accounts: Vec<Account>, modelled_j: Option<f64>) -> Balance {
     let held = |account: &Account| sum(&account.rows).time;
-    let allowed = tolerance(wall);
-    let gap = accounts.iter().map(|a| held(a).0.abs_diff(wall.0)).max().unwrap_or_default();
-    let mut imbalance = step(wall, &accounts, allowed);
+    let allowed = tolerance(length.most);
+    let gap = accounts.iter().map(|a| length.gap(held(a))).max().unwrap_or_default();
+    let mut imbalance = step(length, &accounts, allowed);
     // Whose clock ran ahead sets the length, so that no row has less than no time.
-    let duration = accounts.iter().map(held).fold(wall, Time::max);
+    let duration = accounts.iter().map(held).fold(length.least, Time::max);
     if imbalance.is_none() {
         accounts.iter_mut().for_each(|account| account.fill(duration));
     }
@@ -107,24 +143,24 @@ pub fn close(wall: Time, mut accounts: Vec<Account>, modelled_j: Option<f64>) ->
         .or_else(|| formula(energy_j, modelled_j))
         .or_else(|| post(accounts, duration).err());
     Balance {
-        duration_s: wall.as_s(),
+        duration_s: duration.clamp(length.least, length.most).as_s(),
         energy_j,
         tolerance_s: allowed.as_s(),
-        gap_s: Time(gap).as_s(),
+        gap_s: gap.as_s(),
         imbalance,
         rows,
     }
 }
 
 /// The first component whose times are too far from the length of the run.
-fn step(wall: Time, accounts: &[Account], allowed: Time) -> Option<String> {
+fn step(length: Length, accounts: &[Account], allowed: Time) -> Option<String> {
     accounts.iter().find_map(|account| {
         let held = sum(&account.rows).time;
-        (held.0.abs_diff(wall.0) > allowed.0).then(|| {
+        (length.gap(held) > allowed).then(|| {
             format!(
-                "the ledger of {} does not balance: its states hold {held} of {wall}, expected \
+                "the ledger of {} does not balance: its states hold {held} of {}, expected \
                  within {allowed}; has a clock stepped?",
-                account.component
+                account.component, length.most
             )
         })
     })
@@ -201,6 +237,10 @@ mod tests {
         Time(ms * 1_000_000_000)
     }
 
+    fn second() -> Length {
+        ms(1000).into()
+    }
+
     fn row((state, cause): (State, Cause), time: Time, watts: f64) -> (State, Cause, Row) {
         (state, cause, Row { time, energy: Power::from_w(watts) * time })
     }
@@ -211,7 +251,7 @@ mod tests {
 
     #[test]
     fn states_that_fill_the_run_balance() {
-        let balance = close(ms(1000), vec![machine(ms(250), ms(750))], Some(32.5));
+        let balance = close(second(), vec![machine(ms(250), ms(750))], Some(32.5));
         assert_eq!(balance.imbalance, None);
         assert_eq!((balance.energy_j, balance.gap_s), (32.5, 0.0));
         let names: Vec<_> = balance.rows.iter().map(|r| (r.state, r.mode, r.time_s)).collect();
@@ -222,13 +262,13 @@ mod tests {
 
     #[test]
     fn a_small_gap_is_a_row_of_its_own() {
-        let balance = close(ms(1000), vec![machine(ms(250), ms(749))], None);
+        let balance = close(second(), vec![machine(ms(250), ms(749))], None);
         assert_eq!(balance.imbalance, None);
         let last = balance.rows.last().unwrap();
         assert_eq!((last.state, last.cause, last.energy_j), ("unaccounted", "clocks-differ", 0.0));
         assert!((last.time_s - 1e-3).abs() < 1e-12 && (balance.gap_s - 1e-3).abs() < 1e-12);
         // A clock that ran ahead makes the run longer for the others.
-        let ahead = close(ms(1000), vec![machine(ms(1), ms(1000)), machine(ms(0), ms(1000))], None);
+        let ahead = close(second(), vec![machine(ms(1), ms(1000)), machine(ms(0), ms(1000))], None);
         assert_eq!(ahead.imbalance, None);
         assert_eq!(ahead.rows.iter().filter(|r| r.state == "unaccounted").count(), 1);
     }
@@ -236,7 +276,7 @@ mod tests {
     #[test]
     fn a_clock_that_stepped_is_said() {
         for idle in [ms(747), ms(753)] {
-            let balance = close(ms(1000), vec![machine(ms(250), idle)], None);
+            let balance = close(second(), vec![machine(ms(250), idle)], None);
             let why = balance.imbalance.unwrap();
             assert!(why.contains("ledger of big") && why.contains("stepped"), "{why}");
             assert!(balance.rows.iter().all(|row| row.state != "unaccounted"));
@@ -244,12 +284,26 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_that_was_kept_from_reading_is_no_gap() {
+        let length = Length { least: ms(1000), most: ms(1008) };
+        for held in [999, 1000, 1004, 1008, 1009] {
+            let balance = close(length, vec![machine(ms(250), ms(held - 250))], None);
+            assert_eq!(balance.imbalance, None, "{held}");
+            assert!((1.0..=1.008).contains(&balance.duration_s), "{held}");
+        }
+        for held in [997, 1011] {
+            let balance = close(length, vec![machine(ms(250), ms(held - 250))], None);
+            assert!(balance.imbalance.is_some() && (balance.gap_s - 3e-3).abs() < 1e-12, "{held}");
+        }
+    }
+
+    #[test]
     fn energy_has_no_tolerance_of_its_own() {
         let mut account = machine(ms(250), ms(750));
         account.meter.energy = [account.meter.energy, Energy(1)].into_iter().sum();
-        let why = close(ms(1000), vec![account], None).imbalance.unwrap();
+        let why = close(second(), vec![account], None).imbalance.unwrap();
         assert!(why.contains("ledger of big does not balance"), "{why}");
-        let why = close(ms(1000), vec![machine(ms(250), ms(750))], Some(33.0)).imbalance.unwrap();
+        let why = close(second(), vec![machine(ms(250), ms(750))], Some(33.0)).imbalance.unwrap();
         assert!(why.contains("the model 33 J"), "{why}");
     }
 }
