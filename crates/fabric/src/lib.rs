@@ -22,6 +22,7 @@ mod data_centre;
 mod description;
 pub mod flows;
 mod hosts;
+mod matching;
 pub mod scale_out;
 pub mod tcp;
 pub mod world;

@@ -64,8 +64,8 @@ impl Paths {
         while let Some(&rack) = self.queue.get(next) {
             next += 1;
             for (number, plane) in planes.iter().enumerate() {
-                let to = plane.to[usize::from(rack)];
-                if to != NOBODY && to != from && row[usize::from(to)].1 == NOBODY {
+                let Some(to) = plane.to[usize::from(rack)] else { continue };
+                if to != from && row[usize::from(to)].1 == NOBODY {
                     row[usize::from(to)] = (number as u8, rack);
                     self.queue.push(to);
                 }

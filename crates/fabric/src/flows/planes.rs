@@ -1,18 +1,19 @@
 //! Circuit switches: nights, days, matchings.
 
-use halfwink_policy::circuits::{Action, CircuitsPolicy, Event, NOBODY};
+use halfwink_policy::circuits::CircuitsPolicy;
 use halfwink_policy::Host;
 use halfwink_units::Time;
 
 use super::FlowsError;
+use crate::matching;
 
 /// A circuit switch, or several that are joined alike.
 #[derive(Clone, Debug)]
 pub(super) struct Plane {
     number: u8,
     /// Whom each rack sends to while a day lasts; nobody in the night.
-    pub(super) to: Vec<u16>,
-    coming: Vec<u16>,
+    pub(super) to: Vec<Option<u16>>,
+    coming: Vec<Option<u16>>,
     day: Time,
     slot: u32,
     pub(super) is_up: bool,
@@ -28,7 +29,7 @@ pub(super) struct Plane {
 
 impl Plane {
     pub(super) fn new(number: u8, racks: u16) -> Plane {
-        let nobody = vec![NOBODY; usize::from(racks)];
+        let nobody = vec![None; usize::from(racks)];
         Plane {
             number,
             to: nobody.clone(),
@@ -66,36 +67,13 @@ impl Plane {
         policy: &mut Host<CircuitsPolicy>,
     ) -> Result<(), FlowsError> {
         self.passes(now);
-        self.to.fill(NOBODY);
-        self.coming.fill(NOBODY);
+        self.to.fill(None);
         (self.is_up, self.until) = (false, now + night);
-        let (coming, mut day, mut wrong) = (&mut self.coming, None, None);
-        let mut taken = vec![false; coming.len()];
         let (plane, slot) = (self.number, self.slot);
-        policy.deliver(now, &Event::Next { plane, slot }, |_, action| match action {
-            Action::Join { plane: of, from, to } => {
-                let places = (coming.get_mut(usize::from(from)), taken.get_mut(usize::from(to)));
-                match places {
-                    (Some(free), Some(receives))
-                        if *free == NOBODY && !*receives && of == plane =>
-                    {
-                        (*free, *receives) = (to, true);
-                    }
-                    _ => wrong = Some(format!("rack {from} cannot send to {to} as well")),
-                }
-            }
-            Action::Day { length, .. } => day = Some(length),
-        });
-        let message = match (day, wrong) {
-            (Some(day), None) if day > Time::ZERO => {
-                self.day = day;
-                self.slot = self.slot.wrapping_add(1);
-                return Ok(());
-            }
-            (_, Some(wrong)) => wrong,
-            _ => "no day".to_owned(),
-        };
-        Err(FlowsError::Schedule { plane, slot, message })
+        self.day = matching::ask(policy, now, (plane, slot), "rack", &mut self.coming)
+            .map_err(|message| FlowsError::Schedule { plane, slot, message })?;
+        self.slot = slot.wrapping_add(1);
+        Ok(())
     }
 
     pub(super) fn dawn(&mut self, now: Time) {

@@ -59,6 +59,12 @@ impl Racks {
         u32::from(self.count) * u32::from(self.servers)
     }
 
+    /// The rack of a server.
+    #[must_use]
+    pub fn rack_of(&self, server: u32) -> u16 {
+        (server / u32::from(self.servers)) as u16
+    }
+
     /// What the way of so many hops adds to the time of `bytes` at full rate, in microseconds:
     /// hops, and in each switch the last frame once more.
     #[must_use]

@@ -1,7 +1,5 @@
 //! Flows by a rack between, where they wait for their circuit (Mellette 2017, RotorNet, Sec 4.2).
 
-use halfwink_policy::circuits::NOBODY;
-
 use super::pieces::{Piece, Way, NOTHING};
 use super::world::World;
 
@@ -13,11 +11,10 @@ impl World<'_> {
         self.left_over.fill(None);
         for pair in self.waiting.busy().to_vec() {
             let (from, to) = (pair as usize / self.racks, pair as usize % self.racks);
-            let between = self.planes[plane].to[from];
-            if between == NOBODY || usize::from(between) == to {
+            let Some(between) = self.planes[plane].to[from].map(usize::from) else { continue };
+            if between == to {
                 continue;
             }
-            let between = usize::from(between);
             let left = match self.left_over[from] {
                 Some(left) => left,
                 None => day - self.backlog(from, between),

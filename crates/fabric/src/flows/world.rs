@@ -301,15 +301,14 @@ impl<'a> World<'a> {
 
     fn begin(&mut self, number: u32) {
         let flow = self.traffic.flows()[number as usize];
-        self.began[number as usize] = self.now;
         if flow.from == flow.to {
             // Takes its time and nothing else: that is over now.
             self.began[number as usize] = self.now.saturating_sub(flow.after);
             return self.ended(number, flow.group, self.now);
         }
+        self.began[number as usize] = self.now;
         let racks = self.setting.racks;
-        let rack = |server: u32| (server / u32::from(racks.servers)) as u16;
-        let (at, to) = (rack(flow.from), rack(flow.to));
+        let (at, to) = (racks.rack_of(flow.from), racks.rack_of(flow.to));
         let packets_beside = self.packet_gbps > 0.0 && flow.bytes < racks.packet_below_bytes;
         let way = if at == to {
             Way::Within
@@ -391,7 +390,7 @@ impl<'a> World<'a> {
 
     pub(super) fn wait(&mut self, number: u32, at: u16, is_at_server: bool, bytes: f64) {
         let flow = self.traffic.flows()[self.pieces[number].flow as usize];
-        let to = (flow.to / u32::from(self.setting.racks.servers)) as u16;
+        let to = self.setting.racks.rack_of(flow.to);
         let piece = &mut self.pieces[number];
         *piece = Piece { at, to, is_at_server, way: Way::Direct, bytes, size: bytes, ..*piece };
         let piece = *piece;
@@ -446,7 +445,7 @@ impl<'a> World<'a> {
     fn run_circuits(&mut self) {
         for n in 0..self.waiting.busy().len() {
             let pair = self.waiting.busy()[n] as usize;
-            let (from, to) = (pair / self.racks, (pair % self.racks) as u16);
+            let (from, to) = (pair / self.racks, Some((pair % self.racks) as u16));
             // Where several planes join a pair, flows have the first.
             if let Some(plane) = self.planes.iter().position(|plane| plane.to[from] == to) {
                 for n in 0..self.waiting.list(pair).len() {

@@ -23,7 +23,7 @@ mod times;
 
 use halfwink_engine::{Closed, Histogram, Imbalance, Interrupted, RunControl};
 use halfwink_policy::circuits::host::{Scheme, TokenParameters, Tokens};
-use halfwink_policy::circuits::{Action, CircuitsPolicy, Event};
+use halfwink_policy::circuits::{CircuitsPolicy, Event};
 use halfwink_policy::Host as PolicyHost;
 use halfwink_units::Time;
 
@@ -32,6 +32,7 @@ pub use packets::{packet_gbps, play_packets};
 pub use sync::Gaps;
 
 use crate::hosts::Hosts;
+use crate::matching;
 use crate::tcp::Algorithm;
 use crate::CircuitSwitch;
 use books::Books;
@@ -293,27 +294,9 @@ impl World<'_> {
         if self.policy.policy().wants_demand() {
             self.tell_demand(now);
         }
-        self.matching.fill(None);
-        let (matching, mut day, mut wrong) = (&mut self.matching, None, None);
-        let mut taken = vec![false; matching.len()];
-        let event = Event::Next { plane: 0, slot: slot as u32 };
-        self.policy.deliver(now, &event, |_, action| match action {
-            Action::Join { from, to, .. } => {
-                match (matching.get_mut(usize::from(from)), taken.get_mut(usize::from(to))) {
-                    (Some(free @ None), Some(receives)) if !*receives => {
-                        (*free, *receives) = (Some(to), true);
-                    }
-                    _ => wrong = Some(format!("host {from} cannot send to {to} as well")),
-                }
-            }
-            Action::Day { length, .. } => day = Some(length),
-        });
-        let message = match (day, wrong) {
-            (Some(day), None) if day > Time::ZERO => return Ok(day),
-            (_, Some(wrong)) => wrong,
-            _ => "no day".to_owned(),
-        };
-        Err(WorldError::Schedule { slot, message })
+        let asked = (0, slot as u32);
+        matching::ask(&mut self.policy, now, asked, "host", &mut self.matching)
+            .map_err(|message| WorldError::Schedule { slot, message })
     }
 
     fn tell_demand(&mut self, now: Time) {
