@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use halfwink_live::descriptor::{bind_packet, set_option, socket};
+use halfwink_live::descriptor::{bind_packet, packets_dropped, set_option, socket};
 use halfwink_policy::circuits::sync::Mac;
 
 use crate::time;
@@ -174,19 +174,7 @@ impl Port {
 
     /// Reads what the kernel has dropped for want of room since it was last asked.
     pub fn count_overflows(&mut self) {
-        let mut counts = [0u32; 2];
-        let mut bytes = size_of_val(&counts) as libc::socklen_t;
-        // SAFETY: the kernel writes two words, as the length says; reading sets them to zero.
-        unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                counts.as_mut_ptr().cast(),
-                &raw mut bytes,
-            )
-        };
-        self.lost.overflowed += u64::from(counts[1]);
+        self.lost.overflowed += packets_dropped(&self.socket);
     }
 }
 

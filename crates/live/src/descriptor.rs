@@ -55,6 +55,25 @@ pub fn bind_packet(fd: &OwnedFd, interface: u32, protocol: libc::c_int) -> io::R
     })
 }
 
+/// Frames that found no room at a packet socket since this was last asked.
+#[must_use]
+pub fn packets_dropped(fd: &OwnedFd) -> u64 {
+    // With its third version the kernel has a third word to tell.
+    let mut found = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+    let mut bytes = size_of_val(&found) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `bytes` bytes of the structure.
+    unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            (&raw mut found).cast(),
+            &raw mut bytes,
+        )
+    };
+    u64::from(found.tp_drops)
+}
+
 /// An Ethernet address from text.
 #[must_use]
 pub fn mac(text: &str) -> Option<[u8; 6]> {

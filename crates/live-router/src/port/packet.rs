@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{last, Interface, Io, Lane, Opened, Receive, Transmit};
 use crate::pool::{Pool, Slot, LONGEST};
-use halfwink_live::descriptor::{bind_packet, set_option, socket};
+use halfwink_live::descriptor::{bind_packet, packets_dropped, set_option, socket};
 
 /// Frames for one call.
 const AT_ONCE: usize = 64;
@@ -70,19 +70,7 @@ impl Receive for Receiver {
     }
 
     fn lost(&mut self) -> u64 {
-        let mut counts = [0u32; 2];
-        let mut bytes = size_of_val(&counts) as libc::socklen_t;
-        // SAFETY: the kernel writes two words, as the length says; reading sets them to zero.
-        unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                counts.as_mut_ptr().cast(),
-                &raw mut bytes,
-            )
-        };
-        self.lost += u64::from(counts[1]);
+        self.lost += packets_dropped(&self.socket);
         self.lost
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::Error;
-use halfwink_live::descriptor::{bind_packet, set_option, socket};
+use halfwink_live::descriptor::{bind_packet, packets_dropped, set_option, socket};
 
 /// What a packet socket is told in numbers and small structures.
 fn set<T>(fd: &OwnedFd, name: libc::c_int, value: &T, what: &str) -> Result<(), Error> {
@@ -266,19 +266,7 @@ impl Ring {
 
     /// Frames that found no room in the ring since this was last asked.
     pub(super) fn drops(&self) -> u64 {
-        let mut found = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-        let mut bytes = size_of_val(&found) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `bytes` bytes of the structure.
-        unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut found).cast(),
-                &raw mut bytes,
-            )
-        };
-        u64::from(found.tp_drops)
+        packets_dropped(&self.fd)
     }
 }
 
