@@ -97,19 +97,6 @@ struct Counts {
     begin: Histogram,
 }
 
-/// Tokens by their word.
-///
-/// # Errors
-/// If there are none of that name.
-pub fn scheme(name: &str) -> Result<Scheme, String> {
-    match name {
-        "naive" => Ok(Scheme::Naive),
-        "aging" => Ok(Scheme::Aging),
-        "pacing" => Ok(Scheme::Pacing),
-        _ => Err(format!("tokens `{name}`: expected naive, aging or pacing")),
-    }
-}
-
 impl Shaper {
     /// Opens device and wire, and starts.
     ///
@@ -253,8 +240,12 @@ impl Worker {
         })?;
         let name = &config.device;
         device.set_nonblocking(true).map_err(|e| format!("device {name}: {e}"))?;
+        let scheme = Scheme::named(&config.tokens).ok_or_else(|| {
+            let names = Scheme::ALL.map(Scheme::name).join(", ");
+            format!("tokens `{}`: expected {names}", config.tokens)
+        })?;
         let parameters = TokenParameters {
-            scheme: scheme(&config.tokens)?,
+            scheme,
             bytes_per_us: config.bytes_per_us,
             margin: Time::from_ns(config.margin_us * 1e3),
             backlog_bytes: config.backlog_bytes,

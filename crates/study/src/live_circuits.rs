@@ -5,7 +5,7 @@ use halfwink_policy::circuits::CircuitsPolicy;
 
 use crate::error::StudyError;
 use crate::library::Library;
-use crate::techniques::{Choice, CircuitsContext, Make};
+use crate::techniques::Choice;
 
 /// Name of the live world in logs.
 pub(crate) const LIVE_CIRCUITS: &str = "live circuits";
@@ -65,12 +65,7 @@ impl Library {
         }
         let values = fabric.values();
         let info = self.fabric(MACHINE, &values)?;
-        let context =
-            CircuitsContext { switch: &info.fabric.spec().switch, hosts: fabric.hosts, planes: 1 };
-        let Make::Circuits(make) = choice.technique().make else {
-            return Err(StudyError::Usage(format!("{choice}: no schedule of circuits")));
-        };
-        let policy = make(&choice, &context);
+        let policy = info.schedule(&choice, fabric.hosts, 1)?;
         if !policy.has_circuits() {
             return Err(StudyError::Usage(format!("{choice}: it has no circuits to play")));
         }

@@ -87,6 +87,27 @@ pub enum Scheme {
     Pacing,
 }
 
+impl Scheme {
+    /// All of them, from the least that is kept in mind.
+    pub const ALL: [Scheme; 3] = [Scheme::Naive, Scheme::Aging, Scheme::Pacing];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scheme::Naive => "naive",
+            Scheme::Aging => "aging",
+            Scheme::Pacing => "pacing",
+        }
+    }
+
+    /// That of a name, if there is one.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Scheme> {
+        Scheme::ALL.into_iter().find(|scheme| scheme.name() == name)
+    }
+}
+
 /// Constants of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenParameters {

@@ -77,12 +77,8 @@ struct FabricJob {
 /// # Errors
 /// If there are none of that name.
 pub(super) fn scheme(name: &str) -> Result<Scheme, StudyError> {
-    match name {
-        "naive" => Ok(Scheme::Naive),
-        "aging" => Ok(Scheme::Aging),
-        "pacing" => Ok(Scheme::Pacing),
-        _ => Err(StudyError::unknown("tokens", name, ["naive", "aging", "pacing"])),
-    }
+    Scheme::named(name)
+        .ok_or_else(|| StudyError::unknown("tokens", name, Scheme::ALL.map(Scheme::name)))
 }
 
 /// A transport by its words: what it is, its congestion control, whether cards cut segments. What
@@ -129,7 +125,7 @@ impl FabricInfo {
     ///
     /// # Errors
     /// If it is shorter than the shortest, or none.
-    pub(super) fn check_day(&self, day_us: f64) -> Result<(), StudyError> {
+    pub(crate) fn check_day(&self, day_us: f64) -> Result<(), StudyError> {
         let least = self.fabric.spec().switch.shortest_day_us;
         if day_us.is_finite() && day_us > 0.0 && day_us >= least {
             return Ok(());
@@ -139,11 +135,20 @@ impl FabricInfo {
     }
 
     fn policy(&self, choice: &Choice) -> Result<CircuitsPolicy, StudyError> {
-        let context = CircuitsContext {
-            switch: &self.fabric.spec().switch,
-            hosts: self.hosts()?.count,
-            planes: 1,
-        };
+        self.schedule(choice, self.hosts()?.count, 1)
+    }
+
+    /// A technique's schedule for so many hosts or racks, by so many switches.
+    ///
+    /// # Errors
+    /// If the technique has none.
+    pub(crate) fn schedule(
+        &self,
+        choice: &Choice,
+        hosts: u16,
+        planes: u8,
+    ) -> Result<CircuitsPolicy, StudyError> {
+        let context = CircuitsContext { switch: &self.fabric.spec().switch, hosts, planes };
         match choice.technique().make {
             Make::Circuits(make) => Ok(make(choice, &context)),
             _ => Err(StudyError::Usage(format!("{choice}: no schedule of circuits"))),

@@ -13,7 +13,7 @@ use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::Head;
-use crate::techniques::{Choice, CircuitsContext, Make, Parameter};
+use crate::techniques::{Choice, Parameter};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::fabric::FabricInfo;
 use crate::worlds::{ledger, COMMON, LEDGER};
@@ -55,20 +55,11 @@ impl FabricInfo {
     }
 
     fn rack_policy(&self, choice: &Choice) -> Result<CircuitsPolicy, StudyError> {
-        let (switch, racks) = (&self.fabric.spec().switch, self.racks()?);
-        if let Some(day) = choice.given_or_default("day_us") {
-            if day < switch.shortest_day_us {
-                let least = switch.shortest_day_us;
-                let message =
-                    format!("day of {day} us: {} has days of {least} us or more", self.name);
-                return Err(StudyError::Usage(message));
-            }
+        if let Some(day_us) = choice.given_or_default("day_us") {
+            self.check_day(day_us)?;
         }
-        let context = CircuitsContext { switch, hosts: racks.count, planes: racks.planes };
-        match choice.technique().make {
-            Make::Circuits(make) => Ok(make(choice, &context)),
-            _ => Err(StudyError::Usage(format!("{choice}: no schedule of circuits"))),
-        }
+        let racks = self.racks()?;
+        self.schedule(choice, racks.count, racks.planes)
     }
 }
 
