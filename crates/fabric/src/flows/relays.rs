@@ -64,7 +64,7 @@ impl World<'_> {
 
     /// The day ends: what is in the rack between stays there, the rest waits where it was.
     pub(super) fn end_relays(&mut self, plane: usize) {
-        for from in 0..self.racks {
+        for from in 0..self.racks.min(self.relays.len()) {
             for number in std::mem::take(&mut self.relays[plane * self.racks + from]) {
                 let piece = self.pieces[number];
                 let moved = piece.size - piece.bytes.max(0.0);

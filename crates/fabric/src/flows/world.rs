@@ -81,7 +81,7 @@ pub(super) struct World<'a> {
     pub(super) waiting: Queues,
     /// Pieces that need no circuit of their own.
     loose: Vec<u32>,
-    /// Pieces to a rack between, by plane and rack that sends.
+    /// Pieces to a rack between, by plane and rack that sends; empty where flows take no relays.
     pub(super) relays: Vec<Vec<u32>>,
     /// What the policy was told of pairs, and for which of them that is not nothing.
     told: Vec<u64>,
@@ -139,7 +139,11 @@ impl<'a> World<'a> {
             pieces: Pieces::default(),
             waiting: Queues::new(count),
             loose: vec![],
-            relays: vec![vec![]; usize::from(planes) * count],
+            relays: if setting.routes.relays {
+                vec![vec![]; usize::from(planes) * count]
+            } else {
+                vec![]
+            },
             told: vec![0; count * count],
             told_of: vec![],
             left_over: vec![None; count],
