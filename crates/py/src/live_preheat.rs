@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -34,6 +34,20 @@ fn failed(error: impl std::fmt::Display) -> PyErr {
 
 fn address(text: &str) -> PyResult<SocketAddr> {
     text.parse().map_err(|_| wrong(format!("{text}: expected ADDRESS:PORT, in numbers")))
+}
+
+fn shared(path: &Path) -> Result<Shared, String> {
+    Shared::open(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Works with what another thread may hold, while Python's others go on; its answer as JSON.
+fn with<T: Send, R: serde::Serialize + Send>(
+    py: Python<'_>,
+    held: &Mutex<T>,
+    work: impl FnOnce(&mut T) -> Result<R, String> + Send,
+) -> PyResult<serde_json::Value> {
+    let work = || work(&mut *held.lock().map_err(|_| "an earlier run failed")?);
+    json(&py.detach(work).map_err(failed)?)
 }
 
 fn key(bytes: &[u8]) -> PyResult<Key> {
@@ -90,27 +104,13 @@ fn preheat_beside<'py>(
         })
     };
     let (here, there) = (subject(&servers[0])?, subject(&servers[1])?);
-    let measured = py.detach(|| {
-        let shared = Shared::open(&shared).map_err(|e| format!("{}: {e}", shared.display()))?;
-        beside(&here, &there, shared, rounds)
-    });
+    let measured = py.detach(|| beside(&here, &there, self::shared(&shared)?, rounds));
     from_json(py, &json(&measured.map_err(failed)?)?)
 }
 
 /// A server with its client, and all that prepares its machine.
 #[pyclass(frozen)]
 struct PreheatHarness(Mutex<Harness>);
-
-impl PreheatHarness {
-    fn with<R: serde::Serialize + Send>(
-        &self,
-        py: Python<'_>,
-        run: impl FnOnce(&mut Harness) -> Result<R, String> + Send,
-    ) -> PyResult<serde_json::Value> {
-        let run = || run(&mut *self.0.lock().map_err(|_| "an earlier run failed")?);
-        json(&py.detach(run).map_err(failed)?)
-    }
-}
 
 #[pymethods]
 impl PreheatHarness {
@@ -126,21 +126,18 @@ impl PreheatHarness {
     ) -> PyResult<PreheatHarness> {
         let dialogue = Dialogue { greeting, request };
         let subject = Subject { address: address(to)?, dialogue, pid, cpus };
-        let open = || {
-            let shared = Shared::open(&shared).map_err(|e| format!("{}: {e}", shared.display()))?;
-            Harness::open(subject, shared)
-        };
+        let open = || Harness::open(subject, self::shared(&shared)?);
         Ok(PreheatHarness(Mutex::new(py.detach(open).map_err(failed)?)))
     }
 
     /// Finds out which lines a request uses.
     fn learn<'py>(&self, py: Python<'py>, requests: u32) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &self.with(py, |h| h.learn(requests))?)
+        from_json(py, &with(py, &self.0, |h| h.learn(requests))?)
     }
 
     /// Has requests announced from now on.
     fn announce(&self, py: Python<'_>) -> PyResult<()> {
-        self.with(py, |h| h.announce(policy())).map(drop)
+        with(py, &self.0, |h| h.announce(policy())).map(drop)
     }
 
     /// Response times by class.
@@ -153,7 +150,7 @@ impl PreheatHarness {
     ) -> PyResult<Bound<'py, PyAny>> {
         let found = Cold::ALL.into_iter().find(|c| c.name() == cold);
         let cold = found.ok_or_else(|| wrong(format!("{cold}: no such kind of cold")))?;
-        let measured = self.with(py, |h| {
+        let measured = with(py, &self.0, |h| {
             h.lead = Duration::from_secs_f64(lead_us / 1e6);
             h.measure(cold, rounds)
         });
@@ -162,22 +159,22 @@ impl PreheatHarness {
 
     /// From sending an announcement to the first load, in microseconds.
     fn latency<'py>(&self, py: Python<'py>, rounds: usize) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &self.with(py, |h| h.latency(rounds))?)
+        from_json(py, &with(py, &self.0, |h| h.latency(rounds))?)
     }
 
     /// Nanoseconds a line.
     fn rates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &self.with(py, Harness::rates)?)
+        from_json(py, &with(py, &self.0, Harness::rates)?)
     }
 
     /// What the daemon counted.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &self.with(py, |h| Ok(h.counts()))?)
+        from_json(py, &with(py, &self.0, |h| Ok(h.counts()))?)
     }
 
     /// Writes the set.
     fn write_set(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        self.with(py, |h| h.write_set(&path)).map(drop)
+        with(py, &self.0, |h| h.write_set(&path)).map(drop)
     }
 }
 
@@ -206,8 +203,7 @@ impl PreheatDaemon {
     ) -> PyResult<PreheatDaemon> {
         let image = Image::running().map_err(wrong)?;
         let lines = set::read(&set, &image).map_err(wrong)?;
-        let shared =
-            Shared::open(&shared).map_err(|e| wrong(format!("{}: {e}", shared.display())))?;
+        let shared = self::shared(&shared).map_err(wrong)?;
         let programs = bpf::Lines::open(&image).map_err(wrong)?;
         let mut loader = Loader::new(Some(Arc::new(Mutex::new(programs))), shared, cpu);
         loader.set(lines, "").map_err(wrong)?;

@@ -7,26 +7,14 @@ use std::time::Duration;
 use halfwink_live_preheat::client::Dialogue;
 use halfwink_live_preheat::harness::Subject;
 use halfwink_live_preheat::pages::{Kind, Twin};
-use halfwink_live_preheat::shared::Shared;
 use pyo3::prelude::*;
 
-use super::{address, failed, wrong};
-use crate::library::{from_json, json};
+use super::{address, failed, with, wrong};
+use crate::library::from_json;
 
 /// A server whose pages are dropped and put back, with its client.
 #[pyclass(frozen)]
 pub struct PreheatPages(Mutex<Twin>);
-
-impl PreheatPages {
-    fn with<R: serde::Serialize + Send>(
-        &self,
-        py: Python<'_>,
-        run: impl FnOnce(&mut Twin) -> Result<R, String> + Send,
-    ) -> PyResult<serde_json::Value> {
-        let run = || run(&mut *self.0.lock().map_err(|_| "an earlier run failed")?);
-        json(&py.detach(run).map_err(failed)?)
-    }
-}
 
 #[pymethods]
 impl PreheatPages {
@@ -44,16 +32,13 @@ impl PreheatPages {
     ) -> PyResult<PreheatPages> {
         let dialogue = Dialogue { greeting, request };
         let subject = Subject { address: address(to)?, dialogue, pid, cpus };
-        let open = || {
-            let shared = Shared::open(&shared).map_err(|e| format!("{}: {e}", shared.display()))?;
-            Twin::open(subject, shared, &folder)
-        };
+        let open = || Twin::open(subject, super::shared(&shared)?, &folder);
         Ok(PreheatPages(Mutex::new(py.detach(open).map_err(failed)?)))
     }
 
     /// Drops all pages and has a request recorded.
     fn record<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &self.with(py, Twin::record)?)
+        from_json(py, &with(py, &self.0, Twin::record)?)
     }
 
     /// Response times by class.
@@ -66,7 +51,7 @@ impl PreheatPages {
     ) -> PyResult<Bound<'py, PyAny>> {
         let found = Kind::ALL.into_iter().find(|k| k.name() == kind);
         let kind = found.ok_or_else(|| wrong(format!("{kind}: no such kind of drop")))?;
-        let measured = self.with(py, |twin| {
+        let measured = with(py, &self.0, |twin| {
             twin.lead = Duration::from_secs_f64(lead_us / 1e6);
             twin.measure(kind, rounds)
         });
@@ -75,12 +60,12 @@ impl PreheatPages {
 
     /// Loads that policies asked for.
     fn loads(&self, py: Python<'_>) -> PyResult<u64> {
-        self.with(py, |twin| Ok(twin.loads())).map(|found| found.as_u64().unwrap_or(0))
+        with(py, &self.0, |twin| Ok(twin.loads())).map(|found| found.as_u64().unwrap_or(0))
     }
 
     /// Writes the set of pages.
     fn write_set(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        self.with(py, |twin| twin.write_set(&path)).map(drop)
+        with(py, &self.0, |twin| twin.write_set(&path)).map(drop)
     }
 }
 
