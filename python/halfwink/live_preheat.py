@@ -289,23 +289,10 @@ def self_test(
     Raises:
         HalfwinkError: the machine does not allow it, or the server cannot be started.
     """
-    server = _known(name)
-    server_cpu, client_cpu = cpus()
-    own = os.sched_getaffinity(0)
-    with ExitStack() as stack:
-        shared = stack.enter_context(shared_file(measures=True))
-        folder = shared.parent / "server"
-        running = stack.enter_context(serving(name, folder, server_cpu, environment(shared)))
-        stack.callback(os.sched_setaffinity, 0, own)
+    with _alone(name) as (server, running, shared, two):
         harness = _core.PreheatHarness(
-            str(shared),
-            running.address,
-            server.greeting,
-            server.request,
-            running.pid,
-            (server_cpu, client_cpu),
+            str(shared), running.address, server.greeting, server.request, running.pid, two
         )
-        stack.callback(_ordinary)
         found: dict[str, Any] = {"server": name, "rounds": rounds, "lead_us": LEAD_US}
         found["learned"] = harness.learn(REQUESTS)
         if set_out is not None:
@@ -412,24 +399,16 @@ def pages_self_test(
     Raises:
         HalfwinkError: the machine does not allow it, or the server cannot be started.
     """
-    server = _known(name)
-    server_cpu, client_cpu = cpus()
-    own = os.sched_getaffinity(0)
-    with ExitStack() as stack:
-        shared = stack.enter_context(shared_file(measures=True))
-        folder = shared.parent / "server"
-        running = stack.enter_context(serving(name, folder, server_cpu, environment(shared)))
-        stack.callback(os.sched_setaffinity, 0, own)
+    with _alone(name) as (server, running, shared, two):
         pages = _core.PreheatPages(
             str(shared),
             running.address,
             server.greeting,
             server.request,
             running.pid,
-            (server_cpu, client_cpu),
+            two,
             str(shared.parent),
         )
-        stack.callback(_ordinary)
         found: dict[str, Any] = {"server": name, "rounds": rounds, "lead_us": LEAD_US}
         found["recorded"] = pages.record()
         if set_out is not None:
@@ -438,6 +417,23 @@ def pages_self_test(
         found["tables"] = [pages.measure(kind, rounds, LEAD_US) for kind in kinds]
         found["loads"] = pages.loads()
         return found
+
+
+@contextmanager
+def _alone(name: str) -> Generator[tuple[Server, Running, Path, tuple[int, int]], None, None]:
+    """A server of our own on one CPU, for a client on another: what it serves, its process, the
+    file in which it reports, both CPUs. What measuring changes of the calling thread is undone.
+    """
+    server, two = _known(name), cpus()
+    own = os.sched_getaffinity(0)
+    with shared_file(measures=True) as shared:
+        folder = shared.parent / "server"
+        with serving(name, folder, two[0], environment(shared)) as running:
+            try:
+                yield server, running, shared, two
+            finally:
+                _ordinary()
+                os.sched_setaffinity(0, own)
 
 
 def _known(name: str) -> Server:

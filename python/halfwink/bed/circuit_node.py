@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from typing import Any
 
 from halfwink import _core
+from halfwink.bed.lines import ask, hang_up, serve
 from halfwink.bed.places import Place, python
-from halfwink.errors import RunError
 from halfwink.library import library
 
 #: Longest that one takes to end.
@@ -50,7 +49,7 @@ class CircuitNode:
     def kill(self) -> None:
         """Kills it (SIGKILL): it has no time for anything."""
         self._process.signal(9)
-        self._close()
+        hang_up(self._process)
         self._process.popen.wait()
 
     def stop(self) -> None:
@@ -59,40 +58,15 @@ class CircuitNode:
             if self._process.popen.poll() is None:
                 self._ask({"do": "stop"})
         finally:
-            self._close()
+            hang_up(self._process)
             try:
                 # It ends by itself, now that nobody can tell it anything.
                 self._process.popen.wait(END_S)
             except subprocess.TimeoutExpired:
                 self._process.stop()
 
-    def _close(self) -> None:
-        for pipe in (self._process.popen.stdin, self._process.popen.stdout):
-            if pipe is not None:
-                try:
-                    pipe.close()
-                except BrokenPipeError:
-                    continue
-
     def _ask(self, told: dict[str, Any]) -> Any:
-        popen = self._process.popen
-        assert popen.stdin is not None
-        assert popen.stdout is not None
-        try:
-            popen.stdin.write(json.dumps(told) + "\n")
-            popen.stdin.flush()
-            line = popen.stdout.readline()
-        except (BrokenPipeError, ValueError):
-            line = ""
-        if not line:
-            status = popen.wait()
-            said = popen.stderr.read().strip().splitlines() if popen.stderr else []
-            why = said[-1] if said else f"status {status}"
-            raise RunError(f"{self._place.name}: it ended: {why}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise RunError(f"{self._place.name}: {answer['error']}")
-        return answer["is"]
+        return ask(self._place, self._process, told)
 
 
 def _begin(told: dict[str, Any]) -> Any:
@@ -106,20 +80,18 @@ def _begin(told: dict[str, Any]) -> Any:
 def main() -> None:
     """The other end."""
     work: Any = None
-    for line in sys.stdin:
-        told = json.loads(line)
-        answer: dict[str, Any] = {"is": None}
-        try:
-            match told["do"]:
-                case "begin":
-                    work = _begin(told)
-                case "report":
-                    answer["is"] = work.report(told["from_zero"]) | {"at_work": work.is_running()}
-                case _:
-                    work.stop()
-        except (_core.HalfwinkError, _core.RunError) as error:
-            answer = {"error": str(error)}
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
+
+    def answer(told: dict[str, Any]) -> Any:
+        nonlocal work
+        match told["do"]:
+            case "begin":
+                work = _begin(told)
+            case "report":
+                return work.report(told["from_zero"]) | {"at_work": work.is_running()}
+            case _:
+                work.stop()
+        return None
+
+    serve(answer)
     if work is not None:
         work.stop()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
-from halfwink.bed.places import Place, Places
+from halfwink.bed.joined import Joined
+from halfwink.bed.places import Place
 from halfwink.errors import HalfwinkError
 
 #: Interfaces: a host's end of its wire, the device of its programs.
@@ -34,7 +33,7 @@ def mac(host: int) -> str:
     return f"02:68:77:00:{high:02x}:{low:02x}"
 
 
-class Star:
+class Star(Joined):
     """Namespaces of hosts and of a switch; each host has a TAP device beside its wire.
 
     Nothing else is joined to them: only what runs inside carries their traffic.
@@ -56,29 +55,8 @@ class Star:
         if not MTU[0] <= mtu <= MTU[1]:
             raise HalfwinkError(f"mtu {mtu}: expected {MTU[0]} to {MTU[1]}")
         self.count, self.mtu = hosts, mtu
-        self._user = user_namespace
-        self._places: Places | None = None
-
-    def __enter__(self) -> Star:
-        names = ["switch", *(f"host{n}" for n in range(self.count))]
-        self._places = Places(names, user=self._user)
-        try:
-            self._join()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Ends all that runs in it, and it."""
-        places, self._places = self._places, None
-        if places is not None:
-            places.close()
+        names = ("switch", *(f"host{n}" for n in range(hosts)))
+        super().__init__(names, user_namespace=user_namespace)
 
     @property
     def switch(self) -> Place:
@@ -89,11 +67,6 @@ class Star:
     def hosts(self) -> list[Place]:
         """The namespaces of the hosts."""
         return [self._place(f"host{n}") for n in range(self.count)]
-
-    def _place(self, name: str) -> Place:
-        if self._places is None:
-            raise HalfwinkError("the star is not made; use it as `with Star(4) as star:`")
-        return self._places.all[name]
 
     def _join(self) -> None:
         switch = self.switch

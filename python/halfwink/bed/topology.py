@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from types import TracebackType
 from typing import Any
 
 from halfwink import traffic
-from halfwink.bed.places import Place, Places
+from halfwink.bed.joined import Joined
+from halfwink.bed.places import Place
 from halfwink.bed.worker import Worker
 from halfwink.errors import HalfwinkError
 
@@ -25,7 +25,7 @@ BEHIND_SINK = (traffic.BENCHMARK_V4, traffic.BENCHMARK_V6)
 DRAIN_S = 0.1
 
 
-class Bed:
+class Bed(Joined):
     """Three network namespaces, or two if the generator sends straight to the sink."""
 
     def __init__(
@@ -66,41 +66,17 @@ class Bed:
         self.queues, self.mtu, self.direct = queues, mtu, direct
         self._napi = (gro, threaded_napi, defer_hard_irqs, gro_flush_timeout_ns)
         self._checksum_offload = checksum_offload
-        self._user = user_namespace
+        names = ("generator", "sink") if direct else ("generator", "router", "sink")
+        super().__init__(names, user_namespace=user_namespace)
         self._cpus = {"generator": generator_cpus, "sink": sink_cpus}
         self._workers: dict[str, Worker] = {}
-        self._places: Places | None = None
-
-    def __enter__(self) -> Bed:
-        names = ["generator", "sink"] if self.direct else ["generator", "router", "sink"]
-        self._places = Places(names, user=self._user)
-        try:
-            self._join()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends all that runs in the bed, and the bed."""
-        places, self._places = self._places, None
         workers, self._workers = self._workers, {}
         for worker in workers.values():
             worker.close()
-        if places is not None:
-            places.close()
-
-    def _place(self, name: str) -> Place:
-        if self._places is None:
-            raise HalfwinkError("the bed is not made; use it as `with Bed() as bed:`")
-        if name not in self._places.all:
-            raise HalfwinkError("a direct bed has no router")
-        return self._places.all[name]
+        super().close()
 
     @property
     def generator(self) -> Place:
@@ -110,6 +86,8 @@ class Bed:
     @property
     def router(self) -> Place:
         """The namespace of the router."""
+        if self.direct:
+            raise HalfwinkError("a direct bed has no router")
         return self._place("router")
 
     @property

@@ -5,15 +5,13 @@ It lives as long as its bed, so that a trial does not wait for an interpreter to
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 from collections.abc import Collection
 from typing import Any
 
 from halfwink import traffic
+from halfwink.bed.lines import ask, hang_up, serve
 from halfwink.bed.places import Place, python
-from halfwink.errors import HalfwinkError, RunError
 
 KINDS = {"generator": traffic.Generator, "sink": traffic.Sink}
 
@@ -64,48 +62,30 @@ class Worker:
 
     def close(self) -> None:
         """Ends the process."""
-        for pipe in (self._process.popen.stdin, self._process.popen.stdout):
-            if pipe is not None:
-                pipe.close()
+        hang_up(self._process)
         self._process.stop()
 
     def _ask(self, what: str, **values: Any) -> Any:
-        popen = self._process.popen
-        assert popen.stdin is not None
-        assert popen.stdout is not None
-        try:
-            popen.stdin.write(json.dumps({"do": what} | values) + "\n")
-            popen.stdin.flush()
-            line = popen.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            raise RunError(f"{self._place.name}: the worker ended, status {popen.wait()}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise (HalfwinkError if answer["wrong"] else RunError)(answer["error"])
-        return answer["is"]
+        return ask(self._place, self._process, {"do": what} | values)
 
 
 def main() -> None:
     """The other end."""
     work: Any = None
-    for line in sys.stdin:
-        told = json.loads(line)
-        answer: dict[str, Any] = {"is": None}
-        try:
-            match told["do"]:
-                case "begin":
-                    work = KINDS[told["kind"]](**told["options"])
-                case "wait":
-                    answer["is"] = work.wait(told["seconds"])
-                case "stop":
-                    work.stop()
-                case "resolve":
-                    answer["is"] = traffic.resolve(told["interface"], told["destination"])
-                case _:
-                    answer["is"] = work.result()
-        except (HalfwinkError, RunError) as error:
-            answer = {"error": str(error), "wrong": isinstance(error, HalfwinkError)}
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
+
+    def answer(told: dict[str, Any]) -> Any:
+        nonlocal work
+        match told["do"]:
+            case "begin":
+                work = KINDS[told["kind"]](**told["options"])
+            case "wait":
+                return work.wait(told["seconds"])
+            case "stop":
+                work.stop()
+            case "resolve":
+                return traffic.resolve(told["interface"], told["destination"])
+            case _:
+                return work.result()
+        return None
+
+    serve(answer)
