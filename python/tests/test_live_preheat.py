@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -254,13 +255,20 @@ def test_the_library_adds_no_instruction_to_a_request(tmp_path: Path) -> None:
     need("nginx")
     need("valgrind")
     with live_preheat.shared_file() as shared:
-        each = {}
-        for name, extra in (("with", live_preheat.environment(shared)), ("without", {})):
+        library = live_preheat.environment(shared)
+
+        def of_a_request(name: str, extra: dict[str, str]) -> float:
             few = instructions(tmp_path / f"{name}-few", 200, extra)
-            many = instructions(tmp_path / f"{name}-many", 1200, extra)
-            each[name] = (many - few) / 1000
-    # nginx looks at the clock now and then, so that no two runs are quite the same.
-    assert each["with"] == pytest.approx(each["without"], rel=1e-3)
+            return (instructions(tmp_path / f"{name}-many", 1200, extra) - few) / 1000
+
+        # nginx writes down the time each second: what a run takes longer, it counts more.
+        least = {"with": math.inf, "without": math.inf}
+        for attempt in range(4):
+            for name, extra in (("with", library), ("without", {})):
+                least[name] = min(least[name], of_a_request(f"{name}-{attempt}", extra))
+            if least["with"] == pytest.approx(least["without"], rel=1e-3):
+                return
+    raise AssertionError(least)
 
 
 def test_what_the_library_costs_a_server_that_is_never_announced() -> None:
