@@ -212,6 +212,8 @@ struct Worker {
     pass_ns: u64,
     /// Nothing was sent on this day.
     is_dawn: bool,
+    /// The next pass is due as soon as any may be.
+    is_soon: bool,
     /// The longest frame on the wire.
     frame_ns: u64,
     is_resting: bool,
@@ -264,6 +266,7 @@ impl Worker {
             again_ns: 0,
             pass_ns: PASS_NS.1,
             is_dawn: false,
+            is_soon: false,
             frame_ns: LONGEST as u64 * 1000 / u64::from(config.bytes_per_us.max(1)),
             is_resting: true,
             owes_reply: false,
@@ -416,9 +419,11 @@ impl Worker {
             return 0;
         }
         let Worker { queues, tokens, batch, .. } = self;
-        // At first only what keeps the wire busy until the next pass: other hosts begin now, too.
+        // At first only what keeps the wire busy until the next pass, which comes soon: other hosts
+        // begin now, too.
         let first = std::mem::take(&mut self.is_dawn);
-        let some = 1 + (2 * self.pass_ns).div_ceil(self.frame_ns);
+        self.is_soon = first;
+        let some = 1 + (2 * PASS_NS.0).div_ceil(self.frame_ns);
         let most = if first { some.min(AT_ONCE as u64) as usize } else { AT_ONCE };
         let again = queues.take(tokens, peer, time::now, most, batch);
         self.again_ns = again.map_or(0, |at| at.0 / 1000);
@@ -470,6 +475,7 @@ impl Worker {
     /// Sleeps until there is something to do.
     fn rest(&mut self, is_busy: bool, taken: usize) {
         let now = time::now_ns();
+        let pass_ns = if std::mem::take(&mut self.is_soon) { PASS_NS.0 } else { self.pass_ns };
         if taken == AT_ONCE {
             return;
         }
@@ -484,7 +490,7 @@ impl Worker {
         if let Some(day) = self.today {
             until = until.min(day.ends_ns);
             if self.queues.bytes(day.peer) > 0 {
-                until = until.min(self.again_ns.max(now + self.pass_ns));
+                until = until.min(self.again_ns.max(now + pass_ns));
             } else {
                 descriptors[1] = self.device.as_raw_fd();
             }
@@ -494,7 +500,7 @@ impl Worker {
         until = until.min(dawn.map_or(u64::MAX, |at| at.saturating_sub(spin_ns)));
         if is_busy && !self.is_resting {
             // More will come: let it, and take all of it at once.
-            time::wait(&[], until.min(now + self.pass_ns));
+            time::wait(&[], until.min(now + pass_ns));
         } else {
             time::wait(&descriptors, until);
         }
