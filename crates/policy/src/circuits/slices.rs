@@ -60,9 +60,19 @@ impl Slicer {
     /// factor of two, weights fall.
     #[must_use]
     pub fn slice(&mut self) -> Option<u64> {
+        self.slice_of(0)
+    }
+
+    /// The same, but `None` as soon as all that are left weigh less than `least`.
+    #[must_use]
+    pub fn slice_of(&mut self, least: u64) -> Option<u64> {
         while self.threshold > 0 {
             if self.complete() {
                 return Some(self.take());
+            }
+            // No matching has all its entries at the threshold or above, now or later.
+            if self.threshold <= least {
+                break;
             }
             self.threshold /= 2;
             self.open_entries();

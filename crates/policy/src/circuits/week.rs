@@ -110,12 +110,18 @@ impl Week {
     fn plan_shares(&mut self) {
         self.balancer.shares(&self.waiting, &mut self.matrix);
         self.slicer.load(&self.matrix);
+        let mut sum = 0_u128;
         while self.slots.len() < self.parameters.most_slots() {
-            let Some(weight) = self.slicer.slice() else { break };
+            // Who has less than this of all so far has no day that is long enough: below, it would
+            // go before any of them does.
+            let week = u128::from(self.parameters.week.0.max(1));
+            let least = sum * u128::from(self.parameters.shortest.0) / week;
+            let least = u64::try_from(least).unwrap_or(u64::MAX);
+            let Some(weight) = self.slicer.slice_of(least) else { break };
+            sum += u128::from(weight);
             self.keep(weight, Time::ZERO);
         }
         self.slots.sort_unstable_by_key(|slot| (core::cmp::Reverse(slot.weight), slot.matching));
-        let mut sum: u128 = self.slots.iter().map(|slot| u128::from(slot.weight)).sum();
         // The lightest goes until the last day is long enough. One always stays.
         while let Some(last) = self.slots.last() {
             let nights = self.parameters.night * self.slots.len() as u64;
@@ -244,5 +250,65 @@ impl Policy for Week {
 
     fn snapshot(&self) -> Snapshot {
         vec![("slot", self.next as i64), ("slots", self.slots.len() as i64)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a week of shares is if every slice is taken first.
+    fn of_all_slices(parameters: &WeekParameters, demand: &[u64]) -> Vec<(Time, Vec<u16>)> {
+        let hosts = usize::from(parameters.hosts);
+        let (mut shares, mut slicer) = (vec![0; hosts * hosts], Slicer::new(hosts));
+        Balancer::new(hosts).shares(demand, &mut shares);
+        slicer.load(&shares);
+        let mut slices = Vec::new();
+        while slices.len() < parameters.most_slots() {
+            let Some(weight) = slicer.slice() else { break };
+            slices.push((weight, slicer.matching().to_vec()));
+        }
+        slices.sort_by_key(|(weight, _)| core::cmp::Reverse(*weight));
+        loop {
+            let sum: u128 = slices.iter().map(|(weight, _)| u128::from(*weight)).sum();
+            let nights = parameters.night * slices.len() as u64;
+            let days = u128::from(parameters.week.saturating_sub(nights).0);
+            let day = |weight: u64| Time((u128::from(weight) * days / sum) as u64);
+            if day(slices[slices.len() - 1].0) >= parameters.shortest || slices.len() == 1 {
+                return slices.into_iter().map(|(weight, to)| (day(weight), to)).collect();
+            }
+            slices.pop();
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn slices_that_are_not_taken_would_have_no_day(
+            hosts in 2u16..20,
+            week_us in 100u64..100_000,
+            seed in any::<u64>(),
+            spread in 1u32..40,
+        ) {
+            let parameters = WeekParameters {
+                hosts,
+                plan: Plan::Shares,
+                week: Time::ns(1000 * week_us),
+                night: Time::ns(11_500),
+                shortest: Time::ns(61_000),
+                bytes_per_ms: 1_250_000,
+            };
+            let (mut week, mut state) = (Week::new(parameters), seed | 1);
+            for from in 0..hosts {
+                for to in (0..hosts).filter(|&to| to != from) {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let bytes = (state >> 20) >> (state % u64::from(spread));
+                    week.on_event(Time::ZERO, &Event::Demand { from, to, bytes });
+                }
+            }
+            week.plan();
+            let found: Vec<_> = week.days().map(|(day, to)| (day, to.to_vec())).collect();
+            prop_assert_eq!(found, of_all_slices(&parameters, &week.waiting));
+        }
     }
 }
