@@ -24,12 +24,11 @@ SHAPES = ["32KB:8", "32KB:8", "256KB:8"]
 CACHEGRIND_SHAPES = ["--I1=32768,8,64", "--D1=32768,8,64", "--LL=262144,8,64"]
 
 
-def user_seconds(command: Sequence[str | Path]) -> tuple[float, str]:
+def user_seconds(command: Sequence[str | Path], cwd: Path | None = None) -> tuple[float, str]:
     """User CPU time of a command, and everything it printed."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
+    out, err = subprocess.PIPE, subprocess.STDOUT
+    done = subprocess.run(command, cwd=cwd, stdout=out, stderr=err, text=True, check=False)
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, done.stdout
 
 

@@ -20,10 +20,12 @@ from pathlib import Path
 
 import comparison
 import delegation as costing
+import fabric
 import peers
 import samples
 import server as hybrid
 from halfwink import _core, pdn, programs
+from halfwink.errors import HalfwinkError
 from halfwink.jobs import Job, pairs, plan
 from halfwink.library import library, root
 
@@ -430,6 +432,15 @@ def delegation() -> list[Row]:
     ]
 
 
+def fabrics(work: Callable[[], list[fabric.Row]]) -> list[Row]:
+    """What :mod:`fabric` measures; nothing, with a line that says why, if a peer is no use."""
+    try:
+        return [Row(**asdict(row)) for row in work()]
+    except HalfwinkError as error:
+        print(error, file=sys.stderr)
+        return []
+
+
 def show(title: str, rows: list[Row]) -> None:
     print(f"\n{title}")
     for row in rows:
@@ -443,6 +454,7 @@ def main() -> None:
     """Runs everything, prints the table, writes it as JSON."""
     started = time.monotonic()
     sections: dict[str, list[Row]] = {}
+    told = fabric.Peers.of_environment()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for title, work in (
@@ -463,6 +475,7 @@ def main() -> None:
             ("Memory", memory),
             ("Large studies (user CPU time)", studies),
             ("Delegation of system calls", delegation),
+            *((title, partial(fabrics, work)) for title, work in fabric.sections(told)),
         ):
             sections[title] = work()
             show(title, sections[title])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ class Program(NamedTuple):
         used_by: who needs it: a command of halfwink, `tests`, or `bench`.
         files: patterns of files that must be there too.
         made_by: programs that make it when it is first wanted, instead of itself.
+        module: of Python, which it is instead of a program; then packages are those of pip.
     """
 
     name: str
@@ -46,10 +48,14 @@ class Program(NamedTuple):
     used_by: str
     files: tuple[str, ...] = ()
     made_by: tuple[str, ...] = ()
+    module: str = ""
 
     @property
     def path(self) -> str | None:
         """Where it is, or what it is made from; none if anything of it is missing."""
+        if self.module:
+            found = find_spec(self.module)
+            return found.origin if found else None
         there = [_first(pattern) for pattern in self.files]
         there += [which(name) for name in self.made_by or (self.name,)]
         if None in there:
@@ -59,6 +65,8 @@ class Program(NamedTuple):
     @property
     def fix(self) -> str:
         """The line that adds it."""
+        if self.module:
+            return f"python -m pip install {self.packages}"
         return f"apt-get install -y {self.packages}"
 
     @property
@@ -112,6 +120,8 @@ PROGRAMS = (
     Program("haproxy", "haproxy", "bench: a proxy"),
     Program("wrk", "wrk", "bench: load of the proxies"),
     Program("javac", "default-jdk-headless", "bench: BigHouse"),
+    Program("g++", "g++ make", "bench: htsim", made_by=("g++", "make")),
+    Program("ns3", "ns3", "bench: fabrics", module="ns"),
 )
 
 _BY_NAME = {program.name: program for program in PROGRAMS}

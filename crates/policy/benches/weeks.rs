@@ -91,9 +91,8 @@ impl Case {
         self.times_ms.sort_unstable_by(f64::total_cmp);
         let Case { plan, demand, week_ms, .. } = self;
         let (median, slots) = (self.times_ms[TURNS / 2], self.week.days().count());
-        println!(
-            r#"{{"plan":"{plan}","demand":"{demand}","week_ms":{week_ms},"ms":{median},"slots":{slots}}}"#
-        );
+        let found = format!(r#""week_ms":{week_ms},"ms":{median},"slots":{slots}"#);
+        println!(r#"{{"plan":"{plan}","demand":"{demand}",{found}}}"#);
     }
 }
 
