@@ -168,7 +168,8 @@ def circuit_advice(
 
     Args:
         workload: a name (``data-mining@10`` at 10 % load, ``experts-training``), a description
-            (``job.toml``), or a file of flows (``source destination bytes begin_ns``) or coflows.
+            (``job.toml``), a file of flows (``source destination bytes begin_ns``) or coflows, or
+            an execution trace (Chakra): the file of any rank (``trace.0.et``), or its folder.
         machines: fabrics with racks.
         techniques: which circuits come next, with parameters (``round-robin:day_us=1000``).
         duration_ms: how long flows of an open workload come.

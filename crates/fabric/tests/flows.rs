@@ -198,7 +198,7 @@ fn a_ring_takes_what_its_closed_form_says() {
     racks.hop_us = 1.0;
     let (mut traffic, servers) = (Traffic::default(), [0, 1, 2, 3, 4, 5]);
     let group = traffic.group();
-    let members = Members { servers: &servers, bytes: 6e6, group, after: &[] };
+    let members = Members { servers: &servers, bytes: 6e6, uneven: &[], group, after: &[] };
     add(&mut traffic, Collective::RingAllReduce, &members);
     let done = run(&racks, Routes::default(), packets(6), &mut traffic);
     let expected = 10.0 / 6.0 * 6e6 / 1250.0 + 10.0 * 4.0;

@@ -35,7 +35,8 @@ def advise(
     ----------
     workload
         A name with a load (data-mining@10), a training job (experts-training, or a TOML file), a
-        file of flows (source destination bytes begin_ns) or of coflows.
+        file of flows (source destination bytes begin_ns) or of coflows, an execution trace (Chakra:
+        trace.0.et, or its folder).
     machine
         Fabrics with racks, by commas: opera-648, hybrid-648, training-64, or TOML files.
     technique

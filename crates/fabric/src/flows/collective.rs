@@ -22,6 +22,22 @@ pub enum Collective {
     AllToAll,
     /// From each to the next, one after the other (stages of a pipeline).
     Pipeline,
+    /// Everybody has what the first has, by a binary tree.
+    Broadcast,
+}
+
+impl Collective {
+    /// How many flows it is among so many.
+    #[must_use]
+    pub fn flows(self, n: usize) -> usize {
+        let others = n.saturating_sub(1);
+        match self {
+            Collective::RingAllReduce => 2 * others * n,
+            Collective::ReduceScatter | Collective::AllGather | Collective::AllToAll => others * n,
+            Collective::TreeAllReduce => 2 * others,
+            Collective::Pipeline | Collective::Broadcast => others,
+        }
+    }
 }
 
 /// Who takes part, with how much, in which group; what they wait for, each by its place.
@@ -31,6 +47,8 @@ pub struct Members<'a> {
     pub servers: &'a [u32],
     /// What each has, in bytes.
     pub bytes: f64,
+    /// What each has if that differs, of [`Collective::AllToAll`] alone; or nothing at all.
+    pub uneven: &'a [f64],
     /// Group of their flows.
     pub group: u32,
     /// For each server, flows that must have ended; or nothing at all.
@@ -60,6 +78,7 @@ pub fn add(traffic: &mut Traffic, what: Collective, members: &Members) -> Vec<Ve
         Collective::TreeAllReduce => tree(traffic, members),
         Collective::AllToAll => all_to_all(traffic, members),
         Collective::Pipeline => pipeline(traffic, members),
+        Collective::Broadcast => broadcast(traffic, members),
     }
 }
 
@@ -97,13 +116,30 @@ fn tree(traffic: &mut Traffic, members: &Members) -> Vec<Vec<u32>> {
     received
 }
 
+/// Down the same tree; whoever has it sends it on when the other is ready too.
+fn broadcast(traffic: &mut Traffic, members: &Members) -> Vec<Vec<u32>> {
+    let n = members.servers.len();
+    let mut last: Vec<Vec<u32>> = vec![vec![]; n];
+    let mut has: Vec<Vec<u32>> = (0..n).map(|place| members.before(place).to_vec()).collect();
+    for place in 1..n {
+        let parent = (place - 1) / 2;
+        let both = [&has[parent][..], &has[place]].concat();
+        let down = traffic.add(members.flow(parent, place, members.bytes), &both);
+        has[place] = vec![down];
+        last[parent].push(down);
+        last[place].push(down);
+    }
+    last
+}
+
 fn all_to_all(traffic: &mut Traffic, members: &Members) -> Vec<Vec<u32>> {
     let n = members.servers.len();
     let mut last = vec![Vec::new(); n];
     for from in 0..n {
         for step in 1..n {
             let to = (from + step) % n;
-            let flow = members.flow(from, to, members.bytes / n as f64);
+            let bytes = members.uneven.get(from).unwrap_or(&members.bytes);
+            let flow = members.flow(from, to, bytes / n as f64);
             let sent = traffic.add(flow, members.before(from));
             last[from].push(sent);
             last[to].push(sent);
@@ -130,7 +166,8 @@ mod tests {
     fn flows(what: Collective, n: u32) -> (Traffic, Vec<Vec<u32>>) {
         let mut traffic = Traffic::default();
         let servers: Vec<u32> = (0..n).collect();
-        let members = Members { servers: &servers, bytes: 120.0, group: 0, after: &[] };
+        let members =
+            Members { servers: &servers, bytes: 120.0, uneven: &[], group: 0, after: &[] };
         let last = add(&mut traffic, what, &members);
         traffic.close();
         (traffic, last)

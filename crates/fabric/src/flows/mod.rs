@@ -13,6 +13,7 @@
 //! acknowledgements are left out: [`crate::world`] is for these.
 
 mod books;
+pub mod chakra;
 pub mod collective;
 pub mod files;
 mod paths;

@@ -10,7 +10,7 @@ use super::traffic::{Flow, Traffic, ALONE};
 use super::Racks;
 
 /// Most flows of a description.
-const MOST_FLOWS: f64 = 2e7;
+pub(super) const MOST_FLOWS: f64 = 2e7;
 
 /// What is sent, described.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +55,18 @@ pub enum Workload {
         iterations: u32,
         /// Their steps.
         step: Vec<Step>,
+    },
+    /// An execution trace of a training job: a file for each rank ([`super::chakra`]).
+    Trace {
+        /// Version of the format: 1.
+        schema: u32,
+        /// What it is, in one line.
+        title: String,
+        /// The file of any rank, or their folder, beside the description.
+        trace: String,
+        /// Ranks of a server, which follow each other.
+        #[serde(default = "once")]
+        ranks_per_server: u32,
     },
 }
 
@@ -106,7 +118,8 @@ impl Workload {
             Workload::Open { title, .. }
             | Workload::Pairs { title, .. }
             | Workload::Permutation { title, .. }
-            | Workload::Job { title, .. } => title,
+            | Workload::Job { title, .. }
+            | Workload::Trace { title, .. } => title,
         }
     }
 
@@ -116,20 +129,30 @@ impl Workload {
         matches!(self, Workload::Open { .. })
     }
 
+    /// Whether its version of the format is known.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn check(&self) -> Result<(), String> {
+        let schema = match self {
+            Workload::Open { schema, .. }
+            | Workload::Pairs { schema, .. }
+            | Workload::Permutation { schema, .. }
+            | Workload::Job { schema, .. }
+            | Workload::Trace { schema, .. } => *schema,
+        };
+        if schema != 1 {
+            return Err(format!("schema: found {schema}, expected 1"));
+        }
+        Ok(())
+    }
+
     /// Its flows between servers of such racks.
     ///
     /// # Errors
     /// What of it is impossible there.
     pub fn traffic(&self, racks: &Racks, amount: Amount) -> Result<Traffic, String> {
-        let schema = match self {
-            Workload::Open { schema, .. }
-            | Workload::Pairs { schema, .. }
-            | Workload::Permutation { schema, .. }
-            | Workload::Job { schema, .. } => *schema,
-        };
-        if schema != 1 {
-            return Err(format!("schema: found {schema}, expected 1"));
-        }
+        self.check()?;
         let mut traffic = match self {
             Workload::Open { bytes, .. } => open(racks, bytes, amount)?,
             Workload::Pairs { bytes, .. } => pairs(racks, size("bytes", *bytes)?)?,
@@ -137,6 +160,8 @@ impl Workload {
                 permutation(racks, size("bytes", *bytes)?, *shift)?
             }
             Workload::Job { iterations, step, .. } => job(racks, *iterations, step)?,
+            // Whoever has files reads it from them.
+            Workload::Trace { trace, .. } => return Err(format!("{trace}: a trace is files")),
         };
         traffic.close();
         Ok(traffic)
@@ -273,7 +298,8 @@ impl Step {
             for members in self.groups(servers) {
                 let before: Vec<_> = members.iter().map(|&n| after[n as usize].clone()).collect();
                 let bytes = self.mb * 1e6;
-                let given = Members { servers: &members, bytes, group, after: &before };
+                let given =
+                    Members { servers: &members, bytes, uneven: &[], group, after: &before };
                 let last = add(traffic, what, &given);
                 for (&server, last) in members.iter().zip(last) {
                     after[server as usize] = last;

@@ -1,12 +1,13 @@
-//! Where flows come from: a description of the library, or a file.
+//! Where flows come from: a description of the library, a file, or files of a trace.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 use halfwink_engine::Input;
 use halfwink_fabric::flows::files::{read_coflows, read_flows};
 use halfwink_fabric::flows::workload::{Amount, Workload};
-use halfwink_fabric::flows::{Racks, Traffic};
+use halfwink_fabric::flows::{chakra, Racks, Traffic};
 
 use crate::error::StudyError;
 use crate::library::{read, Library};
@@ -45,10 +46,62 @@ impl Library {
 
     /// A workload of flows, by name or description.
     pub(super) fn flow_workload(&self, name: &str) -> Result<(Workload, String), StudyError> {
-        let path = self.find_named(FOLDER, "workload", name)?;
-        let input: Input = self.described(&path, [], &[])?;
+        let input: Input = self.described(&self.flow_file(name)?, [], &[])?;
         Ok((input.parse()?, input.text.clone()))
     }
+
+    fn flow_file(&self, name: &str) -> Result<PathBuf, StudyError> {
+        self.find_named(FOLDER, "workload", name)
+    }
+}
+
+/// Whether a name is a file of a trace, or a folder of them.
+fn is_trace(name: &str) -> bool {
+    let path = Path::new(name);
+    path.extension().is_some_and(|e| e == TRACE) || (name.contains('/') && path.is_dir())
+}
+
+/// What files of a trace end with, behind the number of their rank.
+const TRACE: &str = "et";
+
+/// The files of all ranks: of the trace that `path` is a file of, or of the only one in a folder.
+fn ranks(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let is_folder = path.is_dir();
+    let folder = if is_folder { path } else { path.parent().unwrap_or(path) };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let split = |path: &Path| -> Option<(String, usize)> {
+        let name = path.file_name()?.to_str()?.strip_suffix(".et")?;
+        let (stem, rank) = name.rsplit_once('.')?;
+        Some((stem.to_owned(), rank.parse().ok()?))
+    };
+    let given = if is_folder { None } else { split(path) };
+    if given.is_none() && !is_folder {
+        return Err(format!("expected a name such as trace.0.{TRACE}, of a rank"));
+    }
+    let found = fs::read_dir(folder).map_err(|error| error.to_string())?;
+    let mut files: Vec<(String, usize, PathBuf)> = found
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<io::Result<Vec<_>>>()
+        .map_err(|error| error.to_string())?
+        .into_iter()
+        .filter_map(|path| split(&path).map(|(stem, rank)| (stem, rank, path)))
+        .filter(|(stem, ..)| given.as_ref().is_none_or(|(wanted, _)| stem == wanted))
+        .collect();
+    files.sort_unstable();
+    let Some((stem, ..)) = files.first().cloned() else {
+        return Err(format!(
+            "found no files, expected trace.0.{TRACE} and so on, one of each rank"
+        ));
+    };
+    if let Some((other, ..)) = files.iter().find(|(other, ..)| *other != stem) {
+        return Err(format!("traces `{stem}` and `{other}`, expected one: name a file of it"));
+    }
+    for (n, (_, rank, _)) in files.iter().enumerate() {
+        if *rank != n {
+            return Err(format!("{stem}.{n}.{TRACE} is not there, but {stem}.{rank}.{TRACE} is"));
+        }
+    }
+    Ok(files.into_iter().map(|(.., path)| path).collect())
 }
 
 /// Whether a name is a file of flows and not of the library.
@@ -58,9 +111,17 @@ fn is_file(name: &str) -> bool {
         || (name.contains('/') && path.extension().is_none())
 }
 
+fn in_a_line(error: chakra::ChakraError) -> StudyError {
+    StudyError::Usage(error.to_string())
+}
+
 impl Source {
-    /// Finds `NAME`, `NAME@LOAD` (percent), `FILE.toml` or a file of flows or coflows.
+    /// Finds `NAME`, `NAME@LOAD` (percent), `FILE.toml`, a file of flows or coflows, the file of a
+    /// rank of a trace or its folder.
     pub(super) fn find(library: &Library, name: &str, racks: &Racks) -> Result<Source, StudyError> {
+        if is_trace(name) {
+            return Source::read_trace(Path::new(name), 1, racks);
+        }
         if is_file(name) {
             return Source::read(name, racks);
         }
@@ -72,6 +133,16 @@ impl Source {
         if load.is_some() && !workload.is_open() {
             let message = format!("{name}: {base} has no load, expected no `@`");
             return Err(StudyError::Usage(message));
+        }
+        if let Workload::Trace { trace, ranks_per_server, .. } = &workload {
+            let wrong = |error| StudyError::Usage(format!("{name}: {error}"));
+            workload.check().map_err(wrong)?;
+            if *ranks_per_server == 0 {
+                return Err(wrong("ranks_per_server: found 0, expected 1 or more".to_owned()));
+            }
+            let beside = library.flow_file(base)?;
+            let path = beside.parent().unwrap_or(Path::new("")).join(trace);
+            return Source::read_trace(&path, *ranks_per_server, racks);
         }
         let word = load.unwrap_or(LOAD_PCT);
         match word.parse::<f64>() {
@@ -94,6 +165,22 @@ impl Source {
         let traffic = found.map_err(|error| StudyError::Usage(format!("{name}:{error}")))?;
         let digest = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
         Ok(Source::Read { traffic: Arc::new(traffic), digest })
+    }
+
+    fn read_trace(path: &Path, ranks_per_server: u32, racks: &Racks) -> Result<Source, StudyError> {
+        let wrong = |error| StudyError::Usage(format!("{}: {error}", path.display()));
+        let (mut files, mut hash) = (vec![], xxhash_rust::xxh3::Xxh3::new());
+        for path in ranks(path).map_err(wrong)? {
+            let name = path.display().to_string();
+            let bytes =
+                fs::read(&path).map_err(|error| StudyError::Usage(format!("{name}: {error}")))?;
+            hash.update(&(bytes.len() as u64).to_le_bytes());
+            hash.update(&bytes);
+            files.push(chakra::File::new(name, bytes).map_err(in_a_line)?);
+        }
+        hash.update(&ranks_per_server.to_le_bytes());
+        let traffic = chakra::read(&files, racks, ranks_per_server).map_err(in_a_line)?;
+        Ok(Source::Read { traffic: Arc::new(traffic), digest: hash.digest() })
     }
 
     /// The flows.
@@ -119,5 +206,42 @@ impl Source {
             Source::Described { load, text, .. } => format!("{load}\n{text}"),
             Source::Read { digest, .. } => format!("{digest:016x}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(names: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        names.iter().for_each(|name| fs::write(folder.path().join(name), "").unwrap());
+        folder
+    }
+
+    fn found(names: &[&str], asked: &str) -> Result<Vec<String>, String> {
+        let folder = folder(names);
+        let name = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+        ranks(&folder.path().join(asked)).map(|paths| paths.into_iter().map(name).collect())
+    }
+
+    #[test]
+    fn a_file_of_any_rank_stands_for_all_in_their_order() {
+        let eleven: Vec<String> = (0..11).rev().map(|n| format!("t.{n}.et")).collect();
+        let mut names: Vec<&str> = eleven.iter().map(String::as_str).collect();
+        names.extend(["other.0.et", "t.csv", "t.et"]);
+        let all = found(&names, "t.3.et").unwrap();
+        assert_eq!((all[0].as_str(), all[10].as_str(), all.len()), ("t.0.et", "t.10.et", 11));
+        assert_eq!(found(&["t.0.et", "t.x"], "").unwrap(), ["t.0.et"]);
+    }
+
+    #[test]
+    fn missing_ranks_and_names_are_told() {
+        let error = |names: &[&str], asked: &str| found(names, asked).unwrap_err();
+        assert_eq!(error(&["t.0.et", "t.2.et"], "t.0.et"), "t.1.et is not there, but t.2.et is");
+        assert!(error(&["t.0.et"], "u.0.et").starts_with("found no files"));
+        assert!(error(&["a.0.et", "b.0.et"], "").contains("traces `a` and `b`, expected one"));
+        assert!(error(&["t.et"], "t.et").starts_with("expected a name such as trace.0.et"));
+        assert!(error(&[], "").starts_with("found no files"));
     }
 }
