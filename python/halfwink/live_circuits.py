@@ -20,7 +20,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 from halfwink import _core
 from halfwink.bed.circuit_node import CircuitNode
@@ -63,6 +63,9 @@ class Setting:
         realtime: ask for real-time priority.
     """
 
+    #: Limits of a slot.
+    SLOTS_US: ClassVar[tuple[float, float]] = SLOTS_US
+
     hosts: int = 4
     slot_us: float = 2000.0
     night_us: float = 200.0
@@ -79,7 +82,7 @@ class Setting:
         """Refuses what cannot be."""
         if not 2 <= self.hosts <= MOST_HOSTS:
             raise HalfwinkError(f"hosts {self.hosts}: expected 2 to {MOST_HOSTS}")
-        _within("slot in us", self.slot_us, SLOTS_US)
+        _within("slot in us", self.slot_us, self.SLOTS_US)
         if not 0 < self.night_us < self.slot_us:
             raise HalfwinkError(
                 f"night of {self.night_us:g} us: expected above 0, below a slot's "

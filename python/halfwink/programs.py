@@ -83,6 +83,7 @@ _DRIVERS = (
 
 PROGRAMS = (
     Program("ip", "iproute2", "bed"),
+    Program("tc", "iproute2", "live circuits: gates in virtual time"),
     Program("ethtool", "ethtool", "bed"),
     Program("unshare", "util-linux", "bed"),
     Program("nsenter", "util-linux", "bed"),

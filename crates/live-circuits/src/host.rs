@@ -60,6 +60,23 @@ pub struct HostConfig {
     pub load_every_us: f64,
 }
 
+impl HostConfig {
+    /// The load, if it is to have one.
+    pub(crate) fn load(&self, level: &Arc<Level>) -> Result<Option<Load>, String> {
+        let Some(frame_bytes) = self.load_frame_bytes else { return Ok(None) };
+        let load = LoadConfig {
+            host: self.host,
+            hosts: self.hosts,
+            frame_bytes,
+            // Less than a queue holds, so that none of it is dropped.
+            frames: (self.queue_bytes * 3 / 4 / u64::from(frame_bytes.max(1))).max(1),
+            every: Duration::from_nanos((self.load_every_us * 1e3) as u64),
+            realtime: self.realtime,
+        };
+        Load::start(load, level.clone()).map(Some).map_err(|e| format!("load: {e}"))
+    }
+}
+
 /// Frames for one pass.
 const AT_ONCE: usize = 64;
 /// Longest between two looks, whatever happens.
@@ -116,21 +133,7 @@ impl Shaper {
         };
         let thread = std::thread::Builder::new().name("shaper".to_owned()).spawn(run);
         let thread = Some(thread.map_err(|e| format!("thread of the shaper: {e}"))?);
-        let mut shaper = Shaper { shared, thread, load: None };
-        if let Some(frame_bytes) = config.load_frame_bytes {
-            let load = LoadConfig {
-                host: config.host,
-                hosts: config.hosts,
-                frame_bytes,
-                // Less than a queue holds, so that none of it is dropped.
-                realtime: config.realtime,
-                frames: (config.queue_bytes * 3 / 4 / u64::from(frame_bytes.max(1))).max(1),
-                every: Duration::from_nanos((config.load_every_us * 1e3) as u64),
-            };
-            let started = Load::start(load, level).map_err(|e| format!("load: {e}"))?;
-            shaper.load = Some(started);
-        }
-        Ok(shaper)
+        Ok(Shaper { shared, thread, load: config.load(&level)? })
     }
 
     /// What it has counted; from zero again if that is wanted.

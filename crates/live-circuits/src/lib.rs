@@ -17,12 +17,15 @@
 //! elsewhere.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+pub mod card;
 pub mod circuits;
+pub mod guest;
 pub mod host;
 pub mod load;
 pub mod port;
 pub mod queues;
 pub mod report;
+pub mod streams;
 pub mod switch;
 pub mod time;
 

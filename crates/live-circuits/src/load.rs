@@ -18,7 +18,7 @@ pub const PORT: u16 = 7015;
 const STAMP: usize = 16;
 /// Datagrams for one call.
 const AT_ONCE: usize = 64;
-/// Bytes of datagrams that may wait to be counted.
+/// Bytes of datagrams that may wait to be sent, or to be counted.
 const ROOM: libc::c_int = 64 << 20;
 
 /// What a load has sent and seen.
@@ -38,6 +38,22 @@ pub struct LoadReport {
     pub foreign: u64,
     /// CPU time of its thread, in nanoseconds.
     pub cpu_ns: u64,
+}
+
+impl LoadReport {
+    /// What was done since an earlier report.
+    #[must_use]
+    pub fn since(&self, then: &LoadReport) -> LoadReport {
+        LoadReport {
+            sent: self.sent - then.sent,
+            received: self.received - then.received,
+            received_bytes: self.received_bytes - then.received_bytes,
+            reordered: self.reordered - then.reordered,
+            missing: self.missing - then.missing,
+            foreign: self.foreign - then.foreign,
+            cpu_ns: self.cpu_ns - then.cpu_ns,
+        }
+    }
 }
 
 /// What a shaper and its load know of each other.
@@ -107,8 +123,13 @@ impl Load {
         // SAFETY: a second descriptor of the socket, which is ours to close.
         let descriptor = unsafe { owned(libc::dup(socket.as_raw_fd())) }?;
         let set = halfwink_live::descriptor::set_option;
-        if set(&descriptor, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &ROOM).is_err() {
-            set(&descriptor, libc::SOL_SOCKET, libc::SO_RCVBUF, &ROOM)?;
+        // What waits in the kernel for one host must not keep the others' from being sent.
+        for (forced, asked) in
+            [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
+        {
+            if set(&descriptor, libc::SOL_SOCKET, forced, &ROOM).is_err() {
+                set(&descriptor, libc::SOL_SOCKET, asked, &ROOM)?;
+            }
         }
         let report = Arc::new(Mutex::new(LoadReport::default()));
         let ending = Arc::new(AtomicBool::new(false));

@@ -33,6 +33,36 @@ def mac(host: int) -> str:
     return f"02:68:77:00:{high:02x}:{low:02x}"
 
 
+def host_lines(
+    host: int, hosts: int, mtu: int, switch: object, *, queues: bool = False
+) -> list[str]:
+    """What ``ip -batch`` is told in a host's namespace to make its wire and its device.
+
+    Args:
+        host: its number.
+        hosts: how many there are.
+        mtu: longest IP packet, in bytes.
+        switch: the switch's namespace: its name, or a process in it.
+        queues: the device can have a queue for each host.
+    """
+    others = [n for n in range(hosts) if n != host]
+    return [
+        f"link add {UPLINK} mtu {mtu} type veth "
+        f"peer name {wire(host)} mtu {mtu} netns {switch}",
+        f"tuntap add dev {DEVICE} mode tap{' multi_queue' * queues}",
+        f"link set {DEVICE} address {mac(host)} mtu {mtu} txqueuelen {DEVICE_FRAMES}",
+        "link set lo up",
+        f"link set {UPLINK} up",
+        f"link set {DEVICE} up",
+        f"address add {address(host)}/16 dev {DEVICE}",
+        # Nobody asks for addresses: a broadcast has no circuit.
+        *(
+            f"neighbour add {address(n)} lladdr {mac(n)} dev {DEVICE} nud permanent"
+            for n in others
+        ),
+    ]
+
+
 class Star(Joined):
     """Namespaces of hosts and of a switch; each host has a TAP device beside its wire.
 
@@ -71,22 +101,7 @@ class Star(Joined):
     def _join(self) -> None:
         switch = self.switch
         for n, place in enumerate(self.hosts):
-            others = [m for m in range(self.count) if m != n]
-            lines = [
-                f"link add {UPLINK} mtu {self.mtu} type veth "
-                f"peer name {wire(n)} mtu {self.mtu} netns {switch.inner_pid}",
-                f"tuntap add dev {DEVICE} mode tap",
-                f"link set {DEVICE} address {mac(n)} mtu {self.mtu} txqueuelen {DEVICE_FRAMES}",
-                "link set lo up",
-                f"link set {UPLINK} up",
-                f"link set {DEVICE} up",
-                f"address add {address(n)}/16 dev {DEVICE}",
-                # Nobody asks for addresses: a broadcast has no circuit.
-                *(
-                    f"neighbour add {address(m)} lladdr {mac(m)} dev {DEVICE} nud permanent"
-                    for m in others
-                ),
-            ]
+            lines = host_lines(n, self.count, self.mtu, switch.inner_pid)
             # The kernel's own noise: none.
             place.shell("echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6")
             place.run(["ip", "-batch", "-"], text="\n".join(lines) + "\n")

@@ -21,11 +21,11 @@ RAM_MIB = 1536
 
 # la57: five-level paging, which few machines have. erms, fsrm: with them the kernel copies bytewise
 # by `rep movsb`, of which TCG runs one byte at a time.
-_CPU_FLAGS = "la57=off,erms=off,fsrm=off"
-_KERNEL_ARGUMENTS = (
+CPU = "max,la57=off,erms=off,fsrm=off"
+KERNEL_ARGUMENTS = (
     "console=ttyS0 quiet nokaslr tsc=reliable idle=halt ipv6.disable=1 random.trust_cpu=on panic=-1"
 )
-_CLOCK = "base=2026-01-01T00:00:00,clock=vm"
+CLOCK = "base=2026-01-01T00:00:00,clock=vm"
 _PLUGIN_PREFIX = "@halfwink "
 _GUEST_PREFIX = "@guest "
 _KEPT_LINES = 30
@@ -57,7 +57,7 @@ def command_line(boot: Boot) -> list[str]:
     ]
     if boot.instructions is not None:
         plugin.append(f"limit={boot.instructions}")
-    arguments = _KERNEL_ARGUMENTS
+    arguments = KERNEL_ARGUMENTS
     cpus: list[str] = []
     if boot.cpus > 1:
         # The guest sets EFER.SVME on the recorded CPU alone: see `split_cpus` in its init script.
@@ -65,12 +65,12 @@ def command_line(boot: Boot) -> list[str]:
         arguments += " irqaffinity=0"
     return [
         QEMU,
-        *("-machine", "pc", "-cpu", f"max,{_CPU_FLAGS}", "-m", str(RAM_MIB), *cpus),
+        *("-machine", "pc", "-cpu", CPU, "-m", str(RAM_MIB), *cpus),
         *("-nographic", "-nodefaults", "-no-user-config", "-no-reboot"),
         *("-serial", "stdio", "-monitor", "none"),
         *("-kernel", str(boot.kernel), "-initrd", str(boot.initrd), "-append", arguments),
         *("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"),
-        *("-rtc", _CLOCK, "-seed", str(boot.seed), "-plugin", ",".join(plugin)),
+        *("-rtc", CLOCK, "-seed", str(boot.seed), "-plugin", ",".join(plugin)),
     ]
 
 

@@ -48,11 +48,11 @@ def locate(command: list[str], *, own_root: bool) -> Program:
     files = {place: path.resolve()}
     content = path.read_bytes()
     if content.startswith(_ELF):
-        files |= _libraries(path)
+        files |= libraries(path)
     return Program([f"/{place}", *command[1:]], files, _START_MARKER in content)
 
 
-def _libraries(path: Path) -> dict[str, Path]:
+def libraries(path: Path) -> dict[str, Path]:
     """The libraries and the loader of a dynamic program, by `ldd`."""
     ldd = shutil.which("ldd")
     if ldd is None:
