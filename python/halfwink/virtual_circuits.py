@@ -88,9 +88,7 @@ class VirtualSetting(Setting):
         """Refuses what cannot be."""
         super().__post_init__()
         if self.technique != "round-robin":
-            raise HalfwinkError(
-                f"technique `{self.technique}`: the guest plays round-robin alone"
-            )
+            raise HalfwinkError(f"technique `{self.technique}`: the guest plays round-robin alone")
         if self.dilation < 1 or self.bytes_per_us % self.dilation:
             fit = [str(n) for n in range(1, self.bytes_per_us + 1) if self.bytes_per_us % n == 0]
             raise HalfwinkError(
@@ -128,7 +126,6 @@ def _description(setting: VirtualSetting, warm_up_us: float, count_us: float) ->
     """What the player is told: everything in the guest's time."""
     slower = setting.dilation
     rate = setting.bytes_per_us // slower
-    queue_bytes = int(max(QUEUE_BYTES, QUEUE_DAYS * setting.day_us * setting.bytes_per_us))
     load_bytes = setting.mtu + ETHERNET if setting.tcp is None else None
     hosts = [
         {
@@ -140,7 +137,7 @@ def _description(setting: VirtualSetting, warm_up_us: float, count_us: float) ->
             "tokens": setting.tokens,
             "margin_us": setting.margin_us * slower,
             "backlog_bytes": BACKLOG_BYTES,
-            "queue_bytes": queue_bytes,
+            "queue_bytes": _queue_bytes(setting),
             "spin_us": setting.spin_us * slower,
             "spin_share": setting.spin_share,
             "realtime": setting.realtime,
@@ -163,6 +160,21 @@ def _description(setting: VirtualSetting, warm_up_us: float, count_us: float) ->
         "warm_up_ms": round(warm_up_us * slower / 1000),
         "count_ms": round(count_us * slower / 1000),
     }
+
+
+def _queue_bytes(setting: VirtualSetting) -> int:
+    return int(max(QUEUE_BYTES, QUEUE_DAYS * setting.day_us * setting.bytes_per_us))
+
+
+def _wiring(setting: VirtualSetting, host: int) -> bytes:
+    """A host's device and wire, for ``ip``."""
+    of_gates: dict[str, Any] = {}
+    if setting.shaper == "taprio":
+        # A shaper counts bytes that wait, the kernel frames.
+        frames = _queue_bytes(setting) // (setting.mtu + ETHERNET)
+        of_gates = {"queues": True, "frames": frames}
+    lines = host_lines(host, setting.hosts, setting.mtu, "switch", **of_gates)
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _script(setting: VirtualSetting) -> str:
@@ -190,13 +202,7 @@ def play(
 ) -> str:
     """Plays a fabric; what was counted, as text in the guest's time."""
     machine = small.ensure(DRIVERS, _programs(), progress)
-    queues = setting.shaper == "taprio"
-    files = {
-        f"halfwink/host{host}": "\n".join(
-            [*host_lines(host, setting.hosts, setting.mtu, "switch", queues=queues), ""]
-        ).encode()
-        for host in range(setting.hosts)
-    }
+    files = {f"halfwink/host{host}": _wiring(setting, host) for host in range(setting.hosts)}
     description = _description(setting, warm_up_us, count_us)
     files["halfwink/fabric.json"] = json.dumps(description).encode()
     progress(Progress("boot", "starting"))

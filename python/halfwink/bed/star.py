@@ -34,7 +34,13 @@ def mac(host: int) -> str:
 
 
 def host_lines(
-    host: int, hosts: int, mtu: int, switch: object, *, queues: bool = False
+    host: int,
+    hosts: int,
+    mtu: int,
+    switch: object,
+    *,
+    queues: bool = False,
+    frames: int = DEVICE_FRAMES,
 ) -> list[str]:
     """What ``ip -batch`` is told in a host's namespace to make its wire and its device.
 
@@ -44,22 +50,19 @@ def host_lines(
         mtu: longest IP packet, in bytes.
         switch: the switch's namespace: its name, or a process in it.
         queues: the device can have a queue for each host.
+        frames: that wait in the device, or in each of its queues.
     """
     others = [n for n in range(hosts) if n != host]
     return [
-        f"link add {UPLINK} mtu {mtu} type veth "
-        f"peer name {wire(host)} mtu {mtu} netns {switch}",
+        f"link add {UPLINK} mtu {mtu} type veth peer name {wire(host)} mtu {mtu} netns {switch}",
         f"tuntap add dev {DEVICE} mode tap{' multi_queue' * queues}",
-        f"link set {DEVICE} address {mac(host)} mtu {mtu} txqueuelen {DEVICE_FRAMES}",
+        f"link set {DEVICE} address {mac(host)} mtu {mtu} txqueuelen {frames}",
         "link set lo up",
         f"link set {UPLINK} up",
         f"link set {DEVICE} up",
         f"address add {address(host)}/16 dev {DEVICE}",
         # Nobody asks for addresses: a broadcast has no circuit.
-        *(
-            f"neighbour add {address(n)} lladdr {mac(n)} dev {DEVICE} nud permanent"
-            for n in others
-        ),
+        *(f"neighbour add {address(n)} lladdr {mac(n)} dev {DEVICE} nud permanent" for n in others),
     ]
 
 

@@ -1,7 +1,7 @@
-"""A small Linux machine under QEMU: Debian's kernel, drivers, busybox, a few programs of this host.
+"""A small Linux machine under QEMU: Debian's kernel and drivers, busybox, programs of this host.
 
-Its time is counted in instructions: one is one nanosecond, and when nothing is to be done time leaps
-to the next timer. Equal files give equal runs, bit for bit.
+Its time is counted in instructions: one is one nanosecond, and when nothing is to be done time
+leaps to the next timer. Equal files give equal runs, bit for bit.
 """
 
 from __future__ import annotations
