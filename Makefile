@@ -44,10 +44,12 @@ $(NATIVE): $(VENV)/.tools $(RUST) pyproject.toml
 	@cargo build --release --locked --quiet -p halfwink-delegate
 	@cargo build --release --locked --quiet -p halfwink-preheat-preload
 	@cargo build --release --locked --quiet -p halfwink-daemon
+	@cargo build --release --locked --quiet -p halfwink-live-circuits
 	@mkdir -p $(PRELOAD)
 	@install -m 755 target/release/libhalfwink_delegate.so $(PRELOAD)/
 	@install -m 755 target/release/libhalfwink_preheat_preload.so $(PRELOAD)/
-	@install -m 755 target/release/halfwink-router target/release/halfwink-steer $(BIN)/
+	@install -m 755 target/release/halfwink-router target/release/halfwink-steer \
+	  target/release/halfwink-circuits $(BIN)/
 	@touch $@
 
 demo: $(NATIVE)

@@ -1,6 +1,6 @@
-//! A whole fabric in one process: its switch, and what sends at each of its hosts, each in a network
-//! namespace that is there already. For a machine of its own whose time is counted in instructions:
-//! all threads begin in one order, and are counted over the same time.
+//! A whole fabric in one process: its switch, and what sends at each of its hosts, each in a
+//! network namespace that is there already. For a machine of its own, whose time is counted in
+//! instructions: all threads begin in one order, and are counted over the same time.
 
 use std::fs::File;
 use std::io;

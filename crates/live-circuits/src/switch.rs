@@ -36,6 +36,10 @@ pub struct SwitchConfig {
     pub bytes_per_us: u32,
     /// Ask for real-time priority.
     pub realtime: bool,
+    /// Where it is late, leave slots out instead of putting off all that follow: for hosts that
+    /// send by the clock. Slots must be of one length.
+    #[serde(default)]
+    pub keeps_time: bool,
 }
 
 /// A host that has not answered for so long is lost.
@@ -180,6 +184,7 @@ struct Worker {
     circuits: Circuits,
     policy: Host<CircuitsPolicy, Option<EventLog>>,
     night_ns: u64,
+    keeps_time: bool,
     epoch: u64,
     slot: u32,
     /// The last day that was announced, and to whom hosts send then.
@@ -192,6 +197,17 @@ struct Worker {
     resting_since: Option<u64>,
     asked_ns: u64,
     carried_ns: u64,
+}
+
+/// Slots of the last day's length that have begun since its end: too late for them now.
+fn missed(day: (u64, u64), night_ns: u64, now: u64) -> u32 {
+    let slot_ns = (day.1 - day.0 + night_ns).max(1);
+    let late_ns = now.saturating_sub(day.1 + night_ns);
+    if day.0 == day.1 {
+        // It has only begun.
+        return 0;
+    }
+    u32::try_from(late_ns.div_ceil(slot_ns)).unwrap_or(u32::MAX)
 }
 
 impl Worker {
@@ -216,6 +232,7 @@ impl Worker {
             circuits: Circuits::new(n as u16, config.bytes_per_us),
             policy,
             night_ns: (config.night_us * 1e3) as u64,
+            keeps_time: config.keeps_time,
             epoch: now,
             slot: 0,
             day: (now, now),
@@ -362,6 +379,13 @@ impl Worker {
     /// Asks for the next circuits, and tells hosts.
     fn announce(&mut self, now: u64, counts: &mut Counts) -> io::Result<()> {
         self.tell_demand();
+        if self.keeps_time {
+            let missed = missed(self.day, self.night_ns, now);
+            let slot_ns = self.day.1 - self.day.0 + self.night_ns;
+            self.day.1 += u64::from(missed) * slot_ns;
+            self.slot = self.slot.wrapping_add(missed);
+            counts.report.late_slots += u64::from(missed);
+        }
         let (mut length, mut joins) = (Time::ZERO, Vec::new());
         let event = Event::Next { plane: 0, slot: self.slot };
         self.policy.deliver(self.policy_now(), &event, |_, action| match action {
@@ -476,5 +500,21 @@ impl Worker {
                 too_long: sum.too_long + lost.too_long,
             });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_whose_day_should_have_begun_are_missed() {
+        let (day, night_ns) = ((1000, 1900), 100);
+        assert_eq!(missed(day, night_ns, 1500), 0, "the day lasts");
+        assert_eq!(missed(day, night_ns, 2000), 0, "just in time");
+        assert_eq!(missed(day, night_ns, 2001), 1);
+        assert_eq!(missed(day, night_ns, 3000), 1, "in time for the one after");
+        assert_eq!(missed(day, night_ns, 3001), 2);
+        assert_eq!(missed((1500, 1500), night_ns, 9000), 0, "there was none before");
     }
 }
