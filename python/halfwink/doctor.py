@@ -11,7 +11,8 @@ from pathlib import Path
 
 import polars as pl
 
-from halfwink import _core, bed, capture, live
+from halfwink import _core, bed, capture, live, virtual_circuits
+from halfwink.capture.errors import CaptureError
 from halfwink.errors import HalfwinkError
 from halfwink.library import build_id, library, root
 from halfwink.programs import PROGRAMS, which
@@ -113,7 +114,12 @@ def _live_findings() -> list[Finding]:
         "waiting in hardware": "a processor with WAITPKG or MONITORX",
         "constant time-stamp counter": "a machine whose clock source is tsc",
     }
+    try:
+        player, made = str(virtual_circuits.player()), True
+    except CaptureError as error:
+        player, made = str(error), False
     return [
+        Finding("live: circuits in virtual time", made, player, "" if made else "make setup"),
         Finding("live: preload library", built, library, "" if built else live.BUILD_FIX),
         Finding(
             "live: a CPU for system calls",

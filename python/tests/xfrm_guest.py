@@ -17,7 +17,6 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
@@ -25,6 +24,7 @@ from halfwink.bed import Bed
 from halfwink.capture import guest as guests
 from halfwink.capture import host, paths
 from halfwink.capture.cpio import CpioWriter
+from halfwink.capture.small import driver_name, in_order
 from halfwink.programs import which
 
 #: Drivers, and the parts of AES-GCM that the kernel would look for by name.
@@ -72,26 +72,6 @@ class GuestError(AssertionError):
     """The guest did not do what it was told."""
 
 
-def _name(module: Path) -> str:
-    return module.name.removesuffix(".ko").replace("-", "_")
-
-
-def _in_order(wanted: Iterable[str], all_modules: dict[str, Path]) -> list[Path]:
-    """Modules behind those that they depend on."""
-    found: dict[str, Path] = {}
-
-    def add(name: str) -> None:
-        if name not in found and name in all_modules:
-            listed = re.search(rb"\0depends=([^\0]*)\0", all_modules[name].read_bytes())
-            for other in (listed.group(1).decode() if listed else "").split(","):
-                add(other.replace("-", "_"))
-            found[name] = all_modules[name]
-
-    for name in wanted:
-        add(name.replace("-", "_"))
-    return list(found.values())
-
-
 def _with_libraries(binary: Path) -> list[Path]:
     """A program of the host's and the libraries that it is linked to."""
     listed = subprocess.run(["ldd", binary], capture_output=True, text=True, check=True).stdout
@@ -120,7 +100,7 @@ def _build(work: Path, out: Path, ip: Path) -> None:
     kernel, _ = packages.unpack(packages.kernel())
     busybox, _ = packages.unpack("busybox-static")
     shutil.copy(next((kernel / "boot").glob("vmlinuz-*")), out / "vmlinuz")
-    modules = _in_order(MODULES, {_name(path): path for path in kernel.glob("**/*.ko")})
+    modules = in_order(MODULES, {driver_name(path): path for path in kernel.glob("**/*.ko")})
     with (out / "initrd.cpio").open("wb") as archive, CpioWriter(archive) as cpio:
         for directory in ("bin", "proc", "sys", "dev"):
             cpio.directory(directory)

@@ -155,7 +155,8 @@ def command_line(small: Small, initrd: Path, seed: int) -> list[str]:
         *("-nographic", "-nodefaults", "-no-user-config", "-no-reboot"),
         *("-serial", "stdio", "-monitor", "none"),
         *("-kernel", str(small.kernel), "-initrd", str(initrd)),
-        *("-append", machine.KERNEL_ARGUMENTS),
+        # A thread that has a slot to meet waits for no system call of another.
+        *("-append", f"{machine.KERNEL_ARGUMENTS} preempt=full"),
         *("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"),
         *("-rtc", machine.CLOCK, "-seed", str(seed)),
     ]

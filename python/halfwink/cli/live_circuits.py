@@ -11,8 +11,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from halfwink import live_circuits as living
+from halfwink.cli import virtual_circuits
 from halfwink.cli.console import print_json, print_table, say
 from halfwink.errors import HalfwinkError
+from halfwink.virtual_circuits import VirtualSetting
 
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -33,16 +35,16 @@ def _amount(text: str, option: str, units: Mapping[str, float], example: str) ->
 def circuits(
     *,
     hosts: int = 4,
-    slot: str = "2ms",
+    slot: str | None = None,
     night: str | None = None,
     seconds: float = 5.0,
     technique: Annotated[str, Parameter(name=["-t", "--technique"])] = "round-robin",
     tokens: str = "pacing",
-    gbps: float = 0.5,
-    mtu: int = 4500,
+    gbps: float | None = None,
+    mtu: int | None = None,
     margin: str = "23.5us",
-    spin: str = "20us",
-    spin_share: Annotated[float, Parameter(name="--spin-share")] = 0.05,
+    spin: str | None = None,
+    spin_share: Annotated[float | None, Parameter(name="--spin-share")] = None,
     no_realtime: Annotated[bool, Parameter(name="--no-realtime", negative="")] = False,
     idle: Flag = False,
     run: str | None = None,
@@ -50,21 +52,30 @@ def circuits(
     switch_off: Annotated[str, Parameter(name="--switch-off")] = "0s",
     repeats: int = 3,
     log: Path | None = None,
+    virtual: Flag = False,
+    shaper: str | None = None,
+    tcp: str | None = None,
+    dilation: int | None = None,
+    weeks: int | None = None,
+    seed: int | None = None,
     json: Json = False,
 ) -> int:
     """Play hosts that take turns on circuits: network namespaces around an emulated switch.
 
     All is measured. Without --idle, --run or --transfer each host sends datagrams to all others
     as fast as it may. One process for each host and one for the switch share this machine's CPUs.
+    With --virtual all of it is inside an emulated machine, whose time is counted in instructions:
+    equal commands give equal results, with slots as short as those of real circuits.
 
     Parameters
     ----------
     hosts
         How many.
     slot
-        Length of a slot with its night; several by commas make a table.
+        Length of a slot with its night; several by commas make a table (default: 2ms, or with
+        --virtual 135us).
     night
-        Length of a night (default: a tenth of a slot).
+        Length of a night (default: a tenth of a slot, or with --virtual 11.5us).
     seconds
         How long it is counted.
     technique
@@ -72,15 +83,15 @@ def circuits(
     tokens
         When a host may send while its circuit is up: pacing, aging, naive.
     gbps
-        What a wire carries.
+        What a wire carries (default: 0.5, or with --virtual 10).
     mtu
-        Longest IP packet, in bytes.
+        Longest IP packet, in bytes (default: 4500, or with --virtual 9000).
     margin
         How long before the end of a day the last frame must be sent.
     spin
-        How long before a day a host waits awake.
+        How long before a day a host waits awake (default: 20us).
     spin_share
-        Share of its time for which it may do so.
+        Share of its time for which it may do so (default: 0.05).
     no_realtime
         Do not ask for real-time priority.
     idle
@@ -96,22 +107,58 @@ def circuits(
         Of each length of slot, where there are several.
     log
         File for the events of the schedule, for `halfwink replay`.
+    virtual
+        In virtual time.
+    shaper
+        There: what lets frames go, tokens of ours or the kernel's gates: tokens, taprio.
+    tcp
+        There: TCP between all hosts instead of datagrams: reno, cubic, dctcp.
+    dilation
+        There: thousands of instructions for a microsecond (default: 50).
+    weeks
+        There: how long it is counted, in turns of all circuits (default: 30).
+    seed
+        There: of the random numbers of kernel and programs (default: 1).
     json
         Print one JSON document.
     """
+    own: dict[str, Any] = {"shaper": shaper, "tcp": tcp, "dilation": dilation, "seed": seed}
+    if virtual:
+        live = [idle, no_realtime, *(x is not None for x in (run, transfer, log, spin, spin_share))]
+        if any(live):
+            raise HalfwinkError(
+                "--virtual goes without --idle, --run, --transfer, --log, --spin, --no-realtime"
+            )
+        own |= {"gbps": gbps, "mtu": mtu}
+        own |= {
+            "slot_us": None if slot is None else _amount(slot, "--slot", US, "135us"),
+            "night_us": None if night is None else _amount(night, "--night", US, "11.5us"),
+        }
+        given = {name: value for name, value in own.items() if value is not None}
+        setting = VirtualSetting(
+            hosts=hosts,
+            technique=technique,
+            tokens=tokens,
+            margin_us=_amount(margin, "--margin", US, "50us"),
+            **given,
+        )
+        return virtual_circuits.play(setting, weeks, json)
+    if weeks is not None or any(value is not None for value in own.values()):
+        raise HalfwinkError("--shaper, --tcp, --dilation, --weeks, --seed go with --virtual")
+    slot = "2ms" if slot is None else slot
     lengths = [_amount(one, "--slot", US, "2ms") for one in slot.split(",")]
     night_us = lengths[0] / 10 if night is None else _amount(night, "--night", US, "0.2ms")
     setting = living.Setting(
         hosts=hosts,
         slot_us=lengths[0],
         night_us=night_us,
-        gbps=gbps,
+        gbps=0.5 if gbps is None else gbps,
         technique=technique,
         tokens=tokens,
         margin_us=_amount(margin, "--margin", US, "50us"),
-        mtu=mtu,
-        spin_us=_amount(spin, "--spin", US, "20us"),
-        spin_share=spin_share,
+        mtu=4500 if mtu is None else mtu,
+        spin_us=_amount("20us" if spin is None else spin, "--spin", US, "20us"),
+        spin_share=0.05 if spin_share is None else spin_share,
         realtime=not no_realtime,
     )
     chosen = [idle, run is not None, transfer is not None, len(lengths) > 1]
