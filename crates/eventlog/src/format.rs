@@ -32,6 +32,8 @@ pub enum Family {
     Preheat,
     /// Which circuits come next.
     Circuits,
+    /// Which CPU completes an I/O.
+    Completion,
 }
 
 impl fmt::Display for Family {
@@ -46,6 +48,7 @@ impl fmt::Display for Family {
             Family::Segregation => "segregation",
             Family::Preheat => "preheat",
             Family::Circuits => "circuits",
+            Family::Completion => "completion",
         })
     }
 }

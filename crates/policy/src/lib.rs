@@ -20,6 +20,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod circuits;
+pub mod completion;
 pub mod gating;
 mod host;
 mod log;

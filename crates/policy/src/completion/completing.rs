@@ -1,0 +1,171 @@
+//! A mapping with a way to rest.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use halfwink_units::Time;
+
+use super::{Action, Completion, Done, Event, Hears, Mapping, Queues, Where};
+use crate::scaling::{self, Depth, Rest, ScalingPolicy};
+use crate::{Policy, Snapshot};
+
+/// How a CPU rests that has nothing to complete, where no scaling policy says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resting {
+    /// Halts in C1 until it is interrupted.
+    Interrupt,
+    /// Asks again and again.
+    Spin,
+    /// Sleeps once after each completion for half of the time that I/Os took of late, then asks
+    /// again and again.
+    HalfWay,
+}
+
+/// Weight of the past in the time that I/Os take, of eight.
+const PAST: u64 = 7;
+
+/// What it knows of a CPU.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// Time that I/Os took of late: an exponential average.
+    took: Time,
+    /// Whether it slept since the last completion.
+    slept: bool,
+}
+
+/// A completion policy.
+pub struct Completing<M: Mapping> {
+    mapping: M,
+    rests: Option<ScalingPolicy>,
+    waiting: Vec<Waiting>,
+    pending: Option<Action>,
+}
+
+impl<M: Mapping> Completing<M> {
+    /// For so many CPUs, which rest as the mapping has it.
+    #[must_use]
+    pub fn new(mapping: M, cpus: u16) -> Completing<M> {
+        let none = Waiting { took: Time::ZERO, slept: false };
+        let waiting = vec![none; usize::from(cpus)];
+        Completing { mapping, rests: None, waiting, pending: None }
+    }
+
+    /// Rests as this policy says, of which nothing else is heard: its cores are CPUs, its packets
+    /// I/Os.
+    ///
+    /// # Panics
+    /// If there are more CPUs than a scaling policy has numbers for, 256.
+    #[must_use]
+    pub fn resting(mut self, rests: ScalingPolicy) -> Completing<M> {
+        assert!(self.waiting.len() <= 256, "a scaling policy has 256 cores at most");
+        self.rests = Some(rests);
+        self.attend(None);
+        self
+    }
+
+    /// Takes what the scaling policy asks for; the answer to this CPU, if it is a rest.
+    fn attend(&mut self, asked: Option<u16>) -> Option<Rest> {
+        let mut answer = None;
+        while let Some(action) = self.rests.as_mut().and_then(Policy::poll_action) {
+            if let scaling::Action::Rest { core, rest } = action {
+                debug_assert_eq!(Some(u16::from(core)), asked, "a rest nobody asked for");
+                answer = Some(rest);
+            }
+        }
+        answer
+    }
+
+    fn tell(&mut self, now: Time, event: &scaling::Event, asked: Option<u16>) -> Option<Rest> {
+        self.rests.as_mut()?.on_event(now, event);
+        self.attend(asked)
+    }
+
+    fn own_rest(&mut self, cpu: u16) -> Rest {
+        let waiting = &mut self.waiting[usize::from(cpu)];
+        match self.mapping.rests() {
+            Resting::Interrupt => Rest::Halt(Depth::C1),
+            Resting::HalfWay if !waiting.slept && waiting.took > Time::ZERO => {
+                waiting.slept = true;
+                Rest::Sleep { span: Time(waiting.took.0 / 2), depth: Depth::C1 }
+            }
+            Resting::Spin | Resting::HalfWay => Rest::Spin,
+        }
+    }
+
+    fn done(&mut self, done: &Done) {
+        let waiting = &mut self.waiting[usize::from(done.heard)];
+        waiting.slept = false;
+        waiting.took = match waiting.took {
+            Time::ZERO => done.took,
+            past => Time(past.0 / 8 * PAST + done.took.0 / 8),
+        };
+        self.pending = Some(match self.mapping.place(done) {
+            Where::Here => Action::Here { io: done.io },
+            Where::On(cpu) => Action::Give { io: done.io, cpu },
+        });
+    }
+}
+
+impl<M: Mapping> Policy for Completing<M> {
+    type Event = Event;
+    type Action = Action;
+
+    fn on_event(&mut self, now: Time, event: &Event) {
+        match *event {
+            Event::Done(ref done) => self.done(done),
+            Event::Used { cpu, busy, of } => {
+                let permille = u64::from(busy) * 1_000 / u64::from(of.max(1));
+                self.mapping.used(cpu, permille as u32);
+            }
+            Event::Poll { cpu, taken, waiting } => {
+                let core = cpu as u8;
+                self.tell(now, &scaling::Event::Poll { core, taken, waiting }, None);
+            }
+            Event::Empty { cpu } => {
+                let empty = scaling::Event::Empty { core: cpu as u8 };
+                let asked = self.tell(now, &empty, Some(cpu));
+                let rest = asked.unwrap_or_else(|| self.own_rest(cpu));
+                self.pending = Some(Action::Rest { cpu, rest });
+            }
+        }
+    }
+
+    fn on_timer(&mut self, now: Time) {
+        if let Some(rests) = &mut self.rests {
+            rests.on_timer(now);
+        }
+        self.attend(None);
+    }
+
+    fn next_timer(&self) -> Option<Time> {
+        self.rests.as_ref()?.next_timer()
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.pending.take()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut state = self.mapping.snapshot();
+        state.extend(self.rests.iter().flat_map(Policy::snapshot));
+        state
+    }
+}
+
+impl<M: Mapping> Completion for Completing<M> {
+    fn hears(&self) -> Hears {
+        self.mapping.hears()
+    }
+
+    fn queues(&self) -> Queues {
+        self.mapping.queues()
+    }
+
+    fn period(&self) -> Option<Time> {
+        self.mapping.period()
+    }
+
+    fn hears_polls(&self) -> bool {
+        self.rests.is_some()
+    }
+}

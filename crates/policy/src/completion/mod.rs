@@ -1,0 +1,252 @@
+//! Which CPU completes an I/O, and how one that waits for completions rests (Nellans 2014, ch. 6).
+//!
+//! ```text
+//!                 ┌ phase 1: hear the device ┐        ┌ phase 2: driver's tables, wake who waits ┐
+//!   device ──────▶│ Done { io, issuer, .. }  │──Give─▶│ on another CPU                           │
+//!                 └──────────────────────────┘──Here─▶│ on the same                              │
+//!                                                     └──────────── Empty ──▶ Rest ──────────────┘
+//! ```
+//!
+//! A policy is a [`Mapping`], which places the second phase, with a way to rest: its own, or that
+//! of any [`scaling`](crate::scaling) policy, since waiting for completions and waiting for packets
+//! is one problem. Machines are a [`Topology`], given at construction.
+//!
+//! | mapping | completes on | hears at | source |
+//! |---|---|---|---|
+//! | [`SingleThread`] | the CPU that hears | one CPU | Nellans 2014, Sec 6.2.1 |
+//! | [`Same`] | the same, by a second interrupt | one CPU | Nellans 2014, Sec 6.3.2, Fig 6.8 |
+//! | [`Issuer`] | the CPU that issued | one CPU | Nellans 2014, Sec 6.3.3, Fig 6.10 |
+//! | [`RoundRobin`] | the issuer's socket, by turns | one CPU | Nellans 2014, Sec 6.3.2, Fig 6.9 |
+//! | [`CacheAware`] | as few CPUs of its socket as keep up | one CPU | Nellans 2014, Sec 6.3.3 |
+//! | [`Dynamic`] | the CPU that hears, until it falls behind | one CPU | Nellans 2014, Sec 6.5 |
+//! | [`Direct`] | where it is heard | the issuer, or polls | Nellans 2014, Sec 6.5; blk-mq; SPDK |
+//! | [`InterleavedTags`] | a thread of the cache by tag | one CPU | ublk |
+
+mod aware;
+mod completing;
+mod direct;
+mod dynamic;
+mod mapped;
+mod topology;
+
+use alloc::boxed::Box;
+
+pub use aware::{CacheAware, CacheAwareParameters};
+pub use completing::{Completing, Resting};
+pub use direct::Direct;
+pub use dynamic::{Dynamic, DynamicParameters};
+pub use mapped::{InterleavedTags, Issuer, RoundRobin, Same, SingleThread};
+pub use topology::{Group, Place, Topology};
+
+use halfwink_units::Time;
+
+use crate::scaling::Rest;
+use crate::{Host, Log, Policy};
+
+/// A policy for all completions of a device.
+pub trait Completion: Policy<Event = Event, Action = Action> + Send {
+    /// Where the device's completions are heard.
+    fn hears(&self) -> Hears {
+        Hears::One
+    }
+
+    /// What lies between those who issue and the device.
+    fn queues(&self) -> Queues {
+        Queues::One
+    }
+
+    /// How often it wants [`Event::Used`] of every CPU; not at all without.
+    fn period(&self) -> Option<Time> {
+        None
+    }
+
+    /// Whether it listens to [`Event::Poll`]. A world may spare itself telling others.
+    fn hears_polls(&self) -> bool {
+        false
+    }
+}
+
+impl<C: Completion + ?Sized> Completion for Box<C> {
+    fn hears(&self) -> Hears {
+        (**self).hears()
+    }
+
+    fn queues(&self) -> Queues {
+        (**self).queues()
+    }
+
+    fn period(&self) -> Option<Time> {
+        (**self).period()
+    }
+
+    fn hears_polls(&self) -> bool {
+        (**self).hears_polls()
+    }
+}
+
+impl<C: Completion, L: Log<Event, Action> + Send> Completion for Host<C, L> {
+    fn hears(&self) -> Hears {
+        self.policy().hears()
+    }
+
+    fn queues(&self) -> Queues {
+        self.policy().queues()
+    }
+
+    fn period(&self) -> Option<Time> {
+        self.policy().period()
+    }
+
+    fn hears_polls(&self) -> bool {
+        self.policy().hears_polls()
+    }
+}
+
+/// Any completion policy.
+pub type CompletionPolicy = Box<dyn Completion>;
+
+/// Where the device's completions are heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hears {
+    /// One CPU takes all interrupts of the device.
+    One,
+    /// The CPU that issued is interrupted (MSI-X).
+    Issuer,
+    /// No interrupts: who issued asks its queue.
+    Polled,
+}
+
+/// Request queues between those who issue and the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queues {
+    /// One for the device.
+    One,
+    /// One for each CPU.
+    EachCpu,
+}
+
+/// An I/O of which the device is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Done {
+    /// Its tag: no other one in flight has it.
+    pub io: u32,
+    /// The CPU that issued it.
+    pub issuer: u16,
+    /// The CPU that hears of it.
+    pub heard: u16,
+    /// I/Os of which that CPU will hear next: the device is done with them, too.
+    pub waiting: u32,
+    /// Since it was issued.
+    #[cfg_attr(feature = "serde", serde(rename = "took_ps"))]
+    pub took: Time,
+}
+
+/// What a completion policy is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Event {
+    /// The first phase took note of an I/O: where is the second?
+    Done(Done),
+    /// A CPU was busy for so much of the time since this was last told. `of` is not zero.
+    Used {
+        /// The CPU.
+        cpu: u16,
+        /// Time that it was busy, in any unit.
+        busy: u32,
+        /// All time, in the same.
+        of: u32,
+    },
+    /// A CPU that completes takes what was given to it, and looks at it before or after. Told of
+    /// none, too.
+    Poll {
+        /// The CPU.
+        cpu: u16,
+        /// I/Os that it takes.
+        taken: u32,
+        /// I/Os that wait there when it looks.
+        waiting: u32,
+    },
+    /// A CPU that completes found nothing and asks how to rest.
+    Empty {
+        /// The CPU.
+        cpu: u16,
+    },
+}
+
+/// What a completion policy asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Action {
+    /// Answer to [`Event::Done`]: who hears completes it, at once.
+    Here {
+        /// Which.
+        io: u32,
+    },
+    /// Answer to [`Event::Done`]: it is put into the deferred queue, and this CPU is interrupted to
+    /// complete it, even if that is the one that hears.
+    Give {
+        /// Which.
+        io: u32,
+        /// Who completes it.
+        cpu: u16,
+    },
+    /// Answer to [`Event::Empty`].
+    Rest {
+        /// The CPU.
+        cpu: u16,
+        /// How, and how deep.
+        rest: Rest,
+    },
+}
+
+/// Where the second phase of an I/O is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// On the CPU that hears.
+    Here,
+    /// On this one.
+    On(u16),
+}
+
+/// Places second phases. A policy is one with a way to rest: [`Completing`].
+pub trait Mapping: Clone + Send {
+    /// Where this I/O is completed.
+    fn place(&mut self, done: &Done) -> Where;
+
+    /// A CPU was busy for so many thousandths of a [`period`](Mapping::period).
+    fn used(&mut self, _cpu: u16, _permille: u32) {}
+
+    /// How often it wants to know how busy CPUs are.
+    fn period(&self) -> Option<Time> {
+        None
+    }
+
+    /// Where completions are heard.
+    fn hears(&self) -> Hears {
+        Hears::One
+    }
+
+    /// What lies above the device.
+    fn queues(&self) -> Queues {
+        Queues::One
+    }
+
+    /// How a CPU rests that nobody else has a rule for.
+    fn rests(&self) -> Resting {
+        Resting::Interrupt
+    }
+
+    /// The state that decisions depend on.
+    fn snapshot(&self) -> crate::Snapshot {
+        crate::Snapshot::new()
+    }
+}
