@@ -1,9 +1,10 @@
-//! A host's slot in which nothing waits for its circuit, and news come when they should: at low load
-//! most of them.
+//! A host's slot in which nothing waits for its circuit, and news come when they should: at low
+//! load most of them.
 //!
-//! What such a slot leaves behind stands before it: its draws, two sync frames on time, and a little
-//! more in one queue. So it is not played but noted. The draws are those that [`Host::play`] would
-//! take, in the same order; whatever is not as usual in them (a stall, a late begin) is played.
+//! What such a slot leaves behind stands before it: its draws, two sync frames on time, and a
+//! little more in one queue. So it is not played but noted. The draws are those that [`Host::play`]
+//! would take, in the same order; whatever is not as usual in them (a stall, a late begin) is
+//! played.
 
 use halfwink_engine::Stream;
 use halfwink_units::Time;
@@ -115,8 +116,8 @@ mod tests {
     use super::*;
     use crate::Spec;
 
-    /// Slots of microseconds, one after the other, whom the host is joined to, and whether slots may
-    /// be noted. What it left behind, as text; how many were noted.
+    /// Slots of microseconds, one after the other, whom the host is joined to, and whether slots
+    /// may be noted. What it left behind, as text; how many were noted.
     fn left_behind(hosts: &Hosts, slots: &[(u16, u16, Option<u16>)], noted: bool) -> (String, u32) {
         let spec: Spec = toml::from_str(include_str!("../../../../machines/fabric/mordia.toml"))
             .expect("the shipped machine");
