@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +17,8 @@ from conftest import Halfwink, need, need_bed, wait_until
 
 import halfwink
 from halfwink import live_circuits
-from halfwink.bed.star import Star, wire
+from halfwink.bed.places import Process
+from halfwink.bed.star import Star, address, wire
 from halfwink.errors import HalfwinkError
 from halfwink.live_circuits import Circuits, Setting
 
@@ -33,12 +36,13 @@ def complaint(setting: Setting, found: dict[str, Any]) -> str | None:
     assert found["switch"]["refused_joins"] == 0
     assert found["use_pct"] <= 100.5
     sent = sum(host["sent"] for host in found["hosts"])
-    # A frame is on its way when counts are read, here or there.
-    on_the_way = 64 * setting.hosts
-    assert abs(sent - found["forwarded"] - found["violations"]) <= on_the_way
+    apart = sent - found["forwarded"] - found["violations"]
     for host in found["hosts"]:
         assert host["for_nobody"] == host["untaken"] == 0
         assert host["load"]["reordered"] == host["load"]["foreign"] == 0
+    # Switch and hosts are asked one after the other: the later, the more frames are between.
+    if abs(apart) > 64 * setting.hosts:
+        return f"{apart} frames were sent and are nowhere"
     if found["use_pct"] < 50:
         return f"used {found['use_pct']:.1f} % of ideal"
     if found["violations"] > found["forwarded"] / 100:
@@ -120,6 +124,102 @@ def test_tcp_survives_a_switch_that_is_killed() -> None:
     found = live_circuits.transfer(SETTING, 16 << 20, switch_off_s=1)
     assert found.equal
     assert found.seconds > 1
+
+
+def started(circuits: Circuits, words: list[str], said: str) -> Process:
+    """A server of host 0, once it says that it listens."""
+    server = circuits.run(
+        0, words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
+    )
+    assert server.popen.stdout is not None
+    for line in server.popen.stdout:
+        if said in line:
+            return server
+    pytest.fail(f"{words[0]} does not begin")
+
+
+def answer(circuits: Circuits, host: int, words: list[str]) -> str:
+    """What a client prints."""
+    client = circuits.run(host, words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    found, _ = client.popen.communicate(timeout=120)
+    assert client.popen.returncode == 0, found
+    return found
+
+
+def iperf3(*options: str) -> dict[str, Any]:
+    """A second of iperf3 from host 1 to host 0."""
+    with Circuits(SETTING) as circuits:
+        listen = ["iperf3", "--server", "--one-off", "--forceflush"]
+        server = started(circuits, listen, "Server listening")
+        send = ["iperf3", "--client", address(0), "--time", "1", "--json", *options]
+        found = json.loads(answer(circuits, 1, send))["end"]
+        server.stop()
+        assert circuits.report()["switch"]["overlaps"] == 0
+    return found
+
+
+def test_iperf3_over_tcp_has_the_share_of_one_circuit() -> None:
+    need("iperf3")
+    # A day in each week of three: what is above it, nobody can have.
+    share = SETTING.gbps * 1e9 * SETTING.duty / (SETTING.hosts - 1)
+    for attempt in range(3):
+        rate = iperf3()["sum_received"]["bits_per_second"]
+        assert rate <= 1.05 * share
+        if rate >= 0.3 * share:
+            return
+        assert attempt < 2, f"{rate / share:.2f} of a circuit's share"
+
+
+def test_iperf3_over_udp_loses_little_below_that() -> None:
+    need("iperf3")
+    for attempt in range(3):
+        found = iperf3("--udp", "--bitrate", "50M", "--length", "1400")["sum"]
+        assert found["packets"] > 1000
+        if found["lost_percent"] < 5:
+            return
+        assert attempt < 2, found
+
+
+#: Of nginx, in a folder of its own; it says when it listens.
+NGINX = """
+worker_processes 1; daemon off; pid PLACE/pid; error_log stderr notice; USER
+events { worker_connections 64; }
+http {
+  access_log PLACE/access.log;
+  client_body_temp_path PLACE/body; proxy_temp_path PLACE/proxy; fastcgi_temp_path PLACE/fastcgi;
+  uwsgi_temp_path PLACE/uwsgi; scgi_temp_path PLACE/scgi;
+  server { listen 8000; root PLACE; }
+}
+"""
+
+
+def test_nginx_answers_wrk_once_a_week(tmp_path: Path) -> None:
+    need("nginx", "wrk")
+    tmp_path.chmod(0o755)
+    (tmp_path / "page").write_bytes(os.urandom(1000))
+    user = "user root;" if os.geteuid() == 0 else ""
+    config = tmp_path / "nginx.conf"
+    config.write_text(NGINX.replace("PLACE", str(tmp_path)).replace("USER", user))
+    connections, week_s = 4, (SETTING.hosts - 1) * SETTING.slot_us * 1e-6
+    load = ["wrk", "-t1", f"-c{connections}", "-d2s", f"http://{address(0)}:8000/page"]
+    for attempt in range(3):
+        with Circuits(SETTING) as circuits:
+            serve = ["nginx", "-p", str(tmp_path), "-c", str(config)]
+            server = started(circuits, serve, "start worker process ")
+            said = answer(circuits, 1, load)
+            assert circuits.report()["switch"]["overlaps"] == 0
+            server.stop()
+        assert "Non-2xx" not in said, said
+        found = re.search(r"(\d+) requests in ([\d.]+)s", said)
+        assert found is not None, said
+        assert len((tmp_path / "access.log").read_text().splitlines()) >= int(found[1])
+        # A request goes in the slot of its circuit, its answer in that of the other direction: a
+        # connection has one in a week at most.
+        share = int(found[1]) / (connections * float(found[2]) / week_s)
+        assert share <= 1.1, said
+        if share >= 0.3:
+            return
+        assert attempt < 2, said
 
 
 def test_a_host_that_answers_no_more_is_left_out_until_it_is_back() -> None:

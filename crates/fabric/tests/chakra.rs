@@ -209,6 +209,9 @@ fn what_cannot_be_is_refused_in_one_line() {
     let named = |count| (0..count).map(|id| in_group(Node { id, ..sum(8) }, "g")).collect();
     let expected = "trace.1.et: 1 collectives of group `g`, expected 2 as in trace.0.et";
     assert_eq!(wrong(&[named(2), named(1)]), expected);
+    let odd = |count| (0..count).map(|id| in_group(Node { id, ..sum(8) }, "a\nb")).collect();
+    let expected = "trace.1.et: 1 collectives of group `a\\nb`, expected 2 as in trace.0.et";
+    assert_eq!(wrong(&[odd(2), odd(1)]), expected);
     assert!(wrong(&[vec![compute(1, u64::MAX, &[])]]).contains("duration_micros"));
     assert!(wrong(&[vec![node(1, NodeType::Invalid, &[], vec![])]]).contains("type 0"));
     let reduce = together(1, CollectiveType::Reduce, 8, &[]);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use halfwink_chip::{Machine, MAX_CORES};
 use halfwink_engine::{Input, Template};
+use halfwink_fabric::flows::Traffic;
 use halfwink_trace::{Header, Kernel, Service, Totals, TraceFile, SERVICES};
 
 use crate::error::StudyError;
@@ -33,7 +34,12 @@ struct Kept {
     services: Vec<Arc<WarmService>>,
     descriptions: HashMap<PathBuf, (Stamp, Arc<Template>)>,
     machines: HashMap<MachineKey, Arc<MachineInfo>>,
+    /// Flows of files, latest last.
+    flows: Vec<(FlowsKey, Arc<Traffic>)>,
 }
+
+/// What files of flows hold, as a digest; racks, and servers of each.
+pub(crate) type FlowsKey = (u64, u16, u16);
 
 /// Name and values of a machine, and its file as it was.
 type MachineKey = (String, Vec<(String, String)>, Option<Stamp>);
@@ -42,6 +48,8 @@ type MachineKey = (String, Vec<(String, String)>, Option<Stamp>);
 const MACHINES: usize = 512;
 /// Generated services that are kept: each holds some MB of lines and code.
 const SERVICES_KEPT: usize = 16;
+/// Files of flows that are kept: one for every technique that is compared, and one beside it.
+const FLOWS_KEPT: usize = 2;
 
 /// A machine description, read.
 #[derive(Clone, Debug)]
@@ -318,6 +326,24 @@ impl Library {
         let trace = Arc::new(Trace::open(path.clone())?);
         self.kept().traces.insert(path, Arc::clone(&trace));
         Ok(trace)
+    }
+
+    /// Flows of files, read the first time that files hold this.
+    pub(crate) fn flows(
+        &self,
+        key: FlowsKey,
+        read: impl FnOnce() -> Result<Traffic, StudyError>,
+    ) -> Result<Arc<Traffic>, StudyError> {
+        if let Some((_, known)) = self.kept().flows.iter().find(|(known, _)| *known == key) {
+            return Ok(Arc::clone(known));
+        }
+        let traffic = Arc::new(read()?);
+        let mut kept = self.kept();
+        if kept.flows.len() >= FLOWS_KEPT {
+            kept.flows.remove(0);
+        }
+        kept.flows.push((key, Arc::clone(&traffic)));
+        Ok(traffic)
     }
 
     /// All workloads that can be named.

@@ -1,5 +1,7 @@
 //! Parts of flows that are on their way together.
 
+use super::planes::Plane;
+
 /// What is less than this is nothing, in bytes: rates are real numbers, times are not.
 pub(super) const NOTHING: f64 = 1e-3;
 
@@ -104,6 +106,29 @@ impl Queues {
         &self.busy
     }
 
+    /// Busy pairs that a plane joins now, by their places, in that order: of several planes the
+    /// first. What that takes goes by circuits or by pairs, whatever are fewer.
+    pub(super) fn joined(&self, planes: &[Plane], found: &mut Vec<(u32, u8)>) {
+        found.clear();
+        if self.busy.len() < self.racks {
+            for (place, &pair) in (0..).zip(&self.busy) {
+                let (from, to) = (pair as usize / self.racks, pair as usize % self.racks);
+                let plane = planes.iter().position(|plane| plane.to[from] == Some(to as u16));
+                found.extend(plane.map(|plane| (place, plane as u8)));
+            }
+            return;
+        }
+        for (number, plane) in (0..).zip(planes) {
+            for (from, to) in plane.to.iter().enumerate() {
+                let pair = to.map(|to| self.pair(from, usize::from(to)));
+                let busy = pair.filter(|&pair| !self.lists[pair].is_empty());
+                found.extend(busy.map(|pair| (self.place[pair], number)));
+            }
+        }
+        found.sort_unstable();
+        found.dedup_by_key(|&mut (place, _)| place);
+    }
+
     pub(super) fn push(&mut self, piece: &Piece, number: u32) {
         let pair = self.pair(usize::from(piece.at), usize::from(piece.to));
         if self.lists[pair].is_empty() {
@@ -132,5 +157,43 @@ pub(super) fn remove(list: &mut Vec<u32>, number: u32) {
     debug_assert!(place.is_some(), "piece {number} is listed nowhere");
     if let Some(place) = place {
         list.swap_remove(place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whether few pairs wait or many.
+        #[test]
+        fn pairs_with_circuits_are_found_either_way(
+            to in prop::collection::vec(prop::option::of(0_u16..8), 24),
+            waiting in prop::collection::vec((0_u16..8, 0_u16..8), 0..40),
+        ) {
+            let mut planes: Vec<Plane> = (0..3).map(|n| Plane::new(n, 8)).collect();
+            for (plane, to) in planes.iter_mut().zip(to.chunks(8)) {
+                plane.to = to.to_vec();
+            }
+            let (mut queues, mut found) = (Queues::new(8), vec![]);
+            for (number, &(at, to)) in (0..).zip(&waiting) {
+                let way = Way::Direct;
+                let piece =
+                    Piece { flow: 0, at, to, is_at_server: true, way, bytes: 1.0, size: 1.0 };
+                queues.push(&piece, number);
+            }
+            queues.joined(&planes, &mut found);
+            let expected: Vec<(u32, u8)> = (0..)
+                .zip(queues.busy())
+                .filter_map(|(place, &pair)| {
+                    let (from, to) = (pair as usize / 8, Some((pair % 8) as u16));
+                    let plane = planes.iter().position(|plane| plane.to[from] == to)?;
+                    Some((place, plane as u8))
+                })
+                .collect();
+            prop_assert_eq!(found, expected);
+        }
     }
 }

@@ -1,5 +1,11 @@
 //! Who gets how much of what is shared: max-min fair rates by progressive filling (Bertsekas and
 //! Gallager, Data Networks, Sec 6.5.2).
+//!
+//! The tightest thing is the first of a heap, into which a thing goes again whenever its share has
+//! changed: what rates cost grows with what flows need, and not with things by bottlenecks.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Most things that one flow needs at a time: a server's port at either end, circuits between.
 pub(super) const MOST_NEEDED: usize = 14;
@@ -35,6 +41,13 @@ pub(super) struct Sharing {
     touched: Vec<u32>,
     begins: Vec<u32>,
     who: Vec<u32>,
+    /// Shares of things that have users, the least first, then that of the thing that was touched
+    /// first. A share that is not the thing's any more has been put here again since.
+    tightest: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Place of each thing among those that are touched; who changed since the last bottleneck.
+    places: Vec<u32>,
+    changed: Vec<u32>,
+    is_changed: Vec<bool>,
 }
 
 impl Sharing {
@@ -44,6 +57,8 @@ impl Sharing {
             left: vec![0.0; things],
             users: vec![0; things],
             begins: vec![0; things],
+            places: vec![0; things],
+            is_changed: vec![false; things],
             ..Sharing::default()
         }
     }
@@ -54,13 +69,14 @@ impl Sharing {
         self.index(capacity, needs);
         rates.clear();
         rates.resize(needs.len(), f64::NAN);
+        self.fill_heap();
         let mut open = needs.len();
-        while open > 0 {
-            let share =
-                |&&n: &&u32| self.left[n as usize].max(0.0) / f64::from(self.users[n as usize]);
-            let least = self.touched.iter().min_by(|a, b| share(a).total_cmp(&share(b)));
-            let Some(&tight) = least else { break };
-            let rate = share(&&tight);
+        while let (true, Some(Reverse((bits, place)))) = (open > 0, self.tightest.pop()) {
+            let tight = self.touched[place as usize];
+            if self.users[tight as usize] == 0 || self.share(tight) != bits {
+                continue;
+            }
+            let rate = f64::from_bits(bits);
             let (begin, count) = (self.begins[tight as usize] as usize, self.who_needs(tight));
             for n in begin..begin + count {
                 let flow = self.who[n] as usize;
@@ -70,14 +86,47 @@ impl Sharing {
                 rates[flow] = rate;
                 open -= 1;
                 for &thing in needs[flow].as_slice() {
-                    self.left[thing as usize] -= rate;
-                    self.users[thing as usize] -= 1;
+                    let thing = thing as usize;
+                    self.left[thing] -= rate;
+                    self.users[thing] -= 1;
+                    if !std::mem::replace(&mut self.is_changed[thing], true) {
+                        self.changed.push(thing as u32);
+                    }
                 }
             }
-            let users = &self.users;
-            self.touched.retain(|&n| users[n as usize] > 0);
+            self.put_changed();
         }
         debug_assert_eq!(open, 0, "a flow needs nothing");
+    }
+
+    /// What each user of a thing can have of what is left, as bits: of numbers that are not
+    /// negative these have the same order.
+    fn share(&self, thing: u32) -> u64 {
+        let (left, users) = (self.left[thing as usize], self.users[thing as usize]);
+        // Never minus nothing, whose bits are those of a large number.
+        (left.max(0.0) / f64::from(users) + 0.0).to_bits()
+    }
+
+    fn fill_heap(&mut self) {
+        let mut entries = std::mem::take(&mut self.tightest).into_vec();
+        entries.clear();
+        for (&thing, place) in self.touched.iter().zip(0..) {
+            self.places[thing as usize] = place;
+            entries.push(Reverse((self.share(thing), place)));
+        }
+        self.tightest = BinaryHeap::from(entries);
+    }
+
+    fn put_changed(&mut self) {
+        for n in 0..self.changed.len() {
+            let thing = self.changed[n];
+            self.is_changed[thing as usize] = false;
+            if self.users[thing as usize] > 0 {
+                let entry = (self.share(thing), self.places[thing as usize]);
+                self.tightest.push(Reverse(entry));
+            }
+        }
+        self.changed.clear();
     }
 
     /// How many flows needed a thing at first: up to where those of the next begin.
@@ -163,7 +212,55 @@ mod tests {
         assert!(!needs.push(99));
     }
 
+    /// By the definition: the tightest of all, anew for each.
+    fn by_looking_at_all(capacity: &[f64], flows: &[&[u32]]) -> Vec<f64> {
+        let (mut left, mut rates) = (capacity.to_vec(), vec![f64::NAN; flows.len()]);
+        let mut touched: Vec<u32> = vec![];
+        for &thing in flows.iter().copied().flatten() {
+            if !touched.contains(&thing) {
+                touched.push(thing);
+            }
+        }
+        while rates.iter().any(|rate| rate.is_nan()) {
+            let users = |thing: u32, rates: &[f64]| {
+                let open = flows.iter().zip(rates).filter(|(_, rate)| rate.is_nan());
+                open.filter(|(flow, _)| flow.contains(&thing)).count()
+            };
+            let share = |thing: u32| left[thing as usize].max(0.0) / users(thing, &rates) as f64;
+            let used = touched.iter().copied().filter(|&thing| users(thing, &rates) > 0);
+            let tight = used.min_by(|&a, &b| share(a).total_cmp(&share(b))).unwrap();
+            let rate = share(tight);
+            for (flow, own) in flows.iter().zip(&mut rates) {
+                if own.is_nan() && flow.contains(&tight) {
+                    *own = rate;
+                    flow.iter().for_each(|&thing| left[thing as usize] -= rate);
+                }
+            }
+        }
+        rates
+    }
+
     proptest! {
+        /// To the bit, ties included: runs are the same as when all were looked at.
+        #[test]
+        fn a_heap_finds_what_looking_at_all_finds(
+            capacity in prop::collection::vec(
+                prop::sample::select(vec![0.0, 0.3, 1.0, 1.0, 7.7]), 6,
+            ),
+            flows in prop::collection::vec(prop::collection::btree_set(0_u32..6, 1..4), 1..30),
+        ) {
+            let flows: Vec<Vec<u32>> =
+                flows.into_iter().map(|set| set.into_iter().collect()).collect();
+            let lines: Vec<&[u32]> = flows.iter().map(Vec::as_slice).collect();
+            let bits = |rates: Vec<f64>| -> Vec<u64> {
+                rates.into_iter().map(|rate| (rate + 0.0).to_bits()).collect()
+            };
+            prop_assert_eq!(
+                bits(rates(&capacity, &lines)),
+                bits(by_looking_at_all(&capacity, &lines))
+            );
+        }
+
         /// What defines max-min: nothing is given twice, and each flow has a thing that is used up
         /// and of which nobody has more than it.
         #[test]

@@ -64,9 +64,10 @@ pub enum Workload {
         title: String,
         /// The file of any rank, or their folder, beside the description.
         trace: String,
-        /// Ranks of a server, which follow each other.
-        #[serde(default = "once")]
-        ranks_per_server: u32,
+        /// Ranks of a server, which follow each other; whoever reads the files says what is wrong
+        /// with it.
+        #[serde(default = "one")]
+        ranks_per_server: i64,
     },
 }
 
@@ -96,6 +97,10 @@ pub struct Step {
 }
 
 fn once() -> u32 {
+    1
+}
+
+fn one() -> i64 {
     1
 }
 

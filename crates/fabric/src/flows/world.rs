@@ -95,6 +95,8 @@ pub(super) struct World<'a> {
     begins: BinaryHeap<Reverse<(Time, u32)>>,
     group_spans: Vec<Option<(Time, Time)>>,
     groups_open: Vec<u32>,
+    /// Pairs of the time before that have circuits.
+    joined: Vec<(u32, u8)>,
     running: Vec<u32>,
     needs: Vec<Needs>,
     rates: Vec<f64>,
@@ -152,6 +154,7 @@ impl<'a> World<'a> {
             open: vec![0; flows.len()],
             group_spans: vec![None; traffic.groups()],
             groups_open: groups_open(traffic),
+            joined: vec![],
             running: vec![],
             needs: vec![],
             rates: vec![],
@@ -447,16 +450,16 @@ impl<'a> World<'a> {
     }
 
     fn run_circuits(&mut self) {
-        for n in 0..self.waiting.busy().len() {
-            let pair = self.waiting.busy()[n] as usize;
-            let (from, to) = (pair / self.racks, Some((pair % self.racks) as u16));
-            // Where several planes join a pair, flows have the first.
-            if let Some(plane) = self.planes.iter().position(|plane| plane.to[from] == to) {
-                for n in 0..self.waiting.list(pair).len() {
-                    self.run_on_circuit(self.waiting.list(pair)[n], plane, from);
-                }
+        let mut joined = std::mem::take(&mut self.joined);
+        self.waiting.joined(&self.planes, &mut joined);
+        for &(place, plane) in &joined {
+            let pair = self.waiting.busy()[place as usize] as usize;
+            for n in 0..self.waiting.list(pair).len() {
+                let number = self.waiting.list(pair)[n];
+                self.run_on_circuit(number, usize::from(plane), pair / self.racks);
             }
         }
+        self.joined = joined;
         for n in 0..self.relays.len() {
             for place in 0..self.relays[n].len() {
                 self.run_on_circuit(self.relays[n][place], n / self.racks, n % self.racks);

@@ -10,7 +10,11 @@ pub(super) fn happens(random: &mut Stream, share: f64) -> bool {
 }
 
 /// An even time between two, in microseconds.
-pub(super) fn us_between(random: &mut Stream, [least, most]: [f64; 2]) -> Time {
-    let us = least + (most - least) * random.random::<f64>();
-    Time::from_ns(1e3 * us)
+pub(super) fn us_between(random: &mut Stream, range: [f64; 2]) -> Time {
+    us_in(random.random(), range)
+}
+
+/// The time of a draw.
+pub(super) fn us_in(drawn: f64, [least, most]: [f64; 2]) -> Time {
+    Time::from_ns(1e3 * (least + (most - least) * drawn))
 }

@@ -13,18 +13,18 @@ use crate::hosts::Hosts;
 
 /// A host.
 pub(super) struct Host {
-    random: Stream,
+    pub(super) random: Stream,
     pub(super) receiver: Receiver,
     sender: Sender,
     tokens: PolicyHost<Tokens>,
     /// What waits for each other host, in bytes, and as of when.
-    queues: Vec<Queue>,
+    pub(super) queues: Vec<Queue>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Queue {
-    bytes: f64,
-    at: Time,
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Queue {
+    pub(super) bytes: f64,
+    pub(super) at: Time,
 }
 
 /// A night and the day after it.
@@ -70,9 +70,8 @@ impl Host {
 
     /// What waits for another now. All queues fill at one rate, up to what they hold.
     pub(super) fn waiting(&mut self, to: u16, now: Time, times: &Times) -> u64 {
-        let queue = &mut self.queues[usize::from(to)];
-        let more = times.fill_bytes_per_ps * now.saturating_sub(queue.at).0 as f64;
-        *queue = Queue { bytes: (queue.bytes + more).min(times.queue_bytes), at: now };
+        let queue = self.queue(to, now, times);
+        self.queues[usize::from(to)] = queue;
         queue.bytes as u64
     }
 

@@ -18,6 +18,7 @@ mod draw;
 mod exchange;
 mod host;
 mod packets;
+mod quiet;
 mod sync;
 mod times;
 
@@ -39,6 +40,7 @@ use books::Books;
 use connections::Connections;
 use exchange::Exchange;
 use host::{Host, Slot, Turn};
+use quiet::Quiet;
 use times::Times;
 
 /// What carries data between hosts.
@@ -201,6 +203,7 @@ pub fn play(
     let mut world = World {
         setting,
         times,
+        quiet: Quiet::of(hosts),
         connections,
         cut,
         turns: vec![],
@@ -214,6 +217,7 @@ pub fn play(
 struct World<'a> {
     setting: &'a Setting<'a>,
     times: Times,
+    quiet: Option<Quiet>,
     /// Of TCP.
     connections: Option<Connections>,
     cut: usize,
@@ -280,11 +284,14 @@ impl World<'_> {
             exchange.play(slot, &self.matching);
             return;
         }
-        for (n, host) in self.hosts.iter_mut().enumerate() {
-            host.play(slot, self.matching[n], self.setting.hosts, &self.times, &mut run.counts);
-            let row = &mut run.delivered[n * count..][..count];
-            for (total, own) in row.iter_mut().zip(&mut run.counts.delivered) {
-                *total += std::mem::take(own);
+        for (n, (host, &to)) in self.hosts.iter_mut().zip(&self.matching).enumerate() {
+            let is_quiet = |quiet: &Quiet| host.is_quiet(slot, to, quiet, &self.times);
+            if self.quiet.as_ref().is_some_and(is_quiet) {
+                continue;
+            }
+            host.play(slot, to, self.setting.hosts, &self.times, &mut run.counts);
+            if let Some(to) = to.map(usize::from) {
+                run.delivered[n * count + to] += std::mem::take(&mut run.counts.delivered[to]);
             }
         }
     }

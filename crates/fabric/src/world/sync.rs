@@ -36,15 +36,16 @@ impl Gaps {
 }
 
 /// The receiving side of one host.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Receiver {
-    stalled_until: Time,
+    pub(super) stalled_until: Time,
     /// When the last frame was sent and handled.
-    last: Option<(Time, Time)>,
+    pub(super) last: Option<(Time, Time)>,
     pub(super) gaps: Gaps,
 }
 
-const TOLERANCE: Time = Time::ns(1_000);
+/// Frames are on time if they are so much further apart, or less far, than they were sent.
+pub(super) const TOLERANCE: Time = Time::ns(1_000);
 
 impl Receiver {
     /// When the host handles a frame that was sent at `sent` and comes `after` that. Frames keep

@@ -161,8 +161,14 @@ impl Tokens {
 
     fn begin(&mut self, now: Time, length: Time) {
         let usable = length.saturating_sub(self.parameters.margin);
-        let bytes = u128::from(usable.0) * u128::from(self.parameters.bytes_per_us);
-        self.recharge = i64::try_from(bytes / u128::from(US)).unwrap_or(i64::MAX);
+        let rate = u64::from(self.parameters.bytes_per_us);
+        self.recharge = match usable.0.checked_mul(rate) {
+            Some(bytes) => (bytes / US) as i64,
+            None => {
+                let bytes = u128::from(usable.0) * u128::from(rate) / u128::from(US);
+                i64::try_from(bytes).unwrap_or(i64::MAX)
+            }
+        };
         self.us_per_day = (usable.0 / US) as i64;
         self.tokens = self.recharge;
         self.day = Some((now, now.saturating_add(length)));

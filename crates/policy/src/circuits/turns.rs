@@ -100,9 +100,10 @@ impl Policy for Turns {
     fn on_event(&mut self, _now: Time, event: &Event) {
         let Event::Next { plane, slot } = *event else { return self.asking.hear(event) };
         self.shift = self.shift(plane, slot);
-        let hosts = u32::from(self.hosts);
-        for (host, to) in (0..hosts).zip(&mut self.asking.to) {
-            *to = ((host + u32::from(self.shift)) % hosts) as u16;
+        // All hosts from the shift on, then those before it: (host + shift) mod hosts.
+        let from_shift = (self.shift..self.hosts).chain(0..self.shift);
+        for (to, next) in self.asking.to.iter_mut().zip(from_shift) {
+            *to = next;
         }
         self.asking.ask(plane, self.length(plane, slot));
     }

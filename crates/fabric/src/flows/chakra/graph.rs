@@ -340,6 +340,7 @@ fn named(group: &str) -> String {
     if group.is_empty() {
         String::new()
     } else {
-        format!(" of group `{group}`")
+        // As it is in a file, which may be anything.
+        format!(" of group `{}`", group.escape_debug())
     }
 }

@@ -101,6 +101,10 @@ fn ranks(path: &Path) -> Result<Vec<PathBuf>, String> {
             return Err(format!("{stem}.{n}.{TRACE} is not there, but {stem}.{rank}.{TRACE} is"));
         }
     }
+    if let Some((_, rank)) = given.filter(|(_, rank)| *rank >= files.len()) {
+        let last = files.len() - 1;
+        return Err(format!("there is no rank {rank}, only 0 to {last}: {stem}.{last}.{TRACE}"));
+    }
     Ok(files.into_iter().map(|(.., path)| path).collect())
 }
 
@@ -120,10 +124,10 @@ impl Source {
     /// rank of a trace or its folder.
     pub(super) fn find(library: &Library, name: &str, racks: &Racks) -> Result<Source, StudyError> {
         if is_trace(name) {
-            return Source::read_trace(Path::new(name), 1, racks);
+            return Source::read_trace(library, Path::new(name), 1, racks);
         }
         if is_file(name) {
-            return Source::read(name, racks);
+            return Source::read(library, name, racks);
         }
         let (base, load) = match name.split_once('@') {
             Some((base, load)) => (base, Some(load)),
@@ -137,12 +141,15 @@ impl Source {
         if let Workload::Trace { trace, ranks_per_server, .. } = &workload {
             let wrong = |error| StudyError::Usage(format!("{name}: {error}"));
             workload.check().map_err(wrong)?;
-            if *ranks_per_server == 0 {
-                return Err(wrong("ranks_per_server: found 0, expected 1 or more".to_owned()));
-            }
             let beside = library.flow_file(base)?;
+            let each =
+                u32::try_from(*ranks_per_server).ok().filter(|&n| n > 0).ok_or_else(|| {
+                    let message = format!("found {ranks_per_server}, expected 1 or more");
+                    let input = Input::new(beside.display().to_string(), text.clone());
+                    input.error_at_key("ranks_per_server", &message)
+                })?;
             let path = beside.parent().unwrap_or(Path::new("")).join(trace);
-            return Source::read_trace(&path, *ranks_per_server, racks);
+            return Source::read_trace(library, &path, each, racks);
         }
         let word = load.unwrap_or(LOAD_PCT);
         match word.parse::<f64>() {
@@ -156,18 +163,25 @@ impl Source {
         }
     }
 
-    fn read(name: &str, racks: &Racks) -> Result<Source, StudyError> {
+    fn read(library: &Library, name: &str, racks: &Racks) -> Result<Source, StudyError> {
         let text = read(Path::new(name))?;
+        let digest = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
         let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#'));
         // The head of a file of coflows is racks and coflows; a flow has four words.
         let has_head = first.is_some_and(|line| line.split_whitespace().count() == 2);
-        let found = if has_head { read_coflows(&text, racks) } else { read_flows(&text, racks) };
-        let traffic = found.map_err(|error| StudyError::Usage(format!("{name}:{error}")))?;
-        let digest = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
-        Ok(Source::Read { traffic: Arc::new(traffic), digest })
+        let parse = if has_head { read_coflows } else { read_flows };
+        let traffic = library.flows((digest, racks.count, racks.servers), || {
+            parse(&text, racks).map_err(|error| StudyError::Usage(format!("{name}:{error}")))
+        })?;
+        Ok(Source::Read { traffic, digest })
     }
 
-    fn read_trace(path: &Path, ranks_per_server: u32, racks: &Racks) -> Result<Source, StudyError> {
+    fn read_trace(
+        library: &Library,
+        path: &Path,
+        ranks_per_server: u32,
+        racks: &Racks,
+    ) -> Result<Source, StudyError> {
         let wrong = |error| StudyError::Usage(format!("{}: {error}", path.display()));
         let (mut files, mut hash) = (vec![], xxhash_rust::xxh3::Xxh3::new());
         for path in ranks(path).map_err(wrong)? {
@@ -176,11 +190,16 @@ impl Source {
                 fs::read(&path).map_err(|error| StudyError::Usage(format!("{name}: {error}")))?;
             hash.update(&(bytes.len() as u64).to_le_bytes());
             hash.update(&bytes);
-            files.push(chakra::File::new(name, bytes).map_err(in_a_line)?);
+            files.push((name, bytes));
         }
         hash.update(&ranks_per_server.to_le_bytes());
-        let traffic = chakra::read(&files, racks, ranks_per_server).map_err(in_a_line)?;
-        Ok(Source::Read { traffic: Arc::new(traffic), digest: hash.digest() })
+        let digest = hash.digest();
+        let traffic = library.flows((digest, racks.count, racks.servers), || {
+            let files = files.into_iter().map(|(name, bytes)| chakra::File::new(name, bytes));
+            let files = files.collect::<Result<Vec<_>, _>>().map_err(in_a_line)?;
+            chakra::read(&files, racks, ranks_per_server).map_err(in_a_line)
+        })?;
+        Ok(Source::Read { traffic, digest })
     }
 
     /// The flows.
@@ -235,10 +254,41 @@ mod tests {
         assert_eq!(found(&["t.0.et", "t.x"], "").unwrap(), ["t.0.et"]);
     }
 
+    /// Of racks and servers.
+    fn fabric(library: &Library, count: u16, servers: u16) -> Racks {
+        let info = library.fabric("opera-648", &[]).unwrap();
+        Racks { count, servers, ..info.racks().unwrap().clone() }
+    }
+
+    #[test]
+    fn files_are_read_once_until_they_change() {
+        let library = Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.flows");
+        let traffic = |name: &str, racks: &Racks| match Source::find(&library, name, racks) {
+            Ok(Source::Read { traffic, .. }) => traffic,
+            other => panic!("{:?}", other.err()),
+        };
+        fs::write(&path, "0 3 1000 0\n").unwrap();
+        let (name, racks) = (path.to_str().unwrap(), fabric(&library, 4, 2));
+        let first = traffic(name, &racks);
+        assert!(Arc::ptr_eq(&first, &traffic(name, &racks)));
+        // Elsewhere it may be impossible, or go to another rack.
+        assert!(!Arc::ptr_eq(&first, &traffic(name, &fabric(&library, 8, 1))));
+        assert!(Source::find(&library, name, &fabric(&library, 3, 1)).is_err());
+        fs::write(&path, "0 3 2000 0\n").unwrap();
+        assert_eq!(traffic(name, &racks).flows()[0].bytes, 2000.0);
+        let shipped = "data-parallel-8";
+        let first = traffic(shipped, &racks);
+        assert!(Arc::ptr_eq(&first, &traffic(shipped, &racks)));
+    }
+
     #[test]
     fn missing_ranks_and_names_are_told() {
         let error = |names: &[&str], asked: &str| found(names, asked).unwrap_err();
         assert_eq!(error(&["t.0.et", "t.2.et"], "t.0.et"), "t.1.et is not there, but t.2.et is");
+        let expected = "there is no rank 2, only 0 to 1: t.1.et";
+        assert_eq!(error(&["t.0.et", "t.1.et"], "t.2.et"), expected);
         assert!(error(&["t.0.et"], "u.0.et").starts_with("found no files"));
         assert!(error(&["a.0.et", "b.0.et"], "").contains("traces `a` and `b`, expected one"));
         assert!(error(&["t.et"], "t.et").starts_with("expected a name such as trace.0.et"));
