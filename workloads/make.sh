@@ -36,6 +36,7 @@ plan() {
     # A tick of the guest falls into every 4 million: a shorter slice may have no kernel in it.
     mcf*) echo "100 90 4" ;;
     syscalls*) echo "100 90 5" ;;
+    null-blk*) echo "8 2 4" ;;
     *)
         case " $programs " in
         *" $1 "*) echo "100 90 5" ;;
@@ -47,6 +48,9 @@ plan() {
 
 all="nginx apache memcached redis postgresql sqlite gcc gzip nginx-1pct nginx-10pct nginx-50pct $programs $sliced"
 all="$all syscalls syscalls-getpid apache-cgi java-shop"
+for queues in one many; do
+    all="$all null-blk-$queues null-blk-$queues-other null-blk-$queues-alone"
+done
 for name in ${*:-$all}; do
     set -- $(plan "$name")
     whole=$captures/${4:-$name}.hwt

@@ -64,6 +64,17 @@ split_cpus() {
     /halfwink/load split-cpu 1 || fail "cannot set a register of CPU 1"
 }
 
+# Loads a driver with its arguments, behind those that it depends on.
+drive() {
+    while read -r needed; do
+        [ "$needed" != "$1" ] || break
+        [ "$needed" = msr ] || $box insmod "/halfwink/$needed.ko" || return 1
+    done </halfwink/drivers
+    driver=$1
+    shift
+    $box insmod "/halfwink/$driver.ko" "$@"
+}
+
 # Starts the server with its arguments, on its CPU.
 on_server_cpu() { $box taskset 2 "$@"; }
 
@@ -88,6 +99,7 @@ server)
         fail "the load generator failed"
     ;;
 program)
+    [ "$CPUS" -eq 1 ] || split_cpus
     if [ -n "$COMMAND" ]; then
         eval "set -- $COMMAND"
         cd /root

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         hybrid_server,
         hybrid_year,
     )
+    from halfwink.io_paths import io_path
     from halfwink.jobs import Job
     from halfwink.live_router import LiveRouter
     from halfwink.logs import Beside, Replay, beside, replay
@@ -90,6 +91,7 @@ _HOMES = {
     "hybrid_experiments": "hybrid",
     "hybrid_server": "hybrid",
     "hybrid_year": "hybrid",
+    "io_path": "io_paths",
     "mutants": "mutation",
     "open": "results",
     "os_profile": "profiles",
@@ -152,6 +154,7 @@ __all__ = [
     "hybrid_experiments",
     "hybrid_server",
     "hybrid_year",
+    "io_path",
     "mutants",
     "open",
     "os_profile",

@@ -19,6 +19,7 @@ def boot(tmp_path: Path, cpus: int = 1) -> Boot:
         header=tmp_path / "h",
         out=tmp_path / "o",
         cpus=cpus,
+        recorded=cpus - 1,
         seed=9,
         instructions=100,
     )

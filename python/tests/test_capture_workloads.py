@@ -7,7 +7,7 @@ import pytest
 
 from halfwink.capture import WORKLOADS, MissingRequirementError, WrongUseError, guest, paths
 from halfwink.capture.guest import Guest
-from halfwink.capture.image import Plan, load_arguments, write
+from halfwink.capture.image import Plan, environment, load_arguments, write
 from halfwink.capture.workloads import find
 
 
@@ -27,7 +27,8 @@ def test_workloads_are_consistent(workload) -> None:
     assert (workload.kind == "open") == (workload.rate_per_s is not None)
     assert workload.is_server == bool(workload.protocol) == (workload.connections > 0)
     assert workload.unit_of_work == ("request" if workload.is_server else "instruction")
-    assert workload.cpus == (2 if workload.is_server else 1)
+    assert workload.cpus == (2 if workload.is_server or workload.issuers else 1)
+    assert workload.recorded in range(workload.cpus)
     assert workload.command
     starts_late = workload.record_after_s is not None or workload.marks_start
     assert (workload.warmup > 0) != starts_late
@@ -41,7 +42,17 @@ def test_programs_are_recorded_in_their_main_phase() -> None:
         script = paths.sources() / "guest/workloads" / f"{workload.script}.sh"
         assert ". /halfwink/later.sh\n" in script.read_text(encoding="utf-8")
         assert "    record_later\n}\n" in script.read_text(encoding="utf-8")
-        assert workload.guest == guest.PROGRAMS
+        assert workload.guest in (guest.PROGRAMS, guest.STORAGE)
+
+
+def test_both_recordings_of_two_cpus_are_of_one_run() -> None:
+    def run(name: str) -> tuple[object, ...]:
+        found = find(name)
+        return found.description, found.command, found.variables, environment(Plan(found, 1))
+
+    for name in ("null-blk-one", "null-blk-many"):
+        assert run(name) == run(f"{name}-other")
+        assert (find(name).recorded, find(f"{name}-other").recorded) == (1, 0)
 
 
 def test_a_late_start_is_told_to_the_guest(tmp_path: Path) -> None:
@@ -93,7 +104,9 @@ def test_a_clone_without_programs_is_said(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_every_guest_has_a_recipe() -> None:
     servers, programs = guest.recipe(), guest.recipe(guest.PROGRAMS)
-    assert len({servers.key, programs.key, guest.recipe(guest.JAVA).key}) == 3
+    java, storage = guest.recipe(guest.JAVA), guest.recipe(guest.STORAGE)
+    assert len({servers.key, programs.key, java.key, storage.key}) == 4
+    assert (java.drivers, storage.drivers) == (guest.DRIVERS, ("msr", "null_blk"))
     assert {"perl", "liblemon-utils", "gromacs"} <= set(programs.packages)
     assert programs.layer_of("usr/bin/dimacs-solver") == "base"
     assert programs.layer_of("usr/share/perl/5.36.0/strict.pm") == "perl"

@@ -10,7 +10,7 @@ import pytest
 from conftest import Halfwink, lacking, need, need_qemu
 
 from halfwink import virtual_circuits as virtual
-from halfwink.capture import small
+from halfwink.capture import drivers
 from halfwink.capture.errors import MissingRequirementError
 from halfwink.virtual_circuits import VirtualSetting
 
@@ -108,11 +108,11 @@ def test_options_of_virtual_time_are_refused_without_it(halfwink: Halfwink) -> N
 
 
 def test_drivers_come_behind_those_that_they_need(tmp_path: Path) -> None:
-    drivers = {"a-b": b"x", "c": b"\0depends=a-b,built_in\0", "d": b"\0depends=c\0"}
-    for name, data in drivers.items():
+    modules = {"a-b": b"x", "c": b"\0depends=a-b,built_in\0", "d": b"\0depends=c\0"}
+    for name, data in modules.items():
         (tmp_path / f"{name}.ko").write_bytes(data)
-    there = {small.driver_name(path): path for path in tmp_path.glob("*.ko")}
-    found = small.in_order(["d", "a-b", "not_there"], there)
+    there = {drivers.driver_name(path): path for path in tmp_path.glob("*.ko")}
+    found = drivers.in_order(["d", "a-b", "not_there"], there)
     assert [path.name for path in found] == ["a-b.ko", "c.ko", "d.ko"]
 
 

@@ -24,7 +24,7 @@ from halfwink.bed import Bed
 from halfwink.capture import guest as guests
 from halfwink.capture import host, paths
 from halfwink.capture.cpio import CpioWriter
-from halfwink.capture.small import driver_name, in_order
+from halfwink.capture.drivers import driver_name, in_order
 from halfwink.programs import which
 
 #: Drivers, and the parts of AES-GCM that the kernel would look for by name.

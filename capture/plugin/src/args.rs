@@ -19,6 +19,12 @@ pub struct Args {
 }
 
 impl Args {
+    /// Whether a CPU is the machine's last.
+    #[must_use]
+    pub fn is_last(&self, cpu: u32) -> bool {
+        cpu + 1 == self.cpus
+    }
+
     /// Reads `key=value` pairs.
     ///
     /// # Errors
@@ -42,6 +48,10 @@ impl Args {
         }
         if cpus == 0 || cpus > 64 || cpu >= cpus {
             return Err(format!("cpu={cpu}, cpus={cpus}: expected 1 to 64 CPUs, and one of them"));
+        }
+        // What tells the last CPU from the others does not tell the others apart.
+        if cpus > 2 && cpu != cpus - 1 {
+            return Err(format!("cpu={cpu}, cpus={cpus}: of more than two, expected the last"));
         }
         Ok(Args {
             out: out.ok_or("out: expected a file name")?,
@@ -75,6 +85,7 @@ mod tests {
             (vec!["out"], "key=value"),
             (vec!["out=a", "header=b", "limit=x"], "number"),
             (vec!["out=a", "header=b", "cpu=1"], "CPUs"),
+            (vec!["out=a", "header=b", "cpu=1", "cpus=3"], "the last"),
             (vec!["pace=1"], "expected out"),
         ] {
             let error = Args::parse(args.into_iter()).expect_err("must be refused");

@@ -146,14 +146,15 @@ extern "C" fn translate_waiting(_id: PluginId, tb: *mut Tb) {
     }
 }
 
-/// EFER.SVME, which the guest sets on the recorded CPU alone if it has several.
+/// EFER.SVME, which the guest sets on its last CPU alone if it has several.
 const SVME: u64 = 1 << 12;
 
 /// Whether a block is being translated for a CPU that is not recorded, as far as we can tell.
 fn is_for_another_cpu(state: &State) -> bool {
     // Between blocks QEMU keeps no register anywhere but where this reads it.
     let efer = state.guest.as_ref().and_then(|guest| guest.try_register(Reg::EFER));
-    state.args.cpus > 1 && efer.is_some_and(|efer| efer & SVME == 0)
+    let args = &state.args;
+    args.cpus > 1 && efer.is_some_and(|efer| (efer & SVME != 0) != args.is_last(args.cpu))
 }
 
 /// While recording: hook everything.
@@ -267,7 +268,7 @@ extern "C" fn on_block_reading(cpu: c_uint, data: *mut c_void) {
 
 /// With several CPUs: the number that QEMU gave must be that of the CPU that executes.
 fn check_cpu(guest: &Guest, args: &Args, cpu: usize) {
-    if args.cpus > 1 && (guest.register(Reg::EFER) & SVME != 0) != (cpu == args.cpu as usize) {
+    if args.cpus > 1 && (guest.register(Reg::EFER) & SVME != 0) != args.is_last(cpu as u32) {
         fail("the CPUs share translations: instructions of one would be taken for the other's");
     }
 }

@@ -376,6 +376,35 @@ impl Library {
         from_json(py, &json(&prediction)?)
     }
 
+    /// What an I/O takes in the kernel of a recording: sums over its I/Os. Beside another CPU of
+    /// the same run both, with the lines that travel between them.
+    #[pyo3(signature = (workload, beside=None))]
+    fn io_path<'py>(
+        &self,
+        py: Python<'py>,
+        workload: &str,
+        beside: Option<&str>,
+    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let found = py.detach(|| self.0.io_path(workload, beside)).map_err(py_error)?;
+        let row = |counts: study::IoCounts| {
+            let dict = PyDict::new(py);
+            for (name, value) in [
+                ("ios", counts.ios),
+                ("submissions", counts.submissions),
+                ("user_instructions", counts.instructions[0]),
+                ("kernel_instructions", counts.instructions[1]),
+                ("locked_instructions", counts.locked),
+                ("interrupts", counts.interrupts),
+                ("lines", counts.lines),
+            ] {
+                dict.set_item(name, value)?;
+            }
+            dict.set_item("transfers", beside.map(|_| counts.transfers))?;
+            Ok(dict)
+        };
+        found.into_iter().map(row).collect()
+    }
+
     /// Runs an experiment (`router/westmere`): tables by name.
     fn experiment<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
         let found = py.detach(|| self.0.experiment(name)).map_err(py_error)?;

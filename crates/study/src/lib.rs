@@ -24,6 +24,7 @@ pub use experiments::{Experiment, EXPERIMENTS};
 pub use halfwink_engine::RunControl;
 pub use halfwink_eventlog::{Beside, Contradiction, Report};
 pub use halfwink_server::Goal;
+pub use halfwink_trace::IoCounts;
 pub use library::{Library, MachineInfo, WorkloadInfo};
 pub use live_circuits::LiveFabric;
 pub use logs::{beside, replay, Logs};

@@ -18,6 +18,7 @@ mod decode;
 mod error;
 mod event;
 mod format;
+mod io_path;
 mod kernel_abi;
 mod kernel_run;
 mod listing;
@@ -43,6 +44,7 @@ pub use format::{
     RawAccess, ReadAt, SectionInfo, Stream, Summary, Totals, TraceFile, TraceWriter, WarmLine,
     WarmSet, CHUNK_INSTRS, MAGIC, VERSION,
 };
+pub use io_path::{io_path, IoCounts, IoPath, KernelLines};
 pub use kernel_abi::{exception_name, interrupt_name, syscall_name};
 pub use kernel_run::{KernelRun, KernelRuns};
 pub use listing::listing;

@@ -169,6 +169,7 @@ def _capture(
             # QEMU splits its arguments at commas.
             out=work / "trace.hwt",
             cpus=plan.workload.cpus,
+            recorded=plan.workload.recorded,
             seed=plan.seed,
             instructions=limit,
         )

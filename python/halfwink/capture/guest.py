@@ -11,20 +11,21 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
 from . import host, paths
 from .cpio import CpioWriter
+from .drivers import driver_name, in_order
 from .errors import MissingRequirementError
 from .progress import Progress, Report
 
 SUITE = "bookworm"
 KERNEL_PACKAGE = "linux-image-cloud-amd64"
-MODULES = ("veth.ko", "msr.ko")
-"""Drivers: what joins the server's and the clients' network, and what sets a CPU's registers."""
+DRIVERS = ("veth", "msr")
+"""What joins the server's and the clients' network, and what sets a CPU's registers."""
 
 SERVERS = "servers"
 """The guest with the servers, where programs of the user's own run too."""
@@ -32,6 +33,8 @@ PROGRAMS = "programs"
 """The guest with the computing programs."""
 JAVA = "java"
 """The guest with Java."""
+STORAGE = "storage"
+"""The guest with block devices."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,10 @@ class Guest:
         """The kernel image."""
         return self.folder / "vmlinuz"
 
-    def module(self, name: str) -> Path:
-        """A driver."""
-        return self.folder / name
+    @property
+    def drivers(self) -> list[Path]:
+        """Its kernel modules, each behind those that it depends on."""
+        return [self.folder / f"{name}.ko" for name in _lines(self.folder / "drivers")]
 
     @property
     def busybox(self) -> Path:
@@ -72,11 +76,13 @@ class Recipe:
     """Patterns of the paths that are not in the base layer, by layer."""
     prepare: str
     """Shell commands to run inside the unpacked system."""
+    drivers: tuple[str, ...] = DRIVERS
+    """Kernel modules; what they depend on comes along."""
 
     @property
     def key(self) -> str:
         """Changes whenever the guest would."""
-        parts = (SUITE, KERNEL_PACKAGE, MODULES, self.packages, self.leave_out)
+        parts = (SUITE, KERNEL_PACKAGE, self.drivers, self.packages, self.leave_out)
         text = json.dumps([*parts, sorted(self.layers.items()), self.prepare])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -104,7 +110,9 @@ def recipe(name: str = SERVERS) -> Recipe:
     layers = {file.stem: _lines(file) for file in sorted((folder / "layers").glob("*.txt"))}
     leave_out = layers.pop("none", ())
     prepare = (folder / "prepare.sh").read_text(encoding="utf-8")
-    return Recipe(_lines(folder / "packages.txt"), leave_out, layers, prepare)
+    own = folder / "drivers.txt"
+    drivers = _lines(own) if own.exists() else DRIVERS
+    return Recipe(_lines(folder / "packages.txt"), leave_out, layers, prepare, drivers)
 
 
 def find(what: Recipe) -> Guest | None:
@@ -154,7 +162,7 @@ def _build(what: Recipe, work: Path, out: Path, report: Report) -> None:
     options = ["--variant=minbase", "--components=main", include, *keyring]
     host.run([debootstrap, *options, SUITE, str(root), site])
     say("fetching the guest's kernel")
-    release, version, package = _kernel(site, work, out)
+    release, version, package = _kernel(what.drivers, site, work, out)
     say("preparing the guest")
     (root / "prepare.sh").write_text(what.prepare, encoding="utf-8")
     host.run(["chroot", str(root), "/bin/sh", "-e", "/prepare.sh"])
@@ -215,15 +223,19 @@ class Packages:
         return folder / "files", host.run(["dpkg-deb", "-f", str(archive), "Version"]).strip()
 
 
-def _kernel(site: str, work: Path, out: Path) -> tuple[str, str, str]:
+def _kernel(wanted: Iterable[str], site: str, work: Path, out: Path) -> tuple[str, str, str]:
     """Fetches kernel and drivers: the kernel's release, and its package's version and name."""
     packages = Packages(site, work)
     package = packages.kernel()
     files, version = packages.unpack(package)
     release = package.removeprefix("linux-image-")
     shutil.copy(files / "boot" / f"vmlinuz-{release}", out / "vmlinuz")
-    for module in MODULES:
-        shutil.copy(next(files.glob(f"**/{module}")), out / module)
+    there = {driver_name(path): path for path in files.glob("**/*.ko")}
+    drivers = in_order(wanted, there)
+    for path in drivers:
+        shutil.copy(path, out / f"{driver_name(path)}.ko")
+    names = "".join(f"{driver_name(path)}\n" for path in drivers)
+    (out / "drivers").write_text(names, encoding="utf-8")
     return release, version, package
 
 

@@ -39,12 +39,14 @@ def load_arguments(workload: Workload, seed: int) -> list[str]:
     return arguments
 
 
-def _environment(plan: Plan) -> str:
+def environment(plan: Plan) -> str:
+    """What the guest is told: shell assignments."""
     workload = plan.workload
     values = {
         "KIND": "server" if workload.is_server else "program",
         "PROTOCOL": workload.protocol,
         "WARMUP": str(workload.warmup),
+        "CPUS": str(workload.cpus),
         "LOAD_ARGUMENTS": " ".join(load_arguments(workload, plan.seed)),
     }
     if workload.items is not None:
@@ -60,7 +62,7 @@ def _environment(plan: Plan) -> str:
         values |= {"SOURCE": workload.source, "ARGUMENTS": shlex.join(workload.command[1:])}
     if workload.marks_start:
         values |= {"WARMUP": "0", "OWN_START": "--own-start"}
-    values |= plan.variables
+    values |= {**workload.variables, **plan.variables}
     if plan.program is not None:
         values["COMMAND"] = shlex.join(plan.program.command)
         values["OWN_START"] = "--own-start" if plan.program.starts_itself else ""
@@ -91,7 +93,7 @@ def _write_own(plan: Plan, guest: Guest, load: Path, cpio: CpioWriter) -> None:
     cpio.file("init", (scripts / "init.sh").read_bytes(), 0o755)
     cpio.file("halfwink/busybox", guest.busybox.read_bytes(), 0o755)
     cpio.file("halfwink/load", load.read_bytes(), 0o755)
-    cpio.file("halfwink/environment", _environment(plan).encode())
+    cpio.file("halfwink/environment", environment(plan).encode())
     if plan.workload.script:
         if plan.workload.record_after_s is not None:
             cpio.file("halfwink/later.sh", (scripts / "later.sh").read_bytes())
@@ -102,9 +104,11 @@ def _write_own(plan: Plan, guest: Guest, load: Path, cpio: CpioWriter) -> None:
     if plan.workload.source:
         for name in (plan.workload.source, *(["mark.h"] if plan.workload.marks_start else [])):
             cpio.file(f"halfwink/{name}", (paths.programs() / name).read_bytes())
-    if plan.workload.is_server:
-        for module in guests.MODULES:
-            cpio.file(f"halfwink/{module}", guest.module(module).read_bytes())
+    if plan.workload.cpus > 1:
+        names = "".join(f"{driver.stem}\n" for driver in guest.drivers)
+        cpio.file("halfwink/drivers", names.encode())
+        for driver in guest.drivers:
+            cpio.file(f"halfwink/{driver.name}", driver.read_bytes())
     if plan.program is not None:
         for place, source in sorted(plan.program.files.items()):
             cpio.file(place, source.read_bytes(), 0o755)

@@ -41,18 +41,18 @@ class Boot:
     header: Path
     out: Path
     cpus: int
+    recorded: int
     seed: int
     instructions: int | None
 
 
 def command_line(boot: Boot) -> list[str]:
     """QEMU's command line."""
-    recorded = boot.cpus - 1
     plugin = [
         str(boot.plugin),
         f"out={boot.out}",
         f"header={boot.header}",
-        f"cpu={recorded}",
+        f"cpu={boot.recorded}",
         f"cpus={boot.cpus}",
     ]
     if boot.instructions is not None:

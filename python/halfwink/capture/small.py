@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import guest as guests
 from . import host, machine, paths
 from .cpio import CpioWriter
+from .drivers import driver_name, in_order
 from .errors import GuestError, MissingRequirementError, TimeLimitError
 from .program import libraries
 from .progress import Progress, Report
@@ -65,27 +65,6 @@ class Small:
     def base(self) -> Path:
         """Drivers, shell and programs: the begin of the initial file system."""
         return self.folder / "base.cpio"
-
-
-def driver_name(path: Path) -> str:
-    """The name of a kernel module, as other modules know it."""
-    return path.name.removesuffix(".ko").replace("-", "_")
-
-
-def in_order(wanted: Iterable[str], drivers: dict[str, Path]) -> list[Path]:
-    """Kernel modules behind those that they depend on; what is built in is left out."""
-    found: dict[str, Path] = {}
-
-    def add(name: str) -> None:
-        if name not in found and name in drivers:
-            listed = re.search(rb"\0depends=([^\0]*)\0", drivers[name].read_bytes())
-            for other in (listed.group(1).decode() if listed else "").split(","):
-                add(other.replace("-", "_"))
-            found[name] = drivers[name]
-
-    for name in wanted:
-        add(name.replace("-", "_"))
-    return list(found.values())
 
 
 def ensure(drivers: Sequence[str], programs: Sequence[Path], report: Report) -> Small:

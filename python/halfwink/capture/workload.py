@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from .guest import SERVERS
@@ -38,6 +39,11 @@ class Workload:
     """Virtual seconds (10^9 instructions each) that the program runs before recording starts."""
     source: str = ""
     """C file of `workloads/programs` that the guest compiles; a program marks its own start."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What else its script reads."""
+    issuers: tuple[int, ...] = ()
+    """CPUs on which it has work, of two; the last is recorded. Of a program that is in one place
+    there are none."""
     instructions: int = 100_000_000
     """Recorded unless told otherwise."""
 
@@ -59,4 +65,9 @@ class Workload:
     @property
     def cpus(self) -> int:
         """CPUs of the recorded machine: a server's clients have one of their own."""
-        return 2 if self.is_server else 1
+        return 2 if self.is_server or self.issuers else 1
+
+    @property
+    def recorded(self) -> int:
+        """The CPU that is recorded."""
+        return self.issuers[-1] if self.issuers else self.cpus - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 
+from .block_layer import BLOCK_LAYER
 from .computing import FROM_DEBIAN, FROM_SOURCE
 from .errors import WrongUseError
 from .guest import JAVA
@@ -169,6 +170,7 @@ _ALL = (
     _nginx_at(50, 8100, 1000),
     *FROM_DEBIAN,
     *FROM_SOURCE,
+    *BLOCK_LAYER,
 )
 
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}

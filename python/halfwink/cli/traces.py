@@ -244,6 +244,49 @@ def caches(
 
 
 @app.command
+def io(workload: str, *, beside: str | None = None, json: Json = False) -> int:
+    """Show what an I/O takes in the kernel, of a program that reads or writes by system calls.
+
+    All that the recording holds, for each I/O that it submits (io_submit, io_uring_enter, pread and
+    the like): of a steady state.
+
+    Parameters
+    ----------
+    workload
+        A recorded workload by name, or a trace (.hwt).
+    beside
+        Another CPU of the same run: what both do for an I/O of either, and how many lines travel
+        between them (estimated as if their I/Os took turns).
+    json
+        Print one JSON document.
+    """
+    from halfwink.io_paths import io_path
+
+    found = io_path(workload, beside)
+    if json:
+        print_json(found.to_dicts())
+        return 0
+    titles = {
+        "submissions": "system calls that submit",
+        "user_instructions": "instructions of the program",
+        "kernel_instructions": "instructions of the kernel",
+        "locked_instructions": "atomic ones of the kernel",
+        "interrupts": "interrupts",
+        "lines": "lines that the kernel uses",
+        "transfers": "of them from the other CPU",
+    }
+    counts = found.select("cpu", "ios").rows()
+    columns = [(f"{name}, {ios:,} I/Os", "right") for name, ios in counts]
+    rows = [
+        [title, *(f"{value:,.2f}" for value in found[name])]
+        for name, title in titles.items()
+        if found[name].null_count() == 0
+    ]
+    print_table([("for each I/O", "left"), *columns], rows)
+    return 0
+
+
+@app.command
 def predict(workload: str, *, setting: Setting = None, json: Json = False) -> int:
     """Show how well a hardware predictor tells the length of each kernel entry of a trace.
 

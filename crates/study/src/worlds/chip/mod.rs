@@ -2,6 +2,7 @@
 
 mod closed_form;
 mod entries;
+mod io_path;
 mod network;
 mod os_profile;
 mod predict;
