@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from halfwink.score import Score, scores
     from halfwink.segregation import Segregation, segregation_sweep
     from halfwink.service import ServiceProfile, service_profile
+    from halfwink.storage import StorageRuns, storage_runs
     from halfwink.studies import StudyRun, run
     from halfwink.switching import Switching, core_switching
     from halfwink.targets import reproduce
@@ -73,6 +74,7 @@ _HOMES = {
     "Score": "score",
     "Segregation": "segregation",
     "ServiceProfile": "service",
+    "StorageRuns": "storage",
     "StudyRun": "studies",
     "Switching": "switching",
     "__version__": "_core",
@@ -105,6 +107,7 @@ _HOMES = {
     "segregation_sweep": "segregation",
     "service_profile": "service",
     "software_router": "router",
+    "storage_runs": "storage",
     "techniques": "_core",
     "worlds": "_core",
 }
@@ -137,6 +140,7 @@ __all__ = [
     "Score",
     "Segregation",
     "ServiceProfile",
+    "StorageRuns",
     "StudyRun",
     "Switching",
     "__version__",
@@ -167,6 +171,7 @@ __all__ = [
     "segregation_sweep",
     "service_profile",
     "software_router",
+    "storage_runs",
     "techniques",
     "worlds",
 ]

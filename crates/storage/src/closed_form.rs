@@ -20,10 +20,12 @@ pub fn constant_service_stay(load: f64) -> f64 {
 /// both exponential (the machine-repairman model), in customers per unit of time.
 #[must_use]
 pub fn repairman_throughput(customers: u32, think: f64, service: f64) -> f64 {
-    let (mut stay, mut throughput) = (service, 0.0);
-    for n in 1..=customers {
-        throughput = f64::from(n) / (think + stay);
-        stay = service * (1.0 + throughput * stay);
+    // Probability that nobody is at the server: 1 / sum of n! / (n-k)! (service / think)^k.
+    let ratio = service / think;
+    let (mut term, mut sum) = (1.0, 1.0);
+    for k in 0..customers {
+        term *= f64::from(customers - k) * ratio;
+        sum += term;
     }
-    throughput
+    (1.0 - 1.0 / sum) / service
 }

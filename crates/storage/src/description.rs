@@ -13,6 +13,9 @@ pub struct Spec {
     pub schema: u32,
     /// What it is, in one line.
     pub description: String,
+    /// Paths that were fitted to published numbers, and behind a colon to which.
+    #[serde(default)]
+    pub calibrated: Vec<String>,
     /// Sockets and cores.
     pub topology: Topology,
     /// Transfer times of cache lines.
@@ -126,6 +129,8 @@ pub struct Driver {
     pub descriptor_lines: f64,
     /// Taking the result back in the application where another CPU completed.
     pub wake_us: f64,
+    /// What a completion makes the application slower whose caches it used.
+    pub refill_us: f64,
     /// What the data structures hold.
     pub working_set_mb: f64,
     /// I/Os that a handler takes from the ring at once.
@@ -321,6 +326,7 @@ fn check_driver(driver: &Driver) -> Result<(), DescriptionError> {
         ("structures_us", driver.structures_us),
         ("completion_us", driver.completion_us),
         ("wake_us", driver.wake_us),
+        ("refill_us", driver.refill_us),
         ("lost_locality", driver.lost_locality),
         ("descriptor_lines", driver.descriptor_lines),
     ] {

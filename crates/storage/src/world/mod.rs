@@ -11,6 +11,7 @@ mod steps;
 
 pub use cpu::{Stage, State};
 
+use halfwink_engine::draw::exponential;
 use halfwink_engine::{stream, Closed, Histogram, Imbalance, Interrupted, RunControl, Stream};
 use halfwink_policy::completion::{Completion, CompletionPolicy, Event, Hears, Queues};
 use halfwink_policy::{Host, StuckTimer};
@@ -70,6 +71,8 @@ pub struct Setting<'a> {
     pub bytes: u32,
     /// I/Os a second of all together, at most.
     pub rate: Option<f64>,
+    /// Whether times between I/Os are exponential where rates are limited, and else even.
+    pub poisson: bool,
     /// I/Os before any is counted.
     pub warm_up: u64,
     /// I/Os that are counted.
@@ -412,6 +415,14 @@ impl<'a, 'b> World<'a, 'b> {
         }
         let even = f64::from(self.random.next_u32()) / 4_294_967_296.0;
         (submit as f64 * (1.0 + jitter * (2.0 * even - 1.0))) as u64
+    }
+
+    /// Time to an issuer's next, if rates are limited.
+    fn gap(&mut self) -> u64 {
+        if !self.setting.poisson || self.costs.gap == 0 {
+            return self.costs.gap;
+        }
+        (self.costs.gap as f64 * exponential(&mut self.random)) as u64
     }
 
     /// The lock of the request queue that a CPU uses.

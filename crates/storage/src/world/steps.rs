@@ -114,9 +114,11 @@ impl World<'_, '_> {
         }
         let Some(io) = it.ready.pop() else { return };
         it.submitting = io & !FROM_ELSEWHERE;
-        // Never so far behind that it could catch up at once.
-        it.may_issue = (it.may_issue + self.costs.gap).max(now.saturating_sub(self.costs.gap));
         let wake = if io & FROM_ELSEWHERE == 0 { 0 } else { self.costs.wake };
+        // Never so far behind that it could catch up at once.
+        let (gap, mean) = (self.gap(), self.costs.gap);
+        let it = &mut self.cpus[cpu];
+        it.may_issue = (it.may_issue + gap).max(now.saturating_sub(mean));
         self.begun[(io & !FROM_ELSEWHERE) as usize] = now;
         self.issued += 1;
         let takes = self.jittered_submit() + wake;

@@ -57,6 +57,7 @@ pub fn play_with(
         depth: 32,
         bytes: 512,
         rate: None,
+        poisson: false,
         warm_up: 5_000,
         ios: 20_000,
         seed: 1,
