@@ -9,7 +9,7 @@ use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::Logs;
 use crate::parallel::parallel;
-use crate::table::{integer, real, text, Table};
+use crate::table::{integer, real, text, Head, Table, Value};
 use crate::techniques::Choice;
 use crate::world::Tables;
 
@@ -54,6 +54,7 @@ impl Library {
     /// | `parts` | parts of a completion that are left out: Sec 6.2.1 |
     /// | `rates` | a driver and a rate: Figs 6.6, 6.8, 6.9 |
     /// | `sockets` | a policy and a number of issuing CPUs: Figs 6.10, 6.11 |
+    /// | `steps` | the same, with what one CPU more changed |
     /// | `issuers` | where the issuers of the single-threaded driver are: Sec 6.2.1 |
     /// | `peaks` | a driver at its largest rate: Table 6.3 |
     /// | `latencies` | a latency of the device: Table 6.1 |
@@ -75,6 +76,7 @@ impl Library {
             ("applications", bench.applications()?),
             ("facts", bench.facts()),
             ("peaks", peaks),
+            ("steps", bench.steps(&sockets)),
             ("rates", rates),
             ("sockets", sockets),
         ])
@@ -88,7 +90,7 @@ impl Bench {
 
     /// The request queue over a driver with nothing to do, by issuing CPUs (Fig 6.4).
     fn queue(&self) -> Result<Table, StudyError> {
-        let heads = [text("machine"), integer("sockets"), integer("issuers"), real("iops")];
+        let heads = [&[text("machine"), integer("sockets")], &STEPS[..], &LAST].concat();
         let mut table = Table::new(&heads);
         let policy = choice("issuer")?;
         let points: Vec<(&StorageInfo, u16)> = self
@@ -100,14 +102,15 @@ impl Bench {
             let load = Load { path: Path::Queue, issuers, warm_up: 5_000, ios: 20_000, ..load() };
             info.play(&policy, &load, &RunControl::new(), &Logs::default())
         });
+        let mut before = None;
         for ((info, issuers), run) in points.iter().zip(found) {
-            let (sockets, _) = info.sockets();
-            table.push(vec![
-                info.name.as_str().into(),
-                u64::from(sockets).into(),
-                u64::from(*issuers).into(),
-                run?.iops().into(),
-            ]);
+            let run = run?;
+            let (sockets, cores) = info.sockets();
+            let mut row: Vec<Value> = vec![info.name.as_str().into(), u64::from(sockets).into()];
+            row.extend(step(u64::from(*issuers), cores, run.iops(), &mut before));
+            let interrupts: u64 = run.interrupts.iter().sum();
+            row.push((interrupts as f64 / run.completed as f64).into());
+            table.push(row);
         }
         Ok(table)
     }
@@ -197,6 +200,22 @@ impl Bench {
         info.rows(&points, &load(), &RunControl::new())
     }
 
+    /// The same by how many CPUs of the last socket issue, and what one more changed.
+    fn steps(&self, sockets: &Table) -> Table {
+        let mut table = Table::new(&[&[text("policy")], &STEPS[..], &COST].concat());
+        let (_, cores) = self.machine(MANY_SOCKETS).sockets();
+        let mut before = None;
+        for row in 0..sockets.len() {
+            let cell = |name| sockets.get(row, name).cloned().unwrap_or_else(|| 0.0.into());
+            let issuers = number(sockets, row, "issuers") as u64;
+            let mut cells = vec![cell("policy")];
+            cells.extend(step(issuers, cores, number(sockets, row, "iops"), &mut before));
+            cells.push(cell("driver_us_per_io"));
+            table.push(cells);
+        }
+        table
+    }
+
     /// Drivers at their largest rates (Table 6.3): one CPU or one socket by the driver's CPUs, many
     /// sockets by CPUs that issue.
     fn peaks(&self, rates: &Table, sockets: &Table) -> Result<Table, StudyError> {
@@ -240,17 +259,34 @@ fn push(table: &mut Table, driver: &str, iops: f64, cpus: f64) {
     table.push(vec![driver.into(), iops.into(), cpus.into(), (1e6 * cpus / iops).into()]);
 }
 
-/// The largest rate among the rows of a name, and where it is.
-fn most(table: &Table, key: &str, name: &str, at: &str) -> Result<(f64, f64), StudyError> {
-    use crate::table::Value;
-    let number = |row, column| match table.get(row, column) {
+/// Columns of a number of issuing CPUs.
+const STEPS: [Head; 5] =
+    [integer("issuers"), integer("socket"), integer("in_socket"), real("iops"), real("change_pct")];
+const LAST: [Head; 1] = [real("interrupts_per_io")];
+const COST: [Head; 1] = [real("driver_us_per_io")];
+
+/// Which CPU of which socket issues last, and what it changed.
+fn step(issuers: u64, cores: u16, iops: f64, before: &mut Option<f64>) -> [Value; 5] {
+    let cores = u64::from(cores);
+    let change = before.filter(|_| issuers > 1).map(|before| 100.0 * (iops / before - 1.0));
+    *before = Some(iops);
+    let (socket, place) = ((issuers - 1) / cores + 1, (issuers - 1) % cores + 1);
+    [issuers.into(), socket.into(), place.into(), iops.into(), change.into()]
+}
+
+fn number(table: &Table, row: usize, column: &str) -> f64 {
+    match table.get(row, column) {
         Some(&Value::Real(value)) => value,
         Some(&Value::Integer(value)) => value as f64,
         _ => f64::NAN,
-    };
+    }
+}
+
+/// The largest rate among the rows of a name, and where it is.
+fn most(table: &Table, key: &str, name: &str, at: &str) -> Result<(f64, f64), StudyError> {
     let is_named = |&row: &usize| table.get(row, key) == Some(&Value::from(name));
     let rows = (0..table.len()).filter(is_named);
-    let found = rows.map(|row| (number(row, "iops"), number(row, at)));
+    let found = rows.map(|row| (number(table, row, "iops"), number(table, row, at)));
     found
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .ok_or_else(|| StudyError::Model(format!("no rows of `{name}`")))
