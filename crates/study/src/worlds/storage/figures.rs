@@ -238,6 +238,7 @@ impl Bench {
         for info in &self.machines {
             let spec = info.machine.spec();
             let lines = &spec.coherence;
+            let web = spec.applications.0.get("specweb2009");
             for (fact, value) in [
                 ("sockets", f64::from(spec.topology.sockets)),
                 ("cores_per_socket", f64::from(spec.topology.cores_per_socket)),
@@ -246,6 +247,7 @@ impl Bench {
                 ("working_set_mb", spec.driver.working_set_mb),
                 ("interrupt_us", spec.driver.interrupt_us),
                 ("ipi_us", info.machine.slower() * spec.driver.ipi_receive_us),
+                ("specweb2009_threads", web.map_or(0.0, |it| f64::from(it.threads))),
                 ("remote_ratio", lines.two_hops_ns / lines.same_socket_ns),
             ] {
                 table.push(vec![info.name.as_str().into(), fact.into(), value.into()]);
