@@ -96,7 +96,7 @@ def simulate(
     print_frame(_shown(found))
     for line in words:
         stdout.print(line, soft_wrap=False)
-    stdout.print("[dim]all modelled, in thousands of I/Os a second; energy is ours, not the work's[/dim]")
+    stdout.print("[dim]all modelled, rates in thousands of I/Os a second[/dim]")
     return 0
 
 

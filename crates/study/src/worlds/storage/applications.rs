@@ -205,6 +205,8 @@ fn costs(info: &StorageInfo, policy: &str) -> Result<Costs, StudyError> {
         let load = Load {
             issuers: sockets * cores,
             rate: Some(rate),
+            // Applications do not issue in the order of CPUs, as even rates do.
+            poisson: true,
             warm_up: 30_000,
             ios: 30_000,
             ..Load::default()
