@@ -73,7 +73,7 @@ def test_from_python_a_seed_repeats_and_polling_costs_watts() -> None:
     again = hw.storage_runs("westmere-ep", policies=["msi-x", "polled"], **asked)
     assert found.runs.equals(again.runs)
     watts = dict(found.runs.select("policy", "power_w").iter_rows())
-    assert watts["polled"] > 1.5 * watts["msi-x"]
+    assert watts["polled"] > watts["msi-x"] + 10  # two CPUs that never sleep
     assert found.peaks().height == 2
     with pytest.raises(hw.HalfwinkError, match="rate"):
         hw.storage_runs("westmere-ep", rate=-1.0)

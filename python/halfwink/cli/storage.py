@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated
 
 import polars as pl
@@ -95,7 +96,7 @@ def simulate(
         return 0
     print_frame(_shown(found))
     for line in words:
-        stdout.print(line, soft_wrap=False)
+        stdout.print(fill(line, 80, subsequent_indent="  "))
     stdout.print("[dim]all modelled, rates in thousands of I/Os a second[/dim]")
     return 0
 
