@@ -1,9 +1,9 @@
 //! Locks whose line moves between caches.
 //!
-//! A holder first gets the lock's line and those that it protects from the last holder. While others
-//! spin, each of its writes to that line takes it from them first, and from the farthest it takes
-//! longest: that is why one CPU of another socket slows all. Waiters of the holder's own socket see
-//! a release earlier and so are favoured.
+//! A holder first gets the lock's line and those that it protects from the last holder. While
+//! others spin, each of its writes to that line takes it from them first, and from the farthest it
+//! takes longest: that is why one CPU of another socket slows all. Waiters of the holder's own
+//! socket see a release earlier and so are favoured.
 
 use std::collections::VecDeque;
 
