@@ -68,9 +68,11 @@ def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_from_python_a_seed_repeats_and_polling_costs_watts() -> None:
-    asked = {"issuers": [2], "ios": 5000, "rate": 20_000.0}
-    found = hw.storage_runs("westmere-ep", policies=["msi-x", "polled"], **asked)
-    again = hw.storage_runs("westmere-ep", policies=["msi-x", "polled"], **asked)
+    def play() -> hw.StorageRuns:
+        policies = ["msi-x", "polled"]
+        return hw.storage_runs("westmere-ep", policies=policies, issuers=[2], ios=5000, rate=20e3)
+
+    found, again = play(), play()
     assert found.runs.equals(again.runs)
     watts = dict(found.runs.select("policy", "power_w").iter_rows())
     assert watts["polled"] > watts["msi-x"] + 10  # two CPUs that never sleep
