@@ -54,7 +54,7 @@ class StorageRuns:
             .sort("iops")
         )
 
-    def chart(self) -> alt.LayerChart:
+    def chart(self) -> alt.LayerChart | alt.FacetChart:
         """I/Os a second by issuing CPUs, a line for each policy, dotted where a socket is full."""
         import altair as alt
 
