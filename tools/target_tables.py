@@ -32,6 +32,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "docs/techniques/offload.md": ("nellans offload",),
     "docs/techniques/os-profile.md": ("nellans segregation",),
     "docs/techniques/router.md": ("niccolini router",),
+    "docs/techniques/storage.md": ("nellans storage",),
 }
 LINES = ("README.md",)
 #: What the rows are about.

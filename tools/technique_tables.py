@@ -22,6 +22,7 @@ FAMILIES = {
     "segregation": ("kernel and user apart in a cache", "segregation.md"),
     "preheat": ("caches loaded before the request", "preheat.md"),
     "circuits": ("which circuits an optical switch sets up next", "circuits.md"),
+    "completion": ("which CPU completes a block I/O", "storage.md"),
     "switching": ("changing cores fast", "core-switching.md"),
     "power-down": ("when idle cores power down, under a way to switch", "core-switching.md"),
     "scaling": ("energy-proportional router", "router.md"),

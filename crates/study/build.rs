@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Crates whose code decides what a run gives.
-const MODELS: [&str; 13] = [
+const MODELS: [&str; 14] = [
     "units",
     "policy",
     "power",
@@ -18,6 +18,7 @@ const MODELS: [&str; 13] = [
     "server",
     "switching",
     "preheat",
+    "storage",
     "study",
 ];
 

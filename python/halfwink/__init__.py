@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from halfwink.score import Score, scores
     from halfwink.segregation import Segregation, segregation_sweep
     from halfwink.service import ServiceProfile, service_profile
+    from halfwink.storage import StorageRuns, storage_runs
     from halfwink.studies import StudyRun, run
     from halfwink.switching import Switching, core_switching
     from halfwink.targets import reproduce
@@ -74,6 +75,7 @@ _HOMES = {
     "Score": "score",
     "Segregation": "segregation",
     "ServiceProfile": "service",
+    "StorageRuns": "storage",
     "StudyRun": "studies",
     "Switching": "switching",
     "__version__": "_core",
@@ -107,6 +109,7 @@ _HOMES = {
     "segregation_sweep": "segregation",
     "service_profile": "service",
     "software_router": "router",
+    "storage_runs": "storage",
     "techniques": "_core",
     "worlds": "_core",
 }
@@ -139,6 +142,7 @@ __all__ = [
     "Score",
     "Segregation",
     "ServiceProfile",
+    "StorageRuns",
     "StudyRun",
     "Switching",
     "__version__",
@@ -170,6 +174,7 @@ __all__ = [
     "segregation_sweep",
     "service_profile",
     "software_router",
+    "storage_runs",
     "techniques",
     "worlds",
 ]

@@ -84,6 +84,13 @@ SMALL = {
         '"switch.reconfiguration_us" = [10, 20]\nduration_ms = [2]',
         endless="duration_ms = [1, 1000000]",
     ),
+    "storage": Small(
+        "random-read@4",
+        "westmere-ep",
+        ("single-thread", "cache-aware"),
+        '"cache-aware:period_ms" = [1, 10]\nios = [2000]\nwarm_up = [500]',
+        endless="ios = [100, 1000000000]",
+    ),
     "router": Small(
         "ipv4@step:5,50",
         "westmere",

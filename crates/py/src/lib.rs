@@ -15,6 +15,7 @@ mod resctrl;
 mod router;
 mod sample;
 mod server;
+mod storage;
 mod switching;
 mod trace;
 mod traffic;
@@ -53,6 +54,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(live_router::dataplane_costs, module)?)?;
     module.add_function(wrap_pyfunction!(circuits::circuit_runs, module)?)?;
     module.add_function(wrap_pyfunction!(circuits::circuit_schedule, module)?)?;
+    module.add_function(wrap_pyfunction!(storage::storage_runs, module)?)?;
+    module.add_function(wrap_pyfunction!(storage::storage_topology, module)?)?;
     module.add_function(wrap_pyfunction!(library::beside, module)?)?;
     module.add_function(wrap_pyfunction!(library::run_together, module)?)?;
     module.add_function(wrap_pyfunction!(library::worlds, module)?)?;

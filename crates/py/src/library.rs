@@ -294,6 +294,11 @@ impl Library {
         tables(py, found.iter().map(|(name, content)| (*name, content)))
     }
 
+    /// Names of the machines with a storage device.
+    fn storages(&self) -> Vec<String> {
+        self.0.storages()
+    }
+
     /// Names of the fabrics.
     fn fabrics(&self) -> Vec<String> {
         self.0.fabrics()

@@ -93,6 +93,12 @@ pub static EXPERIMENTS: &[Experiment] = &[
         },
     },
     Experiment {
+        name: "storage",
+        argument: "`described`, or SETTING=VALUE of every machine, by commas",
+        title: "block I/Os on all machines: `storage_queue`, `storage_sockets`, ...",
+        run: storage,
+    },
+    Experiment {
         name: "hybrid",
         argument: "a hybrid server",
         title: "the experiments on a hybrid server: `hybrid_facts`, `hybrid_delays`, ...",
@@ -136,6 +142,13 @@ type Named = Vec<(String, Table)>;
 /// Tables are named after the fabric, since several are asked for side by side.
 fn fabric(library: &Library, name: &str) -> Result<Named, StudyError> {
     Ok(prefixed(&name.replace('-', "_"), library.fabric(name, &[])?.tables()))
+}
+
+/// On every machine as it is described, or with values set in all.
+fn storage(library: &Library, asked: &str) -> Result<Named, StudyError> {
+    let asked = asked.strip_prefix("described").unwrap_or(asked).trim_start_matches(',');
+    let set = if asked.is_empty() { Vec::new() } else { settings(&format!(",{asked}"))?.1 };
+    Ok(prefixed("storage", library.storage_experiments(&set)?))
 }
 
 /// A name, and values to set behind commas.

@@ -13,6 +13,7 @@ use std::path::Path;
 use halfwink_eventlog as eventlog;
 use halfwink_eventlog::{replayer, Family, Header, Place, Reader, Replayer, Writer};
 use halfwink_policy::circuits::CircuitsPolicy;
+use halfwink_policy::completion::CompletionPolicy;
 use halfwink_policy::gating::GatingPolicy;
 use halfwink_policy::offload::{Delegation, DelegationParameters, OffloadPolicy};
 use halfwink_policy::preheat::PreheatPolicy;
@@ -69,6 +70,7 @@ hosts! {
     segregation: SegregationPolicy, Segregation;
     preheat: PreheatPolicy, Preheat;
     circuits: CircuitsPolicy, Circuits;
+    completion: CompletionPolicy, Completion;
 }
 
 impl Logs {
@@ -110,6 +112,7 @@ fn family(choice: &Choice) -> Family {
         Make::Kernel(_) => Family::Offload,
         Make::Preheat(_) => Family::Preheat,
         Make::Circuits(_) => Family::Circuits,
+        Make::Completion(_) => Family::Completion,
     }
 }
 

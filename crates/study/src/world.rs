@@ -23,11 +23,11 @@ use crate::library::Library;
 use crate::logs::Logs;
 use crate::table::{Head, Table, Value};
 use crate::techniques::{Choice, Parameter, Values};
-use crate::worlds::{Chip, Fabric, Preheat, Racks, Router, Server, Switching, Toy};
+use crate::worlds::{Chip, Fabric, Preheat, Racks, Router, Server, Storage, Switching, Toy};
 
 /// Every world. The only list of them.
 pub const WORLDS: &[&dyn World] =
-    &[&Chip, &Router, &Server, &Switching, &Preheat, &Fabric, &Racks, &Toy];
+    &[&Chip, &Router, &Server, &Switching, &Preheat, &Fabric, &Racks, &Storage, &Toy];
 
 /// Digest of the sources that results depend on, made when this crate is built: two builds of the
 /// same models share their results.
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn a_world_that_is_not_there_is_one_line() {
-        let error = world("storage").err().unwrap().to_string();
+        let error = world("submarine").err().unwrap().to_string();
         assert!(error.contains("this build has chip, router"), "{error}");
         assert!(world("rooter").err().unwrap().to_string().contains("did you mean `router`?"));
     }

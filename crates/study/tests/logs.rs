@@ -127,6 +127,17 @@ fn schedules_of_circuits_are_replayed() {
 }
 
 #[test]
+fn completions_of_block_ios_are_replayed() {
+    let all = ["single-thread", "issuer", "round-robin-socket", "cache-aware:period_ms=1"];
+    let more = ["dynamic", "msi-x", "multi-queue", "polled", "hybrid-poll", "interleaved-tags"];
+    for technique in all.into_iter().chain(more) {
+        let names = ["storage", "random-read@8", "westmere-ep", technique];
+        let options = [("ios", "2000"), ("warm_up", "1000"), ("rate_kiops", "90")];
+        proves(&job(names, &options), &["completion"]);
+    }
+}
+
+#[test]
 fn schedules_between_racks_are_replayed() {
     for technique in ["rotor", "opera", "most-needed", "traffic-matrix"] {
         let names = ["racks", "web-search@5", "opera-648", technique];

@@ -27,6 +27,7 @@ from halfwink.cli import (
     router,
     sampling,
     segregation,
+    storage,
     switching,
     traces,
 )
@@ -63,6 +64,7 @@ def build() -> App:
     app.command(segregation.app)
     app.command(circuits.app)
     app.command(preheat.app)
+    app.command(storage.app)
     app.command(switching.switching)
     app.command(router.router)
     app.command(hybrid.hybrid)

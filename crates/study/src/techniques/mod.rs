@@ -6,6 +6,7 @@
 
 mod choice;
 mod circuits;
+mod completion;
 mod gating;
 mod offload;
 mod parameter;
@@ -18,11 +19,13 @@ mod wake_up;
 
 pub use choice::Choice;
 pub use circuits::CircuitsContext;
+pub use completion::CompletionContext;
 pub use gating::GatingContext;
 pub use parameter::{Default, Parameter, Range, Values};
 
 use halfwink_chip::{Machine, Replacement};
 use halfwink_policy::circuits::CircuitsPolicy;
+use halfwink_policy::completion::CompletionPolicy;
 use halfwink_policy::gating::GatingPolicy;
 use halfwink_policy::offload::{CallProfile, OffloadPolicy};
 use halfwink_policy::preheat::PreheatPolicy;
@@ -63,6 +66,8 @@ pub enum Make {
     Preheat(Preheating),
     /// Which circuits an optical switch sets up next.
     Circuits(fn(&Choice, &CircuitsContext) -> CircuitsPolicy),
+    /// Which CPU completes a block I/O.
+    Completion(fn(&Choice, &CompletionContext) -> CompletionPolicy),
     /// Which kernel a model of core switching runs, by its name there.
     Kernel(fn(&Choice) -> &'static str),
     /// Changes the machine under another technique, to which it is added: `tap+central-wake-up`.
@@ -159,7 +164,7 @@ pub enum Plan {
 }
 
 /// The list, a family after the other. Its order means nothing.
-const FAMILIES: [&[Technique]; 9] = [
+const FAMILIES: [&[Technique]; 10] = [
     gating::TECHNIQUES,
     offload::TECHNIQUES,
     segregation::TECHNIQUES,
@@ -169,6 +174,7 @@ const FAMILIES: [&[Technique]; 9] = [
     steering::TECHNIQUES,
     preheat::TECHNIQUES,
     circuits::TECHNIQUES,
+    completion::TECHNIQUES,
 ];
 
 /// Every technique of every world.

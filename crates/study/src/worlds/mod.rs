@@ -6,6 +6,7 @@ pub(crate) mod preheat;
 pub(crate) mod racks;
 pub(crate) mod router;
 pub(crate) mod server;
+pub(crate) mod storage;
 pub(crate) mod switching;
 mod toy;
 
@@ -15,6 +16,7 @@ pub use preheat::Preheat;
 pub use racks::Racks;
 pub use router::Router;
 pub use server::Server;
+pub use storage::Storage;
 pub use switching::Switching;
 pub use toy::Toy;
 

@@ -1,0 +1,80 @@
+//! The device: a latency, and a rate that it cannot exceed.
+
+use std::collections::VecDeque;
+
+use crate::description::Device;
+
+/// A device in use. What it takes first is done first.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    latency_ps: u64,
+    /// Between two requests.
+    gap_ps: u64,
+    /// When the next may begin.
+    free: u64,
+    /// When each is done.
+    done: VecDeque<(u64, u32)>,
+}
+
+impl Queue {
+    /// For requests of so many bytes.
+    #[must_use]
+    pub fn new(device: &Device, bytes: u32) -> Queue {
+        let by_rate_s = 1.0 / device.iops;
+        let by_bytes_s = f64::from(bytes) / (device.gb_per_s * 1e9);
+        Queue {
+            latency_ps: ((device.latency_us + device.pcie_us) * 1e6) as u64,
+            gap_ps: (by_rate_s.max(by_bytes_s) * 1e12) as u64,
+            free: 0,
+            done: VecDeque::new(),
+        }
+    }
+
+    /// It takes a request.
+    pub fn take(&mut self, now: u64, io: u32) {
+        let begun = self.free.max(now);
+        self.free = begun + self.gap_ps;
+        self.done.push_back((begun + self.latency_ps, io));
+    }
+
+    /// When the next is done.
+    #[must_use]
+    pub fn due(&self) -> u64 {
+        self.done.front().map_or(u64::MAX, |&(due, _)| due)
+    }
+
+    /// One is done.
+    pub fn pop(&mut self) -> Option<u32> {
+        self.done.pop_front().map(|(_, io)| io)
+    }
+
+    /// How many it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.done.len()
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.done.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_kept_apart_by_rate_or_by_bytes() {
+        let device = Device { latency_us: 1.0, iops: 1e6, gb_per_s: 3.0, pcie_us: 10.0 };
+        for (bytes, gap) in [(512, 1_000_000), (6000, 2_000_000)] {
+            let mut queue = Queue::new(&device, bytes);
+            queue.take(5_000_000, 7);
+            queue.take(5_000_000, 8);
+            assert_eq!((queue.due(), queue.len()), (16_000_000, 2));
+            assert_eq!(queue.pop(), Some(7));
+            assert_eq!(queue.due(), 16_000_000 + gap);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The end of a run: what was counted, and its books.
+
+use halfwink_engine::{Cause, Histogram, Ledger, Meter, Row};
+use halfwink_units::{Power, Time};
+
+use super::cpu::{Stage, State};
+use super::{CpuTimes, LockCounts, Run, World, WorldError, MAP, OWN, RING};
+use crate::description;
+
+impl World<'_, '_> {
+    /// From here on it is counted.
+    pub(super) fn count_from(&mut self, now: u64) {
+        self.counting_from = now;
+        for cpu in &mut self.cpus {
+            cpu.close(now);
+        }
+        self.latency = Histogram::default();
+        self.interrupts = [0; 2];
+        for lock in &mut self.locks {
+            (lock.grants, lock.crossings) = (0, 0);
+        }
+    }
+
+    pub(super) fn finish(mut self, now: u64) -> Result<Run, WorldError> {
+        let duration = Time(now - self.counting_from);
+        let power = self.setting.machine.spec().power;
+        let mut ledger = Ledger::new();
+        let mut cpus = Vec::with_capacity(self.cpus.len());
+        for (number, cpu) in self.cpus.iter_mut().enumerate() {
+            let (times, metered) = cpu.close(now);
+            cpus.push(CpuTimes { times: times.map(Time) });
+            post(&mut ledger, number, &times, &metered, &power);
+        }
+        let device_w = Power::from_w(power.device_w);
+        let all = Row { time: duration, energy: device_w * duration };
+        let device = ledger.component("device", all);
+        let cause = Cause { mode: Stage::Idle.mode(), reason: "on" };
+        ledger.post(device, halfwink_engine::State("on"), cause, all);
+        let in_flight = self.in_flight();
+        let warm_up = self.setting.warm_up;
+        Ok(Run {
+            duration,
+            completed: self.latency.count(),
+            completed_in_all: self.completed.max(warm_up),
+            issued: self.issued,
+            in_flight,
+            handlers: handlers(&cpus),
+            cpus,
+            locks: [self.counted(0, true), self.counted(RING, false), self.counted(MAP, false)],
+            interrupts: self.interrupts,
+            latency: self.latency,
+            books: ledger.close(duration)?,
+        })
+    }
+
+    fn counted(&self, lock: usize, with_own: bool) -> LockCounts {
+        let own = if with_own { &self.locks[OWN.min(self.locks.len())..] } else { &[] };
+        let all = || own.iter().chain(&self.locks[lock..=lock]);
+        LockCounts {
+            grants: all().map(|lock| lock.grants).sum(),
+            crossings: all().map(|lock| lock.crossings).sum(),
+        }
+    }
+
+    /// I/Os wherever they are: being issued, at the device, waiting for a CPU, or on one.
+    fn in_flight(&self) -> u64 {
+        let of = |cpu: &super::Cpu| {
+            let issuing = matches!(cpu.stage, Stage::Submit | Stage::Insert | Stage::Dispatch)
+                || cpu.stage == Stage::SpinToIssue
+                || cpu.left.is_some();
+            cpu.heard.len() + cpu.given.len() + cpu.completing.len() + usize::from(issuing)
+        };
+        self.cpus.iter().map(of).sum::<usize>() as u64 + self.device.len() as u64
+    }
+}
+
+/// CPUs that completed anything.
+fn handlers(cpus: &[CpuTimes]) -> u32 {
+    let completes = |cpu: &&CpuTimes| cpu.of(|stage| stage == Stage::Complete) > Time::ZERO;
+    cpus.iter().filter(completes).count() as u32
+}
+
+/// Rows of a CPU by stage; its meter knows states of power alone.
+fn post(
+    ledger: &mut Ledger,
+    number: usize,
+    times: &[u64; Stage::ALL.len()],
+    metered: &[u64; 4],
+    power: &description::Power,
+) {
+    let watts = [power.idle_w, power.poll_w, power.spin_w, power.busy_w].map(Power::from_w);
+    let states = watts.iter().zip(metered);
+    let meter = Meter {
+        time: Time(metered.iter().sum()),
+        energy: states.map(|(&watts, &time)| watts * Time(time)).sum(),
+    };
+    let component = ledger.component(format!("cpu{number}"), meter);
+    for (&stage, &time) in Stage::ALL.iter().zip(times) {
+        let state: State = stage.state();
+        let row = Row { time: Time(time), energy: watts[state as usize] * Time(time) };
+        let cause = Cause { mode: stage.mode(), reason: stage.name() };
+        ledger.post(component, halfwink_engine::State(state.name()), cause, row);
+    }
+}

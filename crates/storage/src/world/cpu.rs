@@ -1,0 +1,257 @@
+//! What a CPU does, and how long it did what.
+
+use std::collections::VecDeque;
+
+use halfwink_engine::Mode;
+
+/// What a CPU does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Nothing, until an interrupt.
+    Idle,
+    /// Nothing, but it asks.
+    Polling,
+    /// Issuing: application and software outside locks.
+    Submit,
+    /// Inserting into the request queue.
+    Insert,
+    /// Dispatching from it to the driver.
+    Dispatch,
+    /// The device's interrupt: phase 1.
+    Interrupt,
+    /// Putting an I/O into the deferred ring.
+    Enqueue,
+    /// Interrupting another CPU.
+    Send,
+    /// Being interrupted by another CPU.
+    Receive,
+    /// Reading the ring, where its lock is one to upgrade.
+    Peek,
+    /// Taking I/Os from the ring.
+    Dequeue,
+    /// The driver's data structures, outside their lock.
+    Structures,
+    /// The same under their lock.
+    Map,
+    /// Completing to the operating system and the application.
+    Complete,
+    /// Completing at the request queue.
+    Retire,
+    /// Waiting for a lock to issue.
+    SpinToIssue,
+    /// Waiting for a lock to complete.
+    SpinToComplete,
+}
+
+impl Stage {
+    /// Every stage.
+    pub const ALL: [Stage; 17] = [
+        Stage::Idle,
+        Stage::Polling,
+        Stage::Submit,
+        Stage::Insert,
+        Stage::Dispatch,
+        Stage::Interrupt,
+        Stage::Enqueue,
+        Stage::Send,
+        Stage::Receive,
+        Stage::Peek,
+        Stage::Dequeue,
+        Stage::Structures,
+        Stage::Map,
+        Stage::Complete,
+        Stage::Retire,
+        Stage::SpinToIssue,
+        Stage::SpinToComplete,
+    ];
+
+    /// Name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stage::Idle => "idle",
+            Stage::Polling => "polling",
+            Stage::Submit => "submit",
+            Stage::Insert => "insert",
+            Stage::Dispatch => "dispatch",
+            Stage::Interrupt => "interrupt",
+            Stage::Enqueue => "enqueue",
+            Stage::Send => "ipi-send",
+            Stage::Receive => "ipi-receive",
+            Stage::Peek => "peek",
+            Stage::Dequeue => "dequeue",
+            Stage::Structures => "structures",
+            Stage::Map => "map",
+            Stage::Complete => "completion",
+            Stage::Retire => "retire",
+            Stage::SpinToIssue => "lock-to-issue",
+            Stage::SpinToComplete => "lock-to-complete",
+        }
+    }
+
+    /// Whether the driver has the CPU: what the work counts as its use of CPUs.
+    #[must_use]
+    pub const fn is_driver(self) -> bool {
+        !matches!(
+            self,
+            Stage::Idle
+                | Stage::Polling
+                | Stage::Submit
+                | Stage::Insert
+                | Stage::Dispatch
+                | Stage::SpinToIssue
+        )
+    }
+
+    /// The state of power in which it is.
+    #[must_use]
+    pub const fn state(self) -> State {
+        match self {
+            Stage::Idle => State::Asleep,
+            Stage::Polling => State::Polling,
+            Stage::SpinToIssue | Stage::SpinToComplete => State::Spinning,
+            _ => State::Busy,
+        }
+    }
+
+    pub(super) const fn mode(self) -> Mode {
+        match self {
+            Stage::Idle | Stage::Polling => Mode::Idle,
+            Stage::Submit => Mode::User,
+            _ => Mode::Kernel,
+        }
+    }
+}
+
+/// A state of power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Asleep until an interrupt.
+    Asleep,
+    /// Asking the device.
+    Polling,
+    /// Waiting for a lock.
+    Spinning,
+    /// Working.
+    Busy,
+}
+
+impl State {
+    /// Name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Asleep => "asleep",
+            State::Polling => "polling",
+            State::Spinning => "spinning",
+            State::Busy => "busy",
+        }
+    }
+}
+
+/// An I/O in whose completion another CPU than the issuer had a part.
+pub(super) const FROM_ELSEWHERE: u32 = 1 << 31;
+
+/// A CPU.
+#[derive(Clone, Debug)]
+pub(super) struct Cpu {
+    pub stage: Stage,
+    /// Since when.
+    pub since: u64,
+    /// While it spins: what it does then.
+    pub awaited: Stage,
+    /// Time by stage, since counting began.
+    pub times: [u64; Stage::ALL.len()],
+    /// The meter's own: state, since when, time by state.
+    pub metered: (State, u64, [u64; 4]),
+    /// Of the driver, in all.
+    pub driver_ps: u64,
+    /// The same when the policy was last told.
+    pub told_ps: u64,
+    /// I/Os of which the device interrupts it.
+    pub heard: VecDeque<u32>,
+    /// I/Os that it was given.
+    pub given: VecDeque<u32>,
+    /// I/Os that it may issue.
+    pub ready: Vec<u32>,
+    /// Of a submission that was interrupted, what is left.
+    pub left: Option<u64>,
+    /// The I/O that it submits.
+    pub submitting: u32,
+    /// The I/Os that it completes.
+    pub completing: Vec<u32>,
+    /// Whom it gives one.
+    pub to: u16,
+    /// Completions of this interrupt so far.
+    pub coalesced: u32,
+    /// It takes without being interrupted again.
+    pub drains: bool,
+    /// It asks for what is given to it.
+    pub polls: bool,
+    /// It hears nothing before.
+    pub deaf_until: u64,
+    /// When its next may be issued, if rates are limited.
+    pub may_issue: u64,
+}
+
+impl Cpu {
+    pub(super) fn new() -> Cpu {
+        Cpu {
+            stage: Stage::Idle,
+            since: 0,
+            awaited: Stage::Idle,
+            times: [0; Stage::ALL.len()],
+            metered: (State::Asleep, 0, [0; 4]),
+            driver_ps: 0,
+            told_ps: 0,
+            heard: VecDeque::new(),
+            given: VecDeque::new(),
+            ready: Vec::new(),
+            left: None,
+            submitting: 0,
+            completing: Vec::new(),
+            to: 0,
+            coalesced: 0,
+            drains: false,
+            polls: false,
+            deaf_until: 0,
+            may_issue: 0,
+        }
+    }
+
+    /// Enters a stage.
+    #[inline]
+    pub(super) fn enter(&mut self, now: u64, stage: Stage) {
+        let spent = now - self.since;
+        self.times[self.stage as usize] += spent;
+        if self.stage.is_driver() {
+            self.driver_ps += spent;
+        }
+        (self.stage, self.since) = (stage, now);
+        self.meter(now, stage.state());
+    }
+
+    /// What it draws: a meter of its own, which knows of no stages.
+    #[inline]
+    fn meter(&mut self, now: u64, state: State) {
+        let (was, since, times) = &mut self.metered;
+        if *was != state {
+            times[*was as usize] += now - *since;
+            (*was, *since) = (state, now);
+        }
+    }
+
+    /// Closes both accounts at this time; they count from here.
+    pub(super) fn close(&mut self, now: u64) -> ([u64; Stage::ALL.len()], [u64; 4]) {
+        self.enter(now, self.stage);
+        let (state, since, times) = &mut self.metered;
+        times[*state as usize] += now - *since;
+        *since = now;
+        (std::mem::replace(&mut self.times, [0; Stage::ALL.len()]), std::mem::take(times))
+    }
+
+    /// Whether an interrupt finds it.
+    pub(super) fn is_interruptible(&self) -> bool {
+        matches!(self.stage, Stage::Idle | Stage::Polling | Stage::Submit)
+    }
+}

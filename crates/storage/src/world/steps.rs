@@ -1,0 +1,268 @@
+//! What follows a stage.
+
+use halfwink_policy::completion::{Action, Done, Event, Hears};
+use halfwink_policy::scaling::Rest;
+use halfwink_units::Time;
+
+use super::cpu::{Cpu, Stage, FROM_ELSEWHERE};
+use super::{Parts, Path, World, WorldError, MAP, RING};
+
+impl Cpu {
+    /// What it does once it has the lock.
+    pub(super) fn await_lock(&mut self, stage: Stage) {
+        self.awaited = stage;
+    }
+}
+
+impl World<'_, '_> {
+    /// A CPU's stage is over.
+    pub(super) fn step(&mut self, cpu: usize, now: u64) {
+        match self.cpus[cpu].stage {
+            Stage::Idle | Stage::Polling => self.next(cpu, now),
+            Stage::Submit if self.setting.path == Path::Driver => self.submit_to_device(cpu, now),
+            Stage::Submit => self.lock(cpu, now, self.queue_of(cpu), Stage::Insert, 1),
+            Stage::Insert => {
+                self.unlock(now, self.queue_of(cpu));
+                self.lock(cpu, now, self.queue_of(cpu), Stage::Dispatch, 1);
+            }
+            Stage::Dispatch => {
+                self.unlock(now, self.queue_of(cpu));
+                self.submit_to_device(cpu, now);
+            }
+            Stage::Interrupt => self.heard(cpu, now),
+            Stage::Enqueue => {
+                self.unlock(now, RING);
+                self.enter(cpu, now, Stage::Send, self.costs.send);
+            }
+            Stage::Send => self.give(cpu, now),
+            Stage::Receive => self.take(cpu, now),
+            Stage::Peek => self.upgrade(cpu, now),
+            Stage::Dequeue => {
+                self.unlock(now, RING);
+                let ios = self.cpus[cpu].completing.len() as u64;
+                self.enter(cpu, now, Stage::Structures, ios * self.costs.structures[1]);
+            }
+            Stage::Structures => {
+                let ios = self.cpus[cpu].completing.len() as u32;
+                self.lock(cpu, now, MAP, Stage::Map, ios);
+            }
+            Stage::Map => {
+                self.unlock(now, MAP);
+                if self.setting.parts == Parts::NoCompletion {
+                    self.complete(cpu, now);
+                } else {
+                    self.begin_completion(cpu, now);
+                }
+            }
+            Stage::Complete if self.setting.path == Path::Driver => self.complete(cpu, now),
+            Stage::Complete => {
+                let ios = self.cpus[cpu].completing.len() as u32;
+                self.lock(cpu, now, self.queue_of(cpu), Stage::Retire, ios);
+            }
+            Stage::Retire => {
+                self.unlock(now, self.queue_of(cpu));
+                self.complete(cpu, now);
+            }
+            Stage::SpinToIssue | Stage::SpinToComplete => {}
+        }
+    }
+
+    /// What a CPU does next that is done with something: interrupts, what it was given, issuing.
+    pub(super) fn next(&mut self, cpu: usize, now: u64) {
+        let it = &mut self.cpus[cpu];
+        if now < it.deaf_until {
+            self.enter(cpu, now, Stage::Idle, 0);
+            self.lanes.set(cpu, self.cpus[cpu].deaf_until);
+            return;
+        }
+        if !it.heard.is_empty() {
+            let costs = &self.costs;
+            let is_first = it.coalesced == 0 || it.coalesced >= costs.coalesce;
+            it.coalesced = if is_first { 1 } else { it.coalesced + 1 };
+            let polled = self.hears == Hears::Polled || !is_first;
+            let takes = if polled { costs.poll } else { costs.interrupt };
+            self.interrupts[0] += u64::from(!polled);
+            return self.enter(cpu, now, Stage::Interrupt, takes);
+        }
+        it.coalesced = 0;
+        if !it.given.is_empty() {
+            if it.drains {
+                return self.take(cpu, now);
+            }
+            let takes = if it.polls { self.costs.poll } else { self.costs.receive };
+            self.interrupts[1] += u64::from(!it.polls);
+            return self.enter(cpu, now, Stage::Receive, takes);
+        }
+        it.drains = false;
+        if let Some(left) = it.left.take() {
+            return self.enter(cpu, now, Stage::Submit, left);
+        }
+        self.issue(cpu, now);
+    }
+
+    /// Issues the next I/O, if there is one; else rests.
+    fn issue(&mut self, cpu: usize, now: u64) {
+        let it = &mut self.cpus[cpu];
+        if it.ready.is_empty() {
+            return self.rest(cpu, now);
+        }
+        if now < it.may_issue {
+            let due = it.may_issue;
+            self.rest(cpu, now);
+            let lane = self.lanes.due(cpu).min(due);
+            return self.lanes.set(cpu, lane);
+        }
+        let Some(io) = it.ready.pop() else { return };
+        it.submitting = io & !FROM_ELSEWHERE;
+        let wake = if io & FROM_ELSEWHERE == 0 { 0 } else { self.costs.wake };
+        // Never so far behind that it could catch up at once.
+        let (gap, mean) = (self.gap(), self.costs.gap);
+        let it = &mut self.cpus[cpu];
+        it.may_issue = (it.may_issue + gap).max(now.saturating_sub(mean));
+        self.begun[(io & !FROM_ELSEWHERE) as usize] = now;
+        self.issued += 1;
+        let takes = self.jittered_submit() + wake;
+        self.enter(cpu, now, Stage::Submit, takes);
+    }
+
+    fn submit_to_device(&mut self, cpu: usize, now: u64) {
+        self.device.take(now, self.cpus[cpu].submitting);
+        self.lanes.set(self.device_lane(), self.device.due());
+        self.next(cpu, now);
+    }
+
+    /// Nothing to do: how a CPU rests is the policy's.
+    pub(super) fn rest(&mut self, cpu: usize, now: u64) {
+        let event = Event::Empty { cpu: cpu as u16 };
+        let rest = match self.policy.decide(Time(now), &event) {
+            Some(Action::Rest { rest, .. }) => Some(rest),
+            _ => None,
+        };
+        let it = &mut self.cpus[cpu];
+        (it.polls, it.deaf_until) = (false, 0);
+        let (stage, until) = match rest {
+            Some(Rest::Sleep { span, .. } | Rest::Pause { span }) if span > Time::ZERO => {
+                it.deaf_until = now + span.0;
+                (Stage::Idle, it.deaf_until)
+            }
+            Some(Rest::Spin | Rest::Again { .. }) => {
+                it.polls = true;
+                (Stage::Polling, u64::MAX)
+            }
+            _ => (Stage::Idle, u64::MAX),
+        };
+        it.enter(now, stage);
+        self.lanes.set(cpu, until);
+    }
+
+    /// Phase 1 is done: here, or elsewhere?
+    fn heard(&mut self, cpu: usize, now: u64) {
+        let Some(io) = self.cpus[cpu].heard.pop_front() else { return self.next(cpu, now) };
+        self.look(now);
+        let waiting = self.cpus[cpu].heard.len() as u32;
+        if self.hears_polls {
+            let event = Event::Poll { cpu: cpu as u16, taken: 1, waiting };
+            self.policy.deliver(Time(now), &event, |_, _| ());
+        }
+        let took = Time(now - self.begun[io as usize]);
+        let heard = cpu as u16;
+        let done = Done { io, issuer: self.issuer(io), heard, waiting, took };
+        let answer = self.policy.decide(Time(now), &Event::Done(done));
+        if self.setting.parts == Parts::InterruptOnly {
+            self.signal(cpu, now, io);
+            return self.next(cpu, now);
+        }
+        match answer {
+            Some(Action::Give { cpu: to, .. }) if usize::from(to) < self.cpus.len() => {
+                self.cpus[cpu].to = to;
+                self.cpus[cpu].completing.push(io);
+                if self.setting.path == Path::Queue {
+                    // Forwarded by a list of the other CPU's own.
+                    return self.enter(cpu, now, Stage::Send, self.costs.send);
+                }
+                self.lock(cpu, now, RING, Stage::Enqueue, 1);
+            }
+            _ => {
+                self.cpus[cpu].completing.push(io);
+                if self.setting.path == Path::Queue {
+                    return self.begin_completion(cpu, now);
+                }
+                self.enter(cpu, now, Stage::Structures, self.costs.structures[0]);
+            }
+        }
+    }
+
+    fn give(&mut self, cpu: usize, now: u64) {
+        let to = usize::from(self.cpus[cpu].to);
+        if let Some(io) = self.cpus[cpu].completing.pop() {
+            self.cpus[to].given.push_back(io);
+        }
+        if to != cpu {
+            self.attract(to, now, true);
+        }
+        self.next(cpu, now);
+    }
+
+    /// Phase 2 begins: I/Os are taken from the ring.
+    fn take(&mut self, cpu: usize, now: u64) {
+        let it = &mut self.cpus[cpu];
+        let ios = it.given.len().min(self.costs.batch);
+        it.drains = true;
+        it.completing.extend(it.given.drain(..ios));
+        if self.hears_polls {
+            let (taken, waiting) = (ios as u32, it.given.len() as u32);
+            let event = Event::Poll { cpu: cpu as u16, taken, waiting };
+            self.policy.deliver(Time(now), &event, |_, _| ());
+        }
+        if self.setting.path == Path::Queue {
+            return self.begin_completion(cpu, now);
+        }
+        let stage = if self.locks[RING].upgrades() { Stage::Peek } else { Stage::Dequeue };
+        self.lock(cpu, now, RING, stage, ios as u32);
+    }
+
+    fn upgrade(&mut self, cpu: usize, now: u64) {
+        let ios = self.cpus[cpu].completing.len() as u32;
+        let wanted = crate::lock::Wanted { cpu: cpu as u16, ios, reads: false };
+        match self.locks[RING].upgrade(wanted, &self.distances) {
+            Ok(Some(hold_ps)) => self.enter(cpu, now, Stage::Dequeue, hold_ps),
+            Ok(None) => {
+                self.cpus[cpu].await_lock(Stage::Dequeue);
+                self.cpus[cpu].enter(now, Stage::SpinToComplete);
+                self.lanes.set(cpu, u64::MAX);
+            }
+            Err(deadlock) => {
+                self.failed = Some(WorldError::Deadlock { at: Time(now), deadlock });
+            }
+        }
+    }
+
+    fn begin_completion(&mut self, cpu: usize, now: u64) {
+        let ios = self.cpus[cpu].completing.len();
+        let mut takes = ios as u64 * self.costs.complete;
+        for n in 0..ios {
+            let issuer = self.issuer(self.cpus[cpu].completing[n]);
+            takes += self.afar_ps(issuer, cpu as u16);
+        }
+        self.enter(cpu, now, Stage::Complete, takes);
+    }
+
+    /// What completing takes longer for an issuer of another socket: the descriptor comes from
+    /// there, and its CPU has to be interrupted to go on (Sec 6.2.1).
+    fn afar_ps(&self, issuer: u16, cpu: u16) -> u64 {
+        if self.distances.socket(issuer) == self.distances.socket(cpu) {
+            return 0;
+        }
+        let lines = self.costs.descriptor_lines * self.distances.beyond_socket(issuer, cpu) / 1000;
+        lines + self.costs.send
+    }
+
+    fn complete(&mut self, cpu: usize, now: u64) {
+        let mut ios = std::mem::take(&mut self.cpus[cpu].completing);
+        for io in ios.drain(..) {
+            self.signal(cpu, now, io);
+        }
+        self.cpus[cpu].completing = ios;
+        self.next(cpu, now);
+    }
+}

@@ -1,0 +1,311 @@
+//! One policy of completions under one load on one machine.
+
+use halfwink_engine::RunControl;
+use halfwink_eventlog::{replayer, Family, Place, Replayer};
+use halfwink_storage::world::{play, Parts, Path, Run, Setting, WorldError};
+
+use super::StorageInfo;
+use crate::error::StudyError;
+use crate::library::Library;
+use crate::logs::{nobody_at, Logs};
+use crate::table::{integer, real, Head, Table, Value};
+use crate::techniques::{Choice, Parameter, Values};
+use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::{ledger, Common, COMMON, LEDGER};
+
+/// World: block I/Os on machines of several sockets.
+pub struct Storage;
+
+/// The only pattern of I/O so far: what it reads makes no difference to the driver.
+const READ: &str = "random-read";
+/// Seed where none is chosen.
+pub(super) const SEED: u64 = 1;
+
+const OPTIONS: &[Parameter] = &[
+    Parameter::whole("seed", SEED, (0, u64::MAX))
+        .about("of all random streams", "one fixed stream, so that runs repeat"),
+    Parameter::whole("ios", 100_000, (1, 1_000_000_000)).about("to count", "halfwink"),
+    Parameter::whole("warm_up", 100_000, (0, 1_000_000_000))
+        .about("I/Os before any is counted", "halfwink"),
+    Parameter::whole("depth", 32, (1, 4096))
+        .about("I/Os that each issuing CPU has in flight", "assumption: libaio, as fio has it"),
+    Parameter::whole("bytes", 512, (1, 1 << 24))
+        .about("of each I/O", "assumption: 3 GB/s allow 1 M of them"),
+    Parameter::number("rate_kiops", "k/s", 0.0, (0.0, 1e6))
+        .or_else("as fast as they come back")
+        .about("I/Os a second of all together, at most", "Nellans 2014, Fig 6.6"),
+    Parameter::words("arrivals", &["even", "poisson"])
+        .about("times between I/Os where a rate is limited", "fio: rate_process"),
+    Parameter::whole("first_cpu", 0, (0, 4095)).about("that issues", "Nellans 2014, Fig 6.10"),
+    Parameter::words("through", &["driver", "queue-and-driver", "queue"])
+        .about("what lies between issuers and device", "Nellans 2014, Sec 6.1, 6.2"),
+    Parameter::words("leave_out", &["nothing", "structures", "completion"])
+        .about("parts of a completion, from which on", "Nellans 2014, Sec 6.2.1"),
+];
+
+/// Columns of a run beside the common ones.
+pub(super) const OWN: [Head; 15] = [
+    integer("seed"),
+    integer("issuers"),
+    integer("depth"),
+    real("iops"),
+    real("driver_cpus"),
+    real("driver_us_per_io"),
+    real("busy_cpus"),
+    integer("handlers"),
+    real("spinning_pct"),
+    real("hears_busy_pct"),
+    real("interrupts_per_io"),
+    real("ipis_per_io"),
+    real("queue_crossings_pct"),
+    real("map_crossings_pct"),
+    real("power_w"),
+];
+
+/// What is played, apart from machine and technique.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    pub path: Path,
+    pub parts: Parts,
+    pub issuers: u16,
+    pub first: u16,
+    pub depth: u32,
+    pub bytes: u32,
+    pub rate: Option<f64>,
+    pub poisson: bool,
+    pub warm_up: u64,
+    pub ios: u64,
+    pub seed: u64,
+}
+
+impl Default for Load {
+    fn default() -> Load {
+        Load {
+            path: Path::Driver,
+            parts: Parts::All,
+            issuers: 1,
+            first: 0,
+            depth: 32,
+            bytes: 512,
+            rate: None,
+            poisson: false,
+            warm_up: 100_000,
+            ios: 100_000,
+            seed: SEED,
+        }
+    }
+}
+
+impl Load {
+    fn of(issuers: u16, options: &Values) -> Load {
+        Load {
+            path: path(options.word("through")),
+            parts: match options.word("leave_out") {
+                "structures" => Parts::InterruptOnly,
+                "completion" => Parts::NoCompletion,
+                _ => Parts::All,
+            },
+            issuers,
+            first: options.number("first_cpu") as u16,
+            depth: options.number("depth") as u32,
+            bytes: options.number("bytes") as u32,
+            rate: options.given("rate_kiops").filter(|rate| *rate > 0.0).map(|rate| 1e3 * rate),
+            poisson: options.word("arrivals") == "poisson",
+            warm_up: options.number("warm_up") as u64,
+            ios: options.number("ios") as u64,
+            seed: options.number("seed") as u64,
+        }
+    }
+}
+
+/// What lies between, by its word.
+pub(super) fn path(word: &str) -> Path {
+    match word {
+        "queue" => Path::Queue,
+        "queue-and-driver" => Path::QueueAndDriver,
+        _ => Path::Driver,
+    }
+}
+
+struct StorageJob {
+    info: StorageInfo,
+    choice: Choice,
+    load: Load,
+}
+
+fn failed(error: WorldError) -> StudyError {
+    match error {
+        WorldError::Interrupted(_) => StudyError::Interrupted,
+        WorldError::Setting(message) => StudyError::Usage(message),
+        other => StudyError::Model(other.to_string()),
+    }
+}
+
+impl StorageInfo {
+    /// Plays a load under a technique.
+    pub(super) fn play(
+        &self,
+        choice: &Choice,
+        load: &Load,
+        control: &RunControl,
+        logs: &Logs,
+    ) -> Result<Run, StudyError> {
+        let setting = Setting {
+            machine: &self.machine,
+            path: load.path,
+            parts: load.parts,
+            issuers: load.issuers,
+            first: load.first,
+            depth: load.depth,
+            bytes: load.bytes,
+            rate: load.rate,
+            poisson: load.poisson,
+            warm_up: load.warm_up,
+            ios: load.ios,
+            seed: load.seed,
+        };
+        let policy = logs.completion(0, self.policy(choice)?);
+        play(&setting, policy, control).map_err(failed)
+    }
+}
+
+/// `random-read@17`: how many CPUs issue.
+fn issuers(workload: &str) -> Result<u16, StudyError> {
+    let (name, issuers) = workload.split_once('@').unwrap_or((workload, "1"));
+    if name != READ {
+        return Err(StudyError::unknown("workload", name, [READ]));
+    }
+    issuers.parse().ok().filter(|&count| count > 0).ok_or_else(|| {
+        let message = format!("workload `{workload}`: expected `{READ}@CPUS`, as `{READ}@17`");
+        StudyError::Usage(message)
+    })
+}
+
+impl World for Storage {
+    fn name(&self) -> &'static str {
+        "storage"
+    }
+
+    fn title(&self) -> &'static str {
+        "block I/Os, the locks they take, the CPUs of several sockets that complete them"
+    }
+
+    fn command(&self, technique: &str) -> String {
+        format!("halfwink storage simulate westmere-ex --policy {technique}")
+    }
+
+    fn workloads(&self, _library: &Library) -> Result<Vec<Named>, StudyError> {
+        let title = "so many CPUs that each have I/Os in flight all the time".to_owned();
+        Ok(vec![Named { name: format!("{READ}@10"), title }])
+    }
+
+    fn machines(&self, library: &Library) -> Vec<Named> {
+        Named::described(library.storages(), |name| {
+            Ok(library.storage(name, &[])?.machine.spec().description.clone())
+        })
+    }
+
+    fn options(&self) -> &'static [Parameter] {
+        OPTIONS
+    }
+
+    fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
+        vec![("run", [&COMMON[..], &OWN].concat()), ("ledger", LEDGER.to_vec())]
+    }
+
+    fn prepare(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: Settings,
+    ) -> Result<Box<dyn Prepared>, StudyError> {
+        let info = library.storage(&job.machine, &settings.machine)?;
+        info.policy(&settings.choice)?;
+        let load = Load::of(issuers(&job.workload)?, &settings.options);
+        let cpus = info.machine.spec().topology.cpus();
+        if u32::from(load.first) + u32::from(load.issuers) > u32::from(cpus) {
+            let message = format!("workload `{}`: {} has {cpus} CPUs", job.workload, job.machine);
+            return Err(StudyError::Usage(message));
+        }
+        Ok(Box::new(StorageJob { info, choice: settings.choice, load }))
+    }
+
+    fn replayer(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: &Settings,
+        place: Place,
+    ) -> Result<Box<dyn Replayer>, StudyError> {
+        if place.family != Family::Completion {
+            return Err(nobody_at(job, place));
+        }
+        let info = library.storage(&job.machine, &settings.machine)?;
+        Ok(replayer(info.policy(&settings.choice)?))
+    }
+}
+
+impl Prepared for StorageJob {
+    fn identity(&self) -> String {
+        format!("{READ}@{}\n{}", self.load.issuers, self.info.text)
+    }
+
+    fn work(&self) -> Work {
+        Work { amount: self.load.warm_up + self.load.ios, unit: "I/Os" }
+    }
+
+    fn machine_text(&self) -> &str {
+        &self.info.text
+    }
+
+    fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
+        let run = self.info.play(&self.choice, &self.load, control, logs)?;
+        let mut cells = common(&run).cells();
+        cells.extend(OWN.iter().map(|head| head.0).zip(own(&run, &self.load)));
+        Ok(vec![("run", Table::row(cells)), ("ledger", ledger(&run.books))])
+    }
+}
+
+fn common(run: &Run) -> Common {
+    let us = |time: Option<halfwink_units::Time>| time.map(|t| t.as_ns() * 1e-3);
+    Common {
+        unit_of_work: "I/O",
+        units: run.completed,
+        duration_s: run.duration.as_s(),
+        energy_j: run.books.energy_where(|_| true).as_j(),
+        latency_mean_us: us(run.latency.mean()),
+        latency_p99_us: us(run.latency.quantile(0.99)),
+        ..Common::default()
+    }
+}
+
+/// The columns of [`OWN`].
+pub(super) fn own(run: &Run, load: &Load) -> Vec<Value> {
+    use halfwink_storage::world::{Stage, State, HEARS};
+    let seconds = run.duration.as_s();
+    let completed = run.completed as f64;
+    let spinning: f64 =
+        run.cpus.iter().map(|cpu| cpu.of(|s| s.state() == State::Spinning).as_s()).sum();
+    let hears = run.cpus[usize::from(HEARS)].of(Stage::is_driver).as_s();
+    let crossings = |lock: usize| {
+        let counts = run.locks[lock];
+        (counts.grants > 0).then(|| 100.0 * counts.crossings as f64 / counts.grants as f64)
+    };
+    vec![
+        load.seed.into(),
+        u64::from(load.issuers).into(),
+        u64::from(load.depth).into(),
+        run.iops().into(),
+        run.driver_cpus().into(),
+        (1e6 * run.driver_cpus() / run.iops()).into(),
+        run.busy_cpus().into(),
+        u64::from(run.handlers).into(),
+        (100.0 * spinning / seconds / run.busy_cpus().max(1e-9)).into(),
+        (100.0 * hears / seconds).into(),
+        (run.interrupts[0] as f64 / completed).into(),
+        (run.interrupts[1] as f64 / completed).into(),
+        crossings(0).into(),
+        crossings(2).into(),
+        (run.books.energy_where(|_| true).as_j() / seconds).into(),
+    ]
+}

@@ -1,0 +1,122 @@
+"""Block I/Os on machines of several sockets: which CPU completes them (Nellans 2014, ch. 6).
+
+import halfwink as hw
+
+found = hw.storage_runs("westmere-ex", policies=["single-thread", "issuer", "cache-aware"])
+found.runs  # a row for each policy and number of issuing CPUs (modelled)
+found.peaks()  # where each policy is best
+found.chart().save("saw-tooth.html")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from halfwink import _core
+from halfwink.errors import HalfwinkError
+from halfwink.frames import frames
+from halfwink.jobs import Settings, pairs
+from halfwink.library import library
+
+if TYPE_CHECKING:
+    import altair as alt
+
+#: Policies that the work measured.
+PUBLISHED = ("single-thread", "issuer", "cache-aware")
+#: Short names that commands take.
+SHORT = {"single": "single-thread", "round-robin": "round-robin-socket"}
+
+
+@dataclass(frozen=True)
+class StorageRuns:
+    """Policies by the number of CPUs that issue. Everything is modelled, also the energy.
+
+    Attributes:
+        runs: a row for each policy and number of issuing CPUs: I/Os a second, CPUs that the driver
+            had, their time for an I/O (microseconds), CPUs that did anything, share of that spent
+            waiting for locks (percent), latency (microseconds), energy of an I/O (microjoules).
+        sockets: numbers of issuing CPUs at which a socket is full.
+    """
+
+    runs: pl.DataFrame
+    sockets: list[int] = field(default_factory=list[int])
+
+    def peaks(self) -> pl.DataFrame:
+        """The row of each policy with the most I/Os a second."""
+        return (
+            self.runs.sort("iops", descending=True)
+            .group_by("policy", maintain_order=True)
+            .first()
+            .sort("iops")
+        )
+
+    def chart(self) -> alt.LayerChart | alt.FacetChart:
+        """I/Os a second by issuing CPUs, a line for each policy, dotted where a socket is full."""
+        import altair as alt
+
+        lines = (
+            alt.Chart(self.runs)
+            .mark_line(point=True)
+            .encode(
+                x=alt.X("issuers:Q", title="CPUs that issue"),
+                y=alt.Y("iops:Q", title="I/Os a second (modelled)"),
+                color=alt.Color("policy:N", title="policy"),
+                tooltip=["policy", "issuers", "iops", "driver_cpus", "driver_us_per_io"],
+            )
+        )
+        full = alt.Chart(pl.DataFrame({"issuers": self.sockets}, schema={"issuers": pl.Int64}))
+        rules = full.mark_rule(strokeDash=[2, 4], opacity=0.5).encode(x="issuers:Q")
+        return alt.layer(rules, lines).properties(
+            title="Who completes block I/Os, by the CPUs that issue them", width=640, height=360
+        )
+
+
+def storage_runs(
+    name: str = "westmere-ex",
+    *,
+    policies: Sequence[str] = PUBLISHED,
+    issuers: Sequence[int] = (),
+    through: str = "driver",
+    depth: int = 32,
+    rate: float = 0.0,
+    ios: int = 100_000,
+    seed: int = 1,
+    set: Settings | None = None,
+) -> StorageRuns:
+    """Plays policies by the number of CPUs that issue I/Os, and so keeps a device busy.
+
+    Args:
+        name: a machine (``westmere-ex``), or a TOML file.
+        policies: techniques of the world ``storage``, with parameters
+            (``cache-aware:period_ms=1``); ``single`` for ``single-thread``.
+        issuers: numbers of issuing CPUs; all of the machine if there are none.
+        through: what lies between issuers and device: ``driver``, ``queue-and-driver``, or
+            ``queue`` over a driver with nothing to do.
+        depth: I/Os that each issuing CPU has in flight.
+        rate: I/Os a second of all together, at most; 0 for no limit.
+        ios: I/Os that are counted; as many go before.
+        seed: of all random streams.
+        set: values to change, as ``{"coherence.one_hop_ns": 120}``.
+
+    Raises:
+        HalfwinkError: there is none of a name, or a value is impossible.
+    """
+    for what, number in [("issuers", n) for n in issuers] + [("depth", depth), ("ios", ios)]:
+        if not 1 <= number <= 1_000_000_000:
+            raise HalfwinkError(f"{what} {number}: expected 1 or more")
+    if not 0 <= rate < float("inf"):
+        raise HalfwinkError(f"rate {rate}: expected I/Os a second, or 0 for no limit")
+    settings = pairs(set)
+    sockets, cores = _core.storage_topology(library(), name, settings)
+    chosen = list(issuers) or list(range(1, sockets * cores + 1))
+    if max(chosen) > sockets * cores:
+        raise HalfwinkError(f"{max(chosen)} issuing CPUs: {name} has {sockets * cores}")
+    names = [SHORT.get(policy, policy) for policy in policies]
+    load = (through, depth, float(rate), ios, seed)
+    found = frames(_core.storage_runs(library(), name, settings, names, chosen, load))
+    full = [cores * n for n in range(1, sockets + 1) if cores * n <= max(chosen)]
+    return StorageRuns(found["runs"], full)
