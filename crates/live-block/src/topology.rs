@@ -66,26 +66,15 @@ impl Machine {
     pub fn read(root: &Path) -> Result<Machine, String> {
         let numbers = online(root)?;
         let mut cpus: Vec<Cpu> = numbers.iter().map(|&cpu| look(root, cpu)).collect();
-        // A CPU without a cache joins its package's first.
+        // A group is named after its first CPU that is online: the first that shares a cache may
+        // be offline, or of another package by a broken table. CPUs of which no cache is known
+        // are together with all such of their package.
+        let key = |c: &Cpu| (c.package, c.level, c.level.map(|_| c.cache));
         let mut first = BTreeMap::new();
         for cpu in &cpus {
-            first.entry(cpu.package).or_insert(cpu.cpu);
+            first.entry(key(cpu)).or_insert(cpu.cpu);
         }
-        for place in 0..cpus.len() {
-            let Cpu { cpu, package, level, cache, .. } = cpus[place];
-            let shared = match level {
-                None => first[&package],
-                // Some that share it are offline, or of another package by a broken table.
-                Some(_) => cpus
-                    .iter()
-                    .find(|c| c.package == package && c.level == level && c.cache == cache)
-                    .map_or(cpu, |c| c.cpu),
-            };
-            cpus[place].cache = cpus[place].cache.min(shared);
-            if level.is_none() || !numbers.contains(&cache) {
-                cpus[place].cache = shared;
-            }
-        }
+        cpus.iter_mut().for_each(|cpu| cpu.cache = first[&key(cpu)]);
         if cpus.is_empty() {
             return Err(format!("{}: no CPU is online", root.display()));
         }

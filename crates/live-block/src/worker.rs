@@ -53,13 +53,17 @@ impl Post {
     pub(crate) fn new(cpu: Option<u32>) -> std::io::Result<Post> {
         let (epoll, bell) = (Arc::new(Epoll::new()?), Bell::new()?);
         epoll.add(bell.fd(), libc::EPOLLIN as u32, BELL)?;
+        let meter = Meter::default();
+        // Until its thread is there, it sleeps.
+        meter.times.since.set(ticks());
+        meter.times.sleeps.set(1);
         Ok(Post {
             cpu,
             epoll,
             bell,
             asleep: AtomicBool::new(false),
             arrivals: Mutex::default(),
-            meter: Meter::default(),
+            meter,
             slow: Mutex::default(),
         })
     }
@@ -147,8 +151,7 @@ impl Worker {
         let mut found: Box<Found> = Box::new([libc::epoll_event { events: 0, u64: 0 }; 128]);
         let mut wait = Wait::Poll(1);
         let times = &post.meter.times;
-        times.book(|times| &times.polling, ticks(), false);
-        times.polling.set(0);
+        times.book(|times| &times.sleeping, ticks(), false);
         while !shared.ends.load(Ordering::Relaxed) {
             let events = self.wait(wait, &mut found);
             let mut work = self.mail();

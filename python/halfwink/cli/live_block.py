@@ -1,0 +1,155 @@
+"""``halfwink live block``: a block device over NBD, completed where a policy says."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from halfwink.cli.console import err, print_json, print_table, say
+from halfwink.cli.serving import signals
+from halfwink.errors import HalfwinkError
+from halfwink.live_block import Block, Device
+
+Flag = Annotated[bool, Parameter(negative="")]
+
+#: Between two looks whether the server is alive, in seconds.
+LOOK_S = 0.5
+
+
+def block(
+    *,
+    unix: Path | None = None,
+    tcp: str | None = None,
+    ram: str | None = None,
+    file: Path | None = None,
+    read_only: Annotated[bool, Parameter(name="--read-only", negative="")] = False,
+    export: str = "",
+    policy: Annotated[str, Parameter(name=["-t", "--policy"])] = "single-thread",
+    rest: str = "own",
+    cpus: str | None = None,
+    no_pin: Annotated[bool, Parameter(name="--no-pin", negative="")] = False,
+    connections: int = 1000,
+    log: Path | None = None,
+    seconds: float | None = None,
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
+    quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
+) -> int:
+    """Serve a block device over NBD: one CPU reads requests, and a policy says who completes them.
+
+    SIGTERM or Ctrl-C ends it; what was answered is on stable storage then. All times are measured.
+
+    Parameters
+    ----------
+    unix
+        Listen at this socket of the file system.
+    tcp
+        Or at HOST:PORT; whoever reaches it may read and write.
+    ram
+        Memory of so many bytes: 64K, 256M, 1G.
+    file
+        Or a file, or a block device, as large as it is.
+    read_only
+        Nothing may be written.
+    export
+        Its name; clients that name none get it, too.
+    policy
+        Completion policy: single-thread, same, issuer, round-robin-socket, cache-aware, dynamic,
+        msi-x, multi-queue, polled, hybrid-poll, interleaved-tags; parameters after a colon.
+    rest
+        How a thread without work rests: own (the policy's way), interrupt, polling, suricata,
+        l3fwd-pause.
+    cpus
+        CPUs that serve, a thread each, the first of which hears: 0-3,8 (default: all allowed).
+    no_pin
+        Threads are not kept to their CPUs.
+    connections
+        At once; more are closed.
+    log
+        File for the policy's events and actions: lines of JSON.
+    seconds
+        How long (default: until it is told to end).
+    json
+        Print what it has done as one JSON document.
+    out
+        File for the same.
+    quiet
+        No messages.
+    """
+    if seconds is not None and not 0 < seconds <= 30 * 86_400:
+        raise HalfwinkError(f"--seconds {seconds}: expected above 0, at most 30 days")
+    device = Device(
+        unix=unix,
+        tcp=tcp,
+        ram=ram,
+        file=file,
+        read_only=read_only,
+        export=export,
+        policy=policy,
+        rest=rest,
+        cpus=cpus,
+        pin=not no_pin,
+        connections=connections,
+        log=log,
+    )
+    with signals() as asked, Block(device, seconds=seconds) as serving:
+        say(f"ready at {serving.address}", quiet=quiet)
+        while serving.is_running and not asked.stop:
+            asked.wait(LOOK_S)
+        report = serving.stop()
+    if out is not None:
+        out.write_text(jsonlib.dumps(report, indent=2) + "\n")
+    if json:
+        print_json(report)
+    elif not quiet:
+        show(report)
+    if report["log_dropped"]:
+        err.print(f"halfwink: the log lacks {report['log_dropped']:,} lines", markup=False)
+    if report["ledger"]["imbalance"] is not None:
+        err.print(f"halfwink: {report['ledger']['imbalance']}", markup=False)
+    return 0
+
+
+def _us(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"
+
+
+def show(report: dict[str, Any]) -> None:
+    """What a device has done, as tables."""
+    asked, latency, conns = report["requests"], report["latency"], report["connections"]
+    say(
+        f"{asked['reads']:,} reads, {asked['writes']:,} writes, {asked['flushes']:,} flushes, "
+        f"{asked['trims'] + asked['zeroes']:,} trims and zeroes, {asked['refused']:,} refused; "
+        f"{report['errors']:,} errors"
+    )
+    say(
+        f"in the server p50 {_us(latency['p50_us'])} us, p99 {_us(latency['p99_us'])} us; "
+        f"{conns['accepted']:,} connections, {conns['peak']:,} at once"
+    )
+    columns = [("stage", "left"), ("ns per I/O", "right"), ("%", "right")]
+    names = ("read", "decode", "backend", "hand-off", "reply")
+    stages = [(name, report["stages"][name]) for name in names]
+    print_table(
+        columns,
+        [
+            [
+                name,
+                "-" if stage["ns_per_io"] is None else f"{stage['ns_per_io']:,.0f}",
+                "-" if stage["share_pct"] is None else f"{stage['share_pct']:.0f}",
+            ]
+            for name, stage in stages
+        ],
+    )
+    heads = ["CPU", "sleeping s", "polling s", "working s", "read here", "given", "wakes"]
+    rows = [
+        [
+            "any" if worker["cpu"] is None else str(worker["cpu"]),
+            *(f"{worker[state]:.3f}" for state in ("sleeping_s", "polling_s", "working_s")),
+            *(f"{worker[count]:,}" for count in ("here", "given", "wakes")),
+        ]
+        for worker in report["workers"]
+    ]
+    print_table([(head, "right") for head in heads], rows)
