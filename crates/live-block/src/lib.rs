@@ -10,6 +10,7 @@
 //! storage stack, in a host that can log what it was told. Linux on x86-64 only.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+pub mod advise;
 pub mod backend;
 mod conn;
 mod control;

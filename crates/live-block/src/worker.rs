@@ -6,7 +6,8 @@
 //!  nothing to do ──▶ policy: Rest ──▶ ask again, pause, or sleep until a socket or the bell
 //! ```
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{fence, AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +19,7 @@ use halfwink_policy::completion::{Done, Event};
 use halfwink_policy::scaling::Rest;
 use halfwink_units::Time;
 
+use crate::backend::Draws;
 use crate::conn::{Batch, Conn, Over, Reader};
 use crate::meter::{Meter, Slow};
 use crate::out::{Pending, Scratch};
@@ -35,6 +37,33 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 pub(crate) struct Job {
     conn: Arc<Conn>,
     pending: Pending,
+}
+
+/// An I/O in a modelled device, which is done then.
+struct InDevice {
+    due: u64,
+    number: u32,
+    job: Job,
+}
+
+impl PartialEq for InDevice {
+    fn eq(&self, other: &InDevice) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for InDevice {}
+
+impl PartialOrd for InDevice {
+    fn partial_cmp(&self, other: &InDevice) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for InDevice {
+    fn cmp(&self, other: &InDevice) -> std::cmp::Ordering {
+        (self.due, self.number).cmp(&(other.due, other.number))
+    }
 }
 
 /// What others know of a worker.
@@ -104,6 +133,9 @@ pub(crate) struct Worker {
     /// Whom something was given to in this round.
     gave: Vec<bool>,
     io: u32,
+    /// A modelled device's latencies, and what is in it.
+    draws: Option<Draws>,
+    device: BinaryHeap<Reverse<InDevice>>,
     looked: u64,
     used: Vec<u64>,
 }
@@ -120,6 +152,7 @@ enum Wait {
 impl Worker {
     pub(crate) fn new(number: u16, shared: Arc<Shared>, boxes: Boxes) -> Worker {
         let workers = shared.posts.len();
+        let draws = shared.backend.delay().map(|delay| delay.draws(number));
         Worker {
             number,
             shared,
@@ -131,6 +164,8 @@ impl Worker {
             scratch: Scratch::default(),
             gave: vec![false; workers],
             io: 0,
+            draws,
+            device: BinaryHeap::new(),
             looked: ticks(),
             used: vec![0; workers],
         }
@@ -142,6 +177,11 @@ impl Worker {
 
     /// Works until the server ends.
     pub(crate) fn run(mut self) {
+        if self.draws.is_some() {
+            // Else the kernel may wake it 50 us late.
+            // SAFETY: plain numbers.
+            unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+        }
         if let Some(cpu) = self.post().cpu {
             // Where it may not, it runs where it may; the report says on which CPU it was to be.
             let _ = CpuSet::one(cpu).pin();
@@ -158,6 +198,7 @@ impl Worker {
             for event in &found[..events] {
                 work += self.event(event.u64, event.events);
             }
+            work += self.device();
             self.hand_over();
             if work > 0 {
                 times.book(|times| &times.working, ticks(), false);
@@ -170,7 +211,8 @@ impl Worker {
                 };
             }
             if let Wait::Sleep(limit) = wait {
-                wait = Wait::Sleep(self.handshakes(limit));
+                let limit = self.handshakes(limit);
+                wait = Wait::Sleep(self.device_due(limit));
             }
         }
         self.end();
@@ -323,15 +365,59 @@ impl Worker {
         done.max(1)
     }
 
-    /// Has the policy say who completes what was just read, and completes what stays here.
+    /// What was just read is done at once, or is in a device that takes its time.
     fn complete(&mut self, conn: &Arc<Conn>, began: u64) -> u32 {
+        for pending in self.batch.slow.drain(..) {
+            self.shared.syncer.give(Arc::clone(conn), pending);
+        }
+        let Some(draws) = &mut self.draws else { return self.place(conn, began) };
+        for pending in self.batch.done.drain(..) {
+            let ns = draws.next_ns();
+            let due = began + self.shared.control.clock.rate.ticks(ns);
+            self.io = self.io.wrapping_add(1);
+            let job = Job { conn: Arc::clone(conn), pending };
+            self.device.push(Reverse(InDevice { due, number: self.io, job }));
+        }
+        // The handshake's answers wait, too.
+        self.flush(conn);
+        self.account(began);
+        0
+    }
+
+    /// Completes what a modelled device is done with; how much.
+    fn device(&mut self) -> u32 {
+        let mut done = 0;
+        let now = ticks();
+        let is_due = |next: &Reverse<InDevice>| next.0.due <= now;
+        while self.device.peek().is_some_and(is_due) {
+            let Some(Reverse(InDevice { job: Job { conn, pending }, .. })) = self.device.pop()
+            else {
+                break;
+            };
+            self.batch.done.push(pending);
+            let goes_on =
+                |next: &Reverse<InDevice>| is_due(next) && Arc::ptr_eq(&next.0.job.conn, &conn);
+            while self.device.peek().is_some_and(goes_on) {
+                self.batch.done.extend(self.device.pop().map(|next| next.0.job.pending));
+            }
+            done += self.place(&conn, ticks());
+        }
+        done
+    }
+
+    /// When a modelled device is done with something, in nanoseconds from now, or the limit.
+    fn device_due(&self, limit: Option<u64>) -> Option<u64> {
+        let Some(Reverse(next)) = self.device.peek() else { return limit };
+        let clock = &self.shared.control.clock;
+        let ns = clock.rate.ns(next.due.saturating_sub(ticks()));
+        Some(limit.map_or(ns, |limit| limit.min(ns)))
+    }
+
+    /// Has the policy say who completes what the device is done with, and completes what stays.
+    fn place(&mut self, conn: &Arc<Conn>, began: u64) -> u32 {
         let shared = Arc::clone(&self.shared);
         let meter = &shared.posts[usize::from(self.number)].meter;
         let count = self.batch.done.len() as u32;
-        let slow = self.batch.slow.len() as u32;
-        for pending in self.batch.slow.drain(..) {
-            shared.syncer.give(Arc::clone(conn), pending);
-        }
         let mut here = 0u64;
         if count > 0 {
             let (first, heard, issuer) = (self.io, self.number, conn.issuer);
@@ -365,7 +451,7 @@ impl Worker {
         // The handshake's answers wait, too.
         self.flush(conn);
         self.account(decided);
-        count + slow
+        count
     }
 
     /// Wakes those to whom something was given, and tells the policy how busy all are.

@@ -1,11 +1,14 @@
 //! What holds the bytes.
 
 mod file;
+mod modelled;
 mod ram;
 
 use std::io;
 
 pub use file::File;
+pub(crate) use modelled::Draws;
+pub use modelled::{Delay, Modelled};
 pub use ram::Ram;
 
 /// Memory of a device that is sent from where it is.
@@ -31,6 +34,11 @@ pub trait Backend: Send + Sync {
 
     /// Its memory, if that is all it is: replies are then sent from there.
     fn window(&self) -> Option<Window> {
+        None
+    }
+
+    /// How long it takes, if it only pretends to be a device: I/Os are heard of so much later.
+    fn delay(&self) -> Option<Delay> {
         None
     }
 

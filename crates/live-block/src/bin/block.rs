@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use halfwink_eventlog::{Family, Header, Live};
 use halfwink_live::sys::CpuSet;
-use halfwink_live_block::backend::{Backend, File, Ram};
+use halfwink_live_block::backend::{Backend, Delay, File, Modelled, Ram};
 use halfwink_live_block::topology::{self, Machine};
-use halfwink_live_block::{policy, EventLog, Listen, Server, Setting};
+use halfwink_live_block::{advise, policy, EventLog, Listen, Server, Setting};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -23,6 +23,9 @@ const LOOK: Duration = Duration::from_secs(2);
 #[derive(Parser)]
 #[command(name = "halfwink-block")]
 struct Arguments {
+    /// Measures what it costs here to have another CPU complete, prints that as JSON, and ends.
+    #[arg(long)]
+    measure: bool,
     /// Listens at this socket of the file system.
     #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
     unix: Option<PathBuf>,
@@ -35,6 +38,12 @@ struct Arguments {
     /// A file, or a block device, as large as it is.
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
+    /// With --ram: a device that takes so long, in microseconds, in the mean.
+    #[arg(long, value_name = "US", requires = "ram", value_parser = latency)]
+    latency_us: Option<f64>,
+    /// Of those latencies.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Nothing may be written.
     #[arg(long)]
     read_only: bool,
@@ -90,6 +99,12 @@ fn size(text: &str) -> Result<u64, String> {
     }
 }
 
+fn latency(text: &str) -> Result<f64, String> {
+    let expected = || "expected 0.1 to 1000000".to_owned();
+    let us: f64 = text.parse().map_err(|_| expected())?;
+    (0.1..=1e6).contains(&us).then_some(us).ok_or_else(expected)
+}
+
 fn name(text: &str) -> Result<String, String> {
     if text.len() > 255 || text.contains('\0') {
         return Err("expected 255 bytes at most".to_owned());
@@ -113,8 +128,12 @@ enum Failed {
 fn backend(arguments: &Arguments) -> Result<Box<dyn Backend>, Failed> {
     match (arguments.ram, &arguments.file) {
         (Some(bytes), None) => {
-            let ram = Ram::new(bytes).map_err(|e| Failed::Run(format!("--ram {bytes}: {e}")))?;
-            Ok(Box::new(ram))
+            let wrong = |e| Failed::Run(format!("--ram {bytes}: {e}"));
+            let Some(us) = arguments.latency_us else {
+                return Ok(Box::new(Ram::new(bytes).map_err(wrong)?));
+            };
+            let delay = Delay { mean_ns: us * 1e3, seed: arguments.seed };
+            Ok(Box::new(Modelled::new(bytes, delay).map_err(wrong)?))
         }
         (None, Some(path)) => {
             let wrong = |e| Failed::Input(format!("--file {}: {e}", path.display()));
@@ -168,17 +187,35 @@ fn write(path: &Path, text: &str) -> Result<(), Failed> {
         .map_err(|e| Failed::Run(format!("{}: {e}", path.display())))
 }
 
+/// A descriptor for each connection, as far as it may have them.
+fn raise_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is the caller's.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
 fn run(arguments: &Arguments) -> Result<(), Failed> {
     let say = |text: &str| {
         if !arguments.quiet {
             eprintln!("halfwink-block: {text}");
         }
     };
+    if arguments.measure {
+        let measured = advise::measure(&machine(arguments)?).map_err(Failed::Run)?;
+        let text = serde_json::to_string_pretty(&measured);
+        return write(Path::new("-"), &text.map_err(|e| Failed::Run(e.to_string()))?);
+    }
     let listen = match (&arguments.unix, arguments.tcp) {
         (Some(path), None) => Listen::Unix(path.clone()),
         (None, Some(address)) => Listen::Tcp(address),
         _ => return Err(Failed::Input("expected --unix PATH or --tcp HOST:PORT".to_owned())),
     };
+    raise_limit();
     let machine = machine(arguments)?;
     let made = policy::policy(&arguments.policy, &arguments.rest, &machine.topology());
     let made = made.map_err(Failed::Input)?;
