@@ -116,7 +116,10 @@ def measure(seconds: float, repeats: int, device: Device) -> dict[str, dict[int,
     return {
         name: {
             depth: Shot(
-                *(statistics.median(getattr(s, field) for s in shots[name, depth]) for field in names)
+                *(
+                    statistics.median(getattr(s, field) for s in shots[name, depth])
+                    for field in names
+                )
             )
             for depth in DEPTHS
         }

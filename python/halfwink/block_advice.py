@@ -9,6 +9,7 @@ import math
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from halfwink.errors import HalfwinkError, RunError
@@ -87,6 +88,25 @@ def measure(cpus: str | None = None) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
+def load_of(path: Path) -> Load:
+    """The load that a device had, by its report (``halfwink live block -o``).
+
+    Raises:
+        HalfwinkError: it is none, or nothing was asked.
+    """
+    try:
+        report = json.loads(path.read_text())
+        done = sum(worker["here"] + worker["given"] for worker in report["workers"])
+        busy = sum(worker["working_s"] for worker in report["workers"])
+        return Load(iops=done / report["duration_s"], io_us=1e6 * busy / done)
+    except OSError as error:
+        raise HalfwinkError(f"--report {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
+        raise HalfwinkError(
+            f"--report {path}: expected what halfwink live block -o writes, of a run with I/Os"
+        ) from error
+
+
 #: What plays a load on a measured machine: IOPS, CPU and joules per I/O by name.
 Simulate = Callable[[Mapping[str, Any], Load], dict[str, float]]
 
@@ -100,9 +120,7 @@ def simulation() -> Simulate | None:
     return getattr(module, "simulate", None)
 
 
-def advise(
-    measured: Mapping[str, Any], load: Load, simulate: Simulate | None = None
-) -> Advice:
+def advise(measured: Mapping[str, Any], load: Load, simulate: Simulate | None = None) -> Advice:
     """What follows from what was measured.
 
     Args:
@@ -138,7 +156,7 @@ def advise(
     # The first CPU of a cache is overrun where its I/Os take more than a CPU: then each its own.
     overrun = load.iops * load.io_us * 1e-6 / max(len(groups), 1) > FULL
     affinity = 2 if overrun and len(groups) > 1 else 1
-    advice = Advice(
+    return Advice(
         queues=len(cpus),
         cpus=cpus,
         poll=poll,
@@ -149,7 +167,6 @@ def advise(
         lines=_lines(cpus, groups, poll, affinity),
         expected=None if simulate is None else simulate(measured, load),
     )
-    return advice
 
 
 def _groups(measured: Mapping[str, Any]) -> list[list[int]]:

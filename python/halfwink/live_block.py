@@ -43,6 +43,8 @@ class Device:
         tcp: or HOST:PORT; whoever reaches it may read and write.
         ram: memory of so many bytes (64K, 256M, 1G).
         file: or a file, or a block device, as large as it is.
+        latency_us: of memory that pretends to be a device, in the mean.
+        seed: of those latencies.
         read_only: nothing may be written.
         export: its name.
         policy: completion policy, with parameters.
@@ -57,6 +59,8 @@ class Device:
     tcp: str | None = None
     ram: str | None = None
     file: Path | None = None
+    latency_us: float | None = None
+    seed: int = 1
     read_only: bool = False
     export: str = ""
     policy: str = "single-thread"
@@ -74,6 +78,8 @@ class Device:
             "--tcp": self.tcp,
             "--ram": self.ram,
             "--file": self.file,
+            "--latency-us": self.latency_us,
+            "--seed": self.seed,
             "--export": self.export or None,
             "--policy": self.policy,
             "--rest": self.rest,

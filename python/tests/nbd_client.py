@@ -19,7 +19,12 @@ EPERM, EIO, EINVAL, ENOSPC, EOVERFLOW = 1, 5, 22, 28, 75
 
 
 def request(
-    kind: int, offset: int = 0, length: int = 0, cookie: int = 0, flags: int = 0, magic: int = REQUEST
+    kind: int,
+    offset: int = 0,
+    length: int = 0,
+    cookie: int = 0,
+    flags: int = 0,
+    magic: int = REQUEST,
 ) -> bytes:
     """The 28 bytes of a request."""
     return struct.pack(">IHHQQI", magic, flags, kind, cookie, offset, length)
@@ -75,7 +80,9 @@ class Client:
         assert magic == SIMPLE
         return error, cookie
 
-    def ask(self, kind: int, offset: int = 0, length: int = 0, body: bytes = b"", flags: int = 0) -> int:
+    def ask(
+        self, kind: int, offset: int = 0, length: int = 0, body: bytes = b"", flags: int = 0
+    ) -> int:
         """Error of a request without data in its reply."""
         self.socket.sendall(request(kind, offset, length or len(body), 7, flags) + body)
         error, cookie = self.reply()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json as jsonlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from halfwink import block_advice
 from halfwink.cli.console import err, print_json, print_table, say
 from halfwink.cli.serving import signals
 from halfwink.errors import HalfwinkError
@@ -25,6 +27,8 @@ def block(
     tcp: str | None = None,
     ram: str | None = None,
     file: Path | None = None,
+    latency_us: Annotated[float | None, Parameter(name="--latency-us")] = None,
+    seed: int = 1,
     read_only: Annotated[bool, Parameter(name="--read-only", negative="")] = False,
     export: str = "",
     policy: Annotated[str, Parameter(name=["-t", "--policy"])] = "single-thread",
@@ -33,6 +37,9 @@ def block(
     no_pin: Annotated[bool, Parameter(name="--no-pin", negative="")] = False,
     connections: int = 1000,
     log: Path | None = None,
+    advise: Flag = False,
+    iops: float | None = None,
+    report: Path | None = None,
     seconds: float | None = None,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
@@ -52,6 +59,10 @@ def block(
         Memory of so many bytes: 64K, 256M, 1G.
     file
         Or a file, or a block device, as large as it is.
+    latency_us
+        Memory that takes so long as a device would, in the mean.
+    seed
+        Of those latencies.
     read_only
         Nothing may be written.
     export
@@ -70,6 +81,13 @@ def block(
         At once; more are closed.
     log
         File for the policy's events and actions: lines of JSON.
+    advise
+        Do not serve: measure this machine, and say where completions and queues should run.
+    iops
+        Then: I/Os each second that it is to carry (default: those of the report, or 100,000).
+    report
+        Then: what this command said with -o of a run under the user's own load, for what an I/O
+        takes.
     seconds
         How long (default: until it is told to end).
     json
@@ -81,11 +99,17 @@ def block(
     """
     if seconds is not None and not 0 < seconds <= 30 * 86_400:
         raise HalfwinkError(f"--seconds {seconds}: expected above 0, at most 30 days")
+    if advise:
+        return _advise(cpus, iops, report, json)
+    if iops is not None or report is not None:
+        raise HalfwinkError("--iops and --report go with --advise")
     device = Device(
         unix=unix,
         tcp=tcp,
         ram=ram,
         file=file,
+        latency_us=latency_us,
+        seed=seed,
         read_only=read_only,
         export=export,
         policy=policy,
@@ -99,17 +123,38 @@ def block(
         say(f"ready at {serving.address}", quiet=quiet)
         while serving.is_running and not asked.stop:
             asked.wait(LOOK_S)
-        report = serving.stop()
+        found = serving.stop()
     if out is not None:
-        out.write_text(jsonlib.dumps(report, indent=2) + "\n")
+        out.write_text(jsonlib.dumps(found, indent=2) + "\n")
     if json:
-        print_json(report)
+        print_json(found)
     elif not quiet:
-        show(report)
-    if report["log_dropped"]:
-        err.print(f"halfwink: the log lacks {report['log_dropped']:,} lines", markup=False)
-    if report["ledger"]["imbalance"] is not None:
-        err.print(f"halfwink: {report['ledger']['imbalance']}", markup=False)
+        show(found)
+    if found["log_dropped"]:
+        err.print(f"halfwink: the log lacks {found['log_dropped']:,} lines", markup=False)
+    if found["ledger"]["imbalance"] is not None:
+        err.print(f"halfwink: {found['ledger']['imbalance']}", markup=False)
+    return 0
+
+
+def _advise(cpus: str | None, iops: float | None, report: Path | None, json: bool) -> int:
+    known = block_advice.load_of(report) if report is not None else block_advice.Load()
+    load = known if iops is None else replace(known, iops=iops)
+    measured = block_advice.measure(cpus)
+    advice = block_advice.advise(measured, load, block_advice.simulation())
+    if json:
+        print_json(block_advice.document(measured, load, advice))
+        return 0
+    rest = "poll" if advice.poll else "sleep"
+    say(f"{advice.queues} queues on CPUs {','.join(map(str, advice.cpus))}, which {rest}, because")
+    for reason in advice.why:
+        say(f"  {reason}")
+    print_table([("for", "left"), ("say", "left")], [list(line) for line in advice.lines])
+    if advice.expected is None:
+        say("expected IOPS, CPU and joules per I/O: this build has no simulated storage stack")
+    else:
+        for name, value in advice.expected.items():
+            say(f"modelled: {name.replace('_', ' ')} {value:,.4g}")
     return 0
 
 
