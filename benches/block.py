@@ -70,7 +70,7 @@ def peer(words: list[str], socket: Path) -> Generator[int]:
         process.wait(20)
 
 
-def shot(socket: Path, pid: int, depth: int, seconds: float, out: Path) -> Shot:
+def shot(socket: Path, pid: int, depth: int, seconds: int, out: Path) -> Shot:
     words = [found("fio"), "--name=read", "--ioengine=nbd", "--rw=randread", "--bs=4k"]
     words += [f"--uri=nbd+unix:///?socket={socket}", f"--iodepth={depth}", f"--size={SIZE}"]
     words += ["--time_based", f"--runtime={seconds}", "--output-format=json", f"--output={out}"]
@@ -84,8 +84,8 @@ def shot(socket: Path, pid: int, depth: int, seconds: float, out: Path) -> Shot:
     return Shot(read["iops"], p50, p99, 1e6 * spent / read["total_ios"])
 
 
-def measure(seconds: float, repeats: int, device: Device) -> dict[str, dict[int, Shot]]:
-    """Medians of each server at each depth; each has the device's policy and rest, if it is ours."""
+def measure(seconds: int, repeats: int, device: Device) -> dict[str, dict[int, Shot]]:
+    """Medians of each server at each depth; ours has the policy and the rest of the device."""
     shots: dict[tuple[str, int], list[Shot]] = {}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="halfwink-bench-")))
@@ -145,13 +145,13 @@ GOALS = {"cpu_per_io_depth_32": 0.6, "iops_depth_32": 1.5, "p50_depth_1": 1.0}
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="three turns of one second")
-    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--policy", default="single-thread")
-    parser.add_argument("--rest", default="own")
+    parser.add_argument("--rest", default="auto")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    seconds, repeats = (1.0, 3) if given.quick else (given.seconds, given.repeats)
+    seconds, repeats = (1, 3) if given.quick else (given.seconds, given.repeats)
     shots = measure(seconds, repeats, Device(policy=given.policy, rest=given.rest))
     found_ratios = ratios(shots)
     if given.json:

@@ -64,7 +64,7 @@ class Device:
     read_only: bool = False
     export: str = ""
     policy: str = "single-thread"
-    rest: str = "own"
+    rest: str = "auto"
     cpus: str | None = None
     pin: bool = True
     connections: int = 1000

@@ -14,6 +14,7 @@ pub mod advise;
 pub mod backend;
 mod conn;
 mod control;
+pub mod gather;
 mod meter;
 mod out;
 pub mod policy;

@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 
 use halfwink_policy::completion::{
     CacheAware, CacheAwareParameters, Completing, CompletionPolicy, Direct, Dynamic,
-    DynamicParameters, Group, InterleavedTags, Issuer, Mapping, RoundRobin, Same, SingleThread,
-    Topology,
+    DynamicParameters, Group, Hears, InterleavedTags, Issuer, Mapping, RoundRobin, Same,
+    SingleThread, Topology,
 };
 use halfwink_policy::scaling::{Depth, L3fwdPause, Napi, Polling, ScalingPolicy, Suricata};
 use halfwink_units::Time;
+
+use crate::gather::Gather;
 
 /// Names, for messages.
 pub const NAMES: &str = "single-thread, same, issuer, round-robin-socket, cache-aware, dynamic, \
     msi-x, multi-queue, polled, hybrid-poll, interleaved-tags";
 /// Ways to rest, for messages.
-pub const RESTS: &str = "own, interrupt, polling, suricata, l3fwd-pause";
+pub const RESTS: &str = "auto, own, gather, interrupt, polling, suricata, l3fwd-pause";
 
 /// The CPU that hears, where one does.
 const HEARS: u16 = 0;
@@ -94,10 +96,14 @@ fn with<M: Mapping + 'static>(
     topology: &Topology,
 ) -> Result<CompletionPolicy, String> {
     let cpus = topology.cpus();
+    let polls = mapping.hears() == Hears::Polled;
     let made = Completing::new(mapping, cpus);
     let cores = u8::try_from(cpus).map_err(|_| format!("--rest {rest}: 255 CPUs at most"));
     let rests: ScalingPolicy = match rest {
         "own" => return Ok(Box::new(made)),
+        // Who is not interrupted has a way of his own.
+        "auto" if polls || cores.is_err() => return Ok(Box::new(made)),
+        "auto" | "gather" => Box::new(Gather::new(cores?)),
         "interrupt" => Box::new(Napi::new(Depth::C1)),
         "polling" => Box::new(Polling::new()),
         "suricata" => Box::new(Suricata::new(cores?, Depth::C1)),

@@ -133,6 +133,8 @@ pub(crate) struct Worker {
     /// Whom something was given to in this round.
     gave: Vec<bool>,
     io: u32,
+    /// I/Os completed or given away in this round.
+    done: u32,
     /// A modelled device's latencies, and what is in it.
     draws: Option<Draws>,
     device: BinaryHeap<Reverse<InDevice>>,
@@ -164,6 +166,7 @@ impl Worker {
             scratch: Scratch::default(),
             gave: vec![false; workers],
             io: 0,
+            done: 0,
             draws,
             device: BinaryHeap::new(),
             looked: ticks(),
@@ -177,11 +180,9 @@ impl Worker {
 
     /// Works until the server ends.
     pub(crate) fn run(mut self) {
-        if self.draws.is_some() {
-            // Else the kernel may wake it 50 us late.
-            // SAFETY: plain numbers.
-            unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
-        }
+        // Else the kernel may wake it 50 us late.
+        // SAFETY: plain numbers.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
         if let Some(cpu) = self.post().cpu {
             // Where it may not, it runs where it may; the report says on which CPU it was to be.
             let _ = CpuSet::one(cpu).pin();
@@ -199,6 +200,11 @@ impl Worker {
                 work += self.event(event.u64, event.events);
             }
             work += self.device();
+            if shared.control.ways.hears_polls {
+                let event = Event::Poll { cpu: self.number, taken: self.done, waiting: self.done };
+                shared.control.note(&event);
+            }
+            self.done = 0;
             self.hand_over();
             if work > 0 {
                 times.book(|times| &times.working, ticks(), false);
@@ -282,12 +288,8 @@ impl Worker {
         }
         if taken > 0 {
             self.post().meter.given.add(u64::from(taken));
+            self.done += taken;
             self.account(begun);
-        }
-        if self.shared.control.ways.hears_polls {
-            let waiting = taken;
-            let event = Event::Poll { cpu: self.number, taken, waiting };
-            self.shared.control.note(&event);
         }
         taken
     }
@@ -419,6 +421,7 @@ impl Worker {
         let meter = &shared.posts[usize::from(self.number)].meter;
         let count = self.batch.done.len() as u32;
         let mut here = 0u64;
+        self.done += count;
         if count > 0 {
             let (first, heard, issuer) = (self.io, self.number, conn.issuer);
             self.io = self.io.wrapping_add(count);

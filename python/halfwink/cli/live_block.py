@@ -32,7 +32,7 @@ def block(
     read_only: Annotated[bool, Parameter(name="--read-only", negative="")] = False,
     export: str = "",
     policy: Annotated[str, Parameter(name=["-t", "--policy"])] = "single-thread",
-    rest: str = "own",
+    rest: str = "auto",
     cpus: str | None = None,
     no_pin: Annotated[bool, Parameter(name="--no-pin", negative="")] = False,
     connections: int = 1000,
@@ -71,7 +71,8 @@ def block(
         Completion policy: single-thread, same, issuer, round-robin-socket, cache-aware, dynamic,
         msi-x, multi-queue, polled, hybrid-poll, interleaved-tags; parameters after a colon.
     rest
-        How a thread without work rests: own (the policy's way), interrupt, polling, suricata,
+        How a thread without work rests: auto (gather, or own where a policy polls), own (the
+        policy's way), gather (several I/Os by a wake-up), interrupt, polling, suricata,
         l3fwd-pause.
     cpus
         CPUs that serve, a thread each, the first of which hears: 0-3,8 (default: all allowed).

@@ -53,8 +53,9 @@ struct Arguments {
     /// Completion policy, with parameters: cache-aware:by=cache,high=900.
     #[arg(long, default_value = "single-thread")]
     policy: String,
-    /// How a thread without work rests: own, interrupt, polling, suricata, l3fwd-pause.
-    #[arg(long, default_value = "own")]
+    /// How a thread without work rests: auto (gather, or own where a policy polls), own (the
+    /// policy's), gather, interrupt, polling, suricata, l3fwd-pause.
+    #[arg(long, default_value = "auto")]
     rest: String,
     /// CPUs that serve, a thread each, the first of which hears: 0-3,8 [default: where it may run].
     #[arg(long, value_name = "LIST")]
