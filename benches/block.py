@@ -127,6 +127,29 @@ def measure(seconds: int, repeats: int, device: Device) -> dict[str, dict[int, S
     }
 
 
+def compared(seconds: int, repeats: int, names: list[str], rest: str) -> list[dict[str, object]]:
+    """Our own policies beside each other: CPU per I/O, rates, and what stages take."""
+    rows: list[dict[str, object]] = []
+    for depth in DEPTHS:
+        shots: dict[str, list[Shot]] = {name: [] for name in names}
+        stages: dict[str, dict[str, float]] = {}
+        for _ in range(repeats):
+            for name in names:
+                with tempfile.TemporaryDirectory(prefix="halfwink-bench-") as folder:
+                    path = Path(folder) / "socket"
+                    device = Device(unix=path, ram=SIZE, policy=name, rest=rest, pin=False)
+                    with Block(device) as block:
+                        out = Path(folder) / "fio.json"
+                        shots[name].append(shot(path, block.pid, depth, seconds, out))
+                        found = block.stop()["stages"]
+                stages[name] = {stage: found[stage]["ns_per_io"] for stage in found}
+        for name in names:
+            fields = Shot.__dataclass_fields__
+            middle = {f: statistics.median(getattr(s, f) for s in shots[name]) for f in fields}
+            rows.append({"policy": name, "depth": depth, **middle, "stages_ns": stages[name]})
+    return rows
+
+
 def ratios(shots: dict[str, dict[int, Shot]]) -> dict[str, float]:
     """Ours by nbdkit's, with the goals' names."""
     ours, kit = shots["halfwink"], shots["nbdkit"]
@@ -150,8 +173,14 @@ def main() -> int:
     parser.add_argument("--policy", default="single-thread")
     parser.add_argument("--rest", default="auto")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--policies", help="ours beside each other, separated by blanks")
     given = parser.parse_args()
     seconds, repeats = (1, 3) if given.quick else (given.seconds, given.repeats)
+    if given.policies:
+        rows = compared(seconds, repeats, given.policies.split(), given.rest)
+        json.dump(rows, sys.stdout, indent=2)
+        print()
+        return 0
     shots = measure(seconds, repeats, Device(policy=given.policy, rest=given.rest))
     found_ratios = ratios(shots)
     if given.json:
