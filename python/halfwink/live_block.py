@@ -41,6 +41,8 @@ class Device:
     Attributes:
         unix: socket of the file system at which to listen.
         tcp: or HOST:PORT; whoever reaches it may read and write.
+        vhost: or a socket for virtual machines (vhost-user-blk), which no policy serves.
+        queues: of that, a thread each.
         ram: memory of so many bytes (64K, 256M, 1G).
         file: or a file, or a block device, as large as it is.
         latency_us: of memory that pretends to be a device, in the mean.
@@ -57,6 +59,8 @@ class Device:
 
     unix: Path | None = None
     tcp: str | None = None
+    vhost: Path | None = None
+    queues: int = 1
     ram: str | None = None
     file: Path | None = None
     latency_us: float | None = None
@@ -76,6 +80,8 @@ class Device:
         pairs = {
             "--unix": self.unix,
             "--tcp": self.tcp,
+            "--vhost": self.vhost,
+            "--queues": self.queues,
             "--ram": self.ram,
             "--file": self.file,
             "--latency-us": self.latency_us,

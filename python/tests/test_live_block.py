@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import os
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Halfwink, need, wait_until
+from conftest import Halfwink, need, need_capture, wait_until
 from nbd_client import (
     DISCONNECT,
     EINVAL,
@@ -43,6 +44,8 @@ from nbd_client import (
 )
 
 from halfwink.block_advice import Load, advise
+from halfwink.capture import small
+from halfwink.capture.cpio import CpioWriter
 from halfwink.errors import RunError
 from halfwink.live_block import Block, Device
 
@@ -156,6 +159,61 @@ def test_a_file_system_is_made_filled_and_checked(tmp_path: Path) -> None:
     run("e2fsck", "-fn", str(image))
     run("debugfs", "-R", f"dump payload {tmp_path / 'dumped'}", str(image))
     assert (tmp_path / "dumped").read_bytes() == payload
+
+
+GUEST = """
+waited=0
+while [ ! -b /dev/vda ]; do
+    sleep 0.1; waited=$((waited + 1)); [ $waited -lt 200 ] || fail "no disk"
+done
+say "sectors $(cat /sys/block/vda/size)"
+say "read $(dd if=/dev/vda bs=64k count=32 2>/dev/null | md5sum | cut -d' ' -f1)"
+dd if=/halfwink/payload of=/dev/vda bs=4k seek=1024 conv=fsync 2>/dev/null || fail "dd"
+say "cache $(cat /sys/block/vda/queue/write_cache)"
+"""
+
+
+def test_a_guests_own_driver_reads_and_writes(tmp_path: Path) -> None:
+    need_capture()
+    image, path = tmp_path / "image", tmp_path / "socket"
+    rng = random.Random(5)
+    before, payload = rng.randbytes(16 * MB), rng.randbytes(MB + 4096)
+    image.write_bytes(before)
+    machine = small.ensure(["virtio_pci", "virtio_blk"], [], lambda _: None)
+    initrd = tmp_path / "initrd.cpio"
+    with initrd.open("wb") as archive:
+        archive.write(machine.base.read_bytes())
+        with CpioWriter(archive) as cpio:
+            cpio.file("halfwink/run.sh", GUEST.encode())
+            cpio.file("halfwink/payload", payload)
+    words = small.command_line(machine, initrd, 1)
+    # In this host's time: the disk is no part of the guest's.
+    at = words.index("-icount")
+    del words[at : at + 2]
+    words += ["-object", f"memory-backend-memfd,id=ram,size={small.RAM_MIB}M,share=on"]
+    words += ["-machine", "pc,memory-backend=ram", "-chardev", f"socket,id=disk,path={path}"]
+    words += ["-device", "vhost-user-blk-pci,chardev=disk,num-queues=2"]
+    with Block(Device(vhost=path, queues=2, file=image)) as block:
+        wait_until(path.exists)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=280, check=False)
+        report = block.stop()
+    said = [line.strip() for line in done.stdout.splitlines()]
+    told = dict(
+        line.removeprefix("@guest ").split(" ", 1)
+        for line in said
+        if line.startswith("@guest ") and " " in line.removeprefix("@guest ")
+    )
+    assert told.get("sectors") == str(16 * MB // 512), (said[-3:], done.stderr)
+    assert told["read"] == hashlib.md5(before[: 2 * MB]).hexdigest()
+    assert told["cache"] == "write back"
+    after = image.read_bytes()
+    assert after[4 * MB : 4 * MB + len(payload)] == payload
+    assert (after[: 4 * MB], after[4 * MB + len(payload) :]) == (
+        before[: 4 * MB],
+        before[4 * MB + len(payload) :],
+    )
+    assert report["requests"] > 16
+    assert report["failed"] == report["broken"] == 0
 
 
 # What is promised.

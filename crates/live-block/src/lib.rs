@@ -24,6 +24,7 @@ mod server;
 mod socket;
 mod sync;
 pub mod topology;
+pub mod vhost;
 mod worker;
 
 pub use conn::Counts;

@@ -25,6 +25,8 @@ def block(
     *,
     unix: Path | None = None,
     tcp: str | None = None,
+    vhost: Path | None = None,
+    queues: int = 1,
     ram: str | None = None,
     file: Path | None = None,
     latency_us: Annotated[float | None, Parameter(name="--latency-us")] = None,
@@ -55,6 +57,11 @@ def block(
         Listen at this socket of the file system.
     tcp
         Or at HOST:PORT; whoever reaches it may read and write.
+    vhost
+        Or be a disk of virtual machines, one after another (vhost-user-blk), at this socket. The
+        guest's choice of queue says who completes, so that no policy is asked.
+    queues
+        Of that, a thread each.
     ram
         Memory of so many bytes: 64K, 256M, 1G.
     file
@@ -107,6 +114,8 @@ def block(
     device = Device(
         unix=unix,
         tcp=tcp,
+        vhost=vhost,
+        queues=queues,
         ram=ram,
         file=file,
         latency_us=latency_us,
@@ -129,8 +138,13 @@ def block(
         out.write_text(jsonlib.dumps(found, indent=2) + "\n")
     if json:
         print_json(found)
+    elif vhost is not None:
+        counts = ("requests", "failed", "broken")
+        say(", ".join(f"{found[name]:,} {name}" for name in counts), quiet=quiet)
     elif not quiet:
         show(found)
+    if vhost is not None:
+        return 0
     if found["log_dropped"]:
         err.print(f"halfwink: the log lacks {found['log_dropped']:,} lines", markup=False)
     if found["ledger"]["imbalance"] is not None:

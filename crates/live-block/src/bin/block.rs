@@ -10,6 +10,7 @@ use halfwink_eventlog::{Family, Header, Live};
 use halfwink_live::sys::CpuSet;
 use halfwink_live_block::backend::{Backend, Delay, File, Modelled, Ram};
 use halfwink_live_block::topology::{self, Machine};
+use halfwink_live_block::vhost::Vhost;
 use halfwink_live_block::{advise, policy, EventLog, Listen, Server, Setting};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -29,6 +30,12 @@ struct Arguments {
     /// Listens at this socket of the file system.
     #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
     unix: Option<PathBuf>,
+    /// Serves virtual machines at this socket, one after another (vhost-user-blk); no policy.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["unix", "tcp", "log", "latency_us"])]
+    vhost: Option<PathBuf>,
+    /// With --vhost: queues, a thread each.
+    #[arg(long, default_value_t = 1)]
+    queues: usize,
     /// Listens at HOST:PORT; whoever reaches it may read and write.
     #[arg(long, value_name = "HOST:PORT")]
     tcp: Option<std::net::SocketAddr>,
@@ -200,6 +207,56 @@ fn raise_limit() {
     }
 }
 
+/// Serves virtual machines until it is told to end. A request under way is not waited for: its
+/// guest has had no answer.
+fn serve_vhost(arguments: &Arguments, socket: &Path) -> Result<(), Failed> {
+    let made = Vhost::new(backend(arguments)?, arguments.read_only, arguments.queues);
+    let device = made.map_err(Failed::Input)?;
+    let signals = signals()?;
+    let (tell, hear) = mpsc::channel();
+    let (own, path) = (device.clone(), socket.to_owned());
+    let body = move || loop {
+        if let Err(why) = own.serve(&path) {
+            // The next virtual machine may do better; a socket that cannot be made never will.
+            if tell.send(why).is_err() || !path.exists() {
+                return;
+            }
+        }
+    };
+    let spawned = std::thread::Builder::new().name("block vhost".to_owned()).spawn(body);
+    spawned.map_err(|e| Failed::Run(e.to_string()))?;
+    if !arguments.quiet {
+        eprintln!("halfwink-block: ready at {}", socket.display());
+    }
+    let end = arguments.seconds.map(|seconds| Instant::now() + seconds);
+    let mut failed = None;
+    loop {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            break;
+        }
+        match signals.recv_timeout(left.unwrap_or(LOOK).min(Duration::from_millis(200))) {
+            Ok(_) | Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Ok(why) = hear.try_recv() {
+            eprintln!("halfwink-block: {why}");
+            if why.contains("AddrInUse") || why.contains("Address already in use") {
+                failed = Some(why);
+                break;
+            }
+        }
+    }
+    let flushed = device.flush();
+    let _ = std::fs::remove_file(socket);
+    if let Some(path) = &arguments.report {
+        let text = serde_json::to_string_pretty(&device.served());
+        write(path, &text.map_err(|e| Failed::Run(e.to_string()))?)?;
+    }
+    failed.map_or(Ok(()), |why| Err(Failed::Run(why)))?;
+    flushed.map_err(|e| Failed::Run(format!("the last flush of the device failed: {e}")))
+}
+
 fn run(arguments: &Arguments) -> Result<(), Failed> {
     let say = |text: &str| {
         if !arguments.quiet {
@@ -210,6 +267,10 @@ fn run(arguments: &Arguments) -> Result<(), Failed> {
         let measured = advise::measure(&machine(arguments)?).map_err(Failed::Run)?;
         let text = serde_json::to_string_pretty(&measured);
         return write(Path::new("-"), &text.map_err(|e| Failed::Run(e.to_string()))?);
+    }
+    if let Some(socket) = &arguments.vhost {
+        raise_limit();
+        return serve_vhost(arguments, socket);
     }
     let listen = match (&arguments.unix, arguments.tcp) {
         (Some(path), None) => Listen::Unix(path.clone()),
