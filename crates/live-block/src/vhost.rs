@@ -95,7 +95,7 @@ impl Vhost {
         if !(1..=64).contains(&queues) {
             return Err(format!("{queues} queues: expected 1 to 64"));
         }
-        if backend.size() % SECTOR != 0 {
+        if !backend.size().is_multiple_of(SECTOR) {
             return Err(format!("{} bytes: expected sectors of 512", backend.size()));
         }
         Ok(Vhost(Arc::new(Inner {
