@@ -45,6 +45,8 @@ pub struct Setting {
     pub cpus: Vec<Option<u32>>,
     /// Connections at once.
     pub connections: u64,
+    /// A client has so long to say what it wants.
+    pub handshake: Duration,
 }
 
 /// Connections, counted.
@@ -129,6 +131,7 @@ pub(crate) struct Shared {
     /// Turns of connections.
     turn: AtomicU64,
     limit: u64,
+    pub(crate) handshake: Duration,
     stop: Bell,
     pub(crate) begun: [Instant; 2],
 }
@@ -204,6 +207,7 @@ impl Server {
             ends: AtomicBool::new(false),
             turn: AtomicU64::new(0),
             limit: setting.connections,
+            handshake: setting.handshake,
             stop: Bell::new().map_err(said)?,
             begun: [earliest, Instant::now()],
         });

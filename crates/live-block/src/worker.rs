@@ -30,8 +30,6 @@ use crate::socket::{Bell, Epoll, Found};
 pub(crate) const MAILBOX: usize = 2048;
 /// Token of the bell.
 const BELL: u64 = u64::MAX;
-/// A client has so long for its handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// An I/O that another thread completes.
 pub(crate) struct Job {
@@ -521,7 +519,7 @@ impl Worker {
                 self.haggling.pop_front();
                 continue;
             }
-            let left = HANDSHAKE.saturating_sub(since.elapsed());
+            let left = self.shared.handshake.saturating_sub(since.elapsed());
             if left > Duration::ZERO {
                 let ns = left.as_nanos() as u64;
                 return Some(limit.map_or(ns, |limit| limit.min(ns)));

@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use halfwink_eventlog::{replay_log, replayer, Family, Header, Live, Reader};
 use halfwink_live_block::backend::{Backend, Ram};
@@ -121,6 +122,7 @@ fn setting(path: &Path, threads: usize) -> Setting {
         read_only: false,
         cpus: vec![None; threads],
         connections: 10,
+        handshake: Duration::from_millis(300),
     }
 }
 
@@ -218,4 +220,26 @@ fn a_fresh_policy_decides_as_the_log_says() {
         let other = if name == "issuer" { "single-thread" } else { "same" };
         assert!(told(other).first_difference.is_some());
     }
+}
+
+#[test]
+fn who_does_not_say_what_he_wants_has_to_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let server = start(&path, "single-thread", Box::new(Ram::new(SIZE as u64).unwrap()), None);
+    // One has said nothing, one the half of it, and one all.
+    let mut quiet = UnixStream::connect(&path).unwrap();
+    let mut slow = UnixStream::connect(&path).unwrap();
+    let mut client = Client::connect(&path);
+    slow.write_all(&[0, 0, 0, 3]).unwrap();
+    slow.write_all(b"IHAVE").unwrap();
+    for stream in [&mut quiet, &mut slow] {
+        let mut all = Vec::new();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.read_to_end(&mut all).unwrap();
+        assert_eq!(all.len(), 18);
+    }
+    client.done(1, 0, 0, 4096, &[1; 4096]);
+    let found = server.report().connections;
+    assert_eq!((found.late, found.wrong, found.open), (2, 2, 1));
 }

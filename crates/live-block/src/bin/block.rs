@@ -17,6 +17,8 @@ use signal_hook::iterator::Signals;
 
 /// Lines of the event log that may wait to be written.
 const LOG_ROOM: usize = 1 << 16;
+/// A client has so long to say what it wants.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Between two looks whether all threads are alive.
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -289,6 +291,7 @@ fn run(arguments: &Arguments) -> Result<(), Failed> {
         read_only: arguments.read_only,
         cpus: machine.cpus.iter().map(pin).collect(),
         connections: arguments.connections,
+        handshake: HANDSHAKE,
     };
     // Before anything listens: a signal that comes early is kept for later.
     let signals = signals()?;
