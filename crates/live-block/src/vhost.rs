@@ -2,7 +2,7 @@
 //! requests into memory that both share; a thread for each queue serves them, one phase each.
 //!
 //! ```text
-//!  guest: virtio_blk ──▶ ring in shared memory ──kick──▶ thread of the queue: device ──▶ used, call
+//!  guest: virtio_blk ──▶ ring in shared memory ──▶ thread of the queue: device ──▶ used, call
 //! ```
 //!
 //! Which thread completes is the guest's choice of queue, so that no policy is asked here.

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use halfwink_live_block::backend::Ram;
 use halfwink_live_block::vhost::{Served, Vhost};
@@ -10,7 +11,7 @@ use vhost::vhost_user::message::{VhostUserConfigFlags, VhostUserProtocolFeatures
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
-use vmm_sys_util::eventfd::EventFd;
+use vmm_sys_util::eventfd::{EventFd, EFD_NONBLOCK};
 
 const BYTES: usize = 1 << 20;
 const USED: u64 = 0x2000;
@@ -52,7 +53,7 @@ impl Guest {
         let region = memory.find_region(GuestAddress(0)).unwrap();
         let regions = [VhostUserMemoryRegionInfo::from_guest_region(region).unwrap()];
         frontend.set_mem_table(&regions).unwrap();
-        let (kick, call) = (EventFd::new(0).unwrap(), EventFd::new(0).unwrap());
+        let (kick, call) = (EventFd::new(0).unwrap(), EventFd::new(EFD_NONBLOCK).unwrap());
         frontend.set_vring_num(0, SIZE).unwrap();
         let config = VringConfigData {
             queue_max_size: 256,
@@ -91,7 +92,11 @@ impl Guest {
         self.next += 1;
         self.put(AVAILABLE + 2, self.next);
         self.kick.write(1).unwrap();
-        self.call.read().unwrap();
+        let end = Instant::now() + Duration::from_secs(60);
+        while self.call.read().is_err() {
+            assert!(Instant::now() < end, "no answer");
+            std::thread::yield_now();
+        }
         let found: u16 = self.memory.read_obj(GuestAddress(USED + 2)).unwrap();
         assert_eq!(found, self.next);
         self.memory.read_obj(GuestAddress(USED + 4 + u64::from(used) * 8 + 4)).unwrap()

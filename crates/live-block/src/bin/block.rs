@@ -9,6 +9,7 @@ use clap::Parser;
 use halfwink_eventlog::{Family, Header, Live};
 use halfwink_live::sys::CpuSet;
 use halfwink_live_block::backend::{Backend, Delay, File, Modelled, Ram};
+use halfwink_live_block::report::Report;
 use halfwink_live_block::topology::{self, Machine};
 use halfwink_live_block::vhost::Vhost;
 use halfwink_live_block::{advise, policy, EventLog, Listen, Server, Setting};
@@ -197,6 +198,22 @@ fn write(path: &Path, text: &str) -> Result<(), Failed> {
         .map_err(|e| Failed::Run(format!("{}: {e}", path.display())))
 }
 
+fn write_report(
+    arguments: &Arguments,
+    path: &Path,
+    report: &Report,
+    machine: &Machine,
+    log_dropped: Option<u64>,
+) -> Result<(), Failed> {
+    let wrong = |e: serde_json::Error| Failed::Run(e.to_string());
+    let mut all = serde_json::to_value(report).map_err(wrong)?;
+    all["policy"] = arguments.policy.as_str().into();
+    all["rest"] = arguments.rest.as_str().into();
+    all["log_dropped"] = log_dropped.into();
+    all["machine"] = serde_json::to_value(machine).map_err(wrong)?;
+    write(path, &format!("{all:#}"))
+}
+
 /// A descriptor for each connection, as far as it may have them.
 fn raise_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -314,12 +331,8 @@ fn run(arguments: &Arguments) -> Result<(), Failed> {
     let stopped = server.stop();
     let ended = live.map(Live::end).transpose().map_err(|e| Failed::Run(e.to_string()));
     if let Some(path) = &arguments.report {
-        let mut all = serde_json::to_value(&report).map_err(|e| Failed::Run(e.to_string()))?;
-        all["policy"] = arguments.policy.as_str().into();
-        all["rest"] = arguments.rest.as_str().into();
-        all["log_dropped"] = ended.as_ref().ok().and_then(Option::as_ref).map(|f| f.dropped).into();
-        all["machine"] = serde_json::to_value(&machine).unwrap_or_default();
-        write(path, &format!("{all:#}"))?;
+        let dropped = ended.as_ref().ok().and_then(Option::as_ref).map(|footer| footer.dropped);
+        write_report(arguments, path, &report, &machine, dropped)?;
     }
     if let Some(why) = &report.ledger.imbalance {
         eprintln!("halfwink-block: {why}");
