@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+import block
 import comparison
 import delegation as costing
 import fabric
@@ -28,6 +29,7 @@ from halfwink import _core, pdn, programs
 from halfwink.errors import HalfwinkError
 from halfwink.jobs import Job, pairs, plan
 from halfwink.library import library, root
+from halfwink.live_block import Device
 
 REPEATS = 3
 OUT = Path("halfwink-out") / "bench.json"
@@ -450,6 +452,18 @@ def show(title: str, rows: list[Row]) -> None:
         )
 
 
+def blocks() -> list[Row]:
+    """A block device over NBD beside nbdkit, as ratios; CPU and latency: below 1 is good."""
+    shots = block.measure(2, 3, Device())
+    found = block.ratios(shots)
+    rows: list[Row] = []
+    for name, goal in block.GOALS.items():
+        ratio = found[name]
+        better = ratio / goal if name.startswith("iops") else goal / ratio
+        rows.append(Row(name.replace("_", " "), ratio, "of nbdkit's", "goal", goal, better))
+    return rows
+
+
 def main() -> None:
     """Runs everything, prints the table, writes it as JSON."""
     started = time.monotonic()
@@ -475,6 +489,7 @@ def main() -> None:
             ("Memory", memory),
             ("Large studies (user CPU time)", studies),
             ("Delegation of system calls", delegation),
+            ("A block device over NBD", blocks),
             *((title, partial(fabrics, work)) for title, work in fabric.sections(told)),
         ):
             sections[title] = work()

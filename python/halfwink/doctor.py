@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from halfwink import _core, bed, capture, live, virtual_circuits
+from halfwink import _core, bed, capture, live, live_block, virtual_circuits
 from halfwink.capture.errors import CaptureError
 from halfwink.errors import HalfwinkError
 from halfwink.library import build_id, library, root
@@ -118,7 +118,12 @@ def _live_findings() -> list[Finding]:
         player, made = str(virtual_circuits.player()), True
     except CaptureError as error:
         player, made = str(error), False
+    try:
+        block, has_block = str(live_block.server()), True
+    except HalfwinkError as error:
+        block, has_block = str(error), False
     return [
+        Finding("live: block devices", has_block, block, "" if has_block else "make setup"),
         Finding("live: circuits in virtual time", made, player, "" if made else "make setup"),
         Finding("live: preload library", built, library, "" if built else live.BUILD_FIX),
         Finding(

@@ -12,6 +12,7 @@ from rich.console import Console
 from halfwink import live as living
 from halfwink.cli import (
     day,
+    live_block,
     live_circuits,
     live_preheat,
     live_router,
@@ -30,6 +31,7 @@ app.command(resctrl.app)
 app.command(live_router.router)
 app.command(live_steer.steer)
 app.command(live_preheat.app)
+app.command(live_block.block)
 app.command(live_circuits.circuits)
 app.command(day.play, name="day")
 app.command(live_router.costs)

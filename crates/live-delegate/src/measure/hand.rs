@@ -8,6 +8,7 @@ use std::thread;
 use super::{Bench, Rounds};
 use crate::mailbox::{life, Mailbox, Patience, Request};
 use crate::worker::{serve, NOTHING};
+use halfwink_live::line;
 use halfwink_live::sys::{self, CpuSet};
 
 /// A word with a cache line, and the next one, to itself.
@@ -44,34 +45,8 @@ pub(super) fn beside(
 }
 
 pub(super) fn cache_line(bench: &Bench) -> Result<Rounds, String> {
-    let line = Line(AtomicU32::new(0));
-    let word = &line.0;
-    let mut n = 0u32;
-    // Odd numbers go, even ones come back.
-    let echo = || loop {
-        let seen = word.load(Ordering::Acquire);
-        if seen == END {
-            break;
-        }
-        if seen & 1 == 1 {
-            word.store(seen.wrapping_add(1), Ordering::Release);
-        }
-        std::hint::spin_loop();
-    };
-    beside(
-        bench.there()?,
-        echo,
-        || {
-            bench.repeat(|| {
-                n = (n + 2) & 0x3fff_ffff;
-                word.store(n | 1, Ordering::Release);
-                while word.load(Ordering::Acquire) != (n | 1) + 1 {
-                    std::hint::spin_loop();
-                }
-            })
-        },
-        || word.store(END, Ordering::Release),
-    )
+    let line = line::Line::default();
+    beside(bench.there()?, || line.echo(), || bench.repeat(|| line.round_trip()), || line.end())
 }
 
 /// Never sleeps, never yields.

@@ -1,0 +1,208 @@
+"""A block device over NBD beside nbdkit and qemu-nbd, by fio, in one interleaved run.
+
+    benches/block.py [--quick] [--seconds 3] [--repeats 5] [--json] [--policy single-thread]
+
+Each holds 256 MB in memory behind a unix socket; fio reads 4 KiB at random. For each repeat and
+depth every server has its turn. CPU time is the server process's own, user and system. Ratios are
+of medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from halfwink import programs
+from halfwink.live_block import Block, Device
+
+TICKS = os.sysconf("SC_CLK_TCK")
+SIZE = "256M"
+DEPTHS = (1, 32)
+#: In the table, with the word for what is measured.
+NAMES = ("halfwink", "nbdkit", "qemu-nbd")
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One run of fio."""
+
+    iops: float
+    p50_us: float
+    p99_us: float
+    cpu_us: float
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process, threads that have ended included."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def found(name: str) -> str:
+    program = programs.find(name)
+    if program.path is None:
+        raise SystemExit(program.missing)
+    return program.path
+
+
+@contextmanager
+def peer(words: list[str], socket: Path) -> Generator[int]:
+    process = subprocess.Popen(words)
+    try:
+        end = time.monotonic() + 20
+        while not socket.exists():
+            if process.poll() is not None or time.monotonic() > end:
+                raise SystemExit(f"{words[0]} does not begin")
+            time.sleep(0.01)
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def shot(socket: Path, pid: int, depth: int, seconds: int, out: Path) -> Shot:
+    words = [found("fio"), "--name=read", "--ioengine=nbd", "--rw=randread", "--bs=4k"]
+    words += [f"--uri=nbd+unix:///?socket={socket}", f"--iodepth={depth}", f"--size={SIZE}"]
+    words += ["--time_based", f"--runtime={seconds}", "--output-format=json", f"--output={out}"]
+    before = cpu_s(pid)
+    # It prints a line of its own before the document: hence a file.
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    spent = cpu_s(pid) - before
+    read = json.loads(out.read_text())["jobs"][0]["read"]
+    took = read["clat_ns"]["percentile"]
+    p50, p99 = took["50.000000"] / 1e3, took["99.000000"] / 1e3
+    return Shot(read["iops"], p50, p99, 1e6 * spent / read["total_ios"])
+
+
+def measure(seconds: int, repeats: int, device: Device) -> dict[str, dict[int, Shot]]:
+    """Medians of each server at each depth; ours has the policy and the rest of the device."""
+    shots: dict[tuple[str, int], list[Shot]] = {}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="halfwink-bench-")))
+        sockets = {name: folder / name for name in NAMES}
+        # Peers are not pinned either.
+        own = Device(
+            unix=sockets["halfwink"], ram=SIZE, policy=device.policy, rest=device.rest, pin=False
+        )
+        block = stack.enter_context(Block(own))
+        kit = [found("nbdkit"), "-f", "-U", str(sockets["nbdkit"]), "memory", SIZE]
+        # Memory of the kernel: a temporary file system if there is one.
+        shared = Path("/dev/shm") if Path("/dev/shm").is_dir() else folder
+        image = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=shared))) / "image"
+        with image.open("wb") as file:
+            file.truncate(256 << 20)
+        qemu = [found("qemu-nbd"), "-f", "raw", "-t", "-e", "16", "-k", str(sockets["qemu-nbd"])]
+        pids = {
+            "halfwink": block.pid,
+            "nbdkit": stack.enter_context(peer(kit, sockets["nbdkit"])),
+            "qemu-nbd": stack.enter_context(peer([*qemu, str(image)], sockets["qemu-nbd"])),
+        }
+        for _ in range(repeats):
+            for depth in DEPTHS:
+                for name in NAMES:
+                    one = shot(sockets[name], pids[name], depth, seconds, folder / "fio.json")
+                    shots.setdefault((name, depth), []).append(one)
+    names = Shot.__dataclass_fields__
+    return {
+        name: {
+            depth: Shot(
+                *(
+                    statistics.median(getattr(s, field) for s in shots[name, depth])
+                    for field in names
+                )
+            )
+            for depth in DEPTHS
+        }
+        for name in NAMES
+    }
+
+
+def compared(seconds: int, repeats: int, names: list[str], rest: str) -> list[dict[str, object]]:
+    """Our own policies beside each other: CPU per I/O, rates, and what stages take."""
+    rows: list[dict[str, object]] = []
+    for depth in DEPTHS:
+        shots: dict[str, list[Shot]] = {name: [] for name in names}
+        stages: dict[str, dict[str, float]] = {}
+        for _ in range(repeats):
+            for name in names:
+                with tempfile.TemporaryDirectory(prefix="halfwink-bench-") as folder:
+                    path = Path(folder) / "socket"
+                    device = Device(unix=path, ram=SIZE, policy=name, rest=rest, pin=False)
+                    with Block(device) as block:
+                        out = Path(folder) / "fio.json"
+                        shots[name].append(shot(path, block.pid, depth, seconds, out))
+                        found = block.stop()["stages"]
+                stages[name] = {stage: found[stage]["ns_per_io"] for stage in found}
+        for name in names:
+            fields = Shot.__dataclass_fields__
+            middle = {f: statistics.median(getattr(s, f) for s in shots[name]) for f in fields}
+            rows.append({"policy": name, "depth": depth, **middle, "stages_ns": stages[name]})
+    return rows
+
+
+def ratios(shots: dict[str, dict[int, Shot]]) -> dict[str, float]:
+    """Ours by nbdkit's, with the goals' names."""
+    ours, kit = shots["halfwink"], shots["nbdkit"]
+    return {
+        "cpu_per_io_depth_32": ours[32].cpu_us / kit[32].cpu_us,
+        "iops_depth_32": ours[32].iops / kit[32].iops,
+        "p50_depth_1": ours[1].p50_us / kit[1].p50_us,
+        "p50_depth_32": ours[32].p50_us / kit[32].p50_us,
+    }
+
+
+#: What is aimed at: at most, or at least, this much of nbdkit's.
+GOALS = {"cpu_per_io_depth_32": 0.6, "iops_depth_32": 1.5, "p50_depth_1": 1.0}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--quick", action="store_true", help="three turns of one second")
+    parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--policy", default="single-thread")
+    parser.add_argument("--rest", default="auto")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--policies", help="ours beside each other, separated by blanks")
+    given = parser.parse_args()
+    seconds, repeats = (1, 3) if given.quick else (given.seconds, given.repeats)
+    if given.policies:
+        rows = compared(seconds, repeats, given.policies.split(), given.rest)
+        json.dump(rows, sys.stdout, indent=2)
+        print()
+        return 0
+    shots = measure(seconds, repeats, Device(policy=given.policy, rest=given.rest))
+    found_ratios = ratios(shots)
+    if given.json:
+        document = {
+            "servers": {n: {str(d): asdict(s) for d, s in by.items()} for n, by in shots.items()},
+            "ratios": found_ratios,
+            "goals": GOALS,
+        }
+        json.dump(document, sys.stdout, indent=2)
+        print()
+        return 0
+    print(f"{'':10}{'depth':>6}{'IOPS':>10}{'p50 us':>9}{'p99 us':>9}{'CPU us/IO':>11}")
+    for depth in DEPTHS:
+        for name in NAMES:
+            s = shots[name][depth]
+            figures = f"{s.iops:10,.0f}{s.p50_us:9.1f}{s.p99_us:9.1f}{s.cpu_us:11.2f}"
+            print(f"{name:10}{depth:6}{figures}")
+    for name, ratio in found_ratios.items():
+        goal = f"   goal {GOALS[name]:g}" if name in GOALS else ""
+        print(f"{name:22} {ratio:5.2f} of nbdkit's{goal}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

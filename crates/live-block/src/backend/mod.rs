@@ -1,0 +1,83 @@
+//! What holds the bytes.
+
+mod file;
+mod modelled;
+mod ram;
+
+use std::io;
+
+pub use file::File;
+pub(crate) use modelled::Draws;
+pub use modelled::{Delay, Modelled};
+pub use ram::Ram;
+
+/// Memory of a device that is sent from where it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Window(*const u8);
+
+impl Window {
+    /// The address of a byte.
+    #[inline]
+    #[must_use]
+    pub fn at(self, offset: u64) -> *const u8 {
+        self.0.wrapping_add(offset as usize)
+    }
+}
+
+/// A device: bytes from zero to its size. Ranges that it is asked for lie within.
+///
+/// All calls may come from several threads at once. What was answered is seen by every later call;
+/// what is asked for at the same time comes in any order, each byte for itself.
+pub trait Backend: Send + Sync {
+    /// Bytes that it has.
+    fn size(&self) -> u64;
+
+    /// Its memory, if that is all it is: replies are then sent from there.
+    fn window(&self) -> Option<Window> {
+        None
+    }
+
+    /// How long it takes, if it only pretends to be a device: I/Os are heard of so much later.
+    fn delay(&self) -> Option<Delay> {
+        None
+    }
+
+    /// Fills `into`.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
+
+    /// Takes all of `from`. Pieces of one request end at multiples of 4 KiB.
+    ///
+    /// # Errors
+    /// The system's.
+    fn write(&self, offset: u64, from: &[u8]) -> io::Result<()>;
+
+    /// Makes a range zero. `keep`: its room stays its own; `fast`: only if that is faster than
+    /// writing.
+    ///
+    /// # Errors
+    /// The system's; `EOPNOTSUPP` if it is not fast.
+    fn zero(&self, offset: u64, length: u64, keep: bool, fast: bool) -> io::Result<()>;
+
+    /// A range is not needed any more; it may read as anything, and reads as zero here.
+    ///
+    /// # Errors
+    /// The system's.
+    fn trim(&self, offset: u64, length: u64) -> io::Result<()>;
+
+    /// A range will be needed soon.
+    fn cache(&self, _offset: u64, _length: u64) {}
+
+    /// Whether [`Backend::flush`] may take its time, so that nobody else should wait for it.
+    fn is_flushed_slowly(&self) -> bool {
+        false
+    }
+
+    /// All that was answered is on stable storage, as far as this kind of device has any.
+    ///
+    /// # Errors
+    /// The system's.
+    fn flush(&self) -> io::Result<()>;
+}

@@ -1,0 +1,359 @@
+//! `halfwink-block`: serves a device until it is told to end, and says what it has done.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use halfwink_eventlog::{Family, Header, Live};
+use halfwink_live::sys::CpuSet;
+use halfwink_live_block::backend::{Backend, Delay, File, Modelled, Ram};
+use halfwink_live_block::report::Report;
+use halfwink_live_block::topology::{self, Machine};
+use halfwink_live_block::vhost::Vhost;
+use halfwink_live_block::{advise, policy, EventLog, Listen, Server, Setting};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Lines of the event log that may wait to be written.
+const LOG_ROOM: usize = 1 << 16;
+/// A client has so long to say what it wants.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Between two looks whether all threads are alive.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// A block device over NBD. SIGTERM or SIGINT ends it in good order.
+#[derive(Parser)]
+#[command(name = "halfwink-block")]
+struct Arguments {
+    /// Measures what it costs here to have another CPU complete, prints that as JSON, and ends.
+    #[arg(long)]
+    measure: bool,
+    /// Listens at this socket of the file system.
+    #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
+    unix: Option<PathBuf>,
+    /// Serves virtual machines at this socket, one after another (vhost-user-blk); no policy.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["unix", "tcp", "log", "latency_us"])]
+    vhost: Option<PathBuf>,
+    /// With --vhost: queues, a thread each.
+    #[arg(long, default_value_t = 1)]
+    queues: usize,
+    /// Listens at HOST:PORT; whoever reaches it may read and write.
+    #[arg(long, value_name = "HOST:PORT")]
+    tcp: Option<std::net::SocketAddr>,
+    /// Memory of so many bytes: 64K, 256M, 1G.
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "file")]
+    ram: Option<u64>,
+    /// A file, or a block device, as large as it is.
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+    /// With --ram: a device that takes so long, in microseconds, in the mean.
+    #[arg(long, value_name = "US", requires = "ram", value_parser = latency)]
+    latency_us: Option<f64>,
+    /// Of those latencies.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Nothing may be written.
+    #[arg(long)]
+    read_only: bool,
+    /// Name of the export.
+    #[arg(long, default_value = "", value_parser = name)]
+    export: String,
+    /// Completion policy, with parameters: cache-aware:by=cache,high=900.
+    #[arg(long, default_value = "single-thread")]
+    policy: String,
+    /// How a thread without work rests: auto (gather, or own where a policy polls), own (the
+    /// policy's), gather, interrupt, polling, suricata, l3fwd-pause.
+    #[arg(long, default_value = "auto")]
+    rest: String,
+    /// CPUs that serve, a thread each, the first of which hears: 0-3,8 [default: where it may run].
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<String>,
+    /// Threads are not kept to CPUs.
+    #[arg(long)]
+    no_pin: bool,
+    /// Connections at once.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    connections: u64,
+    /// Writes events and actions of the policy there: lines of JSON.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Writes what it has counted and measured there at the end: JSON; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Ends after so many seconds [default: when it is told to].
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    seconds: Option<Duration>,
+    /// No messages.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let expected = || "expected bytes as 4096, 64K, 256M or 1G, up to 1P".to_owned();
+    let digits = text.trim_end_matches(['K', 'M', 'G', 'T']);
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(expected()),
+    };
+    let number: u64 = digits.parse().map_err(|_| expected())?;
+    let bytes = number.checked_mul(1 << shift).ok_or_else(expected)?;
+    if (1..=1 << 50).contains(&bytes) {
+        Ok(bytes)
+    } else {
+        Err(expected())
+    }
+}
+
+fn latency(text: &str) -> Result<f64, String> {
+    let expected = || "expected 0.1 to 1000000".to_owned();
+    let us: f64 = text.parse().map_err(|_| expected())?;
+    (0.1..=1e6).contains(&us).then_some(us).ok_or_else(expected)
+}
+
+fn name(text: &str) -> Result<String, String> {
+    if text.len() > 255 || text.contains('\0') {
+        return Err("expected 255 bytes at most".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let expected = || "expected above 0, at most 30 days".to_owned();
+    let seconds: f64 = text.parse().map_err(|_| expected())?;
+    let in_range = seconds > 0.0 && seconds <= 30.0 * 86_400.0;
+    in_range.then(|| Duration::from_secs_f64(seconds)).ok_or_else(expected)
+}
+
+/// Why it does not run: what was asked for, or what the machine does not allow.
+enum Failed {
+    Input(String),
+    Run(String),
+}
+
+fn backend(arguments: &Arguments) -> Result<Box<dyn Backend>, Failed> {
+    match (arguments.ram, &arguments.file) {
+        (Some(bytes), None) => {
+            let wrong = |e| Failed::Run(format!("--ram {bytes}: {e}"));
+            let Some(us) = arguments.latency_us else {
+                return Ok(Box::new(Ram::new(bytes).map_err(wrong)?));
+            };
+            let delay = Delay { mean_ns: us * 1e3, seed: arguments.seed };
+            Ok(Box::new(Modelled::new(bytes, delay).map_err(wrong)?))
+        }
+        (None, Some(path)) => {
+            let wrong = |e| Failed::Input(format!("--file {}: {e}", path.display()));
+            Ok(Box::new(File::open(path, arguments.read_only).map_err(wrong)?))
+        }
+        _ => Err(Failed::Input("expected --ram SIZE or --file PATH".to_owned())),
+    }
+}
+
+fn machine(arguments: &Arguments) -> Result<Machine, Failed> {
+    let all = Machine::read(Path::new(topology::SYSFS)).map_err(Failed::Run)?;
+    let allowed: Vec<u32> = CpuSet::allowed().iter().collect();
+    let chosen = match &arguments.cpus {
+        Some(text) => topology::list(text).map_err(|e| Failed::Input(format!("--cpus: {e}")))?,
+        None => all.cpus.iter().map(|c| c.cpu).filter(|cpu| allowed.contains(cpu)).collect(),
+    };
+    if let Some(cpu) = chosen.iter().find(|cpu| !allowed.contains(cpu)) {
+        return Err(Failed::Input(format!("--cpus: CPU {cpu} is not one where this may run")));
+    }
+    if chosen.is_empty() || chosen.len() > 255 {
+        return Err(Failed::Input("--cpus: expected 1 to 255 CPUs".to_owned()));
+    }
+    all.only(&chosen).map_err(|e| Failed::Input(format!("--cpus: {e}")))
+}
+
+fn open_log(arguments: &Arguments) -> Result<Option<(Live, EventLog)>, Failed> {
+    let Some(path) = &arguments.log else { return Ok(None) };
+    let set = [("rest", arguments.rest.as_str())];
+    let header =
+        Header::new("live block", Family::Completion, &arguments.policy).on("", "live").with(set);
+    let made = Live::create(path, &header, LOG_ROOM);
+    made.map(Some).map_err(|e| Failed::Run(e.to_string()))
+}
+
+fn signals() -> Result<Receiver<i32>, Failed> {
+    let wrong = |e: std::io::Error| Failed::Run(format!("signals: {e}"));
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(wrong)?;
+    let (tell, hear) = mpsc::channel();
+    let body = move || signals.forever().take_while(|&s| tell.send(s).is_ok()).for_each(drop);
+    std::thread::Builder::new().name("signals".to_owned()).spawn(body).map_err(wrong)?;
+    Ok(hear)
+}
+
+#[allow(clippy::print_stdout, reason = "its report may be asked for there")]
+fn write(path: &Path, text: &str) -> Result<(), Failed> {
+    if path == Path::new("-") {
+        println!("{text}");
+        return Ok(());
+    }
+    std::fs::write(path, format!("{text}\n"))
+        .map_err(|e| Failed::Run(format!("{}: {e}", path.display())))
+}
+
+fn write_report(
+    arguments: &Arguments,
+    path: &Path,
+    report: &Report,
+    machine: &Machine,
+    log_dropped: Option<u64>,
+) -> Result<(), Failed> {
+    let wrong = |e: serde_json::Error| Failed::Run(e.to_string());
+    let mut all = serde_json::to_value(report).map_err(wrong)?;
+    all["policy"] = arguments.policy.as_str().into();
+    all["rest"] = arguments.rest.as_str().into();
+    all["log_dropped"] = log_dropped.into();
+    all["machine"] = serde_json::to_value(machine).map_err(wrong)?;
+    write(path, &format!("{all:#}"))
+}
+
+/// A descriptor for each connection, as far as it may have them.
+fn raise_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is the caller's.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
+/// Serves virtual machines until it is told to end. A request under way is not waited for: its
+/// guest has had no answer.
+fn serve_vhost(arguments: &Arguments, socket: &Path) -> Result<(), Failed> {
+    let made = Vhost::new(backend(arguments)?, arguments.read_only, arguments.queues);
+    let device = made.map_err(Failed::Input)?;
+    let signals = signals()?;
+    let (tell, hear) = mpsc::channel();
+    let (own, path) = (device.clone(), socket.to_owned());
+    let body = move || loop {
+        if let Err(why) = own.serve(&path) {
+            // The next virtual machine may do better; a socket that cannot be made never will.
+            if tell.send(why).is_err() || !path.exists() {
+                return;
+            }
+        }
+    };
+    let spawned = std::thread::Builder::new().name("block vhost".to_owned()).spawn(body);
+    spawned.map_err(|e| Failed::Run(e.to_string()))?;
+    if !arguments.quiet {
+        eprintln!("halfwink-block: ready at {}", socket.display());
+    }
+    let end = arguments.seconds.map(|seconds| Instant::now() + seconds);
+    let mut failed = None;
+    loop {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            break;
+        }
+        match signals.recv_timeout(left.unwrap_or(LOOK).min(Duration::from_millis(200))) {
+            Ok(_) | Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Ok(why) = hear.try_recv() {
+            eprintln!("halfwink-block: {why}");
+            if why.contains("AddrInUse") || why.contains("Address already in use") {
+                failed = Some(why);
+                break;
+            }
+        }
+    }
+    let flushed = device.flush();
+    let _ = std::fs::remove_file(socket);
+    if let Some(path) = &arguments.report {
+        let text = serde_json::to_string_pretty(&device.served());
+        write(path, &text.map_err(|e| Failed::Run(e.to_string()))?)?;
+    }
+    failed.map_or(Ok(()), |why| Err(Failed::Run(why)))?;
+    flushed.map_err(|e| Failed::Run(format!("the last flush of the device failed: {e}")))
+}
+
+fn run(arguments: &Arguments) -> Result<(), Failed> {
+    let say = |text: &str| {
+        if !arguments.quiet {
+            eprintln!("halfwink-block: {text}");
+        }
+    };
+    if arguments.measure {
+        let measured = advise::measure(&machine(arguments)?).map_err(Failed::Run)?;
+        let text = serde_json::to_string_pretty(&measured);
+        return write(Path::new("-"), &text.map_err(|e| Failed::Run(e.to_string()))?);
+    }
+    if let Some(socket) = &arguments.vhost {
+        raise_limit();
+        return serve_vhost(arguments, socket);
+    }
+    let listen = match (&arguments.unix, arguments.tcp) {
+        (Some(path), None) => Listen::Unix(path.clone()),
+        (None, Some(address)) => Listen::Tcp(address),
+        _ => return Err(Failed::Input("expected --unix PATH or --tcp HOST:PORT".to_owned())),
+    };
+    raise_limit();
+    let machine = machine(arguments)?;
+    let made = policy::policy(&arguments.policy, &arguments.rest, &machine.topology());
+    let made = made.map_err(Failed::Input)?;
+    let backend = backend(arguments)?;
+    let pin = |cpu: &topology::Cpu| (!arguments.no_pin).then_some(cpu.cpu);
+    let setting = Setting {
+        listen,
+        name: arguments.export.clone(),
+        read_only: arguments.read_only,
+        cpus: machine.cpus.iter().map(pin).collect(),
+        connections: arguments.connections,
+        handshake: HANDSHAKE,
+    };
+    // Before anything listens: a signal that comes early is kept for later.
+    let signals = signals()?;
+    let (live, tap) = open_log(arguments)?.unzip();
+    let server = Server::start(&setting, backend, made, tap).map_err(Failed::Run)?;
+    say(&format!("ready at {}", server.address()));
+    let end = arguments.seconds.map(|seconds| Instant::now() + seconds);
+    while server.is_running() {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            break;
+        }
+        match signals.recv_timeout(left.unwrap_or(LOOK).min(LOOK)) {
+            Ok(_) | Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+    let alive = server.is_running();
+    let report = server.report();
+    let stopped = server.stop();
+    let ended = live.map(Live::end).transpose().map_err(|e| Failed::Run(e.to_string()));
+    if let Some(path) = &arguments.report {
+        let dropped = ended.as_ref().ok().and_then(Option::as_ref).map(|footer| footer.dropped);
+        write_report(arguments, path, &report, &machine, dropped)?;
+    }
+    if let Some(why) = &report.ledger.imbalance {
+        eprintln!("halfwink-block: {why}");
+    }
+    if !alive {
+        return Err(Failed::Run("a thread has died; what it said is above".to_owned()));
+    }
+    ended?;
+    stopped.map_err(Failed::Run)
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failed::Input(why)) => {
+            eprintln!("halfwink-block: {why}");
+            ExitCode::from(2)
+        }
+        Err(Failed::Run(why)) => {
+            eprintln!("halfwink-block: {why}");
+            ExitCode::from(1)
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Where the policy lives: the first phase tells it what the device is done with, and threads that
+//! have nothing to do ask it how to rest.
+
+use std::sync::{Mutex, PoisonError};
+
+use halfwink_eventlog::Tap;
+use halfwink_live::clock::{ticks, Rate};
+use halfwink_policy::completion::Completion;
+use halfwink_policy::completion::{Action, CompletionPolicy, Done, Event, Hears, Queues};
+use halfwink_policy::scaling::{Depth, Rest};
+use halfwink_policy::{Host, Snapshot};
+use halfwink_units::Time;
+
+/// The policy's side of an event log.
+pub type EventLog = Tap<Event, Action>;
+
+/// Time since the server's start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    pub(crate) start: u64,
+    pub(crate) rate: Rate,
+}
+
+impl Clock {
+    pub(crate) fn start(rate: Rate) -> Clock {
+        Clock { start: ticks(), rate }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time(self.rate.ps(ticks().saturating_sub(self.start)))
+    }
+
+    /// A span in ticks.
+    pub(crate) fn span(&self, ticks: u64) -> Time {
+        Time(self.rate.ps(ticks))
+    }
+}
+
+/// What is looked at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ways {
+    pub(crate) hears: Hears,
+    pub(crate) queues: Queues,
+    pub(crate) period: Option<Time>,
+    pub(crate) hears_polls: bool,
+}
+
+/// The policy and its surroundings.
+pub(crate) struct Control {
+    host: Mutex<Host<CompletionPolicy, Option<EventLog>>>,
+    pub(crate) clock: Clock,
+    pub(crate) ways: Ways,
+}
+
+impl Control {
+    pub(crate) fn new(policy: CompletionPolicy, clock: Clock, log: Option<EventLog>) -> Control {
+        let ways = Ways {
+            hears: policy.hears(),
+            queues: policy.queues(),
+            period: policy.period(),
+            hears_polls: policy.hears_polls(),
+        };
+        let mut host = Host::logged(policy, log);
+        // A policy of this family has nobody to answer at its start.
+        host.start(|_, _| ());
+        Control { host: Mutex::new(host), clock, ways }
+    }
+
+    fn tell(
+        &self,
+        host: &mut Host<CompletionPolicy, Option<EventLog>>,
+        event: &Event,
+        mut act: impl FnMut(Action),
+    ) {
+        let now = self.clock.now();
+        while host.due() <= now {
+            if host.ring(now, |_, action| act(action)).is_err() {
+                break;
+            }
+        }
+        host.deliver(now, event, |_, action| act(action));
+    }
+
+    /// Where each of these I/Os is completed: on another CPU, or here if none.
+    pub(crate) fn place(
+        &self,
+        done: impl Iterator<Item = (Done, u64)>,
+        mut to: impl FnMut(Option<u16>),
+    ) {
+        let mut host = self.locked();
+        for (mut done, ticks) in done {
+            done.took = self.clock.span(ticks);
+            let mut place = None;
+            self.tell(&mut host, &Event::Done(done), |action| {
+                if let Action::Give { io, cpu } = action {
+                    if io == done.io {
+                        place = Some(cpu);
+                    }
+                }
+            });
+            to(place);
+        }
+    }
+
+    /// How a thread rests that found nothing.
+    pub(crate) fn rest(&self, cpu: u16) -> Rest {
+        let mut answer = Rest::Halt(Depth::C1);
+        let mut host = self.locked();
+        self.tell(&mut host, &Event::Empty { cpu }, |action| {
+            if let Action::Rest { cpu: who, rest } = action {
+                if who == cpu {
+                    answer = rest;
+                }
+            }
+        });
+        answer
+    }
+
+    /// Anything that asks for no answer.
+    pub(crate) fn note(&self, event: &Event) {
+        let mut host = self.locked();
+        self.tell(&mut host, event, |_| ());
+    }
+
+    /// The policy's state.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.locked().snapshot()
+    }
+
+    /// Gives the log's side back, so that it can be ended.
+    pub(crate) fn end_log(&self) {
+        drop(self.locked().log_mut().take());
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, Host<CompletionPolicy, Option<EventLog>>> {
+        self.host.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

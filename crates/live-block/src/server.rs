@@ -1,0 +1,377 @@
+//! A device at work: threads, connections, and what they have done.
+
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use halfwink_live::clock::Rate;
+use halfwink_policy::completion::{CompletionPolicy, Hears};
+
+use crate::backend::Backend;
+use crate::conn::Over;
+use crate::control::{Clock, Control, EventLog};
+use crate::proto::Export;
+use crate::report::Report;
+use crate::socket::Bell;
+use crate::sync::Syncer;
+use crate::worker::{Boxes, Post, Worker, MAILBOX};
+
+/// Where clients come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// A socket in the file system, which is made and removed again.
+    Unix(PathBuf),
+    /// An address of this machine; anybody who reaches it may read and write.
+    Tcp(SocketAddr),
+}
+
+/// What is served, and how.
+pub struct Setting {
+    /// Where clients come from.
+    pub listen: Listen,
+    /// Name of the export.
+    pub name: String,
+    /// Nothing may be written.
+    pub read_only: bool,
+    /// A thread for each, kept to this CPU; to none if it is none.
+    pub cpus: Vec<Option<u32>>,
+    /// Connections at once.
+    pub connections: u64,
+    /// A client has so long to say what it wants.
+    pub handshake: Duration,
+}
+
+/// Connections, counted.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    accepted: AtomicU64,
+    open: AtomicU64,
+    peak: AtomicU64,
+    refused: AtomicU64,
+    done: AtomicU64,
+    gone: AtomicU64,
+    wrong: AtomicU64,
+    late: AtomicU64,
+}
+
+/// The same, for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Connections {
+    /// Taken.
+    pub accepted: u64,
+    /// Now.
+    pub open: u64,
+    /// At once, at most.
+    pub peak: u64,
+    /// Closed at once, because there were as many as may be.
+    pub refused: u64,
+    /// Ended in good order.
+    pub done: u64,
+    /// Whose client vanished.
+    pub vanished: u64,
+    /// Whose client did what no client may, or took too long to say what it wants.
+    pub wrong: u64,
+    /// Of those: took too long.
+    pub late: u64,
+}
+
+impl Traffic {
+    fn accept(&self) {
+        self.accepted.fetch_add(1, Ordering::Relaxed);
+        let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
+        self.peak.fetch_max(open, Ordering::Relaxed);
+    }
+
+    pub(crate) fn timed_out(&self) {
+        self.late.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn closed(&self, over: Over) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        let count = match over {
+            Over::Done => &self.done,
+            Over::Gone => &self.gone,
+            Over::Refused => &self.wrong,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn look(&self) -> Connections {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Connections {
+            accepted: get(&self.accepted),
+            open: get(&self.open),
+            peak: get(&self.peak),
+            refused: get(&self.refused),
+            done: get(&self.done),
+            vanished: get(&self.gone),
+            wrong: get(&self.wrong),
+            late: get(&self.late),
+        }
+    }
+}
+
+/// What all threads share.
+pub(crate) struct Shared {
+    pub(crate) export: Export,
+    pub(crate) backend: Box<dyn Backend>,
+    pub(crate) posts: Vec<Post>,
+    pub(crate) control: Control,
+    pub(crate) syncer: Syncer,
+    pub(crate) traffic: Traffic,
+    pub(crate) ends: AtomicBool,
+    /// Turns of connections.
+    turn: AtomicU64,
+    limit: u64,
+    pub(crate) handshake: Duration,
+    stop: Bell,
+    pub(crate) begun: [Instant; 2],
+}
+
+impl Shared {
+    /// The worker that a new connection's client counts as being at: nobody says where it runs, so
+    /// connections take turns; where the issuer hears, it is who reads the connection.
+    pub(crate) fn issuer(&self, reads: u16) -> u16 {
+        match self.control.ways.hears {
+            Hears::One => {
+                (self.turn.fetch_add(1, Ordering::Relaxed) % self.posts.len() as u64) as u16
+            }
+            Hears::Issuer | Hears::Polled => reads,
+        }
+    }
+
+    fn reader(&self) -> usize {
+        match self.control.ways.hears {
+            Hears::One => 0,
+            Hears::Issuer | Hears::Polled => {
+                (self.turn.fetch_add(1, Ordering::Relaxed) % self.posts.len() as u64) as usize
+            }
+        }
+    }
+
+    pub(crate) fn connections(&self) -> Connections {
+        self.traffic.look()
+    }
+}
+
+enum Listener {
+    Unix(UnixListener, PathBuf),
+    Tcp(TcpListener),
+}
+
+/// A device at work. Dropping it stops it.
+pub struct Server {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    syncer: Mutex<Option<JoinHandle<()>>>,
+    address: String,
+    path: Option<PathBuf>,
+}
+
+impl Server {
+    /// Begins to serve.
+    ///
+    /// # Errors
+    /// What the machine does not allow.
+    pub fn start(
+        setting: &Setting,
+        backend: Box<dyn Backend>,
+        policy: CompletionPolicy,
+        log: Option<EventLog>,
+    ) -> Result<Server, String> {
+        let said = |e: io::Error| e.to_string();
+        let (listener, address) = listen(&setting.listen)?;
+        let earliest = Instant::now();
+        let clock = Clock::start(Rate::measure());
+        let posts = setting.cpus.iter().map(|&cpu| Post::new(cpu)).collect::<Result<_, _>>();
+        let export = Export {
+            name: setting.name.clone(),
+            size: backend.size(),
+            read_only: setting.read_only,
+        };
+        let shared = Arc::new(Shared {
+            export,
+            backend,
+            posts: posts.map_err(said)?,
+            control: Control::new(policy, clock, log),
+            syncer: Syncer::default(),
+            traffic: Traffic::default(),
+            ends: AtomicBool::new(false),
+            turn: AtomicU64::new(0),
+            limit: setting.connections,
+            handshake: setting.handshake,
+            stop: Bell::new().map_err(said)?,
+            begun: [earliest, Instant::now()],
+        });
+        let path = match &listener {
+            Listener::Unix(_, path) => Some(path.clone()),
+            Listener::Tcp(_) => None,
+        };
+        let server = Server {
+            shared: Arc::clone(&shared),
+            threads: Mutex::default(),
+            syncer: Mutex::default(),
+            address,
+            path,
+        };
+        let spawn = |name: String, body: Box<dyn FnOnce() + Send>| {
+            thread::Builder::new().name(name).spawn(body).map_err(said)
+        };
+        for (number, boxes) in (0u16..).zip(mailboxes(shared.posts.len())) {
+            let own = Arc::clone(&shared);
+            let body = Box::new(move || Worker::new(number, own, boxes).run());
+            let thread = spawn(format!("block {number}"), body)?;
+            server.locked().push(thread);
+        }
+        let own = Arc::clone(&shared);
+        let body = Box::new(move || own.syncer.run(&*own.backend));
+        *server.syncer.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(spawn("block flush".to_owned(), body)?);
+        let accepting = Box::new(move || accept(&listener, &shared));
+        server.locked().push(spawn("block accept".to_owned(), accepting)?);
+        Ok(server)
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As an NBD URI.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Whether all its threads are at work.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        let threads = self.locked();
+        !threads.is_empty() && threads.iter().all(|thread| !thread.is_finished())
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        Report::of(&self.shared)
+    }
+
+    /// Takes nothing more, and ends; what was answered is on stable storage then.
+    ///
+    /// # Errors
+    /// The device's last flush failed.
+    pub fn stop(&self) -> Result<(), String> {
+        let threads = std::mem::take(&mut *self.locked());
+        if threads.is_empty() {
+            return Ok(());
+        }
+        self.shared.syncer.end();
+        let syncer = self.syncer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        syncer.into_iter().for_each(|thread| drop(thread.join()));
+        self.shared.ends.store(true, Ordering::Relaxed);
+        self.shared.stop.ring();
+        self.shared.posts.iter().for_each(|post| post.bell.ring());
+        for thread in threads {
+            // What it said when it died is on standard error; `is_running` told.
+            let _ = thread.join();
+        }
+        self.shared.control.end_log();
+        if let Some(path) = &self.path {
+            let _ = fs::remove_file(path);
+        }
+        let flushed = self.shared.backend.flush();
+        flushed.map_err(|e| format!("the last flush of the device failed: {e}"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Whoever wanted to know has stopped it.
+        let _ = self.stop();
+    }
+}
+
+/// A mailbox from each worker to each, itself included.
+fn mailboxes(count: usize) -> Vec<Boxes> {
+    let mut all: Vec<Boxes> =
+        (0..count).map(|_| Boxes { to: Vec::new(), from: Vec::new() }).collect();
+    for from in 0..count {
+        for to in 0..count {
+            let (producer, consumer) = rtrb::RingBuffer::new(MAILBOX);
+            all[from].to.push(producer);
+            all[to].from.push(consumer);
+        }
+    }
+    all
+}
+
+fn listen(at: &Listen) -> Result<(Listener, String), String> {
+    match at {
+        Listen::Tcp(address) => {
+            let wrong = |e: io::Error| format!("{address}: {e}");
+            let listener = TcpListener::bind(address).map_err(wrong)?;
+            listener.set_nonblocking(true).map_err(wrong)?;
+            let bound = listener.local_addr().map_err(wrong)?;
+            Ok((Listener::Tcp(listener), format!("nbd://{bound}")))
+        }
+        Listen::Unix(path) => {
+            let wrong = |e: io::Error| format!("{}: {e}", path.display());
+            // A socket that nobody listens at is what a killed server left.
+            let is_socket = fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
+            if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
+                fs::remove_file(path).map_err(wrong)?;
+            }
+            let listener = UnixListener::bind(path).map_err(wrong)?;
+            listener.set_nonblocking(true).map_err(wrong)?;
+            let uri = format!("nbd+unix:///?socket={}", path.display());
+            Ok((Listener::Unix(listener, path.clone()), uri))
+        }
+    }
+}
+
+/// Takes connections until the server ends.
+fn accept(listener: &Listener, shared: &Shared) {
+    let fd = match listener {
+        Listener::Unix(listener, _) => listener.as_raw_fd(),
+        Listener::Tcp(listener) => listener.as_raw_fd(),
+    };
+    let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut wanted = [poll(fd), poll(shared.stop.fd())];
+    while !shared.ends.load(Ordering::Relaxed) {
+        // SAFETY: two descriptors of ours.
+        unsafe { libc::poll(wanted.as_mut_ptr(), 2, -1) };
+        match take(listener) {
+            Ok(client) => {
+                if shared.traffic.open.load(Ordering::Relaxed) >= shared.limit {
+                    shared.traffic.refused.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
+                shared.traffic.accept();
+                shared.posts[shared.reader()].welcome(client);
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            // No descriptors or no memory: some connection will end.
+            Err(_) => thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+fn take(listener: &Listener) -> io::Result<OwnedFd> {
+    let fd = match listener {
+        Listener::Unix(listener, _) => listener.accept()?.0.into_raw_fd(),
+        Listener::Tcp(listener) => {
+            let stream = listener.accept()?.0;
+            stream.set_nodelay(true)?;
+            stream.into_raw_fd()
+        }
+    };
+    // SAFETY: it was just given to us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}

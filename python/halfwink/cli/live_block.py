@@ -1,0 +1,215 @@
+"""``halfwink live block``: a block device over NBD, completed where a policy says."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from halfwink import block_advice
+from halfwink.cli.console import err, print_json, print_table, say
+from halfwink.cli.serving import signals
+from halfwink.errors import HalfwinkError
+from halfwink.live_block import Block, Device
+
+Flag = Annotated[bool, Parameter(negative="")]
+
+#: Between two looks whether the server is alive, in seconds.
+LOOK_S = 0.5
+
+
+def block(
+    *,
+    unix: Path | None = None,
+    tcp: str | None = None,
+    vhost: Path | None = None,
+    queues: int = 1,
+    ram: str | None = None,
+    file: Path | None = None,
+    latency_us: Annotated[float | None, Parameter(name="--latency-us")] = None,
+    seed: int = 1,
+    read_only: Annotated[bool, Parameter(name="--read-only", negative="")] = False,
+    export: str = "",
+    policy: Annotated[str, Parameter(name=["-t", "--policy"])] = "single-thread",
+    rest: str = "auto",
+    cpus: str | None = None,
+    no_pin: Annotated[bool, Parameter(name="--no-pin", negative="")] = False,
+    connections: int = 1000,
+    log: Path | None = None,
+    advise: Flag = False,
+    iops: float | None = None,
+    report: Path | None = None,
+    seconds: float | None = None,
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
+    quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
+) -> int:
+    """Serve a block device over NBD: one CPU reads requests, and a policy says who completes them.
+
+    SIGTERM or Ctrl-C ends it; what was answered is on stable storage then. All times are measured.
+
+    Parameters
+    ----------
+    unix
+        Listen at this socket of the file system.
+    tcp
+        Or at HOST:PORT; whoever reaches it may read and write.
+    vhost
+        Or be a disk of virtual machines, one after another (vhost-user-blk), at this socket. The
+        guest's choice of queue says who completes, so that no policy is asked.
+    queues
+        Of that, a thread each.
+    ram
+        Memory of so many bytes: 64K, 256M, 1G.
+    file
+        Or a file, or a block device, as large as it is.
+    latency_us
+        Memory that takes so long as a device would, in the mean.
+    seed
+        Of those latencies.
+    read_only
+        Nothing may be written.
+    export
+        Its name; clients that name none get it, too.
+    policy
+        Completion policy: single-thread, same, issuer, round-robin-socket, cache-aware, dynamic,
+        msi-x, multi-queue, polled, hybrid-poll, interleaved-tags; parameters after a colon.
+    rest
+        How a thread without work rests: auto (gather, or own where a policy polls), own (the
+        policy's way), gather (several I/Os by a wake-up), interrupt, polling, suricata,
+        l3fwd-pause.
+    cpus
+        CPUs that serve, a thread each, the first of which hears: 0-3,8 (default: all allowed).
+    no_pin
+        Threads are not kept to their CPUs.
+    connections
+        At once; more are closed.
+    log
+        File for the policy's events and actions: lines of JSON.
+    advise
+        Do not serve: measure this machine, and say where completions and queues should run.
+    iops
+        Then: I/Os each second that it is to carry (default: those of the report, or 100,000).
+    report
+        Then: what this command said with -o of a run under the user's own load, for what an I/O
+        takes.
+    seconds
+        How long (default: until it is told to end).
+    json
+        Print what it has done as one JSON document.
+    out
+        File for the same.
+    quiet
+        No messages.
+    """
+    if seconds is not None and not 0 < seconds <= 30 * 86_400:
+        raise HalfwinkError(f"--seconds {seconds}: expected above 0, at most 30 days")
+    if advise:
+        return _advise(cpus, iops, report, json)
+    if iops is not None or report is not None:
+        raise HalfwinkError("--iops and --report go with --advise")
+    device = Device(
+        unix=unix,
+        tcp=tcp,
+        vhost=vhost,
+        queues=queues,
+        ram=ram,
+        file=file,
+        latency_us=latency_us,
+        seed=seed,
+        read_only=read_only,
+        export=export,
+        policy=policy,
+        rest=rest,
+        cpus=cpus,
+        pin=not no_pin,
+        connections=connections,
+        log=log,
+    )
+    with signals() as asked, Block(device, seconds=seconds) as serving:
+        say(f"ready at {serving.address}", quiet=quiet)
+        while serving.is_running and not asked.stop:
+            asked.wait(LOOK_S)
+        found = serving.stop()
+    if out is not None:
+        out.write_text(jsonlib.dumps(found, indent=2) + "\n")
+    if json:
+        print_json(found)
+    elif vhost is not None:
+        counts = ("requests", "failed", "broken")
+        say(", ".join(f"{found[name]:,} {name}" for name in counts), quiet=quiet)
+    elif not quiet:
+        show(found)
+    if vhost is not None:
+        return 0
+    if found["log_dropped"]:
+        err.print(f"halfwink: the log lacks {found['log_dropped']:,} lines", markup=False)
+    if found["ledger"]["imbalance"] is not None:
+        err.print(f"halfwink: {found['ledger']['imbalance']}", markup=False)
+    return 0
+
+
+def _advise(cpus: str | None, iops: float | None, report: Path | None, json: bool) -> int:
+    known = block_advice.load_of(report) if report is not None else block_advice.Load()
+    load = known if iops is None else replace(known, iops=iops)
+    measured = block_advice.measure(cpus)
+    advice = block_advice.advise(measured, load, block_advice.simulation())
+    if json:
+        print_json(block_advice.document(measured, load, advice))
+        return 0
+    rest = "poll" if advice.poll else "sleep"
+    say(f"{advice.queues} queues on CPUs {','.join(map(str, advice.cpus))}, which {rest}, because")
+    for reason in advice.why:
+        say(f"  {reason}")
+    print_table([("for", "left"), ("say", "left")], [list(line) for line in advice.lines])
+    if advice.expected is None:
+        say("expected IOPS, CPU and joules per I/O: this build has no simulated storage stack")
+    else:
+        for name, value in advice.expected.items():
+            say(f"modelled: {name.replace('_', ' ')} {value:,.4g}")
+    return 0
+
+
+def _us(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"
+
+
+def show(report: dict[str, Any]) -> None:
+    """What a device has done, as tables."""
+    asked, latency, conns = report["requests"], report["latency"], report["connections"]
+    say(
+        f"{asked['reads']:,} reads, {asked['writes']:,} writes, {asked['flushes']:,} flushes, "
+        f"{asked['trims'] + asked['zeroes']:,} trims and zeroes, {asked['refused']:,} refused; "
+        f"{report['errors']:,} errors"
+    )
+    say(
+        f"in the server p50 {_us(latency['p50_us'])} us, p99 {_us(latency['p99_us'])} us; "
+        f"{conns['accepted']:,} connections, {conns['peak']:,} at once"
+    )
+    columns = [("stage", "left"), ("ns per I/O", "right"), ("%", "right")]
+    names = ("read", "decode", "backend", "hand-off", "reply")
+    stages = [(name, report["stages"][name]) for name in names]
+    print_table(
+        columns,
+        [
+            [
+                name,
+                "-" if stage["ns_per_io"] is None else f"{stage['ns_per_io']:,.0f}",
+                "-" if stage["share_pct"] is None else f"{stage['share_pct']:.0f}",
+            ]
+            for name, stage in stages
+        ],
+    )
+    heads = ["CPU", "sleeping s", "polling s", "working s", "read here", "given", "wakes"]
+    rows = [
+        [
+            "any" if worker["cpu"] is None else str(worker["cpu"]),
+            *(f"{worker[state]:.3f}" for state in ("sleeping_s", "polling_s", "working_s")),
+            *(f"{worker[count]:,}" for count in ("here", "given", "wakes")),
+        ]
+        for worker in report["workers"]
+    ]
+    print_table([(head, "right") for head in heads], rows)

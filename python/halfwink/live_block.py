@@ -1,0 +1,202 @@
+"""A block device over NBD, served in two phases by ``halfwink-block``, and what it measured."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from halfwink.errors import HalfwinkError, RunError
+
+#: The program that serves.
+SERVER = "halfwink-block"
+#: Longest that a server may take to begin, and to end, in seconds.
+PATIENCE_S = 60.0
+
+
+def server() -> Path:
+    """The program that serves.
+
+    Raises:
+        HalfwinkError: it was not built.
+    """
+    found = shutil.which(SERVER, path=str(Path(sys.executable).parent)) or shutil.which(SERVER)
+    if found is None:
+        raise HalfwinkError(f"the program {SERVER} is missing; run: make setup")
+    return Path(found)
+
+
+@dataclass(frozen=True)
+class Device:
+    """What is served, and how.
+
+    Attributes:
+        unix: socket of the file system at which to listen.
+        tcp: or HOST:PORT; whoever reaches it may read and write.
+        vhost: or a socket for virtual machines (vhost-user-blk), which no policy serves.
+        queues: of that, a thread each.
+        ram: memory of so many bytes (64K, 256M, 1G).
+        file: or a file, or a block device, as large as it is.
+        latency_us: of memory that pretends to be a device, in the mean.
+        seed: of those latencies.
+        read_only: nothing may be written.
+        export: its name.
+        policy: completion policy, with parameters.
+        rest: how a thread without work rests.
+        cpus: CPUs that serve, a thread each, the first of which hears (default: all allowed).
+        pin: threads are kept to their CPUs.
+        connections: at once.
+        log: file for the policy's events and actions.
+    """
+
+    unix: Path | None = None
+    tcp: str | None = None
+    vhost: Path | None = None
+    queues: int = 1
+    ram: str | None = None
+    file: Path | None = None
+    latency_us: float | None = None
+    seed: int = 1
+    read_only: bool = False
+    export: str = ""
+    policy: str = "single-thread"
+    rest: str = "auto"
+    cpus: str | None = None
+    pin: bool = True
+    connections: int = 1000
+    log: Path | None = None
+
+    def words(self) -> list[str]:
+        """The same as arguments of the server."""
+        words: list[str] = []
+        pairs = {
+            "--unix": self.unix,
+            "--tcp": self.tcp,
+            "--vhost": self.vhost,
+            "--queues": self.queues,
+            "--ram": self.ram,
+            "--file": self.file,
+            "--latency-us": self.latency_us,
+            "--seed": self.seed,
+            "--export": self.export or None,
+            "--policy": self.policy,
+            "--rest": self.rest,
+            "--cpus": self.cpus,
+            "--connections": self.connections,
+            "--log": self.log,
+        }
+        for name, value in pairs.items():
+            if value is not None:
+                words += [name, str(value)]
+        words += ["--read-only"] * self.read_only
+        words += ["--no-pin"] * (not self.pin)
+        return words
+
+
+class Block:
+    """A device at work, from its making until :meth:`stop`.
+
+    Args:
+        device: what is served.
+        seconds: how long (default: until it is stopped).
+
+    Raises:
+        HalfwinkError: what was asked for cannot be.
+        RunError: the machine does not allow it.
+    """
+
+    def __init__(self, device: Device, *, seconds: float | None = None) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="halfwink-block-")
+        self._report = Path(self._folder.name) / "report.json"
+        words = [str(server()), *device.words(), "--report", str(self._report)]
+        if seconds is not None:
+            words += ["--seconds", str(seconds)]
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        self.address = self._ready()
+
+    def _ready(self) -> str:
+        """Waits until it serves; where."""
+        stderr = self._process.stderr
+        assert stderr is not None
+        said: list[str] = []
+        for line in stderr:
+            text = line.strip().removeprefix(f"{SERVER}: ")
+            if text.startswith("ready at "):
+                return text.removeprefix("ready at ")
+            said.append(text)
+        status = self._process.wait()
+        self._folder.cleanup()
+        raise _failed(status, said)
+
+    @property
+    def pid(self) -> int:
+        """Of the server's process."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it serves."""
+        return self._process.poll() is None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.is_running:
+            self.stop()
+
+    def kill(self) -> None:
+        """Ends it at once, as a crash would. Nothing is reported."""
+        self._process.kill()
+        self._process.communicate()
+        self._folder.cleanup()
+
+    def stop(self) -> dict[str, Any]:
+        """Ends it in good order, if it has not ended; what it has done.
+
+        Returns:
+            Counts, measured times of stages and threads, ledger: see docs/techniques/live-block.md.
+
+        Raises:
+            RunError: it failed, or does not end.
+        """
+        if self.is_running:
+            self._process.send_signal(signal.SIGTERM)
+        return self.wait(PATIENCE_S)
+
+    def wait(self, seconds: float | None = None) -> dict[str, Any]:
+        """Until it has ended, so long at most; what it has done."""
+        try:
+            _, said = self._process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise RunError(f"{SERVER} does not end") from None
+        try:
+            if self._process.returncode != 0:
+                raise _failed(self._process.returncode, said.splitlines())
+            return json.loads(self._report.read_text())
+        finally:
+            self._folder.cleanup()
+
+
+def _failed(status: int, said: Sequence[str]) -> HalfwinkError | RunError:
+    lines = [line.removeprefix(f"{SERVER}: ") for line in said if line.strip()]
+    # What clap adds about usage is no news.
+    first = next((line for line in lines if line), f"{SERVER} ended with status {status}")
+    text = first.removeprefix("error: ")
+    return HalfwinkError(text) if status == 2 else RunError(text)

@@ -1,0 +1,575 @@
+"""A block device over NBD, from the command line, to real clients and to hostile ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Halfwink, need, need_capture, wait_until
+from nbd_client import (
+    DISCONNECT,
+    EINVAL,
+    EIO,
+    ENOSPC,
+    EOVERFLOW,
+    EPERM,
+    FLUSH,
+    FUA,
+    OPTION,
+    READ,
+    REQUEST,
+    TRIM,
+    WRITE,
+    ZEROES,
+    Client,
+    option,
+    raw,
+    request,
+)
+
+from halfwink.capture import small
+from halfwink.capture.cpio import CpioWriter
+from halfwink.errors import RunError
+from halfwink.live_block import Block, Device
+
+MB = 1 << 20
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def resident(pid: int) -> int:
+    """Bytes of a process in memory."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
+
+
+@contextmanager
+def serving(path: Path, **more: Any) -> Generator[Block]:
+    """A device of memory, unless something else is said."""
+    if "file" not in more:
+        more.setdefault("ram", "16M")
+    with Block(Device(unix=path, **more)) as block:
+        yield block
+
+
+def run(*words: str, timeout: float = 120) -> str:
+    """A program that ends well; what it says."""
+    done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
+    return done.stdout
+
+
+# Real clients.
+
+
+def test_clients_copy_and_compare_what_the_command_serves(tmp_path: Path) -> None:
+    need("nbdcopy", "nbdinfo", "qemu-img")
+    path, image, back = (tmp_path / name for name in ("socket", "image", "back"))
+    image.write_bytes(random.Random(1).randbytes(64 * MB) + bytes(192 * MB))
+    words = [sys.executable, "-m", "halfwink", "live", "block", "--unix", str(path)]
+    words += ["--ram", "256M", "--json", "--export", "disk", "-t", "dynamic:from=4,until=1"]
+    server = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_until(path.exists)
+        uri = f"nbd+unix:///disk?socket={path}"
+        (about,) = json.loads(run("nbdinfo", "--json", uri))["exports"]
+        assert about["export-size"] == 256 * MB
+        for what in ("can_multi_conn", "can_flush", "can_fua", "can_trim", "can_zero", "can_df"):
+            assert about[what] is True
+        run("nbdcopy", "--flush", str(image), uri)
+        run("nbdcopy", uri, str(back))
+        assert back.read_bytes() == image.read_bytes()
+        run("qemu-img", "compare", "-f", "raw", "-F", "raw", str(image), uri)
+        server.send_signal(signal.SIGTERM)
+        out, said = server.communicate(timeout=60)
+    finally:
+        server.kill()
+    assert server.returncode == 0, said
+    report = json.loads(out)
+    assert report["requests"]["refused"] == report["errors"] == 0
+    assert report["requests"]["read_bytes"] >= 512 * MB
+    assert report["ledger"]["imbalance"] is None
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("policy", ["single-thread", "issuer", "cache-aware", "msi-x", "polled"])
+def test_fio_verifies_what_it_wrote(tmp_path: Path, policy: str) -> None:
+    need("fio")
+    path = tmp_path / "socket"
+    with serving(path, policy=policy) as block:
+        words = ["fio", "--name=v", "--ioengine=nbd", f"--uri={block.address}", "--rw=randrw"]
+        words += ["--bsrange=512-64k", "--iodepth=16", "--size=16M", "--verify=crc32c"]
+        words += ["--verify_fatal=1", "--fsync=32", "--trim_percentage=5", "--randseed=3"]
+        run(*words, f"--output={tmp_path / 'out'}", timeout=300)
+        report = block.stop()
+    assert report["requests"]["writes"] > 100
+    assert report["errors"] == 0
+    given = sum(worker["given"] for worker in report["workers"])
+    here = sum(worker["here"] for worker in report["workers"])
+    asked = sum(report["requests"][name] for name in ("reads", "writes", "flushes", "trims"))
+    assert given + here == asked
+    if policy in ("single-thread", "msi-x", "polled"):
+        assert given == 0
+    elif len(report["workers"]) > 1:
+        assert given > 0
+
+
+def test_a_file_system_is_made_filled_and_checked(tmp_path: Path) -> None:
+    nbdfuse, mke2fs = need("nbdfuse", "fusermount3"), need("mke2fs", "debugfs", "e2fsck")
+    image, path, mount = tmp_path / "image", tmp_path / "socket", tmp_path / "mount"
+    with image.open("wb") as file:
+        file.truncate(32 * MB)
+    mount.mkdir()
+    payload = random.Random(2).randbytes(3 * MB)
+    (tmp_path / "payload").write_bytes(payload)
+    with serving(path, file=image) as block:
+        fuse = subprocess.Popen([nbdfuse, str(mount / "disk"), block.address])
+        try:
+            wait_until((mount / "disk").exists)
+            disk = str(mount / "disk")
+            run(mke2fs, "-q", "-F", "-t", "ext4", disk)
+            run("debugfs", "-w", "-R", f"write {tmp_path / 'payload'} payload", disk)
+        finally:
+            run("fusermount3", "-u", str(mount))
+            fuse.wait(60)
+        report = block.stop()
+    assert report["requests"]["writes"] > 0
+    assert report["errors"] == 0
+    run("e2fsck", "-fn", str(image))
+    run("debugfs", "-R", f"dump payload {tmp_path / 'dumped'}", str(image))
+    assert (tmp_path / "dumped").read_bytes() == payload
+
+
+GUEST = """
+waited=0
+while [ ! -b /dev/vda ]; do
+    sleep 0.1; waited=$((waited + 1)); [ $waited -lt 200 ] || fail "no disk"
+done
+say "sectors $(cat /sys/block/vda/size)"
+say "read $(dd if=/dev/vda bs=64k count=32 2>/dev/null | md5sum | cut -d' ' -f1)"
+dd if=/halfwink/payload of=/dev/vda bs=4k seek=1024 conv=fsync 2>/dev/null || fail "dd"
+say "cache $(cat /sys/block/vda/queue/write_cache)"
+"""
+
+
+def test_a_guests_own_driver_reads_and_writes(tmp_path: Path) -> None:
+    need_capture()
+    image, path = tmp_path / "image", tmp_path / "socket"
+    rng = random.Random(5)
+    before, payload = rng.randbytes(16 * MB), rng.randbytes(MB + 4096)
+    image.write_bytes(before)
+    machine = small.ensure(["virtio_pci", "virtio_blk"], [], lambda _: None)
+    initrd = tmp_path / "initrd.cpio"
+    with initrd.open("wb") as archive:
+        archive.write(machine.base.read_bytes())
+        with CpioWriter(archive) as cpio:
+            cpio.file("halfwink/run.sh", GUEST.encode())
+            cpio.file("halfwink/payload", payload)
+    words = small.command_line(machine, initrd, 1)
+    # In this host's time: the disk is no part of the guest's.
+    at = words.index("-icount")
+    del words[at : at + 2]
+    words += ["-object", f"memory-backend-memfd,id=ram,size={small.RAM_MIB}M,share=on"]
+    words += ["-machine", "pc,memory-backend=ram", "-chardev", f"socket,id=disk,path={path}"]
+    words += ["-device", "vhost-user-blk-pci,chardev=disk,num-queues=2"]
+    with Block(Device(vhost=path, queues=2, file=image)) as block:
+        wait_until(path.exists)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=280, check=False)
+        report = block.stop()
+    said = [line.strip() for line in done.stdout.splitlines()]
+    told = dict(
+        line.removeprefix("@guest ").split(" ", 1)
+        for line in said
+        if line.startswith("@guest ") and " " in line.removeprefix("@guest ")
+    )
+    assert told.get("sectors") == str(16 * MB // 512), (said[-3:], done.stderr)
+    assert told["read"] == hashlib.md5(before[: 2 * MB]).hexdigest()
+    assert told["cache"] == "write back"
+    after = image.read_bytes()
+    assert after[4 * MB : 4 * MB + len(payload)] == payload
+    assert (after[: 4 * MB], after[4 * MB + len(payload) :]) == (
+        before[: 4 * MB],
+        before[4 * MB + len(payload) :],
+    )
+    assert report["requests"] > 16
+    assert report["failed"] == report["broken"] == 0
+
+
+# What is promised.
+
+
+def crash(block: Block, image: Path, seed: int) -> tuple[int, int]:
+    """Writes with a journal until the server is killed; blocks lost, blocks torn."""
+    rng = random.Random(seed)
+    blocks = image.stat().st_size // 4096
+    acknowledged = dict.fromkeys(range(blocks), 0)
+    issued: dict[int, set[int]] = {n: {0} for n in range(blocks)}
+    path = Path(block.address.partition("socket=")[2])
+    killer = threading.Timer(rng.uniform(0.02, 0.15), block.kill)
+    sequence = seed << 24
+    with Client(path) as writer, Client(path) as flusher:
+        killer.start()
+        try:
+            while True:
+                batch: list[tuple[int, int]] = []
+                for n in rng.sample(range(blocks), 16):
+                    sequence += 1
+                    issued[n].add(sequence)
+                    body = struct.pack(">Q", sequence) * 512
+                    writer.socket.sendall(request(WRITE, n * 4096, 4096, n) + body)
+                    batch.append((n, sequence))
+                for n, written in batch:
+                    error, cookie = writer.reply()
+                    assert (error, cookie) == (0, n)
+                    acknowledged[n] = written
+                if rng.random() < 0.2:
+                    assert flusher.ask(FLUSH) == 0
+        except (OSError, EOFError):
+            pass
+    killer.join()
+    lost = torn = 0
+    with image.open("rb") as file:
+        for n in range(blocks):
+            words = set(struct.unpack(">512Q", file.read(4096)))
+            torn += len(words) > 1
+            found = words.pop()
+            # Never older than what was answered, and nothing that nobody wrote.
+            lost += found < acknowledged[n] or (
+                found != 0 and found >> 24 == seed and found not in issued[n]
+            )
+    return lost, torn
+
+
+def crashes(tmp_path: Path, count: int) -> None:
+    image, path = tmp_path / "image", tmp_path / "socket"
+    with image.open("wb") as file:
+        file.truncate(MB)
+    for seed in range(1, count + 1):
+        image.write_bytes(bytes(MB))
+        # The socket of the one that was killed is still there.
+        block = Block(
+            Device(unix=path, file=image, policy="issuer" if seed % 2 else "single-thread")
+        )
+        assert crash(block, image, seed) == (0, 0), seed
+
+
+def test_nothing_that_was_answered_is_lost_when_the_server_is_killed(tmp_path: Path) -> None:
+    crashes(tmp_path, 20)
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_in_two_hundred_crashes(tmp_path: Path) -> None:
+    crashes(tmp_path, 200)
+
+
+def test_an_idle_connection_costs_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with serving(path) as block, Client(path) as client:
+        assert client.ask(WRITE, 0, body=bytes(4096)) == 0
+        time.sleep(0.2)
+        before, begun = cpu_s(block.pid), time.monotonic()
+        time.sleep(4)
+        share = (cpu_s(block.pid) - before) / (time.monotonic() - begun)
+    # A tick of the kernel's clock in four seconds is 0.25 %.
+    assert share < 0.005, f"{100 * share:.2f} %"
+
+
+# Devices that fail.
+
+
+def test_a_file_that_is_cut_is_an_error_not_a_death(tmp_path: Path) -> None:
+    image, path = tmp_path / "image", tmp_path / "socket"
+    image.write_bytes(b"x" * MB)
+    with serving(path, file=image):
+        clients = [Client(path, structured=structured) for structured in (False, True)]
+        for client in clients:
+            os.truncate(image, 0)
+            assert client.read(4096, 4096) == EIO
+            os.truncate(image, 600_000)
+            # The first piece of it is there, the last is not.
+            if not client.structured:
+                # What was said to go well cannot be taken back: the connection ends.
+                with pytest.raises(EOFError):
+                    client.read(0, MB)
+                continue
+            assert client.read(0, MB) == EIO
+            os.truncate(image, MB)
+            assert client.read(0, 4096) == bytes(4096)
+            assert client.ask(WRITE, 0, body=b"y" * 4096) == 0
+            assert client.read(0, 4096) == b"y" * 4096
+        with Client(path) as client:
+            assert client.read(0, 4096) == b"y" * 4096
+
+
+def test_a_full_disk_is_told_and_the_service_lives(tmp_path: Path) -> None:
+    need("unshare", "mount")
+    small, path = tmp_path / "small", tmp_path / "socket"
+    small.mkdir()
+    server = Path(sys.executable).parent / "halfwink-block"
+    script = (
+        f"mount -t tmpfs -o size=1m none {small} && truncate -s 8M {small}/image && "
+        f"exec {server} --unix {path} --file {small}/image -q"
+    )
+    try:
+        process = subprocess.Popen(["unshare", "-m", "sh", "-c", script])
+        wait_until(lambda: path.exists() or process.poll() is not None)
+        if process.poll() is not None:
+            pytest.skip("no mount in a namespace of its own here")
+        with Client(path) as client:
+            errors = {client.ask(WRITE, n * 65536, body=bytes([n + 1]) * 65536) for n in range(32)}
+            assert errors == {0, ENOSPC}
+            # One that comes in pieces.
+            assert client.ask(WRITE, 2 * MB, body=b"z" * (4 * MB)) == ENOSPC
+            assert client.read(0, 65536) == bytes([1]) * 65536
+            assert client.ask(TRIM, 0, MB) == 0
+            assert client.ask(WRITE, 0, body=b"z" * 65536) == 0
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def test_a_modelled_device_takes_its_time(tmp_path: Path) -> None:
+    took: dict[float, float] = {}
+    for latency_us in (200.0, 20_000.0):
+        path = tmp_path / f"socket{latency_us:g}"
+        with serving(path, latency_us=latency_us) as block, Client(path) as client:
+            assert client.ask(WRITE, 0, body=b"x" * 4096) == 0
+            # Side by side: 32 of them take hardly longer than one.
+            begun = time.monotonic()
+            for _ in range(8):
+                client.socket.sendall(b"".join(request(READ, 0, 512, n) for n in range(32)))
+                cookies = set()
+                for _ in range(32):
+                    error, cookie = client.reply()
+                    cookies.add(cookie)
+                    assert error == 0
+                    assert client.take(512) == b"x" * 512
+                assert cookies == set(range(32))
+            took[latency_us] = (time.monotonic() - begun) / 8
+            report = block.stop()
+        assert report["latency"]["p50_us"] >= 0.75 * latency_us
+    assert took[20_000.0] >= 0.015
+    # Whatever else the machine does: far from one after the other.
+    assert took[20_000.0] < 0.32
+
+
+# Clients that do what they may not.
+
+
+def test_requests_that_cannot_be(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with serving(path) as block:
+        with Client(path) as client:
+            end = client.size
+            assert client.read(end - 1, 2) == EINVAL
+            assert client.read((1 << 64) - 1, 4096) == EINVAL
+            assert client.read(0, 33 * MB) == EOVERFLOW
+            assert client.ask(WRITE, end - 100, body=b"x" * 101) == ENOSPC
+            assert client.ask(WRITE, (1 << 64) - 4096, body=b"x" * 4096) == ENOSPC
+            assert client.ask(ZEROES, 4096, (1 << 32) - 1) == ENOSPC
+            assert client.ask(77, 0, 0) == EINVAL
+            assert client.ask(FLUSH, 1, 1) == EINVAL
+            assert client.ask(WRITE, 0, body=b"x", flags=0x80) == EINVAL
+            # It has lost nothing of the stream.
+            assert client.ask(WRITE, 5, body=b"hello") == 0
+            assert client.read(4, 7) == b"\0hello\0"
+            # More than anybody reads: it is told, then it has to go.
+            client.socket.sendall(request(WRITE, 0, 1 << 31, 3))
+            assert client.reply() == (EOVERFLOW, 3)
+            with pytest.raises(EOFError):
+                client.take(1)
+        with Client(path) as client:
+            client.socket.sendall(request(READ, magic=REQUEST ^ 1))
+            with pytest.raises((EOFError, ConnectionError)):
+                client.take(1)
+        with Client(path) as client:
+            assert client.ask(WRITE, 100, body=b"y" * (9 * MB)) == 0
+            assert client.read(99, 3) == b"\0yy"
+            client.socket.sendall(request(DISCONNECT))
+            with pytest.raises(EOFError):
+                client.take(1)
+        report = block.stop()
+    assert report["connections"]["wrong"] == 2
+    assert report["requests"]["refused"] == 10
+
+
+def test_a_read_only_device_is_not_written(tmp_path: Path) -> None:
+    image, path = tmp_path / "image", tmp_path / "socket"
+    image.write_bytes(b"x" * MB)
+    with serving(path, file=image, read_only=True), Client(path) as client:
+        assert client.flags & 2
+        for kind in (WRITE, TRIM, ZEROES):
+            assert client.ask(kind, 0, 4096, b"y" * 4096 * (kind == WRITE)) == EPERM
+    assert image.read_bytes() == b"x" * MB
+
+
+def test_handshakes_that_cannot_be_end_and_others_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    flags = struct.pack(">I", 3)
+    wrong = [
+        b"\xff\xff\xff\xff",
+        b"GET / HTTP/1.1\r\n\r\n",
+        flags + b"x" * 64,
+        flags + OPTION + struct.pack(">II", 7, 0xFFFFFFFF),
+        flags + option(1, b"no such export"),
+        flags + option(3) * 65,
+    ]
+    with serving(path) as block:
+        descriptors = Path(f"/proc/{block.pid}/fd")
+        at_first = len(list(descriptors.iterdir()))
+        quiet = [raw(path) for _ in range(10)]
+        for words in wrong:
+            with raw(path) as client:
+                client.sendall(words)
+                client.settimeout(30)
+                while True:
+                    try:
+                        if not client.recv(65536):
+                            break
+                    except ConnectionError:
+                        break
+        # Some vanish in the middle of anything.
+        for cut in (1, 17, 29, 100, 4000):
+            with Client(path) as client:
+                client.socket.sendall((request(WRITE, 0, 4096, 1) + bytes(4096))[:cut])
+        with Client(path) as client:
+            assert client.ask(WRITE, 0, body=b"z" * 512) == 0
+        for client in quiet:
+            client.close()
+        wait_until(lambda: len(list(descriptors.iterdir())) == at_first)
+        report = block.stop()
+    assert report["connections"]["wrong"] == len(wrong)
+    assert report["connections"]["vanished"] >= 15
+    assert report["connections"]["open"] == 0
+
+
+def test_one_that_never_reads_holds_no_memory_and_nobody_up(tmp_path: Path) -> None:
+    image, path = tmp_path / "image", tmp_path / "socket"
+    image.write_bytes(os.urandom(16 * MB))
+    for more in ({"ram": "16M"}, {"file": image}):
+        with serving(path, **more) as block, Client(path) as other, Client(path) as slow:
+            other.read(0, 4096)
+            before = resident(block.pid)
+            slow.socket.settimeout(1.0)
+            sent = 0
+            try:
+                # 8 GB of answers that nobody reads.
+                for _ in range(4096):
+                    slow.socket.sendall(request(READ, 0, 2 * MB, 1))
+                    sent += 1
+            except TimeoutError:
+                pass
+            assert other.ask(WRITE, 0, body=b"x" * 4096) == 0
+            grown = resident(block.pid) - before
+            # The device itself may come into memory.
+            assert grown < 24 * MB, f"{grown / MB:.0f} MB"
+            slow.socket.settimeout(60)
+            assert slow.reply() == (0, 1)
+            assert len(slow.take(2 * MB)) == 2 * MB
+
+
+def test_there_are_no_more_connections_than_allowed(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    path = tmp_path / "socket"
+    clients: list[Client] = []
+    try:
+        with serving(path, connections=1000) as block:
+            clients = [Client(path) for _ in range(1000)]
+            for _ in range(5):
+                with raw(path) as more:
+                    assert more.recv(1) == b""
+            assert all(client.ask(WRITE, 0, body=b"x") == 0 for client in clients[::50])
+            assert resident(block.pid) < 200 * MB
+            clients.pop().socket.close()
+            wait_until(lambda: _is_served(path))
+            report = block.stop()
+        assert report["connections"]["peak"] == 1000
+        assert report["connections"]["refused"] >= 5
+    finally:
+        for client in clients:
+            client.socket.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _is_served(path: Path) -> bool:
+    with raw(path) as client:
+        return client.recv(1) != b""
+
+
+def test_a_request_is_answered_however_it_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    rng = random.Random(4)
+    with serving(path), Client(path) as client:
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        for n in range(30):
+            body = rng.randbytes(rng.choice((1, 511, 4096, 70_000, 300_001)))
+            offset = rng.randrange(client.size - len(body))
+            flags = FUA if n % 3 == 0 else 0
+            said = request(WRITE, offset, len(body), 7, flags) + body
+            while said:
+                cut = rng.choice((1, 27, 28, 29, 4096, 100_000))
+                client.socket.sendall(said[:cut])
+                said = said[cut:]
+            assert client.reply() == (0, 7)
+            assert client.read(offset, len(body)) == body
+
+
+# The command line.
+
+
+def test_what_cannot_be_is_said_in_a_line(tmp_path: Path, halfwink: Halfwink) -> None:
+    path = str(tmp_path / "socket")
+    for words, complaint in (
+        (("--ram", "1M"), "expected --unix PATH or --tcp HOST:PORT"),
+        (("--unix", path), "expected --ram SIZE or --file PATH"),
+        (("--unix", path, "--ram", "1M", "-t", "none"), "policy `none`: expected single-thread"),
+        (("--unix", path, "--ram", "1M", "-t", "dynamic:x=1"), "no parameter `x`"),
+        (("--unix", path, "--ram", "1M", "--rest", "x"), "rest `x`: expected auto"),
+        (("--unix", path, "--ram", "1M", "--cpus", "4-x"), "expected CPUs as 0-3,8"),
+        (("--unix", path, "--ram", "1M", "--seconds", "0"), "--seconds 0"),
+        (("--unix", path, "--file", "/nowhere"), "/nowhere: No such file"),
+        (("--unix", path, "--ram", "many"), "expected bytes as 4096"),
+    ):
+        done = halfwink("live", "block", *words)
+        assert done.status == 2, done.err
+        assert complaint in done.complaint
+    # Somebody else listens there.
+    with serving(Path(path)), pytest.raises(RunError, match="Address already in use"):
+        Block(Device(unix=Path(path), ram="1M"))
+
+
+def test_a_run_ends_by_itself_and_shows_tables(tmp_path: Path, halfwink: Halfwink) -> None:
+    words = ("--tcp", "127.0.0.1:0", "--ram", "1M", "--seconds", "0.5", "-o", "report.json")
+    words += ("--log", "events.jsonl", "-t", "dynamic:from=8,until=2")
+    done = halfwink("live", "block", *words)
+    assert done.status == 0, done.err
+    assert "ready at nbd://127.0.0.1:" in done.err
+    assert "hand-off" in done.out
+    assert "sleeping s" in done.out
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert set(report["stages"]) == {"read", "decode", "backend", "hand-off", "reply"}
+    assert report["ledger"]["imbalance"] is None
+    assert report["log_dropped"] == 0
+    head, *lines, foot = map(json.loads, (tmp_path / "events.jsonl").read_text().splitlines())
+    assert (head["family"], head["technique"]) == ("completion", "dynamic:from=8,until=2")
+    assert foot["lines"] == len(lines) > 0
