@@ -45,7 +45,6 @@ $(NATIVE): $(VENV)/.tools $(RUST) pyproject.toml
 	@cargo build --release --locked --quiet -p halfwink-preheat-preload
 	@cargo build --release --locked --quiet -p halfwink-daemon
 	@cargo build --release --locked --quiet -p halfwink-live-circuits
-	@cargo build --release --locked --quiet -p halfwink-live-block
 	@mkdir -p $(PRELOAD)
 	@install -m 755 target/release/libhalfwink_delegate.so $(PRELOAD)/
 	@install -m 755 target/release/libhalfwink_preheat_preload.so $(PRELOAD)/

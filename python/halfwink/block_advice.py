@@ -3,7 +3,6 @@ measured times between its CPUs, and a load."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import subprocess
@@ -55,7 +54,8 @@ class Advice:
         rq_affinity: of the kernel's block queue: 1 completes in the issuer's cache, 2 on its CPU.
         why: reasons, one each.
         lines: what to say to others: who, how.
-        expected: IOPS, CPU and joules per I/O from the simulated storage stack; none without it.
+        expected: IOPS, CPUs and microjoules per I/O, modelled: see
+            :func:`halfwink.storage.simulate`.
     """
 
     queues: int
@@ -66,7 +66,7 @@ class Advice:
     rq_affinity: int
     why: list[str]
     lines: list[tuple[str, str]]
-    expected: dict[str, float] | None
+    expected: dict[str, float]
 
 
 def measure(cpus: str | None = None) -> dict[str, Any]:
@@ -111,22 +111,13 @@ def load_of(path: Path) -> Load:
 Simulate = Callable[[Mapping[str, Any], Load], dict[str, float]]
 
 
-def simulation() -> Simulate | None:
-    """The simulated storage stack, if this build has one: ``halfwink.storage.simulate``."""
-    try:
-        module = importlib.import_module("halfwink.storage")
-    except ModuleNotFoundError:
-        return None
-    return getattr(module, "simulate", None)
-
-
-def advise(measured: Mapping[str, Any], load: Load, simulate: Simulate | None = None) -> Advice:
+def advise(measured: Mapping[str, Any], load: Load, simulate: Simulate) -> Advice:
     """What follows from what was measured.
 
     Args:
         measured: see :func:`measure`.
         load: what the device is asked.
-        simulate: see :func:`simulation`.
+        simulate: what plays a load: :func:`halfwink.storage.simulate`.
     """
     groups = _groups(measured)
     needed = max(1, math.ceil(load.iops * load.io_us * 1e-6 / FULL))
@@ -165,7 +156,7 @@ def advise(measured: Mapping[str, Any], load: Load, simulate: Simulate | None = 
         rq_affinity=affinity,
         why=why,
         lines=_lines(cpus, groups, poll, affinity),
-        expected=None if simulate is None else simulate(measured, load),
+        expected=simulate(measured, load),
     )
 
 

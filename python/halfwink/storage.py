@@ -10,9 +10,9 @@ found.chart().save("saw-tooth.html")
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -24,6 +24,8 @@ from halfwink.library import library
 
 if TYPE_CHECKING:
     import altair as alt
+
+    from halfwink.block_advice import Load
 
 #: Policies that the work measured.
 PUBLISHED = ("single-thread", "issuer", "cache-aware")
@@ -120,3 +122,61 @@ def storage_runs(
     found = frames(_core.storage_runs(library(), name, settings, names, chosen, load))
     full = [cores * n for n in range(1, sockets + 1) if cores * n <= max(chosen)]
     return StorageRuns(found["runs"], full)
+
+
+#: Seeds of a load that is played to see what to expect.
+_SEEDS = (1, 2, 3)
+#: Stages of the described driver, in microseconds: their sum is what an I/O takes there.
+_STAGES = {"driver.interrupt_us": 0.99, "driver.structures_us": 5.1, "driver.completion_us": 2.8}
+
+
+def simulate(measured: Mapping[str, Any], load: Load) -> dict[str, float]:
+    """What to expect of a load on a measured machine: `westmere-ex` with its caches as sockets, its
+    line times, and stages that take together what an I/O takes here.
+
+    Args:
+        measured: see :func:`halfwink.block_advice.measure`.
+        load: what the device is asked.
+
+    Returns:
+        Modelled, of ``cache-aware``, the mean and the ends over three seeds: ``iops``, ``cpus``
+        (the driver's CPU time a second) and ``uj_per_io``, each with ``_low`` and ``_high``.
+    """
+    caches: dict[tuple[int, int], int] = {}
+    for cpu in measured["machine"]["cpus"]:
+        place = (cpu["package"], cpu["cache"])
+        caches[place] = caches.get(place, 0) + 1
+    # The described machines have as many CPUs in each socket, and eight sockets at most.
+    sockets, cores = min(len(caches), 8), min(caches.values())
+    values: dict[str, Any] = {"topology.sockets": sockets, "topology.cores_per_socket": cores}
+    # The clock at which the stages were measured: they are set to this machine's own times.
+    values["topology.ghz"] = 3.46
+    scale = load.io_us / sum(_STAGES.values())
+    values |= {path: us * scale for path, us in _STAGES.items()}
+    for same, paths in (
+        (True, ["coherence.same_socket_ns"]),
+        (False, ["coherence.one_hop_ns", "coherence.two_hops_ns"]),
+    ):
+        trips = [t["line_ns"] for t in measured["trips"] if t["same_cache"] is same]
+        if trips:
+            # There and back: two transfers.
+            values |= dict.fromkeys(paths, sum(trips) / len(trips) / 2)
+    runs = [
+        storage_runs(
+            "westmere-ex",
+            policies=["cache-aware"],
+            issuers=[sockets * cores],
+            rate=load.iops,
+            ios=20_000,
+            seed=seed,
+            set=values,
+        ).runs
+        for seed in _SEEDS
+    ]
+    rows = pl.concat(runs).with_columns(cpus=pl.col("driver_us_per_io") * pl.col("iops") / 1e6)
+    found: dict[str, float] = {}
+    for name, column in (("iops", "iops"), ("cpus", "cpus"), ("uj_per_io", "energy_uj_per_io")):
+        values_of = rows[column].to_list()
+        found[name] = sum(values_of) / len(values_of)
+        found[f"{name}_low"], found[f"{name}_high"] = min(values_of), max(values_of)
+    return found

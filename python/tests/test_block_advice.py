@@ -8,7 +8,9 @@ from typing import Any
 
 from conftest import Halfwink
 
-from halfwink.block_advice import Load, advise
+from halfwink import block_advice
+from halfwink.block_advice import Advice, Load
+from halfwink.storage import simulate
 
 
 def machine(*groups: list[int], line_ns: float = 60.0) -> dict[str, Any]:
@@ -21,6 +23,14 @@ def machine(*groups: list[int], line_ns: float = 60.0) -> dict[str, Any]:
     ]
     wake = {"call_us": 2.0, "until_us": 5.0, "sleeper_us": 3.0}
     return {"machine": {"cpus": cpus}, "trips": trips, "wake": wake}
+
+
+def _nothing(measured: Any, load: Load) -> dict[str, float]:
+    return {}
+
+
+def advise(measured: dict[str, Any], load: Load, simulate: Any = _nothing) -> Advice:
+    return block_advice.advise(measured, load, simulate)
 
 
 def test_queues_stay_in_one_cache_while_it_carries_them() -> None:
@@ -45,11 +55,15 @@ def test_it_polls_where_the_next_io_comes_before_it_would_be_awake() -> None:
 
 
 def test_the_simulated_stack_says_what_to_expect() -> None:
-    def simulate(measured: Any, load: Load) -> dict[str, float]:
-        return {"iops": load.iops, "cpus": float(len(measured["machine"]["cpus"]))}
-
-    found = advise(machine([0, 1]), Load(iops=5), simulate)
-    assert found.expected == {"iops": 5, "cpus": 2.0}
+    load = Load(iops=50_000, io_us=10)
+    near = advise(machine([0, 1, 2, 3]), load, simulate).expected
+    # It keeps up, at the CPU time of each I/O and what a second phase adds.
+    assert 49_000 < near["iops_low"] <= near["iops"] <= near["iops_high"] < 51_000
+    assert 0.5 < near["cpus"] < 1.0
+    # Lines that take longer cost CPU time, and a load above the machine is not kept up with.
+    far = advise(machine([0, 1], [2, 3], line_ns=2000), load, simulate).expected
+    assert far["cpus"] > near["cpus"]
+    assert advise(machine([0, 1]), Load(iops=1e6, io_us=10), simulate).expected["iops"] < 300_000
 
 
 def test_advice_from_the_command_line(tmp_path: Path, halfwink: Halfwink) -> None:
@@ -61,6 +75,7 @@ def test_advice_from_the_command_line(tmp_path: Path, halfwink: Halfwink) -> Non
     if len(cpus) > 1:
         assert document["measured"]["trips"][0]["line_ns"] > 0
         assert document["measured"]["wake"]["until_us"] > 0
+    assert document["advice"]["expected"]["uj_per_io"] > 0
     assert {line[0] for line in document["advice"]["lines"]} >= {"ublk", "SPDK", "rq_affinity"}
     (tmp_path / "none").write_text("{}")
     done = halfwink("live", "block", "--advise", "--report", "none")

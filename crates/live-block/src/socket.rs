@@ -125,3 +125,15 @@ impl Bell {
         unsafe { sys::call3(libc::SYS_read, self.fd() as u64, &raw mut count as u64, 8) };
     }
 }
+
+/// A descriptor for each connection, as far as this process may have them.
+pub fn raise_descriptor_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is the caller's.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}

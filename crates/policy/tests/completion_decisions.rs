@@ -3,7 +3,7 @@
 use halfwink_policy::completion::{
     Action, CacheAware, CacheAwareParameters, Completing, Completion, CompletionPolicy, Direct,
     Done, Dynamic, DynamicParameters, Event, Group, Hears, InterleavedTags, Issuer, Mapping,
-    Queues, RoundRobin, Same, SingleThread, Topology,
+    Queues, Rested, RoundRobin, Same, SingleThread, Topology,
 };
 use halfwink_policy::scaling::{Depth, Rest};
 use halfwink_policy::scaling::{Metronome, MetronomeParameters, Suricata};
@@ -140,7 +140,8 @@ fn who_polls_half_way_sleeps_once_for_each_completion() {
 fn any_scaling_policy_says_how_to_rest() {
     let empty = Event::Empty { cpu: 1 };
     let poll = |taken| Event::Poll { cpu: 1, taken, waiting: 0 };
-    let resting = |rests| Box::new(Completing::new(Issuer, 6).resting(rests)) as CompletionPolicy;
+    let resting =
+        |rests| Box::new(Rested::new(Completing::new(Issuer, 6), rests)) as CompletionPolicy;
     let mut suricata = resting(Box::new(Suricata::new(6, Depth::C1)));
     assert!(suricata.hears_polls());
     let events = [empty, empty, poll(1), empty, done(3, 1, 0)];

@@ -7,6 +7,7 @@
 mod error;
 mod experiments;
 mod library;
+mod live_block;
 mod live_circuits;
 mod logs;
 mod meters;
@@ -26,6 +27,7 @@ pub use halfwink_eventlog::{Beside, Contradiction, Report};
 pub use halfwink_server::Goal;
 pub use halfwink_trace::IoCounts;
 pub use library::{Library, MachineInfo, WorkloadInfo};
+pub use live_block::live_block;
 pub use live_circuits::LiveFabric;
 pub use logs::{beside, replay, Logs};
 pub use meters::{MachineWatts, RouterAccounts, RouterTimes};

@@ -27,6 +27,7 @@ use halfwink_units::Time;
 
 use crate::error::StudyError;
 use crate::library::Library;
+use crate::live_block::{self, LIVE_BLOCK};
 use crate::live_circuits::LIVE_CIRCUITS;
 use crate::techniques::{Choice, Make};
 use crate::world::{world, Job};
@@ -151,6 +152,9 @@ fn fresh_policy(
     if header.world == DELEGATE && place.family == Family::Offload {
         let parameters: DelegationParameters = technique.parse().map_err(StudyError::Usage)?;
         return Ok(replayer(Delegation::new(&parameters)));
+    }
+    if header.world == LIVE_BLOCK {
+        return live_block::fresh(header, technique, place);
     }
     let simulated = LIVE.iter().find(|(live, _)| *live == header.world);
     let world = world(simulated.map_or(&header.world, |(_, world)| world))?;

@@ -153,10 +153,12 @@ def block(
 
 
 def _advise(cpus: str | None, iops: float | None, report: Path | None, json: bool) -> int:
+    from halfwink.storage import simulate
+
     known = block_advice.load_of(report) if report is not None else block_advice.Load()
     load = known if iops is None else replace(known, iops=iops)
     measured = block_advice.measure(cpus)
-    advice = block_advice.advise(measured, load, block_advice.simulation())
+    advice = block_advice.advise(measured, load, simulate)
     if json:
         print_json(block_advice.document(measured, load, advice))
         return 0
@@ -165,11 +167,12 @@ def _advise(cpus: str | None, iops: float | None, report: Path | None, json: boo
     for reason in advice.why:
         say(f"  {reason}")
     print_table([("for", "left"), ("say", "left")], [list(line) for line in advice.lines])
-    if advice.expected is None:
-        say("expected IOPS, CPU and joules per I/O: this build has no simulated storage stack")
-    else:
-        for name, value in advice.expected.items():
-            say(f"modelled: {name.replace('_', ' ')} {value:,.4g}")
+    found = advice.expected
+    titles = {"iops": "I/Os a second", "cpus": "CPUs", "uj_per_io": "uJ for each I/O"}
+    say("to expect (modelled, not measured; the ends are of three seeds):")
+    for name, title in titles.items():
+        ends = f"{found[f'{name}_low']:,.4g} to {found[f'{name}_high']:,.4g}"
+        say(f"  {found[name]:,.4g} {title} ({ends})")
     return 0
 
 

@@ -1,4 +1,4 @@
-//! A mapping with a way to rest.
+//! A mapping with its own way to rest.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use halfwink_units::Time;
 
 use super::{Action, Completion, Done, Event, Hears, Mapping, Queues, Where};
-use crate::scaling::{self, Depth, Rest, ScalingPolicy};
+use crate::scaling::{Depth, Rest};
 use crate::{Policy, Snapshot};
 
-/// How a CPU rests that has nothing to complete, where no scaling policy says.
+/// How a CPU rests that has nothing to complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resting {
     /// Halts in C1 until it is interrupted.
@@ -36,7 +36,6 @@ struct Waiting {
 /// A completion policy.
 pub struct Completing<M: Mapping> {
     mapping: M,
-    rests: Option<ScalingPolicy>,
     waiting: Vec<Waiting>,
     pending: Option<Action>,
 }
@@ -47,40 +46,10 @@ impl<M: Mapping> Completing<M> {
     pub fn new(mapping: M, cpus: u16) -> Completing<M> {
         let none = Waiting { took: Time::ZERO, slept: false };
         let waiting = vec![none; usize::from(cpus)];
-        Completing { mapping, rests: None, waiting, pending: None }
+        Completing { mapping, waiting, pending: None }
     }
 
-    /// Rests as this policy says, of which nothing else is heard: its cores are CPUs, its packets
-    /// I/Os.
-    ///
-    /// # Panics
-    /// If there are more CPUs than a scaling policy has numbers for, 256.
-    #[must_use]
-    pub fn resting(mut self, rests: ScalingPolicy) -> Completing<M> {
-        assert!(self.waiting.len() <= 256, "a scaling policy has 256 cores at most");
-        self.rests = Some(rests);
-        self.attend(None);
-        self
-    }
-
-    /// Takes what the scaling policy asks for; the answer to this CPU, if it is a rest.
-    fn attend(&mut self, asked: Option<u16>) -> Option<Rest> {
-        let mut answer = None;
-        while let Some(action) = self.rests.as_mut().and_then(Policy::poll_action) {
-            if let scaling::Action::Rest { core, rest } = action {
-                debug_assert_eq!(Some(u16::from(core)), asked, "a rest nobody asked for");
-                answer = Some(rest);
-            }
-        }
-        answer
-    }
-
-    fn tell(&mut self, now: Time, event: &scaling::Event, asked: Option<u16>) -> Option<Rest> {
-        self.rests.as_mut()?.on_event(now, event);
-        self.attend(asked)
-    }
-
-    fn own_rest(&mut self, cpu: u16) -> Rest {
+    fn rest(&mut self, cpu: u16) -> Rest {
         let waiting = &mut self.waiting[usize::from(cpu)];
         match self.mapping.rests() {
             Resting::Interrupt => Rest::Halt(Depth::C1),
@@ -110,35 +79,19 @@ impl<M: Mapping> Policy for Completing<M> {
     type Event = Event;
     type Action = Action;
 
-    fn on_event(&mut self, now: Time, event: &Event) {
+    fn on_event(&mut self, _now: Time, event: &Event) {
         match *event {
             Event::Done(ref done) => self.done(done),
             Event::Used { cpu, busy, of } => {
                 let permille = u64::from(busy) * 1_000 / u64::from(of.max(1));
                 self.mapping.used(cpu, permille as u32);
             }
-            Event::Poll { cpu, taken, waiting } => {
-                let core = cpu as u8;
-                self.tell(now, &scaling::Event::Poll { core, taken, waiting }, None);
-            }
             Event::Empty { cpu } => {
-                let empty = scaling::Event::Empty { core: cpu as u8 };
-                let asked = self.tell(now, &empty, Some(cpu));
-                let rest = asked.unwrap_or_else(|| self.own_rest(cpu));
+                let rest = self.rest(cpu);
                 self.pending = Some(Action::Rest { cpu, rest });
             }
+            Event::Poll { .. } => {}
         }
-    }
-
-    fn on_timer(&mut self, now: Time) {
-        if let Some(rests) = &mut self.rests {
-            rests.on_timer(now);
-        }
-        self.attend(None);
-    }
-
-    fn next_timer(&self) -> Option<Time> {
-        self.rests.as_ref()?.next_timer()
     }
 
     fn poll_action(&mut self) -> Option<Action> {
@@ -146,9 +99,7 @@ impl<M: Mapping> Policy for Completing<M> {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let mut state = self.mapping.snapshot();
-        state.extend(self.rests.iter().flat_map(Policy::snapshot));
-        state
+        self.mapping.snapshot()
     }
 }
 
@@ -163,9 +114,5 @@ impl<M: Mapping> Completion for Completing<M> {
 
     fn period(&self) -> Option<Time> {
         self.mapping.period()
-    }
-
-    fn hears_polls(&self) -> bool {
-        self.rests.is_some()
     }
 }

@@ -7,9 +7,10 @@
 //!                                                     └──────────── Empty ──▶ Rest ──────────────┘
 //! ```
 //!
-//! A policy is a [`Mapping`], which places the second phase, with a way to rest: its own, or that
-//! of any [`scaling`](crate::scaling) policy, since waiting for completions and waiting for packets
-//! is one problem. Machines are a [`Topology`], given at construction.
+//! A policy is a [`Mapping`], which places the second phase, with its own way to rest
+//! ([`Completing`]), or with that of any [`scaling`](crate::scaling) policy ([`Rested`]): waiting
+//! for completions and waiting for packets is one problem. Machines are a [`Topology`], given at
+//! construction.
 //!
 //! | mapping | completes on | hears at | source |
 //! |---|---|---|---|
@@ -26,7 +27,9 @@ mod aware;
 mod completing;
 mod direct;
 mod dynamic;
+mod gather;
 mod mapped;
+mod rested;
 mod topology;
 
 use alloc::boxed::Box;
@@ -35,7 +38,9 @@ pub use aware::{CacheAware, CacheAwareParameters};
 pub use completing::{Completing, Resting};
 pub use direct::Direct;
 pub use dynamic::{Dynamic, DynamicParameters};
+pub use gather::Gather;
 pub use mapped::{InterleavedTags, Issuer, RoundRobin, Same, SingleThread};
+pub use rested::Rested;
 pub use topology::{Group, Place, Topology};
 
 use halfwink_units::Time;

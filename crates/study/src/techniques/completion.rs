@@ -2,12 +2,14 @@
 
 use halfwink_policy::completion::{
     CacheAware, CacheAwareParameters, Completing, CompletionPolicy, Direct, Dynamic,
-    DynamicParameters, Group, InterleavedTags, Issuer, Mapping, RoundRobin, Same, SingleThread,
-    Topology,
+    DynamicParameters, Gather, Group, Hears, InterleavedTags, Issuer, Mapping, Rested, RoundRobin,
+    Same, SingleThread, Topology,
 };
+use halfwink_policy::scaling::{Depth, L3fwdPause, Napi, Polling, ScalingPolicy, Suricata};
 use halfwink_units::Time;
 
 use super::{Choice, Make, Parameter, Technique};
+use crate::error::StudyError;
 
 /// What a policy of completions knows of its machine.
 #[derive(Clone, Debug)]
@@ -16,6 +18,52 @@ pub struct CompletionContext {
     pub topology: Topology,
     /// The CPU that takes the device's interrupts.
     pub hears: u16,
+}
+
+/// A policy of completions on a machine.
+///
+/// # Errors
+/// If the technique completes no block I/Os.
+pub(crate) fn policy(
+    choice: &Choice,
+    machine: &CompletionContext,
+) -> Result<CompletionPolicy, StudyError> {
+    match choice.technique().make {
+        Make::Completion(make) => Ok(make(choice, machine)),
+        _ => Err(StudyError::Usage(format!("{choice}: completes no block I/Os"))),
+    }
+}
+
+/// Names of ways to rest, for messages.
+const RESTS: &str = "auto, own, gather, interrupt, polling, suricata, l3fwd-pause";
+
+/// The same policy with a way to rest, by name: its own, or one of those that wait for packets.
+///
+/// # Errors
+/// If there is no such way, or there are more CPUs than it has numbers for.
+pub(crate) fn resting(
+    policy: CompletionPolicy,
+    rest: &str,
+    topology: &Topology,
+) -> Result<CompletionPolicy, StudyError> {
+    let cores = u8::try_from(topology.cpus());
+    // Who is not interrupted has a way of his own.
+    let own = policy.hears() == Hears::Polled || cores.is_err();
+    if rest == "own" || (rest == "auto" && own) {
+        return Ok(policy);
+    }
+    let Ok(cores) = cores else {
+        return Err(StudyError::Usage(format!("rest `{rest}`: expected 255 CPUs at most")));
+    };
+    let rests: ScalingPolicy = match rest {
+        "auto" | "gather" => Box::new(Gather::new(cores)),
+        "interrupt" => Box::new(Napi::new(Depth::C1)),
+        "polling" => Box::new(Polling::new()),
+        "suricata" => Box::new(Suricata::new(cores, Depth::C1)),
+        "l3fwd-pause" => Box::new(L3fwdPause::new(cores)),
+        other => return Err(StudyError::Usage(format!("rest `{other}`: expected {RESTS}"))),
+    };
+    Ok(Box::new(Rested::new(policy, rests)))
 }
 
 const PERIOD: Parameter = Parameter::number("period_ms", "ms", 10.0, (1e-3, 1e6))

@@ -20,6 +20,7 @@ mod wake_up;
 pub use choice::Choice;
 pub use circuits::CircuitsContext;
 pub use completion::CompletionContext;
+pub(crate) use completion::{policy, resting};
 pub use gating::GatingContext;
 pub use parameter::{Default, Parameter, Range, Values};
 

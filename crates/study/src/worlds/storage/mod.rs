@@ -15,7 +15,7 @@ use halfwink_storage::Machine;
 
 use crate::error::StudyError;
 use crate::library::Library;
-use crate::techniques::{Choice, CompletionContext, Make};
+use crate::techniques::{policy, Choice, CompletionContext};
 
 /// Where the library keeps machines of this world.
 const FOLDER: &str = "machines/storage";
@@ -77,10 +77,7 @@ impl StorageInfo {
     /// # Errors
     /// If the technique has none.
     fn policy(&self, choice: &Choice) -> Result<CompletionPolicy, StudyError> {
-        match choice.technique().make {
-            Make::Completion(make) => Ok(make(choice, &self.context())),
-            _ => Err(StudyError::Usage(format!("{choice}: completes no block I/Os"))),
-        }
+        policy(choice, &self.context())
     }
 }
 

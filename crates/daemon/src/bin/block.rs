@@ -6,13 +6,14 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use halfwink_eventlog::{Family, Header, Live};
+use halfwink_eventlog::{Header, Live};
 use halfwink_live::sys::CpuSet;
 use halfwink_live_block::backend::{Backend, Delay, File, Modelled, Ram};
 use halfwink_live_block::report::Report;
 use halfwink_live_block::topology::{self, Machine};
 use halfwink_live_block::vhost::Vhost;
-use halfwink_live_block::{advise, policy, EventLog, Listen, Server, Setting};
+use halfwink_live_block::{advise, raise_descriptor_limit, EventLog, Listen, Server, Setting};
+use halfwink_study::live_block;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -60,7 +61,7 @@ struct Arguments {
     /// Name of the export.
     #[arg(long, default_value = "", value_parser = name)]
     export: String,
-    /// Completion policy, with parameters: cache-aware:by=cache,high=900.
+    /// Completion policy, with parameters: cache-aware:by=cache,high_pct=90.
     #[arg(long, default_value = "single-thread")]
     policy: String,
     /// How a thread without work rests: auto (gather, or own where a policy polls), own (the
@@ -170,12 +171,9 @@ fn machine(arguments: &Arguments) -> Result<Machine, Failed> {
     all.only(&chosen).map_err(|e| Failed::Input(format!("--cpus: {e}")))
 }
 
-fn open_log(arguments: &Arguments) -> Result<Option<(Live, EventLog)>, Failed> {
-    let Some(path) = &arguments.log else { return Ok(None) };
-    let set = [("rest", arguments.rest.as_str())];
-    let header =
-        Header::new("live block", Family::Completion, &arguments.policy).on("", "live").with(set);
-    let made = Live::create(path, &header, LOG_ROOM);
+fn open_log(path: Option<&Path>, header: &Header) -> Result<Option<(Live, EventLog)>, Failed> {
+    let Some(path) = path else { return Ok(None) };
+    let made = Live::create(path, header, LOG_ROOM);
     made.map(Some).map_err(|e| Failed::Run(e.to_string()))
 }
 
@@ -212,18 +210,6 @@ fn write_report(
     all["log_dropped"] = log_dropped.into();
     all["machine"] = serde_json::to_value(machine).map_err(wrong)?;
     write(path, &format!("{all:#}"))
-}
-
-/// A descriptor for each connection, as far as it may have them.
-fn raise_limit() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the limit is the caller's.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
-            limit.rlim_cur = limit.rlim_max;
-            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
-        }
-    }
 }
 
 /// Serves virtual machines until it is told to end. A request under way is not waited for: its
@@ -288,7 +274,7 @@ fn run(arguments: &Arguments) -> Result<(), Failed> {
         return write(Path::new("-"), &text.map_err(|e| Failed::Run(e.to_string()))?);
     }
     if let Some(socket) = &arguments.vhost {
-        raise_limit();
+        raise_descriptor_limit();
         return serve_vhost(arguments, socket);
     }
     let listen = match (&arguments.unix, arguments.tcp) {
@@ -296,10 +282,10 @@ fn run(arguments: &Arguments) -> Result<(), Failed> {
         (None, Some(address)) => Listen::Tcp(address),
         _ => return Err(Failed::Input("expected --unix PATH or --tcp HOST:PORT".to_owned())),
     };
-    raise_limit();
+    raise_descriptor_limit();
     let machine = machine(arguments)?;
-    let made = policy::policy(&arguments.policy, &arguments.rest, &machine.topology());
-    let made = made.map_err(Failed::Input)?;
+    let made = live_block(&arguments.policy, &arguments.rest, &machine.topology());
+    let (made, header) = made.map_err(|e| Failed::Input(e.to_string()))?;
     let backend = backend(arguments)?;
     let pin = |cpu: &topology::Cpu| (!arguments.no_pin).then_some(cpu.cpu);
     let setting = Setting {
@@ -312,7 +298,7 @@ fn run(arguments: &Arguments) -> Result<(), Failed> {
     };
     // Before anything listens: a signal that comes early is kept for later.
     let signals = signals()?;
-    let (live, tap) = open_log(arguments)?.unzip();
+    let (live, tap) = open_log(arguments.log.as_deref(), &header)?.unzip();
     let server = Server::start(&setting, backend, made, tap).map_err(Failed::Run)?;
     say(&format!("ready at {}", server.address()));
     let end = arguments.seconds.map(|seconds| Instant::now() + seconds);

@@ -11,9 +11,13 @@
 //! Who waits for each answer before he asks again (depth 1) is never gathered from for long: while
 //! the thread sleeps he can ask only once, and that is how it is noticed.
 
-use halfwink_policy::scaling::{Action, Depth, Event, Rest, Scaling};
-use halfwink_policy::{Policy, Snapshot};
+use alloc::vec;
+use alloc::vec::Vec;
+
 use halfwink_units::Time;
+
+use crate::scaling::{Action, Depth, Event, Rest, Scaling};
+use crate::{Policy, Snapshot};
 
 /// Lengths of a sleep. assumption: the shortest is what a timer of the kernel can do; the longest
 /// is a fifth of what 32 I/Os take at 100,000 each second.
@@ -64,7 +68,7 @@ impl Core {
         if taken == 0 {
             return;
         }
-        if !std::mem::take(&mut self.slept) {
+        if !core::mem::take(&mut self.slept) {
             self.until_try = self.until_try.saturating_sub(1);
             return;
         }
@@ -140,6 +144,8 @@ impl Scaling for Gather {
 
 #[cfg(test)]
 mod tests {
+    use std::vec::Vec;
+
     use super::*;
 
     fn rest(gather: &mut Gather) -> Rest {
