@@ -275,14 +275,14 @@ def io(workload: str, *, beside: str | None = None, json: Json = False) -> int:
         "lines": "lines that the kernel uses",
         "transfers": "of them from the other CPU",
     }
-    counts = found.select("cpu", "ios").rows()
-    columns = [(f"{name}, {ios:,} I/Os", "right") for name, ios in counts]
-    rows = [
+    columns = [(name, "right") for name in found["cpu"]]
+    rows = [["I/Os", *(f"{ios:,}" for ios in found["ios"])]]
+    rows += [
         [title, *(f"{value:,.2f}" for value in found[name])]
         for name, title in titles.items()
         if found[name].null_count() == 0
     ]
-    print_table([("for each I/O", "left"), *columns], rows)
+    print_table([("for each of them", "left"), *columns], rows)
     return 0
 
 
