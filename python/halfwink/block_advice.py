@@ -121,7 +121,8 @@ def advise(measured: Mapping[str, Any], load: Load, simulate: Simulate) -> Advic
     """
     groups = _groups(measured)
     needed = max(1, math.ceil(load.iops * load.io_us * 1e-6 / FULL))
-    why = [f"{load.iops:,.0f} I/Os of {load.io_us:g} us need {needed} CPUs at {100 * FULL:.0f} %"]
+    many = f"{needed} CPU" if needed == 1 else f"{needed} CPUs"
+    why = [f"{load.iops:,.0f} I/Os of {load.io_us:g} us need {many} at {100 * FULL:.0f} %"]
     cpus = _fill(groups, needed)
     if len(cpus) < needed:
         why.append(f"there are {len(cpus)}: expect less")

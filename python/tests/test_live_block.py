@@ -542,8 +542,8 @@ def test_what_cannot_be_is_said_in_a_line(tmp_path: Path, halfwink: Halfwink) ->
     for words, complaint in (
         (("--ram", "1M"), "expected --unix PATH or --tcp HOST:PORT"),
         (("--unix", path), "expected --ram SIZE or --file PATH"),
-        (("--unix", path, "--ram", "1M", "-t", "none"), "policy `none`: expected single-thread"),
-        (("--unix", path, "--ram", "1M", "-t", "dynamic:x=1"), "no parameter `x`"),
+        (("--unix", path, "--ram", "1M", "-t", "none"), "unknown technique `none`"),
+        (("--unix", path, "--ram", "1M", "-t", "dynamic:x=1"), "unknown parameter `x`"),
         (("--unix", path, "--ram", "1M", "--rest", "x"), "rest `x`: expected auto"),
         (("--unix", path, "--ram", "1M", "--cpus", "4-x"), "expected CPUs as 0-3,8"),
         (("--unix", path, "--ram", "1M", "--seconds", "0"), "--seconds 0"),

@@ -163,16 +163,23 @@ def _advise(cpus: str | None, iops: float | None, report: Path | None, json: boo
         print_json(block_advice.document(measured, load, advice))
         return 0
     rest = "poll" if advice.poll else "sleep"
-    say(f"{advice.queues} queues on CPUs {','.join(map(str, advice.cpus))}, which {rest}, because")
+    cpus_said = ",".join(map(str, advice.cpus))
+    one = advice.queues == 1
+    where = f"1 queue on CPU {cpus_said}" if one else f"{advice.queues} queues on CPUs {cpus_said}"
+    say(f"{where}: {rest}, because")
     for reason in advice.why:
         say(f"  {reason}")
     print_table([("for", "left"), ("say", "left")], [list(line) for line in advice.lines])
     found = advice.expected
-    titles = {"iops": "I/Os a second", "cpus": "CPUs", "uj_per_io": "uJ for each I/O"}
+    shown = {
+        "iops": ("I/Os a second", ",.0f"),
+        "cpus": ("CPUs", ".2f"),
+        "uj_per_io": ("uJ for each I/O", ",.0f"),
+    }
     say("to expect (modelled, not measured; the ends are of three seeds):")
-    for name, title in titles.items():
-        ends = f"{found[f'{name}_low']:,.4g} to {found[f'{name}_high']:,.4g}"
-        say(f"  {found[name]:,.4g} {title} ({ends})")
+    for name, (title, form) in shown.items():
+        value, low, high = (format(found[name + end], form) for end in ("", "_low", "_high"))
+        say(f"  {value} {title} ({low} to {high})")
     return 0
 
 
