@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import secrets
 from pathlib import Path
 
 
@@ -15,20 +14,12 @@ def write_whole(path: Path, content: str | bytes) -> None:
         with path.open("wb", buffering=0) as out:
             out.write(data)
         return
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    partial = Path(name)
+    # Its name is known before it is made: wherever a signal interrupts this, it is taken away.
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "wb") as out:
+        with partial.open("xb") as out:
             out.write(data)
-            # A temporary file is private; what others may read is the user's umask to say.
-            os.fchmod(out.fileno(), 0o666 & ~_umask())
         partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

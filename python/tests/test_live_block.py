@@ -560,7 +560,7 @@ def test_what_cannot_be_is_said_in_a_line(tmp_path: Path, halfwink: Halfwink) ->
 
 def test_a_run_ends_by_itself_and_shows_tables(tmp_path: Path, halfwink: Halfwink) -> None:
     words = ("--tcp", "127.0.0.1:0", "--ram", "1M", "--seconds", "0.5", "-o", "report.json")
-    words += ("--log", "events.jsonl", "-t", "dynamic:high=8,low=2")
+    words += ("--log", "events.jsonl", "-t", "dynamic:high=6,low=2")
     done = halfwink("live", "block", *words)
     assert done.status == 0, done.err
     assert "ready at nbd://127.0.0.1:" in done.err
@@ -571,7 +571,7 @@ def test_a_run_ends_by_itself_and_shows_tables(tmp_path: Path, halfwink: Halfwin
     assert report["ledger"]["imbalance"] is None
     assert report["log_dropped"] == 0
     head, *lines, foot = map(json.loads, (tmp_path / "events.jsonl").read_text().splitlines())
-    assert (head["family"], head["technique"]) == ("completion", "dynamic:high=8,low=2")
+    assert (head["family"], head["technique"]) == ("completion", "dynamic:high=6,low=2")
     assert foot["lines"] == len(lines) > 0
     assert head["set"]["rest"] == "auto"
     told = halfwink("replay", "events.jsonl")

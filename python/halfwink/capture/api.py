@@ -6,13 +6,12 @@ import dataclasses
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import build, guest, host, image, machine, paths, program
+from . import build, guest, host, image, machine, program, scratch
 from .errors import CaptureError, CaptureInterruptedError, WrongUseError
 from .guest import Guest
 from .host import Requirement
@@ -155,8 +154,7 @@ def _capture(
     progress(Progress("build", "building the recorder"))
     tools = build.tools()
     partial = out.with_name(f".{out.name}.{os.getpid()}.part")
-    with tempfile.TemporaryDirectory(dir=paths.cache(), prefix="capture-") as name:
-        work = Path(name)
+    with scratch.folder("capture-") as work:
         initrd, header = work / "initrd.cpio", work / "header.json"
         progress(Progress("build", "packing the guest's files"))
         image.write(plan, built, tools.load, initrd)

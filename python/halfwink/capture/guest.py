@@ -10,13 +10,12 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from . import host, paths
+from . import host, paths, scratch
 from .cpio import CpioWriter
 from .drivers import driver_name, in_order
 from .errors import MissingRequirementError
@@ -132,9 +131,7 @@ def ensure(report: Report, name: str = SERVERS) -> Guest:
     if found is not None:
         return found
     host.ensure_for_guest()
-    paths.make_cache()
-    with tempfile.TemporaryDirectory(dir=paths.cache(), prefix="building-") as name:
-        work = Path(name)
+    with scratch.folder("building-") as work:
         finished = work / "guest"
         finished.mkdir()
         _build(what, work, finished, report)

@@ -10,13 +10,12 @@ import hashlib
 import json
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import guest as guests
-from . import host, machine, paths
+from . import host, machine, paths, scratch
 from .cpio import CpioWriter
 from .drivers import driver_name, in_order
 from .errors import GuestError, MissingRequirementError, TimeLimitError
@@ -85,11 +84,10 @@ def ensure(drivers: Sequence[str], programs: Sequence[Path], report: Report) -> 
                 " it on Debian 12 and copy the cache directory"
             )
         report(Progress("set-up", "fetching the guest's kernel and shell (once)"))
-        paths.make_cache()
-        with tempfile.TemporaryDirectory(dir=paths.cache(), prefix="building-") as name:
-            out = Path(name) / "out"
+        with scratch.folder("building-") as work:
+            out = work / "out"
             out.mkdir()
-            _build(Path(name), out, drivers, programs)
+            _build(work, out, drivers, programs)
             shutil.rmtree(folder, ignore_errors=True)
             out.rename(folder)
         paths.give_to_user(folder)
@@ -164,8 +162,8 @@ def run(
         GuestError: the script failed, with its reason.
         TimeLimitError: it did not end.
     """
-    with tempfile.TemporaryDirectory(dir=paths.cache(), prefix="run-") as name:
-        initrd = Path(name) / "initrd.cpio"
+    with scratch.folder("run-") as work:
+        initrd = work / "initrd.cpio"
         with initrd.open("wb") as archive:
             with small.base.open("rb") as base:
                 shutil.copyfileobj(base, archive, 1 << 20)
