@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from halfwink._core import __version__, techniques, worlds
-    from halfwink.catalogue import experiment, experiments
+    from halfwink.catalogue import experiment, experiments, machines, workloads
     from halfwink.circuits import Fabric, Schedule, circuit_runs, circuit_schedule, fabric
     from halfwink.comparison import compare
     from halfwink.errors import HalfwinkError, Interrupted, RunError
@@ -94,6 +94,7 @@ _HOMES = {
     "hybrid_server": "hybrid",
     "hybrid_year": "hybrid",
     "io_path": "io_paths",
+    "machines": "catalogue",
     "mutants": "mutation",
     "open": "results",
     "os_profile": "profiles",
@@ -111,6 +112,7 @@ _HOMES = {
     "software_router": "router",
     "storage_runs": "storage",
     "techniques": "_core",
+    "workloads": "catalogue",
     "worlds": "_core",
 }
 #: Public names that their homes spell otherwise: built-in functions have them already, or the home
@@ -159,6 +161,7 @@ __all__ = [
     "hybrid_server",
     "hybrid_year",
     "io_path",
+    "machines",
     "mutants",
     "open",
     "os_profile",
@@ -176,6 +179,7 @@ __all__ = [
     "software_router",
     "storage_runs",
     "techniques",
+    "workloads",
     "worlds",
 ]
 

@@ -13,6 +13,8 @@ import polars as pl
 from halfwink import _core
 from halfwink.frames import frames
 from halfwink.library import build_id, library, root
+from halfwink.library import machines as machines_of
+from halfwink.library import workloads as workloads_of
 from halfwink.store import RunStore
 
 
@@ -105,3 +107,29 @@ def _inputs() -> str:
                 digest.update(f"{path.relative_to(root())} {path.stat().st_size}\n".encode())
                 digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def workloads(world: str | None = None) -> list[dict[str, Any]]:
+    """Every workload, or those of one world: ``name``, ``world``, ``title``; of recorded ones what
+    is in the recording, too.
+
+    Raises:
+        HalfwinkError: there is no such world.
+    """
+    return _of_worlds(workloads_of, world)
+
+
+def machines(world: str | None = None) -> list[dict[str, Any]]:
+    """Every machine, or those of one world: ``name``, ``world``, ``title``.
+
+    Raises:
+        HalfwinkError: there is no such world.
+    """
+    return _of_worlds(machines_of, world)
+
+
+def _of_worlds(
+    of: Callable[[str], list[dict[str, Any]]], world: str | None
+) -> list[dict[str, Any]]:
+    wanted = [w["name"] for w in _core.worlds()] if world is None else [world]
+    return [{"world": name, **entry} for name in wanted for entry in of(name)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +16,7 @@ from halfwink.executors import Executor
 from halfwink.jobs import Job, Settings, names, pairs
 from halfwink.library import machines
 from halfwink.relate import KEYS
-from halfwink.results import Results
+from halfwink.results import RUN, Results
 from halfwink.store import HOST, RunStore
 from halfwink.studies import keep, run_all
 
@@ -173,10 +174,16 @@ def as_json(results: Results) -> dict[str, Any] | list[dict[str, Any]]:
                 "set": head["set"],
                 "unit_of_work": head["unit_of_work"],
                 "baseline": results.baseline,
+                "verdict": list(_of_workload(results, workload).verdict().sentences),
                 "results": [_run_json(results, row) for row in runs.iter_rows(named=True)],
             }
         )
     return documents[0] if len(documents) == 1 else documents
+
+
+def _of_workload(results: Results, workload: str) -> Results:
+    runs = results.runs.filter(workload=workload)
+    return dataclasses.replace(results, tables=results.tables | {RUN: runs})
 
 
 def _kernel_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:

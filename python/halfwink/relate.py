@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import polars as pl
+
+from halfwink import _core
 
 #: What a run is, beside its technique.
 KEYS = ["workload", "machine", "set"]
 #: What a column's name ends in, where that is its unit.
 _UNIT = re.compile(r"(_j_per_unit|_[a-z]+)$")
+#: What Linux does with idle times anyway, of each world the first that was run.
+IDLE_STATES = {
+    "chip": ("idle-menu", "idle-adaptive", "idle-gate"),
+    "router": ("napi-menu", "napi-teo", "napi-c6"),
+    "switching": ("power-down-adaptive", "power-down-always"),
+}
+#: Families that decide when something sleeps or how fast it runs: what idle states rival.
+SLEEPERS = ("gating", "wake-up", "dvfs", "scaling", "power-down")
 #: Of the baseline's run.
 _BASE = "_base_{}"
 
@@ -99,3 +110,29 @@ def _above(ours: pl.Expr, base: pl.Expr) -> pl.Expr:
 
 def _below(ours: pl.Expr, base: pl.Expr) -> pl.Expr:
     return 100 * (base - ours) / base
+
+
+def with_beyond_idle(runs: pl.DataFrame, world: str) -> pl.DataFrame:
+    """Adds ``beyond_idle_pct``: what is saved of the energy that as much work takes with Linux'
+    idle states, the first of :data:`IDLE_STATES` that was run; null for what does not sleep."""
+    column = "beyond_idle_pct"
+    there = set(runs["technique"])
+    reference = next((name for name in IDLE_STATES.get(world, ()) if name in there), None)
+    if reference is None or "energy_saving_pct" not in runs.columns:
+        return runs.with_columns(pl.lit(None, pl.Float64).alias(column))
+    left = (100 - pl.col("energy_saving_pct")).alias("_left")
+    idle = runs.filter(technique=reference).select(*KEYS, left)
+    rivals = pl.col("technique").is_in([name for name in there if sleeps(name, world)])
+    beyond = 100 * (1 - (100 - pl.col("energy_saving_pct")) / pl.col("_left"))
+    joined = runs.join(idle, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
+    return joined.with_columns(pl.when(rivals).then(beyond).alias(column)).drop("_left")
+
+
+def sleeps(technique: str, world: str) -> bool:
+    """Whether a technique, with any parameters and modifiers, rivals idle states."""
+    return _families(world).get(technique.split("+")[0].split(":")[0]) in SLEEPERS
+
+
+@lru_cache
+def _families(world: str) -> dict[str, str]:
+    return {t["name"]: t["family"] for t in _core.techniques() if world in t["worlds"]}

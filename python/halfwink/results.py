@@ -16,11 +16,13 @@ from halfwink.files import write_whole
 from halfwink.frames import Stack
 from halfwink.jobs import Job, Pairs, Planned
 from halfwink.library import library
-from halfwink.relate import KEYS, ends, relate
+from halfwink.relate import KEYS, ends, relate, with_beyond_idle
 from halfwink.store import HOST, RunStore
 
 if TYPE_CHECKING:
     import altair as alt
+
+    from halfwink.verdict import Verdict
 
 IDENTITY = (*KEYS, "technique")
 #: Results that are read from the store at once.
@@ -35,6 +37,7 @@ SHORT = (
     "energy_saving_pct",
     "core_energy_saving_pct",
     "core_clock_saving_pct",
+    "beyond_idle_pct",
     "slowdown_pct",
     "energy_delay_pct",
     "latency_mean_us",
@@ -97,6 +100,17 @@ class Results:
         limits = [limit for name in shown for limit in ends(name)]
         known = [name for name in limits if name in runs.columns and runs[name].count() > 0]
         return runs.select(*IDENTITY, *shown, *known)
+
+    def verdict(self) -> Verdict:
+        """What all of it says, in sentences: who wins, at what cost, beyond what idle states do."""
+        from halfwink.verdict import verdict
+
+        return verdict(self)
+
+    def _repr_html_(self) -> str:
+        from halfwink.summary import as_html
+
+        return self.verdict().as_html() + as_html(self)
 
     def chart(self) -> alt.LayerChart | alt.FacetChart:
         """Saving against slowdown, a point per technique and workload."""
@@ -163,8 +177,9 @@ def collect(
         for name, stack in stacks.items():
             parts.setdefault(name, []).append(stack.frame())
     tables = {name: pl.concat(frames, how="vertical") for name, frames in parts.items()}
-    tables[RUN] = relate(tables[RUN], baseline, machine)
-    return Results(jobs[0].world, tables, baseline, machine)
+    world = jobs[0].world
+    tables[RUN] = with_beyond_idle(relate(tables[RUN], baseline, machine), world)
+    return Results(world, tables, baseline, machine)
 
 
 def said(values: Pairs) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from halfwink.relate import ends
+import polars as pl
+
+from halfwink.relate import KEYS, ends
 from halfwink.results import IDENTITY, Results, over_seeds
 from halfwink.store import HOST
 
@@ -91,6 +94,7 @@ CELLS: list[tuple[str, str, Callable[[Row], str]]] = [
     ("core saved %", "core_energy_saving_pct", _number("core_energy_saving_pct", 2)),
     ("of it clock %", "core_clock_saving_pct", _number("core_clock_saving_pct", 2)),
     ("all saved %", "energy_saving_pct", _number("energy_saving_pct", 2)),
+    ("beyond idle %", "beyond_idle_pct", _number("beyond_idle_pct", 2)),
     ("slowdown %", "slowdown_pct", _number("slowdown_pct", 2)),
     ("mean us", "latency_mean_us", _number("latency_mean_us", 1)),
     ("p99 us", "latency_p99_us", _number("latency_p99_us", 1)),
@@ -102,12 +106,13 @@ CELLS: list[tuple[str, str, Callable[[Row], str]]] = [
 
 
 def summarize(results: Results) -> Summary:
-    """The short table: means over seeds where those were swept."""
+    """The short table: means over seeds where those were swept. Of each workload on each machine
+    first the baseline, then the others, best first."""
     runs = results.runs
     if results.has(HOST):
         host = results.tables[HOST].select(*IDENTITY, "rate").unique(IDENTITY)
         runs = runs.join(host, on=IDENTITY, how="left", nulls_equal=True, maintain_order="left")
-    runs = over_seeds(runs)
+    runs = _best_first(over_seeds(runs), results.baseline)
     shown = [cell for cell in CELLS if cell[1] in runs.columns and runs[cell[1]].count() > 0]
     lines: list[Line] = []
     previous = None
@@ -123,3 +128,22 @@ def summarize(results: Results) -> Summary:
         )
         previous = group
     return Summary([heading for heading, _, _ in shown], lines)
+
+
+def _best_first(runs: pl.DataFrame, baseline: str) -> pl.DataFrame:
+    groups = runs.partition_by(KEYS, maintain_order=True)
+    first = pl.col("technique") != baseline
+    by_energy = pl.col("energy_j_per_unit")
+    return pl.concat(g.sort(first, by_energy, nulls_last=True, maintain_order=True) for g in groups)
+
+
+def as_html(results: Results) -> str:
+    """The short table as HTML, for notebooks."""
+    summary = summarize(results)
+    headings = ["workload", "machine", "technique", *summary.headings]
+    rows = [[*line.whose, *line.cells] for line in summary.lines]
+    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -9,6 +9,7 @@ import sys
 import pytest
 from rich.console import Console
 
+import halfwink as hw
 from halfwink.cli.console import print_listing
 from halfwink.cli.lists import _LISTINGS, _text
 from halfwink.library import root
@@ -32,3 +33,16 @@ def test_the_tables_of_the_documentation_are_the_list():
     script = [sys.executable, str(root() / "tools/technique_tables.py"), "--check"]
     done = subprocess.run(script, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_without_a_word_the_list_says_what_can_be_listed(halfwink):
+    done = halfwink("list")
+    assert done.status == 0, done.err
+    assert {line.split()[0] for line in done.out.splitlines()[1:]} >= set(_LISTINGS)
+    names = halfwink("list", "--json").json()
+    assert names["worlds"] == [world["name"] for world in hw.worlds()]
+    assert names["workloads"] == [w["name"] for w in hw.workloads()]
+    assert {m["world"] for m in hw.machines("racks")} == {"racks"}
+    assert len(hw.machines()) == len(names["machines"])
+    with pytest.raises(hw.HalfwinkError, match="nowhere"):
+        hw.machines("nowhere")

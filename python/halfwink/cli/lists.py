@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from halfwink import _core
-from halfwink.catalogue import experiments
+from halfwink.catalogue import experiments, machines, workloads
 from halfwink.cli.console import print_json, print_listing
 from halfwink.errors import HalfwinkError
-from halfwink.library import library, machines, workloads
+from halfwink.library import library
 
 What = Literal[
     "worlds",
@@ -24,19 +24,21 @@ What = Literal[
     "mutants",
     "networks",
 ]
+#: Of each, in the list of lists.
+EXAMPLES = 4
 #: Things, and the keys that are shown of them. All that there is to know is in the JSON.
 Listing = tuple[list[dict[str, Any]], list[str]]
 
 
 def list_(
-    what: What,
+    what: What | None = None,
     /,
     *,
     world: Annotated[str | None, Parameter(name=["-w", "--world"])] = None,
     family: str | None = None,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> int:
-    """Show what there is.
+    """Show what there is; without WHAT, how much of each.
 
     Parameters
     ----------
@@ -50,6 +52,8 @@ def list_(
     json
         Print one JSON document.
     """
+    if what is None:
+        return _overview(json)
     entries, keys = _LISTINGS[what]()
     entries = _only(entries, "world", world, [w["name"] for w in _core.worlds()])
     entries = _only(entries, "family", family, sorted({e.get("family", "") for e in entries}))
@@ -59,6 +63,24 @@ def list_(
     rows = [[_text(entry.get(key)) for key in keys] for entry in entries]
     print_listing([key.replace("_", " ") for key in keys], rows)
     return 0
+
+
+def _overview(json: bool) -> int:
+    """How much there is of each, and how to see it."""
+    counts = {name: [entry[keys[0]] for entry in entries] for name, entries, keys in _all()}
+    if json:
+        print_json(counts)
+        return 0
+    rows = [
+        [name, str(len(names)), ", ".join(dict.fromkeys(names[:EXAMPLES]))]
+        for name, names in counts.items()
+    ]
+    print_listing(["halfwink list ...", "there are", "such as"], rows)
+    return 0
+
+
+def _all() -> list[tuple[What, list[dict[str, Any]], list[str]]]:
+    return [(name, *listing()) for name, listing in _LISTINGS.items()]
 
 
 def _only(
@@ -93,18 +115,12 @@ def _worlds() -> Listing:
     return entries, ["name", "settings", "title"]
 
 
-def _of_worlds(of: Callable[[str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    return [
-        {"world": world["name"], **entry} for world in _core.worlds() for entry in of(world["name"])
-    ]
-
-
 def _machines() -> Listing:
-    return _of_worlds(machines), ["name", "world", "title"]
+    return machines(), ["name", "world", "title"]
 
 
 def _workloads() -> Listing:
-    entries = _of_worlds(workloads)
+    entries = workloads()
     for entry in entries:
         totals = entry.get("totals")
         if totals is not None:

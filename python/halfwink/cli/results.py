@@ -15,12 +15,24 @@ from halfwink.results import Results
 from halfwink.summary import summarize
 
 #: What a narrow terminal goes without, least wanted first; and intervals after the first of them.
-SPARED = ["work/s of host", "gated %", "lost %", "all saved %", "of it clock %"]
+SPARED = [
+    "work/s of host",
+    "gated %",
+    "lost %",
+    "of it clock %",
+    "core saved %",
+    "mean us",
+    "power W",
+]
 INTERVAL = re.compile(r" ±\S+( %)?$")
 
 
 def print_results(results: Results) -> None:
-    """The short table; where kernel code ran, if somebody watched it; what is modelled."""
+    """The verdict; the short table; where kernel code ran, if somebody watched it; what is
+    modelled."""
+    for sentence in results.verdict().sentences:
+        stdout.print(sentence, markup=False)
+    stdout.print()
     summary = summarize(results)
     headings = ["workload", "machine", "technique", *summary.headings]
     rows = [[*line.whose, *line.cells] for line in summary.lines]

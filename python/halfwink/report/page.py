@@ -66,6 +66,7 @@ def write_report(
         version=_core.__version__,
         build=build_id(),
         bundle=_vega_bundle(),
+        verdict=results.verdict().sentences,
         summary=summarize(results),
         sections=[
             {"title": s.title, "text": s.text, "spec": _embedded(s.chart.to_dict())}
