@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
+import logging
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -19,12 +20,16 @@ Tables = dict[str, Columns]
 
 #: What the host took for a run: not part of its result.
 HOST = "host"
+#: Of the files. Another one's results are computed again.
+SCHEMA = 1
+_log = logging.getLogger("halfwink")
 
 
 class RunStore:
     """Finished runs in a folder, one file each: ``KEY.json``, there only when it is whole.
 
-    A file holds nothing but what the job determines, so equal jobs give equal bytes on any host.
+    A file is one JSON object: ``schema``, ``sha256`` (of the bytes of the tables), ``tables``. It
+    holds nothing but what the job determines, so equal jobs give equal bytes on any host.
     What the host took is appended to ``host.jsonl``, a line for each run.
     """
 
@@ -35,32 +40,46 @@ class RunStore:
         return self.folder / f"{key}.json"
 
     def has(self, key: str) -> bool:
-        """Whether the result with this key is there and whole."""
-        try:
-            with self._path(key).open("rb") as file:
-                file.seek(-1, os.SEEK_END)
-                return file.read(1) == b"}"
-        except OSError:
-            return False
-
-    def load(self, key: str) -> Tables:
-        """The result with this key, without host facts; raises RunError if it cannot be read."""
+        """Whether the result with this key is there and what was written. One that is not is told
+        of, once: it will be computed again."""
         path = self._path(key)
         try:
-            return json.loads(path.read_bytes())
-        except (OSError, ValueError) as error:
-            line = f"{path}: not a whole result ({error}); remove it and run the same again"
-            raise RunError(line) from error
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            _log.warning("%s: %s; computed again", path, error.strerror)
+            return False
+        if _body(content) is None:
+            _log.warning("%s: is not what was written; computed again", path)
+            return False
+        return True
+
+    def load(self, key: str) -> Tables:
+        """The result with this key, without host facts; raises RunError if it is not what was
+        written."""
+        path = self._path(key)
+        try:
+            body = _body(path.read_bytes())
+        except OSError as error:
+            raise RunError(f"{path}: {error.strerror}") from error
+        if body is None:
+            line = "not a whole result, or not what was written; run the same again"
+            raise RunError(f"{path}: {line}")
+        return json.loads(body)
 
     def save(self, key: str, tables: Tables) -> None:
         """Keeps a result; raises RunError in one line if the disk refuses."""
         result = {name: columns for name, columns in tables.items() if name != HOST}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(self._path(key), json.dumps(result, separators=(",", ":")))
+            body = json.dumps(result, separators=(",", ":")).encode()
+            write_whole(self._path(key), _head(body) + body + b"}")
             self._note_host(key, tables.get(HOST, []))
         except OSError as error:
-            raise RunError(f"{self.folder}: cannot keep a result: {error.strerror}") from error
+            # Of a full disk the library names no file.
+            where = error.filename or self._path(key)
+            raise RunError(f"{where}: cannot keep a result: {error.strerror}") from error
 
     def _note_host(self, key: str, columns: Columns) -> None:
         line = json.dumps({"key": key, HOST: columns}) + "\n"
@@ -82,6 +101,19 @@ class RunStore:
             except (ValueError, KeyError, TypeError):
                 continue  # A line that a crash cut off.
         return found
+
+
+def _head(body: bytes) -> bytes:
+    """What stands before a result's tables."""
+    digest = hashlib.sha256(body).hexdigest()
+    return f'{{"schema":{SCHEMA},"sha256":"{digest}","tables":'.encode()
+
+
+def _body(content: bytes) -> bytes | None:
+    """The tables in a file's content, if they are what was written."""
+    length = len(_head(b""))
+    body = content[length:-1]
+    return body if content == _head(body) + body + b"}" else None
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import pickle
+import re
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -73,7 +74,7 @@ def test_equal_jobs_give_equal_bytes_and_host_facts_stand_apart(tmp_path: Path):
     assert one.keys() == two.keys()
     for name, path in one.items():
         assert path.read_bytes() == two[name].read_bytes()
-        assert HOST not in json.loads(path.read_text())
+        assert HOST not in json.loads(path.read_text())["tables"]
     taken = RunStore(tmp_path / "one").hosts()
     assert {f"{key}.json" for key in taken} == set(one)
     assert all({c[0]: c[2] for c in columns}["host_s"][0] > 0 for columns in taken.values())
@@ -99,6 +100,28 @@ def test_a_result_that_was_cut_off_is_run_again(tmp_path: Path):
     assert path.read_bytes() == whole
     path.write_bytes(b"{" + whole[len(whole) // 2 :])
     with pytest.raises(RunError, match="not a whole result"):
+        collect([toy()], planned, store, "always-on")
+
+
+@pytest.mark.parametrize("where", [0, 12, 30, 100, -40, -1])
+def test_a_result_with_a_flipped_digit_is_computed_again_and_said(
+    where: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    store = RunStore(tmp_path)
+    run_jobs([toy()], store)
+    (path,) = tmp_path.glob("*.json")
+    whole = path.read_bytes()
+    changed = bytearray(whole)
+    changed[where] ^= 1
+    path.write_bytes(changed)
+    planned = run_jobs([toy()], store)
+    assert path.read_bytes() == whole
+    assert f"{path}: is not what was written; computed again" in caplog.text
+    caplog.clear()
+    run_jobs([toy()], store)
+    assert not caplog.text
+    path.write_bytes(changed)
+    with pytest.raises(RunError, match=re.escape(str(path))):
         collect([toy()], planned, store, "always-on")
 
 
