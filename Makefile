@@ -13,7 +13,7 @@ PRELOAD := python/halfwink/_native
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
 DEMO := nginx memcached postgresql gcc gzip nginx-10pct nginx+memcached+postgresql+redis
-DEMO_TECHNIQUES := idle-gate,mapg-counter,tap,oracle
+DEMO_TECHNIQUES := idle-menu,idle-gate,mapg-counter,tap,oracle
 
 .PHONY: help setup demo test test-full bench tables scores check fmt clean
 

@@ -155,7 +155,8 @@ class _Judged:
             return []
         if idle is None:
             return [f"How much of it idle states save anyway is not known: add {rivals[0]}."]
-        anyway = f"Idle states alone ({idle['technique']}) save {_pct(idle['energy_saving_pct'])}"
+        alone = fixed(idle["energy_saving_pct"])
+        anyway = f"Idle states alone ({idle['technique']}) save {alone} %"
         if best["technique"] == idle["technique"]:
             return [f"{anyway}: no technique that was run adds to that."]
         return [f"{anyway}: beyond them {best['technique']} saves {_pct(best['beyond_idle_pct'])}."]

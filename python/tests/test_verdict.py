@@ -57,7 +57,7 @@ def test_the_winner_its_cost_and_what_idle_states_do_anyway():
         " request), 2.00 % slower, p99 200 us -> 204 us."
     )
     # 76 of 80.
-    assert idle == "Idle states alone (idle-menu) save 20.0 %: beyond them tap saves 5.00 %."
+    assert idle == "Idle states alone (idle-menu) save 20.00 %: beyond them tap saves 5.00 %."
     # 24 J in 10 s; 8766 hours.
     assert power == (
         "For the same work that is 2.4 W of the 10 W of a chip: 21 kWh a year of one that always"

@@ -12,18 +12,9 @@ from halfwink.cli import placement, sides
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_table
 from halfwink.results import Results
-from halfwink.summary import summarize
+from halfwink.summary import SPARED, summarize
 
-#: What a narrow terminal goes without, least wanted first; and intervals after the first of them.
-SPARED = [
-    "work/s of host",
-    "gated %",
-    "lost %",
-    "of it clock %",
-    "core saved %",
-    "mean us",
-    "power W",
-]
+#: Intervals: the second that a narrow terminal goes without.
 INTERVAL = re.compile(r" ±\S+( %)?$")
 
 

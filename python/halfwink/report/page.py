@@ -22,7 +22,7 @@ from halfwink.jobs import Job
 from halfwink.library import build_id, library, workloads
 from halfwink.report import charts, core_charts
 from halfwink.results import IDENTITY
-from halfwink.summary import summarize
+from halfwink.summary import SPARED, Summary, summarize
 
 if TYPE_CHECKING:
     from halfwink.results import Results
@@ -58,6 +58,7 @@ def write_report(
     """
     alt.data_transformers.disable_max_rows()
     sections = [*extra, *_sections(results)]
+    summary = summarize(results)
     environment = Environment(
         loader=PackageLoader("halfwink.report"), autoescape=select_autoescape(["html", "j2"])
     )
@@ -67,7 +68,9 @@ def write_report(
         build=build_id(),
         bundle=_vega_bundle(),
         verdict=results.verdict().sentences,
-        summary=summarize(results),
+        summary=summary,
+        groups=_groups(summary),
+        spare=SPARED,
         sections=[
             {"title": s.title, "text": s.text, "spec": _embedded(s.chart.to_dict())}
             for s in sections
@@ -78,6 +81,16 @@ def write_report(
         provenance=provenance,
     )
     write_whole(path, html)
+
+
+def _groups(summary: Summary) -> list[dict[str, Any]]:
+    """The lines of each workload on each machine, under what tells it from others."""
+    groups: list[dict[str, Any]] = []
+    for line in summary.lines:
+        if line.is_first:
+            groups.append({"title": " on ".join(line.whose[:2]), "lines": []})
+        groups[-1]["lines"].append(line)
+    return groups
 
 
 def _embedded(spec: dict[str, Any]) -> str:
