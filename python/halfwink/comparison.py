@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -20,9 +21,12 @@ from halfwink.results import RUN, Results
 from halfwink.store import HOST, RunStore
 from halfwink.studies import keep, run_all
 
+_log = logging.getLogger("halfwink")
 #: Where workloads are compared, and on what, unless something else is said.
 WORLD = "chip"
 DEFAULT_MACHINE = "ev6-4"
+#: Of other worlds, where the first is one that most techniques cannot use: it has no OS core.
+DEFAULT_MACHINES = {WORLD: DEFAULT_MACHINE, "switching": "alpha@sim-cs"}
 #: What others are compared with, in the worlds that know it.
 BASELINE = "always-on"
 
@@ -99,6 +103,9 @@ def compare(
         for workload in named
         for technique in chosen
     ]
+    if techniques is None:
+        jobs = _playable(jobs)
+        chosen = list(dict.fromkeys(job.technique for job in jobs))
     store = RunStore(Path(out) / "runs") if out is not None else None
     results = run_all(
         jobs,
@@ -112,6 +119,27 @@ def compare(
     if out is not None:
         keep(Path(out), results, as_study(jobs, chosen[0]))
     return results
+
+
+def _playable(jobs: list[Job]) -> list[Job]:
+    """Without the techniques that the machine lacks what they need for; tells of them.
+
+    Raises:
+        HalfwinkError: none can be played.
+    """
+    without: dict[str, HalfwinkError] = {}
+    for job in jobs:
+        if job.technique not in without:
+            try:
+                job.prepare()
+            except HalfwinkError as error:
+                without[job.technique] = error
+    kept = [job for job in jobs if job.technique not in without]
+    if not kept:
+        raise next(iter(without.values()))
+    for technique, error in without.items():
+        _log.warning("left out: %s: %s", technique, error)
+    return kept
 
 
 def as_study(jobs: Sequence[Job], baseline: str) -> str:
@@ -152,8 +180,8 @@ def _number_or_text(value: str) -> str:
 
 def default_machine(world: str) -> str:
     """The machine that a world's workloads run on unless one is named."""
-    if world == WORLD:
-        return DEFAULT_MACHINE
+    if world in DEFAULT_MACHINES:
+        return DEFAULT_MACHINES[world]
     known = machines(world)
     if not known:
         raise HalfwinkError(f"world `{world}` has no machine; expected --machine FILE")

@@ -23,6 +23,8 @@ Row = dict[str, Any]
 #: Slower than this against the baseline, in per cent, no technique is said to win, unless Linux'
 #: own idle states are slower still: then as slow as those.
 TOLERATED_PCT = 5.0
+#: Less than this, in per cent, is no saving.
+LEAST_PCT = 0.005
 #: A technique is said to be faster than the winner if it takes at most so much of its time.
 FASTER = 0.9
 #: As :data:`TOLERATED_PCT`, of what was lost, in per cent of all work.
@@ -44,7 +46,8 @@ class Verdict:
     Attributes:
         sentences: to read, the answer first; without techniques to compare, what is missing.
         winners: one row for each workload, machine and values set: the ``technique`` that takes
-            least energy of those that slow down by at most 5 % and lose nothing more;
+            least energy of those that slow down by at most 5 % and lose nothing more, the baseline
+            if none saves any;
             ``energy_saving_pct`` and ``slowdown_pct`` against the baseline; ``beyond_idle_pct``
             (of the energy that remains with Linux' idle states; null where those were not run or
             are no rival); ``saved_w``, and ``saved_kwh_a_year`` of one machine that always runs so.
@@ -114,7 +117,7 @@ class _Judged:
 
     @property
     def wins(self) -> bool:
-        return self.best["energy_saving_pct"] >= 0.005
+        return self.best is not self.base
 
     @property
     def saved_w(self) -> float:
@@ -177,7 +180,7 @@ class _Judged:
             lines.append(f"{row['technique']} is fastest: {less} energy, {_cost(row, self.base)}.")
         if (row := self.greedy) is not None:
             saving, cost = _pct(row["energy_saving_pct"]), _cost(row, self.base)
-            lines.append(f"{row['technique']} would save {saving}, but is {cost}.")
+            lines.append(f"{row['technique']} would save {saving}, at a price: {cost}.")
         if (row := self.bound) is not None and _saving(row) >= _saving(self.best):
             saving = _pct(row["energy_saving_pct"])
             lines.append(f"{row['technique']}, which knows the future, saves {saving}.")
@@ -200,16 +203,17 @@ def _judge(results: Results, group: pl.DataFrame) -> _Judged | None:
     bounds = [row for row in others if row["technique"].split(":")[0] in BOUNDS]
     real = [row for row in others if row not in bounds]
     can = [row for row in real if _is_tolerable(row, base, idle)]
-    if not can:
-        return None
-    best = max(can, key=_saving)
+    best = max(can, key=_saving, default=base)
+    if _saving(best) < LEAST_PCT:
+        # The baseline itself.
+        best = base
     if idle in can and round(_saving(best) - _saving(idle), 4) <= 0:
         # As good as what is there anyway: that is the answer.
         best = idle
     greedy = max((row for row in real if row not in can), key=_saving, default=None)
     if greedy is not None and _saving(greedy) <= max(_saving(best), 0):
         greedy = None
-    fastest = min(can, key=_time)
+    fastest = min([base, *can], key=_time)
     if _time(fastest) > FASTER * min(_time(best), 1):
         # No faster than the baseline, or hardly than the best.
         fastest = None

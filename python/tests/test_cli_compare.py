@@ -195,3 +195,17 @@ def test_quiet_says_nothing_but_the_table(halfwink):
     done = halfwink("compare", "alu", "-i", "100000", "-q")
     assert done.err == ""
     assert "alu" in done.out
+
+
+def test_without_names_what_a_machine_cannot_play_is_left_out_and_said(halfwink):
+    done = halfwink("compare", "web@1g", "-w", "switching", "--json")
+    assert done.status == 0, done.err
+    assert "left out: slow: `alpha` has no kernel `slow`" in done.err
+    document = done.json()
+    assert document["baseline"] == "unmod"
+    techniques = [run["technique"] for run in document["results"]]
+    assert techniques == ["unmod", "bound", "v1", "v2", "v3", "v4", "v5"]
+    # Named ones are not.
+    done = halfwink("compare", "web@1g", "-w", "switching", "-t", "unmod,slow")
+    assert done.status == 2
+    assert "no kernel `slow`" in done.complaint

@@ -3,50 +3,56 @@
 /// The next time of each of a fixed number of lanes. Of equal times the lower lane comes first.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
-    due: Vec<u64>,
-    /// Winners; node 1 is the root, leaves are lanes.
-    winner: Vec<u16>,
+    /// Times with their lanes; node 1 is the root, each node is the less of the two below it.
+    least: Vec<u128>,
     width: usize,
 }
 
 impl Lanes {
     pub(super) fn new(lanes: usize) -> Lanes {
         let width = lanes.next_power_of_two().max(2);
-        let mut winner: Vec<u16> = vec![0; 2 * width];
-        for node in (1..2 * width).rev() {
-            let leaf = |lane: usize| lane as u16;
-            winner[node] = if node >= width { leaf(node - width) } else { winner[2 * node] };
+        let mut least: Vec<u128> = (0..2 * width).map(|n| key(n % width, u64::MAX)).collect();
+        for node in (1..width).rev() {
+            least[node] = least[2 * node].min(least[2 * node + 1]);
         }
-        Lanes { due: vec![u64::MAX; width], winner, width }
+        Lanes { least, width }
     }
 
     /// Sets when a lane is due; [`u64::MAX`] for not at all.
     #[inline]
     pub(super) fn set(&mut self, lane: usize, due: u64) {
-        if self.due[lane] == due {
-            return;
-        }
-        self.due[lane] = due;
-        let mut node = (self.width + lane) / 2;
-        while node >= 1 {
-            let (left, right) = (self.winner[2 * node], self.winner[2 * node + 1]);
-            let is_left = self.due[usize::from(left)] <= self.due[usize::from(right)];
-            self.winner[node] = if is_left { left } else { right };
+        let mut node = self.width + lane;
+        self.least[node] = key(lane, due);
+        while node > 1 {
+            let least = self.least[node].min(self.least[node ^ 1]);
             node /= 2;
+            if self.least[node] == least {
+                return; // Nor does anything change above.
+            }
+            self.least[node] = least;
         }
     }
 
     #[inline]
     pub(super) fn due(&self, lane: usize) -> u64 {
-        self.due[lane]
+        due(self.least[self.width + lane])
     }
 
     /// The lane that is due first, and when.
     #[inline]
     pub(super) fn first(&self) -> (usize, u64) {
-        let lane = usize::from(self.winner[1]);
-        (lane, self.due[lane])
+        let least = self.least[1];
+        ((least & 0xffff) as usize, due(least))
     }
+}
+
+/// Ordered by time, then lane.
+fn key(lane: usize, due: u64) -> u128 {
+    u128::from(due) << 16 | lane as u128
+}
+
+fn due(key: u128) -> u64 {
+    (key >> 16) as u64
 }
 
 #[cfg(test)]
