@@ -19,7 +19,7 @@ import polars as pl
 from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.frames import frames
-from halfwink.jobs import Settings, pairs
+from halfwink.jobs import Settings, names, pairs
 from halfwink.library import library
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class StorageRuns:
 def storage_runs(
     name: str = "westmere-ex",
     *,
-    policies: Sequence[str] = PUBLISHED,
-    issuers: Sequence[int] = (),
+    policies: str | Sequence[str] = PUBLISHED,
+    issuers: int | Sequence[int] = (),
     through: str = "driver",
     depth: int = 32,
     rate: float = 0.0,
@@ -107,19 +107,20 @@ def storage_runs(
     Raises:
         HalfwinkError: there is none of a name, or a value is impossible.
     """
-    for what, number in [("issuers", n) for n in issuers] + [("depth", depth), ("ios", ios)]:
+    counts = [issuers] if isinstance(issuers, int) else list(issuers)
+    for what, number in [("issuers", n) for n in counts] + [("depth", depth), ("ios", ios)]:
         if not 1 <= number <= 1_000_000_000:
             raise HalfwinkError(f"{what} {number}: expected 1 or more")
     if not 0 <= rate < float("inf"):
         raise HalfwinkError(f"rate {rate}: expected I/Os a second, or 0 for no limit")
     settings = pairs(set)
     sockets, cores = _core.storage_topology(library(), name, settings)
-    chosen = list(issuers) or list(range(1, sockets * cores + 1))
+    chosen = counts or list(range(1, sockets * cores + 1))
     if max(chosen) > sockets * cores:
         raise HalfwinkError(f"{max(chosen)} issuing CPUs: {name} has {sockets * cores}")
-    names = [SHORT.get(policy, policy) for policy in policies]
+    chosen_policies = [SHORT.get(policy, policy) for policy in names(policies)]
     load = (through, depth, float(rate), ios, seed)
-    found = frames(_core.storage_runs(library(), name, settings, names, chosen, load))
+    found = frames(_core.storage_runs(library(), name, settings, chosen_policies, chosen, load))
     full = [cores * n for n in range(1, sockets + 1) if cores * n <= max(chosen)]
     return StorageRuns(found["runs"], full)
 

@@ -67,6 +67,11 @@ def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         assert complaint.count("\n") == 1, complaint
 
 
+def test_a_lone_name_and_a_lone_number_are_one():
+    runs = hw.storage_runs("nehalem-ex", policies="cache-aware", issuers=3, ios=2000).runs
+    assert runs.select("policy", "issuers").rows() == [("cache-aware", 3)]
+
+
 def test_from_python_a_seed_repeats_and_polling_costs_watts() -> None:
     def play() -> hw.StorageRuns:
         policies = ["msi-x", "polled"]
