@@ -49,6 +49,12 @@ from halfwink.live_block import Block, Device
 
 MB = 1 << 20
 TICKS = os.sysconf("SC_CLK_TCK")
+#: How a file is read and written.
+WAYS: tuple[dict[str, Any], ...] = (
+    {"io": "sync"},
+    {"io": "uring"},
+    {"io": "uring", "direct": True},
+)
 
 
 def cpu_s(pid: int) -> float:
@@ -118,7 +124,13 @@ def test_fio_verifies_what_it_wrote(tmp_path: Path, policy: str) -> None:
     with serving(path, policy=policy) as block:
         words = ["fio", "--name=v", "--ioengine=nbd", f"--uri={block.address}", "--rw=randrw"]
         words += ["--bsrange=512-64k", "--iodepth=16", "--size=16M", "--verify=crc32c"]
-        words += ["--verify_fatal=1", "--fsync=32", "--trim_percentage=5", "--randseed=3"]
+        words += [
+            "--verify_fatal=1",
+            "--verify_state_save=0",
+            "--fsync=32",
+            "--trim_percentage=5",
+            "--randseed=3",
+        ]
         run(*words, f"--output={tmp_path / 'out'}", timeout=300)
         report = block.stop()
     assert report["requests"]["writes"] > 100
@@ -131,6 +143,31 @@ def test_fio_verifies_what_it_wrote(tmp_path: Path, policy: str) -> None:
         assert given == 0
     elif len(report["workers"]) > 1:
         assert given > 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_fio_verifies_what_it_wrote_to_a_file(tmp_path: Path, way: dict[str, Any]) -> None:
+    need("fio")
+    image, path = tmp_path / "image", tmp_path / "socket"
+    image.write_bytes(bytes(16 * MB))
+    with serving(path, file=image, policy="msi-x", **way) as block:
+        words = ["fio", "--name=v", "--ioengine=nbd", f"--uri={block.address}", "--rw=randrw"]
+        words += ["--bsrange=512-128k", "--iodepth=16", "--size=16M", "--verify=crc32c"]
+        words += [
+            "--verify_fatal=1",
+            "--verify_state_save=0",
+            "--fsync=32",
+            "--trim_percentage=5",
+            "--randseed=3",
+        ]
+        run(*words, f"--output={tmp_path / 'out'}", timeout=300)
+        report = block.stop()
+    assert report["errors"] == 0
+    io = report["io"]
+    assert (io["ringed"] > 0) == (io["io"] == "uring")
+    if io["fell_back"] is None:
+        assert io["io"] == way["io"]
+        assert (io["past_cache"] > 0) == (io["parts"] > 0) == io["direct"] == ("direct" in way)
 
 
 def test_a_file_system_is_made_filled_and_checked(tmp_path: Path) -> None:
@@ -230,17 +267,18 @@ def crash(block: Block, image: Path, seed: int) -> tuple[int, int]:
         killer.start()
         try:
             while True:
-                batch: list[tuple[int, int]] = []
+                batch: dict[int, int] = {}
                 for n in rng.sample(range(blocks), 16):
                     sequence += 1
                     issued[n].add(sequence)
                     body = struct.pack(">Q", sequence) * 512
                     writer.socket.sendall(request(WRITE, n * 4096, 4096, n) + body)
-                    batch.append((n, sequence))
-                for n, written in batch:
-                    error, cookie = writer.reply()
-                    assert (error, cookie) == (0, n)
-                    acknowledged[n] = written
+                    batch[n] = sequence
+                while batch:
+                    # A device answers in any order.
+                    error, n = writer.reply()
+                    assert error == 0
+                    acknowledged[n] = batch.pop(n)
                 if rng.random() < 0.2:
                     assert flusher.ask(FLUSH) == 0
         except (OSError, EOFError):
@@ -266,14 +304,13 @@ def crashes(tmp_path: Path, count: int) -> None:
     for seed in range(1, count + 1):
         image.write_bytes(bytes(MB))
         # The socket of the one that was killed is still there.
-        block = Block(
-            Device(unix=path, file=image, policy="issuer" if seed % 2 else "single-thread")
-        )
+        policy = "issuer" if seed % 2 else "single-thread"
+        block = Block(Device(unix=path, file=image, policy=policy, **WAYS[seed % 3]))
         assert crash(block, image, seed) == (0, 0), seed
 
 
 def test_nothing_that_was_answered_is_lost_when_the_server_is_killed(tmp_path: Path) -> None:
-    crashes(tmp_path, 20)
+    crashes(tmp_path, 21)
 
 
 @pytest.mark.slow
@@ -281,9 +318,13 @@ def test_nothing_is_lost_in_two_hundred_crashes(tmp_path: Path) -> None:
     crashes(tmp_path, 200)
 
 
-def test_an_idle_connection_costs_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "socket"
-    with serving(path) as block, Client(path) as client:
+@pytest.mark.parametrize("way", [None, *WAYS])
+def test_an_idle_connection_costs_nothing(tmp_path: Path, way: dict[str, Any] | None) -> None:
+    image, path = tmp_path / "image", tmp_path / "socket"
+    image.write_bytes(bytes(MB))
+    more = {} if way is None else {"file": image, **way}
+    with serving(path, **more) as block, Client(path) as client:
+        assert client.read(0, 4096) == bytes(4096)
         assert client.ask(WRITE, 0, body=bytes(4096)) == 0
         time.sleep(0.2)
         before, begun = cpu_s(block.pid), time.monotonic()
@@ -548,6 +589,9 @@ def test_what_cannot_be_is_said_in_a_line(tmp_path: Path, halfwink: Halfwink) ->
         (("--unix", path, "--ram", "1M", "--cpus", "4-x"), "expected CPUs as 0-3,8"),
         (("--unix", path, "--ram", "1M", "--seconds", "0"), "--seconds 0"),
         (("--unix", path, "--file", "/nowhere"), "/nowhere: No such file"),
+        (("--unix", path, "--file", "/dev/zero", "--io", "x"), "expected uring, sync or auto"),
+        (("--unix", path, "--ram", "1M", "--direct"), "--direct: expected --file"),
+        (("--unix", path, "--file", __file__, "--io", "sync", "--direct"), "--direct: expected"),
         (("--unix", path, "--ram", "many"), "expected bytes as 4096"),
     ):
         done = halfwink("live", "block", *words)

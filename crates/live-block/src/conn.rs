@@ -7,11 +7,12 @@ use std::time::Instant;
 
 use halfwink_live::clock::ticks;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Closed};
 use crate::out::{Flushed, Out, Pending, Scratch, What};
 use crate::proto::handshake::greeting;
 use crate::proto::request::HEAD;
 use crate::proto::{Command, Errno, Export, Handshake, Request, Step};
+use crate::ring::{Counters, Ring};
 use crate::socket::{self, Epoll};
 
 /// Requests of one connection that may be under way; then it is not read any more.
@@ -123,6 +124,17 @@ pub(crate) struct Batch {
     /// Ticks in the device, and in reading.
     pub(crate) backend: u64,
     pub(crate) read: u64,
+    /// The thread's own way to a file.
+    pub(crate) ring: Option<Ring>,
+    pub(crate) ring_counters: Arc<Counters>,
+}
+
+impl Batch {
+    /// While a part of a page is written.
+    fn alone(&mut self, offset: u64, length: u64, backend: &dyn Backend) -> Option<Closed> {
+        let ring = self.ring.as_mut()?;
+        ring.alone((offset, length), backend, &self.ring_counters)
+    }
 }
 
 /// What was asked for.
@@ -328,7 +340,8 @@ impl Reader {
             return Ok(false);
         };
         let (cookie, came) = (request.cookie, ticks());
-        let mut pending = Pending { cookie, what: What::Plain, error: None, sent: 0, came };
+        let plain = What::Plain;
+        let mut pending = Pending { cookie, what: plain, error: None, sent: 0, came, data: None };
         let payload = request.payload();
         let is_whole = input.len() >= HEAD + payload as usize;
         if !is_whole && payload <= WHOLE {
@@ -358,6 +371,16 @@ impl Reader {
         let body = self.start..self.start + payload as usize;
         self.start += payload as usize;
         let body = &self.buffer[body];
+        if let (Ok(Command::Write { fua }), Some(ring)) = (command, &mut batch.ring) {
+            match ring.write(&self.conn, pending, (request.offset, body), fua) {
+                Ok(()) => {
+                    batch.counts.writes += 1;
+                    batch.counts.written_bytes += u64::from(payload);
+                    return Ok(true);
+                }
+                Err(back) => pending = back,
+            }
+        }
         let slow = perform(&request, command, body, backend, &mut pending, batch);
         if slow && pending.error.is_none() {
             batch.slow.push(pending);
@@ -381,6 +404,7 @@ impl Reader {
         }
         if pending.error.is_none() {
             let begun = ticks();
+            let _alone = batch.alone(*at, count as u64, backend);
             let written = backend.write(*at, &self.buffer[self.start..self.start + count]);
             batch.backend += ticks().wrapping_sub(begun);
             pending.error = written.err().as_ref().map(Errno::of);
@@ -390,7 +414,9 @@ impl Reader {
         *at = at.wrapping_add(count as u64);
         *left -= count as u32;
         if *left == 0 {
-            let (pending, fua) = (*pending, *fua);
+            let fua = *fua;
+            let was = std::mem::replace(&mut self.phase, Phase::Requests);
+            let Phase::Write { pending, .. } = was else { return true };
             if pending.error.is_some() {
                 batch.counts.refused += 1;
             } else {
@@ -401,7 +427,6 @@ impl Reader {
             } else {
                 batch.done.push(pending);
             }
-            self.phase = Phase::Requests;
         }
         true
     }
@@ -418,6 +443,8 @@ fn perform(
     batch: &mut Batch,
 ) -> bool {
     let Request { offset, length, .. } = *request;
+    let writes = matches!(command, Ok(Command::Write { .. } | Command::WriteZeroes { .. }));
+    let _alone = if writes { batch.alone(offset, u64::from(length), backend) } else { None };
     let counts = &mut batch.counts;
     let command = match command {
         Ok(Command::Read { whole }) => {

@@ -20,12 +20,16 @@ mod conn;
 #[cfg(feature = "server")]
 mod control;
 #[cfg(feature = "server")]
+mod lease;
+#[cfg(feature = "server")]
 mod meter;
 #[cfg(feature = "server")]
 mod out;
 pub mod proto;
 #[cfg(feature = "server")]
 pub mod report;
+#[cfg(feature = "server")]
+mod ring;
 #[cfg(feature = "server")]
 mod server;
 #[cfg(feature = "server")]

@@ -2,18 +2,67 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
 
-use super::Backend;
+use super::{Backend, Gate, Way};
+use crate::ring;
 
-/// A file through `pread` and `pwrite`. It is never mapped: what is cut off under us is an error of
-/// one request, not a signal.
+/// How a file is read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Io {
+    /// By io_uring where the kernel lets us, else by calls.
+    #[default]
+    Auto,
+    /// By io_uring; where the kernel does not let us, by calls all the same.
+    Uring,
+    /// By `pread` and `pwrite`.
+    Sync,
+}
+
+impl FromStr for Io {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Io, String> {
+        match text {
+            "auto" => Ok(Io::Auto),
+            "uring" => Ok(Io::Uring),
+            "sync" => Ok(Io::Sync),
+            _ => Err("expected uring, sync or auto".to_owned()),
+        }
+    }
+}
+
+/// What a thread needs for an io_uring of its own on a file.
+#[derive(Debug)]
+pub struct Rings {
+    cached: fs::File,
+    direct: Option<fs::File>,
+    gate: Arc<Gate>,
+}
+
+impl Rings {
+    /// The file through the page cache, and past it.
+    pub(crate) fn files(&self) -> (BorrowedFd<'_>, Option<BorrowedFd<'_>>) {
+        (self.cached.as_fd(), self.direct.as_ref().map(AsFd::as_fd))
+    }
+
+    pub(crate) fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+}
+
+/// A file through `pread` and `pwrite`, or an io_uring. It is never mapped: what is cut off under
+/// us is an error of one request, not a signal.
 #[derive(Debug)]
 pub struct File {
     file: fs::File,
     size: u64,
+    rings: Option<Rings>,
+    fell_back: Option<String>,
 }
 
 impl File {
@@ -29,7 +78,41 @@ impl File {
             let why = "it is empty; make it as large as the device is to be";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        Ok(File { file, size })
+        Ok(File { file, size, rings: None, fell_back: None })
+    }
+
+    /// Opens one, to be read and written that way; `direct`: past the page cache, where the file
+    /// system lets whole blocks pass. [`Backend::way`] tells what has come of it.
+    ///
+    /// # Errors
+    /// As [`File::open`].
+    pub fn open_by(path: &Path, read_only: bool, io: Io, direct: bool) -> io::Result<File> {
+        let mut file = File::open(path, read_only)?;
+        if io == Io::Sync {
+            return Ok(file);
+        }
+        if let Some(why) = ring::refusal() {
+            let where_to_look = "see /proc/sys/kernel/io_uring_disabled";
+            let text =
+                format!("io_uring is not allowed here: {why} ({where_to_look}); calls it is");
+            file.fell_back = Some(text);
+            return Ok(file);
+        }
+        let past = direct.then(|| {
+            let mut options = OpenOptions::new();
+            options.read(true).write(!read_only).custom_flags(libc::O_DIRECT).open(path)
+        });
+        let past = match past.transpose() {
+            Ok(past) => past,
+            Err(e) => {
+                let text = format!("the file system lets nothing past its cache: {e}; through it");
+                file.fell_back = Some(text);
+                None
+            }
+        };
+        let cached = file.file.try_clone()?;
+        file.rings = Some(Rings { cached, direct: past, gate: Arc::default() });
+        Ok(file)
     }
 
     fn allocate(&self, mode: i32, offset: u64, length: u64) -> io::Result<()> {
@@ -57,6 +140,18 @@ impl File {
 impl Backend for File {
     fn size(&self) -> u64 {
         self.size
+    }
+
+    fn rings(&self) -> Option<&Rings> {
+        self.rings.as_ref()
+    }
+
+    fn way(&self) -> Way {
+        Way {
+            io: if self.rings.is_some() { "uring" } else { "sync" },
+            direct: self.rings.as_ref().is_some_and(|rings| rings.direct.is_some()),
+            fell_back: self.fell_back.clone(),
+        }
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {

@@ -1,12 +1,14 @@
 //! What holds the bytes.
 
 mod file;
+mod gate;
 mod modelled;
 mod ram;
 
 use std::io;
 
-pub use file::File;
+pub use file::{File, Io, Rings};
+pub(crate) use gate::{is_whole, Closed, Gate};
 pub(crate) use modelled::Draws;
 pub use modelled::{Delay, Modelled};
 pub use ram::Ram;
@@ -22,6 +24,17 @@ impl Window {
     pub fn at(self, offset: u64) -> *const u8 {
         self.0.wrapping_add(offset as usize)
     }
+}
+
+/// How a device's bytes are moved.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Way {
+    /// `memory`, `sync` (a call for each), `uring`.
+    pub io: &'static str,
+    /// Whole blocks go past the page cache.
+    pub direct: bool,
+    /// Why it is not what was asked for.
+    pub fell_back: Option<String>,
 }
 
 /// A device: bytes from zero to its size. Ranges that it is asked for lie within.
@@ -40,6 +53,16 @@ pub trait Backend: Send + Sync {
     /// How long it takes, if it only pretends to be a device: I/Os are heard of so much later.
     fn delay(&self) -> Option<Delay> {
         None
+    }
+
+    /// A file that each thread may also read and write by an io_uring of its own.
+    fn rings(&self) -> Option<&Rings> {
+        None
+    }
+
+    /// How its bytes are moved.
+    fn way(&self) -> Way {
+        Way { io: "memory", direct: false, fell_back: None }
     }
 
     /// Fills `into`.
