@@ -11,7 +11,7 @@ use crate::backend::{Backend, Closed};
 use crate::out::{Flushed, Out, Pending, Scratch, What};
 use crate::proto::handshake::greeting;
 use crate::proto::request::HEAD;
-use crate::proto::{Command, Errno, Export, Handshake, Request, Step};
+use crate::proto::{Command, Errno, Export, Handshake, Request, Session, Step};
 use crate::ring::{Counters, Ring};
 use crate::socket::{self, Epoll};
 
@@ -152,6 +152,8 @@ pub struct Counts {
     pub zeroes: u64,
     /// Advice to cache.
     pub caches: u64,
+    /// Questions what is a hole.
+    pub statuses: u64,
     /// What could not be.
     pub refused: u64,
     /// Bytes asked for.
@@ -168,6 +170,7 @@ impl Counts {
         self.trims += more.trims;
         self.zeroes += more.zeroes;
         self.caches += more.caches;
+        self.statuses += more.statuses;
         self.refused += more.refused;
         self.read_bytes += more.read_bytes;
         self.written_bytes += more.written_bytes;
@@ -182,6 +185,7 @@ pub(crate) struct Reader {
     start: usize,
     end: usize,
     phase: Phase,
+    session: Session,
     /// No more will come.
     ended: bool,
 }
@@ -190,7 +194,8 @@ impl Reader {
     pub(crate) fn new(conn: Arc<Conn>) -> Reader {
         conn.out().say(&greeting());
         let phase = Phase::Handshake(Handshake::default(), Instant::now());
-        Reader { conn, buffer: vec![0; BUFFER], start: 0, end: 0, phase, ended: false }
+        let (buffer, session) = (vec![0; BUFFER], Session::default());
+        Reader { conn, buffer, start: 0, end: 0, phase, session, ended: false }
     }
 
     /// When its handshake began, if it is not over.
@@ -317,6 +322,7 @@ impl Reader {
             Step::More => Ok(taken > 0),
             Step::Go(session) => {
                 out.structured = session.structured;
+                self.session = session;
                 self.phase = Phase::Requests;
                 Ok(true)
             }
@@ -347,7 +353,10 @@ impl Reader {
         if !is_whole && payload <= WHOLE {
             return Ok(false);
         }
-        let command = request.command(export);
+        let mut command = request.command(export);
+        if matches!(command, Ok(Command::Status { .. })) && !self.session.allocation {
+            command = Err(Errno::Inval);
+        }
         self.start += HEAD;
         if let Ok(Command::Disconnect) = command {
             self.hold(Over::Done);
@@ -454,6 +463,11 @@ fn perform(
             pending.what = What::Read { offset, length, whole };
             return false;
         }
+        Ok(Command::Status { one }) => {
+            counts.statuses += 1;
+            pending.what = What::Status { offset, length, one };
+            return false;
+        }
         Ok(command) => command,
         Err(error) => {
             counts.refused += 1;
@@ -489,7 +503,7 @@ fn perform(
             counts.flushes += 1;
             (Ok(()), true)
         }
-        Command::Read { .. } | Command::Disconnect => (Ok(()), false),
+        Command::Read { .. } | Command::Status { .. } | Command::Disconnect => (Ok(()), false),
     };
     batch.backend += ticks().wrapping_sub(begun);
     pending.error = result.err().as_ref().map(Errno::of);

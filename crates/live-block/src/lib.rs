@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The policy is the object of `crates/policy/src/completion` that decides in the simulated
-//! storage stack, in a host that can log what it was told. Linux on x86-64 only. Without the feature
-//! `server` there is only the protocol.
+//! storage stack, in a host that can log what it was told. Linux on x86-64 only. Without the
+//! feature `server` there is only the protocol.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 #[cfg(feature = "server")]

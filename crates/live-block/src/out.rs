@@ -5,8 +5,9 @@ use std::io;
 
 use halfwink_live::clock::ticks;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Extent};
 use crate::lease::Lease;
+use crate::proto::handshake::ALLOCATION_ID;
 use crate::proto::reply::{self, Head};
 use crate::proto::Errno;
 use crate::socket;
@@ -17,12 +18,16 @@ pub(crate) const PIECE: usize = 128 << 10;
 const MOST_REPLIES: usize = 128;
 /// Bytes of files that one system call may carry.
 const SCRATCH: usize = 4 * PIECE;
+/// Extents of one status; a client asks on where they end.
+const MOST_EXTENTS: usize = 512;
 
 /// What a reply is to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// A read; `whole`: in one chunk.
     Read { offset: u64, length: u32, whole: bool },
+    /// What is a hole; `one`: of the first bytes that are alike.
+    Status { offset: u64, length: u32, one: bool },
     /// Anything else.
     Plain,
 }
@@ -244,7 +249,13 @@ impl Out {
                         }
                     }
                 }
-                What::Read { .. } if structured => {
+                What::Status { offset, length, one } if next.error.is_none() => {
+                    if !status(next, (offset, length, one), backend, scratch) {
+                        break;
+                    }
+                    true
+                }
+                What::Read { .. } | What::Status { .. } if structured => {
                     scratch.head(reply::error(next.cookie, next.error.unwrap_or(Errno::Io)));
                     true
                 }
@@ -343,6 +354,39 @@ enum Piece {
     Full,
     /// It cannot be completed, nor taken back.
     Broken,
+}
+
+/// Says what of a range is a hole; false if there is no room for it in this call.
+fn status(
+    next: &mut Pending,
+    (offset, length, one): (u64, u32, bool),
+    backend: &dyn Backend,
+    scratch: &mut Scratch,
+) -> bool {
+    if scratch.used + MOST_EXTENTS * reply::EXTENT > SCRATCH {
+        return false;
+    }
+    let most = if one { 1 } else { MOST_EXTENTS };
+    let mut extents = Vec::new();
+    let begun = ticks();
+    let found = backend.extents((offset, u64::from(length)), most, &mut extents);
+    scratch.backend += ticks().wrapping_sub(begun);
+    if let Err(e) = found {
+        let error = Errno::of(&e);
+        next.error = Some(error);
+        scratch.head(reply::error(next.cookie, error));
+        return true;
+    }
+    scratch.head(reply::status(next.cookie, ALLOCATION_ID, extents.len() as u32));
+    let from = scratch.used;
+    for Extent { length, hole } in extents {
+        let bytes = reply::extent(length as u32, hole);
+        scratch.bytes[scratch.used..scratch.used + bytes.len()].copy_from_slice(&bytes);
+        scratch.used += bytes.len();
+    }
+    let base = scratch.bytes[from..].as_ptr();
+    scratch.piece(base, scratch.used - from, false);
+    true
 }
 
 /// Reads the next piece of a reply from a device that has no memory to send from.

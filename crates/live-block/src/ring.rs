@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  requests ──▶ slots ──▶ one io_uring_enter() for all ──▶ done at once, or in flight
-//!                                    landed ◀── the ring's memory ◀── kernel; its eventfd, if asleep
+//!                          landed ◀── the ring's memory ◀── kernel, which wakes by eventfd
 //! ```
 
 use std::collections::VecDeque;

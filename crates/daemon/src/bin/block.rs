@@ -35,7 +35,8 @@ struct Arguments {
     #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
     unix: Option<PathBuf>,
     /// Serves virtual machines at this socket, one after another (vhost-user-blk); no policy.
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["unix", "tcp", "log", "latency_us", "direct"])]
+    #[arg(long, value_name = "PATH")]
+    #[arg(conflicts_with_all = ["unix", "tcp", "log", "latency_us", "direct"])]
     vhost: Option<PathBuf>,
     /// With --vhost: queues, a thread each.
     #[arg(long, default_value_t = 1)]
@@ -145,6 +146,10 @@ enum Failed {
 }
 
 fn backend(arguments: &Arguments) -> Result<Box<dyn Backend>, Failed> {
+    if arguments.direct && (arguments.io == Io::Sync || arguments.file.is_none()) {
+        let why = "--direct: expected --file PATH and --io uring or auto: calls have a cache";
+        return Err(Failed::Input(why.to_owned()));
+    }
     match (arguments.ram, &arguments.file) {
         (Some(bytes), None) => {
             let wrong = |e| Failed::Run(format!("--ram {bytes}: {e}"));
@@ -272,6 +277,14 @@ fn serve_vhost(arguments: &Arguments, socket: &Path) -> Result<(), Failed> {
     flushed.map_err(|e| Failed::Run(format!("the last flush of the device failed: {e}")))
 }
 
+fn listen(arguments: &Arguments) -> Result<Listen, Failed> {
+    match (&arguments.unix, arguments.tcp) {
+        (Some(path), None) => Ok(Listen::Unix(path.clone())),
+        (None, Some(address)) => Ok(Listen::Tcp(address)),
+        _ => Err(Failed::Input("expected --unix PATH or --tcp HOST:PORT".to_owned())),
+    }
+}
+
 fn run(arguments: &Arguments) -> Result<(), Failed> {
     let say = |text: &str| {
         if !arguments.quiet {
@@ -287,19 +300,11 @@ fn run(arguments: &Arguments) -> Result<(), Failed> {
         raise_descriptor_limit();
         return serve_vhost(arguments, socket);
     }
-    let listen = match (&arguments.unix, arguments.tcp) {
-        (Some(path), None) => Listen::Unix(path.clone()),
-        (None, Some(address)) => Listen::Tcp(address),
-        _ => return Err(Failed::Input("expected --unix PATH or --tcp HOST:PORT".to_owned())),
-    };
+    let listen = listen(arguments)?;
     raise_descriptor_limit();
     let machine = machine(arguments)?;
     let made = live_block(&arguments.policy, &arguments.rest, &machine.topology());
     let (made, header) = made.map_err(|e| Failed::Input(e.to_string()))?;
-    if arguments.direct && (arguments.io == Io::Sync || arguments.file.is_none()) {
-        let why = "--direct: expected --file PATH and --io uring or auto: calls have a cache";
-        return Err(Failed::Input(why.to_owned()));
-    }
     let backend = backend(arguments)?;
     if let Some(why) = backend.way().fell_back {
         say(&why);

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::{Backend, Gate, Way};
+use super::{append, Backend, Extent, Gate, Way};
 use crate::ring;
 
 /// How a file is read and written.
@@ -125,6 +125,16 @@ impl File {
         Err(io::Error::last_os_error())
     }
 
+    /// Nobody uses the file's position, so that anybody may move it.
+    fn seek(&self, from: u64, whence: i32) -> io::Result<u64> {
+        // SAFETY: plain numbers.
+        let answer = unsafe { libc::lseek(self.file.as_raw_fd(), from as i64, whence) };
+        if answer < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(answer as u64)
+    }
+
     fn write_zeroes(&self, mut offset: u64, length: u64) -> io::Result<()> {
         static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
         let end = offset + length;
@@ -188,6 +198,40 @@ impl Backend for File {
         }
     }
 
+    fn extents(
+        &self,
+        (offset, length): (u64, u64),
+        most: usize,
+        into: &mut Vec<Extent>,
+    ) -> io::Result<()> {
+        let (mut at, end) = (offset, offset + length);
+        while at < end {
+            let (next, hole) = match self.seek(at, libc::SEEK_DATA) {
+                Ok(data) if data > at => (data, true),
+                Ok(_) => match self.seek(at, libc::SEEK_HOLE) {
+                    Ok(hole) if hole > at => (hole, false),
+                    // It has changed meanwhile.
+                    Ok(_) => continue,
+                    Err(e) if e.raw_os_error() == Some(libc::ENXIO) => (end, false),
+                    Err(e) => return Err(e),
+                },
+                // No data from here on.
+                Err(e) if e.raw_os_error() == Some(libc::ENXIO) => (end, true),
+                // The file system does not know.
+                Err(e) if e.raw_os_error() == Some(libc::EINVAL) => (end, false),
+                Err(e) => return Err(e),
+            };
+            let next = next.min(end);
+            append(into, next - at, hole);
+            at = next;
+            if into.len() > most {
+                into.truncate(most);
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn cache(&self, offset: u64, length: u64) {
         // SAFETY: plain numbers. It is advice: whether it is taken changes nothing.
         unsafe {
@@ -206,5 +250,43 @@ impl Backend for File {
 
     fn flush(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_are_where_nothing_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        let made = fs::File::create(&path).unwrap();
+        made.set_len(8 << 20).unwrap();
+        let file = File::open(&path, false).unwrap();
+        file.write(1 << 20, &[1; 65_536]).unwrap();
+        file.write(4 << 20, &[1; 65_536]).unwrap();
+        file.write((8 << 20) - 65_536, &[1; 65_536]).unwrap();
+        let map = |offset, length, most| {
+            let mut found = Vec::new();
+            file.extents((offset, length), most, &mut found).unwrap();
+            assert!(!found.is_empty() && found.len() <= most);
+            found.iter().map(|extent| (extent.length, extent.hole)).collect::<Vec<_>>()
+        };
+        let all = map(0, 8 << 20, 100);
+        // By another way: else a mistake would be skipped.
+        if std::os::unix::fs::MetadataExt::blocks(&made.metadata().unwrap()) * 512 >= 8 << 20 {
+            return eprintln!("skipped: this file system knows no holes");
+        }
+        let mib = 1u64 << 20;
+        let (data, end) = ((65_536, false), (4 * mib - 131_072, true));
+        let expected = [(mib, true), data, (3 * mib - 65_536, true), data, end, data];
+        assert_eq!(all, expected);
+        assert_eq!(map(0, 8 << 20, 2), expected[..2]);
+        assert_eq!(map(mib + 100, 200, 9), [(200, false)]);
+        assert_eq!(map(2 * mib, mib, 9), [(mib, true)]);
+        // Cut off: nothing is stored there.
+        made.set_len(mib).unwrap();
+        assert_eq!(map(0, 8 << 20, 9), [(8 << 20, true)]);
     }
 }

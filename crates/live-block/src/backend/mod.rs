@@ -4,6 +4,7 @@ mod file;
 mod gate;
 mod modelled;
 mod ram;
+mod written;
 
 use std::io;
 
@@ -35,6 +36,24 @@ pub struct Way {
     pub direct: bool,
     /// Why it is not what was asked for.
     pub fell_back: Option<String>,
+}
+
+/// Bytes that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// How many.
+    pub length: u64,
+    /// Nothing is stored for them, and they read as zero.
+    pub hole: bool,
+}
+
+/// Appends to the last extent, if it is alike.
+pub(crate) fn append(extents: &mut Vec<Extent>, length: u64, hole: bool) {
+    match extents.last_mut() {
+        Some(last) if last.hole == hole => last.length += length,
+        _ if length == 0 => {}
+        _ => extents.push(Extent { length, hole }),
+    }
 }
 
 /// A device: bytes from zero to its size. Ranges that it is asked for lie within.
@@ -89,6 +108,21 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// The system's.
     fn trim(&self, offset: u64, length: u64) -> io::Result<()>;
+
+    /// What of a range is a hole: `most` extents at most, from its beginning on, one at least. What
+    /// was answered is not in a hole unless it was zeroed since.
+    ///
+    /// # Errors
+    /// The system's.
+    fn extents(
+        &self,
+        (_offset, length): (u64, u64),
+        _most: usize,
+        into: &mut Vec<Extent>,
+    ) -> io::Result<()> {
+        into.push(Extent { length, hole: false });
+        Ok(())
+    }
 
     /// A range will be needed soon.
     fn cache(&self, _offset: u64, _length: u64) {}
