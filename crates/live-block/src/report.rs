@@ -77,7 +77,9 @@ pub struct IoReport {
     pub ringed: u64,
     /// Of those, past the page cache.
     pub past_cache: u64,
-    /// Calls into the kernel for them.
+    /// Reads by a call of their own, of what the page cache had: a read alone is had sooner so.
+    pub at_once: u64,
+    /// Calls into the kernel for what went through rings.
     pub enters: u64,
     /// Those that came back unfinished, and were done by a call of their own.
     pub again: u64,
@@ -198,6 +200,7 @@ fn io_report(shared: &Shared) -> IoReport {
         way: shared.backend.way(),
         ringed: sum(|ring| &ring.ios),
         past_cache: sum(|ring| &ring.direct),
+        at_once: sum(|ring| &ring.at_once),
         enters: sum(|ring| &ring.enters),
         again: sum(|ring| &ring.again),
         parts: sum(|ring| &ring.parts),

@@ -67,6 +67,18 @@ impl Worker {
             return;
         }
         std::mem::swap(&mut self.batch.done, &mut self.asked);
+        if let ([_], Some(device)) = (&self.asked[..], self.shared.backend.rings()) {
+            let begun = ticks();
+            let counters = &self.batch.ring_counters;
+            let tried = self.asked.pop().map(|only| ring.at_once(only, device, counters));
+            let stages = &self.shared.posts[usize::from(self.number)].meter.stages;
+            stages.backend.add(ticks().wrapping_sub(begun));
+            match tried {
+                Some(Ok(done)) => self.batch.done.push(done),
+                Some(Err(pending)) => self.asked.push(pending),
+                None => {}
+            }
+        }
         let kept = self.asked.drain(..).filter_map(|pending| ring.read(conn, pending).err());
         self.batch.done.extend(kept);
     }

@@ -12,6 +12,17 @@ pub const TRIM: u16 = 4;
 pub const ZEROES: u16 = 6;
 pub const FUA: u16 = 1;
 
+/// A request without what follows it.
+pub fn request(cookie: u64, (kind, flags): (u16, u16), offset: u64, length: u32) -> Vec<u8> {
+    let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
+    request.extend(flags.to_be_bytes());
+    request.extend(kind.to_be_bytes());
+    request.extend(cookie.to_be_bytes());
+    request.extend(offset.to_be_bytes());
+    request.extend(length.to_be_bytes());
+    request
+}
+
 /// A client of simple replies.
 pub struct Client(pub UnixStream);
 
@@ -31,24 +42,7 @@ impl Client {
     }
 
     pub fn ask(&mut self, kind: u16, flags: u16, offset: u64, length: u32, body: &[u8]) {
-        self.ask_as(offset, (kind, flags), offset, length, body);
-    }
-
-    /// With a cookie of its own.
-    pub fn ask_as(
-        &mut self,
-        cookie: u64,
-        (kind, flags): (u16, u16),
-        offset: u64,
-        length: u32,
-        body: &[u8],
-    ) {
-        let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
-        request.extend(flags.to_be_bytes());
-        request.extend(kind.to_be_bytes());
-        request.extend(cookie.to_be_bytes());
-        request.extend(offset.to_be_bytes());
-        request.extend(length.to_be_bytes());
+        let mut request = request(offset, (kind, flags), offset, length);
         request.extend(body);
         self.0.write_all(&request).unwrap();
     }
