@@ -55,24 +55,23 @@ impl Worker {
             self.account(began);
             return 0;
         }
-        self.ask_ring(conn);
+        // What asking took is booked to the device.
+        let began = if self.ask_ring(conn) { ticks() } else { began };
         self.place(conn, began)
     }
 
     /// Has the ring fetch what was asked for, as far as it has room. Whoever takes no answers gets
-    /// none of it: its reads wait in their queue.
-    fn ask_ring(&mut self, conn: &Arc<Conn>) {
-        let Some(ring) = &mut self.batch.ring else { return };
+    /// none of it: its reads wait in their queue. Whether it was asked.
+    fn ask_ring(&mut self, conn: &Arc<Conn>) -> bool {
+        let Some(ring) = &mut self.batch.ring else { return false };
         if conn.out().is_stuck() {
-            return;
+            return false;
         }
+        let begun = ticks();
         std::mem::swap(&mut self.batch.done, &mut self.asked);
         if let ([_], Some(device)) = (&self.asked[..], self.shared.backend.rings()) {
-            let begun = ticks();
             let counters = &self.batch.ring_counters;
             let tried = self.asked.pop().map(|only| ring.at_once(only, device, counters));
-            let stages = &self.shared.posts[usize::from(self.number)].meter.stages;
-            stages.backend.add(ticks().wrapping_sub(begun));
             match tried {
                 Some(Ok(done)) => self.batch.done.push(done),
                 Some(Err(pending)) => self.asked.push(pending),
@@ -81,6 +80,9 @@ impl Worker {
         }
         let kept = self.asked.drain(..).filter_map(|pending| ring.read(conn, pending).err());
         self.batch.done.extend(kept);
+        let stages = &self.shared.posts[usize::from(self.number)].meter.stages;
+        stages.backend.add(ticks().wrapping_sub(begun));
+        true
     }
 
     /// Tells the ring what was asked for, and completes what it is done with; how much.
