@@ -320,7 +320,7 @@ proptest! {
 
     #[test]
     fn changed_conversations_do_no_harm(
-        which in 0usize..6, at in 0usize..200, with: u8, piece in 1usize..40,
+        which in 0usize..8, at in 0usize..200, with: u8, piece in 1usize..40,
     ) {
         let mut said = conversations().swap_remove(which).1;
         let at = at % said.len();
