@@ -1,6 +1,7 @@
 """A block device over NBD beside nbdkit and qemu-nbd, by fio, in one interleaved run.
 
     benches/block.py [--quick] [--seconds 3] [--repeats 5] [--json] [--policy single-thread]
+    benches/block.py --model [--quick]             # one and two workers, live beside simulated
     benches/block.py --files [--quick] [--json]    # a file by calls, by io_uring, past the cache
 
 Each holds 256 MB in memory behind a unix socket; fio reads 4 KiB at random. For each repeat and
@@ -23,7 +24,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from halfwink import programs
+from halfwink import block_advice, programs, storage
 from halfwink.live_block import Block, Device
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -227,6 +228,47 @@ def files(seconds: int, repeats: int) -> list[dict[str, object]]:
     return rows
 
 
+#: Who completes: who hears; a second interrupt there; two workers by turns.
+WORKERS = ("single-thread", "same", "round-robin-socket")
+
+
+def beside_model(seconds: int, repeats: int) -> list[dict[str, object]]:
+    """Live and simulated, each as multiples of its own `single-thread`, whose CPU time for each I/O
+    is the only thing that the simulated one is told of the live one, beside the line times."""
+    shots: dict[str, list[Shot]] = {}
+    for _ in range(repeats):
+        for name in WORKERS:
+            with tempfile.TemporaryDirectory(prefix="halfwink-bench-") as folder:
+                path = Path(folder) / "socket"
+                device = Device(unix=path, ram=SIZE, policy=name, cpus="0,1")
+                with Block(device) as block:
+                    one = shot(path, block.pid, 32, seconds, Path(folder) / "fio.json")
+                shots.setdefault(name, []).append(one)
+    fields = ("iops", "cpu_us")
+    live = {
+        n: {f: statistics.median(getattr(s, f) for s in shots[n]) for f in fields} for n in shots
+    }
+    measured = block_advice.measure("0,1")
+    values = storage.as_measured(measured, block_advice.Load(io_us=live["single-thread"]["cpu_us"]))
+    rows: list[dict[str, object]] = [{"what": "live", **_multiples(live)}]
+    for issuers in (1, 2):
+        of: dict[str, list[dict[str, float]]] = {}
+        for seed in (1, 2, 3):
+            load = {"issuers": [issuers], "depth": 32 // issuers, "ios": 50_000, "seed": seed}
+            runs = storage.storage_runs("westmere-ex", policies=WORKERS, set=values, **load).runs
+            for name, row in zip(WORKERS, runs.to_dicts(), strict=True):
+                found = {"iops": row["iops"], "cpu_us": row["driver_us_per_io"]}
+                of.setdefault(name, []).append(found)
+        played = {n: {f: statistics.mean(r[f] for r in of[n]) for f in fields} for n in of}
+        rows.append({"what": f"simulated, {issuers} CPUs issue", **_multiples(played)})
+    return rows
+
+
+def _multiples(of: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    base = of["single-thread"]
+    return {name: {f: of[name][f] / base[f] for f in base} | {"base": base} for name in of}
+
+
 def ratios(shots: dict[str, dict[int, Shot]]) -> dict[str, float]:
     """Ours by nbdkit's, with the goals' names."""
     ours, kit = shots["halfwink"], shots["nbdkit"]
@@ -252,8 +294,13 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--policies", help="ours beside each other, separated by blanks")
     parser.add_argument("--files", action="store_true", help="a file, by calls and by io_uring")
+    parser.add_argument("--model", action="store_true", help="workers, live beside simulated")
     given = parser.parse_args()
     seconds, repeats = (1, 3) if given.quick else (given.seconds, given.repeats)
+    if given.model:
+        json.dump(beside_model(seconds, repeats), sys.stdout, indent=2)
+        print()
+        return 0
     if given.files:
         rows = files(seconds, repeats)
         if given.json:
