@@ -131,7 +131,7 @@ _STAGES = {"driver.interrupt_us": 0.99, "driver.structures_us": 5.1, "driver.com
 
 
 def as_measured(measured: Mapping[str, Any], load: Load) -> dict[str, Any]:
-    """What to set in `westmere-ex` so that it is a measured machine: its caches as sockets, its line
+    """What to set in `westmere-ex` so that it is a measured machine: caches as sockets, its line
     times, and stages that take together what an I/O takes here.
 
     Args:
