@@ -1,6 +1,8 @@
 """A block device over NBD beside nbdkit and qemu-nbd, by fio, in one interleaved run.
 
     benches/block.py [--quick] [--seconds 3] [--repeats 5] [--json] [--policy single-thread]
+    benches/block.py --model [--quick]             # one and two workers, live beside simulated
+    benches/block.py --files [--quick] [--json]    # a file by calls, by io_uring, past the cache
 
 Each holds 256 MB in memory behind a unix socket; fio reads 4 KiB at random. For each repeat and
 depth every server has its turn. CPU time is the server process's own, user and system. Ratios are
@@ -19,15 +21,17 @@ import tempfile
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from halfwink import programs
+from halfwink import block_advice, programs, storage
 from halfwink.live_block import Block, Device
 
 TICKS = os.sysconf("SC_CLK_TCK")
 SIZE = "256M"
 DEPTHS = (1, 32)
+#: A socket, and the process behind it.
+Server = tuple[Path, int]
 #: In the table, with the word for what is measured.
 NAMES = ("halfwink", "nbdkit", "qemu-nbd")
 
@@ -150,6 +154,121 @@ def compared(seconds: int, repeats: int, names: list[str], rest: str) -> list[di
     return rows
 
 
+#: Who serves a file how: in the cache, out of it at first, and past it.
+FILE_CASES: dict[str, dict[str, Device | list[str]]] = {
+    "cached": {
+        "sync": Device(io="sync", pin=False),
+        "uring": Device(io="uring", pin=False),
+        "nbdkit": [],
+        "qemu-nbd": ["--aio=io_uring", "--cache=writeback"],
+    },
+    "cold": {
+        "sync": Device(io="sync", pin=False),
+        "uring": Device(io="uring", pin=False),
+        "nbdkit": [],
+        "qemu-nbd": ["--aio=io_uring", "--cache=writeback"],
+    },
+    "past-cache": {
+        "uring": Device(io="uring", direct=True, pin=False),
+        "nbdkit": ["cache=none"],
+        "qemu-nbd": ["--aio=io_uring", "--cache=none"],
+    },
+}
+
+
+def file_server(stack: ExitStack, name: str, how: Device | list[str], image: Path) -> Server:
+    """One that serves the image."""
+    socket = image.parent / f"{image.name}-{name}"
+    if isinstance(how, Device):
+        block = stack.enter_context(Block(replace(how, unix=socket, file=image)))
+        return socket, block.pid
+    if name == "nbdkit":
+        words = [found("nbdkit"), "-f", "-U", str(socket), "file", str(image), *how]
+    else:
+        words = [found("qemu-nbd"), "-f", "raw", "-t", "-e", "16", "-k", str(socket)]
+        words += [*how, str(image)]
+    return socket, stack.enter_context(peer(words, socket))
+
+
+def forget(image: Path) -> None:
+    """The kernel keeps nothing of a file in memory."""
+    with image.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def files(seconds: int, repeats: int) -> list[dict[str, object]]:
+    """A file served by calls, by io_uring and by peers, interleaved; medians."""
+    rows: list[dict[str, object]] = []
+    for case, servers in FILE_CASES.items():
+        shots: dict[tuple[str, int], list[Shot]] = {}
+        with ExitStack() as stack:
+            # Not in a temporary file system: the page cache is what is looked at.
+            made = tempfile.TemporaryDirectory(prefix="halfwink-bench-", dir="/var/tmp")
+            folder = Path(stack.enter_context(made))
+            image = folder / case
+            with image.open("wb") as file:
+                for _ in range(256):
+                    file.write(os.urandom(1 << 20))
+            forget(image)
+            if case == "cached":
+                image.read_bytes()
+            at = {n: file_server(stack, n, how, image) for n, how in servers.items()}
+            for _ in range(repeats):
+                for depth in DEPTHS:
+                    for name, (socket, pid) in at.items():
+                        if case == "cold":
+                            forget(image)
+                        one = shot(socket, pid, depth, seconds, folder / "fio.json")
+                        shots.setdefault((name, depth), []).append(one)
+        fields = Shot.__dataclass_fields__
+        for (name, depth), of in shots.items():
+            middle = {f: statistics.median(getattr(s, f) for s in of) for f in fields}
+            rows.append({"case": case, "server": name, "depth": depth, **middle})
+    return rows
+
+
+#: Who completes: who hears; a second interrupt there; two workers by turns.
+WORKERS = ("single-thread", "same", "round-robin-socket")
+
+
+def beside_model(seconds: int, repeats: int) -> list[dict[str, object]]:
+    """Live and simulated, each as multiples of its own `single-thread`, whose CPU time for each I/O
+    is the only thing that the simulated one is told of the live one, beside the line times."""
+    shots: dict[str, list[Shot]] = {}
+    for _ in range(repeats):
+        for name in WORKERS:
+            with tempfile.TemporaryDirectory(prefix="halfwink-bench-") as folder:
+                path = Path(folder) / "socket"
+                device = Device(unix=path, ram=SIZE, policy=name, cpus="0,1")
+                with Block(device) as block:
+                    one = shot(path, block.pid, 32, seconds, Path(folder) / "fio.json")
+                shots.setdefault(name, []).append(one)
+    fields = ("iops", "cpu_us")
+    live = {
+        n: {f: statistics.median(getattr(s, f) for s in shots[n]) for f in fields} for n in shots
+    }
+    measured = block_advice.measure("0,1")
+    values = storage.as_measured(measured, block_advice.Load(io_us=live["single-thread"]["cpu_us"]))
+    rows: list[dict[str, object]] = [{"what": "live", **_multiples(live)}]
+    for issuers in (1, 2):
+        of: dict[str, list[dict[str, float]]] = {}
+        for seed in (1, 2, 3):
+            load = {"issuers": [issuers], "depth": 32 // issuers, "ios": 50_000, "seed": seed}
+            runs = storage.storage_runs("westmere-ex", policies=WORKERS, set=values, **load).runs
+            for name, row in zip(WORKERS, runs.to_dicts(), strict=True):
+                found = {"iops": row["iops"], "cpu_us": row["driver_us_per_io"]}
+                of.setdefault(name, []).append(found)
+        played = {n: {f: statistics.mean(r[f] for r in of[n]) for f in fields} for n in of}
+        rows.append({"what": f"simulated, {issuers} CPUs issue", **_multiples(played)})
+    return rows
+
+
+def _multiples(of: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    base = of["single-thread"]
+    return {name: {f: of[name][f] / base[f] for f in base} | {"base": base} for name in of}
+
+
 def ratios(shots: dict[str, dict[int, Shot]]) -> dict[str, float]:
     """Ours by nbdkit's, with the goals' names."""
     ours, kit = shots["halfwink"], shots["nbdkit"]
@@ -174,8 +293,27 @@ def main() -> int:
     parser.add_argument("--rest", default="auto")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--policies", help="ours beside each other, separated by blanks")
+    parser.add_argument("--files", action="store_true", help="a file, by calls and by io_uring")
+    parser.add_argument("--model", action="store_true", help="workers, live beside simulated")
     given = parser.parse_args()
     seconds, repeats = (1, 3) if given.quick else (given.seconds, given.repeats)
+    if given.model:
+        json.dump(beside_model(seconds, repeats), sys.stdout, indent=2)
+        print()
+        return 0
+    if given.files:
+        rows = files(seconds, repeats)
+        if given.json:
+            json.dump(rows, sys.stdout, indent=2)
+            print()
+            return 0
+        print(f"{'':12}{'':10}{'depth':>6}{'IOPS':>10}{'p50 us':>9}{'p99 us':>9}{'CPU us/IO':>11}")
+        for row in rows:
+            figures = f"{row['iops']:10,.0f}{row['p50_us']:9.1f}{row['p99_us']:9.1f}"
+            print(
+                f"{row['case']:12}{row['server']:10}{row['depth']:6}{figures}{row['cpu_us']:11.2f}"
+            )
+        return 0
     if given.policies:
         rows = compared(seconds, repeats, given.policies.split(), given.rest)
         json.dump(rows, sys.stdout, indent=2)

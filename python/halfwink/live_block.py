@@ -45,6 +45,8 @@ class Device:
         queues: of that, a thread each.
         ram: memory of so many bytes (64K, 256M, 1G).
         file: or a file, or a block device, as large as it is.
+        io: how a file is read and written: uring, sync, auto.
+        direct: whole blocks of a file go past the page cache, by io_uring.
         latency_us: of memory that pretends to be a device, in the mean.
         seed: of those latencies.
         read_only: nothing may be written.
@@ -63,6 +65,8 @@ class Device:
     queues: int = 1
     ram: str | None = None
     file: Path | None = None
+    io: str = "auto"
+    direct: bool = False
     latency_us: float | None = None
     seed: int = 1
     read_only: bool = False
@@ -84,6 +88,7 @@ class Device:
             "--queues": self.queues,
             "--ram": self.ram,
             "--file": self.file,
+            "--io": self.io,
             "--latency-us": self.latency_us,
             "--seed": self.seed,
             "--export": self.export or None,
@@ -96,6 +101,7 @@ class Device:
         for name, value in pairs.items():
             if value is not None:
                 words += [name, str(value)]
+        words += ["--direct"] * self.direct
         words += ["--read-only"] * self.read_only
         words += ["--no-pin"] * (not self.pin)
         return words
@@ -122,21 +128,22 @@ class Block:
         self._process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
+        #: What it said before it was ready: why something is not as it was asked for.
+        self.said: list[str] = []
         self.address = self._ready()
 
     def _ready(self) -> str:
         """Waits until it serves; where."""
         stderr = self._process.stderr
         assert stderr is not None
-        said: list[str] = []
         for line in stderr:
             text = line.strip().removeprefix(f"{SERVER}: ")
             if text.startswith("ready at "):
                 return text.removeprefix("ready at ")
-            said.append(text)
+            self.said.append(text)
         status = self._process.wait()
         self._folder.cleanup()
-        raise _failed(status, said)
+        raise _failed(status, self.said)
 
     @property
     def pid(self) -> int:

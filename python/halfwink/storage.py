@@ -131,17 +131,13 @@ _SEEDS = (1, 2, 3)
 _STAGES = {"driver.interrupt_us": 0.99, "driver.structures_us": 5.1, "driver.completion_us": 2.8}
 
 
-def simulate(measured: Mapping[str, Any], load: Load) -> dict[str, float]:
-    """What to expect of a load on a measured machine: `westmere-ex` with its caches as sockets, its
-    line times, and stages that take together what an I/O takes here.
+def as_measured(measured: Mapping[str, Any], load: Load) -> dict[str, Any]:
+    """What to set in `westmere-ex` so that it is a measured machine: caches as sockets, its line
+    times, and stages that take together what an I/O takes here.
 
     Args:
         measured: see :func:`halfwink.block_advice.measure`.
-        load: what the device is asked.
-
-    Returns:
-        Modelled, of ``cache-aware``, the mean and the ends over three seeds: ``iops``, ``cpus``
-        (the driver's CPU time a second) and ``uj_per_io``, each with ``_low`` and ``_high``.
+        load: what an I/O takes.
     """
     caches: dict[tuple[int, int], int] = {}
     for cpu in measured["machine"]["cpus"]:
@@ -162,11 +158,28 @@ def simulate(measured: Mapping[str, Any], load: Load) -> dict[str, float]:
         if trips:
             # There and back: two transfers.
             values |= dict.fromkeys(paths, sum(trips) / len(trips) / 2)
+    return values
+
+
+def simulate(measured: Mapping[str, Any], load: Load) -> dict[str, float]:
+    """What to expect of a load on a measured machine: `westmere-ex` with its caches as sockets, its
+    line times, and stages that take together what an I/O takes here.
+
+    Args:
+        measured: see :func:`halfwink.block_advice.measure`.
+        load: what the device is asked.
+
+    Returns:
+        Modelled, of ``cache-aware``, the mean and the ends over three seeds: ``iops``, ``cpus``
+        (the driver's CPU time a second) and ``uj_per_io``, each with ``_low`` and ``_high``.
+    """
+    values = as_measured(measured, load)
+    cpus = values["topology.sockets"] * values["topology.cores_per_socket"]
     runs = [
         storage_runs(
             "westmere-ex",
             policies=["cache-aware"],
-            issuers=[sockets * cores],
+            issuers=[cpus],
             rate=load.iops,
             ios=20_000,
             seed=seed,

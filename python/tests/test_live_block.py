@@ -12,19 +12,16 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from block_device import MB, WAYS, cpu_s, resident, run, serving
 from conftest import Halfwink, need, need_capture, wait_until
 from nbd_client import (
     DISCONNECT,
     EINVAL,
-    EIO,
     ENOSPC,
     EOVERFLOW,
     EPERM,
@@ -46,37 +43,6 @@ from halfwink.capture import small
 from halfwink.capture.cpio import CpioWriter
 from halfwink.errors import RunError
 from halfwink.live_block import Block, Device
-
-MB = 1 << 20
-TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def cpu_s(pid: int) -> float:
-    """Processor time of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def resident(pid: int) -> int:
-    """Bytes of a process in memory."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
-
-
-@contextmanager
-def serving(path: Path, **more: Any) -> Generator[Block]:
-    """A device of memory, unless something else is said."""
-    if "file" not in more:
-        more.setdefault("ram", "16M")
-    with Block(Device(unix=path, **more)) as block:
-        yield block
-
-
-def run(*words: str, timeout: float = 120) -> str:
-    """A program that ends well; what it says."""
-    done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
-    assert done.returncode == 0, (words, done.stdout, done.stderr)
-    return done.stdout
-
 
 # Real clients.
 
@@ -106,7 +72,8 @@ def test_clients_copy_and_compare_what_the_command_serves(tmp_path: Path) -> Non
     assert server.returncode == 0, said
     report = json.loads(out)
     assert report["requests"]["refused"] == report["errors"] == 0
-    assert report["requests"]["read_bytes"] >= 512 * MB
+    # By both who compare; holes are not read again.
+    assert report["requests"]["read_bytes"] >= 128 * MB
     assert report["ledger"]["imbalance"] is None
     assert not path.exists()
 
@@ -118,7 +85,13 @@ def test_fio_verifies_what_it_wrote(tmp_path: Path, policy: str) -> None:
     with serving(path, policy=policy) as block:
         words = ["fio", "--name=v", "--ioengine=nbd", f"--uri={block.address}", "--rw=randrw"]
         words += ["--bsrange=512-64k", "--iodepth=16", "--size=16M", "--verify=crc32c"]
-        words += ["--verify_fatal=1", "--fsync=32", "--trim_percentage=5", "--randseed=3"]
+        words += [
+            "--verify_fatal=1",
+            "--verify_state_save=0",
+            "--fsync=32",
+            "--trim_percentage=5",
+            "--randseed=3",
+        ]
         run(*words, f"--output={tmp_path / 'out'}", timeout=300)
         report = block.stop()
     assert report["requests"]["writes"] > 100
@@ -131,32 +104,6 @@ def test_fio_verifies_what_it_wrote(tmp_path: Path, policy: str) -> None:
         assert given == 0
     elif len(report["workers"]) > 1:
         assert given > 0
-
-
-def test_a_file_system_is_made_filled_and_checked(tmp_path: Path) -> None:
-    nbdfuse, mke2fs = need("nbdfuse", "fusermount3"), need("mke2fs", "debugfs", "e2fsck")
-    image, path, mount = tmp_path / "image", tmp_path / "socket", tmp_path / "mount"
-    with image.open("wb") as file:
-        file.truncate(32 * MB)
-    mount.mkdir()
-    payload = random.Random(2).randbytes(3 * MB)
-    (tmp_path / "payload").write_bytes(payload)
-    with serving(path, file=image) as block:
-        fuse = subprocess.Popen([nbdfuse, str(mount / "disk"), block.address])
-        try:
-            wait_until((mount / "disk").exists)
-            disk = str(mount / "disk")
-            run(mke2fs, "-q", "-F", "-t", "ext4", disk)
-            run("debugfs", "-w", "-R", f"write {tmp_path / 'payload'} payload", disk)
-        finally:
-            run("fusermount3", "-u", str(mount))
-            fuse.wait(60)
-        report = block.stop()
-    assert report["requests"]["writes"] > 0
-    assert report["errors"] == 0
-    run("e2fsck", "-fn", str(image))
-    run("debugfs", "-R", f"dump payload {tmp_path / 'dumped'}", str(image))
-    assert (tmp_path / "dumped").read_bytes() == payload
 
 
 GUEST = """
@@ -214,76 +161,13 @@ def test_a_guests_own_driver_reads_and_writes(tmp_path: Path) -> None:
     assert report["failed"] == report["broken"] == 0
 
 
-# What is promised.
-
-
-def crash(block: Block, image: Path, seed: int) -> tuple[int, int]:
-    """Writes with a journal until the server is killed; blocks lost, blocks torn."""
-    rng = random.Random(seed)
-    blocks = image.stat().st_size // 4096
-    acknowledged = dict.fromkeys(range(blocks), 0)
-    issued: dict[int, set[int]] = {n: {0} for n in range(blocks)}
-    path = Path(block.address.partition("socket=")[2])
-    killer = threading.Timer(rng.uniform(0.02, 0.15), block.kill)
-    sequence = seed << 24
-    with Client(path) as writer, Client(path) as flusher:
-        killer.start()
-        try:
-            while True:
-                batch: list[tuple[int, int]] = []
-                for n in rng.sample(range(blocks), 16):
-                    sequence += 1
-                    issued[n].add(sequence)
-                    body = struct.pack(">Q", sequence) * 512
-                    writer.socket.sendall(request(WRITE, n * 4096, 4096, n) + body)
-                    batch.append((n, sequence))
-                for n, written in batch:
-                    error, cookie = writer.reply()
-                    assert (error, cookie) == (0, n)
-                    acknowledged[n] = written
-                if rng.random() < 0.2:
-                    assert flusher.ask(FLUSH) == 0
-        except (OSError, EOFError):
-            pass
-    killer.join()
-    lost = torn = 0
-    with image.open("rb") as file:
-        for n in range(blocks):
-            words = set(struct.unpack(">512Q", file.read(4096)))
-            torn += len(words) > 1
-            found = words.pop()
-            # Never older than what was answered, and nothing that nobody wrote.
-            lost += found < acknowledged[n] or (
-                found != 0 and found >> 24 == seed and found not in issued[n]
-            )
-    return lost, torn
-
-
-def crashes(tmp_path: Path, count: int) -> None:
+@pytest.mark.parametrize("way", [None, *WAYS])
+def test_an_idle_connection_costs_nothing(tmp_path: Path, way: dict[str, Any] | None) -> None:
     image, path = tmp_path / "image", tmp_path / "socket"
-    with image.open("wb") as file:
-        file.truncate(MB)
-    for seed in range(1, count + 1):
-        image.write_bytes(bytes(MB))
-        # The socket of the one that was killed is still there.
-        block = Block(
-            Device(unix=path, file=image, policy="issuer" if seed % 2 else "single-thread")
-        )
-        assert crash(block, image, seed) == (0, 0), seed
-
-
-def test_nothing_that_was_answered_is_lost_when_the_server_is_killed(tmp_path: Path) -> None:
-    crashes(tmp_path, 20)
-
-
-@pytest.mark.slow
-def test_nothing_is_lost_in_two_hundred_crashes(tmp_path: Path) -> None:
-    crashes(tmp_path, 200)
-
-
-def test_an_idle_connection_costs_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "socket"
-    with serving(path) as block, Client(path) as client:
+    image.write_bytes(bytes(MB))
+    more = {} if way is None else {"file": image, **way}
+    with serving(path, **more) as block, Client(path) as client:
+        assert client.read(0, 4096) == bytes(4096)
         assert client.ask(WRITE, 0, body=bytes(4096)) == 0
         time.sleep(0.2)
         before, begun = cpu_s(block.pid), time.monotonic()
@@ -294,57 +178,6 @@ def test_an_idle_connection_costs_nothing(tmp_path: Path) -> None:
 
 
 # Devices that fail.
-
-
-def test_a_file_that_is_cut_is_an_error_not_a_death(tmp_path: Path) -> None:
-    image, path = tmp_path / "image", tmp_path / "socket"
-    image.write_bytes(b"x" * MB)
-    with serving(path, file=image):
-        clients = [Client(path, structured=structured) for structured in (False, True)]
-        for client in clients:
-            os.truncate(image, 0)
-            assert client.read(4096, 4096) == EIO
-            os.truncate(image, 600_000)
-            # The first piece of it is there, the last is not.
-            if not client.structured:
-                # What was said to go well cannot be taken back: the connection ends.
-                with pytest.raises(EOFError):
-                    client.read(0, MB)
-                continue
-            assert client.read(0, MB) == EIO
-            os.truncate(image, MB)
-            assert client.read(0, 4096) == bytes(4096)
-            assert client.ask(WRITE, 0, body=b"y" * 4096) == 0
-            assert client.read(0, 4096) == b"y" * 4096
-        with Client(path) as client:
-            assert client.read(0, 4096) == b"y" * 4096
-
-
-def test_a_full_disk_is_told_and_the_service_lives(tmp_path: Path) -> None:
-    need("unshare", "mount")
-    small, path = tmp_path / "small", tmp_path / "socket"
-    small.mkdir()
-    server = Path(sys.executable).parent / "halfwink-block"
-    script = (
-        f"mount -t tmpfs -o size=1m none {small} && truncate -s 8M {small}/image && "
-        f"exec {server} --unix {path} --file {small}/image -q"
-    )
-    try:
-        process = subprocess.Popen(["unshare", "-m", "sh", "-c", script])
-        wait_until(lambda: path.exists() or process.poll() is not None)
-        if process.poll() is not None:
-            pytest.skip("no mount in a namespace of its own here")
-        with Client(path) as client:
-            errors = {client.ask(WRITE, n * 65536, body=bytes([n + 1]) * 65536) for n in range(32)}
-            assert errors == {0, ENOSPC}
-            # One that comes in pieces.
-            assert client.ask(WRITE, 2 * MB, body=b"z" * (4 * MB)) == ENOSPC
-            assert client.read(0, 65536) == bytes([1]) * 65536
-            assert client.ask(TRIM, 0, MB) == 0
-            assert client.ask(WRITE, 0, body=b"z" * 65536) == 0
-    finally:
-        process.terminate()
-        process.wait(60)
 
 
 def test_a_modelled_device_takes_its_time(tmp_path: Path) -> None:
@@ -548,6 +381,9 @@ def test_what_cannot_be_is_said_in_a_line(tmp_path: Path, halfwink: Halfwink) ->
         (("--unix", path, "--ram", "1M", "--cpus", "4-x"), "expected CPUs as 0-3,8"),
         (("--unix", path, "--ram", "1M", "--seconds", "0"), "--seconds 0"),
         (("--unix", path, "--file", "/nowhere"), "/nowhere: No such file"),
+        (("--unix", path, "--file", "/dev/zero", "--io", "x"), "expected uring, sync or auto"),
+        (("--unix", path, "--ram", "1M", "--direct"), "--direct: expected --file"),
+        (("--unix", path, "--file", __file__, "--io", "sync", "--direct"), "--direct: expected"),
         (("--unix", path, "--ram", "many"), "expected bytes as 4096"),
     ):
         done = halfwink("live", "block", *words)

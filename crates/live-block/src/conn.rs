@@ -7,11 +7,12 @@ use std::time::Instant;
 
 use halfwink_live::clock::ticks;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Closed};
 use crate::out::{Flushed, Out, Pending, Scratch, What};
 use crate::proto::handshake::greeting;
 use crate::proto::request::HEAD;
-use crate::proto::{Command, Errno, Export, Handshake, Request, Step};
+use crate::proto::{Command, Errno, Export, Handshake, Request, Session, Step};
+use crate::ring::{Counters, Ring};
 use crate::socket::{self, Epoll};
 
 /// Requests of one connection that may be under way; then it is not read any more.
@@ -123,6 +124,17 @@ pub(crate) struct Batch {
     /// Ticks in the device, and in reading.
     pub(crate) backend: u64,
     pub(crate) read: u64,
+    /// The thread's own way to a file.
+    pub(crate) ring: Option<Ring>,
+    pub(crate) ring_counters: Arc<Counters>,
+}
+
+impl Batch {
+    /// While a part of a page is written.
+    fn alone(&mut self, offset: u64, length: u64, backend: &dyn Backend) -> Option<Closed> {
+        let ring = self.ring.as_mut()?;
+        ring.alone((offset, length), backend, &self.ring_counters)
+    }
 }
 
 /// What was asked for.
@@ -140,6 +152,8 @@ pub struct Counts {
     pub zeroes: u64,
     /// Advice to cache.
     pub caches: u64,
+    /// Questions what is a hole.
+    pub statuses: u64,
     /// What could not be.
     pub refused: u64,
     /// Bytes asked for.
@@ -156,6 +170,7 @@ impl Counts {
         self.trims += more.trims;
         self.zeroes += more.zeroes;
         self.caches += more.caches;
+        self.statuses += more.statuses;
         self.refused += more.refused;
         self.read_bytes += more.read_bytes;
         self.written_bytes += more.written_bytes;
@@ -170,6 +185,7 @@ pub(crate) struct Reader {
     start: usize,
     end: usize,
     phase: Phase,
+    session: Session,
     /// No more will come.
     ended: bool,
 }
@@ -178,7 +194,8 @@ impl Reader {
     pub(crate) fn new(conn: Arc<Conn>) -> Reader {
         conn.out().say(&greeting());
         let phase = Phase::Handshake(Handshake::default(), Instant::now());
-        Reader { conn, buffer: vec![0; BUFFER], start: 0, end: 0, phase, ended: false }
+        let (buffer, session) = (vec![0; BUFFER], Session::default());
+        Reader { conn, buffer, start: 0, end: 0, phase, session, ended: false }
     }
 
     /// When its handshake began, if it is not over.
@@ -305,6 +322,7 @@ impl Reader {
             Step::More => Ok(taken > 0),
             Step::Go(session) => {
                 out.structured = session.structured;
+                self.session = session;
                 self.phase = Phase::Requests;
                 Ok(true)
             }
@@ -328,13 +346,17 @@ impl Reader {
             return Ok(false);
         };
         let (cookie, came) = (request.cookie, ticks());
-        let mut pending = Pending { cookie, what: What::Plain, error: None, sent: 0, came };
+        let plain = What::Plain;
+        let mut pending = Pending { cookie, what: plain, error: None, sent: 0, came, data: None };
         let payload = request.payload();
         let is_whole = input.len() >= HEAD + payload as usize;
         if !is_whole && payload <= WHOLE {
             return Ok(false);
         }
-        let command = request.command(export);
+        let mut command = request.command(export);
+        if matches!(command, Ok(Command::Status { .. })) && !self.session.allocation {
+            command = Err(Errno::Inval);
+        }
         self.start += HEAD;
         if let Ok(Command::Disconnect) = command {
             self.hold(Over::Done);
@@ -358,6 +380,16 @@ impl Reader {
         let body = self.start..self.start + payload as usize;
         self.start += payload as usize;
         let body = &self.buffer[body];
+        if let (Ok(Command::Write { fua }), Some(ring)) = (command, &mut batch.ring) {
+            match ring.write(&self.conn, pending, (request.offset, body), fua) {
+                Ok(()) => {
+                    batch.counts.writes += 1;
+                    batch.counts.written_bytes += u64::from(payload);
+                    return Ok(true);
+                }
+                Err(back) => pending = back,
+            }
+        }
         let slow = perform(&request, command, body, backend, &mut pending, batch);
         if slow && pending.error.is_none() {
             batch.slow.push(pending);
@@ -381,6 +413,7 @@ impl Reader {
         }
         if pending.error.is_none() {
             let begun = ticks();
+            let _alone = batch.alone(*at, count as u64, backend);
             let written = backend.write(*at, &self.buffer[self.start..self.start + count]);
             batch.backend += ticks().wrapping_sub(begun);
             pending.error = written.err().as_ref().map(Errno::of);
@@ -390,7 +423,9 @@ impl Reader {
         *at = at.wrapping_add(count as u64);
         *left -= count as u32;
         if *left == 0 {
-            let (pending, fua) = (*pending, *fua);
+            let fua = *fua;
+            let was = std::mem::replace(&mut self.phase, Phase::Requests);
+            let Phase::Write { pending, .. } = was else { return true };
             if pending.error.is_some() {
                 batch.counts.refused += 1;
             } else {
@@ -401,7 +436,6 @@ impl Reader {
             } else {
                 batch.done.push(pending);
             }
-            self.phase = Phase::Requests;
         }
         true
     }
@@ -418,6 +452,8 @@ fn perform(
     batch: &mut Batch,
 ) -> bool {
     let Request { offset, length, .. } = *request;
+    let writes = matches!(command, Ok(Command::Write { .. } | Command::WriteZeroes { .. }));
+    let _alone = if writes { batch.alone(offset, u64::from(length), backend) } else { None };
     let counts = &mut batch.counts;
     let command = match command {
         Ok(Command::Read { whole }) => {
@@ -425,6 +461,11 @@ fn perform(
             counts.read_bytes += u64::from(length);
             // Data is fetched when the reply is sent.
             pending.what = What::Read { offset, length, whole };
+            return false;
+        }
+        Ok(Command::Status { one }) => {
+            counts.statuses += 1;
+            pending.what = What::Status { offset, length, one };
             return false;
         }
         Ok(command) => command,
@@ -462,7 +503,7 @@ fn perform(
             counts.flushes += 1;
             (Ok(()), true)
         }
-        Command::Read { .. } | Command::Disconnect => (Ok(()), false),
+        Command::Read { .. } | Command::Status { .. } | Command::Disconnect => (Ok(()), false),
     };
     batch.backend += ticks().wrapping_sub(begun);
     pending.error = result.err().as_ref().map(Errno::of);

@@ -5,7 +5,9 @@ use std::io;
 
 use halfwink_live::clock::ticks;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Extent};
+use crate::lease::Lease;
+use crate::proto::handshake::ALLOCATION_ID;
 use crate::proto::reply::{self, Head};
 use crate::proto::Errno;
 use crate::socket;
@@ -16,18 +18,22 @@ pub(crate) const PIECE: usize = 128 << 10;
 const MOST_REPLIES: usize = 128;
 /// Bytes of files that one system call may carry.
 const SCRATCH: usize = 4 * PIECE;
+/// Extents of one status; a client asks on where they end.
+const MOST_EXTENTS: usize = 512;
 
 /// What a reply is to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// A read; `whole`: in one chunk.
     Read { offset: u64, length: u32, whole: bool },
+    /// What is a hole; `one`: of the first bytes that are alike.
+    Status { offset: u64, length: u32, one: bool },
     /// Anything else.
     Plain,
 }
 
 /// A reply that waits, or a request that is under way to become one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) cookie: u64,
     pub(crate) what: What,
@@ -36,6 +42,8 @@ pub(crate) struct Pending {
     pub(crate) sent: u32,
     /// When the request was read, in ticks.
     pub(crate) came: u64,
+    /// All bytes of a read, if they are there already.
+    pub(crate) data: Option<Lease>,
 }
 
 /// What a full socket did not take.
@@ -55,7 +63,8 @@ pub(crate) struct Scratch {
     stays: Vec<bool>,
     bytes: Vec<u8>,
     used: usize,
-    finished: Vec<Pending>,
+    /// Bytes of reads that this call carries.
+    leases: Vec<Lease>,
     /// Ticks spent in the device since the last look.
     pub(crate) backend: u64,
     /// Latencies of requests that were answered, in ticks.
@@ -72,7 +81,7 @@ impl Default for Scratch {
             stays: Vec::with_capacity(2 * MOST_REPLIES),
             bytes: vec![0; SCRATCH],
             used: 0,
-            finished: Vec::with_capacity(MOST_REPLIES),
+            leases: Vec::with_capacity(MOST_REPLIES),
             backend: 0,
             latencies: Vec::with_capacity(4 * MOST_REPLIES),
             errors: 0,
@@ -85,7 +94,7 @@ impl Scratch {
         self.heads.clear();
         self.pieces.clear();
         self.stays.clear();
-        self.finished.clear();
+        self.leases.clear();
         self.used = 0;
     }
 
@@ -152,6 +161,11 @@ impl Out {
         self.left_bytes
     }
 
+    /// Whether the socket has not taken what it was given.
+    pub(crate) fn is_stuck(&self) -> bool {
+        !self.left.is_empty()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.left.is_empty()
     }
@@ -182,22 +196,23 @@ impl Out {
                 self.gather_left(scratch);
             }
             // SAFETY: heads and bytes of `scratch`, of `left`, and of the device, all alive.
-            match unsafe { socket::send(fd, &scratch.pieces) } {
+            let sent = unsafe { socket::send(fd, &scratch.pieces) };
+            let is_full = matches!(&sent, Err(e) if e.kind() == io::ErrorKind::WouldBlock);
+            match sent {
                 Ok(sent) if self.left.is_empty() => self.keep(scratch, sent),
                 // Whether the socket is full the next call says.
                 Ok(sent) => self.drop_left(sent),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    if self.left.is_empty() {
-                        self.keep(scratch, 0);
-                    }
-                    return (gone, Flushed::Blocked);
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {
+                Err(e) if is_full || e.kind() == io::ErrorKind::Interrupted => {
                     if self.left.is_empty() {
                         self.keep(scratch, 0);
                     }
                 }
                 Err(_) => self.is_broken = true,
+            }
+            // What did not leave was copied; others may want the room.
+            scratch.leases.clear();
+            if is_full {
+                return (gone, Flushed::Blocked);
             }
         }
     }
@@ -211,7 +226,11 @@ impl Out {
             let structured = self.structured;
             let whole = match next.what {
                 What::Read { offset, length, whole } if next.error.is_none() => {
-                    if let Some(window) = backend.window() {
+                    if let Some(lease) = &next.data {
+                        scratch.head(head_of(next.cookie, offset, length, structured));
+                        scratch.piece(lease.at().cast_const(), length as usize, false);
+                        true
+                    } else if let Some(window) = backend.window() {
                         scratch.head(head_of(next.cookie, offset, length, structured));
                         if length > 0 {
                             scratch.piece(window.at(offset), length as usize, true);
@@ -230,7 +249,13 @@ impl Out {
                         }
                     }
                 }
-                What::Read { .. } if structured => {
+                What::Status { offset, length, one } if next.error.is_none() => {
+                    if !status(next, (offset, length, one), backend, scratch) {
+                        break;
+                    }
+                    true
+                }
+                What::Read { .. } | What::Status { .. } if structured => {
                     scratch.head(reply::error(next.cookie, next.error.unwrap_or(Errno::Io)));
                     true
                 }
@@ -243,7 +268,8 @@ impl Out {
             if whole {
                 scratch.errors += u64::from(next.error.is_some());
                 scratch.latencies.push(now.wrapping_sub(next.came));
-                self.queue.pop_front();
+                let answered = self.queue.pop_front();
+                scratch.leases.extend(answered.and_then(|pending| pending.data));
                 finished += 1;
             }
         }
@@ -302,7 +328,7 @@ impl Out {
             self.left.push_back(if stays {
                 Left::Memory(base, length)
             } else {
-                // SAFETY: a piece of `scratch`, which nobody else writes.
+                // SAFETY: a piece of `scratch` or of its leases, which nobody else writes.
                 Left::Bytes(unsafe { std::slice::from_raw_parts(base, length) }.to_vec(), 0)
             });
         }
@@ -328,6 +354,39 @@ enum Piece {
     Full,
     /// It cannot be completed, nor taken back.
     Broken,
+}
+
+/// Says what of a range is a hole; false if there is no room for it in this call.
+fn status(
+    next: &mut Pending,
+    (offset, length, one): (u64, u32, bool),
+    backend: &dyn Backend,
+    scratch: &mut Scratch,
+) -> bool {
+    if scratch.used + MOST_EXTENTS * reply::EXTENT > SCRATCH {
+        return false;
+    }
+    let most = if one { 1 } else { MOST_EXTENTS };
+    let mut extents = Vec::new();
+    let begun = ticks();
+    let found = backend.extents((offset, u64::from(length)), most, &mut extents);
+    scratch.backend += ticks().wrapping_sub(begun);
+    if let Err(e) = found {
+        let error = Errno::of(&e);
+        next.error = Some(error);
+        scratch.head(reply::error(next.cookie, error));
+        return true;
+    }
+    scratch.head(reply::status(next.cookie, ALLOCATION_ID, extents.len() as u32));
+    let from = scratch.used;
+    for Extent { length, hole } in extents {
+        let bytes = reply::extent(length as u32, hole);
+        scratch.bytes[scratch.used..scratch.used + bytes.len()].copy_from_slice(&bytes);
+        scratch.used += bytes.len();
+    }
+    let base = scratch.bytes[from..].as_ptr();
+    scratch.piece(base, scratch.used - from, false);
+    true
 }
 
 /// Reads the next piece of a reply from a device that has no memory to send from.
@@ -373,5 +432,57 @@ fn read_piece(
         Piece::Last
     } else {
         Piece::More
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::backend::Ram;
+    use crate::lease::Pool;
+
+    fn read_of(pool: &Arc<Pool>, cookie: u64) -> Pending {
+        let mut lease = pool.lease(4096).unwrap();
+        lease.bytes(4096).fill(cookie as u8);
+        let what = What::Read { offset: 0, length: 4096, whole: false };
+        Pending { cookie, what, error: None, sent: 0, came: 0, data: Some(lease) }
+    }
+
+    #[test]
+    fn what_was_fetched_is_kept_until_it_has_left_and_no_longer() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let (pool, ram) = (Pool::new().unwrap(), Ram::new(1 << 20).unwrap());
+        let (mut out, mut scratch) = (Out::default(), Scratch::default());
+        out.queue.push_back(read_of(&pool, 1));
+        let others: Vec<_> = std::iter::from_fn(|| pool.lease(4096)).collect();
+        assert_eq!(out.gather(&ram, &mut scratch), 1);
+        assert!(pool.lease(4096).is_none(), "somebody else may write there before it has left");
+        scratch.clear();
+        assert!(pool.lease(4096).is_some());
+        drop(others);
+        // More than the socket takes: what is left is a copy.
+        (0..200).for_each(|cookie| out.queue.push_back(read_of(&pool, cookie)));
+        let (mut gone, flushed) = out.flush(ours.as_raw_fd(), &ram, &mut scratch);
+        assert_eq!(flushed, Flushed::Blocked);
+        let held = out.queue.len();
+        let rest: Vec<_> = std::iter::from_fn(|| pool.lease(4096)).collect();
+        assert_eq!(rest.len() + held, 512);
+        drop(rest);
+        let mut got = vec![0; 200 * (16 + 4096)];
+        let mut at = 0;
+        while at < got.len() {
+            at += theirs.read(&mut got[at..]).unwrap();
+            gone += out.flush(ours.as_raw_fd(), &ram, &mut scratch).0;
+        }
+        assert_eq!(gone, 200);
+        for (cookie, reply) in got.chunks(16 + 4096).enumerate() {
+            assert!(reply[16..].iter().all(|&byte| byte == cookie as u8));
+        }
     }
 }

@@ -11,8 +11,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
+use crate::backend::Way;
 use crate::conn::Counts;
 use crate::meter::Count;
+use crate::ring::Counters;
 use crate::server::{Connections, Shared};
 
 /// All of it.
@@ -41,6 +43,8 @@ pub struct Report {
     pub flushes: Flushes,
     /// Connections.
     pub connections: Connections,
+    /// How the device's bytes are moved.
+    pub io: IoReport,
     /// Stages of all I/Os.
     pub stages: BTreeMap<&'static str, Stage>,
     /// Each thread.
@@ -60,6 +64,27 @@ pub struct Flushes {
     pub failed: u64,
     /// How long they took.
     pub took: Latency,
+}
+
+/// How the device's bytes are moved, and what rings have done. Writes into the page cache, parts
+/// of pages and what is longer than 64 KiB go by calls all the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IoReport {
+    /// What was chosen, and why it is not what was asked for.
+    #[serde(flatten)]
+    pub way: Way,
+    /// I/Os that went through rings.
+    pub ringed: u64,
+    /// Of those, past the page cache.
+    pub past_cache: u64,
+    /// Reads by a call of their own, of what the page cache had: a read alone is had sooner so.
+    pub at_once: u64,
+    /// Calls into the kernel for what went through rings.
+    pub enters: u64,
+    /// Those that came back unfinished, and were done by a call of their own.
+    pub again: u64,
+    /// Writes of parts of pages, which held up those past the page cache.
+    pub parts: u64,
 }
 
 /// A stage.
@@ -159,10 +184,26 @@ impl Report {
                 took: Latency::of(&synced.took),
             },
             connections: shared.connections(),
+            io: io_report(shared),
             stages: stages(&sums, ios),
             workers,
             ledger,
         }
+    }
+}
+
+fn io_report(shared: &Shared) -> IoReport {
+    let sum = |which: fn(&Counters) -> &Count| {
+        shared.posts.iter().map(|post| which(&post.ring).get()).sum()
+    };
+    IoReport {
+        way: shared.backend.way(),
+        ringed: sum(|ring| &ring.ios),
+        past_cache: sum(|ring| &ring.direct),
+        at_once: sum(|ring| &ring.at_once),
+        enters: sum(|ring| &ring.enters),
+        again: sum(|ring| &ring.again),
+        parts: sum(|ring| &ring.parts),
     }
 }
 

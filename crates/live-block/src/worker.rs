@@ -6,6 +6,8 @@
 //!  nothing to do ──▶ policy: Rest ──▶ ask again, pause, or sleep until a socket or the bell
 //! ```
 
+mod device;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -23,45 +25,21 @@ use crate::backend::Draws;
 use crate::conn::{Batch, Conn, Over, Reader};
 use crate::meter::{Meter, Slow};
 use crate::out::{Pending, Scratch};
+use crate::ring::{Counters, Ring};
 use crate::server::Shared;
 use crate::socket::{Bell, Epoll, Found};
+use device::InDevice;
 
 /// I/Os that one thread may have given to another.
 pub(crate) const MAILBOX: usize = 2048;
-/// Token of the bell.
+/// Token of the bell, and of the ring's.
 const BELL: u64 = u64::MAX;
+const RING: u64 = u64::MAX - 1;
 
 /// An I/O that another thread completes.
 pub(crate) struct Job {
     conn: Arc<Conn>,
     pending: Pending,
-}
-
-/// An I/O in a modelled device, which is done then.
-struct InDevice {
-    due: u64,
-    number: u32,
-    job: Job,
-}
-
-impl PartialEq for InDevice {
-    fn eq(&self, other: &InDevice) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for InDevice {}
-
-impl PartialOrd for InDevice {
-    fn partial_cmp(&self, other: &InDevice) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for InDevice {
-    fn cmp(&self, other: &InDevice) -> std::cmp::Ordering {
-        (self.due, self.number).cmp(&(other.due, other.number))
-    }
 }
 
 /// What others know of a worker.
@@ -74,6 +52,7 @@ pub(crate) struct Post {
     arrivals: Mutex<Vec<OwnedFd>>,
     pub(crate) meter: Meter,
     pub(crate) slow: Mutex<Slow>,
+    pub(crate) ring: Arc<Counters>,
 }
 
 impl Post {
@@ -92,6 +71,7 @@ impl Post {
             arrivals: Mutex::default(),
             meter,
             slow: Mutex::default(),
+            ring: Arc::default(),
         })
     }
 
@@ -136,6 +116,9 @@ pub(crate) struct Worker {
     /// A modelled device's latencies, and what is in it.
     draws: Option<Draws>,
     device: BinaryHeap<Reverse<InDevice>>,
+    /// Of one batch: what the ring may fetch, and when each came.
+    asked: Vec<Pending>,
+    came: Vec<u64>,
     looked: u64,
     used: Vec<u64>,
 }
@@ -153,6 +136,14 @@ impl Worker {
     pub(crate) fn new(number: u16, shared: Arc<Shared>, boxes: Boxes) -> Worker {
         let workers = shared.posts.len();
         let draws = shared.backend.delay().map(|delay| delay.draws(number));
+        let post = &shared.posts[usize::from(number)];
+        // Where it gets none, calls do; the report counts what went through rings.
+        let ring = shared.backend.rings().and_then(|rings| Ring::new(rings).ok());
+        let ring = ring.filter(|ring| {
+            let events = (libc::EPOLLIN | libc::EPOLLET) as u32;
+            post.epoll.add(ring.bell(), events, RING).is_ok()
+        });
+        let batch = Batch { ring, ring_counters: Arc::clone(&post.ring), ..Batch::default() };
         Worker {
             number,
             shared,
@@ -160,13 +151,15 @@ impl Worker {
             readers: Vec::new(),
             free: Vec::new(),
             haggling: VecDeque::new(),
-            batch: Batch::default(),
+            batch,
             scratch: Scratch::default(),
             gave: vec![false; workers],
             io: 0,
             done: 0,
             draws,
             device: BinaryHeap::new(),
+            asked: Vec::new(),
+            came: Vec::new(),
             looked: ticks(),
             used: vec![0; workers],
         }
@@ -197,7 +190,7 @@ impl Worker {
             for event in &found[..events] {
                 work += self.event(event.u64, event.events);
             }
-            work += self.device();
+            work += self.device() + self.ring();
             if shared.control.ways.hears_polls {
                 let event = Event::Poll { cpu: self.number, taken: self.done, waiting: self.done };
                 shared.control.note(&event);
@@ -227,13 +220,18 @@ impl Worker {
         let Wait::Sleep(limit) = wait else {
             return self.post().epoll.wait(found, Some(0));
         };
-        let post = self.post();
+        let post = &self.shared.posts[usize::from(self.number)];
         post.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let times = &post.meter.times;
         times.book(|times| &times.polling, ticks(), true);
         let has_mail = self.boxes.from.iter().any(|mail| !mail.is_empty());
-        let events = post.epoll.wait(found, if has_mail { Some(0) } else { limit });
+        let has_landed = self.batch.ring.as_mut().is_some_and(Ring::arm);
+        let limit = if has_mail || has_landed { Some(0) } else { limit };
+        let events = post.epoll.wait(found, limit);
+        if let Some(ring) = &mut self.batch.ring {
+            ring.disarm();
+        }
         post.asleep.store(false, Ordering::Relaxed);
         times.book(|times| &times.sleeping, ticks(), false);
         post.meter.wakes.add(u64::from(events > 0));
@@ -322,6 +320,9 @@ impl Worker {
 
     /// Something of a socket, or the bell; how much there was to do.
     fn event(&mut self, token: u64, events: u32) -> u32 {
+        if token == RING {
+            return 0;
+        }
         if token == BELL {
             self.post().bell.quiet();
             return self.arrivals();
@@ -365,54 +366,6 @@ impl Worker {
         done.max(1)
     }
 
-    /// What was just read is done at once, or is in a device that takes its time.
-    fn complete(&mut self, conn: &Arc<Conn>, began: u64) -> u32 {
-        for pending in self.batch.slow.drain(..) {
-            self.shared.syncer.give(Arc::clone(conn), pending);
-        }
-        let Some(draws) = &mut self.draws else { return self.place(conn, began) };
-        for pending in self.batch.done.drain(..) {
-            let ns = draws.next_ns();
-            let due = began + self.shared.control.clock.rate.ticks(ns);
-            self.io = self.io.wrapping_add(1);
-            let job = Job { conn: Arc::clone(conn), pending };
-            self.device.push(Reverse(InDevice { due, number: self.io, job }));
-        }
-        // The handshake's answers wait, too.
-        self.flush(conn);
-        self.account(began);
-        0
-    }
-
-    /// Completes what a modelled device is done with; how much.
-    fn device(&mut self) -> u32 {
-        let mut done = 0;
-        let now = ticks();
-        let is_due = |next: &Reverse<InDevice>| next.0.due <= now;
-        while self.device.peek().is_some_and(is_due) {
-            let Some(Reverse(InDevice { job: Job { conn, pending }, .. })) = self.device.pop()
-            else {
-                break;
-            };
-            self.batch.done.push(pending);
-            let goes_on =
-                |next: &Reverse<InDevice>| is_due(next) && Arc::ptr_eq(&next.0.job.conn, &conn);
-            while self.device.peek().is_some_and(goes_on) {
-                self.batch.done.extend(self.device.pop().map(|next| next.0.job.pending));
-            }
-            done += self.place(&conn, ticks());
-        }
-        done
-    }
-
-    /// When a modelled device is done with something, in nanoseconds from now, or the limit.
-    fn device_due(&self, limit: Option<u64>) -> Option<u64> {
-        let Some(Reverse(next)) = self.device.peek() else { return limit };
-        let clock = &self.shared.control.clock;
-        let ns = clock.rate.ns(next.due.saturating_sub(ticks()));
-        Some(limit.map_or(ns, |limit| limit.min(ns)))
-    }
-
     /// Has the policy say who completes what the device is done with, and completes what stays.
     fn place(&mut self, conn: &Arc<Conn>, began: u64) -> u32 {
         let shared = Arc::clone(&self.shared);
@@ -424,27 +377,32 @@ impl Worker {
             let (first, heard, issuer) = (self.io, self.number, conn.issuer);
             self.io = self.io.wrapping_add(count);
             let mut out = conn.out();
-            let done = self.batch.done.iter().zip(0u32..).map(|(pending, n)| {
+            self.came.clear();
+            self.came.extend(self.batch.done.iter().map(|pending| pending.came));
+            let done = self.came.iter().zip(0u32..).map(|(&came, n)| {
                 let io = first.wrapping_add(n);
-                let took = began.wrapping_sub(pending.came);
+                let took = began.wrapping_sub(came);
                 (Done { io, issuer, heard, waiting: count - n - 1, took: Time::ZERO }, took)
             });
-            let mut next = self.batch.done.iter();
+            let mut next = self.batch.done.drain(..);
             let (to, gave) = (&mut self.boxes.to, &mut self.gave);
             shared.control.place(done, |place| {
-                let Some(&pending) = next.next() else { return };
+                let Some(pending) = next.next() else { return };
                 let there = place.filter(|&cpu| usize::from(cpu) < to.len());
-                let job = there.map(|cpu| (cpu, Job { conn: Arc::clone(conn), pending }));
-                match job.map(|(cpu, job)| (cpu, to[usize::from(cpu)].push(job))) {
-                    Some((cpu, Ok(()))) => gave[usize::from(cpu)] = true,
-                    full => {
-                        meter.overflowed.add(u64::from(full.is_some()));
+                let Some(cpu) = there.map(usize::from) else {
+                    here += 1;
+                    out.queue.push_back(pending);
+                    return;
+                };
+                match to[cpu].push(Job { conn: Arc::clone(conn), pending }) {
+                    Ok(()) => gave[cpu] = true,
+                    Err(rtrb::PushError::Full(job)) => {
+                        meter.overflowed.add(1);
                         here += 1;
-                        out.queue.push_back(pending);
+                        out.queue.push_back(job.pending);
                     }
                 }
             });
-            self.batch.done.clear();
         }
         let decided = ticks();
         meter.stages.hand_off.add(decided - began);
@@ -543,6 +501,7 @@ impl Worker {
 
     /// Answers what is under way as far as sockets take it, and closes all.
     fn end(&mut self) {
+        self.settle();
         self.mail();
         for index in 0..self.readers.len() {
             if let Some(conn) = self.readers[index].as_ref().map(|r| Arc::clone(&r.conn)) {

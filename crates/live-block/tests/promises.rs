@@ -2,12 +2,15 @@
 //! event log of a server's policy, told to a fresh one.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod client;
+
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use client::Client;
 use halfwink_eventlog::{replay_log, replayer, Family, Header, Live, Reader};
 use halfwink_live_block::backend::{Backend, Ram};
 use halfwink_live_block::{EventLog, Listen, Server, Setting};
@@ -70,55 +73,6 @@ impl Backend for Volatile {
     }
 }
 
-/// A client of simple replies.
-struct Client(UnixStream);
-
-impl Client {
-    fn connect(path: &Path) -> Client {
-        let mut stream = UnixStream::connect(path).unwrap();
-        let mut greeting = [0; 18];
-        stream.read_exact(&mut greeting).unwrap();
-        let mut said = vec![0, 0, 0, 3];
-        said.extend(b"IHAVEOPT");
-        said.extend([0, 0, 0, 1, 0, 0, 0, 0]);
-        stream.write_all(&said).unwrap();
-        let mut about = [0; 10];
-        stream.read_exact(&mut about).unwrap();
-        assert_eq!(about[..8], (SIZE as u64).to_be_bytes());
-        Client(stream)
-    }
-
-    fn ask(&mut self, kind: u16, flags: u16, offset: u64, length: u32, body: &[u8]) {
-        let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
-        request.extend(flags.to_be_bytes());
-        request.extend(kind.to_be_bytes());
-        request.extend(offset.to_be_bytes());
-        request.extend(offset.to_be_bytes());
-        request.extend(length.to_be_bytes());
-        request.extend(body);
-        self.0.write_all(&request).unwrap();
-    }
-
-    fn answer(&mut self) -> u32 {
-        let mut head = [0; 16];
-        self.0.read_exact(&mut head).unwrap();
-        assert_eq!(head[..4], 0x6744_6698u32.to_be_bytes());
-        u32::from_be_bytes(head[4..8].try_into().unwrap())
-    }
-
-    fn done(&mut self, kind: u16, flags: u16, offset: u64, length: u32, body: &[u8]) {
-        self.ask(kind, flags, offset, length, body);
-        assert_eq!(self.answer(), 0);
-    }
-
-    fn read(&mut self, offset: u64, length: u32) -> Vec<u8> {
-        self.done(0, 0, offset, length, b"");
-        let mut bytes = vec![0; length as usize];
-        self.0.read_exact(&mut bytes).unwrap();
-        bytes
-    }
-}
-
 fn setting(path: &Path, threads: usize) -> Setting {
     Setting {
         listen: Listen::Unix(path.to_owned()),
@@ -157,8 +111,6 @@ fn made(name: &str) -> CompletionPolicy {
     }
 }
 
-const FUA: u16 = 1;
-
 #[test]
 fn a_flush_on_one_connection_covers_all_and_fua_covers_itself() {
     for name in ["single-thread", "issuer", "msi-x"] {
@@ -166,7 +118,8 @@ fn a_flush_on_one_connection_covers_all_and_fua_covers_itself() {
         let path = folder.path().join("socket");
         let (disk, stable) = Volatile::new();
         let server = start(&path, name, Box::new(disk), None);
-        let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(&path)).collect();
+        let mut clients: Vec<Client> =
+            (0..3).map(|_| Client::connect(&path, SIZE as u64)).collect();
         for round in 1..=100u8 {
             let block = |n: u8| usize::from(n) * 2 * BLOCK;
             for (n, client) in (0u8..).zip(&mut clients) {
@@ -179,10 +132,10 @@ fn a_flush_on_one_connection_covers_all_and_fua_covers_itself() {
                 assert!(stable.lock().unwrap()[block(n)..][..BLOCK].iter().all(|&b| b == round));
             }
             let at = 8 * BLOCK as u64;
-            clients[0].done(1, FUA, at, BLOCK as u32, &[round; BLOCK]);
+            clients[0].done(1, client::FUA, at, BLOCK as u32, &[round; BLOCK]);
             assert_eq!(stable.lock().unwrap()[8 * BLOCK], round);
             let fua_zero = if round % 2 == 0 { 6 } else { 4 };
-            clients[1].done(fua_zero, FUA, at, BLOCK as u32, b"");
+            clients[1].done(fua_zero, client::FUA, at, BLOCK as u32, b"");
             assert_eq!(stable.lock().unwrap()[8 * BLOCK], 0);
         }
         let report = server.report();
@@ -198,7 +151,7 @@ fn what_is_written_is_read_on_every_connection() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let server = start(&path, "round-robin-socket", Box::new(Ram::new(SIZE as u64).unwrap()), None);
-    let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(&path)).collect();
+    let mut clients: Vec<Client> = (0..4).map(|_| Client::connect(&path, SIZE as u64)).collect();
     for n in 0..200u64 {
         let writer = (n % 4) as usize;
         // Across blocks, of odd lengths.
@@ -227,7 +180,7 @@ fn a_fresh_policy_decides_as_the_log_says() {
         let header = Header::new("live block", Family::Completion, name);
         let (live, tap) = Live::create(&file, &header, 1 << 16).unwrap();
         let server = start(&path, name, Box::new(Ram::new(SIZE as u64).unwrap()), Some(tap));
-        let mut client = Client::connect(&path);
+        let mut client = Client::connect(&path, SIZE as u64);
         for n in 0..50u64 {
             (0..8).for_each(|_| client.ask(1, 0, n * 4096, 512, &[1; 512]));
             (0..8).for_each(|_| assert_eq!(client.answer(), 0));
@@ -255,7 +208,7 @@ fn who_does_not_say_what_he_wants_has_to_go() {
     // One has said nothing, one the half of it, and one all.
     let mut quiet = UnixStream::connect(&path).unwrap();
     let mut slow = UnixStream::connect(&path).unwrap();
-    let mut client = Client::connect(&path);
+    let mut client = Client::connect(&path, SIZE as u64);
     slow.write_all(&[0, 0, 0, 3]).unwrap();
     slow.write_all(b"IHAVE").unwrap();
     for stream in [&mut quiet, &mut slow] {

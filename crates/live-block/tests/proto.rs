@@ -27,6 +27,45 @@ fn about(name: &str, infos: &[u16]) -> Vec<u8> {
     data
 }
 
+fn contexts(name: &str, queries: &[&str]) -> Vec<u8> {
+    let text = |text: &str| [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat();
+    let mut data = text(name);
+    data.extend((queries.len() as u32).to_be_bytes());
+    queries.iter().for_each(|query| data.extend(text(query)));
+    data
+}
+
+#[test]
+fn contexts_are_listed_chosen_and_chosen_anew() {
+    let play = |options: &[(u32, Vec<u8>)]| {
+        let mut said = vec![0, 0, 0, 3];
+        said.extend(option(8, b""));
+        options.iter().for_each(|(number, data)| said.extend(option(*number, data)));
+        said.extend(option(1, b"disk"));
+        let (result, out) = play(&said);
+        let Ok((_, Step::Go(session))) = result else { panic!("{result:?}") };
+        (session.allocation, answers(&out[..out.len() - 10])[1..].to_vec())
+    };
+    let chosen = contexts("", &["base:allocation"]);
+    assert_eq!(play(&[(10, chosen.clone())]), (true, vec![(10, 4), (10, 1)]));
+    // Listing chooses nothing; `base:` is a question of lists alone.
+    assert_eq!(play(&[(9, contexts("", &["base:"]))]), (false, vec![(9, 4), (9, 1)]));
+    assert_eq!(play(&[(9, contexts("", &["base:x"]))]), (false, vec![(9, 1)]));
+    assert_eq!(play(&[(10, contexts("", &["base:"]))]), (false, vec![(10, 1)]));
+    // Whatever is chosen last counts, even if it cannot be.
+    for (wrong, answer) in [
+        (contexts("", &[]), (10, 1)),
+        (contexts("other", &["base:allocation"]), (10, ERROR + 6)),
+        (chosen[..chosen.len() - 1].to_vec(), (10, ERROR + 3)),
+        ([&chosen[..], &[0]].concat(), (10, ERROR + 3)),
+        (vec![0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], (10, ERROR + 3)),
+    ] {
+        let (allocation, said) = play(&[(10, chosen.clone()), (10, wrong)]);
+        assert!(!allocation);
+        assert_eq!(said.last(), Some(&answer));
+    }
+}
+
 /// Option and kind of each answer.
 fn answers(mut out: &[u8]) -> Vec<(u32, u32)> {
     let number = |at: usize, out: &[u8]| u32::from_be_bytes(out[at..at + 4].try_into().unwrap());
@@ -52,11 +91,15 @@ fn a_client_of_today() {
     assert_eq!(greeting()[..8], *b"NBDMAGIC");
     assert_eq!(greeting()[8..16], *b"IHAVEOPT");
     let mut said = vec![0, 0, 0, 3];
-    // Extended headers and contexts it does without, TLS is not here.
-    for number in [11, 5, 10, 9, 999] {
+    // Extended headers it does without, TLS is not here.
+    for number in [11, 5, 999] {
         said.extend(option(number, b""));
     }
+    // Too early.
+    said.extend(option(10, &contexts("disk", &["base:allocation"])));
     said.extend(option(8, b""));
+    said.extend(option(9, &contexts("", &[])));
+    said.extend(option(10, &contexts("disk", &["qemu:x", "base:allocation"])));
     said.extend(option(3, b""));
     said.extend(option(6, &about("other", &[])));
     said.extend(option(6, &about("disk", &[1, 3])));
@@ -64,9 +107,23 @@ fn a_client_of_today() {
     let whole = said.len();
     said.extend(b"what comes after is not the handshake's");
     let (result, out) = play(&said);
-    assert_eq!(result, Ok((whole, Step::Go(Session { structured: true }))));
-    let unknown: Vec<_> = [11, 5, 10, 9, 999].map(|number| (number, ERROR + 1)).into();
-    let known = [(8, 1), (3, 2), (3, 1), (6, ERROR + 6), (6, 3), (6, 3), (6, 3), (6, 1)];
+    assert_eq!(result, Ok((whole, Step::Go(Session { structured: true, allocation: true }))));
+    let unknown: Vec<_> = [11, 5, 999].map(|number| (number, ERROR + 1)).into();
+    let known = [
+        (10, ERROR + 3),
+        (8, 1),
+        (9, 4),
+        (9, 1),
+        (10, 4),
+        (10, 1),
+        (3, 2),
+        (3, 1),
+        (6, ERROR + 6),
+        (6, 3),
+        (6, 3),
+        (6, 3),
+        (6, 1),
+    ];
     let go = [(7, 3), (7, 3), (7, 1)];
     assert_eq!(answers(&out), [&unknown[..], &known, &go].concat());
 }
@@ -76,7 +133,10 @@ fn a_client_of_old() {
     for (flags, zeroes) in [(0u32, 124), (1, 124), (3, 0)] {
         let said = [&flags.to_be_bytes()[..], &option(1, b"disk")].concat();
         let (result, out) = play(&said);
-        assert_eq!(result, Ok((said.len(), Step::Go(Session { structured: false }))));
+        assert_eq!(
+            result,
+            Ok((said.len(), Step::Go(Session { structured: false, allocation: false })))
+        );
         assert_eq!(out.len(), 10 + zeroes);
         assert_eq!(out[..8], (1u64 << 20).to_be_bytes());
     }
@@ -157,6 +217,8 @@ fn ranges_and_flags_are_checked() {
     assert!(!request(0, 0, 0, MOST_BYTES + 1).is_endless());
     // Commands and flags that nobody offered.
     assert_eq!(say(7, 0, 0, 0), Err(Errno::Inval));
+    assert_eq!(say(7, 8, 1 << 19, 1 << 19), Ok(Command::Status { one: true }));
+    assert_eq!(say(7, 0, 1 << 19, (1 << 19) + 1), Err(Errno::Inval));
     assert_eq!(say(8, 0, 0, 0), Err(Errno::Inval));
     assert_eq!(say(0, 2, 0, 512), Err(Errno::Inval));
     assert_eq!(say(1, 4, 0, 512), Err(Errno::Inval));
@@ -179,6 +241,11 @@ fn heads_of_replies() {
     assert_eq!(data.bytes()[16..20], 520u32.to_be_bytes());
     assert_eq!(data.bytes()[20..], 4096u64.to_be_bytes());
     assert_eq!(reply::end(7).bytes()[4..8], [0, 1, 0, 0]);
+    let status = reply::status(7, 1, 3);
+    assert_eq!(status.bytes()[4..8], [0, 1, 0, 5]);
+    assert_eq!(status.bytes()[16..], [0, 0, 0, 28, 0, 0, 0, 1]);
+    assert_eq!(reply::extent(512, true), [0, 0, 2, 0, 0, 0, 0, 3]);
+    assert_eq!(reply::extent(512, false)[4..], [0; 4]);
     let error = reply::error(7, Errno::Io);
     assert_eq!(error.bytes()[4..8], [0, 1, 0x80, 1]);
     assert_eq!(error.bytes()[20..], [0, 0, 0, 5, 0, 0]);
@@ -253,7 +320,7 @@ proptest! {
 
     #[test]
     fn changed_conversations_do_no_harm(
-        which in 0usize..6, at in 0usize..200, with: u8, piece in 1usize..40,
+        which in 0usize..8, at in 0usize..200, with: u8, piece in 1usize..40,
     ) {
         let mut said = conversations().swap_remove(which).1;
         let at = at % said.len();

@@ -29,6 +29,8 @@ def block(
     queues: int = 1,
     ram: str | None = None,
     file: Path | None = None,
+    io: str = "auto",
+    direct: Flag = False,
     latency_us: Annotated[float | None, Parameter(name="--latency-us")] = None,
     seed: int = 1,
     read_only: Annotated[bool, Parameter(name="--read-only", negative="")] = False,
@@ -66,6 +68,11 @@ def block(
         Memory of so many bytes: 64K, 256M, 1G.
     file
         Or a file, or a block device, as large as it is.
+    io
+        How that is read and written: uring (io_uring), sync (a call for each), auto (io_uring where
+        the kernel lets it).
+    direct
+        Then: whole blocks go past the page cache, by io_uring, where the file system lets them.
     latency_us
         Memory that takes so long as a device would, in the mean.
     seed
@@ -118,6 +125,8 @@ def block(
         queues=queues,
         ram=ram,
         file=file,
+        io=io,
+        direct=direct,
         latency_us=latency_us,
         seed=seed,
         read_only=read_only,
@@ -130,6 +139,8 @@ def block(
         log=log,
     )
     with signals() as asked, Block(device, seconds=seconds) as serving:
+        for line in serving.said:
+            err.print(f"halfwink: {line}", markup=False)
         say(f"ready at {serving.address}", quiet=quiet)
         while serving.is_running and not asked.stop:
             asked.wait(LOOK_S)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use halfwink_eventlog::{Header, Live};
 use halfwink_live::sys::CpuSet;
-use halfwink_live_block::backend::{Backend, Delay, File, Modelled, Ram};
+use halfwink_live_block::backend::{Backend, Delay, File, Io, Modelled, Ram};
 use halfwink_live_block::report::Report;
 use halfwink_live_block::topology::{self, Machine};
 use halfwink_live_block::vhost::Vhost;
@@ -35,7 +35,8 @@ struct Arguments {
     #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
     unix: Option<PathBuf>,
     /// Serves virtual machines at this socket, one after another (vhost-user-blk); no policy.
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["unix", "tcp", "log", "latency_us"])]
+    #[arg(long, value_name = "PATH")]
+    #[arg(conflicts_with_all = ["unix", "tcp", "log", "latency_us", "direct"])]
     vhost: Option<PathBuf>,
     /// With --vhost: queues, a thread each.
     #[arg(long, default_value_t = 1)]
@@ -49,6 +50,13 @@ struct Arguments {
     /// A file, or a block device, as large as it is.
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
+    /// With --file: how it is read and written: uring (io_uring), sync (a call for each), auto.
+    #[arg(long, value_name = "WAY", default_value = "auto")]
+    io: Io,
+    /// With --file and io_uring: whole blocks go past the page cache, where the file system lets
+    /// them.
+    #[arg(long)]
+    direct: bool,
     /// With --ram: a device that takes so long, in microseconds, in the mean.
     #[arg(long, value_name = "US", requires = "ram", value_parser = latency)]
     latency_us: Option<f64>,
@@ -138,6 +146,10 @@ enum Failed {
 }
 
 fn backend(arguments: &Arguments) -> Result<Box<dyn Backend>, Failed> {
+    if arguments.direct && (arguments.io == Io::Sync || arguments.file.is_none()) {
+        let why = "--direct: expected --file PATH and --io uring or auto: calls have a cache";
+        return Err(Failed::Input(why.to_owned()));
+    }
     match (arguments.ram, &arguments.file) {
         (Some(bytes), None) => {
             let wrong = |e| Failed::Run(format!("--ram {bytes}: {e}"));
@@ -149,7 +161,10 @@ fn backend(arguments: &Arguments) -> Result<Box<dyn Backend>, Failed> {
         }
         (None, Some(path)) => {
             let wrong = |e| Failed::Input(format!("--file {}: {e}", path.display()));
-            Ok(Box::new(File::open(path, arguments.read_only).map_err(wrong)?))
+            // Virtual machines' requests are served one by one.
+            let io = if arguments.vhost.is_some() { Io::Sync } else { arguments.io };
+            let file = File::open_by(path, arguments.read_only, io, arguments.direct);
+            Ok(Box::new(file.map_err(wrong)?))
         }
         _ => Err(Failed::Input("expected --ram SIZE or --file PATH".to_owned())),
     }
@@ -262,6 +277,14 @@ fn serve_vhost(arguments: &Arguments, socket: &Path) -> Result<(), Failed> {
     flushed.map_err(|e| Failed::Run(format!("the last flush of the device failed: {e}")))
 }
 
+fn listen(arguments: &Arguments) -> Result<Listen, Failed> {
+    match (&arguments.unix, arguments.tcp) {
+        (Some(path), None) => Ok(Listen::Unix(path.clone())),
+        (None, Some(address)) => Ok(Listen::Tcp(address)),
+        _ => Err(Failed::Input("expected --unix PATH or --tcp HOST:PORT".to_owned())),
+    }
+}
+
 fn run(arguments: &Arguments) -> Result<(), Failed> {
     let say = |text: &str| {
         if !arguments.quiet {
@@ -277,16 +300,15 @@ fn run(arguments: &Arguments) -> Result<(), Failed> {
         raise_descriptor_limit();
         return serve_vhost(arguments, socket);
     }
-    let listen = match (&arguments.unix, arguments.tcp) {
-        (Some(path), None) => Listen::Unix(path.clone()),
-        (None, Some(address)) => Listen::Tcp(address),
-        _ => return Err(Failed::Input("expected --unix PATH or --tcp HOST:PORT".to_owned())),
-    };
+    let listen = listen(arguments)?;
     raise_descriptor_limit();
     let machine = machine(arguments)?;
     let made = live_block(&arguments.policy, &arguments.rest, &machine.topology());
     let (made, header) = made.map_err(|e| Failed::Input(e.to_string()))?;
     let backend = backend(arguments)?;
+    if let Some(why) = backend.way().fell_back {
+        say(&why);
+    }
     let pin = |cpu: &topology::Cpu| (!arguments.no_pin).then_some(cpu.cpu);
     let setting = Setting {
         listen,

@@ -2,18 +2,77 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
 
-use super::Backend;
+use super::{append, Backend, Extent, Gate, Way};
+use crate::ring;
 
-/// A file through `pread` and `pwrite`. It is never mapped: what is cut off under us is an error of
-/// one request, not a signal.
+/// How a file is read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Io {
+    /// By io_uring where the kernel lets us, else by calls.
+    #[default]
+    Auto,
+    /// By io_uring; where the kernel does not let us, by calls all the same.
+    Uring,
+    /// By `pread` and `pwrite`.
+    Sync,
+}
+
+impl FromStr for Io {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Io, String> {
+        match text {
+            "auto" => Ok(Io::Auto),
+            "uring" => Ok(Io::Uring),
+            "sync" => Ok(Io::Sync),
+            _ => Err("expected uring, sync or auto".to_owned()),
+        }
+    }
+}
+
+/// What a thread needs for an io_uring of its own on a file.
+#[derive(Debug)]
+pub struct Rings {
+    cached: fs::File,
+    direct: Option<fs::File>,
+    gate: Arc<Gate>,
+}
+
+impl Rings {
+    /// The file through the page cache, and past it.
+    pub(crate) fn files(&self) -> (BorrowedFd<'_>, Option<BorrowedFd<'_>>) {
+        (self.cached.as_fd(), self.direct.as_ref().map(AsFd::as_fd))
+    }
+
+    /// Fills `into` if the page cache has all of it; what it holds if not says nothing.
+    pub(crate) fn read_at_once(&self, offset: u64, into: &mut [u8]) -> bool {
+        let piece = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+        let fd = self.cached.as_raw_fd();
+        // SAFETY: the kernel writes into `into` alone.
+        let got =
+            unsafe { libc::preadv2(fd, &raw const piece, 1, offset as i64, libc::RWF_NOWAIT) };
+        usize::try_from(got) == Ok(into.len())
+    }
+
+    pub(crate) fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+}
+
+/// A file through `pread` and `pwrite`, or an io_uring. It is never mapped: what is cut off under
+/// us is an error of one request, not a signal.
 #[derive(Debug)]
 pub struct File {
     file: fs::File,
     size: u64,
+    rings: Option<Rings>,
+    fell_back: Option<String>,
 }
 
 impl File {
@@ -29,7 +88,41 @@ impl File {
             let why = "it is empty; make it as large as the device is to be";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        Ok(File { file, size })
+        Ok(File { file, size, rings: None, fell_back: None })
+    }
+
+    /// Opens one, to be read and written that way; `direct`: past the page cache, where the file
+    /// system lets whole blocks pass. [`Backend::way`] tells what has come of it.
+    ///
+    /// # Errors
+    /// As [`File::open`].
+    pub fn open_by(path: &Path, read_only: bool, io: Io, direct: bool) -> io::Result<File> {
+        let mut file = File::open(path, read_only)?;
+        if io == Io::Sync {
+            return Ok(file);
+        }
+        if let Some(why) = ring::refusal() {
+            let where_to_look = "see /proc/sys/kernel/io_uring_disabled";
+            let text =
+                format!("io_uring is not allowed here: {why} ({where_to_look}); calls it is");
+            file.fell_back = Some(text);
+            return Ok(file);
+        }
+        let past = direct.then(|| {
+            let mut options = OpenOptions::new();
+            options.read(true).write(!read_only).custom_flags(libc::O_DIRECT).open(path)
+        });
+        let past = match past.transpose() {
+            Ok(past) => past,
+            Err(e) => {
+                let text = format!("the file system lets nothing past its cache: {e}; through it");
+                file.fell_back = Some(text);
+                None
+            }
+        };
+        let cached = file.file.try_clone()?;
+        file.rings = Some(Rings { cached, direct: past, gate: Arc::default() });
+        Ok(file)
     }
 
     fn allocate(&self, mode: i32, offset: u64, length: u64) -> io::Result<()> {
@@ -40,6 +133,16 @@ impl File {
             return Ok(());
         }
         Err(io::Error::last_os_error())
+    }
+
+    /// Nobody uses the file's position, so that anybody may move it.
+    fn seek(&self, from: u64, whence: i32) -> io::Result<u64> {
+        // SAFETY: plain numbers.
+        let answer = unsafe { libc::lseek(self.file.as_raw_fd(), from as i64, whence) };
+        if answer < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(answer as u64)
     }
 
     fn write_zeroes(&self, mut offset: u64, length: u64) -> io::Result<()> {
@@ -57,6 +160,18 @@ impl File {
 impl Backend for File {
     fn size(&self) -> u64 {
         self.size
+    }
+
+    fn rings(&self) -> Option<&Rings> {
+        self.rings.as_ref()
+    }
+
+    fn way(&self) -> Way {
+        Way {
+            io: if self.rings.is_some() { "uring" } else { "sync" },
+            direct: self.rings.as_ref().is_some_and(|rings| rings.direct.is_some()),
+            fell_back: self.fell_back.clone(),
+        }
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
@@ -93,6 +208,40 @@ impl Backend for File {
         }
     }
 
+    fn extents(
+        &self,
+        (offset, length): (u64, u64),
+        most: usize,
+        into: &mut Vec<Extent>,
+    ) -> io::Result<()> {
+        let (mut at, end) = (offset, offset + length);
+        while at < end {
+            let (next, hole) = match self.seek(at, libc::SEEK_DATA) {
+                Ok(data) if data > at => (data, true),
+                Ok(_) => match self.seek(at, libc::SEEK_HOLE) {
+                    Ok(hole) if hole > at => (hole, false),
+                    // It has changed meanwhile.
+                    Ok(_) => continue,
+                    Err(e) if e.raw_os_error() == Some(libc::ENXIO) => (end, false),
+                    Err(e) => return Err(e),
+                },
+                // No data from here on.
+                Err(e) if e.raw_os_error() == Some(libc::ENXIO) => (end, true),
+                // The file system does not know.
+                Err(e) if e.raw_os_error() == Some(libc::EINVAL) => (end, false),
+                Err(e) => return Err(e),
+            };
+            let next = next.min(end);
+            append(into, next - at, hole);
+            at = next;
+            if into.len() > most {
+                into.truncate(most);
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn cache(&self, offset: u64, length: u64) {
         // SAFETY: plain numbers. It is advice: whether it is taken changes nothing.
         unsafe {
@@ -111,5 +260,43 @@ impl Backend for File {
 
     fn flush(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_are_where_nothing_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        let made = fs::File::create(&path).unwrap();
+        made.set_len(8 << 20).unwrap();
+        let file = File::open(&path, false).unwrap();
+        file.write(1 << 20, &[1; 65_536]).unwrap();
+        file.write(4 << 20, &[1; 65_536]).unwrap();
+        file.write((8 << 20) - 65_536, &[1; 65_536]).unwrap();
+        let map = |offset, length, most| {
+            let mut found = Vec::new();
+            file.extents((offset, length), most, &mut found).unwrap();
+            assert!(!found.is_empty() && found.len() <= most);
+            found.iter().map(|extent| (extent.length, extent.hole)).collect::<Vec<_>>()
+        };
+        let all = map(0, 8 << 20, 100);
+        // By another way: else a mistake would be skipped.
+        if std::os::unix::fs::MetadataExt::blocks(&made.metadata().unwrap()) * 512 >= 8 << 20 {
+            return eprintln!("skipped: this file system knows no holes");
+        }
+        let mib = 1u64 << 20;
+        let (data, end) = ((65_536, false), (4 * mib - 131_072, true));
+        let expected = [(mib, true), data, (3 * mib - 65_536, true), data, end, data];
+        assert_eq!(all, expected);
+        assert_eq!(map(0, 8 << 20, 2), expected[..2]);
+        assert_eq!(map(mib + 100, 200, 9), [(200, false)]);
+        assert_eq!(map(2 * mib, mib, 9), [(mib, true)]);
+        // Cut off: nothing is stored there.
+        made.set_len(mib).unwrap();
+        assert_eq!(map(0, 8 << 20, 9), [(8 << 20, true)]);
     }
 }

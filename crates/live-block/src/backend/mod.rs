@@ -1,12 +1,15 @@
 //! What holds the bytes.
 
 mod file;
+mod gate;
 mod modelled;
 mod ram;
+mod written;
 
 use std::io;
 
-pub use file::File;
+pub use file::{File, Io, Rings};
+pub(crate) use gate::{is_whole, Closed, Gate};
 pub(crate) use modelled::Draws;
 pub use modelled::{Delay, Modelled};
 pub use ram::Ram;
@@ -21,6 +24,35 @@ impl Window {
     #[must_use]
     pub fn at(self, offset: u64) -> *const u8 {
         self.0.wrapping_add(offset as usize)
+    }
+}
+
+/// How a device's bytes are moved.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Way {
+    /// `memory`, `sync` (a call for each), `uring`.
+    pub io: &'static str,
+    /// Whole blocks go past the page cache.
+    pub direct: bool,
+    /// Why it is not what was asked for.
+    pub fell_back: Option<String>,
+}
+
+/// Bytes that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// How many.
+    pub length: u64,
+    /// Nothing is stored for them, and they read as zero.
+    pub hole: bool,
+}
+
+/// Appends to the last extent, if it is alike.
+pub(crate) fn append(extents: &mut Vec<Extent>, length: u64, hole: bool) {
+    match extents.last_mut() {
+        Some(last) if last.hole == hole => last.length += length,
+        _ if length == 0 => {}
+        _ => extents.push(Extent { length, hole }),
     }
 }
 
@@ -40,6 +72,16 @@ pub trait Backend: Send + Sync {
     /// How long it takes, if it only pretends to be a device: I/Os are heard of so much later.
     fn delay(&self) -> Option<Delay> {
         None
+    }
+
+    /// A file that each thread may also read and write by an io_uring of its own.
+    fn rings(&self) -> Option<&Rings> {
+        None
+    }
+
+    /// How its bytes are moved.
+    fn way(&self) -> Way {
+        Way { io: "memory", direct: false, fell_back: None }
     }
 
     /// Fills `into`.
@@ -66,6 +108,21 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// The system's.
     fn trim(&self, offset: u64, length: u64) -> io::Result<()>;
+
+    /// What of a range is a hole: `most` extents at most, from its beginning on, one at least. What
+    /// was answered is not in a hole unless it was zeroed since.
+    ///
+    /// # Errors
+    /// The system's.
+    fn extents(
+        &self,
+        (_offset, length): (u64, u64),
+        _most: usize,
+        into: &mut Vec<Extent>,
+    ) -> io::Result<()> {
+        into.push(Extent { length, hole: false });
+        Ok(())
+    }
 
     /// A range will be needed soon.
     fn cache(&self, _offset: u64, _length: u64) {}

@@ -5,7 +5,7 @@ use std::io;
 use halfwink_engine::draw::exponential;
 use halfwink_engine::{stream, Stream};
 
-use super::{Backend, Ram, Window};
+use super::{Backend, Extent, Ram, Window};
 
 /// assumption: of a device's latency three quarters are always the same, and the rest is drawn from
 /// an exponential distribution.
@@ -87,6 +87,10 @@ impl Backend for Modelled {
 
     fn trim(&self, offset: u64, length: u64) -> io::Result<()> {
         self.ram.trim(offset, length)
+    }
+
+    fn extents(&self, range: (u64, u64), most: usize, into: &mut Vec<Extent>) -> io::Result<()> {
+        self.ram.extents(range, most, into)
     }
 
     fn flush(&self) -> io::Result<()> {

@@ -5,7 +5,8 @@ use std::io;
 
 use halfwink_live::sys;
 
-use super::{Backend, Window};
+use super::written::Written;
+use super::{Backend, Extent, Window};
 
 /// A device of fresh memory, zero at first; pages that nobody wrote take none.
 ///
@@ -15,6 +16,7 @@ use super::{Backend, Window};
 pub struct Ram {
     base: *mut u8,
     size: u64,
+    written: Written,
 }
 
 // SAFETY: nobody holds a reference into the memory; see above.
@@ -47,7 +49,7 @@ impl Ram {
         let bytes = usize::try_from(size).ok().filter(|&bytes| bytes > 0);
         let base = bytes.and_then(sys::map_memory);
         let base = base.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        Ok(Ram { base, size })
+        Ok(Ram { base, size, written: Written::new(size)? })
     }
 
     fn at(&self, offset: u64, length: usize) -> *mut u8 {
@@ -77,6 +79,7 @@ impl Backend for Ram {
         let to = self.at(offset, from.len());
         // SAFETY: the range is the device's; `from` is not.
         unsafe { move_bytes(to, from.as_ptr(), from.len()) };
+        self.written.set(offset, from.len() as u64);
         Ok(())
     }
 
@@ -97,10 +100,14 @@ impl Backend for Ram {
         };
         if keep || first >= last {
             clear(offset, end);
+            if keep {
+                self.written.set(offset, length);
+            }
             return Ok(());
         }
         clear(offset, first);
         clear(last, end);
+        self.written.clear(first, last);
         let (from, bytes) = (self.at(first, (last - first) as usize) as u64, last - first);
         // SAFETY: whole pages of our own mapping, which are zero when next looked at.
         let answer =
@@ -113,6 +120,16 @@ impl Backend for Ram {
 
     fn trim(&self, offset: u64, length: u64) -> io::Result<()> {
         self.zero(offset, length, false, false)
+    }
+
+    fn extents(
+        &self,
+        (offset, length): (u64, u64),
+        most: usize,
+        into: &mut Vec<Extent>,
+    ) -> io::Result<()> {
+        self.written.extents(offset, length, most, into);
+        Ok(())
     }
 
     fn flush(&self) -> io::Result<()> {

@@ -26,12 +26,20 @@ mod option {
     pub const INFO: u32 = 6;
     pub const GO: u32 = 7;
     pub const STRUCTURED_REPLY: u32 = 8;
+    pub const LIST_META_CONTEXT: u32 = 9;
+    pub const SET_META_CONTEXT: u32 = 10;
 }
+
+/// The one context of metadata that is here: what is a hole.
+pub const ALLOCATION: &[u8] = b"base:allocation";
+/// How it is named in requests and replies.
+pub const ALLOCATION_ID: u32 = 1;
 
 mod answer {
     pub const ACK: u32 = 1;
     pub const SERVER: u32 = 2;
     pub const INFO: u32 = 3;
+    pub const META_CONTEXT: u32 = 4;
     const ERROR: u32 = 1 << 31;
     pub const UNSUPPORTED: u32 = ERROR + 1;
     pub const INVALID: u32 = ERROR + 3;
@@ -50,6 +58,8 @@ mod info {
 pub struct Session {
     /// Replies to reads come in chunks.
     pub structured: bool,
+    /// The client may ask what is a hole.
+    pub allocation: bool,
 }
 
 /// How the handshake goes on.
@@ -100,6 +110,7 @@ pub struct Handshake {
     state: State,
     zeroes: bool,
     structured: bool,
+    allocation: bool,
     options: u32,
 }
 
@@ -115,7 +126,8 @@ pub fn greeting() -> [u8; 18] {
 
 impl Default for Handshake {
     fn default() -> Handshake {
-        Handshake { state: State::Flags, zeroes: true, structured: false, options: 0 }
+        let state = State::Flags;
+        Handshake { state, zeroes: true, structured: false, allocation: false, options: 0 }
     }
 }
 
@@ -207,7 +219,7 @@ impl Handshake {
     }
 
     fn session(&self) -> Session {
-        Session { structured: self.structured }
+        Session { structured: self.structured, allocation: self.allocation }
     }
 
     fn answer(
@@ -252,7 +264,10 @@ impl Handshake {
                     return Ok(Step::Go(self.session()));
                 }
             }
-            // TLS, contexts of metadata, extended headers, and what is to come.
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
+                self.contexts(export, option, data, out);
+            }
+            // TLS, extended headers, and what is to come.
             _ => reply(out, option, answer::UNSUPPORTED, b"not supported"),
         }
         Ok(Step::More)
@@ -288,12 +303,55 @@ impl Handshake {
         reply(out, option, answer::ACK, b"");
         true
     }
+
+    /// Answers which contexts of metadata there are, and takes the client's choice of them.
+    fn contexts(&mut self, export: &Export, option: u32, data: &[u8], out: &mut Vec<u8>) {
+        let sets = option == option::SET_META_CONTEXT;
+        // A choice that fails undoes the one before.
+        self.allocation &= !sets;
+        if !self.structured {
+            return reply(out, option, answer::INVALID, b"expected structured replies first");
+        }
+        let Some((name, queries)) = queries(data) else {
+            return reply(out, option, answer::INVALID, b"expected a name and a list of contexts");
+        };
+        if !is_named(export, name) {
+            return reply(out, option, answer::UNKNOWN, b"no export of that name");
+        }
+        let lists_all = !sets && (queries.is_empty() || queries.contains(&&b"base:"[..]));
+        if lists_all || queries.contains(&ALLOCATION) {
+            self.allocation |= sets;
+            // In a list, its number says nothing.
+            let id = if sets { ALLOCATION_ID } else { 0 };
+            reply(out, option, answer::META_CONTEXT, &[&id.to_be_bytes(), ALLOCATION].concat());
+        }
+        reply(out, option, answer::ACK, b"");
+    }
+}
+
+/// The name, and the contexts that are asked for.
+fn queries(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
+    let (name, mut rest) = text(data)?;
+    let count = u32_at(rest.get(..4)?, 0);
+    rest = &rest[4..];
+    let mut queries = Vec::new();
+    for _ in 0..count {
+        let (query, after) = text(rest)?;
+        queries.push(query);
+        rest = after;
+    }
+    rest.is_empty().then_some((name, queries))
+}
+
+/// A length and so many bytes, and what comes after.
+fn text(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let length = u32_at(data.get(..4)?, 0) as usize;
+    data[4..].split_at_checked(length)
 }
 
 /// The name, and the infos that are asked for, two bytes each.
 fn wanted(data: &[u8]) -> Option<(&[u8], &[u8])> {
-    let length = u32_at(data.get(..4)?, 0) as usize;
-    let (name, rest) = data[4..].split_at_checked(length)?;
+    let (name, rest) = text(data)?;
     let count = usize::from(u16_at(rest.get(..2)?, 0));
     let wanted = &rest[2..];
     (wanted.len() == 2 * count).then_some((name, wanted))

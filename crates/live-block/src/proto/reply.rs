@@ -10,6 +10,7 @@ const CHUNK_MAGIC: u32 = 0x668e_33ef;
 const DONE: u16 = 1;
 const KIND_NONE: u16 = 0;
 const KIND_DATA: u16 = 1;
+const KIND_STATUS: u16 = 5;
 const KIND_ERROR: u16 = 1 << 15 | 1;
 
 /// A head and its length.
@@ -66,13 +67,34 @@ pub fn data(cookie: u64, offset: u64, length: u32, is_last: bool) -> Head {
     Head::chunk(is_last, KIND_DATA, cookie, length + 8, &offset.to_be_bytes())
 }
 
+/// Bytes of one extent of a status.
+pub const EXTENT: usize = 8;
+
+/// The chunk of a status of so many extents, which follow.
+#[must_use]
+pub fn status(cookie: u64, context: u32, extents: u32) -> Head {
+    let length = 4 + extents * EXTENT as u32;
+    Head::chunk(true, KIND_STATUS, cookie, length, &context.to_be_bytes())
+}
+
+/// An extent: its length, and whether it is a hole, which reads as zero.
+#[must_use]
+pub fn extent(length: u32, hole: bool) -> [u8; EXTENT] {
+    // NBD_STATE_HOLE and NBD_STATE_ZERO.
+    let state = if hole { 3u32 } else { 0 };
+    let mut bytes = [0; EXTENT];
+    bytes[..4].copy_from_slice(&length.to_be_bytes());
+    bytes[4..].copy_from_slice(&state.to_be_bytes());
+    bytes
+}
+
 /// The last chunk of a reply that has nothing (more) to say.
 #[must_use]
 pub fn end(cookie: u64) -> Head {
     Head::chunk(true, KIND_NONE, cookie, 0, &[])
 }
 
-/// The last chunk of a read that failed.
+/// The last chunk of a read, or a status, that failed.
 #[must_use]
 pub fn error(cookie: u64, error: Errno) -> Head {
     let mut more = [0; 6];

@@ -35,12 +35,14 @@ mod command {
     pub const TRIM: u16 = 4;
     pub const CACHE: u16 = 5;
     pub const WRITE_ZEROES: u16 = 6;
+    pub const BLOCK_STATUS: u16 = 7;
 }
 
 mod bit {
     pub const FUA: u16 = 1 << 0;
     pub const NO_HOLE: u16 = 1 << 1;
     pub const DF: u16 = 1 << 2;
+    pub const REQ_ONE: u16 = 1 << 3;
     pub const FAST_ZERO: u16 = 1 << 4;
 }
 
@@ -74,6 +76,11 @@ pub enum Command {
         keep: bool,
         /// Only if it is faster than writing them.
         fast: bool,
+    },
+    /// What of the bytes is a hole; only for who has chosen [`super::handshake::ALLOCATION`].
+    Status {
+        /// Of the first ones that are alike.
+        one: bool,
     },
     /// The client goes once all is answered.
     Disconnect,
@@ -111,10 +118,10 @@ impl Request {
         }
     }
 
-    /// Whether it asks for bytes of the device.
+    /// Whether it asks for bytes of the device, or about them, so that the answer comes in chunks.
     #[must_use]
     pub fn is_read(&self) -> bool {
-        self.kind == command::READ
+        matches!(self.kind, command::READ | command::BLOCK_STATUS)
     }
 
     /// Whether its payload is more than anybody reads: the connection ends after the answer.
@@ -143,6 +150,9 @@ impl Request {
                 let fast = self.flags & bit::FAST_ZERO != 0;
                 (Command::WriteZeroes { fua, keep, fast }, bit::NO_HOLE | bit::FAST_ZERO)
             }
+            command::BLOCK_STATUS => {
+                (Command::Status { one: self.flags & bit::REQ_ONE != 0 }, bit::REQ_ONE)
+            }
             _ => return Err(Errno::Inval),
         };
         if self.flags & !(allowed | bit::FUA) != 0 {
@@ -164,6 +174,9 @@ impl Request {
             // Both are reserved, and must be zero.
             let is_plain = self.offset == 0 && self.length == 0;
             return if is_plain { Ok(()) } else { Err(Errno::Inval) };
+        }
+        if matches!(command, Command::Status { .. }) && self.length == 0 {
+            return Err(Errno::Inval);
         }
         let moves = matches!(command, Command::Read { .. } | Command::Write { .. });
         if moves && self.length > MOST_BYTES {

@@ -1,0 +1,48 @@
+"""A device at work, for tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from halfwink.live_block import Block, Device
+
+MB = 1 << 20
+TICKS = os.sysconf("SC_CLK_TCK")
+#: How a file is read and written.
+WAYS: tuple[dict[str, Any], ...] = (
+    {"io": "sync"},
+    {"io": "uring"},
+    {"io": "uring", "direct": True},
+)
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def resident(pid: int) -> int:
+    """Bytes of a process in memory."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
+
+
+@contextmanager
+def serving(path: Path, **more: Any) -> Generator[Block]:
+    """A device of memory, unless something else is said."""
+    if "file" not in more:
+        more.setdefault("ram", "16M")
+    with Block(Device(unix=path, **more)) as block:
+        yield block
+
+
+def run(*words: str, timeout: float = 120) -> str:
+    """A program that ends well; what it says."""
+    done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
+    return done.stdout
