@@ -30,6 +30,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.jobs import Job, pairs, plan
 from halfwink.library import library, root
 from halfwink.live_block import Device
+from halfwink.storage import storage_runs
 
 REPEATS = 3
 OUT = Path("halfwink-out") / "bench.json"
@@ -452,6 +453,19 @@ def show(title: str, rows: list[Row]) -> None:
         )
 
 
+def storage() -> list[Row]:
+    """The simulated storage stack: I/Os a second of a core, and the whole of Fig 6.10."""
+    rows: list[Row] = []
+    for technique in ("single-thread", "multi-queue", "polled", "cache-aware"):
+        options = pairs({"ios": 2_000_000, "warm_up": 0})
+        job = Job("storage", "random-read@10", "nehalem-ex", technique, (), options).prepare()
+        speed = speed_of(partial(fact, job, "units"))
+        rows.append(Row(technique, speed, "M I/O/s", "goal", 5, speed / 5))
+    _, seconds = measured(lambda: storage_runs("westmere-ex").runs.height)
+    rows.append(Row("80 CPUs, three policies", seconds, "s", "goal", 20, 20 / seconds))
+    return rows
+
+
 def blocks() -> list[Row]:
     """A block device over NBD beside nbdkit, as ratios; CPU and latency: below 1 is good."""
     shots = block.measure(2, 3, Device())
@@ -482,6 +496,7 @@ def main() -> None:
             ("Rules for a second level (user CPU time)", segregation),
             ("Packets through a router (user CPU time)", routers),
             ("Requests through a hybrid server (user CPU time)", servers),
+            ("I/Os through a storage stack (user CPU time)", storage),
             ("Event queue: the earliest out, a later one in", queue),
             ("Sets of cache lines", line_sets),
             ("Counting cache misses", lambda: caches(folder)),
