@@ -79,7 +79,7 @@ scores: $(NATIVE)
 
 # Of what `make setup` has built; for older systems all of it is built once more.
 wheels: $(NATIVE)
-	@[ -z "$(ZIG)" ] || $(BIN)/python -m pip install --quiet ziglang cargo-zigbuild
+	@[ -z "$(ZIG)" ] || $(BIN)/python -m pip install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.0
 	@$(BIN)/python tools/wheels.py $(if $(ZIG),--zig)
 
 check: $(VENV)/.tools
