@@ -12,16 +12,20 @@ NATIVE := $(VENV)/.native
 PRELOAD := python/halfwink/_native
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
+# What is formatted and linted.
+PYTHON := python benches tools/wheels.py tools/packaging
+
 DEMO := nginx memcached postgresql gcc gzip nginx-10pct nginx+memcached+postgresql+redis
 DEMO_TECHNIQUES := idle-menu,idle-gate,mapg-counter,tap,oracle
 
-.PHONY: help setup demo test test-full bench tables scores check fmt clean
+.PHONY: help setup demo test test-full bench tables scores wheels check fmt clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
 	@echo "make test-full  with the slow extras: fuzzing, full captures, a bare Debian 12"
 	@echo "make bench      speed, as ratios to peers measured in the same run"
 	@echo "benches/champsim.py  beside ChampSim, on the same records"
+	@echo "make wheels     dist/: what pip installs, and the sources of it (ZIG=1: for glibc 2.28)"
 	@echo "make check      formatting, lints, types, floors, purity"
 	@echo "make tables     tables of techniques and scores in README and docs, from the lists"
 	@echo "make scores     our value of every published number, computed anew"
@@ -73,19 +77,24 @@ tables: $(NATIVE)
 scores: $(NATIVE)
 	@$(BIN)/python tools/target_tables.py --compute
 
+# Of what `make setup` has built; for older systems all of it is built once more.
+wheels: $(NATIVE)
+	@[ -z "$(ZIG)" ] || $(BIN)/python -m pip install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.0
+	@$(BIN)/python tools/wheels.py $(if $(ZIG),--zig)
+
 check: $(VENV)/.tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	cargo xtask all
-	$(BIN)/ruff format --check --quiet python benches
-	$(BIN)/ruff check --quiet python benches
+	$(BIN)/ruff format --check --quiet $(PYTHON)
+	$(BIN)/ruff check --quiet $(PYTHON)
 	$(BIN)/pyright
 
 fmt: $(VENV)/.tools
 	cargo fmt --all
 	cargo fmt --manifest-path capture/Cargo.toml --all
-	$(BIN)/ruff format --quiet python benches
-	$(BIN)/ruff check --quiet --fix python benches
+	$(BIN)/ruff format --quiet $(PYTHON)
+	$(BIN)/ruff check --quiet --fix $(PYTHON)
 
 clean:
-	rm -rf target capture/target fuzz/target $(VENV) $(PRELOAD) halfwink-out
+	rm -rf target capture/target fuzz/target $(VENV) $(PRELOAD) halfwink-out dist

@@ -5,6 +5,8 @@ from typing import Any
 
 __version__: str
 __file__: str
+#: Whether this build has live parts.
+LIVE: bool
 
 class HalfwinkError(Exception): ...
 class RunError(Exception): ...

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import polars as pl
 
-from halfwink import _core, bed, capture, live, live_block, virtual_circuits
+from halfwink import _core, bed, capture, installed, live, live_block, virtual_circuits
 from halfwink.capture.errors import CaptureError
 from halfwink.errors import HalfwinkError
 from halfwink.library import build_id, library, root
 from halfwink.programs import PROGRAMS, which
+
+_NOT_LIVE = "this build has no live parts"
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ def _core_findings() -> list[Finding]:
 
 
 def _energy_meter() -> Finding:
+    if not _core.LIVE:
+        return Finding("energy meter", False, _NOT_LIVE, "")
     meters, missing = _core.energy_meters()
     if meters:
         found = ", ".join(meters)
@@ -74,7 +78,7 @@ def _library_findings() -> list[Finding]:
         fix = "" if shipped else "halfwink capture nginx -o workloads/nginx.hwt"
         return [Finding("recorded workloads", bool(shipped), detail, fix)]
     except HalfwinkError as error:
-        return [Finding("recorded workloads", False, str(error), "run from a clone of halfwink")]
+        return [Finding("recorded workloads", False, str(error), "pip install --force halfwink")]
 
 
 def _capture_findings() -> list[Finding]:
@@ -94,26 +98,32 @@ def _cache_allocation() -> Finding:
     return Finding("live: cache allocation", False, f"{detail}; --root DIR rehearses", fix)
 
 
+#: The line that adds a live feature, by its name.
+LIVE_FIXES = {
+    "io_uring": "sysctl kernel.io_uring_disabled=0",
+    "switch records": "run as root, or with CAP_PERFMON",
+    "router: AF_XDP sockets": "run as root, or with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF",
+    "router: packet sockets": "run as root, or with CAP_NET_RAW",
+    "router: TAP devices": "run as root, or with CAP_NET_ADMIN",
+    "preheat: lines of the kernel": "run as root, or with CAP_BPF and CAP_PERFMON",
+    "preheat: restarts": "run as root, or with CAP_BPF and CAP_PERFMON",
+    "preheat: handshakes": "run as root, or with CAP_NET_RAW",
+    "preheat: pages of servers": "Linux 6.7",
+    "waiting in hardware": "a processor with WAITPKG or MONITORX",
+    "constant time-stamp counter": "a machine whose clock source is tsc",
+    "preheat: stopped servers": "run as root, or with CAP_SYS_PTRACE",
+}
+
+
 def _live_findings() -> list[Finding]:
+    if not _core.LIVE:
+        return [Finding("live: all of it", False, _NOT_LIVE, "a build with the feature `live`")]
     cpus = len(_core.allowed_cpus())
     features = _core.live_features()
     try:
         library, built = str(live.preload_library()), True
     except HalfwinkError as error:
         library, built = str(error), False
-    reasons = {
-        "io_uring": "sysctl kernel.io_uring_disabled=0",
-        "switch records": "run as root, or with CAP_PERFMON",
-        "router: AF_XDP sockets": "run as root, or with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF",
-        "router: packet sockets": "run as root, or with CAP_NET_RAW",
-        "router: TAP devices": "run as root, or with CAP_NET_ADMIN",
-        "preheat: lines of the kernel": "run as root, or with CAP_BPF and CAP_PERFMON",
-        "preheat: restarts": "run as root, or with CAP_BPF and CAP_PERFMON",
-        "preheat: handshakes": "run as root, or with CAP_NET_RAW",
-        "preheat: pages of servers": "Linux 6.7",
-        "waiting in hardware": "a processor with WAITPKG or MONITORX",
-        "constant time-stamp counter": "a machine whose clock source is tsc",
-    }
     try:
         player, made = str(virtual_circuits.player()), True
     except CaptureError as error:
@@ -122,10 +132,11 @@ def _live_findings() -> list[Finding]:
         block, has_block = str(live_block.server()), True
     except HalfwinkError as error:
         block, has_block = str(error), False
+    more = installed.fix("live")
     return [
-        Finding("live: block devices", has_block, block, "" if has_block else "make setup"),
-        Finding("live: circuits in virtual time", made, player, "" if made else "make setup"),
-        Finding("live: preload library", built, library, "" if built else live.BUILD_FIX),
+        Finding("live: block devices", has_block, block, "" if has_block else more),
+        Finding("live: circuits in virtual time", made, player, "" if made else more),
+        Finding("live: preload library", built, library, "" if built else more),
         Finding(
             "live: a CPU for system calls",
             cpus > 1,
@@ -133,7 +144,7 @@ def _live_findings() -> list[Finding]:
             "" if cpus > 1 else "a second CPU (see taskset -p $$)",
         ),
         *(
-            Finding(f"live: {what}", not why, why or "yes", reasons[what] if why else "")
+            Finding(f"live: {what}", not why, why or "yes", LIVE_FIXES[what] if why else "")
             for what, why in features
         ),
         _cache_allocation(),

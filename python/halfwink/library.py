@@ -8,24 +8,21 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from halfwink import _core
+from halfwink import _core, installed
 from halfwink.errors import HalfwinkError
 
-FOLDERS = ("machines", "workloads", "studies", "targets")
+_MEND = "install the package again, or set HALFWINK_HOME to a clone"
 
 
 @lru_cache(maxsize=1)
 def root() -> Path:
-    """The folder that holds them: ``$HALFWINK_HOME``, or the repository of this package."""
-    named = os.environ.get("HALFWINK_HOME")
-    candidates = [Path(named)] if named else list(Path(__file__).resolve().parents)
-    for folder in candidates:
-        if all((folder / name).is_dir() for name in FOLDERS):
-            return folder
-    where = f"$HALFWINK_HOME ({named})" if named else f"any folder above {Path(__file__).parent}"
-    raise HalfwinkError(
-        f"no machines, workloads, studies and targets in {where}; set HALFWINK_HOME"
-    )
+    """The folder that holds them: see `halfwink.installed.data`."""
+    folder = installed.data()
+    if folder is None:
+        named = os.environ.get("HALFWINK_HOME")
+        where = f"$HALFWINK_HOME ({named})" if named else f"{Path(__file__).parent / 'data'}"
+        raise HalfwinkError(f"no machines, workloads, studies and targets in {where}; {_MEND}")
+    return folder
 
 
 @lru_cache(maxsize=16)

@@ -22,13 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from halfwink import _core
+from halfwink import _core, installed
 from halfwink.errors import HalfwinkError
 
 #: Names of the policies that can decide for a running program.
 POLICIES = ("never", "always", "enough-work", "predicted")
-#: The line that builds what is missing.
-BUILD_FIX = "make setup"
 #: Signals that are passed on to the program.
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 PREFIX = "halfwink-delegate-"
@@ -53,9 +51,9 @@ def preload_library() -> Path:
     Raises:
         HalfwinkError: it has not been built.
     """
-    path = Path(__file__).parent / "_native" / "libhalfwink_delegate.so"
+    path = installed.native() / "libhalfwink_delegate.so"
     if not path.exists():
-        raise HalfwinkError(f"{path} has not been built; run: {BUILD_FIX}")
+        raise HalfwinkError(f"{path} is missing; run: {installed.fix('live')}")
     return path
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from halfwink import installed
 from halfwink.errors import HalfwinkError, RunError
 
 #: The program that serves.
@@ -30,7 +31,7 @@ def server() -> Path:
     """
     found = shutil.which(SERVER, path=str(Path(sys.executable).parent)) or shutil.which(SERVER)
     if found is None:
-        raise HalfwinkError(f"the program {SERVER} is missing; run: make setup")
+        raise HalfwinkError(f"the program {SERVER} is missing; run: {installed.fix('live')}")
     return Path(found)
 
 

@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from halfwink import _core, programs
+from halfwink import _core, installed, programs
 from halfwink.errors import HalfwinkError
-from halfwink.live import BUILD_FIX
 
 #: Leads of the deadline curve, in microseconds.
 LEADS_US = (0.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0, 200.0, 500.0)
@@ -46,9 +45,9 @@ def preload_library() -> Path:
     Raises:
         HalfwinkError: it has not been built.
     """
-    path = Path(__file__).parent / "_native" / "libhalfwink_preheat_preload.so"
+    path = installed.native() / "libhalfwink_preheat_preload.so"
     if not path.exists():
-        raise HalfwinkError(f"{path} has not been built; run: {BUILD_FIX}")
+        raise HalfwinkError(f"{path} is missing; run: {installed.fix('live')}")
     return path
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from halfwink import _core
+from halfwink import _core, installed
 from halfwink.batch import Progress, run_jobs
 from halfwink.errors import RunError
 from halfwink.executors import Executor
 from halfwink.files import write_whole
 from halfwink.jobs import Job, pairs
-from halfwink.library import build_id, library, root
+from halfwink.library import build_id, library
 from halfwink.results import Results, collect
 from halfwink.store import RunStore, temporary_store
 from halfwink.timeline import write_timeline
@@ -115,9 +115,13 @@ def run_all(
 def provenance() -> list[tuple[str, str]]:
     """What made a result: version, build and, in a repository, the commit."""
     facts = [("halfwink", _core.__version__), ("build", build_id())]
+    # An installed package may stand in somebody else's repository.
+    clone = installed.clone()
+    if clone is None:
+        return facts
     try:
         told = subprocess.run(
-            ["git", "-C", str(root()), "describe", "--always", "--dirty"],
+            ["git", "-C", str(clone), "describe", "--always", "--dirty"],
             capture_output=True,
             text=True,
             check=True,

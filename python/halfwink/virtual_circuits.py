@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from halfwink import installed
 from halfwink.bed.star import DEVICE, UPLINK, host_lines, wire
 from halfwink.capture import small
 from halfwink.capture.errors import CaptureError, MissingRequirementError, WrongUseError
@@ -111,7 +112,8 @@ def player() -> Path:
     """
     found = shutil.which(PLAYER, path=str(Path(sys.executable).parent)) or shutil.which(PLAYER)
     if found is None:
-        raise MissingRequirementError(f"the program {PLAYER} is missing; run: make setup")
+        line = installed.fix("live")
+        raise MissingRequirementError(f"the program {PLAYER} is missing; run: {line}")
     return Path(found)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import Halfwink
 
-from halfwink import _core
+from halfwink import _core, doctor
 
 
 def test_measure_gives_times_or_says_what_is_missing(halfwink: Halfwink) -> None:
@@ -83,6 +83,10 @@ def test_idle_time_of_a_command(halfwink: Halfwink, tmp_path: Path) -> None:
     assert done.out == "out\n"
     assert "log2 / exact" in done.err
     assert json.loads((tmp_path / "idle.json").read_text())["cpus"]
+
+
+def test_doctor_has_a_line_for_all_that_a_machine_may_lack() -> None:
+    assert {name for name, _ in _core.live_features()} <= set(doctor.LIVE_FIXES)
 
 
 def test_doctor_knows_the_live_parts(halfwink: Halfwink) -> None:

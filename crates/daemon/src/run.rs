@@ -23,7 +23,8 @@ pub struct Options {
     /// Description (TOML): the file that `halfwink live router` and `halfwink live steer` take.
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// Folder that holds `machines` [default: the first above this program].
+    /// Folder that holds `machines` [default: of the Python package, or
+    /// the first above this program].
     #[arg(long, value_name = "DIR", env = "HALFWINK_HOME")]
     pub library: Option<PathBuf>,
     /// Checks the description, says what is wrong with it, and ends.
@@ -170,18 +171,29 @@ fn reload(program: &dyn Program, path: &Path) {
 /// The folder that holds `machines`: as said, or the first above the program that does.
 fn root(said: Option<&Path>) -> Result<PathBuf, Error> {
     let program = std::env::current_exe().unwrap_or_default();
-    let holds = |folder: &&Path| folder.join("machines").is_dir();
     match said {
-        Some(folder) if holds(&folder) => Ok(folder.to_owned()),
+        Some(folder) if holds(folder) => Ok(folder.to_owned()),
         Some(folder) => {
             let found = folder.display();
             Err(Error::Input(format!("--library {found}: expected a folder that holds `machines`")))
         }
-        None => program.ancestors().skip(1).find(holds).map(Path::to_owned).ok_or_else(|| {
+        None => found(&program).ok_or_else(|| {
             let from = program.display();
             Error::Input(format!("no folder `machines` above {from}: say --library DIR"))
         }),
     }
+}
+
+fn holds(folder: &Path) -> bool {
+    folder.join("machines").is_dir()
+}
+
+/// The data of the Python package that a program was installed with, or of the clone above it.
+fn found(program: &Path) -> Option<PathBuf> {
+    let lib = program.ancestors().nth(2)?.join("lib");
+    let pythons = std::fs::read_dir(lib).into_iter().flatten().flatten().map(|entry| entry.path());
+    let packages = pythons.map(|python| python.join("site-packages/halfwink/data"));
+    packages.chain(program.ancestors().skip(1).map(Path::to_owned)).find(|folder| holds(folder))
 }
 
 fn name() -> String {
@@ -200,5 +212,17 @@ mod tests {
         }
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         assert!(Options::try_parse_from(["halfwink-steer"]).is_err());
+    }
+
+    #[test]
+    fn the_library_is_that_of_the_package_or_of_the_clone() {
+        let clone = tempfile::tempdir().unwrap();
+        let program = clone.path().join(".venv/bin/halfwink-steer");
+        assert_eq!(found(&program), None);
+        std::fs::create_dir_all(clone.path().join("machines")).unwrap();
+        assert_eq!(found(&program).as_deref(), Some(clone.path()));
+        let data = clone.path().join(".venv/lib/python3.11/site-packages/halfwink/data");
+        std::fs::create_dir_all(data.join("machines")).unwrap();
+        assert_eq!(found(&program), Some(data));
     }
 }

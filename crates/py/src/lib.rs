@@ -3,13 +3,20 @@
 mod capping;
 mod circuits;
 mod library;
+#[cfg(feature = "live")]
 mod live;
+#[cfg(feature = "live")]
 mod live_circuits;
+#[cfg(feature = "live")]
 mod live_preheat;
+#[cfg(feature = "live")]
 mod live_router;
+#[cfg(feature = "live")]
 mod live_steer;
 mod pdn;
+#[cfg(feature = "live")]
 mod programs;
+#[cfg(feature = "live")]
 mod prototype;
 mod resctrl;
 mod router;
@@ -18,6 +25,7 @@ mod server;
 mod storage;
 mod switching;
 mod trace;
+#[cfg(feature = "live")]
 mod traffic;
 
 use pyo3::create_exception;
@@ -47,11 +55,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<router::Router>()?;
     module.add_class::<server::Server>()?;
     module.add_class::<switching::Switching>()?;
-    module.add_class::<live_router::LiveRouter>()?;
-    module.add_class::<programs::Metrics>()?;
     module.add_function(wrap_pyfunction!(capping::run_capping, module)?)?;
-    module.add_class::<live_steer::LiveSteer>()?;
-    module.add_function(wrap_pyfunction!(live_router::dataplane_costs, module)?)?;
     module.add_function(wrap_pyfunction!(circuits::circuit_runs, module)?)?;
     module.add_function(wrap_pyfunction!(circuits::circuit_schedule, module)?)?;
     module.add_function(wrap_pyfunction!(storage::storage_runs, module)?)?;
@@ -63,11 +67,37 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(server::proportionality, module)?)?;
     module.add_function(wrap_pyfunction!(library::techniques, module)?)?;
     module.add_function(wrap_pyfunction!(sample::sample, module)?)?;
+    resctrl::register(module)?;
+    trace::register(module)?;
+    live_parts(module)
+}
+
+#[cfg(feature = "live")]
+fn live_parts(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("LIVE", true)?;
+    module.add_class::<live_router::LiveRouter>()?;
+    module.add_class::<programs::Metrics>()?;
+    module.add_class::<live_steer::LiveSteer>()?;
+    module.add_function(wrap_pyfunction!(live_router::dataplane_costs, module)?)?;
     live::register(module)?;
     live_circuits::register(module)?;
     live_preheat::register(module)?;
     prototype::register(module)?;
-    resctrl::register(module)?;
-    trace::register(module)?;
     traffic::register(module)
+}
+
+/// Says what is missing when it is asked for, as its absence would be a traceback.
+#[cfg(not(feature = "live"))]
+fn live_parts(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    #[pyfunction]
+    fn __getattr__(name: &str) -> PyResult<()> {
+        if name.starts_with('_') {
+            return Err(pyo3::exceptions::PyAttributeError::new_err(name.to_owned()));
+        }
+        Err(HalfwinkError::new_err(format!(
+            "this build of halfwink has no live parts ({name}); build it with the feature `live`"
+        )))
+    }
+    module.add("LIVE", false)?;
+    module.add_function(wrap_pyfunction!(__getattr__, module)?)
 }

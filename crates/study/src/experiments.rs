@@ -51,7 +51,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
         name: "os-profile",
         argument: "a machine, or shapes of caches",
         title: "the kernel's part in every recorded workload: `os_totals`, `os_entries`, ...",
-        run: |library, caches| os_profiles(library, &library.recorded(), caches),
+        run: |library, caches| os_profiles(library, &library.recorded()?, caches),
     },
     Experiment {
         name: "os-profile-generated",
@@ -123,11 +123,6 @@ impl Library {
             return Err(StudyError::Usage(message));
         }
         (found.run)(self, argument)
-    }
-
-    /// Names of the recorded workloads.
-    fn recorded(&self) -> Vec<String> {
-        self.names("workloads", "hwt")
     }
 }
 
@@ -251,7 +246,7 @@ fn append(table: &mut Table, more: Table) {
 /// A row for each workload, set of entries and table; one for each threshold of these; and one for
 /// each kind of trap.
 fn predict(library: &Library) -> Result<Named, StudyError> {
-    let names = library.recorded();
+    let names = library.recorded()?;
     let found = parallel(&names, |name| library.prediction(name, &[]));
     let head = [text("workload"), text("entries"), text("table"), integer("predictions")];
     let mut predictions = Table::new(&[&head[..], &PREDICTIONS].concat());

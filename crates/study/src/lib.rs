@@ -4,6 +4,7 @@
 //! Everything above (Python, the command line, sweeps) only arranges [`Job`]s and the tables that
 //! they return.
 
+mod elsewhere;
 mod error;
 mod experiments;
 mod library;

@@ -289,6 +289,7 @@ impl Library {
         } else {
             let path = self.folder("workloads").join(format!("{name}.hwt"));
             if !path.exists() {
+                self.elsewhere()?.refuse(name)?;
                 let mut known = self.names("workloads", "hwt");
                 known.extend(Kernel::ALL.iter().map(|(n, ..)| (*n).to_owned()));
                 known.extend(SERVICES.iter().map(|model| model.name.to_owned()));

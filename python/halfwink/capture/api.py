@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from halfwink import installed
+
 from . import build, guest, host, image, machine, program, scratch
 from .errors import CaptureError, CaptureInterruptedError, WrongUseError
 from .guest import Guest
@@ -72,7 +74,7 @@ def available() -> list[Requirement]:
     try:
         built = guest.find(guest.recipe()) is not None
     except (CaptureError, OSError) as error:
-        missing = Requirement("sources", False, str(error), "run from a clone of halfwink")
+        missing = Requirement("sources", False, str(error), installed.fix("capture"))
         return [*host.requirements(), missing]
     if built:
         ready = Requirement("guest", True, "the guest is built", "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +22,7 @@ class Tools:
 def tools() -> Tools:
     """Builds what is not up to date, and returns where it is."""
     sources = paths.sources()
-    target = Path(os.environ.get("CARGO_TARGET_DIR") or sources / "target")
+    target = paths.build()
     common = [*_COMMON, "--manifest-path", str(sources / "Cargo.toml"), "--target-dir", str(target)]
     host.run([*common, "-p", "halfwink-capture-plugin"])
     # The load generator runs in the guest, which need not have the host's libraries.

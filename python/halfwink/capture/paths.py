@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from halfwink import installed
+
 from .errors import MissingRequirementError
 
 
@@ -34,13 +36,20 @@ def give_to_user(folder: Path) -> None:
 def sources() -> Path:
     """The `capture/` folder of the source tree: recorder, load generator, guest scripts."""
     named = os.environ.get("HALFWINK_CAPTURE_SOURCES")
-    folder = Path(named) if named else Path(__file__).resolve().parents[3] / "capture"
+    folder = Path(named) if named else (installed.clone() or installed.data() or Path()) / "capture"
     if not (folder / "Cargo.toml").is_file():
         raise MissingRequirementError(
-            f"the recorder's sources are not at {folder}; run from a clone, or set"
-            " HALFWINK_CAPTURE_SOURCES to its capture folder"
+            f"the recorder's sources are not at {folder}; run: {installed.fix('capture')}; or set"
+            " HALFWINK_CAPTURE_SOURCES to a clone's capture folder"
         )
     return folder
+
+
+def build() -> Path:
+    """Where recorder and load generator are built: beside their sources in a clone."""
+    named = os.environ.get("CARGO_TARGET_DIR")
+    beside = sources() / "target"
+    return Path(named) if named else beside if installed.clone() else cache() / "target"
 
 
 def programs() -> Path:

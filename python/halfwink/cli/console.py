@@ -9,20 +9,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
-
-from halfwink import batch
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from halfwink import batch
 
 #: Wide enough for any table of ours when the output is a file or a pipe.
 PIPE_WIDTH = 10_000
@@ -107,6 +99,15 @@ def progress_bar(title: str, *, quiet: bool = False) -> Generator[Callable[[batc
     if quiet or not err.is_terminal:
         yield lambda _: None
         return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

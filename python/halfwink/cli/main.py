@@ -12,25 +12,6 @@ from cyclopts import App, CycloptsError
 from cyclopts.exceptions import UnknownCommandError, UnknownOptionError
 
 from halfwink import __version__
-from halfwink.cli import (
-    circuits,
-    commands,
-    hybrid,
-    hybrid_year,
-    lists,
-    live,
-    measure,
-    pdn,
-    preheat,
-    replay,
-    reproduce,
-    router,
-    sampling,
-    segregation,
-    storage,
-    switching,
-    traces,
-)
 from halfwink.cli.console import err
 from halfwink.errors import HalfwinkError, Interrupted, RunError
 
@@ -38,12 +19,73 @@ EXIT_FAILED = 1
 EXIT_WRONG_USE = 2
 #: What shells report for a program that Ctrl-C ended.
 EXIT_INTERRUPTED = 130
-#: What takes a command of the user's after `--`.
-RUN_COMMANDS = (commands.capture, live.delegate, live.idle)
+#: What takes a command of the user's after `--`: module, function.
+RUN_COMMANDS = (
+    ("halfwink.cli.commands", "capture"),
+    ("halfwink.cli.live", "delegate"),
+    ("halfwink.cli.live", "idle"),
+)
+#: Every command: where it is, and the first line of its own help. A command is imported when it is
+#: used: data frames alone take longer to import than help takes to print.
+COMMANDS = {
+    "compare": (
+        "commands:compare",
+        "Run techniques on workloads: one table, one chart, one report.",
+    ),
+    "run": (
+        "commands:run",
+        "Run a study of any world: workloads, machines, techniques and sweeps that a file "
+        "describes.",
+    ),
+    "sample": (
+        "sampling:sample",
+        "Sample a long workload: windows of it in detail, each figure with its 95 % interval.",
+    ),
+    "replay": (
+        "replay:replay",
+        "Tell fresh policies what an event log says: the same actions, or where they differ.",
+    ),
+    "reproduce": ("reproduce:reproduce", "Show published numbers beside ours."),
+    "capture": ("commands:capture", "Boot a real Linux in QEMU and record a full-system trace."),
+    "trace": ("traces:app", "Look at, check and convert trace files."),
+    "pdn": ("pdn:pdn", "Find the shortest wake-ups that a chip's power delivery allows."),
+    "measure": (
+        "measure:measure",
+        "Measure what this machine charges for each way to hand work to another core.",
+    ),
+    "live": ("live:app", "Run techniques on this machine."),
+    "segregation": ("segregation:app", "Keep kernel and user apart in the second-level cache."),
+    "circuits": ("circuits:app", "Optical circuits that racks use by turns."),
+    "preheat": ("preheat:app", "Load caches before the request arrives, simulated."),
+    "storage": ("storage:app", "Block I/Os on machines of several sockets."),
+    "switching": (
+        "switching:switching",
+        "Show what moving threads between cores inside system calls costs and saves.",
+    ),
+    "router": (
+        "router:router",
+        "Show what a software router draws, delays, loses and reorders under each policy.",
+    ),
+    "hybrid": ("hybrid:hybrid", "Show what a hybrid server draws and delays under each policy."),
+    "hybrid-year": (
+        "hybrid_year:year",
+        "Show what a fleet of hybrid servers draws and delays over a year of counts.",
+    ),
+    "list": ("lists:list_", "Show what there is."),
+    "report": ("commands:report", "Draw the HTML report of a finished run again."),
+    "completion": (
+        "completion:completion",
+        "Print a script that completes commands and options in a shell.",
+    ),
+    "doctor": (
+        "commands:doctor",
+        "Tell what this machine can do, and the line that adds what it lacks.",
+    ),
+}
 
 
-def build() -> App:
-    """The commands."""
+def build(command: str | None = None) -> App:
+    """The commands; one that is named brings all of its own help."""
     app = App(
         name="halfwink",
         help="Low-latency energy saving in servers: compare, reproduce, run.",
@@ -51,27 +93,8 @@ def build() -> App:
         help_on_error=False,
         suppress_keyboard_interrupt=False,
     )
-    app.command(commands.compare)
-    app.command(commands.run)
-    app.command(sampling.sample)
-    app.command(replay.replay)
-    app.command(reproduce.reproduce)
-    app.command(commands.capture)
-    app.command(traces.app)
-    app.command(pdn.pdn)
-    app.command(measure.measure)
-    app.command(live.app)
-    app.command(segregation.app)
-    app.command(circuits.app)
-    app.command(preheat.app)
-    app.command(storage.app)
-    app.command(switching.switching)
-    app.command(router.router)
-    app.command(hybrid.hybrid)
-    app.command(hybrid_year.year, name="hybrid-year")
-    app.command(lists.list_, name="list")
-    app.command(commands.report)
-    app.command(commands.doctor)
+    for name, (place, summary) in COMMANDS.items():
+        app.command(f"halfwink.cli.{place}", name=name, help=None if name == command else summary)
     return app
 
 
@@ -81,12 +104,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(words: list[str]) -> int:
-    app = build()
+    app = build(next((word for word in words if not word.startswith("-")), None))
     try:
         words, own = _before_and_after_dashes(words)
         function, bound, _ = app.parse_args(words, print_error=False, exit_on_error=False)
         if own is not None:
-            if function not in RUN_COMMANDS:
+            if (function.__module__, function.__name__) not in RUN_COMMANDS:
                 raise HalfwinkError(
                     "`--` and a command: expected `halfwink capture -- COMMAND` or "
                     "`halfwink live delegate -- COMMAND`"

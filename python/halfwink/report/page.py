@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
 from halfwink.jobs import Job
-from halfwink.library import build_id, library, workloads
+from halfwink.library import build_id, cache_dir, library, workloads
 from halfwink.report import charts, core_charts
 from halfwink.results import IDENTITY
 from halfwink.summary import SPARED, Summary, summarize
@@ -39,8 +41,18 @@ class Section:
 
 @lru_cache(maxsize=1)
 def _vega_bundle() -> str:
-    """Vega, Vega-Lite and vega-embed as one script, from the package: no network."""
-    return vlc.javascript_bundle()  # pyright: ignore[reportCallIssue]
+    """Vega, Vega-Lite and vega-embed as one script, from the package: no network.
+
+    It takes two seconds of a CPU to make, so the next report finds it in the cache.
+    """
+    kept = cache_dir() / f"vega-{version('vl-convert-python')}.js"
+    with suppress(OSError, UnicodeDecodeError):
+        return kept.read_text()
+    made: str = vlc.javascript_bundle()  # pyright: ignore[reportCallIssue]
+    with suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, made)
+    return made
 
 
 def write_report(

@@ -1,0 +1,46 @@
+"""Whether this package stands in a clone or was installed, and what adds a part that is missing.
+
+A clone holds everything. An installed package holds ``halfwink/data``, laid out like a clone, to
+which ``halfwink-workloads`` and ``halfwink-capture`` add; ``halfwink-live`` adds programs.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+Part = Literal["live", "workloads", "capture"]
+
+FOLDERS = ("machines", "workloads", "studies", "targets")
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def _holds(folder: Path) -> bool:
+    return all((folder / name).is_dir() for name in FOLDERS)
+
+
+def clone() -> Path | None:
+    """The repository of which this package is ``python/halfwink``, if it is of one."""
+    folder = _PACKAGE.parents[1]
+    return folder if _PACKAGE.parent.name == "python" and _holds(folder) else None
+
+
+def data() -> Path | None:
+    """What holds machines, workloads, studies and targets: ``$HALFWINK_HOME``, the clone, or this
+    package, in this order; None if that does not."""
+    named = os.environ.get("HALFWINK_HOME")
+    folder = Path(named) if named else clone() or _PACKAGE / "data"
+    return folder if _holds(folder) else None
+
+
+def native() -> Path:
+    """The folder of the preload libraries."""
+    return _PACKAGE / "_native"
+
+
+def fix(part: Part) -> str:
+    """The line that adds a part: a clone builds it, a package has it from another one."""
+    if clone() is None:
+        return f"pip install halfwink-{part}"
+    return "make setup" if part == "live" else "git restore capture workloads"

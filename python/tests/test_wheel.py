@@ -1,0 +1,259 @@
+"""What pip installs from a wheel, without clone or compiler: the first minute of a user."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import lacking
+from cyclopts import App
+
+from halfwink.cli.main import COMMANDS, build
+
+ROOT = Path(__file__).resolve().parents[2]
+MADE_BY = ROOT / "tools/wheels.py"
+#: What the base wheel must stay under, in bytes.
+LIMIT = 12_000_000
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A virtual environment in an empty folder, and what it has been given."""
+
+    folder: Path
+    wheels: Path
+
+    @property
+    def bin(self) -> Path:
+        return self.folder / "venv/bin"
+
+    def run(self, *words: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
+        """A command of the environment, where no clone, cargo or compiler is in reach."""
+        kept = ("LANG", "LD_LIBRARY_PATH", "TMPDIR")
+        environment = {key: os.environ[key] for key in kept if key in os.environ}
+        environment |= {"HOME": str(self.folder), "PATH": f"{self.bin}:{self.folder / 'none'}"}
+        command = [self.bin / words[0], *words[1:]]
+        return subprocess.run(
+            [str(word) for word in command],
+            cwd=self.folder / "empty",
+            env=environment | more,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+    def json(self, *words: str | Path) -> Any:
+        """What a command prints with ``--json``."""
+        done = self.run("halfwink", *words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def wheel(self, part: str) -> Path:
+        """The wheel of a package."""
+        (found,) = self.wheels.glob(f"{part.replace('-', '_')}-0*.whl")
+        return found
+
+    def install(self, part: str, *options: str) -> None:
+        """As a user does, with the index that other tests have."""
+        words = [self.bin / "python", "-m", "pip", "install", "--quiet", "--no-input", *options]
+        done = subprocess.run(
+            [*words, self.wheel(part)], cwd=self.folder, capture_output=True, text=True, check=False
+        )
+        if done.returncode and "halfwink" not in done.stderr.splitlines()[-1]:
+            lacking(f"pip cannot install what halfwink needs: {done.stderr.splitlines()[-1]}")
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All of them, of what `make setup` has built."""
+    if not (ROOT / "tools/packaging").is_dir():
+        lacking("wheels are made in a clone")
+    folder = tmp_path_factory.mktemp("wheels")
+    done = subprocess.run(
+        [sys.executable, MADE_BY, "--out", folder], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    print(done.stdout)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The base wheel, and nothing else of halfwink."""
+    folder = tmp_path_factory.mktemp("first minute")
+    (folder / "empty").mkdir()
+    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+    found = Installed(folder, wheels)
+    begun = time.monotonic()
+    found.install("halfwink")
+    print(f"installed in {time.monotonic() - begun:.1f} s")
+    return found
+
+
+@pytest.fixture
+def grown(installed: Installed) -> Any:
+    """Installs more for one test."""
+    added: list[str] = []
+
+    def install(part: str) -> None:
+        installed.install(part, "--no-deps")
+        added.append(part)
+
+    yield install
+    for part in added:
+        pip = [installed.bin / "python", "-m", "pip"]
+        subprocess.run([*pip, "uninstall", "--quiet", "--yes", part], check=True)
+
+
+def test_one_line_gives_one_answer(installed: Installed) -> None:
+    begun = time.monotonic()
+    done = installed.run("halfwink", "compare", "nginx", "--technique", "idle-gate,tap")
+    print(f"first chart after {time.monotonic() - begun:.1f} s")
+    assert done.returncode == 0, done.stderr
+    assert "tap" in done.stdout
+    (report,) = (installed.folder / "empty/halfwink-out").rglob("report.html")
+    assert "vega" in report.read_text()
+    document = installed.json("compare", "nginx", "--technique", "idle-gate,tap")
+    names = re.findall(r'"technique": "([a-z-]+)"', json.dumps(document))
+    assert {"idle-gate", "tap"} <= set(names)
+
+
+def test_lists_are_those_of_the_clone(installed: Installed) -> None:
+    for what in ("techniques", "machines", "studies", "targets", "mutants", "networks"):
+        ours = subprocess.run(
+            [sys.executable, "-m", "halfwink", "list", what, "--json"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert installed.json("list", what) == json.loads(ours.stdout), what
+
+
+def test_doctor_says_what_pip_adds(installed: Installed, grown: Any) -> None:
+    def found() -> dict[str, dict[str, Any]]:
+        document = installed.json("doctor")
+        return {finding["what"]: finding for finding in document}
+
+    at = found()["recorded workloads"]
+    assert str(installed.folder) in at["detail"]
+    assert not at["fix"]
+    for what in ("block devices", "circuits in virtual time", "preload library"):
+        finding = found()[f"live: {what}"]
+        assert (finding["present"], finding["fix"]) == (False, "pip install halfwink-live")
+    assert found()["capture: sources"]["fix"] == "pip install halfwink-capture"
+
+    grown("halfwink-live")
+    grown("halfwink-capture")
+    for what in ("block devices", "circuits in virtual time", "preload library"):
+        assert found()[f"live: {what}"]["present"], found()[f"live: {what}"]
+    for name in ("router", "steer", "block"):
+        done = installed.run(f"halfwink-{name}", "--help")
+        assert done.returncode == 0, done.stderr
+        assert "Usage" in done.stdout
+    assert "capture: sources" not in found()
+
+
+def test_other_recordings_come_with_another_wheel(installed: Installed, grown: Any) -> None:
+    line = "the recording `redis` is not installed; run: pip install halfwink-workloads"
+    for words in (["compare", "nginx+redis"], ["sample", "redis"]):
+        done = installed.run("halfwink", *words)
+        assert (done.returncode, done.stderr.strip()) == (2, f"halfwink: {line}")
+    done = installed.run("halfwink", "reproduce", "gating", "--json")
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("is not installed; run: pip install halfwink-workloads")
+
+    grown("halfwink-workloads")
+    names = {w["name"] for w in installed.json("list", "workloads") if w.get("kind") == "trace"}
+    assert names >= {path.stem for path in (ROOT / "workloads").glob("*.hwt")}
+    done = installed.run("halfwink", "compare", "redis", "-t", "tap", "-n", "1000000")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_small_area_is_reproduced(installed: Installed) -> None:
+    targets = installed.json("reproduce", "switching")
+    verdicts = {target["verdict"] for target in targets}
+    assert "match" in verdicts, verdicts
+    assert all(target["id"] and target["area"] == "switching" for target in targets)
+
+
+def test_without_its_data_it_says_so(installed: Installed) -> None:
+    done = installed.run("halfwink", "list", "machines", HALFWINK_HOME=str(installed.folder))
+    assert done.returncode == 2
+    assert "no machines, workloads, studies and targets in $HALFWINK_HOME" in done.stderr
+
+
+def test_help_imports_no_data_frames(installed: Installed) -> None:
+    done = installed.run("python", "-X", "importtime", "-m", "halfwink", "--help")
+    assert done.returncode == 0
+    heavy = [name for name in ("polars", "altair", "rich.progress") if f" {name}\n" in done.stderr]
+    assert not heavy
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    installed.run("halfwink", "--help")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
+    print(f"`halfwink --help` takes {spent:.2f} s of a CPU; the goal is 0.3")
+
+
+def test_the_short_help_of_commands_is_theirs() -> None:
+    for name, (place, summary) in COMMANDS.items():
+        module, _, attribute = place.partition(":")
+        found = getattr(importlib.import_module(f"halfwink.cli.{module}"), attribute)
+        said = found.help if isinstance(found, App) else found.__doc__.split("\n\n")[0]
+        assert " ".join(said.split()) == summary, name
+    app = build("capture")
+    assert "A program of your own" in app["capture"].help
+    assert app["compare"].help == COMMANDS["compare"][1]
+
+
+def test_wheels_are_small_and_their_tag_is_true(wheels: Path) -> None:
+    (base,) = wheels.glob("halfwink-0*.whl")
+    assert base.stat().st_size < LIMIT
+    for wheel in wheels.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            names = archive.namelist()
+            contents = [archive.read(name) for name in names]
+        needed = {
+            int(minor)
+            for content in contents
+            if content[:4] == b"\x7fELF"
+            for minor in re.findall(rb"GLIBC_2\.(\d+)", content)
+        }
+        tags = re.findall(r"manylinux_2_(\d+)", wheel.name)
+        assert bool(needed) == bool(tags), wheel.name
+        assert not needed or max(needed) <= int(tags[0]), wheel.name
+        assert not any("/target/" in name or name.startswith("python/") for name in names)
+
+
+def test_sources_hold_what_their_wheel_is_built_of(wheels: Path, tmp_path: Path) -> None:
+    (archive,) = wheels.glob("*.tar.gz")
+    with tarfile.open(archive) as sources:
+        sources.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    for place in ("machines", "studies", "targets", "workloads", "tools/packaging"):
+        there = {str(path.relative_to(folder)) for path in (folder / place).rglob("*.*")}
+        listed = subprocess.run(
+            ["git", "-C", ROOT, "ls-files", place], capture_output=True, text=True, check=True
+        )
+        assert not {p for p in listed.stdout.split() if p.count(".")} - there, place
+    done = subprocess.run(
+        ["cargo", "metadata", "--locked", "--format-version=1", "--no-deps", "--quiet"],
+        cwd=folder / "crates/py",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
