@@ -71,7 +71,7 @@ COMMANDS = {
         "hybrid_year:year",
         "Show what a fleet of hybrid servers draws and delays over a year of counts.",
     ),
-    "list": ("lists:list_", "Show what there is."),
+    "list": ("lists:list_", "Show what there is; without WHAT, how much of each."),
     "report": ("commands:report", "Draw the HTML report of a finished run again."),
     "completion": (
         "completion:completion",
