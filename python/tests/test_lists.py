@@ -46,3 +46,19 @@ def test_without_a_word_the_list_says_what_can_be_listed(halfwink):
     assert len(hw.machines()) == len(names["machines"])
     with pytest.raises(hw.HalfwinkError, match="nowhere"):
         hw.machines("nowhere")
+
+
+def test_a_foreign_name_commands_no_terminal_and_keeps_its_brackets(halfwink, tmp_path):
+    shown = io.StringIO()
+    console = Console(file=shown, width=80, color_system="standard", force_terminal=True)
+    print_listing(["name"], [["\x1b[2J\x07[red]mine[/red]\x9b1m"]], to=console)
+    assert "\\x1b[2J\\x07[red]mine[/red]\\x9b1m" in shown.getvalue()
+    # As the name of a file, in an answer and in a complaint.
+    name = tmp_path / "\x1b[1m[1].hwt"
+    name.write_bytes((root() / "workloads/gzip.hwt").read_bytes())
+    done = halfwink("compare", str(name), "-n", "20000", "-t", "tap", "-o", "out")
+    assert "\\x1b[1m[1]" in done.out
+    assert "\x1b" not in done.out + done.err
+    done = halfwink("compare", "\x1b[1mnone")
+    assert "`\\x1b[1mnone`" in done.err
+    assert "\x1b" not in done.err

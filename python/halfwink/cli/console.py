@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,10 +26,21 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 err_table = Console(stderr=True, width=None if sys.stderr.isatty() else PIPE_WIDTH, highlight=False)
 
 
+#: Of the characters that command a terminal: all but the line's end and the tabulator.
+_COMMANDS = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
+}
+
+
+def plain(text: str) -> str:
+    """A text whose characters command no terminal: names in files are foreign."""
+    return text.translate(_COMMANDS)
+
+
 def say(message: str, *, quiet: bool = False) -> None:
     """A line for people, on standard error."""
     if not quiet:
-        err.print(message, markup=False)
+        err.print(plain(message), markup=False)
 
 
 def print_json(document: Any) -> None:
@@ -49,7 +61,7 @@ def print_table(
     for heading, side in columns:
         table.add_column(heading, justify="right" if side == "right" else "left", no_wrap=True)
     for number, row in enumerate(rows):
-        table.add_row(*row, end_section=number in ruled)
+        table.add_row(*map(_text, row), end_section=number in ruled)
     (to or out).print(table)
 
 
@@ -70,8 +82,13 @@ def print_listing(
             least = 12 if number == last else max(min(word, 14), len(heading))
             table.add_column(heading, overflow="fold", min_width=min(widest, least))
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(_text, row))
     (to or out).print(table)
+
+
+def _text(cell: str) -> Text:
+    """Without markup: brackets in a name are the name's."""
+    return Text(plain(cell))
 
 
 def print_frame(table: pl.DataFrame) -> None:

@@ -12,7 +12,7 @@ from cyclopts import App, CycloptsError
 from cyclopts.exceptions import UnknownCommandError, UnknownOptionError
 
 from halfwink import __version__
-from halfwink.cli.console import err
+from halfwink.cli.console import err, plain
 from halfwink.errors import HalfwinkError, Interrupted, RunError
 
 EXIT_FAILED = 1
@@ -149,7 +149,7 @@ def _before_and_after_dashes(words: list[str]) -> tuple[list[str], tuple[str, ..
 
 def _complain(message: str) -> None:
     line = " ".join(message.split())
-    err.print(f"halfwink: {line}", markup=False)
+    err.print(f"halfwink: {plain(line)}", markup=False)
 
 
 def _usage(app: App, error: CycloptsError) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from halfwink import studies
 from halfwink.cli import placement, sides
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_table
+from halfwink.cli.console import plain, print_table
 from halfwink.results import Results
 from halfwink.summary import SPARED, summarize
 
@@ -22,7 +22,7 @@ def print_results(results: Results) -> None:
     """The verdict; the short table; where kernel code ran, if somebody watched it; what is
     modelled."""
     for sentence in results.verdict().sentences:
-        stdout.print(sentence, markup=False)
+        stdout.print(plain(sentence), markup=False)
     stdout.print()
     summary = summarize(results)
     headings = ["workload", "machine", "technique", *summary.headings]
@@ -30,7 +30,7 @@ def print_results(results: Results) -> None:
     if stdout.is_terminal and rows:
         shared, headings, rows = _narrowed(headings, rows, stdout.width)
         if shared:
-            stdout.print(shared, markup=False)
+            stdout.print(plain(shared), markup=False)
     columns = [
         (h, "left" if h in ("workload", "machine", "technique") else "right") for h in headings
     ]
