@@ -9,6 +9,9 @@ use crate::library::{read, Library};
 use crate::techniques::{Choice, Values};
 use crate::world::{world, Job, World};
 
+/// Runs of a study, at most: as many results are read and drawn in one piece.
+const MOST_RUNS: u128 = 1_000_000;
+
 /// A study, read and checked.
 #[derive(Clone, Debug, Serialize)]
 pub struct Study {
@@ -133,13 +136,15 @@ impl Study {
             .sweep
             .into_iter()
             .map(|(path, values)| sweep_values(input, world, path, values))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
+        let (workloads, machines) = (file.workloads.into_inner(), file.machines.into_inner());
+        bounded(input, workloads.len() * machines.len() * techniques.len(), &sweep)?;
         Ok(Study {
             name: name.to_owned(),
             world: world.name(),
             title: file.title,
-            workloads: file.workloads.into_inner(),
-            machines: file.machines.into_inner(),
+            workloads,
+            machines,
             techniques,
             baseline,
             baseline_machine: file.baseline_machine,
@@ -250,6 +255,23 @@ fn sweep_values(
     }
 }
 
+/// A few lists ask for more runs than fit memory: refused before any is made.
+fn bounded(
+    input: &Input,
+    lists: usize,
+    sweep: &[(String, Vec<String>)],
+) -> Result<(), InputError> {
+    let mut runs = lists as u128;
+    for (path, values) in sweep {
+        runs = runs.saturating_mul(values.len() as u128);
+        if runs > MOST_RUNS {
+            let message = format!("{runs} runs up to `{path}`; expected at most {MOST_RUNS}");
+            return Err(input.error_at_key(&format!("sweep.{path}"), &message));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,6 +335,17 @@ techniques = ["always-on", "tap"]
             let error = parse(&TEXT.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn a_sweep_is_bounded_before_it_is_expanded() {
+        let many = (1..=100).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+        let keys = ["gating.wake_up_ns", "gating.break_even_ns", "gating.restore_ns"];
+        let sweep: String = keys.iter().map(|key| format!("\"{key}\" = [{many}]\n")).collect();
+        let text = TEXT.replace("\"gating.wake_up_ns\" = [2.0, 16.0]\n", &sweep);
+        let error = parse(&text).unwrap_err().to_string();
+        let expected = "s.toml:10: 4000000 runs up to `gating.restore_ns`; expected at most 1000000";
+        assert_eq!(error, expected);
     }
 
     #[test]
