@@ -42,6 +42,7 @@ def run_jobs(
     fresh: bool = False,
     executor: Executor | None = None,
     log: Path | str | None = None,
+    part: tuple[int, int] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[Planned]:
     """Runs jobs; their results are in the store then, under the keys that this returns.
@@ -61,8 +62,9 @@ def run_jobs(
     for number, job in enumerate(planned):
         first.setdefault(job.key, number)
     again = fresh or log is not None
-    missing = [number for key, number in first.items() if again or not store.has(key)]
-    state = _State(planned, missing, len(first), progress)
+    ours = list(first.values()) if part is None else _of_part(planned, list(first.values()), part)
+    missing = [number for number in ours if again or not store.has(planned[number].key)]
+    state = _State(planned, missing, len(ours), progress)
     state.tell(0)
     where = executor or LocalExecutor()
     if log is None:
@@ -78,6 +80,13 @@ def run_jobs(
             store.save(planned[number].key, tables)
             state.finish(number)
     return planned
+
+
+def _of_part(
+    planned: Sequence[Planned], numbers: Sequence[int], part: tuple[int, int]
+) -> list[int]:
+    which, of = part
+    return [number for share in _shares(planned, numbers)[which - 1 :: of] for number in share]
 
 
 def _shares(planned: Sequence[Planned], missing: Sequence[int]) -> list[list[int]]:

@@ -11,10 +11,10 @@ from typing import Any
 
 from halfwink import _core, installed
 from halfwink.batch import Progress, run_jobs
-from halfwink.errors import RunError
+from halfwink.errors import HalfwinkError, RunError
 from halfwink.executors import Executor
 from halfwink.files import write_whole
-from halfwink.jobs import Job, pairs
+from halfwink.jobs import Job, pairs, plan
 from halfwink.library import build_id, library
 from halfwink.results import Results, collect
 from halfwink.store import RunStore, temporary_store
@@ -77,6 +77,66 @@ def run(
     )
     if out is not None:
         keep(Path(out), results, study["text"])
+    return StudyRun(study, results)
+
+
+def run_part(
+    name: str,
+    part: tuple[int, int],
+    *,
+    out: Path | str,
+    executor: Executor | None = None,
+    fresh: bool = False,
+    log: Path | str | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> int:
+    """Runs one part of a study, for arrays of jobs on a cluster: the third of 200 is ``(3, 200)``.
+
+    Results are kept in ``out/runs``, which all parts may share; when all are there `collected`
+    makes tables of them.
+
+    Returns:
+        How many results of this part are there now.
+
+    Raises:
+        HalfwinkError, RunError: as `run`; there is no such part.
+    """
+    which, of = part
+    if not 1 <= which <= of:
+        raise HalfwinkError(
+            f"part {which}/{of}: expected 1/{max(of, 1)} to {max(of, 1)}/{max(of, 1)}"
+        )
+    last = [0]
+
+    def count(told: Progress) -> None:
+        last[0] = told.jobs_done
+        if progress is not None:
+            progress(told)
+
+    store = RunStore(Path(out) / "runs")
+    jobs = study_jobs(name)
+    run_jobs(jobs, store, fresh=fresh, executor=executor, log=log, part=part, progress=count)
+    return last[0]
+
+
+def collected(name: str, *, out: Path | str) -> StudyRun:
+    """A study of which all parts have run, in ``out``; nothing is run.
+
+    Raises:
+        HalfwinkError: the study, or something it names, cannot be; one line.
+        RunError: a result is not there, with how many are not.
+    """
+    study = library().study(name)
+    store, jobs = RunStore(Path(out) / "runs"), study_jobs(name)
+    planned = plan(jobs)
+    keys = {known.key: job for job, known in zip(jobs, planned, strict=True)}
+    missing = [job for key, job in keys.items() if not store.has(key)]
+    if missing:
+        first = missing[0]
+        where = f"{first.technique} on {first.workload} ({first.machine})"
+        raise RunError(f"{out}: {len(missing)} of {len(keys)} runs are not there, first {where}")
+    results = collect(jobs, planned, store, study["baseline"], study["baseline_machine"])
+    keep(Path(out), results, study["text"])
     return StudyRun(study, results)
 
 

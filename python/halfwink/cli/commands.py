@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -111,6 +111,8 @@ def run(
     study: str,
     *,
     executor: str = "local",
+    part: str | None = None,
+    collect: Annotated[bool, Parameter(negative="")] = False,
     log: Log = None,
     out: Out = None,
     fresh: Fresh = False,
@@ -125,6 +127,10 @@ def run(
         Name of a study, or a TOML file.
     executor
         local, local:WORKERS, or dask://HOST:PORT.
+    part
+        Only a part of it, for arrays of jobs: 3/200. All parts may share a folder.
+    collect
+        Run nothing: tables and report of a study of which all parts have run.
     log
         Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
         Logged runs are played even if their results are there.
@@ -138,15 +144,14 @@ def run(
         No progress, no messages.
     """
     folder = out or OUT / _slug("run", Path(study).stem)
-    with progress_bar(f"run {Path(study).stem}", quiet=quiet) as progress:
-        done = studies.run(
-            study,
-            out=folder,
-            executor=executor_named(executor),
-            fresh=fresh,
-            log=log,
-            progress=progress,
-        )
+    how: Any = {"executor": executor_named(executor), "fresh": fresh, "log": log}
+    if part is not None:
+        return _run_part(study, _part(part), folder, how, quiet=quiet)
+    if collect:
+        done = studies.collected(study, out=folder)
+    else:
+        with progress_bar(f"run {Path(study).stem}", quiet=quiet) as progress:
+            done = studies.run(study, out=folder, progress=progress, **how)
     draw(folder, done.study["title"], done.results, done.study["plots"])
     if json:
         print_json(done.results.runs.to_dicts())
@@ -155,6 +160,24 @@ def run(
     _warn(done.results)
     say(f"report: {folder / 'report.html'}", quiet=quiet)
     return 0
+
+
+def _run_part(
+    study: str, part: tuple[int, int], folder: Path, how: dict[str, Any], *, quiet: bool
+) -> int:
+    name = f"{Path(study).stem} {part[0]}/{part[1]}"
+    with progress_bar(f"run {name}", quiet=quiet) as progress:
+        count = studies.run_part(study, part, out=folder, progress=progress, **how)
+    more = f"when all are: halfwink run {study} -o {folder} --collect"
+    say(f"{name}: {count} results in {folder / 'runs'}; {more}", quiet=quiet)
+    return 0
+
+
+def _part(text: str) -> tuple[int, int]:
+    which, slash, of = text.partition("/")
+    if not (slash and which.isdecimal() and of.isdecimal()):
+        raise HalfwinkError(f"--part {text}: expected a part and how many there are, as 3/200")
+    return int(which), int(of)
 
 
 def capture(
