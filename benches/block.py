@@ -23,6 +23,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from halfwink import block_advice, programs, storage
 from halfwink.live_block import Block, Device
@@ -254,8 +255,15 @@ def beside_model(seconds: int, repeats: int) -> list[dict[str, object]]:
     for issuers in (1, 2):
         of: dict[str, list[dict[str, float]]] = {}
         for seed in (1, 2, 3):
-            load = {"issuers": [issuers], "depth": 32 // issuers, "ios": 50_000, "seed": seed}
-            runs = storage.storage_runs("westmere-ex", policies=WORKERS, set=values, **load).runs
+            runs = storage.storage_runs(
+                "westmere-ex",
+                policies=WORKERS,
+                issuers=issuers,
+                depth=32 // issuers,
+                ios=50_000,
+                seed=seed,
+                set=values,
+            ).runs
             for name, row in zip(WORKERS, runs.to_dicts(), strict=True):
                 found = {"iops": row["iops"], "cpu_us": row["driver_us_per_io"]}
                 of.setdefault(name, []).append(found)
@@ -264,7 +272,7 @@ def beside_model(seconds: int, repeats: int) -> list[dict[str, object]]:
     return rows
 
 
-def _multiples(of: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+def _multiples(of: dict[str, dict[str, float]]) -> dict[str, Any]:
     base = of["single-thread"]
     return {name: {f: of[name][f] / base[f] for f in base} | {"base": base} for name in of}
 
