@@ -104,6 +104,14 @@ mod tests {
     }
 
     #[test]
+    fn the_fastest_clock_ticks_every_picosecond() {
+        let clock = Clock::from_hz(1_000_000_000_000).unwrap();
+        assert_eq!((clock.time_of(1), clock.time_of(7)), (Time(1), Time(7)));
+        assert_eq!(clock.cycle_at_or_after(Time(5)), 5);
+        assert!((clock.hz() - 1e12).abs() < 1e-3);
+    }
+
+    #[test]
     fn impossible_clocks_are_refused() {
         assert_eq!(Clock::from_hz(0), None);
         assert_eq!(Clock::from_hz(1_000_000_000_001), None);

@@ -143,6 +143,22 @@ mod tests {
     }
 
     #[test]
+    fn units_change_at_their_thousands() {
+        for (ps, shown) in [
+            (1_000, "1.0 ns"),
+            (999_900, "999.9 ns"),
+            (1_000_000, "1.0 us"),
+            (999_900_000, "999.9 us"),
+            (1_000_000_000, "1.0 ms"),
+            (999_900_000_000, "999.9 ms"),
+            (1_000_000_000_000, "1.0 s"),
+        ] {
+            assert_eq!(format!("{:.1}", Time(ps)), shown);
+        }
+        assert_eq!(format!("{:.1}", Time(999)), "999 ps");
+    }
+
+    #[test]
     fn prints_in_the_unit_that_fits() {
         assert_eq!(format!("{}", Time(999)), "999 ps");
         assert_eq!(format!("{:.1}", Time(17_170)), "17.2 ns");

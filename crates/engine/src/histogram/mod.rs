@@ -156,7 +156,55 @@ mod tests {
                 .map(|v| (Time(v.value_iterated_to().clamp(min, max)), v.count_at_value()))
                 .collect();
             prop_assert_eq!(ours.counts().collect::<Vec<_>>(), expected);
+            // Of both halves, and exact.
+            let (sum, count) = (times.iter().map(|&t| u128::from(t)).sum::<u128>(), times.len());
+            prop_assert_eq!(ours.total(), Time(u64::try_from(sum).unwrap_or(u64::MAX)));
+            let mean = (sum + count as u128 / 2) / count as u128;
+            prop_assert_eq!(ours.mean(), Some(Time(mean as u64)));
+            prop_assert_eq!((ours.count(), ours.max()), (count as u64, Some(Time(max))));
         }
+    }
+
+    #[test]
+    fn a_mean_is_rounded_to_the_nearest_and_half_up() {
+        let mean = |times: &[u64]| {
+            let mut histogram = Histogram::default();
+            times.iter().for_each(|&time| histogram.record(Time(time)));
+            histogram.mean()
+        };
+        assert_eq!(mean(&[1, 2]), Some(Time(2)));
+        assert_eq!(mean(&[1, 1, 2]), Some(Time(1)));
+        assert_eq!(mean(&[1, 2, 2]), Some(Time(2)));
+    }
+
+    #[test]
+    fn what_nothing_is_added_to_stays_and_the_least_is_either_ones() {
+        let of = |times: &[u64]| {
+            let mut histogram = Histogram::default();
+            times.iter().for_each(|&time| histogram.record(Time(time)));
+            histogram
+        };
+        let both = |mut one: Histogram, other: Histogram| {
+            one.add(&other);
+            (one.quantile(0.0), one.max(), one.total(), one.count())
+        };
+        let expected = (Some(Time(3)), Some(Time(90)), Time(98), 3);
+        assert_eq!(both(of(&[3, 90]), of(&[5])), expected);
+        assert_eq!(both(of(&[5]), of(&[3, 90])), expected);
+        assert_eq!(both(of(&[]), of(&[3, 5, 90])), expected);
+        assert_eq!(both(of(&[3, 5, 90]), of(&[])), expected);
+    }
+
+    #[test]
+    fn plots_have_buckets_between_powers_of_two() {
+        let mut histogram = Histogram::default();
+        [0, 1, 2, 3, 4, 7, 8].iter().for_each(|&time| histogram.record(Time(time)));
+        let bucket = |from, to, count| Bucket { from: Time(from), to: Time(to), count };
+        let expected = [bucket(1, 2, 2), bucket(2, 4, 2), bucket(4, 8, 2), bucket(8, 16, 1)];
+        assert_eq!(histogram.log_buckets(1), expected);
+        // Four limits in an octave: 4, 4.76, 5.66, 6.73, 8, cut up to whole ones.
+        let fours: Vec<Bucket> = histogram.log_buckets(4).into_iter().skip(3).collect();
+        assert_eq!(fours, [bucket(4, 5, 1), bucket(7, 8, 1), bucket(8, 10, 1)]);
     }
 
     #[test]
