@@ -145,6 +145,73 @@ fn tap_never_gates_an_l3_hit() {
 }
 
 #[test]
+fn what_wakes_slowly_is_not_gated_again_before_it_is_awake() {
+    // A neighbour's wake-up leaves this one 100 ns: it is told at 77.97 and awake at 181. A stall
+    // that begins meanwhile, for what comes at 130, would otherwise be worth gating.
+    let mut events = full_miss(A, 0.0, 181.0);
+    events.push((ns(5.0), Event::StallBegin));
+    events.push((ns(20.0), Event::Granted { wake_up: ns(100.0) }));
+    events.push((ns(90.0), Event::Response { line: A }));
+    events.push((ns(90.0), Event::StallEnd { began: ns(5.0) }));
+    events.push((ns(92.0), Event::StallBegin));
+    events.push((ns(93.0), token(B, 93.0, Bound::Eta(ns(37.0)))));
+    insta::assert_snapshot!(decisions(&mut Tap::new(EV6, 20), events), @r"
+       17.50 Gate
+       77.97 Wake
+    ");
+}
+
+#[test]
+fn a_grant_holds_for_one_wake_up() {
+    // Granted 2 ns: 181 - 2 - 3.03. The next time takes 10.2 as ever: 581 - 10.2 - 3.03.
+    let mut events = full_miss(A, 0.0, 181.0);
+    events.push((ns(5.0), Event::StallBegin));
+    events.push((ns(20.0), Event::Granted { wake_up: ns(2.0) }));
+    events.push((ns(181.0), Event::Awake));
+    events.push((ns(181.0), Event::Response { line: A }));
+    events.push((ns(181.0), Event::StallEnd { began: ns(5.0) }));
+    events.extend(full_miss(B, 400.0, 581.0));
+    events.push((ns(405.0), Event::StallBegin));
+    insta::assert_snapshot!(decisions(&mut Tap::new(EV6, 20), sorted(events)), @r"
+       17.50 Gate
+      175.97 Wake
+      417.50 Gate
+      567.77 Wake
+    ");
+}
+
+#[test]
+fn a_token_that_comes_too_late_to_promise_anything_is_none() {
+    let events = vec![
+        (ns(0.0), Event::StallBegin),
+        (ns(10.0), token(A, 0.0, Bound::NotBefore(ns(5.0)))),
+        (ns(12.0), token(B, 12.0, Bound::Unknown)),
+    ];
+    insta::assert_snapshot!(decisions(&mut Tap::new(EV6, 20), events.clone()), @"   12.00 Gate");
+    // One that comes just in time promises something, and that comes too soon.
+    let mut at_once = events;
+    at_once[1].0 = ns(5.0);
+    insta::assert_snapshot!(decisions(&mut Tap::new(EV6, 20), at_once), @"");
+}
+
+#[test]
+fn a_full_table_counts_what_it_turns_away() {
+    let fill = |entries: usize| {
+        let mut policy = Tap::new(EV6, entries);
+        let mut events = vec![(ns(0.0), token(A, 0.0, Bound::Unknown))];
+        // Something that comes too soon to gate, if there is room to know of it.
+        events.push((ns(1.0), token(B, 1.0, Bound::NotBefore(ns(13.0)))));
+        events.push((ns(2.0), Event::StallBegin));
+        let text = decisions(&mut policy, events);
+        let shown = policy.snapshot();
+        let of = |name| shown.iter().find(|(n, _)| *n == name).unwrap().1;
+        (text, of("entries"), of("most_entries"), of("overflows"))
+    };
+    assert_eq!(fill(2), (String::new(), 2, 2, 0));
+    assert_eq!(fill(1), ("    2.00 Gate\n".to_owned(), 1, 1, 1));
+}
+
+#[test]
 fn mapg_learns_the_excess_and_backs_off_at_once() {
     // Stalls of 95 ns (28 over 22 + 45), four times, then one of 70 and one of 20.
     let mut events = Vec::new();
