@@ -141,7 +141,8 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_finished(halfwink, tmp_path:
         assert done.status == 1
         assert "No space left on device" in done.complaint
         kept = list((mount / "out" / "runs").glob("*.json"))
-        assert all(json.loads(path.read_text())["run"] for path in kept)
+        assert all(json.loads(path.read_text())["tables"]["run"] for path in kept)
+        assert str(mount / "out" / "runs") in done.complaint
         assert not list((mount / "out" / "runs").glob(".*"))
     finally:
         subprocess.run(["umount", str(mount)], check=True)
