@@ -159,6 +159,8 @@ def test_the_command_the_report_and_python_say_the_same(halfwink: Any, tmp_path:
     shown = re.search(r'<section class="verdict".*?</section>', page, re.DOTALL)
     assert shown is not None
     assert "Idle states alone" in shown[0]
+    (tap,) = (t for t in hw.techniques() if t["name"] == "tap")
+    assert tap["title"] in page
     document = json.loads(halfwink(*words, "--json").out)
     assert document["verdict"] == list(said.sentences)
     # In the table the baseline leads, then who takes least.

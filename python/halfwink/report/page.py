@@ -88,6 +88,7 @@ def write_report(
             for s in sections
         ],
         ledger=_ledger(results),
+        techniques=_techniques(results),
         workloads=_workloads(results),
         machines=_machines(results),
         provenance=provenance,
@@ -243,6 +244,15 @@ def _workloads(results: Results) -> list[dict[str, str]]:
             what = info["title"] if info else "a file"
             out.append({"name": part, "what": what, "where": _recorded(info or {})})
     return out
+
+
+def _techniques(results: Results) -> list[dict[str, str]]:
+    """What each technique does, in a line, and who published it; of modifiers, too."""
+    known = {t["name"]: t for t in _core.techniques() if results.world in t["worlds"]}
+    used = results.runs["technique"].unique(maintain_order=True)
+    names = dict.fromkeys(part.split(":")[0] for name in used for part in name.split("+"))
+    found = [known[name] for name in names if name in known]
+    return [{key: str(t[key]) for key in ("name", "title", "source", "family")} for t in found]
 
 
 def _recorded(info: dict[str, Any]) -> str:
