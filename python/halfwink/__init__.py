@@ -7,6 +7,7 @@ res.table()  # polars DataFrame
 res.chart()  # altair chart
 hw.run("studies/gating.toml", executor=hw.Dask("tcp://HOST:PORT"))
 hw.open("halfwink-out/run-gating")  # the results again
+hw.run_part("gating", (3, 200), out="shared")  # of an array of jobs; hw.collected when all are done
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from halfwink.segregation import Segregation, segregation_sweep
     from halfwink.service import ServiceProfile, service_profile
     from halfwink.storage import StorageRuns, storage_runs
-    from halfwink.studies import StudyRun, run
+    from halfwink.studies import StudyRun, collected, run, run_part
     from halfwink.switching import Switching, core_switching
     from halfwink.targets import reproduce
 
@@ -85,6 +86,7 @@ _HOMES = {
     "circuit_advice": "fabric_advice",
     "circuit_runs": "circuits",
     "circuit_schedule": "circuits",
+    "collected": "studies",
     "compare": "comparison",
     "core_switching": "switching",
     "experiment": "catalogue",
@@ -105,6 +107,7 @@ _HOMES = {
     "reproduce": "targets",
     "router_experiments": "router",
     "run": "studies",
+    "run_part": "studies",
     "sample": "sampling",
     "scores": "score",
     "segregation_sweep": "segregation",
@@ -152,6 +155,7 @@ __all__ = [
     "circuit_advice",
     "circuit_runs",
     "circuit_schedule",
+    "collected",
     "compare",
     "core_switching",
     "experiment",
@@ -172,6 +176,7 @@ __all__ = [
     "reproduce",
     "router_experiments",
     "run",
+    "run_part",
     "sample",
     "scores",
     "segregation_sweep",
