@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use io_uring::{cqueue, opcode, squeue, types, IoUring};
 
 use super::wire::{
-    ControlCommand, Info, Params, ADD_DEV, CONTROL, DEAD, DEL_DEV, F_IOCTL_ENCODE, F_USER_COPY,
-    GET_DEV_INFO, GET_FEATURES, GET_QUEUE_AFFINITY, MOST_BYTES, SET_PARAMS, START_DEV, STOP_DEV,
+    ControlCommand, Info, Params, ADD_DEV, CONTROL, DEAD, DEL_DEV, DEL_DEV_ASYNC, F_IOCTL_ENCODE,
+    F_USER_COPY, GET_DEV_INFO, GET_FEATURES, GET_QUEUE_AFFINITY, MOST_BYTES, SET_PARAMS, START_DEV,
+    STOP_DEV,
 };
 
 /// A server that was killed is cleaned up by the kernel for so long.
@@ -112,15 +113,26 @@ impl Driver {
             // It has just gone.
             return Ok(());
         }
-        // A device for servers can be opened by one at a time.
-        let is_free = || OpenOptions::new().read(true).write(true).open(node(number)).is_ok();
-        if info.state == DEAD && is_free() {
-            return self.delete(number).map_err(|e| format!("ublk device {number}: {e}"));
+        if info.state == DEAD {
+            // A device for servers can be opened by one at a time.
+            let opened = OpenOptions::new().read(true).write(true).open(node(number));
+            if opened.is_ok() {
+                drop(opened);
+                return self.delete(number).map_err(|e| format!("ublk device {number}: {e}"));
+            }
         }
         let serves = Path::new(&format!("/proc/{}", info.server_pid)).exists();
-        if info.server_pid > 0 && serves || Instant::now() > until {
+        if info.server_pid > 0 && serves {
             let pid = info.server_pid;
             return Err(format!("ublk device {number} is served already, by process {pid}"));
+        }
+        if Instant::now() > until {
+            let why = if node(number).exists() {
+                "is served already".to_owned()
+            } else {
+                format!("was left by another server and {} is still open: unmount it", disk(number))
+            };
+            return Err(format!("ublk device {number} {why}, or take another number"));
         }
         std::thread::sleep(Duration::from_millis(20));
         Ok(())
@@ -154,10 +166,17 @@ impl Driver {
         unsafe { self.ask(STOP_DEV, &bare(number)) }.map(drop)
     }
 
-    /// Takes the device away. Nothing of it may be open or mapped.
+    /// Takes the device away; its number is free once nothing of it is open or mapped any more,
+    /// which is waited for before Linux 6.9.
     pub(super) fn delete(&mut self, number: u32) -> io::Result<()> {
         // SAFETY: it names no memory.
-        unsafe { self.ask(DEL_DEV, &bare(number)) }.map(drop)
+        match unsafe { self.ask(DEL_DEV_ASYNC, &bare(number)) } {
+            Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                // SAFETY: as above.
+                unsafe { self.ask(DEL_DEV, &bare(number)) }.map(drop)
+            }
+            other => other.map(drop),
+        }
     }
 }
 

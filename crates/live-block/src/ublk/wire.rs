@@ -26,6 +26,7 @@ pub(super) const START_DEV: u32 = command(READS_AND_WRITES, 0x06, CONTROL_BYTES)
 pub(super) const STOP_DEV: u32 = command(READS_AND_WRITES, 0x07, CONTROL_BYTES);
 pub(super) const SET_PARAMS: u32 = command(READS_AND_WRITES, 0x08, CONTROL_BYTES);
 pub(super) const GET_FEATURES: u32 = command(READS, 0x13, CONTROL_BYTES);
+pub(super) const DEL_DEV_ASYNC: u32 = command(READS, 0x14, CONTROL_BYTES);
 pub(super) const FETCH_REQ: u32 = command(READS_AND_WRITES, 0x20, IO_BYTES);
 pub(super) const COMMIT_AND_FETCH_REQ: u32 = command(READS_AND_WRITES, 0x21, IO_BYTES);
 
@@ -254,6 +255,7 @@ mod tests {
         assert_eq!(STOP_DEV, 0xc020_7507);
         assert_eq!(SET_PARAMS, 0xc020_7508);
         assert_eq!(GET_FEATURES, 0x8020_7513);
+        assert_eq!(DEL_DEV_ASYNC, 0x8020_7514);
         assert_eq!(FETCH_REQ, 0xc010_7520);
         assert_eq!(COMMIT_AND_FETCH_REQ, 0xc010_7521);
         assert_eq!((size_of::<Info>(), size_of::<Description>()), (64, 24));
