@@ -45,8 +45,8 @@ pub struct Report {
     pub latency: Latency,
     /// Flushes of the device, for flushes and for what was to be on stable storage at once.
     pub flushes: Flushes,
-    /// Connections.
-    pub connections: Connections,
+    /// Connections, where requests come in some.
+    pub connections: Option<Connections>,
     /// How the device's bytes are moved.
     pub io: IoReport,
     /// Stages of all I/Os.
@@ -131,7 +131,7 @@ pub(crate) struct Measured<'a> {
     pub(crate) backend: &'a dyn Backend,
     pub(crate) posts: &'a [Post],
     pub(crate) synced: Synced,
-    pub(crate) connections: Connections,
+    pub(crate) connections: Option<Connections>,
     /// Its start, before and after.
     pub(crate) begun: [Instant; 2],
 }

@@ -263,7 +263,7 @@ impl Server {
             backend: &*shared.backend,
             posts: &shared.posts,
             synced: shared.syncer.look(),
-            connections: shared.traffic.look(),
+            connections: Some(shared.traffic.look()),
             begun: shared.begun,
         })
     }

@@ -123,9 +123,10 @@ def _build(
         cpio.console()
         cpio.file("init", _INIT.encode(), 0o755)
         cpio.file("halfwink/busybox", (busybox / "bin/busybox").read_bytes(), 0o755)
-        cpio.file("halfwink/order", "".join(f"{driver_name(path)}.ko\n" for path in modules).encode())
-        for path in modules:
-            cpio.file(f"halfwink/{driver_name(path)}.ko", driver_bytes(path))
+        order = {f"{driver_name(path)}.ko": path for path in modules}
+        cpio.file("halfwink/order", "".join(f"{file}\n" for file in order).encode())
+        for file, path in order.items():
+            cpio.file(f"halfwink/{file}", driver_bytes(path))
         for program in programs:
             add_program(cpio, program)
     facts = {name: kernel_version, "busybox-static": busybox_version}

@@ -26,7 +26,6 @@ use halfwink_policy::completion::{CompletionPolicy, Hears};
 use crate::backend::Backend;
 use crate::control::{Clock, Control, EventLog};
 use crate::report::{Measured, Report};
-use crate::server::Connections;
 use crate::sync::Syncer;
 use crate::worker::Post;
 pub use driver::missing;
@@ -216,7 +215,7 @@ impl Ublk {
             backend: &*shared.bytes.backend,
             posts: &shared.posts,
             synced: shared.syncer.look(),
-            connections: Connections::default(),
+            connections: None,
             begun: shared.begun,
         })
     }
