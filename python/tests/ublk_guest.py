@@ -22,6 +22,8 @@ PATIENCE_S = 400.0
 BEGIN = """
 files=/halfwink/programs
 begin() {
+    # Else the last one's would be read.
+    : >/tmp/said
     $files/halfwink-block --ublk "$@" >/tmp/said 2>&1 &
     server=$!; waited=0
     while ! grep -q "ready at" /tmp/said; do
