@@ -135,6 +135,7 @@ def _live_findings() -> list[Finding]:
     more = installed.fix("live")
     return [
         Finding("live: block devices", has_block, block, "" if has_block else more),
+        _ublk(),
         Finding("live: circuits in virtual time", made, player, "" if made else more),
         Finding("live: preload library", built, library, "" if built else more),
         Finding(
@@ -150,6 +151,15 @@ def _live_findings() -> list[Finding]:
         _cache_allocation(),
         _real_time(),
     ]
+
+
+def _ublk() -> Finding:
+    control, what = live_block.UBLK_CONTROL, "live: disks of this machine (ublk)"
+    if not control.exists():
+        return Finding(what, False, f"{control} is missing", live_block.UBLK_FIX)
+    allowed = os.access(control, os.R_OK | os.W_OK)
+    detail = str(control) if allowed else f"{control}: not allowed"
+    return Finding(what, allowed, detail, "" if allowed else "run as root")
 
 
 def _real_time() -> Finding:

@@ -1,4 +1,4 @@
-"""A block device over NBD, served in two phases by ``halfwink-block``, and what it measured."""
+"""A block device, served in two phases by ``halfwink-block``, and what it measured."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ SERVER = "halfwink-block"
 PATIENCE_S = 60.0
 
 
+#: Where the kernel's ublk driver makes disks.
+UBLK_CONTROL = Path("/dev/ublk-control")
+#: What adds that. Debian 12's own kernels are built without it, its backports' with it.
+UBLK_FIX = (
+    "modprobe ublk_drv, as root (Linux 6.5 or newer, CONFIG_BLK_DEV_UBLK; for Debian 12, the"
+    " kernel of bookworm-backports)"
+)
+
+
 def server() -> Path:
     """The program that serves.
 
@@ -44,6 +53,7 @@ class Device:
         tcp: or HOST:PORT; whoever reaches it may read and write.
         vhost: or a socket for virtual machines (vhost-user-blk), which no policy serves.
         queues: of that, a thread each.
+        ublk: or a disk of this machine: /dev/ublkbN for this N, or `any`.
         ram: memory of so many bytes (64K, 256M, 1G).
         file: or a file, or a block device, as large as it is.
         io: how a file is read and written: uring, sync, auto.
@@ -64,6 +74,7 @@ class Device:
     tcp: str | None = None
     vhost: Path | None = None
     queues: int = 1
+    ublk: str | None = None
     ram: str | None = None
     file: Path | None = None
     io: str = "auto"
@@ -87,6 +98,7 @@ class Device:
             "--tcp": self.tcp,
             "--vhost": self.vhost,
             "--queues": self.queues,
+            "--ublk": self.ublk,
             "--ram": self.ram,
             "--file": self.file,
             "--io": self.io,

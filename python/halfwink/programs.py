@@ -120,6 +120,7 @@ PROGRAMS = (
     Program("nbdfuse", "nbdfuse", "tests: a file system on block devices"),
     Program("fusermount3", "fuse3", "tests: a file system on block devices"),
     Program("mke2fs", "e2fsprogs", "tests: a file system on block devices"),
+    Program("blkdiscard", "util-linux", "tests: block devices"),
     Program("debugfs", "e2fsprogs", "tests: a file system on block devices"),
     Program("e2fsck", "e2fsprogs", "tests: a file system on block devices"),
     Program("qemu-img", "qemu-utils", "tests: a client of block devices"),

@@ -373,7 +373,7 @@ def test_a_request_is_answered_however_it_is_cut(tmp_path: Path) -> None:
 def test_what_cannot_be_is_said_in_a_line(tmp_path: Path, halfwink: Halfwink) -> None:
     path = str(tmp_path / "socket")
     for words, complaint in (
-        (("--ram", "1M"), "expected --unix PATH or --tcp HOST:PORT"),
+        (("--ram", "1M"), "expected --unix PATH, --tcp HOST:PORT, --ublk or --vhost PATH"),
         (("--unix", path), "expected --ram SIZE or --file PATH"),
         (("--unix", path, "--ram", "1M", "-t", "none"), "unknown technique `none`"),
         (("--unix", path, "--ram", "1M", "-t", "dynamic:x=1"), "unknown parameter `x`"),

@@ -11,6 +11,8 @@ use halfwink_policy::scaling::{Depth, Rest};
 use halfwink_policy::{Host, Snapshot};
 use halfwink_units::Time;
 
+use crate::worker::Post;
+
 /// The policy's side of an event log.
 pub type EventLog = Tap<Event, Action>;
 
@@ -120,6 +122,18 @@ impl Control {
     pub(crate) fn note(&self, event: &Event) {
         let mut host = self.locked();
         self.tell(&mut host, event, |_| ());
+    }
+
+    /// How busy all are: of so many ticks. `before`: what each had worked when it was told last.
+    pub(crate) fn note_used(&self, posts: &[Post], before: &mut [u64], all: u64) {
+        for ((cpu, post), before) in (0u16..).zip(posts).zip(before) {
+            let now = post.meter.times.working.get();
+            let busy = (now - std::mem::replace(before, now)).min(all);
+            // Both fit: a period is a fraction of a second.
+            let scale = 1 + (all >> 31);
+            let (busy, of) = ((busy / scale) as u32, (all / scale).max(1) as u32);
+            self.note(&Event::Used { cpu, busy, of });
+        }
     }
 
     /// The policy's state.

@@ -39,6 +39,8 @@ mod sync;
 #[cfg(feature = "server")]
 pub mod topology;
 #[cfg(feature = "server")]
+pub mod ublk;
+#[cfg(feature = "server")]
 pub mod vhost;
 #[cfg(feature = "server")]
 mod worker;

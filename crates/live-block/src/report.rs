@@ -10,12 +10,16 @@ use halfwink_units::Time;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
+use std::time::Instant;
 
-use crate::backend::Way;
+use crate::backend::{Backend, Way};
 use crate::conn::Counts;
+use crate::control::Control;
 use crate::meter::Count;
 use crate::ring::Counters;
-use crate::server::{Connections, Shared};
+use crate::server::Connections;
+use crate::sync::Synced;
+use crate::worker::Post;
 
 /// All of it.
 #[derive(Clone, Debug, Serialize)]
@@ -41,8 +45,8 @@ pub struct Report {
     pub latency: Latency,
     /// Flushes of the device, for flushes and for what was to be on stable storage at once.
     pub flushes: Flushes,
-    /// Connections.
-    pub connections: Connections,
+    /// Connections, where requests come in some.
+    pub connections: Option<Connections>,
     /// How the device's bytes are moved.
     pub io: IoReport,
     /// Stages of all I/Os.
@@ -121,8 +125,19 @@ pub struct WorkerReport {
     pub overflowed: u64,
 }
 
+/// What a report is made from.
+pub(crate) struct Measured<'a> {
+    pub(crate) control: &'a Control,
+    pub(crate) backend: &'a dyn Backend,
+    pub(crate) posts: &'a [Post],
+    pub(crate) synced: Synced,
+    pub(crate) connections: Option<Connections>,
+    /// Its start, before and after.
+    pub(crate) begun: [Instant; 2],
+}
+
 impl Report {
-    pub(crate) fn of(shared: &Shared) -> Report {
+    pub(crate) fn of(shared: &Measured<'_>) -> Report {
         let clock = &shared.control.clock;
         let time = |count: &Count| clock.span(count.get());
         let (accounts, length) = Length::while_reading(shared.begun, || accounts(shared));
@@ -132,7 +147,7 @@ impl Report {
         let mut sums: [(&'static str, Time); 5] =
             ["read", "decode", "backend", "hand-off", "reply"].map(|name| (name, Time::ZERO));
         let mut errors = 0;
-        for post in &shared.posts {
+        for post in shared.posts {
             let slow = post.slow.lock().unwrap_or_else(PoisonError::into_inner);
             requests.add(&slow.counts);
             latency.add(&slow.latency);
@@ -158,12 +173,12 @@ impl Report {
                 overflowed: m.overflowed.get(),
             });
         }
-        let synced = shared.syncer.look();
+        let synced = &shared.synced;
         let ios: u64 = workers.iter().map(|w| w.here + w.given).sum();
         Report {
             duration_s: ledger.duration_s,
             cpu_s: cpu_s(),
-            size_bytes: shared.export.size,
+            size_bytes: shared.backend.size(),
             hears: match shared.control.ways.hears {
                 Hears::One => "one",
                 Hears::Issuer => "issuer",
@@ -183,7 +198,7 @@ impl Report {
                 failed: synced.failed,
                 took: Latency::of(&synced.took),
             },
-            connections: shared.connections(),
+            connections: shared.connections,
             io: io_report(shared),
             stages: stages(&sums, ios),
             workers,
@@ -192,7 +207,7 @@ impl Report {
     }
 }
 
-fn io_report(shared: &Shared) -> IoReport {
+fn io_report(shared: &Measured<'_>) -> IoReport {
     let sum = |which: fn(&Counters) -> &Count| {
         shared.posts.iter().map(|post| which(&post.ring).get()).sum()
     };
@@ -219,9 +234,9 @@ fn stages(sums: &[(&'static str, Time)], ios: u64) -> BTreeMap<&'static str, Sta
 }
 
 /// What each thread did, in time; joules are none.
-fn accounts(shared: &Shared) -> Vec<Account> {
+fn accounts(shared: &Measured<'_>) -> Vec<Account> {
     let clock = &shared.control.clock;
-    let account = |(number, post): (usize, &crate::worker::Post)| {
+    let account = |(number, post): (usize, &Post)| {
         let [sleeping, polling, working] = post.meter.times.until(ticks());
         let row = |state, mode, reason, ticks| {
             let row = Row { time: clock.span(ticks), ..Row::default() };

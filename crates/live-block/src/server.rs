@@ -16,10 +16,11 @@ use halfwink_live::clock::Rate;
 use halfwink_policy::completion::{CompletionPolicy, Hears};
 
 use crate::backend::Backend;
-use crate::conn::Over;
+use crate::conn::{Conn, Over};
 use crate::control::{Clock, Control, EventLog};
-use crate::proto::Export;
-use crate::report::Report;
+use crate::out::{Pending, Scratch};
+use crate::proto::{Errno, Export};
+use crate::report::{Measured, Report};
 use crate::socket::Bell;
 use crate::sync::Syncer;
 use crate::worker::{Boxes, Post, Worker, MAILBOX};
@@ -125,7 +126,7 @@ pub(crate) struct Shared {
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) posts: Vec<Post>,
     pub(crate) control: Control,
-    pub(crate) syncer: Syncer,
+    pub(crate) syncer: Syncer<(Arc<Conn>, Pending)>,
     pub(crate) traffic: Traffic,
     pub(crate) ends: AtomicBool,
     /// Turns of connections.
@@ -155,10 +156,6 @@ impl Shared {
                 (self.turn.fetch_add(1, Ordering::Relaxed) % self.posts.len() as u64) as usize
             }
         }
-    }
-
-    pub(crate) fn connections(&self) -> Connections {
-        self.traffic.look()
     }
 }
 
@@ -232,7 +229,7 @@ impl Server {
             server.locked().push(thread);
         }
         let own = Arc::clone(&shared);
-        let body = Box::new(move || own.syncer.run(&*own.backend));
+        let body = Box::new(move || flush(&own));
         *server.syncer.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(spawn("block flush".to_owned(), body)?);
         let accepting = Box::new(move || accept(&listener, &shared));
@@ -260,7 +257,15 @@ impl Server {
     /// What it has done so far.
     #[must_use]
     pub fn report(&self) -> Report {
-        Report::of(&self.shared)
+        let shared = &self.shared;
+        Report::of(&Measured {
+            control: &shared.control,
+            backend: &*shared.backend,
+            posts: &shared.posts,
+            synced: shared.syncer.look(),
+            connections: Some(shared.traffic.look()),
+            begun: shared.begun,
+        })
     }
 
     /// Takes nothing more, and ends; what was answered is on stable storage then.
@@ -334,6 +339,16 @@ fn listen(at: &Listen) -> Result<(Listener, String), String> {
             Ok((Listener::Unix(listener, path.clone()), uri))
         }
     }
+}
+
+/// Answers flushes until the server ends.
+fn flush(shared: &Shared) {
+    let (backend, mut scratch) = (&*shared.backend, Scratch::default());
+    shared.syncer.run(backend, |(conn, mut pending), error| {
+        pending.error = error.map(Errno::of);
+        conn.answer(pending, backend, &mut scratch);
+        scratch.latencies.clear();
+    });
 }
 
 /// Takes connections until the server ends.

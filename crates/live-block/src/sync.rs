@@ -1,26 +1,22 @@
 //! Stable storage: one thread that flushes for all connections, many flushes at once.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::io;
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use halfwink_engine::Histogram;
 use halfwink_units::Time;
 
 use crate::backend::Backend;
-use crate::conn::Conn;
-use crate::out::{Pending, Scratch};
-use crate::proto::Errno;
 
-/// What waits for the next flush of the device.
-#[derive(Default)]
-pub(crate) struct Syncer {
-    inner: Mutex<Inner>,
+/// Requests that wait for the next flush of the device.
+pub(crate) struct Syncer<T> {
+    inner: Mutex<Inner<T>>,
     rung: Condvar,
 }
 
-#[derive(Default)]
-struct Inner {
-    waiting: Vec<(Arc<Conn>, Pending)>,
+struct Inner<T> {
+    waiting: Vec<T>,
     ends: bool,
     flushes: u64,
     answered: u64,
@@ -37,14 +33,28 @@ pub(crate) struct Synced {
     pub(crate) took: Histogram,
 }
 
-impl Syncer {
-    fn locked(&self) -> std::sync::MutexGuard<'_, Inner> {
+impl<T> Default for Syncer<T> {
+    fn default() -> Syncer<T> {
+        let inner = Inner {
+            waiting: Vec::new(),
+            ends: false,
+            flushes: 0,
+            answered: 0,
+            failed: 0,
+            took: Histogram::default(),
+        };
+        Syncer { inner: Mutex::new(inner), rung: Condvar::new() }
+    }
+}
+
+impl<T> Syncer<T> {
+    fn locked(&self) -> std::sync::MutexGuard<'_, Inner<T>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Answers this once all that was written before it is on stable storage.
-    pub(crate) fn give(&self, conn: Arc<Conn>, pending: Pending) {
-        self.locked().waiting.push((conn, pending));
+    pub(crate) fn give(&self, request: T) {
+        self.locked().waiting.push(request);
         self.rung.notify_one();
     }
 
@@ -59,9 +69,9 @@ impl Syncer {
         Synced { flushes, answered, failed, took: inner.took.clone() }
     }
 
-    /// Flushes until it is told to end, and then once more.
-    pub(crate) fn run(&self, backend: &dyn Backend) {
-        let mut scratch = Scratch::default();
+    /// Flushes until it is told to end, and then once more; `answer` is told of each request why
+    /// the flush failed, if it did.
+    pub(crate) fn run(&self, backend: &dyn Backend, mut answer: impl FnMut(T, Option<&io::Error>)) {
         loop {
             let mut inner = self.locked();
             while inner.waiting.is_empty() && !inner.ends {
@@ -73,7 +83,7 @@ impl Syncer {
             if !waiting.is_empty() {
                 // Whatever was answered on any connection before this call is covered by it.
                 let begun = Instant::now();
-                let error = backend.flush().err().as_ref().map(Errno::of);
+                let error = backend.flush().err();
                 let took = Time(begun.elapsed().as_nanos() as u64 * 1_000);
                 let mut inner = self.locked();
                 inner.flushes += 1;
@@ -81,10 +91,8 @@ impl Syncer {
                 inner.failed += u64::from(error.is_some());
                 inner.took.record(took);
                 drop(inner);
-                for (conn, mut pending) in waiting {
-                    pending.error = error;
-                    conn.answer(pending, backend, &mut scratch);
-                    scratch.latencies.clear();
+                for request in waiting {
+                    answer(request, error.as_ref());
                 }
             }
             if ends {

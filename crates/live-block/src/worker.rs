@@ -47,7 +47,7 @@ pub(crate) struct Post {
     pub(crate) cpu: Option<u32>,
     pub(crate) epoll: Arc<Epoll>,
     pub(crate) bell: Bell,
-    asleep: AtomicBool,
+    pub(crate) asleep: AtomicBool,
     /// Connections that it is to read from now on.
     arrivals: Mutex<Vec<OwnedFd>>,
     pub(crate) meter: Meter,
@@ -81,7 +81,7 @@ impl Post {
     }
 
     /// Wakes it if it sleeps.
-    fn wake(&self) {
+    pub(crate) fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
             self.bell.ring();
@@ -125,7 +125,7 @@ pub(crate) struct Worker {
 
 /// How long to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wait {
+pub(crate) enum Wait {
     /// Ask at once; so many times before the policy is asked again.
     Poll(u32),
     /// Until something comes, or so many nanoseconds are over.
@@ -432,14 +432,7 @@ impl Worker {
             return;
         }
         self.looked = begun;
-        for (cpu, used) in (0u16..).zip(&mut self.used) {
-            let now = self.shared.posts[usize::from(cpu)].meter.times.working.get();
-            let busy = (now - std::mem::replace(used, now)).min(all);
-            // Both fit: a period is a fraction of a second.
-            let scale = 1 + (all >> 31);
-            let (busy, of) = ((busy / scale) as u32, (all / scale).max(1) as u32);
-            self.shared.control.note(&Event::Used { cpu, busy, of });
-        }
+        self.shared.control.note_used(&self.shared.posts, &mut self.used, all);
     }
 
     fn arrivals(&mut self) -> u32 {

@@ -218,6 +218,6 @@ fn who_does_not_say_what_he_wants_has_to_go() {
         assert_eq!(all.len(), 18);
     }
     client.done(1, 0, 0, 4096, &[1; 4096]);
-    let found = server.report().connections;
+    let found = server.report().connections.unwrap();
     assert_eq!((found.late, found.wrong, found.open), (2, 2, 1));
 }

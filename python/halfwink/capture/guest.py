@@ -37,6 +37,23 @@ STORAGE = "storage"
 
 
 @dataclass(frozen=True)
+class Kernel:
+    """Where a guest's kernel comes from.
+
+    Attributes:
+        package: that names the newest one.
+        suite: of Debian that has it.
+    """
+
+    package: str = KERNEL_PACKAGE
+    suite: str = SUITE
+
+
+NEWER_KERNEL = Kernel("linux-image-amd64", f"{SUITE}-backports")
+"""With drivers that Debian 12's own kernels lack, ublk's among them."""
+
+
+@dataclass(frozen=True)
 class Guest:
     """A built guest."""
 
@@ -181,13 +198,13 @@ class Packages:
     The host's apt does it, with lists of its own, so that the host's configuration stays as it is.
     """
 
-    def __init__(self, site: str, work: Path) -> None:
+    def __init__(self, site: str, work: Path, suite: str = SUITE) -> None:
         """Reads the lists of a mirror; `work` is a folder for them and for what is fetched."""
         state = work / "apt"
         for folder in ("lists/partial", "archives/partial"):
             (state / folder).mkdir(parents=True)
         signed = f"[signed-by={host.KEYRING}] " if host.KEYRING.exists() else ""
-        (state / "sources.list").write_text(f"deb {signed}{site} {SUITE} main\n", encoding="utf-8")
+        (state / "sources.list").write_text(f"deb {signed}{site} {suite} main\n", encoding="utf-8")
         settings = {
             "Dir::Etc::SourceList": state / "sources.list",
             "Dir::Etc::SourceParts": "/dev/null",
@@ -199,13 +216,13 @@ class Packages:
         self._options = [f"-o{name}={value}" for name, value in settings.items()]
         host.run(["apt-get", *self._options, "update"])
 
-    def kernel(self) -> str:
+    def kernel(self, newest: str = KERNEL_PACKAGE) -> str:
         """The name of the package with the newest kernel."""
-        words = ["depends", "--important", KERNEL_PACKAGE]
+        words = ["depends", "--important", newest]
         listed = host.run(["apt-cache", *self._options, *words]).splitlines()
         names = [line.split()[-1] for line in listed if "Depends: linux-image" in line]
         if not names:
-            raise MissingRequirementError(f"{KERNEL_PACKAGE} names no kernel image")
+            raise MissingRequirementError(f"{newest} names no kernel image")
         return names[0]
 
     def unpack(self, package: str) -> tuple[Path, str]:

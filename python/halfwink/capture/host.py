@@ -84,13 +84,22 @@ def is_debian_12() -> bool:
     return "VERSION_CODENAME=bookworm" in release.splitlines()
 
 
-def mirror() -> str:
-    """Where this machine gets Debian 12 from, by its own package sources."""
+def mirror(suite: str = "bookworm") -> str:
+    """Where this machine gets Debian 12 from, by its own package sources.
+
+    Raises:
+        MissingRequirementError: they do not name the suite.
+    """
     form = "$(CODENAME)|$(COMPONENT)|$(SITE)"
     for line in run(["apt-get", "indextargets", "--format", form]).splitlines():
         codename, component, site = [*line.split("|"), "", ""][:3]
-        if (codename, component) == ("bookworm", "main") and site.startswith(("http:", "https:")):
+        if (codename, component) == (suite, "main") and site.startswith(("http:", "https:")):
             return site
+    if suite != "bookworm":
+        raise MissingRequirementError(
+            f"no package source for {suite} (main); add one to /etc/apt/sources.list.d and run:"
+            " apt-get update"
+        )
     raise MissingRequirementError(
         "no package source for Debian 12 (bookworm, main): capture runs on Debian 12"
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 from . import guest as guests
 from . import host, machine, paths, scratch
 from .cpio import CpioWriter
-from .drivers import driver_name, in_order
+from .drivers import driver_bytes, driver_name, in_order
 from .errors import GuestError, MissingRequirementError, TimeLimitError
 from .program import libraries
 from .progress import Progress, Report
@@ -66,15 +66,20 @@ class Small:
         return self.folder / "base.cpio"
 
 
-def ensure(drivers: Sequence[str], programs: Sequence[Path], report: Report) -> Small:
-    """The machine with these drivers and programs, from the cache or made now.
+def ensure(
+    drivers: Sequence[str],
+    programs: Sequence[Path],
+    report: Report,
+    kernel: guests.Kernel = guests.Kernel(),  # noqa: B008  (it never changes)
+) -> Small:
+    """The machine with this kernel, these drivers and programs, from the cache or made now.
 
     Raises:
         MissingRequirementError: something is missing, with the line that adds it.
     """
     host.ensure_qemu()
     contents = [hashlib.sha256(path.read_bytes()).hexdigest() for path in programs]
-    parts = (guests.SUITE, guests.KERNEL_PACKAGE, list(drivers), contents)
+    parts = (kernel.suite, kernel.package, list(drivers), contents)
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     folder = paths.cache() / f"small-{key}"
     if not (folder / "packages.json").is_file():
@@ -87,7 +92,7 @@ def ensure(drivers: Sequence[str], programs: Sequence[Path], report: Report) -> 
         with scratch.folder("building-") as work:
             out = work / "out"
             out.mkdir()
-            _build(work, out, drivers, programs)
+            _build(work, out, kernel, drivers, programs)
             shutil.rmtree(folder, ignore_errors=True)
             out.rename(folder)
         paths.give_to_user(folder)
@@ -95,22 +100,33 @@ def ensure(drivers: Sequence[str], programs: Sequence[Path], report: Report) -> 
     return Small(folder, dict(json.loads(text)))
 
 
-def _build(work: Path, out: Path, drivers: Sequence[str], programs: Sequence[Path]) -> None:
+def _build(
+    work: Path,
+    out: Path,
+    kernel: guests.Kernel,
+    drivers: Sequence[str],
+    programs: Sequence[Path],
+) -> None:
     packages = guests.Packages(host.mirror(), work)
-    name = packages.kernel()
-    kernel, kernel_version = packages.unpack(name)
     busybox, busybox_version = packages.unpack("busybox-static")
-    shutil.copy(next((kernel / "boot").glob("vmlinuz-*")), out / "vmlinuz")
-    modules = in_order(drivers, {driver_name(path): path for path in kernel.glob("**/*.ko")})
+    if kernel.suite != guests.SUITE:
+        other = work / "other"
+        other.mkdir()
+        packages = guests.Packages(host.mirror(kernel.suite), other, kernel.suite)
+    name = packages.kernel(kernel.package)
+    files, kernel_version = packages.unpack(name)
+    shutil.copy(next((files / "boot").glob("vmlinuz-*")), out / "vmlinuz")
+    modules = in_order(drivers, {driver_name(path): path for path in files.glob("**/*.ko*")})
     with (out / "base.cpio").open("wb") as archive, CpioWriter(archive) as cpio:
         for folder in _FOLDERS:
             cpio.directory(folder)
         cpio.console()
         cpio.file("init", _INIT.encode(), 0o755)
         cpio.file("halfwink/busybox", (busybox / "bin/busybox").read_bytes(), 0o755)
-        cpio.file("halfwink/order", "".join(f"{path.name}\n" for path in modules).encode())
-        for path in modules:
-            cpio.file(f"halfwink/{path.name}", path.read_bytes())
+        order = {f"{driver_name(path)}.ko": path for path in modules}
+        cpio.file("halfwink/order", "".join(f"{file}\n" for file in order).encode())
+        for file, path in order.items():
+            cpio.file(f"halfwink/{file}", driver_bytes(path))
         for program in programs:
             add_program(cpio, program)
     facts = {name: kernel_version, "busybox-static": busybox_version}

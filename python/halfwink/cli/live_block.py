@@ -27,6 +27,7 @@ def block(
     tcp: str | None = None,
     vhost: Path | None = None,
     queues: int = 1,
+    ublk: Annotated[list[str] | None, Parameter(consume_multiple=(0, 1), negative="")] = None,
     ram: str | None = None,
     file: Path | None = None,
     io: str = "auto",
@@ -64,6 +65,9 @@ def block(
         guest's choice of queue says who completes, so that no policy is asked.
     queues
         Of that, a thread each.
+    ublk
+        Or be a disk of this machine, by the kernel's ublk driver: /dev/ublkbN, for the number that
+        is given here, or any (root; see halfwink doctor).
     ram
         Memory of so many bytes: 64K, 256M, 1G.
     file
@@ -119,6 +123,7 @@ def block(
     if iops is not None or report is not None:
         raise HalfwinkError("--iops and --report go with --advise")
     device = Device(
+        ublk=None if ublk is None else (ublk or ["any"])[0],
         unix=unix,
         tcp=tcp,
         vhost=vhost,
@@ -206,10 +211,10 @@ def show(report: dict[str, Any]) -> None:
         f"{asked['trims'] + asked['zeroes']:,} trims and zeroes, {asked['refused']:,} refused; "
         f"{report['errors']:,} errors"
     )
-    say(
-        f"in the server p50 {_us(latency['p50_us'])} us, p99 {_us(latency['p99_us'])} us; "
-        f"{conns['accepted']:,} connections, {conns['peak']:,} at once"
-    )
+    times = f"in the server p50 {_us(latency['p50_us'])} us, p99 {_us(latency['p99_us'])} us"
+    if conns is not None:
+        times += f"; {conns['accepted']:,} connections, {conns['peak']:,} at once"
+    say(times)
     columns = [("stage", "left"), ("ns per I/O", "right"), ("%", "right")]
     names = ("read", "decode", "backend", "hand-off", "reply")
     stages = [(name, report["stages"][name]) for name in names]

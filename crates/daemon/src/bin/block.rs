@@ -11,8 +11,10 @@ use halfwink_live::sys::CpuSet;
 use halfwink_live_block::backend::{Backend, Delay, File, Io, Modelled, Ram};
 use halfwink_live_block::report::Report;
 use halfwink_live_block::topology::{self, Machine};
+use halfwink_live_block::ublk::{self, Ublk};
 use halfwink_live_block::vhost::Vhost;
 use halfwink_live_block::{advise, raise_descriptor_limit, EventLog, Listen, Server, Setting};
+use halfwink_policy::completion::CompletionPolicy;
 use halfwink_study::live_block;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -38,6 +40,11 @@ struct Arguments {
     #[arg(long, value_name = "PATH")]
     #[arg(conflicts_with_all = ["unix", "tcp", "log", "latency_us", "direct"])]
     vhost: Option<PathBuf>,
+    /// A disk of this machine, /dev/ublkbID, by the kernel's ublk driver [default ID: any].
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "any")]
+    #[arg(value_parser = disk_number, conflicts_with_all = ["unix", "tcp", "vhost", "latency_us"])]
+    #[arg(conflicts_with = "direct")]
+    ublk: Option<DiskNumber>,
     /// With --vhost: queues, a thread each.
     #[arg(long, default_value_t = 1)]
     queues: usize,
@@ -132,11 +139,34 @@ fn name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Of a disk; any if none.
+#[derive(Clone, Copy, Debug)]
+struct DiskNumber(Option<u32>);
+
+fn disk_number(text: &str) -> Result<DiskNumber, String> {
+    let number = || text.parse().ok().filter(|number| *number < 1 << 20);
+    match text {
+        "any" => Ok(DiskNumber(None)),
+        _ => number().map(|n| DiskNumber(Some(n))).ok_or("expected a number, or any".to_owned()),
+    }
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let expected = || "expected above 0, at most 30 days".to_owned();
     let seconds: f64 = text.parse().map_err(|_| expected())?;
     let in_range = seconds > 0.0 && seconds <= 30.0 * 86_400.0;
     in_range.then(|| Duration::from_secs_f64(seconds)).ok_or_else(expected)
+}
+
+impl Arguments {
+    /// Why nothing is served any more that was not told to end.
+    fn ended(&self) -> &'static str {
+        if self.ublk.is_some() {
+            "somebody has taken the disk away, or a thread has died, which it said above"
+        } else {
+            "a thread has died; what it said is above"
+        }
+    }
 }
 
 /// Why it does not run: what was asked for, or what the machine does not allow.
@@ -161,8 +191,9 @@ fn backend(arguments: &Arguments) -> Result<Box<dyn Backend>, Failed> {
         }
         (None, Some(path)) => {
             let wrong = |e| Failed::Input(format!("--file {}: {e}", path.display()));
-            // Virtual machines' requests are served one by one.
-            let io = if arguments.vhost.is_some() { Io::Sync } else { arguments.io };
+            // Requests of virtual machines and of the kernel are served one by one.
+            let by_calls = arguments.vhost.is_some() || arguments.ublk.is_some();
+            let io = if by_calls { Io::Sync } else { arguments.io };
             let file = File::open_by(path, arguments.read_only, io, arguments.direct);
             Ok(Box::new(file.map_err(wrong)?))
         }
@@ -281,7 +312,72 @@ fn listen(arguments: &Arguments) -> Result<Listen, Failed> {
     match (&arguments.unix, arguments.tcp) {
         (Some(path), None) => Ok(Listen::Unix(path.clone())),
         (None, Some(address)) => Ok(Listen::Tcp(address)),
-        _ => Err(Failed::Input("expected --unix PATH or --tcp HOST:PORT".to_owned())),
+        _ => {
+            let expected = "expected --unix PATH, --tcp HOST:PORT, --ublk or --vhost PATH";
+            Err(Failed::Input(expected.to_owned()))
+        }
+    }
+}
+
+/// Who asks.
+enum Front {
+    Clients(Server),
+    Kernel(Ublk),
+}
+
+impl Front {
+    fn start(
+        arguments: &Arguments,
+        machine: &Machine,
+        backend: Box<dyn Backend>,
+        policy: CompletionPolicy,
+        tap: Option<EventLog>,
+    ) -> Result<Front, Failed> {
+        let pin = |cpu: &topology::Cpu| (!arguments.no_pin).then_some(cpu.cpu);
+        let cpus = machine.cpus.iter().map(pin).collect();
+        let read_only = arguments.read_only;
+        if let Some(DiskNumber(number)) = arguments.ublk {
+            let setting = ublk::Setting { number, read_only, cpus };
+            let started = Ublk::start(&setting, backend, policy, tap);
+            return started.map(Front::Kernel).map_err(Failed::Run);
+        }
+        let setting = Setting {
+            listen: listen(arguments)?,
+            name: arguments.export.clone(),
+            read_only,
+            cpus,
+            connections: arguments.connections,
+            handshake: HANDSHAKE,
+        };
+        Server::start(&setting, backend, policy, tap).map(Front::Clients).map_err(Failed::Run)
+    }
+
+    fn address(&self) -> String {
+        match self {
+            Front::Clients(server) => server.address().to_owned(),
+            Front::Kernel(disk) => disk.address(),
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        match self {
+            Front::Clients(server) => server.is_running(),
+            Front::Kernel(disk) => disk.is_running(),
+        }
+    }
+
+    fn report(&self) -> Report {
+        match self {
+            Front::Clients(server) => server.report(),
+            Front::Kernel(disk) => disk.report(),
+        }
+    }
+
+    fn stop(self) -> Result<(), String> {
+        match self {
+            Front::Clients(server) => server.stop(),
+            Front::Kernel(disk) => disk.stop(),
+        }
     }
 }
 
@@ -300,7 +396,11 @@ fn run(arguments: &Arguments) -> Result<(), Failed> {
         raise_descriptor_limit();
         return serve_vhost(arguments, socket);
     }
-    let listen = listen(arguments)?;
+    if arguments.ublk.is_none() {
+        listen(arguments)?;
+    } else if let Some(why) = ublk::missing() {
+        return Err(Failed::Run(why));
+    }
     raise_descriptor_limit();
     let machine = machine(arguments)?;
     let made = live_block(&arguments.policy, &arguments.rest, &machine.topology());
@@ -309,19 +409,10 @@ fn run(arguments: &Arguments) -> Result<(), Failed> {
     if let Some(why) = backend.way().fell_back {
         say(&why);
     }
-    let pin = |cpu: &topology::Cpu| (!arguments.no_pin).then_some(cpu.cpu);
-    let setting = Setting {
-        listen,
-        name: arguments.export.clone(),
-        read_only: arguments.read_only,
-        cpus: machine.cpus.iter().map(pin).collect(),
-        connections: arguments.connections,
-        handshake: HANDSHAKE,
-    };
     // Before anything listens: a signal that comes early is kept for later.
     let signals = signals()?;
     let (live, tap) = open_log(arguments.log.as_deref(), &header)?.unzip();
-    let server = Server::start(&setting, backend, made, tap).map_err(Failed::Run)?;
+    let server = Front::start(arguments, &machine, backend, made, tap)?;
     say(&format!("ready at {}", server.address()));
     let end = arguments.seconds.map(|seconds| Instant::now() + seconds);
     while server.is_running() {
@@ -346,7 +437,7 @@ fn run(arguments: &Arguments) -> Result<(), Failed> {
         eprintln!("halfwink-block: {why}");
     }
     if !alive {
-        return Err(Failed::Run("a thread has died; what it said is above".to_owned()));
+        return Err(Failed::Run(arguments.ended().to_owned()));
     }
     ended?;
     stopped.map_err(Failed::Run)

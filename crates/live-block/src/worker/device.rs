@@ -40,7 +40,7 @@ impl Worker {
     /// What was just read is done at once, or is in a device that takes its time.
     pub(super) fn complete(&mut self, conn: &Arc<Conn>, began: u64) -> u32 {
         for pending in self.batch.slow.drain(..) {
-            self.shared.syncer.give(Arc::clone(conn), pending);
+            self.shared.syncer.give((Arc::clone(conn), pending));
         }
         if let Some(draws) = &mut self.draws {
             for pending in self.batch.done.drain(..) {
@@ -99,7 +99,7 @@ impl Worker {
             // Replies of one connection leave together.
             let after = loop {
                 if next.fua {
-                    self.shared.syncer.give(next.conn, next.pending);
+                    self.shared.syncer.give((next.conn, next.pending));
                 } else {
                     self.batch.done.push(next.pending);
                 }
