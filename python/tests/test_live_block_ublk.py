@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import random
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from conftest import Halfwink
 from ublk_guest import play
 
 from halfwink import live_block
+from halfwink.capture import drivers, host
+from halfwink.capture.errors import MissingRequirementError
 from halfwink.errors import RunError
 from halfwink.live_block import Block, Device
 
@@ -54,6 +57,18 @@ def test_what_cannot_be_asked_for_is_refused(halfwink: Halfwink) -> None:
         told = halfwink("live", "block", *words, "--ram", "1M")
         assert told.status == 2, (words, told)
         assert "--ublk" in told.err
+
+
+def test_a_newer_kernel_has_packed_drivers_and_its_own_source(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "one-plain.ko", tmp_path / "ublk-drv.ko.xz"
+    plain.write_bytes(b"\0depends=ublk-drv\0")
+    packed.write_bytes(lzma.compress(b"\0depends=\0"))
+    there = {drivers.driver_name(path): path for path in (plain, packed)}
+    assert drivers.in_order(["one_plain"], there) == [packed, plain]
+    assert drivers.driver_bytes(packed) == b"\0depends=\0"
+    if host.is_debian_12():
+        with pytest.raises(MissingRequirementError, match=r"no package source for bookworm-none"):
+            host.mirror("bookworm-none")
 
 
 EACH = """
