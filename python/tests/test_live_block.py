@@ -385,6 +385,8 @@ def test_what_cannot_be_is_said_in_a_line(tmp_path: Path, halfwink: Halfwink) ->
         (("--unix", path, "--ram", "1M", "--direct"), "--direct: expected --file"),
         (("--unix", path, "--file", __file__, "--io", "sync", "--direct"), "--direct: expected"),
         (("--unix", path, "--ram", "many"), "expected bytes as 4096"),
+        (("--ublk", "--ram", "1M", "--export", "x"), "--export says nothing of a disk"),
+        (("--ublk", "--ram", "1M", "--queues", "2"), "--queues says nothing of a disk"),
     ):
         done = halfwink("live", "block", *words)
         assert done.status == 2, done.err
