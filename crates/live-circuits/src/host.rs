@@ -142,6 +142,7 @@ impl Shaper {
         let mut counts = self.shared.counts();
         let now_ns = time::now_ns();
         let report = HostReport {
+            at_s: now_ns as f64 * 1e-9,
             duration_s: (now_ns - counts.begun_ns) as f64 * 1e-9,
             cpu_s: (counts.cpu_ns.1 - counts.cpu_ns.0) as f64 * 1e-9,
             spun_s: counts.spun_ns as f64 * 1e-9,

@@ -44,6 +44,8 @@ impl Quantiles {
 /// What a switch counted since its counts were last set to zero.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SwitchReport {
+    /// When this was said, in seconds of the monotonic clock, which all of them share.
+    pub at_s: f64,
     /// How long, in seconds.
     pub duration_s: f64,
     /// CPU time of its thread.
@@ -95,6 +97,8 @@ pub struct SwitchReport {
 pub struct HostReport {
     /// Its number.
     pub host: u16,
+    /// When this was said, in seconds of the monotonic clock, which all of them share.
+    pub at_s: f64,
     /// How long, in seconds.
     pub duration_s: f64,
     /// CPU time of its shaper.

@@ -115,6 +115,7 @@ impl Switch {
         let mut counts = self.shared.counts();
         let now_ns = time::now_ns();
         let report = SwitchReport {
+            at_s: now_ns as f64 * 1e-9,
             duration_s: (now_ns - counts.begun_ns) as f64 * 1e-9,
             cpu_s: (counts.cpu_ns.1 - counts.cpu_ns.0) as f64 * 1e-9,
             sync_late: Quantiles::of(&counts.sync_late),
