@@ -20,6 +20,8 @@ mod conn;
 #[cfg(feature = "server")]
 mod control;
 #[cfg(feature = "server")]
+mod crew;
+#[cfg(feature = "server")]
 mod lease;
 #[cfg(feature = "server")]
 mod meter;
@@ -38,6 +40,8 @@ mod socket;
 mod sync;
 #[cfg(feature = "server")]
 pub mod topology;
+#[cfg(feature = "server")]
+mod turn;
 #[cfg(feature = "server")]
 pub mod ublk;
 #[cfg(feature = "server")]

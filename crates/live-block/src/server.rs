@@ -8,8 +8,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use halfwink_live::clock::Rate;
@@ -18,6 +18,7 @@ use halfwink_policy::completion::{CompletionPolicy, Hears};
 use crate::backend::Backend;
 use crate::conn::{Conn, Over};
 use crate::control::{Clock, Control, EventLog};
+use crate::crew::Crew;
 use crate::out::{Pending, Scratch};
 use crate::proto::{Errno, Export};
 use crate::report::{Measured, Report};
@@ -167,8 +168,7 @@ enum Listener {
 /// A device at work. Dropping it stops it.
 pub struct Server {
     shared: Arc<Shared>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    syncer: Mutex<Option<JoinHandle<()>>>,
+    crew: Crew,
     address: String,
     path: Option<PathBuf>,
 }
@@ -212,33 +212,16 @@ impl Server {
             Listener::Unix(_, path) => Some(path.clone()),
             Listener::Tcp(_) => None,
         };
-        let server = Server {
-            shared: Arc::clone(&shared),
-            threads: Mutex::default(),
-            syncer: Mutex::default(),
-            address,
-            path,
-        };
-        let spawn = |name: String, body: Box<dyn FnOnce() + Send>| {
-            thread::Builder::new().name(name).spawn(body).map_err(said)
-        };
+        let server = Server { shared: Arc::clone(&shared), crew: Crew::default(), address, path };
         for (number, boxes) in (0u16..).zip(mailboxes(shared.posts.len())) {
             let own = Arc::clone(&shared);
-            let body = Box::new(move || Worker::new(number, own, boxes).run());
-            let thread = spawn(format!("block {number}"), body)?;
-            server.locked().push(thread);
+            let body = move || Worker::new(number, own, boxes).run();
+            server.crew.spawn(format!("block {number}"), body).map_err(said)?;
         }
         let own = Arc::clone(&shared);
-        let body = Box::new(move || flush(&own));
-        *server.syncer.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(spawn("block flush".to_owned(), body)?);
-        let accepting = Box::new(move || accept(&listener, &shared));
-        server.locked().push(spawn("block accept".to_owned(), accepting)?);
+        server.crew.spawn_syncer(move || flush(&own)).map_err(said)?;
+        server.crew.spawn("block accept", move || accept(&listener, &shared)).map_err(said)?;
         Ok(server)
-    }
-
-    fn locked(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// As an NBD URI.
@@ -250,8 +233,7 @@ impl Server {
     /// Whether all its threads are at work.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        let threads = self.locked();
-        !threads.is_empty() && threads.iter().all(|thread| !thread.is_finished())
+        self.crew.is_running()
     }
 
     /// What it has done so far.
@@ -273,25 +255,20 @@ impl Server {
     /// # Errors
     /// The device's last flush failed.
     pub fn stop(&self) -> Result<(), String> {
-        let threads = std::mem::take(&mut *self.locked());
-        if threads.is_empty() {
+        let shared = &self.shared;
+        let tell = || {
+            shared.ends.store(true, Ordering::Relaxed);
+            shared.stop.ring();
+            shared.posts.iter().for_each(|post| post.bell.ring());
+        };
+        if !self.crew.end(&shared.syncer, || (), tell) {
             return Ok(());
         }
-        self.shared.syncer.end();
-        let syncer = self.syncer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        syncer.into_iter().for_each(|thread| drop(thread.join()));
-        self.shared.ends.store(true, Ordering::Relaxed);
-        self.shared.stop.ring();
-        self.shared.posts.iter().for_each(|post| post.bell.ring());
-        for thread in threads {
-            // What it said when it died is on standard error; `is_running` told.
-            let _ = thread.join();
-        }
-        self.shared.control.end_log();
+        shared.control.end_log();
         if let Some(path) = &self.path {
             let _ = fs::remove_file(path);
         }
-        let flushed = self.shared.backend.flush();
+        let flushed = shared.backend.flush();
         flushed.map_err(|e| format!("the last flush of the device failed: {e}"))
     }
 }

@@ -16,18 +16,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use halfwink_live::clock::ticks;
-use halfwink_live::sys::CpuSet;
-use halfwink_policy::completion::{Done, Event};
-use halfwink_policy::scaling::Rest;
+use halfwink_policy::completion::Done;
 use halfwink_units::Time;
 
 use crate::backend::Draws;
-use crate::conn::{Batch, Conn, Over, Reader};
+use crate::conn::{Batch, Conn, Counts, Over, Reader};
+use crate::control::Clock;
 use crate::meter::{Meter, Slow};
 use crate::out::{Pending, Scratch};
 use crate::ring::{Counters, Ring};
 use crate::server::Shared;
 use crate::socket::{Bell, Epoll, Found};
+use crate::turn::{settle_in, sleep, Turn, Wait};
 use device::InDevice;
 
 /// I/Os that one thread may have given to another.
@@ -80,6 +80,18 @@ impl Post {
         self.bell.ring();
     }
 
+    /// Adds latencies, in ticks, and counts of what was done, if there are any.
+    pub(crate) fn book(&self, clock: &Clock, latencies: &mut Vec<u64>, counts: &mut Counts) {
+        if latencies.is_empty() && *counts == Counts::default() {
+            return;
+        }
+        let mut slow = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
+        for ticks in latencies.drain(..) {
+            slow.latency.record(clock.span(ticks));
+        }
+        slow.counts.add(&std::mem::take(counts));
+    }
+
     /// Wakes it if it sleeps.
     pub(crate) fn wake(&self) {
         fence(Ordering::SeqCst);
@@ -108,28 +120,14 @@ pub(crate) struct Worker {
     haggling: VecDeque<(Instant, usize)>,
     batch: Batch,
     scratch: Scratch,
-    /// Whom something was given to in this round.
-    gave: Vec<bool>,
+    turn: Turn,
     io: u32,
-    /// I/Os completed or given away in this round.
-    done: u32,
     /// A modelled device's latencies, and what is in it.
     draws: Option<Draws>,
     device: BinaryHeap<Reverse<InDevice>>,
     /// Of one batch: what the ring may fetch, and when each came.
     asked: Vec<Pending>,
     came: Vec<u64>,
-    looked: u64,
-    used: Vec<u64>,
-}
-
-/// How long to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
-    /// Ask at once; so many times before the policy is asked again.
-    Poll(u32),
-    /// Until something comes, or so many nanoseconds are over.
-    Sleep(Option<u64>),
 }
 
 impl Worker {
@@ -153,15 +151,12 @@ impl Worker {
             haggling: VecDeque::new(),
             batch,
             scratch: Scratch::default(),
-            gave: vec![false; workers],
+            turn: Turn::new(number, workers),
             io: 0,
-            done: 0,
             draws,
             device: BinaryHeap::new(),
             asked: Vec::new(),
             came: Vec::new(),
-            looked: ticks(),
-            used: vec![0; workers],
         }
     }
 
@@ -171,19 +166,12 @@ impl Worker {
 
     /// Works until the server ends.
     pub(crate) fn run(mut self) {
-        // Else the kernel may wake it 50 us late.
-        // SAFETY: plain numbers.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
-        if let Some(cpu) = self.post().cpu {
-            // Where it may not, it runs where it may; the report says on which CPU it was to be.
-            let _ = CpuSet::one(cpu).pin();
-        }
         let shared = Arc::clone(&self.shared);
         let post = &shared.posts[usize::from(self.number)];
+        settle_in(post);
         let mut found: Box<Found> = Box::new([libc::epoll_event { events: 0, u64: 0 }; 128]);
         let mut wait = Wait::Poll(1);
-        let times = &post.meter.times;
-        times.book(|times| &times.sleeping, ticks(), false);
+        post.meter.times.book(|times| &times.sleeping, ticks(), false);
         while !shared.ends.load(Ordering::Relaxed) {
             let events = self.wait(wait, &mut found);
             let mut work = self.mail();
@@ -191,22 +179,8 @@ impl Worker {
                 work += self.event(event.u64, event.events);
             }
             work += self.device() + self.ring();
-            if shared.control.ways.hears_polls {
-                let event = Event::Poll { cpu: self.number, taken: self.done, waiting: self.done };
-                shared.control.note(&event);
-            }
-            self.done = 0;
-            self.hand_over();
-            if work > 0 {
-                times.book(|times| &times.working, ticks(), false);
-                wait = self.rest();
-            } else {
-                times.book(|times| &times.polling, ticks(), false);
-                wait = match wait {
-                    Wait::Poll(polls) if polls > 1 => Wait::Poll(polls - 1),
-                    _ => self.rest(),
-                };
-            }
+            self.turn.end(&shared.control, &shared.posts);
+            wait = self.turn.next(&shared.control, post, (work, wait), || ());
             if let Wait::Sleep(limit) = wait {
                 let limit = self.handshakes(limit);
                 wait = Wait::Sleep(self.device_due(limit));
@@ -221,46 +195,18 @@ impl Worker {
             return self.post().epoll.wait(found, Some(0));
         };
         let post = &self.shared.posts[usize::from(self.number)];
-        post.asleep.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        let times = &post.meter.times;
-        times.book(|times| &times.polling, ticks(), true);
-        let has_mail = self.boxes.from.iter().any(|mail| !mail.is_empty());
-        let has_landed = self.batch.ring.as_mut().is_some_and(Ring::arm);
-        let limit = if has_mail || has_landed { Some(0) } else { limit };
-        let events = post.epoll.wait(found, limit);
-        if let Some(ring) = &mut self.batch.ring {
-            ring.disarm();
-        }
-        post.asleep.store(false, Ordering::Relaxed);
-        times.book(|times| &times.sleeping, ticks(), false);
-        post.meter.wakes.add(u64::from(events > 0));
+        let (boxes, ring) = (&self.boxes, &mut self.batch.ring);
+        let mut events = 0;
+        sleep(post, || {
+            let has_mail = boxes.from.iter().any(|mail| !mail.is_empty());
+            let has_landed = ring.as_mut().is_some_and(Ring::arm);
+            events = post.epoll.wait(found, if has_mail || has_landed { Some(0) } else { limit });
+            if let Some(ring) = ring {
+                ring.disarm();
+            }
+            events > 0
+        });
         events
-    }
-
-    /// Asks the policy how to rest.
-    fn rest(&mut self) -> Wait {
-        let ns = |span: Time| (span.0 / 1_000).max(1);
-        match self.shared.control.rest(self.number) {
-            Rest::Spin => Wait::Poll(64),
-            Rest::Again { polls } => Wait::Poll(polls.max(1)),
-            Rest::Pause { span } => {
-                let until = ticks() + self.shared.control.clock.rate.ticks(ns(span));
-                while ticks() < until {
-                    std::hint::spin_loop();
-                }
-                Wait::Poll(1)
-            }
-            Rest::Halt(_) | Rest::Nap(_) => Wait::Sleep(None),
-            Rest::HaltFor { span, .. } => Wait::Sleep(Some(ns(span))),
-            Rest::Sleep { span, .. } => {
-                let times = &self.post().meter.times;
-                times.book(|times| &times.polling, ticks(), true);
-                std::thread::sleep(Duration::from_nanos(ns(span)));
-                times.book(|times| &times.sleeping, ticks(), false);
-                Wait::Poll(1)
-            }
-        }
     }
 
     /// Completes what others gave; how many.
@@ -284,7 +230,7 @@ impl Worker {
         }
         if taken > 0 {
             self.post().meter.given.add(u64::from(taken));
-            self.done += taken;
+            self.turn.done += taken;
             self.account(begun);
         }
         taken
@@ -307,15 +253,8 @@ impl Worker {
     fn sums(&mut self) {
         let post = &self.shared.posts[usize::from(self.number)];
         post.meter.errors.add(std::mem::take(&mut self.scratch.errors));
-        if self.scratch.latencies.is_empty() && self.batch.counts == Default::default() {
-            return;
-        }
-        let mut slow = post.slow.lock().unwrap_or_else(PoisonError::into_inner);
         let clock = &self.shared.control.clock;
-        for ticks in self.scratch.latencies.drain(..) {
-            slow.latency.record(clock.span(ticks));
-        }
-        slow.counts.add(&std::mem::take(&mut self.batch.counts));
+        post.book(clock, &mut self.scratch.latencies, &mut self.batch.counts);
     }
 
     /// Something of a socket, or the bell; how much there was to do.
@@ -372,7 +311,7 @@ impl Worker {
         let meter = &shared.posts[usize::from(self.number)].meter;
         let count = self.batch.done.len() as u32;
         let mut here = 0u64;
-        self.done += count;
+        self.turn.done += count;
         if count > 0 {
             let (first, heard, issuer) = (self.io, self.number, conn.issuer);
             self.io = self.io.wrapping_add(count);
@@ -385,17 +324,16 @@ impl Worker {
                 (Done { io, issuer, heard, waiting: count - n - 1, took: Time::ZERO }, took)
             });
             let mut next = self.batch.done.drain(..);
-            let (to, gave) = (&mut self.boxes.to, &mut self.gave);
+            let (to, turn) = (&mut self.boxes.to, &mut self.turn);
             shared.control.place(done, |place| {
                 let Some(pending) = next.next() else { return };
-                let there = place.filter(|&cpu| usize::from(cpu) < to.len());
-                let Some(cpu) = there.map(usize::from) else {
+                let Some(cpu) = place.filter(|&cpu| usize::from(cpu) < to.len()) else {
                     here += 1;
                     out.queue.push_back(pending);
                     return;
                 };
-                match to[cpu].push(Job { conn: Arc::clone(conn), pending }) {
-                    Ok(()) => gave[cpu] = true,
+                match to[usize::from(cpu)].push(Job { conn: Arc::clone(conn), pending }) {
+                    Ok(()) => turn.give(cpu),
                     Err(rtrb::PushError::Full(job)) => {
                         meter.overflowed.add(1);
                         here += 1;
@@ -411,28 +349,6 @@ impl Worker {
         self.flush(conn);
         self.account(decided);
         count
-    }
-
-    /// Wakes those to whom something was given, and tells the policy how busy all are.
-    fn hand_over(&mut self) {
-        let begun = ticks();
-        let mut any = false;
-        for (number, gave) in self.gave.iter_mut().enumerate() {
-            if std::mem::take(gave) && number != usize::from(self.number) {
-                any = true;
-                self.shared.posts[number].wake();
-            }
-        }
-        if any {
-            self.post().meter.stages.hand_off.add(ticks() - begun);
-        }
-        let Some(period) = self.shared.control.ways.period else { return };
-        let all = begun - self.looked;
-        if self.number != 0 || self.shared.control.clock.span(all) < period {
-            return;
-        }
-        self.looked = begun;
-        self.shared.control.note_used(&self.shared.posts, &mut self.used, all);
     }
 
     fn arrivals(&mut self) -> u32 {

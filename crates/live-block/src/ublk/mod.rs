@@ -17,7 +17,6 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use halfwink_live::clock::Rate;
@@ -25,6 +24,7 @@ use halfwink_policy::completion::{CompletionPolicy, Hears};
 
 use crate::backend::Backend;
 use crate::control::{Clock, Control, EventLog};
+use crate::crew::Crew;
 use crate::report::{Measured, Report};
 use crate::sync::Syncer;
 use crate::worker::Post;
@@ -108,8 +108,7 @@ impl Drop for Device {
 struct Live {
     shared: Arc<Shared>,
     device: Arc<Device>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    syncer: Mutex<Option<JoinHandle<()>>>,
+    crew: Crew,
 }
 
 /// A device at work. Dropping it stops it and takes it away.
@@ -183,8 +182,7 @@ impl Ublk {
             is_gone: AtomicBool::new(false),
             begun: [earliest, Instant::now()],
         });
-        let (threads, syncer) = (Mutex::default(), Mutex::default());
-        let live = Live { shared, device: Arc::clone(&device), threads, syncer };
+        let live = Live { shared, device: Arc::clone(&device), crew: Crew::default() };
         live.fetch(&pages, &places, info.depth).map_err(said)?;
         drop(pages);
         device.driver().start(number).map_err(said)?;
@@ -200,10 +198,7 @@ impl Ublk {
     /// Whether all its threads are at work, and the disk is there.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        let threads = self.live.locked();
-        !self.live.shared.is_gone.load(Ordering::Relaxed)
-            && !threads.is_empty()
-            && threads.iter().all(|thread| !thread.is_finished())
+        !self.live.shared.is_gone.load(Ordering::Relaxed) && self.live.crew.is_running()
     }
 
     /// What it has done so far.
@@ -235,10 +230,6 @@ impl Ublk {
 }
 
 impl Live {
-    fn locked(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Has threads ask for requests; back once all have.
     fn fetch(&self, pages: &File, places: &[(u16, u16)], depth: u16) -> io::Result<()> {
         let (tell, told) = mpsc::channel();
@@ -250,35 +241,29 @@ impl Live {
                 .collect::<io::Result<_>>()?;
             let (own, tell) = (Arc::clone(&self.shared), tell.clone());
             let body = move || Worker::run(number, own, queues, &tell);
-            let thread = thread::Builder::new().name(format!("block {number}")).spawn(body)?;
-            self.locked().push(thread);
+            self.crew.spawn(format!("block {number}"), body)?;
         }
         let own = Arc::clone(&self.shared);
         let body = move || own.syncer.run(&*own.bytes.backend, |io, e| answer(&own, io, e));
-        let syncer = thread::Builder::new().name("block flush".to_owned()).spawn(body)?;
-        *self.syncer.lock().unwrap_or_else(PoisonError::into_inner) = Some(syncer);
+        self.crew.spawn_syncer(body)?;
         // The kernel would wait for ever to show the disk before all have.
         (0..workers).try_for_each(|_| told.recv().map_err(io::Error::other)?)
     }
 
     fn end(&self) -> Result<(), String> {
-        let threads = std::mem::take(&mut *self.locked());
-        if threads.is_empty() {
+        let shared = &self.shared;
+        // The threads serve what the kernel still writes.
+        let mut stopped = Ok(());
+        let stop = || stopped = self.device.driver().stop(self.device.number);
+        let tell = || {
+            shared.ends.store(true, Ordering::Relaxed);
+            shared.posts.iter().for_each(|post| post.bell.ring());
+        };
+        if !self.crew.end(&shared.syncer, stop, tell) {
             return Ok(());
         }
-        // The threads serve what the kernel still writes.
-        let stopped = self.device.driver().stop(self.device.number);
-        self.shared.syncer.end();
-        let syncer = self.syncer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        syncer.into_iter().for_each(|thread| drop(thread.join()));
-        self.shared.ends.store(true, Ordering::Relaxed);
-        self.shared.posts.iter().for_each(|post| post.bell.ring());
-        for thread in threads {
-            // What it said when it died is on standard error; `is_running` told.
-            let _ = thread.join();
-        }
-        self.shared.control.end_log();
-        let flushed = self.shared.bytes.backend.flush();
+        shared.control.end_log();
+        let flushed = shared.bytes.backend.flush();
         stopped.map_err(|e| format!("{}: {e}", disk(self.device.number)))?;
         flushed.map_err(|e| format!("the last flush of the device failed: {e}"))
     }

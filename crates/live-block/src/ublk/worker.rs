@@ -9,15 +9,13 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{fence, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use halfwink_live::clock::ticks;
-use halfwink_live::sys::CpuSet;
-use halfwink_policy::completion::{Done, Event};
-use halfwink_policy::scaling::Rest;
+use halfwink_policy::completion::Done;
 use halfwink_units::Time;
 use io_uring::{opcode, types, IoUring};
 
@@ -25,7 +23,8 @@ use super::queue::{Io, Queue};
 use super::wire::{io_command, Request, What, COMMIT_AND_FETCH_REQ, FETCH_REQ, MOST_BYTES};
 use super::{Mail, Shared};
 use crate::conn::Counts;
-use crate::worker::{Post, Wait};
+use crate::turn::{settle_in, sleep, Turn, Wait};
+use crate::worker::Post;
 
 /// What the bell is known by.
 const BELL: u64 = u64::MAX;
@@ -41,15 +40,12 @@ pub(super) struct Worker {
     /// What the device is done with, until the policy has said who completes it.
     ready: Vec<Io>,
     mail: Vec<Mail>,
-    gave: Vec<bool>,
+    turn: Turn,
     counts: Counts,
     latencies: Vec<u64>,
     /// Requests that the kernel will not hand over any more, because the disk is gone.
     gone: u32,
     io: u32,
-    done: u32,
-    looked: u64,
-    used: Vec<u64>,
 }
 
 fn ring(requests: u32) -> io::Result<IoUring> {
@@ -75,14 +71,11 @@ impl Worker {
             heard: Vec::with_capacity(requests as usize + 1),
             ready: Vec::with_capacity(requests as usize),
             mail: Vec::new(),
-            gave: vec![false; workers],
+            turn: Turn::new(number, workers),
             counts: Counts::default(),
             latencies: Vec::new(),
             gone: 0,
             io: 0,
-            done: 0,
-            looked: ticks(),
-            used: vec![0; workers],
         };
         worker.watch_bell();
         for slot in 0..worker.queues.len() {
@@ -105,13 +98,7 @@ impl Worker {
         queues: Vec<Queue>,
         told: &Sender<io::Result<()>>,
     ) {
-        // Else the kernel may wake it 50 us late.
-        // SAFETY: plain numbers.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
-        if let Some(cpu) = shared.posts[usize::from(number)].cpu {
-            // Where it may not, it runs where it may; the report says on which CPU it was to be.
-            let _ = CpuSet::one(cpu).pin();
-        }
+        settle_in(&shared.posts[usize::from(number)]);
         let (made, fetched) = match Worker::new(number, shared, queues) {
             Ok(worker) => (Some(worker), Ok(())),
             Err(e) => (None, Err(e)),
@@ -123,31 +110,19 @@ impl Worker {
 
     fn serve(mut self) {
         let shared = Arc::clone(&self.shared);
-        let times = &shared.posts[usize::from(self.number)].meter.times;
-        times.book(|times| &times.sleeping, ticks(), false);
+        let post = &shared.posts[usize::from(self.number)];
+        post.meter.times.book(|times| &times.sleeping, ticks(), false);
         let mut wait = Wait::Poll(1);
         while !shared.ends.load(Ordering::Relaxed) {
             self.wait(wait);
             let mut work = self.mail();
             work += self.hear();
             self.place();
-            if shared.control.ways.hears_polls {
-                let event = Event::Poll { cpu: self.number, taken: self.done, waiting: self.done };
-                shared.control.note(&event);
-            }
-            self.done = 0;
-            self.hand_over();
+            self.turn.end(&shared.control, &shared.posts);
             self.sums();
-            if work > 0 {
-                times.book(|times| &times.working, ticks(), false);
-                wait = self.rest();
-            } else {
-                times.book(|times| &times.polling, ticks(), false);
-                wait = match wait {
-                    Wait::Poll(polls) if polls > 1 => Wait::Poll(polls - 1),
-                    _ => self.rest(),
-                };
-            }
+            let Worker { turn, ring, .. } = &mut self;
+            // Nobody waits for an answer that is there.
+            wait = turn.next(&shared.control, post, (work, wait), || drop(ring.submit()));
         }
         self.sums();
     }
@@ -185,51 +160,19 @@ impl Worker {
         };
         let shared = Arc::clone(&self.shared);
         let post = &shared.posts[usize::from(self.number)];
-        post.asleep.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        let times = &post.meter.times;
-        times.book(|times| &times.polling, ticks(), true);
-        let has_mail = !shared.letters(self.number).is_empty();
-        let limit = if has_mail { Some(0) } else { limit };
-        let _ = match limit {
-            None => self.ring.submit_and_wait(1),
-            Some(ns) => {
-                let time = types::Timespec::from(Duration::from_nanos(ns));
-                let args = types::SubmitArgs::new().timespec(&time);
-                self.ring.submitter().submit_with_args(1, &args)
-            }
-        };
-        post.asleep.store(false, Ordering::Relaxed);
-        times.book(|times| &times.sleeping, ticks(), false);
-        post.meter.wakes.add(u64::from(!self.ring.completion().is_empty()));
-    }
-
-    /// Asks the policy how to rest.
-    fn rest(&mut self) -> Wait {
-        let ns = |span: Time| (span.0 / 1_000).max(1);
-        match self.shared.control.rest(self.number) {
-            Rest::Spin => Wait::Poll(64),
-            Rest::Again { polls } => Wait::Poll(polls.max(1)),
-            Rest::Pause { span } => {
-                let _ = self.ring.submit();
-                let until = ticks() + self.shared.control.clock.rate.ticks(ns(span));
-                while ticks() < until {
-                    std::hint::spin_loop();
+        sleep(post, || {
+            let has_mail = !shared.letters(self.number).is_empty();
+            let limit = if has_mail { Some(0) } else { limit };
+            let _ = match limit {
+                None => self.ring.submit_and_wait(1),
+                Some(ns) => {
+                    let time = types::Timespec::from(Duration::from_nanos(ns));
+                    let args = types::SubmitArgs::new().timespec(&time);
+                    self.ring.submitter().submit_with_args(1, &args)
                 }
-                Wait::Poll(1)
-            }
-            Rest::Halt(_) | Rest::Nap(_) => Wait::Sleep(None),
-            Rest::HaltFor { span, .. } => Wait::Sleep(Some(ns(span))),
-            Rest::Sleep { span, .. } => {
-                // Nobody waits for an answer that is there.
-                let _ = self.ring.submit();
-                let times = &self.post().meter.times;
-                times.book(|times| &times.polling, ticks(), true);
-                std::thread::sleep(Duration::from_nanos(ns(span)));
-                times.book(|times| &times.sleeping, ticks(), false);
-                Wait::Poll(1)
-            }
-        }
+            };
+            !self.ring.completion().is_empty()
+        });
     }
 
     /// Takes what the kernel has handed over, and has the device do it; how much.
@@ -309,7 +252,7 @@ impl Worker {
         let began = ticks();
         let shared = Arc::clone(&self.shared);
         let meter = &shared.posts[usize::from(self.number)].meter;
-        self.done += count;
+        self.turn.done += count;
         let (first, heard) = (self.io, self.number);
         self.io = self.io.wrapping_add(count);
         let ready = std::mem::take(&mut self.ready);
@@ -319,13 +262,13 @@ impl Worker {
             (Done { io: id, issuer: io.issuer, heard, waiting, took: Time::ZERO }, took)
         });
         let (mut next, mut here) = (ready.iter(), Vec::new());
-        let gave = &mut self.gave;
+        let (workers, turn) = (shared.posts.len(), &mut self.turn);
         shared.control.place(done, |place| {
             let Some(&io) = next.next() else { return };
-            match place.filter(|&cpu| usize::from(cpu) < gave.len()) {
+            match place.filter(|&cpu| usize::from(cpu) < workers) {
                 Some(cpu) => {
                     shared.letters(cpu).push(Mail::Complete(io));
-                    gave[usize::from(cpu)] = true;
+                    turn.give(cpu);
                 }
                 None => here.push(io),
             }
@@ -350,7 +293,7 @@ impl Worker {
             self.commit(io, result);
         } else {
             shared.letters(hearer).push(Mail::Commit(*io, result));
-            self.gave[usize::from(hearer)] = true;
+            self.turn.give(hearer);
         }
     }
 
@@ -383,7 +326,7 @@ impl Worker {
                 Mail::Commit(io, result) => self.commit(io, *result),
             }
         }
-        self.done += given;
+        self.turn.done += given;
         let taken = mail.len() as u32;
         self.mail = mail;
         self.mail.clear();
@@ -393,40 +336,8 @@ impl Worker {
         taken
     }
 
-    /// Wakes those to whom something was given, and tells the policy how busy all are.
-    fn hand_over(&mut self) {
-        let begun = ticks();
-        let mut any = false;
-        for (number, gave) in self.gave.iter_mut().enumerate() {
-            if std::mem::take(gave) && number != usize::from(self.number) {
-                any = true;
-                self.shared.posts[number].wake();
-            }
-        }
-        if any {
-            self.post().meter.stages.hand_off.add(ticks() - begun);
-        }
-        let Some(period) = self.shared.control.ways.period else { return };
-        let all = begun - self.looked;
-        if self.number != 0 || self.shared.control.clock.span(all) < period {
-            return;
-        }
-        self.looked = begun;
-        self.shared.control.note_used(&self.shared.posts, &mut self.used, all);
-    }
-
     fn sums(&mut self) {
-        if self.latencies.is_empty() && self.counts == Counts::default() {
-            return;
-        }
-        let mut slow = self.shared.posts[usize::from(self.number)]
-            .slow
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let clock = &self.shared.control.clock;
-        for ticks in self.latencies.drain(..) {
-            slow.latency.record(clock.span(ticks));
-        }
-        slow.counts.add(&std::mem::take(&mut self.counts));
+        let post = &self.shared.posts[usize::from(self.number)];
+        post.book(&self.shared.control.clock, &mut self.latencies, &mut self.counts);
     }
 }
