@@ -7,8 +7,12 @@ which ``halfwink-workloads`` and ``halfwink-capture`` add; ``halfwink-live`` add
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from pathlib import Path
 from typing import Literal
+
+from halfwink.errors import HalfwinkError
 
 Part = Literal["live", "workloads", "capture"]
 
@@ -34,9 +38,27 @@ def data() -> Path | None:
     return folder if _holds(folder) else None
 
 
-def native() -> Path:
-    """The folder of the preload libraries."""
-    return _PACKAGE / "_native"
+def program(name: str) -> Path | None:
+    """A program of ``halfwink-live``: beside this Python, or where programs are."""
+    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+    return Path(found) if found is not None else None
+
+
+def preload_library(name: str) -> Path:
+    """A library of ``halfwink-live``.
+
+    Raises:
+        HalfwinkError: it is missing, with the line that adds it.
+    """
+    path = _PACKAGE / "_native" / name
+    if not path.exists():
+        raise HalfwinkError(missing(str(path)))
+    return path
+
+
+def missing(what: str) -> str:
+    """That something of ``halfwink-live`` is, and what adds it."""
+    return f"{what} is missing; run: {fix('live')}"
 
 
 def fix(part: Part) -> str:

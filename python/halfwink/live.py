@@ -51,10 +51,7 @@ def preload_library() -> Path:
     Raises:
         HalfwinkError: it has not been built.
     """
-    path = installed.native() / "libhalfwink_delegate.so"
-    if not path.exists():
-        raise HalfwinkError(f"{path} is missing; run: {installed.fix('live')}")
-    return path
+    return installed.preload_library("libhalfwink_delegate.so")
 
 
 def cpus(os_cpu: int | None = None) -> tuple[set[int], int]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,10 +36,10 @@ def server() -> Path:
     Raises:
         HalfwinkError: it was not built.
     """
-    found = shutil.which(SERVER, path=str(Path(sys.executable).parent)) or shutil.which(SERVER)
+    found = installed.program(SERVER)
     if found is None:
-        raise HalfwinkError(f"the program {SERVER} is missing; run: {installed.fix('live')}")
-    return Path(found)
+        raise HalfwinkError(installed.missing(f"the program {SERVER}"))
+    return found
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,15 @@ class Device:
     log: Path | None = None
 
     def words(self) -> list[str]:
-        """The same as arguments of the server."""
+        """The same as arguments of the server.
+
+        Raises:
+            HalfwinkError: something of clients is said of a disk that has none.
+        """
+        if self.ublk is not None:
+            for name in ("export", "connections", "queues"):
+                if getattr(self, name) != getattr(Device, name):
+                    raise HalfwinkError(f"--{name} says nothing of a disk of this machine (--ublk)")
         words: list[str] = []
         pairs = {
             "--unix": self.unix,

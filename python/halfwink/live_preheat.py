@@ -45,10 +45,7 @@ def preload_library() -> Path:
     Raises:
         HalfwinkError: it has not been built.
     """
-    path = installed.native() / "libhalfwink_preheat_preload.so"
-    if not path.exists():
-        raise HalfwinkError(f"{path} is missing; run: {installed.fix('live')}")
-    return path
+    return installed.preload_library("libhalfwink_preheat_preload.so")
 
 
 def environment(shared: Path) -> dict[str, str]:

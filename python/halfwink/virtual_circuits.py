@@ -15,8 +15,6 @@ one microsecond of the fabric the emulated CPU, which plays all hosts and the sw
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,11 +108,10 @@ def player() -> Path:
     Raises:
         MissingRequirementError: it was not built.
     """
-    found = shutil.which(PLAYER, path=str(Path(sys.executable).parent)) or shutil.which(PLAYER)
+    found = installed.program(PLAYER)
     if found is None:
-        line = installed.fix("live")
-        raise MissingRequirementError(f"the program {PLAYER} is missing; run: {line}")
-    return Path(found)
+        raise MissingRequirementError(installed.missing(f"the program {PLAYER}"))
+    return found
 
 
 def _programs() -> list[Path]:

@@ -122,9 +122,6 @@ def block(
         return _advise(cpus, iops, report, json)
     if iops is not None or report is not None:
         raise HalfwinkError("--iops and --report go with --advise")
-    of_network = {"--export": export, "--connections": connections != 1000, "--queues": queues != 1}
-    if ublk is not None and (wrong := [name for name, given in of_network.items() if given]):
-        raise HalfwinkError(f"{wrong[0]} says nothing of a disk of this machine (--ublk)")
     device = Device(
         ublk=None if ublk is None else (ublk or ["any"])[0],
         unix=unix,
