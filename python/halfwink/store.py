@@ -109,11 +109,14 @@ def _head(body: bytes) -> bytes:
     return f'{{"schema":{SCHEMA},"sha256":"{digest}","tables":'.encode()
 
 
+#: The same for all tables.
+_HEAD_BYTES = len(_head(b""))
+
+
 def _body(content: bytes) -> bytes | None:
     """The tables in a file's content, if they are what was written."""
-    length = len(_head(b""))
-    body = content[length:-1]
-    return body if content == _head(body) + body + b"}" else None
+    body = content[_HEAD_BYTES:-1]
+    return body if content.startswith(_head(body)) and content.endswith(b"}") else None
 
 
 @contextmanager

@@ -46,3 +46,12 @@ def run(*words: str, timeout: float = 120) -> str:
     done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, (words, done.stdout, done.stderr)
     return done.stdout
+
+
+def verify_by_fio(block: Block, sizes: str, out: Path) -> None:
+    """fio writes, trims and flushes at random, and finds in 16 MiB what it wrote; ``sizes`` of its
+    requests as it reads them."""
+    words = ["fio", "--name=v", "--ioengine=nbd", f"--uri={block.address}", "--rw=randrw"]
+    words += [f"--bsrange={sizes}", "--iodepth=16", "--size=16M", "--verify=crc32c"]
+    words += ["--verify_fatal=1", "--verify_state_save=0", "--fsync=32", "--trim_percentage=5"]
+    run(*words, "--randseed=3", f"--output={out}", timeout=300)

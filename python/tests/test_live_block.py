@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from block_device import MB, WAYS, cpu_s, resident, run, serving
+from block_device import MB, WAYS, cpu_s, resident, run, serving, verify_by_fio
 from conftest import Halfwink, need, need_capture, wait_until
 from nbd_client import (
     DISCONNECT,
@@ -83,16 +83,7 @@ def test_fio_verifies_what_it_wrote(tmp_path: Path, policy: str) -> None:
     need("fio")
     path = tmp_path / "socket"
     with serving(path, policy=policy) as block:
-        words = ["fio", "--name=v", "--ioengine=nbd", f"--uri={block.address}", "--rw=randrw"]
-        words += ["--bsrange=512-64k", "--iodepth=16", "--size=16M", "--verify=crc32c"]
-        words += [
-            "--verify_fatal=1",
-            "--verify_state_save=0",
-            "--fsync=32",
-            "--trim_percentage=5",
-            "--randseed=3",
-        ]
-        run(*words, f"--output={tmp_path / 'out'}", timeout=300)
+        verify_by_fio(block, "512-64k", tmp_path / "out")
         report = block.stop()
     assert report["requests"]["writes"] > 100
     assert report["errors"] == 0

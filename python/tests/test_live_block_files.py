@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from block_device import MB, WAYS, run, serving
+from block_device import MB, WAYS, run, serving, verify_by_fio
 from conftest import need, wait_until
 from nbd_client import (
     EINVAL,
@@ -100,16 +100,7 @@ def test_fio_verifies_what_it_wrote_to_a_file(tmp_path: Path, way: dict[str, Any
     image, path = tmp_path / "image", tmp_path / "socket"
     image.write_bytes(bytes(16 * MB))
     with serving(path, file=image, policy="msi-x", **way) as block:
-        words = ["fio", "--name=v", "--ioengine=nbd", f"--uri={block.address}", "--rw=randrw"]
-        words += ["--bsrange=512-128k", "--iodepth=16", "--size=16M", "--verify=crc32c"]
-        words += [
-            "--verify_fatal=1",
-            "--verify_state_save=0",
-            "--fsync=32",
-            "--trim_percentage=5",
-            "--randseed=3",
-        ]
-        run(*words, f"--output={tmp_path / 'out'}", timeout=300)
+        verify_by_fio(block, "512-128k", tmp_path / "out")
         report = block.stop()
     assert report["errors"] == 0
     io = report["io"]
