@@ -92,7 +92,7 @@ def test_a_programs_header(tmp_path: Path) -> None:
     script = tmp_path / "own"
     script.write_text("#!/bin/sh\n")
     script.chmod(0o755)
-    plan = api._plan(None, [str(script), "7"], 1, None)
+    plan = api._plan(None, [str(script), "7"], 1, None, ())
     header = make_header(plan, GUEST)
     assert header["command"] == ["own", "7"]
     assert header["workload"] == "own"
@@ -101,7 +101,7 @@ def test_a_programs_header(tmp_path: Path) -> None:
 
 
 def test_a_root_of_ones_own_has_none_of_our_packages(tmp_path: Path) -> None:
-    plan = api._plan(None, ["/bin/x"], 1, tmp_path)
+    plan = api._plan(None, ["/bin/x"], 1, tmp_path, ())
     guest = Guest(Path("/g"), "6.1", {"gcc": "12", "linux-image-6.1": "6.1-1"})
     assert make_header(plan, guest)["packages"] == [{"name": "linux-image-6.1", "version": "6.1-1"}]
 
@@ -118,6 +118,8 @@ def test_results() -> None:
         idle_ns=3000,
         virtual_ns=4000,
         unexplained=0,
+        exit_status=0,
+        said=(),
         details={},
     )
     assert result.kernel_share == 0.25

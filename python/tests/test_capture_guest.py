@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from halfwink.capture import MissingRequirementError, guest, host, paths
+from halfwink.capture import MissingRequirementError, WrongUseError, guest, host, paths
 from halfwink.capture.guest import Recipe
 
 RECIPE = Recipe(("gcc",), ("usr/share/doc/*",), {"gcc": ("usr/lib/gcc*",)}, "true")
@@ -98,3 +98,14 @@ def test_failing_commands_give_their_last_line() -> None:
         host.run(["sh", "-c", "echo first >&2; echo second >&2; exit 3"])
     with pytest.raises(MissingRequirementError, match="is missing"):
         host.run(["/nonexistent/program"])
+
+
+def test_packages_of_the_users_own_make_another_guest() -> None:
+    one, other = guest.recipe(packages=("python3", "perl")), guest.recipe(packages=("perl",))
+    assert {"busybox-static", "iproute2", "python3", "perl"} == set(one.packages)
+    assert one.key == guest.recipe(packages=("perl", "python3", "perl")).key
+    assert len({one.key, other.key, guest.recipe().key}) == 3
+    assert one.layers == {}
+    for wrong in ("Python", "a", "-x", "a;b", "a/b", "a=1"):
+        with pytest.raises(WrongUseError, match="Debian package"):
+            guest.recipe(packages=(wrong,))

@@ -59,13 +59,13 @@ def test_servers_have_a_cpu_of_their_own(tmp_path: Path) -> None:
 def test_a_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(
         monkeypatch,
-        "echo noise; echo '@guest booted'; echo '@guest warming up: x';"
+        "echo firmware; echo 'ROM..@guest booted'; echo '@guest warming up: x'; echo said;"
         """echo '@halfwink {"started": true}' >&2; echo '@halfwink {"recorded": 7}' >&2;"""
         f"echo '{DONE}' >&2",
     )
     seen: list[Progress] = []
     report = machine.run(boot(tmp_path), seen.append, 30)
-    assert report == {"instructions": 5}
+    assert report == {"instructions": 5, "said": ("said",)}
     assert {p.stage for p in seen} == {"boot", "warm-up", "record"}
     assert max(p.instructions for p in seen) == 7
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from halfwink.capture import WrongUseError
+from halfwink.capture import WrongUseError, program
 from halfwink.capture.program import locate, parse_ldd
 
 LDD = """\
@@ -53,3 +53,28 @@ def test_mistakes(tmp_path: Path) -> None:
     (tmp_path / "data").touch(0o644)
     with pytest.raises(WrongUseError, match="not executable"):
         locate([str(tmp_path / "data")], own_root=False)
+
+
+def test_files_that_arguments_name_come_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/a.py").write_text("1")
+    words = ["sub/a.py", str(tmp_path / "sub/a.py"), "sub", "-n", "/dev/null", "sub/../sub/a.py"]
+    place = str(tmp_path / "sub/a.py").lstrip("/")
+    came = tmp_path.resolve() / "sub/a.py"
+    relative, absolute = "halfwink/files/root/sub/a.py", f"halfwink/files/{place}"
+    assert program.arguments(words) == {relative: came, absolute: came}
+    assert program.locate(["python3", "sub/a.py"], own_root=False).files == {relative: came}
+    assert program.locate(["python3", "sub/a.py"], own_root=True).files == {}
+
+
+def test_files_too_large_for_the_guest_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(program.MOST_BYTES + 1)
+    with pytest.raises(WrongUseError, match="256 MB"):
+        program.locate(["gzip", "large"], own_root=False)

@@ -91,6 +91,35 @@ def test_a_program_of_ones_own(tmp_path: Path) -> None:
     assert result.instructions > 100_000
 
 
+def test_a_script_that_fails_is_recorded_and_says_so(tmp_path: Path) -> None:
+    script, given = tmp_path / "script", tmp_path / "given"
+    script.write_text('#!/bin/sh\ncat "$1"\necho "cannot: $2" >&2\nexit 3\n')
+    script.chmod(0o755)
+    given.write_text("from here\n")
+    out = tmp_path / "t.hwt"
+    words = [sys.executable, "-m", "halfwink", "capture", "--json", "-o", str(out)]
+    words += ["--", str(script), str(given), "it's"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 1, done.stderr
+    assert "script ended with status 3; the recording is kept; it said:" in done.stderr
+    assert "from here\n" in done.stderr
+    assert done.stderr.rstrip().endswith("cannot: it's")
+    found = json.loads(done.stdout)
+    assert (found["exit_status"], found["details"]["reason"]) == (3, "marker")
+    assert checked(out)["unexplained"] == 0
+
+
+def test_a_script_whose_interpreter_the_guest_lacks_fails_loudly(tmp_path: Path) -> None:
+    script, out = tmp_path / "script", tmp_path / "t.hwt"
+    script.write_text("#!/usr/bin/ocaml\n")
+    script.chmod(0o755)
+    words = [sys.executable, "-m", "halfwink", "capture", "-q", "-o", str(out), "--", str(script)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 1
+    assert "needs /usr/bin/ocaml, which the guest lacks: add its --package" in done.stderr
+    assert not out.exists()
+
+
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     out = tmp_path / "t.hwt"
     # Of a run that was killed; what other runs hold now stays.

@@ -14,6 +14,7 @@ mod summary;
 
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitCode;
 
 use args::{Command, LoadArgs, ProtocolName};
@@ -110,11 +111,46 @@ fn run(warmup: u64, own_start: bool, command: &[String]) -> io::Result<()> {
         }
         let status = child
             .status()
-            .map_err(|error| io::Error::new(error.kind(), format!("`{}`: {error}", command[0])))?;
-        if !status.success() {
-            return Err(io::Error::other(format!("`{}` ended with {status}", command[0])));
+            .map_err(|error| io::Error::new(error.kind(), not_started(&command[0], &error)))?;
+        let code = match (status.code(), status.signal()) {
+            (Some(code), _) => code as u8,
+            (None, signal) => 128 + signal.unwrap_or(0) as u8,
+        };
+        if code != 0 {
+            // What it said must be on its way before the machine is gone.
+            for terminal in [1, 2] {
+                // SAFETY: a descriptor; of one that is no terminal nothing happens.
+                unsafe { libc::tcdrain(terminal) };
+            }
+        }
+        if n == warmup {
+            marker::stop_with(code);
+            // Here only if nobody records.
+            if code != 0 {
+                return Err(io::Error::other(format!("`{}` ended with {status}", command[0])));
+            }
         }
     }
-    marker::stop();
     Ok(())
+}
+
+/// Why a program did not start. Of a script whose interpreter is missing the kernel says that there
+/// is no such file.
+fn not_started(program: &str, error: &io::Error) -> String {
+    let content = std::fs::read(program);
+    if error.kind() != io::ErrorKind::NotFound {
+        return format!("`{program}`: {error}");
+    }
+    let first = content.as_deref().unwrap_or_default().split(|byte| *byte == b'\n').next();
+    match first.and_then(|line| line.strip_prefix(b"#!")) {
+        Some(words) => {
+            let words = String::from_utf8_lossy(words);
+            let interpreter = words.split_whitespace().next().unwrap_or_default();
+            format!("`{program}` needs {interpreter}, which the guest lacks: add its --package")
+        }
+        None if content.is_err() => {
+            format!("`{program}` is not in the guest: add its --package, or give its path here")
+        }
+        None => format!("`{program}`: {error}"),
+    }
 }

@@ -28,6 +28,14 @@ pub fn stop() {
     mark!("2", 0u64, 0u64);
 }
 
+/// Of [`stop_with`] in rsi: a program's own end has anything there.
+const WITH_STATUS: u64 = 0x7375_7461_7473;
+
+/// Recording ends here: the program ended with this status, as shells count it.
+pub fn stop_with(status: u8) {
+    mark!("2", u64::from(status), WITH_STATUS);
+}
+
 /// Request `id` is sent now; it was due `lag_ns` ago.
 pub fn request_begins(id: u64, lag_ns: u64) {
     mark!("3", id, lag_ns);

@@ -5,12 +5,15 @@
 /// `0f 1f 80`, the code, and this.
 const TAIL: [u8; 3] = *b"HWT";
 
+/// Of a stop whose rdi is a program's exit status: rsi.
+pub const WITH_STATUS: u64 = 0x7375_7461_7473;
+
 /// What a marker asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marker {
     /// Start recording.
     Start,
-    /// Stop recording.
+    /// Stop recording; rdi is an exit status if rsi is [`WITH_STATUS`].
     Stop,
     /// A request was sent: rdi is its number, rsi how many ns ago it was due.
     RequestBegin,

@@ -14,7 +14,7 @@ use crate::block::{hook_of, Hook, Last};
 use crate::blocks::Blocks;
 use crate::ffi::{self, Guest, InsnHandle, MemInfo, Plugin, PluginId, Reg, Tb, TbHandle};
 use crate::idt::{parse_idt, Entry, FRAME_BYTES, IDT_BYTES, LINUX_IDT};
-use crate::marker::Marker;
+use crate::marker::{Marker, WITH_STATUS};
 use crate::recorder::{Arrival, Recorder};
 use crate::report;
 use crate::sink::Sink;
@@ -54,6 +54,8 @@ struct State {
     recorder: Recorder,
     sink: Option<Sink>,
     next_progress: u64,
+    /// Of the program whose end was the recording's.
+    exit_status: Option<u64>,
 }
 
 struct Shared(UnsafeCell<Option<State>>);
@@ -112,6 +114,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         recorder,
         sink: None,
         next_progress: PROGRESS_STEP,
+        exit_status: None,
     };
     // SAFETY: no callback is registered yet, so nothing else looks at it.
     unsafe { *STATE.0.get() = Some(state) };
@@ -339,6 +342,7 @@ extern "C" fn on_marker(cpu: c_uint, data: *mut c_void) {
     match (state.phase, marker) {
         (Phase::Waiting, Marker::Start) => arm(state),
         (Phase::Recording, Marker::Stop) => {
+            state.exit_status = (rsi == WITH_STATUS).then_some(rdi);
             finish(state, "marker");
             ffi::exit_now(0);
         }
@@ -385,7 +389,7 @@ fn finish(state: &mut State, reason: &'static str) {
     let clock = clock.report();
     sink.send(&mut batch);
     match sink.finish() {
-        Ok(summary) => report::done(&summary, &report, &clock),
+        Ok(summary) => report::done(&summary, &report, &clock, state.exit_status),
         Err(error) => fail(&format!("cannot write the trace: {error}")),
     }
     state.phase = Phase::Over;

@@ -52,11 +52,17 @@ pub struct RecorderReport {
     pub seconds: f64,
 }
 
-/// The trace is complete.
-pub fn done(summary: &Summary, recorder: &RecorderReport, clock: &ClockReport) {
+/// The trace is complete; the program's exit status, as shells count it, if that ended it.
+pub fn done(
+    summary: &Summary,
+    recorder: &RecorderReport,
+    clock: &ClockReport,
+    exit_status: Option<u64>,
+) {
     let totals = &summary.totals;
     say(&json!({ "done": {
         "reason": recorder.reason,
+        "exit_status": exit_status,
         "bytes": summary.bytes,
         "instructions": totals.instructions,
         "kernel_instructions": totals.kernel_instructions,

@@ -24,6 +24,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rootfs", type=Path, help="a root file system of your own")
     parser.add_argument("--json", action="store_true", help="print the recorder's report")
     parser.add_argument("--set-up", action="store_true", help="install and build, record nothing")
+    parser.add_argument("--package", action="append", default=[], help="that a command needs")
     parser.add_argument("--doctor", action="store_true", help="tell what is missing")
     return parser
 
@@ -72,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _doctor()
     try:
         if options.set_up:
-            set_up(_show)
+            set_up(_show, options.package)
             return 0
         name = options.workload or (Path(command[0]).name if command else "trace")
         result = capture(
@@ -83,6 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
             seed=options.seed,
             time_limit_s=options.time_limit,
             rootfs=options.rootfs,
+            packages=options.package,
             progress=_show,
         )
     except CaptureError as error:
@@ -92,6 +94,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(dataclasses.asdict(result), default=str))
     else:
         print(_table(result))
+    if result.exit_status:
+        print(f"halfwink capture: {name} ended with status {result.exit_status}", file=sys.stderr)
+        return 1
     return 0
 
 

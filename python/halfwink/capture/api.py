@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from halfwink import installed
 
 from . import build, guest, host, image, machine, program, scratch
-from .errors import CaptureError, CaptureInterruptedError, WrongUseError
+from .errors import CaptureError, CaptureInterruptedError, GuestError, WrongUseError
 from .guest import Guest
 from .host import Requirement
 from .image import Plan
@@ -45,6 +45,10 @@ class Result:
     """The recorded CPU's own time: its instructions and its idle periods."""
     unexplained: int
     """Continuations that the code before does not explain."""
+    exit_status: int | None
+    """Of the program, as shells count it; None if the recording ended before it."""
+    said: tuple[str, ...]
+    """What the guest's console showed last."""
     details: dict[str, Any]
     """The recorder's whole report."""
 
@@ -82,10 +86,10 @@ def available() -> list[Requirement]:
     return [*host.requirements(), *host.guest_requirements()]
 
 
-def set_up(progress: Callable[[Progress], None]) -> Guest:
+def set_up(progress: Callable[[Progress], None], packages: Sequence[str] = ()) -> Guest:
     """Installs QEMU and builds the guest: all that may need root, and no capture."""
     host.ensure_qemu()
-    return guest.ensure(progress)
+    return guest.ensure(progress, packages=tuple(packages))
 
 
 def capture(
@@ -97,14 +101,16 @@ def capture(
     seed: int,
     time_limit_s: float,
     rootfs: Path | None,
+    packages: Sequence[str] = (),
     progress: Callable[[Progress], None],
 ) -> Result:
     """Records a workload, or a command of the user's own, into the file `out`.
 
     `instructions` None means the workload's default, or the whole run of a command. Equal arguments
-    on equal software give equal files.
+    on equal software give equal files. A command may need Debian `packages`: the guest then has
+    them, and little else. A command that ends badly is recorded all the same: see `exit_status`.
     """
-    plan = _plan(workload, command, seed, rootfs)
+    plan = _plan(workload, command, seed, rootfs, tuple(packages))
     limit = instructions
     if limit is None and plan.program is None:
         limit = plan.workload.instructions
@@ -121,16 +127,26 @@ def capture(
         raise CaptureError(f"{place}{error.strerror or error}") from error
 
 
-def _plan(workload: str | None, command: list[str] | None, seed: int, rootfs: Path | None) -> Plan:
+def _plan(
+    workload: str | None,
+    command: list[str] | None,
+    seed: int,
+    rootfs: Path | None,
+    packages: tuple[str, ...],
+) -> Plan:
     if not 0 <= seed <= _MAX_SEED:
         raise WrongUseError(f"seed {seed}: expected 0 to {_MAX_SEED}")
     if (workload is None) == (command is None):
         raise WrongUseError("expected either the name of a workload or `-- COMMAND`")
     if rootfs is not None and not rootfs.is_dir():
         raise WrongUseError(f"{rootfs}: not a folder with a root file system")
+    if rootfs is not None and packages:
+        raise WrongUseError("a root file system of your own has its own packages")
     if command is None:
         if rootfs is not None:
             raise WrongUseError("a root file system of your own needs `-- COMMAND`")
+        if packages:
+            raise WrongUseError("packages of your own need `-- COMMAND`")
         return Plan(find(workload or ""), seed)
     own = program.locate(command, own_root=rootfs is not None)
     name = Path(command[0]).name
@@ -139,9 +155,9 @@ def _plan(workload: str | None, command: list[str] | None, seed: int, rootfs: Pa
         description=f"the program {name}, from its start",
         kind="program",
         script="",
-        layers=("gcc", "postgresql"),
+        layers=() if packages else ("gcc", "postgresql"),
     )
-    return Plan(described, seed, own, rootfs)
+    return Plan(described, seed, own, rootfs, packages)
 
 
 def _capture(
@@ -152,7 +168,7 @@ def _capture(
     progress: Callable[[Progress], None],
 ) -> Result:
     host.ensure()
-    built = guest.ensure(progress, plan.workload.guest)
+    built = guest.ensure(progress, plan.workload.guest, plan.packages)
     progress(Progress("build", "building the recorder"))
     tools = build.tools()
     partial = out.with_name(f".{out.name}.{os.getpid()}.part")
@@ -175,6 +191,11 @@ def _capture(
         )
         try:
             report = machine.run(boot, progress, time_limit_s)
+            if plan.program is None and report["exit_status"]:
+                raise GuestError(
+                    f"in the guest: {plan.workload.name} ended with status "
+                    f"{report['exit_status']}{_last_words(report)}"
+                )
             _move(boot.out, partial)
             partial.replace(out)
         finally:
@@ -182,6 +203,10 @@ def _capture(
     result = _result(plan.workload.name, out, report)
     progress(Progress("done", f"{result.instructions} instructions", result.instructions, limit))
     return result
+
+
+def _last_words(report: dict[str, Any]) -> str:
+    return f"; it said last: {report['said'][-1]}" if report["said"] else ""
 
 
 def _move(source: Path, destination: Path) -> None:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
 from . import host, paths, scratch
 from .cpio import CpioWriter
 from .drivers import driver_name, in_order
-from .errors import MissingRequirementError
+from .errors import MissingRequirementError, WrongUseError
 from .progress import Progress, Report
 
 SUITE = "bookworm"
@@ -48,6 +49,9 @@ class Kernel:
     package: str = KERNEL_PACKAGE
     suite: str = SUITE
 
+
+_OWN = "own"
+"""The folder of what a guest with the user's own packages has beside them."""
 
 NEWER_KERNEL = Kernel("linux-image-amd64", f"{SUITE}-backports")
 """With drivers that Debian 12's own kernels lack, ublk's among them."""
@@ -118,8 +122,20 @@ def _lines(path: Path) -> tuple[str, ...]:
     return tuple(line for line in lines if line)
 
 
-def recipe(name: str = SERVERS) -> Recipe:
-    """Reads a guest's recipe: the servers' from `capture/guest`, others from a folder in it."""
+def recipe(name: str = SERVERS, packages: tuple[str, ...] = ()) -> Recipe:
+    """Reads a guest's recipe: the servers' from `capture/guest`, others from a folder in it.
+
+    With packages of the user's own these are all that it has beside the minimal system.
+
+    Raises:
+        WrongUseError: a package has no name that one can have.
+    """
+    if packages:
+        for package in packages:
+            if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", package):
+                raise WrongUseError(f"package `{package}`: expected the name of a Debian package")
+        own = recipe(_OWN)
+        return replace(own, packages=tuple(dict.fromkeys((*own.packages, *sorted(packages)))))
     folder = paths.sources() / "guest"
     if name != SERVERS:
         folder /= name
@@ -141,13 +157,13 @@ def find(what: Recipe) -> Guest | None:
     return Guest(folder, str(facts["kernel_release"]), dict(facts["packages"]))
 
 
-def ensure(report: Report, name: str = SERVERS) -> Guest:
-    """A guest, from the cache or built now."""
-    what = recipe(name)
+def ensure(report: Report, name: str = SERVERS, packages: tuple[str, ...] = ()) -> Guest:
+    """A guest, from the cache or built now; see `recipe`."""
+    what = recipe(name, packages)
     found = find(what)
     if found is not None:
         return found
-    host.ensure_for_guest()
+    host.ensure_for_guest(packages)
     with scratch.folder("building-") as work:
         finished = work / "guest"
         finished.mkdir()

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from .errors import MissingRequirementError
 QEMU = "qemu-system-x86_64"
 QEMU_NEEDED = (10, 0)
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+#: Another installation may be at work.
+_APT_GET = ("apt-get", "-oDPkg::Lock::Timeout=300")
 _BACKPORTS_FILE = Path("/etc/apt/sources.list.d/halfwink-backports.sources")
 _BACKPORTS = "bookworm-backports"
 
@@ -32,11 +35,12 @@ class Requirement:
     """The one line that adds it."""
 
 
-def set_up_line() -> str:
+def set_up_line(packages: Sequence[str] = ()) -> str:
     """What a user without root types to have QEMU installed and the guest built."""
     modules = Path(__file__).resolve().parents[2]
     settings = f"XDG_CACHE_HOME={paths.cache().parents[1]} PYTHONPATH={modules}"
-    return f"sudo {settings} {sys.executable} -m halfwink.capture --set-up"
+    own = "".join(f" --package {name}" for name in packages)
+    return f"sudo {settings} {sys.executable} -m halfwink.capture --set-up{own}"
 
 
 def run(command: list[str], *, timeout_s: float = 1800, env: dict[str, str] | None = None) -> str:
@@ -134,8 +138,8 @@ def requirements() -> list[Requirement]:
     ]
 
 
-def guest_requirements() -> list[Requirement]:
-    """What building the guest needs, once."""
+def guest_requirements(packages: Sequence[str] = ()) -> list[Requirement]:
+    """What building the guest needs, once; one with packages of the user's own if there are any."""
     return [
         Requirement(
             "debian-12",
@@ -147,7 +151,7 @@ def guest_requirements() -> list[Requirement]:
             "root",
             os.geteuid() == 0,
             "root, to unpack the guest's packages (once; captures themselves need no root)",
-            set_up_line(),
+            set_up_line(packages),
         ),
         _program_requirement(
             "debootstrap", "unpacks the guest", "sudo apt-get install debootstrap"
@@ -170,15 +174,15 @@ def install_qemu() -> None:
             f"Types: deb\nURIs: {mirror()}\nSuites: {_BACKPORTS}\nComponents: main\n{signed}",
             encoding="utf-8",
         )
-        run(["apt-get", "update"])
+        run([*_APT_GET, "update"])
     packages = ["qemu-system-x86"]
-    run(["apt-get", "install", "-y", "--no-install-recommends", "-t", _BACKPORTS, *packages])
+    run([*_APT_GET, "install", "-y", "--no-install-recommends", "-t", _BACKPORTS, *packages])
 
 
 def install_debootstrap() -> None:
     """Installs what builds the guest."""
-    run(["apt-get", "update"])
-    run(["apt-get", "install", "-y", "--no-install-recommends", "debootstrap"])
+    run([*_APT_GET, "update"])
+    run([*_APT_GET, "install", "-y", "--no-install-recommends", "debootstrap"])
 
 
 def ensure_qemu() -> None:
@@ -201,9 +205,9 @@ def ensure() -> None:
         raise MissingRequirementError(f"{requirement.detail}; run: {requirement.fix}")
 
 
-def ensure_for_guest() -> None:
+def ensure_for_guest(packages: Sequence[str] = ()) -> None:
     """Gets everything that building the guest needs, or tells what is missing."""
-    for requirement in guest_requirements():
+    for requirement in guest_requirements(packages):
         if requirement.present:
             continue
         if requirement.name == "debootstrap" and os.geteuid() == 0:

@@ -25,6 +25,8 @@ class Plan:
     seed: int
     program: Program | None = None
     rootfs: Path | None = None
+    packages: tuple[str, ...] = ()
+    """Of the user's own, which the guest has instead of what workloads need."""
     variables: dict[str, str] = field(default_factory=dict[str, str])
 
 

@@ -90,8 +90,11 @@ class Dialogue:
         line = line.strip()
         if not line:
             return
-        if line.startswith(_GUEST_PREFIX):
-            text = line.removeprefix(_GUEST_PREFIX)
+        # Before the first line stands what the firmware did to the screen.
+        _, prefix, text = line.partition(_GUEST_PREFIX)
+        if prefix:
+            if text == "booted":
+                self.said = []
             if text.startswith("error: "):
                 words = f"; it said last: {self.said[-1]}" if self.said else ""
                 self.guest_error = text.removeprefix("error: ") + words
@@ -128,7 +131,7 @@ class Dialogue:
                 f"the guest ended before anything was recorded (status {status})"
                 f"{self._last_words()}"
             )
-        return self.done
+        return self.done | {"said": tuple(self.said)}
 
     def _last_words(self) -> str:
         return f"; it said last: {self.said[-1]}" if self.said else ""

@@ -13,6 +13,14 @@ from .errors import WrongUseError
 
 _ELF = b"\x7fELF"
 _START_MARKER = b"\x0f\x1f\x80\x01HWT"
+#: Where a command runs in the guest.
+_HOME = "root"
+#: From where the guest copies files to their places once its own file systems are mounted.
+_FILES = "halfwink/files"
+#: Not files of this machine.
+_NOT_COPIED = ("/dev/", "/proc/", "/sys/", "/run/")
+#: Bytes of files that may come along: the guest's memory holds them twice while it boots.
+MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -31,12 +39,19 @@ def locate(command: list[str], *, own_root: bool) -> Program:
     """Decides whether the command is a program of this machine or one that the guest has.
 
     A path (with a slash) that exists here is copied with its libraries; a bare name is looked up in
-    the guest. With a root file system of the user's own, everything is in the guest.
+    the guest. Files of this machine that arguments name are copied to where the program looks for
+    them. With a root file system of the user's own, everything is in the guest.
+
+    Raises:
+        WrongUseError: there is no such program, or files are too large; one line.
     """
     if not command or not command[0]:
         raise WrongUseError("no command given: expected `-- COMMAND [ARGUMENT...]`")
-    if own_root or "/" not in command[0]:
+    if own_root:
         return Program(command)
+    named = arguments(command[1:])
+    if "/" not in command[0]:
+        return Program(command, named)
     path = Path(command[0])
     if not path.is_file():
         raise WrongUseError(
@@ -45,11 +60,29 @@ def locate(command: list[str], *, own_root: bool) -> Program:
     if not os.access(path, os.X_OK):
         raise WrongUseError(f"{command[0]}: not executable")
     place = f"halfwink/own/{path.name}"
-    files = {place: path.resolve()}
+    files = named | {place: path.resolve()}
     content = path.read_bytes()
     if content.startswith(_ELF):
         files |= libraries(path)
     return Program([f"/{place}", *command[1:]], files, _START_MARKER in content)
+
+
+def arguments(words: list[str]) -> dict[str, Path]:
+    """Files of this machine that words of a command line name: where to, from where."""
+    files: dict[str, Path] = {}
+    for word in words:
+        path = Path(word)
+        if ".." in path.parts or word.startswith(_NOT_COPIED) or not path.is_file():
+            continue
+        place = word.lstrip("/") if path.is_absolute() else f"{_HOME}/{path}"
+        files[f"{_FILES}/{place}"] = path.resolve()
+    count = sum(path.stat().st_size for path in files.values())
+    if count > MOST_BYTES:
+        raise WrongUseError(
+            f"files that the command names have {count / (1 << 20):.0f} MB: expected at most "
+            f"{MOST_BYTES >> 20} MB, for the guest's memory"
+        )
+    return files
 
 
 def libraries(path: Path) -> dict[str, Path]:

@@ -189,12 +189,15 @@ def capture(
     seed: int = 1,
     time_limit: Annotated[float, Parameter(name="--time-limit")] = 1800.0,
     rootfs: Path | None = None,
+    package: Annotated[list[str] | None, Parameter(name="--package", negative="")] = None,
+    set_up: Annotated[bool, Parameter(name="--set-up", negative="")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Boot a real Linux in QEMU and record a full-system trace.
 
-    A program of your own comes last: `halfwink capture -- ./program --its-option`.
+    A program of your own comes last: `halfwink capture -- ./program --its-option`. Files that its
+    arguments name come along. One that fails is recorded too: exit status 1, and what it said.
 
     Parameters
     ----------
@@ -212,6 +215,10 @@ def capture(
         Seconds after which to give up.
     rootfs
         A root file system of your own.
+    package
+        A Debian package that the command needs, as python3-minimal. May be repeated.
+    set_up
+        Only get what may need root: QEMU and the guest.
     json
         Print one JSON document.
     quiet
@@ -227,6 +234,8 @@ def capture(
         seed=seed,
         time_limit_s=time_limit,
         rootfs=rootfs,
+        packages=[name for words in package or [] for name in words.split(",")],
+        set_up=set_up,
         as_json=json,
         quiet=quiet,
     )

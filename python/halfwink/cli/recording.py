@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 from halfwink import capture as recorder
 from halfwink.cli.console import err, print_json, print_table, say
 from halfwink.errors import HalfwinkError, RunError
+
+#: The exit status of a command whose work failed.
+EXIT_FAILED = 1
+#: Of what a failed program said.
+SHOWN_LINES = 10
 
 
 def record(
@@ -19,10 +25,16 @@ def record(
     seed: int,
     time_limit_s: float,
     rootfs: Path | None,
+    packages: Sequence[str],
+    set_up: bool,
     as_json: bool,
     quiet: bool,
 ) -> int:
     """Records a trace, shows how far it is, prints what it holds."""
+    if set_up:
+        if workload is not None or command:
+            raise HalfwinkError("--set-up records nothing: expected no workload and no command")
+        return _set_up(packages, quiet=quiet)
     if workload is not None and command:
         raise HalfwinkError(f"a workload ({workload}) and a command: expected one of them")
     if workload is None and not command:
@@ -55,6 +67,7 @@ def record(
             seed=seed,
             time_limit_s=time_limit_s,
             rootfs=rootfs,
+            packages=packages,
             progress=show,
         )
     except recorder.CaptureInterruptedError as error:
@@ -63,10 +76,12 @@ def record(
         raise HalfwinkError(str(error)) from error
     except recorder.CaptureError as error:
         raise RunError(str(error)) from error
+    if result.exit_status:
+        _tell_failure(name, result)
     if as_json:
         document = dataclasses.asdict(result) | {"path": str(result.path)}
         print_json(document)
-        return 0
+        return EXIT_FAILED if result.exit_status else 0
     rows = [
         ["file", str(result.path)],
         ["instructions", f"{result.instructions:,}"],
@@ -77,4 +92,22 @@ def record(
         ["speed", f"{result.mips:.1f} M instructions/s"],
     ]
     print_table([("captured", "left"), (name, "left")], rows)
+    return EXIT_FAILED if result.exit_status else 0
+
+
+def _tell_failure(name: str, result: recorder.Result) -> None:
+    """Also where messages are not wanted: few want the recording of a run that failed."""
+    said = result.said[-SHOWN_LINES:]
+    says = "; it said:" if said else ", and said nothing"
+    say(f"warning: {name} ended with status {result.exit_status}; the recording is kept{says}")
+    for line in said:
+        say(f"    {line}")
+
+
+def _set_up(packages: Sequence[str], *, quiet: bool) -> int:
+    try:
+        recorder.set_up(lambda told: say(f"{told.stage}: {told.message}", quiet=quiet), packages)
+    except recorder.CaptureError as error:
+        raise RunError(str(error)) from error
+    say("QEMU and the guest are there", quiet=quiet)
     return 0
