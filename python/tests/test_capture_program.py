@@ -62,9 +62,10 @@ def test_files_that_arguments_name_come_along(
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/a.py").write_text("1")
     words = ["sub/a.py", str(tmp_path / "sub/a.py"), "sub", "-n", "/dev/null", "sub/../sub/a.py"]
-    place = str(tmp_path / "sub/a.py").lstrip("/")
     came = tmp_path.resolve() / "sub/a.py"
-    relative, absolute = "halfwink/files/root/sub/a.py", f"halfwink/files/{place}"
+    # What is named from here stands below the guest's home.
+    places = ("root/sub/a.py", str(tmp_path / "sub/a.py").lstrip("/"))
+    relative, absolute = (f"halfwink/files/{place}" for place in places)
     assert program.arguments(words) == {relative: came, absolute: came}
     assert program.locate(["python3", "sub/a.py"], own_root=False).files == {relative: came}
     assert program.locate(["python3", "sub/a.py"], own_root=True).files == {}
