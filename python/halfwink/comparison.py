@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 import tomllib
@@ -17,7 +16,7 @@ from halfwink.executors import Executor
 from halfwink.jobs import Job, Settings, names, pairs
 from halfwink.library import machines
 from halfwink.relate import KEYS
-from halfwink.results import RUN, Results
+from halfwink.results import Results
 from halfwink.store import HOST, RunStore
 from halfwink.studies import keep, run_all
 
@@ -188,30 +187,24 @@ def default_machine(world: str) -> str:
     return known[0]["name"]
 
 
-def as_json(results: Results) -> dict[str, Any] | list[dict[str, Any]]:
-    """The JSON document of ``halfwink compare``: an object, or a list for several workloads."""
-    documents: list[dict[str, Any]] = []
-    for workload in results.runs["workload"].unique(maintain_order=True):
-        runs = results.runs.filter(workload=workload)
-        head = runs.row(0, named=True)
-        documents.append(
-            {
-                "workload": workload,
-                "world": results.world,
-                "machine": head["machine"],
-                "set": head["set"],
-                "unit_of_work": head["unit_of_work"],
-                "baseline": results.baseline,
-                "verdict": list(_of_workload(results, workload).verdict().sentences),
-                "results": [_run_json(results, row) for row in runs.iter_rows(named=True)],
-            }
-        )
-    return documents[0] if len(documents) == 1 else documents
+def as_json(results: Results) -> dict[str, Any]:
+    """The JSON document of ``halfwink compare``, of one shape however many workloads there are.
 
-
-def _of_workload(results: Results, workload: str) -> Results:
-    runs = results.runs.filter(workload=workload)
-    return dataclasses.replace(results, tables=results.tables | {RUN: runs})
+    Its head has what is said of all, as ``nginx, gzip`` where that differs; each of its ``results``
+    has its own ``workload``, ``machine`` and ``unit_of_work``.
+    """
+    runs = results.runs
+    head = {
+        name: ", ".join(runs[name].unique(maintain_order=True))
+        for name in ("workload", "machine", "set", "unit_of_work")
+    }
+    return {
+        **head,
+        "world": results.world,
+        "baseline": results.baseline,
+        "verdict": list(results.verdict().sentences),
+        "results": [_run_json(results, row) for row in runs.iter_rows(named=True)],
+    }
 
 
 def _kernel_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
@@ -265,7 +258,7 @@ def _run_json(results: Results, row: dict[str, Any]) -> dict[str, Any]:
     latency = {n: row.get(f"latency_{n}_us") for n in ("mean", "p50", "p90", "p99", "max")}
     states = {n.removesuffix("_share"): v for n, v in row.items() if n in STATE_SHARES}
     return {
-        "technique": row["technique"],
+        **{name: row[name] for name in ("workload", "machine", "unit_of_work", "technique")},
         **{name: row[name] for name in RELATED if name in row},
         "latency_us": latency,
         **({"residency": states} if states else {}),

@@ -28,8 +28,6 @@ MACHINE = "ev6-1"
 UNIT, WARM_UP = 10_000, 2_000
 #: Sampled if none is named.
 TECHNIQUES = ("tap",)
-#: Version of the JSON document.
-SCHEMA = 1
 #: Figures of a technique that have an interval.
 FIGURES = (
     "cpi",
@@ -81,7 +79,6 @@ class Sample:
     def json(self) -> dict[str, Any]:
         """The document of ``halfwink sample --json``."""
         return {
-            "schema": SCHEMA,
             **self.facts,
             "baseline": self.results[0]["technique"],
             "results": self.results,

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import jsonschema
 import pytest
 
-from halfwink import bed, capture, programs
+from halfwink import bed, capture, programs, schemas
 from halfwink.capture import host
 from halfwink.capture.errors import MissingRequirementError
 
@@ -138,6 +139,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line("\n".join(lines))
 
 
+def document(text: str) -> Any:
+    """The JSON document of a command, which must be what its schema says."""
+    found = json.loads(text)
+    kind = schemas.kind_of(found)
+    assert kind is not None, found
+    jsonschema.validate(found, schemas.schema(kind))
+    return found
+
+
 @dataclass(frozen=True)
 class Done:
     """How a command ended."""
@@ -147,7 +157,7 @@ class Done:
     err: str
 
     def json(self) -> Any:
-        return json.loads(self.out)
+        return document(self.out)
 
     @property
     def complaint(self) -> str:

@@ -36,14 +36,13 @@ VERDICTS = set(targets.VERDICTS)
 )
 def test_everything_is_listed_as_table_and_json(halfwink, what: str, expected: str):
     assert expected in halfwink("list", what).out
-    names = [
-        entry.get("name", entry.get("id")) for entry in halfwink("list", what, "--json").json()
-    ]
+    entries = halfwink("list", what, "--json").json()[what]
+    names = [entry.get("name", entry.get("id")) for entry in entries]
     assert expected in names
 
 
 def test_every_target_of_the_five_works_is_listed(halfwink):
-    targets = halfwink("list", "targets", "--json").json()
+    targets = halfwink("list", "targets", "--json").json()["targets"]
     works = {t["id"].split("/")[0] for t in targets}
     assert works == {"strong", "niccolini", "mogul", "gottschlag", "nellans"}
     assert len(targets) > 2000
@@ -151,7 +150,7 @@ y = "core_energy_saving_pct"
 color = "technique"
 """
     )
-    rows = halfwink("run", "s.toml", "-o", "out", "--json").json()
+    rows = halfwink("run", "s.toml", "-o", "out", "--json").json()["runs"]
     saving = {(r["technique"], r["set"]): r["core_energy_saving_pct"] for r in rows}
     assert len(saving) == 4
     fast, slow = (saving["tap", f"gating.wake_up_ns={ns}"] for ns in ("2.0", "16.0"))
@@ -163,7 +162,8 @@ color = "technique"
 
 
 def test_reproduce_tells_published_beside_ours(halfwink):
-    entries = halfwink("reproduce", "strong/PT-2.13", "strong/PT-2.15", "--json").json()
+    done = halfwink("reproduce", "strong/PT-2.13", "strong/PT-2.15", "--json")
+    entries = done.json()["targets"]
     by_id = {e["id"]: e for e in entries}
     assert by_id["strong/PT-2.13/ev6"]["verdict"] == "input"
     assert by_id["strong/PT-2.13/ev6"]["published"] == 17.17
@@ -174,7 +174,7 @@ def test_reproduce_tells_published_beside_ours(halfwink):
 
 
 def test_every_number_of_a_work_has_a_verdict(halfwink):
-    entries = halfwink("reproduce", "storage", "--json").json()
+    entries = halfwink("reproduce", "storage", "--json").json()["targets"]
     assert len(entries) == 98
     assert not [e["id"] for e in entries if e["verdict"] == "not-yet"]
     # What nothing of ours has the unit of is said, not made up.
@@ -184,7 +184,7 @@ def test_every_number_of_a_work_has_a_verdict(halfwink):
 
 
 def test_doctor_names_what_is_missing_and_how_to_add_it(halfwink):
-    findings = halfwink("doctor", "--json").json()
+    findings = halfwink("doctor", "--json").json()["findings"]
     names = {f["what"] for f in findings}
     assert {"halfwink", "python", "recorded workloads", "energy meter"} <= names
     assert all(f["fix"] for f in findings if not f["present"])
@@ -224,5 +224,7 @@ def test_a_table_fits_eighty_columns(tmp_path: Path, workloads: list[str]):
     # The last line names the report's folder, however long that is.
     assert max(map(len, lines[:-1])) <= 80
     assert any(line.startswith(("mapg-counter", "nginx ")) for line in lines), lines
-    # With room nothing is left out.
+    # With room nothing is left out, nor where that was asked for.
+    assert not any("work/s" in line for line in lines)
     assert any("work/s" in line for line in on_a_terminal(tmp_path, 200, *words))
+    assert any("work/s" in line for line in on_a_terminal(tmp_path, 80, *words, "--wide"))

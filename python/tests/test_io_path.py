@@ -8,7 +8,8 @@ from conftest import Halfwink
 def test_one_queue_costs_more_than_many(halfwink: Halfwink) -> None:
     def both(queues: str) -> dict[str, float]:
         name = f"null-blk-{queues}"
-        *each, both = halfwink("trace", "io", name, "--beside", f"{name}-other", "--json").json()
+        done = halfwink("trace", "io", name, "--beside", f"{name}-other", "--json")
+        *each, both = done.json()["paths"]
         assert [row["cpu"] for row in each] == [name, f"{name}-other"]
         assert both["ios"] == sum(row["ios"] for row in each) > 500
         return dict(both)

@@ -69,7 +69,7 @@ def test_what_a_mutant_moves_is_added_to_the_whole_study() -> None:
 
 def test_mutants_through_the_command_line(halfwink: Halfwink) -> None:
     table = halfwink("reproduce", "mogul/T3.1", "--mutants", "--json").json()
-    assert {"mutants", "met", "insensitive", "score_pct"} == set(table)
+    assert {"schema", "mutants", "met", "insensitive", "score_pct"} == set(table)
     killed = {id for mutant in table["mutants"] for id in mutant["killed"]}
     assert killed <= set(table["met"])
     assert set(table["insensitive"]) == set(table["met"]) - killed

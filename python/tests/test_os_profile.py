@@ -133,7 +133,7 @@ def test_profiles_of_several_workloads_stand_together() -> None:
 
 def test_the_command_shows_and_tells(halfwink: Halfwink) -> None:
     document = halfwink("trace", "kernel", "sqlite", "--json").json()
-    assert list(document) == ["workload", "caches", *TABLES]
+    assert list(document) == ["schema", "workload", "caches", *TABLES]
     assert [row["level"] for row in document["levels"][::2]] == ["L1I", "L1D", "L2", "L3"]
     by_file = halfwink("trace", "kernel", trace("sqlite"), "--json").json()
     assert by_file["entries"] == document["entries"]

@@ -71,9 +71,10 @@ def test_rates_in_packets_per_second(halfwink: Halfwink, tmp_path: Path) -> None
 
 
 def test_lists_know_routers_and_their_policies(halfwink: Halfwink) -> None:
-    machines = {m["name"]: m for m in halfwink("list", "machines", "--json").json()}
+    machines = {m["name"]: m for m in halfwink("list", "machines", "--json").json()["machines"]}
     assert machines["westmere"]["world"] == "router"
-    techniques = {t["name"]: t for t in halfwink("list", "techniques", "--json").json()}
+    listed = halfwink("list", "techniques", "--json").json()["techniques"]
+    techniques = {t["name"]: t for t in listed}
     assert techniques["metronome"]["source"] == "Faltelli 2020"
     shown = halfwink("router", "--profile", "20", "--json").json()["runs"]
     scaling = [name for name, t in techniques.items() if t["family"] == "scaling"]
@@ -105,7 +106,7 @@ color = "technique"
 def test_a_study_of_routers_runs_and_goes_on(halfwink: Halfwink, tmp_path: Path) -> None:
     study, out = tmp_path / "small.toml", tmp_path / "out"
     study.write_text(STUDY)
-    runs = halfwink("run", str(study), "-o", str(out), "--json").json()
+    runs = halfwink("run", str(study), "-o", str(out), "--json").json()["runs"]
     assert len(runs) == 2 * 2 * 3
     assert {run["seed"] for run in runs} == {1, 2, 3}
     assert all(run["energy_saving_pct"] == 0 for run in runs if run["technique"] == "polling")
@@ -135,7 +136,7 @@ def test_the_api_takes_values() -> None:
 
 @pytest.mark.parametrize("prefix", ["niccolini/B-"])
 def test_every_target_has_a_verdict(halfwink: Halfwink, prefix: str) -> None:
-    rows = halfwink("reproduce", prefix, "--json").json()
+    rows = halfwink("reproduce", prefix, "--json").json()["targets"]
     assert len(rows) == 117
     assert not [r["id"] for r in rows if r["verdict"] == "not-yet"]
     # What was held out of a fit was not fitted to.

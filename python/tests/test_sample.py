@@ -14,7 +14,7 @@ LONG = "mixed:instructions=3000000"
 
 def test_techniques_are_sampled_in_the_same_windows(halfwink: Halfwink) -> None:
     found = halfwink("sample", "gcc", "-t", "tap,oracle", "--precision", "2", "--json").json()
-    assert (found["schema"], found["baseline"]) == (1, "always-on")
+    assert (found["schema"], found["baseline"]) == ("halfwink.sample/1", "always-on")
     assert (found["unit"], found["warm_up"], found["windows"]) == (10_000, 2_000, 200)
     assert found["modelled"] == ["energy", "time"]
     assert found["warnings"] == []

@@ -69,7 +69,7 @@ def test_sweep_on_the_command_line(halfwink: Halfwink, tmp_path: Path) -> None:
     plot = tmp_path / "split.svg"
     done = halfwink("segregation", "sweep", "nginx", "--l2", "128KB", "--json", "--plot", str(plot))
     document = done.json()
-    assert document["schema"] == 1
+    assert document["schema"] == "halfwink.segregation.sweep/1"
     assert len(document["schemes"]) > 307
     assert document["best"][0]["scheme"] == "lru"
     assert "ways for the kernel" in plot.read_text()

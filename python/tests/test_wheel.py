@@ -145,8 +145,8 @@ def test_lists_are_those_of_the_clone(installed: Installed) -> None:
 
 def test_doctor_says_what_pip_adds(installed: Installed, grown: Any) -> None:
     def found() -> dict[str, dict[str, Any]]:
-        document = installed.json("doctor")
-        return {finding["what"]: finding for finding in document}
+        findings = installed.json("doctor")["findings"]
+        return {finding["what"]: finding for finding in findings}
 
     at = found()["recorded workloads"]
     assert str(installed.folder) in at["detail"]
@@ -177,14 +177,15 @@ def test_other_recordings_come_with_another_wheel(installed: Installed, grown: A
     assert done.stderr.strip().endswith("is not installed; run: pip install halfwink-workloads")
 
     grown("halfwink-workloads")
-    names = {w["name"] for w in installed.json("list", "workloads") if w.get("kind") == "trace"}
+    listed = installed.json("list", "workloads")["workloads"]
+    names = {w["name"] for w in listed if w.get("kind") == "trace"}
     assert names >= {path.stem for path in (ROOT / "workloads").glob("*.hwt")}
     done = installed.run("halfwink", "compare", "redis", "-t", "tap", "-n", "1000000")
     assert done.returncode == 0, done.stderr
 
 
 def test_a_small_area_is_reproduced(installed: Installed) -> None:
-    targets = installed.json("reproduce", "switching")
+    targets = installed.json("reproduce", "switching")["targets"]
     verdicts = {target["verdict"] for target in targets}
     assert "match" in verdicts, verdicts
     assert all(target["id"] and target["area"] == "switching" for target in targets)

@@ -138,7 +138,7 @@ def test_a_study_runs_resumes_and_opens_again(world: str, halfwink: Halfwink, tm
     study = written(world, tmp_path)
     done = halfwink("run", str(study), "-o", "out", "--json")
     assert done.status == 0, done.err
-    runs = done.json()
+    runs = done.json()["runs"]
     assert len(runs) == 4
     assert set(runs[0]) >= COMMON
     baseline = [run for run in runs if run["technique"] == SMALL[world].techniques[0]]
@@ -153,10 +153,10 @@ def test_a_study_runs_resumes_and_opens_again(world: str, halfwink: Halfwink, tm
     column[2] = [12345.0]
     kept[0].write_text(json.dumps(altered))
     again = halfwink("run", str(study), "-o", "out", "--json")
-    assert again.json() == runs
+    assert again.json()["runs"] == runs
     assert f"{kept[0].name}: is not what was written; computed again" in again.err
     assert [path.stat().st_mtime_ns for path in kept[1:]] == times[1:]
-    fresh = halfwink("run", str(study), "-o", "out", "--json", "--fresh").json()
+    fresh = halfwink("run", str(study), "-o", "out", "--json", "--fresh").json()["runs"]
     assert fresh == runs
     opened = hw.open(tmp_path / "out")
     assert (opened.world, opened.baseline) == (world, SMALL[world].techniques[0])
@@ -440,13 +440,13 @@ def test_a_plot_of_a_column_that_is_not_there_is_one_line(halfwink: Halfwink, tm
 
 
 def test_lists_are_of_all_worlds(halfwink: Halfwink):
-    worlds = {w["name"] for w in halfwink("list", "worlds", "--json").json()}
+    worlds = {w["name"] for w in halfwink("list", "worlds", "--json").json()["worlds"]}
     assert worlds == set(WORLDS)
     for what in ("machines", "workloads"):
-        entries = halfwink("list", what, "--json").json()
+        entries = halfwink("list", what, "--json").json()[what]
         assert {entry["world"] for entry in entries} == worlds
     for world in WORLDS:
-        listed = halfwink("list", "techniques", "--world", world, "--json").json()
+        listed = halfwink("list", "techniques", "--world", world, "--json").json()["techniques"]
         assert {t["name"] for t in listed} >= {t.split(":")[0] for t in SMALL[world].techniques}
     parameters = {
         (t["name"], p["name"]) for t in _core.techniques() for p in t["parameters"] if p["title"]

@@ -69,7 +69,7 @@ def model(
         say(f"chart: {plot}")
     if json:
         wanted = {name: tables[name].to_dicts() for name in chosen or tables}
-        print_json({"fabric": fabric, **wanted})
+        print_json("circuits.model", {"fabric": fabric, **wanted})
     elif chosen:
         _print(tables[chosen[0]], chosen[0])
     else:
@@ -132,7 +132,7 @@ def simulate(
         set=dict(settings(setting)),
     )
     if json:
-        print_json({"fabric": fabric, "runs": runs.to_dicts()})
+        print_json("circuits.simulate", {"fabric": fabric, "runs": runs.to_dicts()})
         return 0
     sizes = ["mtu_bytes"] if mtu else []
     shown = ["tokens", "day_us", "loss_pct", "host_gbps", "fairness_pct"]
@@ -191,7 +191,7 @@ def schedule(
     )
     facts = dict(found.facts.iter_rows())
     if json:
-        print_json({"facts": facts, "week": found.week.to_dicts()})
+        print_json("circuits.schedule", {"facts": facts, "week": found.week.to_dicts()})
         return 0
     print_frame(found.week.with_columns(_cut(pl.col("circuits"))))
     stdout.print(

@@ -23,6 +23,7 @@ from halfwink.results import Results, open_results
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]
 Fresh = Annotated[bool, Parameter(negative="")]
+Wide = Annotated[bool, Parameter(negative="")]
 Out = Annotated[Path | None, Parameter(name=["-o", "--out"])]
 
 #: Where results go when nothing else is said.
@@ -40,6 +41,7 @@ def compare(
     log: Log = None,
     out: Out = None,
     fresh: Fresh = False,
+    wide: Wide = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -69,6 +71,8 @@ def compare(
         Folder of the results.
     fresh
         Run again what is already there.
+    wide
+        All columns, on a narrow terminal too.
     json
         Print one JSON document.
     quiet
@@ -97,9 +101,9 @@ def compare(
         seconds = time.monotonic() - begun
     draw(folder, ", ".join(workloads) + f" on {on}", results)
     if json:
-        print_json(comparing.as_json(results))
+        print_json("compare", comparing.as_json(results))
     else:
-        print_results(results)
+        print_results(results, wide=wide)
     _warn(results)
     say(f"{_speed(results, seconds)}; report: {folder / 'report.html'}", quiet=quiet)
     if window is not None:
@@ -116,6 +120,7 @@ def run(
     log: Log = None,
     out: Out = None,
     fresh: Fresh = False,
+    wide: Wide = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -138,6 +143,8 @@ def run(
         Folder of the results.
     fresh
         Run again what is already there.
+    wide
+        All columns, on a narrow terminal too.
     json
         Print one JSON document.
     quiet
@@ -154,9 +161,9 @@ def run(
             done = studies.run(study, out=folder, progress=progress, **how)
     draw(folder, done.study["title"], done.results, done.study["plots"])
     if json:
-        print_json(done.results.runs.to_dicts())
+        print_json("run", {"study": done.study["title"], "runs": done.results.runs.to_dicts()})
     else:
-        print_results(done.results)
+        print_results(done.results, wide=wide)
     _warn(done.results)
     say(f"report: {folder / 'report.html'}", quiet=quiet)
     return 0
@@ -268,7 +275,7 @@ def doctor(*, json: Json = False) -> int:
     """
     findings = checking.findings()
     if json:
-        print_json([f.__dict__ for f in findings])
+        print_json("doctor", {"findings": [f.__dict__ for f in findings]})
         return 0
     rows = [[f.what, "yes" if f.present else "no", f.detail, f.fix] for f in findings]
     print_table([("what", "left"), ("here", "left"), ("detail", "left"), ("to add", "left")], rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 
     from halfwink import batch
 
+#: Of the JSON documents: it changes when something that was there is not, or means something else.
+VERSION = 1
 #: Wide enough for any table of ours when the output is a file or a pipe.
 PIPE_WIDTH = 10_000
 
 out = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, soft_wrap=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+#: For tables of all columns, on a terminal too.
+wide_out = Console(width=PIPE_WIDTH, highlight=False)
 #: For tables that must not mix with another program's standard output.
 err_table = Console(stderr=True, width=None if sys.stderr.isatty() else PIPE_WIDTH, highlight=False)
 
@@ -43,10 +47,16 @@ def say(message: str, *, quiet: bool = False) -> None:
         err.print(plain(message), markup=False)
 
 
-def print_json(document: Any) -> None:
+def json_text(kind: str, document: Mapping[str, Any]) -> str:
+    """A JSON document; its ``schema`` names its kind and version, which `halfwink.schemas`
+    describes."""
+    named = {"schema": f"halfwink.{kind}/{VERSION}"} | dict(document)
+    return json.dumps(named, indent=2, ensure_ascii=False) + "\n"
+
+
+def print_json(kind: str, document: Mapping[str, Any]) -> None:
     """The one JSON document on standard output."""
-    json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
-    sys.stdout.write("\n")
+    sys.stdout.write(json_text(kind, document))
 
 
 def print_table(

@@ -73,7 +73,9 @@ def play(
         chart(found).save(str(out / "day.html"), inline=True)
         chart(found).save(str(out / "day.png"), scale_factor=2)
     if json:
-        print_json({"slots": found.slots.to_dicts(), "costs": found.costs, **_sums(found)})
+        print_json(
+            "live.day", {"slots": found.slots.to_dicts(), "costs": found.costs, **_sums(found)}
+        )
         return 0
     print_frame(found.slots)
     sums = summary(found)

@@ -75,7 +75,10 @@ def advise(
         tables = {"runs": found.runs, "sensitivity": found.sensitivity}
         document = {name: table.to_dicts() for name, table in tables.items()}
         best = None if found.front.is_empty() else found.best()
-        print_json({"workload": workload, "measure": found.measure, "best": best, **document})
+        print_json(
+            "circuits.advise",
+            {"workload": workload, "measure": found.measure, "best": best, **document},
+        )
         return 0
     _print(found)
     return 0

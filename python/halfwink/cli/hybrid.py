@@ -144,7 +144,7 @@ def hybrid(
         document = {"runs": found.runs.to_dicts(), "slots": found.slots.to_dicts()}
         if proportionality:
             document["proportionality"] = curves.to_dicts()
-        print_json(document)
+        print_json("hybrid", document)
         return 0
     columns = [*RUNS, *(PRECISE if accuracy is not None else [])]
     print_frame(found.runs.select(columns))

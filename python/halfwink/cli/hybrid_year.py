@@ -116,7 +116,7 @@ def year(
     if out is not None:
         found.write_parquet(out) if out.suffix == ".parquet" else found.write_csv(out)
     if json:
-        print_json({"year": found.to_dicts()})
+        print_json("hybrid-year", {"year": found.to_dicts()})
         return 0
     print_frame(found.with_columns((pl.col("energy_j") / GWH).alias("gwh")).select(COLUMNS))
     _tell(found, quiet)

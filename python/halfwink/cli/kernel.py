@@ -15,7 +15,7 @@ def show(
     """Profiles a workload and prints it."""
     profile = os_profile(workload, caches=caches, set=dict(values))
     if json:
-        print_json({"workload": workload, "caches": caches, **profile.json()})
+        print_json("trace.os-profile", {"workload": workload, "caches": caches, **profile.json()})
         return 0
     tables = (_totals, _privileged, _entries, _thresholds, _levels, _evictions)
     for number, table in enumerate(tables):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from halfwink import _core
+from halfwink import _core, schemas
 from halfwink.catalogue import experiments, machines, workloads
 from halfwink.cli.console import print_json, print_listing
 from halfwink.errors import HalfwinkError
@@ -23,6 +23,7 @@ What = Literal[
     "targets",
     "mutants",
     "networks",
+    "schemas",
 ]
 #: Of each, in the list of lists.
 EXAMPLES = 4
@@ -44,7 +45,8 @@ def list_(
     ----------
     what
         worlds, techniques (with their parameters), machines, workloads, studies, experiments,
-        targets, mutants (ways to break the models), or networks (of power delivery).
+        targets, mutants (ways to break the models), networks (of power delivery), or schemas (of
+        the JSON documents).
     world
         Only what is of this world.
     family
@@ -58,7 +60,7 @@ def list_(
     entries = _only(entries, "world", world, [w["name"] for w in _core.worlds()])
     entries = _only(entries, "family", family, sorted({e.get("family", "") for e in entries}))
     if json:
-        print_json(entries)
+        print_json(f"list.{what}", {what: entries})
         return 0
     rows = [[_text(entry.get(key)) for key in keys] for entry in entries]
     print_listing([key.replace("_", " ") for key in keys], rows)
@@ -69,7 +71,7 @@ def _overview(json: bool) -> int:
     """How much there is of each, and how to see it."""
     counts = {name: [entry[keys[0]] for entry in entries] for name, entries, keys in _all()}
     if json:
-        print_json(counts)
+        print_json("list", counts)
         return 0
     rows = [
         [name, str(len(names)), ", ".join(dict.fromkeys(names[:EXAMPLES]))]
@@ -178,6 +180,14 @@ def _targets() -> Listing:
     return library().targets(), ["id", "area", "class", "published", "unit", "quantity"]
 
 
+def _schemas() -> Listing:
+    entries: list[dict[str, Any]] = []
+    for kind in schemas.kinds():
+        found = schemas.schema(kind)
+        entries.append({"name": kind, "title": found["description"], "json_schema": found})
+    return entries, ["name", "title"]
+
+
 _LISTINGS: dict[What, Callable[[], Listing]] = {
     "worlds": _worlds,
     "techniques": _techniques,
@@ -188,4 +198,5 @@ _LISTINGS: dict[What, Callable[[], Listing]] = {
     "targets": _targets,
     "mutants": _mutants,
     "networks": _networks,
+    "schemas": _schemas,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +22,7 @@ from halfwink.cli import (
     resctrl,
     traffic,
 )
-from halfwink.cli.console import err_table, print_json, print_table, say
+from halfwink.cli.console import err_table, json_text, print_json, print_table, say
 from halfwink.errors import HalfwinkError
 
 app = App(name="live", help="Run techniques on this machine.", help_on_error=False)
@@ -165,9 +164,9 @@ def idle(
         raise HalfwinkError("--json with a command: its output goes there; use -o FILE")
     status, found = living.idle(seconds, command, mechanism=by)
     if out is not None:
-        out.write_text(jsonlib.dumps(found, indent=2) + "\n")
+        out.write_text(json_text("live.idle", found))
     if json:
-        print_json(found)
+        print_json("live.idle", found)
         return status
     if not (quiet and command):
         _show_idle(found, to=err_table if command else None)

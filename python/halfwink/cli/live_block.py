@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from halfwink import block_advice
-from halfwink.cli.console import err, print_json, print_table, say
+from halfwink.cli.console import err, json_text, print_json, print_table, say
 from halfwink.cli.serving import signals
 from halfwink.errors import HalfwinkError
 from halfwink.live_block import Block, Device
@@ -151,9 +150,9 @@ def block(
             asked.wait(LOOK_S)
         found = serving.stop()
     if out is not None:
-        out.write_text(jsonlib.dumps(found, indent=2) + "\n")
+        out.write_text(json_text("live.block", found))
     if json:
-        print_json(found)
+        print_json("live.block", found)
     elif vhost is not None:
         counts = ("requests", "failed", "broken")
         say(", ".join(f"{found[name]:,} {name}" for name in counts), quiet=quiet)
@@ -176,7 +175,7 @@ def _advise(cpus: str | None, iops: float | None, report: Path | None, json: boo
     measured = block_advice.measure(cpus)
     advice = block_advice.advise(measured, load, simulate)
     if json:
-        print_json(block_advice.document(measured, load, advice))
+        print_json("live.block.advise", block_advice.document(measured, load, advice))
         return 0
     rest = "poll" if advice.poll else "sleep"
     cpus_said = ",".join(map(str, advice.cpus))

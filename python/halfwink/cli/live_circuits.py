@@ -172,7 +172,7 @@ def circuits(
         return _slots(setting, lengths, repeats, seconds, json)
     found = living.measure(setting, seconds=seconds, idle=idle, run=run, log=log)
     if json:
-        print_json({"setting": asdict(setting), **found})
+        print_json("live.circuits", {"setting": asdict(setting), **found})
     else:
         _show(setting, found)
     return 0
@@ -181,7 +181,7 @@ def circuits(
 def _transfer(setting: living.Setting, size: int, off_s: float, json: bool) -> int:
     found = living.transfer(setting, size, switch_off_s=off_s)
     if json:
-        print_json({"setting": asdict(setting), **asdict(found)})
+        print_json("live.circuits.transfer", {"setting": asdict(setting), **asdict(found)})
     else:
         gbps = found.size * 8e-9 / found.seconds
         same = "equal" if found.equal else "NOT equal"
@@ -201,7 +201,7 @@ def _slots(
         replace(setting, slot_us=us, night_us=us * setting.night_us / setting.slot_us)
     rows = living.slots(setting, lengths, repeats=repeats, seconds=seconds)
     if json:
-        print_json({"setting": asdict(setting), "slots": rows})
+        print_json("live.circuits.slots", {"setting": asdict(setting), "slots": rows})
         return 0
     heads = ["slot us", "duty %", "of ideal %", "least", "most", "violations", "late", "CPU %"]
     print_table(

@@ -76,7 +76,7 @@ def self_test(
         set_out=set_out,
     )
     if json:
-        print_json(found)
+        print_json("live.preheat.self-test", found)
     else:
         _show(found)
 
@@ -122,7 +122,7 @@ def pages(
     drops = None if drop is None else [drop]
     found = preheating.pages_self_test(server, rounds=n, drops=drops, set_out=set_out)
     if json:
-        print_json(found)
+        print_json("live.preheat.pages", found)
         return
     recorded = found["recorded"]
     dropped = recorded["dropped"]
@@ -245,7 +245,7 @@ def run(
     # Its end is told by a datagram too.
     counts = daemon.counts()
     daemon.stop()
-    print_json(counts)
+    print_json("live.preheat.daemon", counts)
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ def costs(
         raise HalfwinkError(f"--repeats {repeats}: expected 1 to 100000")
     found = measured(repeats)
     if json:
-        print_json(found.to_dicts())
+        print_json("live.costs", {"costs": found.to_dicts()})
     else:
         print_frame(found)
     return 0
@@ -58,7 +58,11 @@ def router(
     wishes
         What live programs have in common.
     """
-    return serve_until_told(lambda log: LiveRouter(description, log=log), wishes, _faces, "router")
+
+    def begin(log: Path | None) -> LiveRouter:
+        return LiveRouter(description, log=log)
+
+    return serve_until_told(begin, wishes, _faces, "live.router", "router")
 
 
 def _faces(router: LiveRouter) -> Faces:

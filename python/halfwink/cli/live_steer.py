@@ -48,7 +48,7 @@ def steer(
         say(f"listening at {made.address}", quiet=wishes.quiet)
         return made
 
-    return serve_until_told(begin, wishes, _faces, "proxy")
+    return serve_until_told(begin, wishes, _faces, "live.steer", "proxy")
 
 
 def _faces(_steer: LiveSteer) -> Faces:

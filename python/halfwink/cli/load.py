@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from halfwink import prototype
-from halfwink.cli.console import print_json, print_table, say
+from halfwink.cli.console import json_text, print_json, print_table, say
 from halfwink.delay_model import Calibration, Fit
 from halfwink.errors import HalfwinkError
 
@@ -134,7 +133,7 @@ def load(
     found = _until_end(work)
     if log is not None:
         work.write_csv(log)
-    put(found, out, json=json)
+    put("live.load", found, out, json=json)
     if not json and not quiet:
         _show_load(found)
     return 0
@@ -199,7 +198,7 @@ def calibrate(
     if out is not None:
         out.write_text(found.toml(plain=plain))
     if json:
-        print_json(found.to_dict())
+        print_json("live.calibrate", found.to_dict())
     elif not quiet:
         _show_fits(found)
     return 0
@@ -225,12 +224,12 @@ def _until_end(work: prototype.Load) -> dict[str, Any]:
             signal.signal(number, handler)
 
 
-def put(found: dict[str, Any], out: Path | None, *, json: bool) -> None:
+def put(kind: str, found: dict[str, Any], out: Path | None, *, json: bool) -> None:
     """A result as JSON: to a file, to standard output."""
     if out is not None:
-        out.write_text(jsonlib.dumps(found, indent=2) + "\n")
+        out.write_text(json_text(kind, found))
     if json:
-        print_json(found)
+        print_json(kind, found)
 
 
 def _show_load(found: dict[str, Any]) -> None:

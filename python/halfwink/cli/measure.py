@@ -45,7 +45,7 @@ def measure(
         only=only.split(",") if only else None, pair=_pair(cpus), seconds_per_item=seconds
     )
     if json:
-        print_json(found)
+        print_json("measure", found)
         return 0
     rows = [[row["name"], *_times(row), row["what"]] for row in found["rows"]]
     heads = [f"{name.replace('_', ' ')} ns" for name in TIMES]

@@ -100,22 +100,22 @@ def pdn(
     if case is not None:
         return _case(found.case(case, wake_up, apart), json)
     if calibrate:
-        return _show(found.calibrate(), ["element", "value"], json)
+        return _show("calibrate", found.calibrate(), ["element", "value"], json)
     if table:
-        return _show(found.table(), TABLE, json)
+        return _show("table", found.table(), TABLE, json)
     if sensitivity:
-        return _show(found.sensitivity(), SENSITIVITY, json)
+        return _show("sensitivity", found.sensitivity(), SENSITIVITY, json)
     if stagger:
-        return _show(found.stagger(), STAGGER, json)
-    status = _show(found.fit(), FIT, json)
+        return _show("stagger", found.stagger(), STAGGER, json)
+    status = _show("fit", found.fit(), FIT, json)
     if not json:
         _provenance(found)
     return status
 
 
-def _show(rows: Rows, keys: list[str], as_json: bool) -> int:
+def _show(view: str, rows: Rows, keys: list[str], as_json: bool) -> int:
     if as_json:
-        print_json(rows)
+        print_json("pdn", {"view": view, "rows": rows})
         return 0
     columns = [
         (_heading(key), "left" if key in ("fit", "case", "element") else "right") for key in keys
@@ -145,7 +145,7 @@ def _provenance(found: _core.Network) -> None:
 
 def _case(answer: dict[str, Any], as_json: bool) -> int:
     if as_json:
-        print_json(answer)
+        print_json("pdn.case", answer)
         return 0
     rows = answer["case"].split("/")
     droops = iter(answer["droop"])

@@ -68,7 +68,7 @@ def predict(
             tell=lambda line: say(line, quiet=quiet),
         )
     if json:
-        print_json(document(found))
+        print_json("live.predict", document(found))
         return 0
     print_frame(found.rows)
     print_frame(found.errors)
@@ -136,12 +136,13 @@ def steer_day(
     if json:
         slots = found.slots.to_dicts()
         print_json(
+            "live.steer-day",
             {
                 "live": found.live,
                 "simulated": found.simulated,
                 "replayed": found.replayed,
                 "slots": slots,
-            }
+            },
         )
         return 0
     print_frame(found.slots)

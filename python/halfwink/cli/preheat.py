@@ -63,7 +63,7 @@ def simulate(
         set=dict(settings(set)),
     )
     if json:
-        print_json({"workload": workload, "machine": machine, **found.json()})
+        print_json("preheat.simulate", {"workload": workload, "machine": machine, **found.json()})
     else:
         _show(found)
     return 0

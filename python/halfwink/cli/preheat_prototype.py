@@ -42,7 +42,9 @@ def prototype(machine: Machine = MACHINE, *, setting: Setting = None, json: Json
     services = tables["services"].select(columns)
     loads = tables["loads"].select("workload", "data_kib", "run_lines", "cost_us", "kib_per_us")
     if json:
-        print_json({"services": services.to_dicts(), "loads": loads.to_dicts()})
+        print_json(
+            "preheat.prototype", {"services": services.to_dicts(), "loads": loads.to_dicts()}
+        )
         return 0
     print_frame(services)
     stdout.print()
@@ -75,7 +77,7 @@ def breakdown(
         chart = alt.Chart(shown).mark_bar()
         _save(chart.encode(x=alt.X("step", sort=None), y="factor", tooltip=columns[2:]), plot)
     if json:
-        print_json(steps.select(columns).to_dicts())
+        print_json("preheat.breakdown", {"steps": steps.select(columns).to_dicts()})
     else:
         print_frame(steps.select(columns))
     return 0
@@ -123,7 +125,7 @@ def deadline(
         x, y = "lead_us", "net_gain_us"
         _save(chart.encode(x=x, y=y, color="late", row="workload").properties(height=120), plot)
     if json:
-        print_json(table.to_dicts())
+        print_json("preheat.deadline", {"requests": table.to_dicts()})
     else:
         print_frame(table.select(columns))
     return 0

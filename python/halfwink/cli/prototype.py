@@ -93,7 +93,7 @@ def dataset(
                 progress=progress,
             )
     if json:
-        print_json(found)
+        print_json("live.dataset", found)
     elif not quiet:
         rows = [
             ["files", f"{found['options']['files']:,}"],
@@ -190,7 +190,7 @@ def serve(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    put(found, out, json=json)
+    put("live.serve", found, out, json=json)
     if not json and not quiet:
         _show_pool(found)
     if not alive:

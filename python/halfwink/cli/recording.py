@@ -80,7 +80,7 @@ def record(
         _tell_failure(name, result)
     if as_json:
         document = dataclasses.asdict(result) | {"path": str(result.path)}
-        print_json(document)
+        print_json("capture", document)
         return EXIT_FAILED if result.exit_status else 0
     rows = [
         ["file", str(result.path)],

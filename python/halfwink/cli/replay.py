@@ -46,7 +46,7 @@ def replay(
         document: dict[str, Any] = dataclasses.asdict(told)
         if compared is not None:
             document["beside"] = {"log": str(beside), **dataclasses.asdict(compared)}
-        print_json(document)
+        print_json("replay", document)
     else:
         _print_replay(told, technique)
         if compared is not None and beside is not None:

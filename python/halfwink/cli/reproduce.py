@@ -72,7 +72,9 @@ def reproduce(
 def _show(entries: list[dict[str, Any]], *, json: bool, only_scores: bool) -> None:
     rows = score.scores(entries)
     if json:
-        print_json([vars(row) for row in rows] if only_scores else entries)
+        kind = "scores" if only_scores else "targets"
+        shown = [vars(row) for row in rows] if only_scores else entries
+        print_json(f"reproduce.{kind}", {kind: shown})
         return
     if only_scores:
         _print_scores(rows)
@@ -138,12 +140,13 @@ def _show_mutants(found: broken.Mutants, *, json: bool) -> None:
     killed = len(found.met) - len(found.insensitive)
     if json:
         print_json(
+            "reproduce.mutants",
             {
                 "mutants": [{**m, "killed": found.killed[m["name"]]} for m in found.mutants],
                 "met": found.met,
                 "insensitive": found.insensitive,
                 "score_pct": 100 * killed / len(found.met) if found.met else None,
-            }
+            },
         )
         return
     head = [("mutant", "left"), ("kills", "right")]

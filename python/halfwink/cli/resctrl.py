@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from halfwink import _core
+from halfwink.cli.console import json_text, print_json, print_table, say
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_table, say
 from halfwink.errors import HalfwinkError
 from halfwink.library import library
 
@@ -122,11 +122,11 @@ def plan(
     )
     if out is not None:
         try:
-            out.write_text(jsonlib.dumps(made, indent=2) + "\n")
+            out.write_text(json_text("resctrl.plan", made))
         except OSError as error:
             raise HalfwinkError(f"{out}: {error.strerror}") from None
     if json:
-        print_json(made)
+        print_json("resctrl.plan", made)
         return 0
     if made["advice"] is not None:
         print_text(made["advice"]["why"])
@@ -197,7 +197,7 @@ def apply(
     place = None if journal is None else str(journal)
     done = _core.resctrl_apply(str(root), str(plan), journal=place, proc=str(proc))
     if json:
-        print_json({"schema": "halfwink.resctrl.applied/1", **done})
+        print_json("resctrl.applied", done)
         return 0
     if done["left"]:
         say("the plan is to leave the cache as it is: nothing written", quiet=quiet)
@@ -236,7 +236,7 @@ def restore(
     place = None if journal is None else str(journal)
     done = _core.resctrl_restore(str(root), journal=place, force=force)
     if json:
-        print_json({"schema": "halfwink.resctrl.restored/1", **done})
+        print_json("resctrl.restored", done)
     elif done["nothing"]:
         say(f"nothing to restore: no journal {done['journal']}", quiet=quiet)
     else:
@@ -258,7 +258,7 @@ def show(*, root: Path = ROOT, json: Json = False) -> int:
     """
     found = _core.resctrl_show(str(root))
     if json:
-        print_json({"schema": "halfwink.resctrl.show/1", **found})
+        print_json("resctrl.show", found)
         return 0
     rows: list[list[str]] = []
     for group in found["groups"]:

@@ -10,7 +10,7 @@ from typing import Any
 from halfwink import studies
 from halfwink.cli import placement, sides
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import plain, print_table
+from halfwink.cli.console import plain, print_table, wide_out
 from halfwink.results import Results
 from halfwink.summary import SPARED, summarize
 
@@ -18,16 +18,16 @@ from halfwink.summary import SPARED, summarize
 INTERVAL = re.compile(r" ±\S+( %)?$")
 
 
-def print_results(results: Results) -> None:
+def print_results(results: Results, *, wide: bool = False) -> None:
     """The verdict; the short table; where kernel code ran, if somebody watched it; what is
-    modelled."""
+    modelled. The table of a terminal has the columns that fit, unless it shall be ``wide``."""
     for sentence in results.verdict().sentences:
         stdout.print(plain(sentence), markup=False)
     stdout.print()
     summary = summarize(results)
     headings = ["workload", "machine", "technique", *summary.headings]
     rows = [[*line.whose, *line.cells] for line in summary.lines]
-    if stdout.is_terminal and rows:
+    if stdout.is_terminal and rows and not wide:
         shared, headings, rows = _narrowed(headings, rows, stdout.width)
         if shared:
             stdout.print(plain(shared), markup=False)
@@ -35,7 +35,7 @@ def print_results(results: Results) -> None:
         (h, "left" if h in ("workload", "machine", "technique") else "right") for h in headings
     ]
     ruled = [number - 1 for number, line in enumerate(summary.lines) if line.is_first and number]
-    print_table(columns, rows, ruled=ruled)
+    print_table(columns, rows, ruled=ruled, to=wide_out if wide else None)
     if results.has("calls"):
         placement.show(results)
     if results.has("segregation"):

@@ -103,7 +103,7 @@ def router(
         )
     runs = _saved(found.runs)
     if json:
-        print_json({"runs": runs.to_dicts(), "slots": found.slots.to_dicts()})
+        print_json("router", {"runs": runs.to_dicts(), "slots": found.slots.to_dicts()})
         return 0
     print_frame(found.slots.select(SLOTS) if points else runs.select(RUNS))
     stdout.print("all watts and times are modelled; saved: against the first policy shown")

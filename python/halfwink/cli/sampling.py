@@ -83,7 +83,7 @@ def sample(
     )
     seconds = time.monotonic() - begun
     if json:
-        print_json(found.json())
+        print_json("sample", found.json())
     else:
         _show(found)
     for line in found.warnings():

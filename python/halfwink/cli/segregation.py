@@ -65,7 +65,7 @@ def sweep(
     if plot is not None:
         _draw(found, plot)
     if json:
-        print_json(_document(workload, l1, l2, found))
+        print_json("segregation.sweep", _document(workload, l1, l2, found))
     else:
         _show(workload, l2, found)
     return 0
@@ -82,7 +82,6 @@ def _draw(found: Segregation, plot: Path) -> None:
 def _document(workload: str, l1: str, l2: str, found: Segregation) -> dict[str, Any]:
     lru = found.schemes.row(0, named=True)
     return {
-        "schema": 1,
         "workload": workload,
         "l1": l1,
         "l2": l2,

@@ -19,7 +19,7 @@ from cyclopts import Parameter
 from rich.console import Group
 from rich.live import Live
 
-from halfwink.cli.console import err, err_table, print_json, say
+from halfwink.cli.console import err, err_table, json_text, print_json, say
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.live_program import LiveProgram
 
@@ -120,10 +120,11 @@ def serve_until_told(
     begin: Callable[[Path | None], LiveProgram],
     wishes: Wishes,
     faces: Callable[[Any], Faces],
+    kind: str,
     name: str,
 ) -> int:
     """Begins a program, with a file for its log if there is to be one; runs it until it is told to
-    end.
+    end. Its report is of this ``kind`` as a JSON document.
 
     Raises:
         HalfwinkError: what the user asked for cannot be.
@@ -150,9 +151,9 @@ def serve_until_told(
         incomplete = _stopped(program)
         report = program.report()
     if wishes.out is not None:
-        wishes.out.write_text(jsonlib.dumps(report, indent=2) + "\n")
+        wishes.out.write_text(json_text(kind, report))
     if wishes.json:
-        print_json(report)
+        print_json(kind, report)
     elif not quiet:
         face.show(report)
         for line in measured_lines(report):

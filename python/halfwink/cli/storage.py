@@ -85,13 +85,14 @@ def simulate(
     words = [told(found, name) for name in found.runs["policy"].unique(maintain_order=True)]
     if json:
         print_json(
+            "storage.simulate",
             {
                 "machine": machine,
                 "socket_full_at": found.sockets,
                 "answer": words,
                 "peaks": found.peaks().to_dicts(),
                 "runs": found.runs.to_dicts(),
-            }
+            },
         )
         return 0
     print_frame(_shown(found))

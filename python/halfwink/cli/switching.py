@@ -90,7 +90,7 @@ def switching(
     if workload is not None:
         table = _of(table, workload)
     if json:
-        print_json(table.to_dicts())
+        print_json("switching", {"view": view, "rows": table.to_dicts()})
         return 0
     if view == "costs":
         table = _matrix(table)

@@ -47,7 +47,7 @@ def info(
         return _show_kernel(str(file), "ev6", None, CAUSES, json=json)
     facts = jsonlib.loads(_core.trace_info(str(file)))
     if json:
-        print_json(facts)
+        print_json("trace.info", facts)
         return 0
     header, totals = facts["header"], facts["totals"]
     instructions = totals["instructions"]
@@ -123,7 +123,7 @@ def check(file: Path, *, json: Json = False) -> int:
     """
     found = _core.trace_check(str(file))
     if json:
-        print_json(found)
+        print_json("trace.check", found)
     else:
         rows = [[name.replace("_", " "), f"{n:,}"] for name, n in found.items()]
         print_table([("checked", "left"), (str(file), "right")], rows)
@@ -232,7 +232,8 @@ def caches(
     shown = [row for row in counts if row[2]]
     columns = ["kind", "mode", "accesses", "l1_misses", "ll_misses"]
     if json:
-        print_json([dict(zip(columns, row, strict=True)) for row in shown])
+        rows = [dict(zip(columns, row, strict=True)) for row in shown]
+        print_json("trace.misses", {"misses": rows})
         return 0
     rows = [
         [kind, mode, f"{n:,}", f"{l1:,}", _share(l1, n), f"{last:,}", _share(last, n)]
@@ -264,7 +265,7 @@ def io(workload: str, *, beside: str | None = None, json: Json = False) -> int:
 
     found = io_path(workload, beside)
     if json:
-        print_json(found.to_dicts())
+        print_json("trace.io", {"paths": found.to_dicts()})
         return 0
     titles = {
         "submissions": "system calls that submit",
@@ -307,7 +308,7 @@ def predict(workload: str, *, setting: Setting = None, json: Json = False) -> in
 
     found = library().prediction(workload, settings(setting))
     if json:
-        print_json(found)
+        print_json("trace.predict", found)
         return 0
     user, kernel = found["instructions"]
     said = ("system_calls", "interrupts", "exceptions", "unexplained", "halted", "nested")

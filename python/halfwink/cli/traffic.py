@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from halfwink import traffic
-from halfwink.cli.console import print_json, print_table, say
+from halfwink.cli.console import json_text, print_json, print_table, say
 from halfwink.errors import HalfwinkError
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -142,7 +141,7 @@ def generate(
         slot_ms=slot_ms,
     )
     found = _until_end(work)
-    _show(found, _sent_rows(found), json=json, out=out, quiet=quiet)
+    _show("generate", found, _sent_rows(found), json=json, out=out, quiet=quiet)
     return 0
 
 
@@ -203,7 +202,7 @@ def sink(
     )
     say("ready", quiet=quiet)
     found = _until_end(work)
-    _show(found, _received_rows(found), json=json, out=out, quiet=quiet)
+    _show("sink", found, _received_rows(found), json=json, out=out, quiet=quiet)
     return 0
 
 
@@ -228,6 +227,7 @@ def _until_end(work: traffic.Generator | traffic.Sink) -> dict[str, Any]:
 
 
 def _show(
+    name: str,
     found: dict[str, Any],
     rows: Sequence[Sequence[str]],
     *,
@@ -236,9 +236,9 @@ def _show(
     quiet: bool,
 ) -> None:
     if out is not None:
-        out.write_text(jsonlib.dumps(found, indent=2) + "\n")
+        out.write_text(json_text(f"live.{name}", found))
     if json:
-        print_json(found)
+        print_json(f"live.{name}", found)
     elif not quiet:
         print_table([("what", "left"), ("value", "right")], rows)
 

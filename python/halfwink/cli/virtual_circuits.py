@@ -22,7 +22,7 @@ def play(setting: virtual.VirtualSetting, weeks: int | None, json: bool) -> int:
 
     found = virtual.measure(setting, weeks=WEEKS if weeks is None else weeks, progress=tell)
     if json:
-        print_json({"setting": asdict(setting), **found})
+        print_json("live.circuits.virtual", {"setting": asdict(setting), **found})
     else:
         _show(setting, found)
     return 0

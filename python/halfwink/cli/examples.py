@@ -1,0 +1,131 @@
+"""What every ``--help`` ends with: commands to copy. A test reads each as the command would."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+#: By command: lines behind ``halfwink COMMAND``, each with what it is for.
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "compare": (
+        ("nginx -t idle-menu,tap", "who saves most, and beyond idle states"),
+        ("nginx gzip -m ev6-1 --json", "two workloads on one core, for programs"),
+        ("all-to-all -w fabric -o out", "another world; its results in out/"),
+    ),
+    "run": (
+        ("gating -o out", "a study that comes along; the same line goes on"),
+        ("my.toml --executor local:2", "a file of your own, on two cores"),
+        ("my.toml --part 3/200 -o shared", "a part, for arrays of jobs on a cluster"),
+        ("my.toml --collect -o shared", "tables and report when all parts have run"),
+    ),
+    "sample": (("nginx -t tap --windows 50", "fifty windows, and how sure that is"),),
+    "replay": (
+        ("run.log", "the same actions, or the first that differs"),
+        ("live.log --beside simulated.log", "two logs, event by event"),
+    ),
+    "reproduce": (
+        ("gating", "one area: published beside ours, with reasons"),
+        ("--scores", "a row for each work"),
+        ("strong/PT-2.13 --fresh", "one target, computed anew"),
+    ),
+    "capture": (
+        ("nginx", "a server by name, into nginx.hwt"),
+        ("-o t.hwt -- ./program data.bin", "your own program with its file"),
+        ("--package python3 -- python3 b.py", "what needs packages of Debian"),
+    ),
+    "trace info": (("nginx.hwt", "what was recorded, and from what"),),
+    "trace head": (("nginx.hwt -n 40", "the first 40 instructions"),),
+    "trace check": (("nginx.hwt", "whether it is whole and sound"),),
+    "trace import": (("champsim.trace.xz -o mine.hwt --limit 50000000", "from another simulator"),),
+    "trace export": (("nginx.hwt -o nginx.champsim", "for another simulator"),),
+    "trace caches": (("nginx.hwt --ll 8MB:16", "misses with caches of your choice"),),
+    "trace io": (
+        ("null-blk-many --beside null-blk-many-other", "instructions and lines of a block I/O"),
+    ),
+    "trace predict": (("nginx", "how well kernel entries' lengths are predicted"),),
+    "trace kernel": (('nginx --caches "32KB:2 32KB:2 1MB:16"', "what the kernel does, and where"),),
+    "trace slice": (("long.hwt -o short.hwt --keep 50000000", "a shorter recording"),),
+    "pdn": (
+        ("--case awa./..../..../....", "the shortest safe wake-up of one case"),
+        ("ev6-2x4 --stagger", "cores that wake together, or one by one"),
+    ),
+    "measure": (("--only system-call,wake-up", "two items; all without --only"),),
+    "live resctrl plan": (("apache --size 2MB -o plan.json", "what the recording recommends"),),
+    "live resctrl apply": (("plan.json", "bring it into /sys/fs/resctrl"),),
+    "live resctrl restore": (("", "as it was before"),),
+    "live resctrl show": (("", "who has which ways"),),
+    "live router": (("router.toml --view", "forward packets, and look at it"),),
+    "live steer": (("steer.toml --metrics 127.0.0.1:9475", "steer requests, with OpenMetrics"),),
+    "live preheat": (("--server nginx --self-test", "warm, cold and preheated, measured here"),),
+    "live preheat pages": (("--server memcached --self-test", "dropped pages come back"),),
+    "live preheat run": (
+        ("--port 80 --set a.hws --shared /run/heat --key key", "beside your server"),
+    ),
+    "live block": (
+        ("--unix /run/disk --ram 1G", "a disk of memory over NBD"),
+        ("--unix /run/disk --file disk.img --direct", "a file, past the page cache"),
+        ("--advise --iops 400000", "where queues and completions should run here"),
+    ),
+    "live circuits": (
+        ("--hosts 4 --slot 2ms --night 0.2ms", "four hosts that take turns"),
+        ("--transfer 1GB --switch-off 1s", "a file over TCP, with checksums"),
+    ),
+    "live day": (("-o day", "a day of load, live and simulated"),),
+    "live costs": (("--json", "ns of each element of the data plane"),),
+    "live generate": (("eth1 --pps 1000 --seconds 5", "numbered, stamped frames"),),
+    "live sink": (("eth2 --seconds 6", "what became of them"),),
+    "live dataset": (("pages --files 2000", "files to serve"),),
+    "live serve": (("pages --listen unix:small.sock --workers 2", "a pool of the prototype"),),
+    "live load": (("http://127.0.0.1:8081 --rate 200 --seconds 30", "an open load"),),
+    "live calibrate": (("--big http://127.0.0.1:8081 -o count.toml", "delays by size"),),
+    "live predict": (("out", "measured and simulated: are they the same?"),),
+    "live steer-day": (("day", "a day on a hybrid server whose big pool is stopped"),),
+    "live delegate": (("-- tar cf a.tar /usr/include", "its system calls, on another CPU"),),
+    "live idle": (("-- sleep 5", "how long CPUs are idle meanwhile"),),
+    "segregation sweep": (("apache --l2 256KB --plot split.html", "every split of the cache"),),
+    "circuits advise": (
+        ("data-mining@10", "schedules on one fabric, energy against time"),
+        ("llama.0.et -m training-64", "an execution trace's flows"),
+    ),
+    "circuits model": (("--savings --plot saved.html", "closed forms, drawn"),),
+    "circuits simulate": (("mordia --day 61,300 --tokens naive,pacing", "hosts in turns"),),
+    "circuits schedule": (("demand.csv", "a week of circuits for a demand"),),
+    "preheat prototype": (("", "warm, cold, preheated: Tables 6.1 and 6.2"),),
+    "preheat breakdown": (("--plot steps.svg", "what each step of the loader saves"),),
+    "preheat deadline": (("-w nginx-2016", "requests that come before their lines"),),
+    "preheat simulate": (("nginx-1pct --requests 40", "a recorded server, preheated"),),
+    "storage simulate": (
+        ("westmere-ex --issuers 1..20 --plot saw-tooth.html", "I/Os by CPUs that issue"),
+    ),
+    "switching": (
+        ("alpha --runs --workload web", "amount, power, work per joule"),
+        ("xeon-5160 --systems", "what that means for whole systems"),
+    ),
+    "router": (
+        ("--app all --policy polling,napi,power-save", "watts, delay, loss, reordering"),
+        ("--profile 5,20,80 --points", "at three loads"),
+    ),
+    "hybrid": (
+        ("--load 30 --servers 100", "a hundred servers at 30 %"),
+        ("--load log:access.log -o out", "by your own request log, with charts"),
+    ),
+    "hybrid-year": (("--servers 1000 --load 4", "a year of the World Cup's minutes"),),
+    "list": (
+        ("techniques --world chip", "with parameters and what each is"),
+        ("targets --json", "every published number"),
+    ),
+    "report": (("out", "report.html, drawn again"),),
+    "completion": (("zsh", "a script for zsh"),),
+    "doctor": (("", "what works here, and what adds the rest"),),
+}
+
+
+def shown(words: Sequence[str]) -> str:
+    """The examples of the command that a command line names, as lines; empty if it has none."""
+    names = [word for word in words if not word.startswith("-")]
+    for count in (3, 2, 1):
+        found = EXAMPLES.get(" ".join(names[:count]))
+        if found is not None and len(names) >= count:
+            head = f"  halfwink {' '.join(names[:count])}"
+            lines = [f"{head} {more}".rstrip() + f"\n      {why}" for more, why in found]
+            return "\n".join(["Examples:", *lines])
+    return ""

@@ -1,0 +1,96 @@
+"""Schemas of the JSON documents. That documents are as they say is checked wherever a test reads
+one (`conftest.document`)."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+from conftest import Halfwink, document
+
+import halfwink
+from halfwink import HalfwinkError, schemas
+from halfwink.cli import console
+
+CLI = Path(console.__file__).parent
+#: Functions that are told a kind, and as which argument.
+TOLD = {"print_json": 0, "json_text": 0, "put": 0, "serve_until_told": 3}
+
+
+def printed() -> set[str]:
+    """Kinds that the command line prints, as regular expressions."""
+    found: set[str] = set()
+    for path in CLI.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            if (
+                node.func.id not in ("print_json", "json_text", "put", "serve_until_told")
+                or path.name == "console.py"
+            ):
+                continue
+            kind = node.args[3 if node.func.id == "serve_until_told" else 0]
+            if isinstance(kind, ast.Name):
+                # Its callers' word.
+                continue
+            if isinstance(kind, ast.Constant):
+                found.add(re.escape(kind.value))
+            else:
+                assert isinstance(kind, ast.JoinedStr), ast.dump(kind)
+                parts = [
+                    re.escape(v.value) if isinstance(v, ast.Constant) else "[a-z-]+"
+                    for v in kind.values
+                ]
+                found.add("".join(parts))
+    return found
+
+
+def test_every_kind_that_is_printed_has_a_schema_and_no_other() -> None:
+    there = schemas.kinds()
+    kinds = printed()
+    for kind in kinds:
+        assert any(re.fullmatch(kind, name) for name in there), kind
+    for name in there:
+        assert any(re.fullmatch(kind, name) for kind in kinds), name
+
+
+@pytest.mark.parametrize("kind", schemas.kinds())
+def test_a_schema_is_one_and_names_its_kind(kind: str) -> None:
+    found = schemas.schema(kind)
+    jsonschema.Draft202012Validator.check_schema(found)
+    name = f"halfwink.{kind}/{console.VERSION}"
+    assert found["title"] == name
+    assert found["properties"]["schema"] == {"const": name}
+    assert "schema" in found["required"]
+    assert found["description"].startswith(("halfwink ", "file "))
+
+
+def test_a_document_that_is_not_as_it_says_is_found() -> None:
+    good = {"schema": "halfwink.run/1", "study": "mine", "runs": [{"technique": "tap"}]}
+    with pytest.raises(jsonschema.ValidationError, match="is a required property"):
+        document(json.dumps(good))
+    with pytest.raises(jsonschema.ValidationError, match="'mine'"):
+        document(json.dumps(good | {"runs": "mine"}))
+    with pytest.raises(AssertionError):
+        document(json.dumps({"schema": 1}))
+    with pytest.raises(HalfwinkError, match="no JSON document `mine`"):
+        schemas.schema("mine")
+
+
+def test_they_can_be_listed(halfwink: Halfwink) -> None:
+    done = halfwink("list", "schemas")
+    assert "halfwink compare" in done.out
+    listed = {
+        entry["name"]: entry for entry in halfwink("list", "schemas", "--json").json()["schemas"]
+    }
+    assert listed["compare"]["json_schema"] == schemas.schema("compare")
+
+
+def test_the_page_names_them_all() -> None:
+    page = (Path(halfwink.__file__).parents[2] / "docs/json.md").read_text()
+    for kind in schemas.kinds():
+        assert f"`{kind}`" in page, kind
