@@ -83,6 +83,9 @@ pub enum ChipError {
     /// The third level is lost while others may need it.
     #[error("gating.loses: \"l3\" is shared: it is lost only where one core alone has work")]
     SharedLoss,
+    /// Cores that share memory look into each other's caches only where threads are watched.
+    #[error("one memory for all threads: expected a technique that watches the kernel")]
+    Unwatched,
     /// A window cannot begin with what other caches held.
     #[error("the caches were warmed for a machine whose caches have another shape")]
     OtherCaches,
@@ -193,6 +196,9 @@ fn refuse(machine: &Machine, tasks: usize, options: &Options<'_>) -> Result<(), 
     if tasks > if shares { MAX_CORES } else { machine.cores } {
         return Err(ChipError::TooManyTasks { tasks, cores: machine.cores });
     }
+    if machine.os.one_memory && options.offload.is_none() {
+        return Err(ChipError::Unwatched);
+    }
     if machine.gating.loses(Lost::L3) && (tasks > 1 || options.offload.is_some()) {
         return Err(ChipError::SharedLoss);
     }
@@ -218,6 +224,9 @@ impl<'a> Chip<'a> {
         for (n, task) in tasks.into_iter().enumerate() {
             let code = codes.compile(task.source.program());
             let mut front_end = FrontEnd::new(task.source, code, n, task.limit);
+            if machine.os.one_memory {
+                front_end = front_end.in_memory_of(0);
+            }
             if options.offload.is_some() {
                 front_end = front_end.showing_crossings();
             }
@@ -249,8 +258,11 @@ impl<'a> Chip<'a> {
             let (policy, timeline) = ((options.policy)(n), timeline.clone());
             cores.push(Core::new(&machine.os_core(), n, CoreInput::vacant(policy, timeline))?);
         }
-        let scheduler = options.offload.map(|_| Scheduler::new(users, os_cores, wait));
-        warm_up(&mut cores, users, &mut uncore, &warm);
+        let scheduler = options.offload.map(|_| {
+            let memories = if machine.os.one_memory { 1 } else { users };
+            Scheduler::new(users, os_cores, memories, wait)
+        });
+        warm_up(&mut cores, users, machine.os.one_memory, &mut uncore, &warm);
         cores.iter_mut().for_each(Core::begin_losses);
         let wake_up = WakeUpController::of(machine, users, options.wake_up);
         let shortest_message = cores.iter().map(Core::shortest_message).min().unwrap_or(Time::ZERO);
@@ -358,8 +370,8 @@ impl<'a> Chip<'a> {
                 }
                 let found = |request: &Request| match request.agent {
                     Agent::DEVICE => {
-                        let users = cores.len();
-                        snoop(cores, users, request)
+                        let memories = cores.len();
+                        snoop(cores, memories, request)
                     }
                     _ => SnoopResult::Miss,
                 };
@@ -377,7 +389,8 @@ impl<'a> Chip<'a> {
                 break;
             }
             let cores = &mut self.cores;
-            if let Some(served) = uncore.serve(|request| snoop(cores, scheduler.users, request)) {
+            let memories = scheduler.memories;
+            if let Some(served) = uncore.serve(|request| snoop(cores, memories, request)) {
                 hand_over(&mut self.cores, &mut self.engine, served);
             }
         }
@@ -546,8 +559,15 @@ impl<'a> Chip<'a> {
 }
 
 /// Fills all caches as the programs left them, taking turns so that the shared cache is shared.
-/// What the kernel used is in the caches of its cores too, and in none of them to be written.
-fn warm_up(cores: &mut [Core], users: usize, uncore: &mut Uncore, warm: &[Arc<WarmSet>]) {
+/// What the kernel used is in the caches of its cores too, and in none of them to be written; nor
+/// is anything in one memory for all.
+fn warm_up(
+    cores: &mut [Core],
+    users: usize,
+    one_memory: bool,
+    uncore: &mut Uncore,
+    warm: &[Arc<WarmSet>],
+) {
     let longest = warm.iter().map(|set| set.lines.len()).max().unwrap_or(0);
     let (cores, os_cores) = cores.split_at_mut(users);
     // Sets are in the order of last use, and of different lengths: counted from the end, so that
@@ -556,11 +576,12 @@ fn warm_up(cores: &mut [Core], users: usize, uncore: &mut Uncore, warm: &[Arc<Wa
         for (n, set) in warm.iter().enumerate() {
             let Some(index) = set.lines.len().checked_sub(back) else { continue };
             let entry = set.lines[index];
-            let line = line_of(n, entry.line.0);
-            let shared = entry.kernel && !os_cores.is_empty();
+            let line = line_of(if one_memory { 0 } else { n }, entry.line.0);
+            let helped = entry.kernel && !os_cores.is_empty();
+            let shared = helped || one_memory;
             let home = n % users;
             cores[home].warm(line, Warm { dirty: entry.dirty && !shared, shared, ..entry.into() });
-            if shared {
+            if helped {
                 let os_core = &mut os_cores[os_core_of(home, os_cores.len())];
                 os_core.warm(line, Warm { dirty: false, shared, ..entry.into() });
             }
@@ -578,12 +599,13 @@ fn hand_over(cores: &mut [Core], engine: &mut Engine, served: Served) {
     }
 }
 
-/// Looks for a line in the caches of the cores that its thread may have run on.
-fn snoop(cores: &mut [Core], users: usize, request: &Request) -> SnoopResult {
+/// Looks for a line in the caches of the cores that its thread may have run on: threads of the first
+/// cores take turns on them, where each has a memory of its own; and any thread runs on the others.
+fn snoop(cores: &mut [Core], memories: usize, request: &Request) -> SnoopResult {
     let read = matches!(request.want, Want::Read | Want::Preheat);
     let mut found = SnoopResult::Miss;
     for (n, core) in cores.iter_mut().enumerate() {
-        let may_hold = n >= users || memory_of(request.line) % users == n;
+        let may_hold = n >= memories || memory_of(request.line) % memories == n;
         if may_hold && request.agent != Agent::core(n) {
             found = found.max(core.snoop(request.line, read));
         }
