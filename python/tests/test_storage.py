@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import halfwink as hw
+from halfwink.block_advice import Load
 from halfwink.cli.main import _run  # pyright: ignore[reportPrivateUsage]
+from halfwink.storage import as_measured
 
 #: Small, but past the first looks of the cache-aware policy.
 _SHORT = ["--ios", "20000"]
@@ -84,3 +86,27 @@ def test_from_python_a_seed_repeats_and_polling_costs_watts() -> None:
     assert found.peaks().height == 2
     with pytest.raises(hw.HalfwinkError, match="rate"):
         hw.storage_runs("westmere-ep", rate=-1.0)
+
+
+def test_a_second_worker_pays_only_on_a_cpu_that_nobody_has() -> None:
+    """What the page says of one and two workers beside the live device."""
+    trips = [{"same_cache": True, "line_ns": 328.0}]
+    cpus = [{"package": 0, "cache": 0}, {"package": 0, "cache": 0}]
+    measured = {"machine": {"cpus": cpus}, "trips": trips}
+    values = as_measured(measured, Load(io_us=3.5))
+    # Who is given an I/O finds it in a line.
+    assert values["driver.ipi_receive_us"] == pytest.approx(0.164)
+
+    def gain(first: int) -> float:
+        runs = hw.compare(
+            "random-read@1",
+            techniques=["single-thread", "round-robin-socket"],
+            machine="westmere-ex",
+            world="storage",
+            set={**values, "first_cpu": first, "ios": 20_000, "warm_up": 5_000},
+        ).runs
+        alone, two = runs["iops"].to_list()
+        return float(two / alone)
+
+    assert gain(first=0) > 1.1
+    assert gain(first=1) < 0.8
