@@ -17,11 +17,10 @@ use crate::core::{Core, CoreError, CoreInput, Message, Shared, Thread};
 use crate::engine::Engine;
 use crate::followers::{can_be_followed, follow_core, Follower, Followers};
 use crate::front_end::FrontEnd;
-use crate::lines::{line_of, memory_of};
+use crate::lines::memory_of;
 use crate::machine::{Machine, MAX_CORES};
-use crate::os_cores::{os_core_of, Departure, OsThread};
+use crate::os_cores::{Departure, OsThread};
 use crate::precision::{Slices, Sums};
-use crate::private::Warm;
 use crate::progress::{Progress, Reached};
 use crate::result::{result, CoreResult, RunResult};
 use crate::scheduler::Scheduler;
@@ -30,6 +29,7 @@ use crate::timeline::Timeline;
 use crate::uncore::{Request, Served, SnoopResult, Uncore, Want};
 use crate::uop::Code;
 use crate::wake_up::WakeUpController;
+use crate::warm_up::warm_up;
 
 /// Work for one core.
 pub struct Task {
@@ -205,6 +205,17 @@ fn refuse(machine: &Machine, tasks: usize, options: &Options<'_>) -> Result<(), 
     Ok(())
 }
 
+/// A thread's instructions as they are to be played: in whose memory, and whether changes of
+/// privilege are shown.
+fn seen(front_end: FrontEnd, machine: &Machine, options: &Options<'_>) -> FrontEnd {
+    let front_end = if machine.os.one_memory { front_end.in_memory_of(0) } else { front_end };
+    if options.offload.is_some() {
+        front_end.showing_crossings()
+    } else {
+        front_end
+    }
+}
+
 impl<'a> Chip<'a> {
     pub(crate) fn new(
         machine: &'a Machine,
@@ -223,14 +234,8 @@ impl<'a> Chip<'a> {
         let followers = if can_be_followed(machine, options) { followers } else { &[] };
         for (n, task) in tasks.into_iter().enumerate() {
             let code = codes.compile(task.source.program());
-            let mut front_end = FrontEnd::new(task.source, code, n, task.limit);
-            if machine.os.one_memory {
-                front_end = front_end.in_memory_of(0);
-            }
-            if options.offload.is_some() {
-                front_end = front_end.showing_crossings();
-            }
-            let mut thread = Thread::new(front_end, task.load);
+            let front_end = FrontEnd::new(task.source, code, n, task.limit);
+            let mut thread = Thread::new(seen(front_end, machine, options), task.load);
             thread.context.os = options.offload.map(|policy| {
                 let mut os = OsThread::new(policy(n), n % users);
                 os.slice = slice;
@@ -558,38 +563,6 @@ impl<'a> Chip<'a> {
     }
 }
 
-/// Fills all caches as the programs left them, taking turns so that the shared cache is shared.
-/// What the kernel used is in the caches of its cores too, and in none of them to be written; nor
-/// is anything in one memory for all.
-fn warm_up(
-    cores: &mut [Core],
-    users: usize,
-    one_memory: bool,
-    uncore: &mut Uncore,
-    warm: &[Arc<WarmSet>],
-) {
-    let longest = warm.iter().map(|set| set.lines.len()).max().unwrap_or(0);
-    let (cores, os_cores) = cores.split_at_mut(users);
-    // Sets are in the order of last use, and of different lengths: counted from the end, so that
-    // each program's last lines are the shared cache's most recent ones.
-    for back in (1..=longest).rev() {
-        for (n, set) in warm.iter().enumerate() {
-            let Some(index) = set.lines.len().checked_sub(back) else { continue };
-            let entry = set.lines[index];
-            let line = line_of(if one_memory { 0 } else { n }, entry.line.0);
-            let helped = entry.kernel && !os_cores.is_empty();
-            let shared = helped || one_memory;
-            let home = n % users;
-            cores[home].warm(line, Warm { dirty: entry.dirty && !shared, shared, ..entry.into() });
-            if helped {
-                let os_core = &mut os_cores[os_core_of(home, os_cores.len())];
-                os_core.warm(line, Warm { dirty: false, shared, ..entry.into() });
-            }
-            uncore.warm(line, entry.dirty, entry.kernel);
-        }
-    }
-}
-
 /// What became of a request is heard by who made it.
 #[inline]
 fn hand_over(cores: &mut [Core], engine: &mut Engine, served: Served) {
@@ -599,8 +572,8 @@ fn hand_over(cores: &mut [Core], engine: &mut Engine, served: Served) {
     }
 }
 
-/// Looks for a line in the caches of the cores that its thread may have run on: threads of the first
-/// cores take turns on them, where each has a memory of its own; and any thread runs on the others.
+/// Looks for a line in the caches of the cores that its thread may have run on: threads of the
+/// first cores take turns on them, where each has a memory of its own; any runs on the others.
 fn snoop(cores: &mut [Core], memories: usize, request: &Request) -> SnoopResult {
     let read = matches!(request.want, Want::Read | Want::Preheat);
     let mut found = SnoopResult::Miss;
