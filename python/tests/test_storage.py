@@ -110,3 +110,27 @@ def test_a_second_worker_pays_only_on_a_cpu_that_nobody_has() -> None:
 
     assert gain(first=0) > 1.1
     assert gain(first=1) < 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changed", "aware_k", "naive_k"),
+    [
+        ({}, 521, 476),
+        ({"driver.spinning_is_use": False}, 441, 476),
+        ({"driver.map.lines": 12}, 648, 670),
+        ({"driver.batch": 4}, 696, 716),
+    ],
+)
+def test_the_cache_aware_driver_with_one_thing_changed(
+    changed: dict[str, float], aware_k: float, naive_k: float
+) -> None:
+    """Rows of the page's table; what takes time from the lock helps the naive driver more."""
+    runs = hw.storage_runs(
+        "westmere-ex", policies=["cache-aware", "issuer"], issuers=[10, 17, 19, 20], set=changed
+    ).runs
+    peaks = {
+        policy: max(runs.filter(policy=policy)["iops"].to_list()) / 1e3
+        for policy in ("cache-aware", "issuer")
+    }
+    assert peaks == pytest.approx({"cache-aware": aware_k, "issuer": naive_k}, abs=0.6)
