@@ -15,6 +15,7 @@ from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json, say
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
+from halfwink.files import write_whole
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 
@@ -133,7 +134,7 @@ def calibrate(
 
     found = block_calibration.calibrate_storage(recordings, chip)
     if out is not None:
-        out.write_text(found.text)
+        write_whole(out, found.text)
         say(f"machine: {out}")
     if json:
         each = {
