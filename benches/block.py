@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from halfwink import block_advice, programs, storage
+from halfwink.comparison import compare
 from halfwink.live_block import Block, Device
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -235,41 +237,89 @@ WORKERS = ("single-thread", "same", "round-robin-socket")
 
 def beside_model(seconds: int, repeats: int) -> list[dict[str, object]]:
     """Live and simulated, each as multiples of its own `single-thread`, whose CPU time for each I/O
-    is the only thing that the simulated one is told of the live one, beside the line times."""
+    is what the simulated one is told of the live one, beside the line times; and the simulated one
+    with one thing changed."""
+    rows: list[dict[str, object]] = []
+    told: tuple[float, float] | None = None
+    for what, rest in (("live", "auto"), ("live, which does not gather", "own")):
+        live, client_us = _workers(seconds, repeats, rest)
+        told = told or (live["single-thread"]["cpu_us"], client_us)
+        rows.append({"what": what, "client_us": client_us, **_multiples(live)})
+    server_us, client_us = told or (0.0, 0.0)
+    measured = block_advice.measure("0,1")
+    values = storage.as_measured(measured, block_advice.Load(io_us=server_us))
+    for what, (issuers, first, more) in _changes(client_us).items():
+        played = _played(issuers, first, {**values, **more})
+        rows.append({"what": f"simulated, {what}", **_multiples(played)})
+    return rows
+
+
+def _workers(seconds: int, repeats: int, rest: str) -> tuple[dict[str, dict[str, float]], float]:
+    """Medians of each policy with two workers, and the client's CPU time for an I/O."""
     shots: dict[str, list[Shot]] = {}
+    clients: list[float] = []
     for _ in range(repeats):
         for name in WORKERS:
             with tempfile.TemporaryDirectory(prefix="halfwink-bench-") as folder:
                 path = Path(folder) / "socket"
-                device = Device(unix=path, ram=SIZE, policy=name, cpus="0,1")
+                device = Device(unix=path, ram=SIZE, policy=name, rest=rest, cpus="0,1")
                 with Block(device) as block:
+                    before = _children_s()
                     one = shot(path, block.pid, 32, seconds, Path(folder) / "fio.json")
+                    if name == "single-thread":
+                        ios = one.iops * seconds
+                        clients.append(1e6 * (_children_s() - before) / ios)
                 shots.setdefault(name, []).append(one)
     fields = ("iops", "cpu_us")
-    live = {
+    medians = {
         n: {f: statistics.median(getattr(s, f) for s in shots[n]) for f in fields} for n in shots
     }
-    measured = block_advice.measure("0,1")
-    values = storage.as_measured(measured, block_advice.Load(io_us=live["single-thread"]["cpu_us"]))
-    rows: list[dict[str, object]] = [{"what": "live", **_multiples(live)}]
-    for issuers in (1, 2):
-        of: dict[str, list[dict[str, float]]] = {}
-        for seed in (1, 2, 3):
-            runs = storage.storage_runs(
-                "westmere-ex",
-                policies=WORKERS,
-                issuers=issuers,
-                depth=32 // issuers,
-                ios=50_000,
-                seed=seed,
-                set=values,
-            ).runs
-            for name, row in zip(WORKERS, runs.to_dicts(), strict=True):
-                found = {"iops": row["iops"], "cpu_us": row["driver_us_per_io"]}
-                of.setdefault(name, []).append(found)
-        played = {n: {f: statistics.mean(r[f] for r in of[n]) for f in fields} for n in of}
-        rows.append({"what": f"simulated, {issuers} CPUs issue", **_multiples(played)})
-    return rows
+    return medians, statistics.median(clients)
+
+
+def _children_s() -> float:
+    """Processor time of processes that were waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+#: Issuing CPUs, the first of them, and what is set.
+Change = tuple[int, int, dict[str, Any]]
+
+
+def _changes(client_us: float) -> dict[str, Change]:
+    """Simulations: as at first, each with one thing changed, and with what moved anything."""
+    client = {"block.direct_submit_us": client_us}
+    batches = {"driver.batch": 32, "driver.coalesce": 32}
+    # Second phases by interrupts, as in the described driver.
+    interrupts = {"driver.ipi_send_us": 0.25, "driver.ipi_receive_us": 1.5}
+    return {
+        "the CPU that hears issues 32": (1, 0, interrupts),
+        "both issue 16": (2, 0, interrupts),
+        "the client's own time": (1, 0, {**interrupts, **client}),
+        "I/Os in batches": (1, 0, {**interrupts, **batches}),
+        "no table to share": (1, 0, {**interrupts, "driver.map.lines": 0}),
+        "mailboxes for interrupts": (1, 0, {}),
+        "the other CPU issues": (1, 1, interrupts),
+        "the other CPU issues, client's time, mailboxes": (1, 1, client),
+    }
+
+
+def _played(issuers: int, first: int, values: dict[str, Any]) -> dict[str, dict[str, float]]:
+    of: dict[str, list[dict[str, float]]] = {}
+    for seed in (1, 2, 3):
+        options = {"first_cpu": first, "depth": 32 // issuers, "ios": 50_000, "seed": seed}
+        runs = compare(
+            f"random-read@{issuers}",
+            techniques=list(WORKERS),
+            machine="westmere-ex",
+            world="storage",
+            set={**values, **options},
+        ).runs
+        for row in runs.to_dicts():
+            found = {"iops": row["iops"], "cpu_us": row["driver_us_per_io"]}
+            of.setdefault(row["technique"], []).append(found)
+    return {n: {f: statistics.mean(r[f] for r in of[n]) for f in ("iops", "cpu_us")} for n in of}
 
 
 def _multiples(of: dict[str, dict[str, float]]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from halfwink._core import __version__, techniques, worlds
+    from halfwink.block_calibration import StorageCalibration, calibrate_storage
     from halfwink.catalogue import experiment, experiments, machines, workloads
     from halfwink.circuits import Fabric, Schedule, circuit_runs, circuit_schedule, fabric
     from halfwink.comparison import compare
@@ -76,6 +77,7 @@ _HOMES = {
     "Score": "score",
     "Segregation": "segregation",
     "ServiceProfile": "service",
+    "StorageCalibration": "block_calibration",
     "StorageRuns": "storage",
     "StudyRun": "studies",
     "Switching": "switching",
@@ -83,6 +85,7 @@ _HOMES = {
     "Beside": "logs",
     "Replay": "logs",
     "beside": "logs",
+    "calibrate_storage": "block_calibration",
     "circuit_advice": "fabric_advice",
     "circuit_runs": "circuits",
     "circuit_schedule": "circuits",
@@ -147,11 +150,13 @@ __all__ = [
     "Score",
     "Segregation",
     "ServiceProfile",
+    "StorageCalibration",
     "StorageRuns",
     "StudyRun",
     "Switching",
     "__version__",
     "beside",
+    "calibrate_storage",
     "circuit_advice",
     "circuit_runs",
     "circuit_schedule",

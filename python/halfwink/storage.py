@@ -127,6 +127,8 @@ def storage_runs(
 
 #: Seeds of a load that is played to see what to expect.
 _SEEDS = (1, 2, 3)
+#: Lines between sockets.
+_FAR = ("coherence.one_hop_ns", "coherence.two_hops_ns")
 #: Stages of the described driver, in microseconds: their sum is what an I/O takes there.
 _STAGES = {"driver.interrupt_us": 0.99, "driver.structures_us": 5.1, "driver.completion_us": 2.8}
 
@@ -152,12 +154,15 @@ def as_measured(measured: Mapping[str, Any], load: Load) -> dict[str, Any]:
     values |= {path: us * scale for path, us in _STAGES.items()}
     for same, paths in (
         (True, ["coherence.same_socket_ns"]),
-        (False, ["coherence.one_hop_ns", "coherence.two_hops_ns"]),
+        (False, list(_FAR)),
     ):
         trips = [t["line_ns"] for t in measured["trips"] if t["same_cache"] is same]
         if trips:
             # There and back: two transfers.
             values |= dict.fromkeys(paths, sum(trips) / len(trips) / 2)
+    # Who is given an I/O is not interrupted: it finds it in a line of the giver's.
+    lines_ns = [values.get(path, 0.0) for path in ("coherence.same_socket_ns", *_FAR)]
+    values |= dict.fromkeys(("driver.ipi_send_us", "driver.ipi_receive_us"), max(lines_ns) / 1e3)
     return values
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import halfwink as hw
+from halfwink.block_advice import Load
 from halfwink.cli.main import _run  # pyright: ignore[reportPrivateUsage]
+from halfwink.storage import as_measured
 
 #: Small, but past the first looks of the cache-aware policy.
 _SHORT = ["--ios", "20000"]
@@ -84,3 +86,51 @@ def test_from_python_a_seed_repeats_and_polling_costs_watts() -> None:
     assert found.peaks().height == 2
     with pytest.raises(hw.HalfwinkError, match="rate"):
         hw.storage_runs("westmere-ep", rate=-1.0)
+
+
+def test_a_second_worker_pays_only_on_a_cpu_that_nobody_has() -> None:
+    """What the page says of one and two workers beside the live device."""
+    trips = [{"same_cache": True, "line_ns": 328.0}]
+    cpus = [{"package": 0, "cache": 0}, {"package": 0, "cache": 0}]
+    measured = {"machine": {"cpus": cpus}, "trips": trips}
+    values = as_measured(measured, Load(io_us=3.5))
+    # Who is given an I/O finds it in a line.
+    assert values["driver.ipi_receive_us"] == pytest.approx(0.164)
+
+    def gain(first: int) -> float:
+        runs = hw.compare(
+            "random-read@1",
+            techniques=["single-thread", "round-robin-socket"],
+            machine="westmere-ex",
+            world="storage",
+            set={**values, "first_cpu": first, "ios": 20_000, "warm_up": 5_000},
+        ).runs
+        alone, two = runs["iops"].to_list()
+        return float(two / alone)
+
+    assert gain(first=0) > 1.1
+    assert gain(first=1) < 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changed", "aware_k", "naive_k"),
+    [
+        ({}, 521, 476),
+        ({"driver.spinning_is_use": False}, 441, 476),
+        ({"driver.map.lines": 12}, 648, 670),
+        ({"driver.batch": 4}, 696, 716),
+    ],
+)
+def test_the_cache_aware_driver_with_one_thing_changed(
+    changed: dict[str, float], aware_k: float, naive_k: float
+) -> None:
+    """Rows of the page's table; what takes time from the lock helps the naive driver more."""
+    runs = hw.storage_runs(
+        "westmere-ex", policies=["cache-aware", "issuer"], issuers=[10, 17, 19, 20], set=changed
+    ).runs
+    peaks = {
+        policy: max(runs.filter(policy=policy)["iops"].to_list()) / 1e3
+        for policy in ("cache-aware", "issuer")
+    }
+    assert peaks == pytest.approx({"cache-aware": aware_k, "issuer": naive_k}, abs=0.6)

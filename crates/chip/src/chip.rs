@@ -17,11 +17,10 @@ use crate::core::{Core, CoreError, CoreInput, Message, Shared, Thread};
 use crate::engine::Engine;
 use crate::followers::{can_be_followed, follow_core, Follower, Followers};
 use crate::front_end::FrontEnd;
-use crate::lines::{line_of, memory_of};
+use crate::lines::memory_of;
 use crate::machine::{Machine, MAX_CORES};
-use crate::os_cores::{os_core_of, Departure, OsThread};
+use crate::os_cores::{Departure, OsThread};
 use crate::precision::{Slices, Sums};
-use crate::private::Warm;
 use crate::progress::{Progress, Reached};
 use crate::result::{result, CoreResult, RunResult};
 use crate::scheduler::Scheduler;
@@ -30,6 +29,7 @@ use crate::timeline::Timeline;
 use crate::uncore::{Request, Served, SnoopResult, Uncore, Want};
 use crate::uop::Code;
 use crate::wake_up::WakeUpController;
+use crate::warm_up::warm_up;
 
 /// Work for one core.
 pub struct Task {
@@ -83,6 +83,9 @@ pub enum ChipError {
     /// The third level is lost while others may need it.
     #[error("gating.loses: \"l3\" is shared: it is lost only where one core alone has work")]
     SharedLoss,
+    /// Cores that share memory look into each other's caches only where threads are watched.
+    #[error("one memory for all threads: expected a technique that watches the kernel")]
+    Unwatched,
     /// A window cannot begin with what other caches held.
     #[error("the caches were warmed for a machine whose caches have another shape")]
     OtherCaches,
@@ -193,10 +196,24 @@ fn refuse(machine: &Machine, tasks: usize, options: &Options<'_>) -> Result<(), 
     if tasks > if shares { MAX_CORES } else { machine.cores } {
         return Err(ChipError::TooManyTasks { tasks, cores: machine.cores });
     }
+    if machine.os.one_memory && options.offload.is_none() {
+        return Err(ChipError::Unwatched);
+    }
     if machine.gating.loses(Lost::L3) && (tasks > 1 || options.offload.is_some()) {
         return Err(ChipError::SharedLoss);
     }
     Ok(())
+}
+
+/// A thread's instructions as they are to be played: in whose memory, and whether changes of
+/// privilege are shown.
+fn seen(front_end: FrontEnd, machine: &Machine, options: &Options<'_>) -> FrontEnd {
+    let front_end = if machine.os.one_memory { front_end.in_memory_of(0) } else { front_end };
+    if options.offload.is_some() {
+        front_end.showing_crossings()
+    } else {
+        front_end
+    }
 }
 
 impl<'a> Chip<'a> {
@@ -217,11 +234,8 @@ impl<'a> Chip<'a> {
         let followers = if can_be_followed(machine, options) { followers } else { &[] };
         for (n, task) in tasks.into_iter().enumerate() {
             let code = codes.compile(task.source.program());
-            let mut front_end = FrontEnd::new(task.source, code, n, task.limit);
-            if options.offload.is_some() {
-                front_end = front_end.showing_crossings();
-            }
-            let mut thread = Thread::new(front_end, task.load);
+            let front_end = FrontEnd::new(task.source, code, n, task.limit);
+            let mut thread = Thread::new(seen(front_end, machine, options), task.load);
             thread.context.os = options.offload.map(|policy| {
                 let mut os = OsThread::new(policy(n), n % users);
                 os.slice = slice;
@@ -249,8 +263,11 @@ impl<'a> Chip<'a> {
             let (policy, timeline) = ((options.policy)(n), timeline.clone());
             cores.push(Core::new(&machine.os_core(), n, CoreInput::vacant(policy, timeline))?);
         }
-        let scheduler = options.offload.map(|_| Scheduler::new(users, os_cores, wait));
-        warm_up(&mut cores, users, &mut uncore, &warm);
+        let scheduler = options.offload.map(|_| {
+            let memories = if machine.os.one_memory { 1 } else { users };
+            Scheduler::new(users, os_cores, memories, wait)
+        });
+        warm_up(&mut cores, users, machine.os.one_memory, &mut uncore, &warm);
         cores.iter_mut().for_each(Core::begin_losses);
         let wake_up = WakeUpController::of(machine, users, options.wake_up);
         let shortest_message = cores.iter().map(Core::shortest_message).min().unwrap_or(Time::ZERO);
@@ -358,8 +375,8 @@ impl<'a> Chip<'a> {
                 }
                 let found = |request: &Request| match request.agent {
                     Agent::DEVICE => {
-                        let users = cores.len();
-                        snoop(cores, users, request)
+                        let memories = cores.len();
+                        snoop(cores, memories, request)
                     }
                     _ => SnoopResult::Miss,
                 };
@@ -377,7 +394,8 @@ impl<'a> Chip<'a> {
                 break;
             }
             let cores = &mut self.cores;
-            if let Some(served) = uncore.serve(|request| snoop(cores, scheduler.users, request)) {
+            let memories = scheduler.memories;
+            if let Some(served) = uncore.serve(|request| snoop(cores, memories, request)) {
                 hand_over(&mut self.cores, &mut self.engine, served);
             }
         }
@@ -545,30 +563,6 @@ impl<'a> Chip<'a> {
     }
 }
 
-/// Fills all caches as the programs left them, taking turns so that the shared cache is shared.
-/// What the kernel used is in the caches of its cores too, and in none of them to be written.
-fn warm_up(cores: &mut [Core], users: usize, uncore: &mut Uncore, warm: &[Arc<WarmSet>]) {
-    let longest = warm.iter().map(|set| set.lines.len()).max().unwrap_or(0);
-    let (cores, os_cores) = cores.split_at_mut(users);
-    // Sets are in the order of last use, and of different lengths: counted from the end, so that
-    // each program's last lines are the shared cache's most recent ones.
-    for back in (1..=longest).rev() {
-        for (n, set) in warm.iter().enumerate() {
-            let Some(index) = set.lines.len().checked_sub(back) else { continue };
-            let entry = set.lines[index];
-            let line = line_of(n, entry.line.0);
-            let shared = entry.kernel && !os_cores.is_empty();
-            let home = n % users;
-            cores[home].warm(line, Warm { dirty: entry.dirty && !shared, shared, ..entry.into() });
-            if shared {
-                let os_core = &mut os_cores[os_core_of(home, os_cores.len())];
-                os_core.warm(line, Warm { dirty: false, shared, ..entry.into() });
-            }
-            uncore.warm(line, entry.dirty, entry.kernel);
-        }
-    }
-}
-
 /// What became of a request is heard by who made it.
 #[inline]
 fn hand_over(cores: &mut [Core], engine: &mut Engine, served: Served) {
@@ -578,12 +572,13 @@ fn hand_over(cores: &mut [Core], engine: &mut Engine, served: Served) {
     }
 }
 
-/// Looks for a line in the caches of the cores that its thread may have run on.
-fn snoop(cores: &mut [Core], users: usize, request: &Request) -> SnoopResult {
+/// Looks for a line in the caches of the cores that its thread may have run on: threads of the
+/// first cores take turns on them, where each has a memory of its own; any runs on the others.
+fn snoop(cores: &mut [Core], memories: usize, request: &Request) -> SnoopResult {
     let read = matches!(request.want, Want::Read | Want::Preheat);
     let mut found = SnoopResult::Miss;
     for (n, core) in cores.iter_mut().enumerate() {
-        let may_hold = n >= users || memory_of(request.line) % users == n;
+        let may_hold = n >= memories || memory_of(request.line) % memories == n;
         if may_hold && request.agent != Agent::core(n) {
             found = found.max(core.snoop(request.line, read));
         }

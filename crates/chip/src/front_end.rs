@@ -9,7 +9,7 @@ use halfwink_trace::{Address, Event, Item, Program, Script, Source, TraceError};
 use halfwink_units::LINE_SHIFT;
 
 use crate::cpi_stack::UnitCounts;
-use crate::lines::{memory_base, memory_of};
+use crate::lines::memory_base;
 use crate::uop::{Code, Playable, Uop};
 
 /// Blocks of the longest interrupt that goes its own way. To know whether an interrupt simply
@@ -83,7 +83,10 @@ impl By {
 pub(crate) struct FrontEnd {
     source: Box<dyn Source>,
     code: Arc<Code>,
-    copy: u64,
+    /// The thread that it plays.
+    thread: usize,
+    /// First line of the memory in which that runs.
+    memory: u64,
     run: Option<Playable>,
     uop: usize,
     end: usize,
@@ -111,17 +114,18 @@ pub(crate) struct FrontEnd {
 }
 
 impl FrontEnd {
-    /// Starts on `source`, compiled as `code`. `copy` tells its memory from that of other threads'.
+    /// Starts on `source`, compiled as `code`, as this thread, in a memory of its own.
     pub(crate) fn new(
         source: Box<dyn Source>,
         code: Arc<Code>,
-        copy: usize,
+        thread: usize,
         limit: u64,
     ) -> FrontEnd {
         let mut front_end = FrontEnd {
             source,
             code,
-            copy: memory_base(copy),
+            thread,
+            memory: memory_base(thread),
             run: None,
             uop: 0,
             end: 0,
@@ -149,6 +153,12 @@ impl FrontEnd {
         self
     }
 
+    /// Runs in the memory of this thread from now on.
+    pub(crate) fn in_memory_of(mut self, thread: usize) -> FrontEnd {
+        self.memory = memory_base(thread);
+        self
+    }
+
     /// Of a core without a thread.
     pub(crate) fn empty() -> FrontEnd {
         let program = Arc::<Program>::default();
@@ -162,9 +172,9 @@ impl FrontEnd {
         self.units = std::mem::take(&mut other.units);
     }
 
-    /// Physical line numbers of this core's memory start here.
-    pub(crate) fn line_base(&self) -> u64 {
-        self.copy
+    /// The thread that it plays.
+    pub(crate) fn thread(&self) -> usize {
+        self.thread
     }
 
     fn read(&mut self) -> Item {
@@ -305,8 +315,9 @@ impl FrontEnd {
             // As if it had never been: for the thread there is no crossing where it was cut out,
             // and the interrupt begins in the kernel, where it was entered already.
             self.privilege = Some(false);
-            let (code, copy) = (Arc::clone(&self.code), memory_of(self.copy));
-            let mut split = FrontEnd::new(Box::new(script), code, copy, u64::MAX);
+            let code = Arc::clone(&self.code);
+            let mut split = FrontEnd::new(Box::new(script), code, self.thread, u64::MAX);
+            split.memory = self.memory;
             (split.shows_crossings, split.privilege) = (true, Some(true));
             split
         });
@@ -396,7 +407,7 @@ impl FrontEnd {
     /// Line of the instruction in front.
     #[inline]
     pub(crate) fn fetch_line(&self) -> u64 {
-        self.run().line_at(self.uop().offset) | self.copy
+        self.run().line_at(self.uop().offset) | self.memory
     }
 
     /// First and last line that the load or store in front touches, and its first byte.
@@ -408,6 +419,6 @@ impl FrontEnd {
         // Assumption: across the end of a page, the next physical page follows. A trace has one
         // address for each access.
         let last = phys + u64::from(uop.size) - 1;
-        (phys >> LINE_SHIFT | self.copy, last >> LINE_SHIFT | self.copy, phys)
+        (phys >> LINE_SHIFT | self.memory, last >> LINE_SHIFT | self.memory, phys)
     }
 }

@@ -50,6 +50,7 @@ mod timeline;
 mod uncore;
 mod uop;
 mod wake_up;
+mod warm_up;
 
 pub use accounting::{AccountingError, EnergyParts};
 pub use branch::BranchCounts;

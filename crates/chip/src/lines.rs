@@ -5,7 +5,8 @@ use halfwink_trace::{Address, Instr, Program, Site, Template};
 use halfwink_units::LINE_SHIFT;
 
 /// Physical lines of different threads' programs must not coincide: each thread's program lives in
-/// a memory of its own, told apart by these bits of the line number.
+/// a memory of its own, told apart by these bits of the line number; CPUs of one machine live in
+/// the first one's.
 const MEMORY_SHIFT: u32 = 42;
 
 /// The thread in whose memory a line lies.

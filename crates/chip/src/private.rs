@@ -5,8 +5,9 @@
 //! SHARED (S); without it, it is E or M by its flag DIRTY, and a line that is not here is I. A read
 //! that another core's caches answer comes back shared on both sides; a write to a shared line asks
 //! for an upgrade, and the others drop theirs. No directory is needed: threads have memories of
-//! their own, so a line can only be where its thread runs or ran. Without OS cores nobody shares
-//! anything, and none of this costs anything.
+//! their own, so a line can only be where its thread runs or ran; or all cores are asked, where
+//! threads are CPUs of one machine. Without either nobody shares anything, and none of this costs
+//! anything.
 
 use halfwink_trace::WarmLine;
 use halfwink_units::{Clock, Cycle, Time};

@@ -30,7 +30,10 @@ impl Event {
 
 /// The operating systems' part in running a chip whose threads move.
 pub(crate) struct Scheduler {
-    pub(crate) users: usize,
+    users: usize,
+    /// Among how many of the first cores lines are divided: as many as there are, or one if
+    /// threads share a memory, so that any core may hold any line.
+    pub(crate) memories: usize,
     os_cores: usize,
     events: EventQueue<Event>,
     queues: Vec<VecDeque<Box<Thread>>>,
@@ -42,11 +45,17 @@ pub(crate) struct Scheduler {
 
 impl Scheduler {
     /// For the first threads on their cores, and those that `wait` for theirs.
-    pub(crate) fn new(users: usize, os_cores: usize, wait: Vec<Thread>) -> Scheduler {
+    pub(crate) fn new(
+        users: usize,
+        os_cores: usize,
+        memories: usize,
+        wait: Vec<Thread>,
+    ) -> Scheduler {
         let cores = users + os_cores;
         let threads = users + wait.len();
         let mut scheduler = Scheduler {
             users,
+            memories,
             os_cores,
             events: EventQueue::new(),
             queues: (0..cores).map(|_| VecDeque::new()).collect(),

@@ -99,6 +99,9 @@ pub struct Block {
     pub jitter: f64,
     /// The completing half above a driver that has no work of its own.
     pub complete_us: f64,
+    /// Lines outside locks that each issuing writes, and that come from who issued before.
+    #[serde(default)]
+    pub shared_lines: f64,
     /// The request queue's lock: taken to insert, to dispatch, and to complete.
     pub queue: LockSpec,
     /// The lock of a queue of one's own, where there are many.
@@ -131,6 +134,9 @@ pub struct Driver {
     pub wake_us: f64,
     /// What a completion makes the application slower whose caches it used.
     pub refill_us: f64,
+    /// Whether a CPU that waits for a lock to complete is used, to a policy that asks.
+    #[serde(default = "yes")]
+    pub spinning_is_use: bool,
     /// What the data structures hold.
     pub working_set_mb: f64,
     /// I/Os that a handler takes from the ring at once.
@@ -139,6 +145,10 @@ pub struct Driver {
     pub ring: LockSpec,
     /// The map's lock.
     pub map: LockSpec,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A lock, and what it protects.
@@ -311,6 +321,8 @@ fn check_block(block: &Block) -> Result<(), DescriptionError> {
         at_least(&format!("block.{name}"), us, 0.0)?;
         within(&format!("block.{name}"), us, 1e6)?;
     }
+    at_least("block.shared_lines", block.shared_lines, 0.0)?;
+    within("block.shared_lines", block.shared_lines, 1e6)?;
     at_least("block.jitter", block.jitter, 0.0)?;
     within("block.jitter", block.jitter, 1.0)?;
     block.queue.check("block.queue", false)?;

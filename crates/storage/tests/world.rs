@@ -5,6 +5,7 @@ mod common;
 use common::{lone, machine, play_with, policy};
 use halfwink_storage::closed_form::block_layer_iops;
 use halfwink_storage::world::{Parts, Path, Setting, Stage, WorldError};
+use halfwink_storage::Machine;
 
 /// One CPU, one I/O at a time: its time is the sum of its stages.
 #[test]
@@ -165,4 +166,45 @@ fn what_cannot_be_played_is_refused() {
     assert!(wrong(|s| s.bytes = 0).contains("1 byte or more"));
     assert!(wrong(|s| s.rate = Some(f64::NAN)).contains("1 I/O a second"));
     assert!(policy("no such", &machine).is_none());
+}
+
+#[test]
+fn lines_that_all_write_cost_who_comes_from_afar() {
+    let through = |set: &[(&str, &str)], issuers| {
+        // Where CPUs are the limit, and nothing is random.
+        let fixed = [("block.jitter", "0.0"), ("device.pcie_us", "0.0")];
+        let mut spec = machine("westmere-ex", &[&fixed, set].concat()).spec().clone();
+        let alone = Machine::new(spec.clone()).unwrap();
+        spec.block.shared_lines = 4.0;
+        let shared = Machine::new(spec).unwrap();
+        [&alone, &shared].map(|machine| {
+            let run = play_with(machine, "multi-queue", |s: &mut Setting| {
+                (s.issuers, s.path, s.warm_up, s.ios) = (issuers, Path::Queue, 2_000, 20_000);
+            });
+            f64::from(issuers) * 1e6 / run.unwrap().iops()
+        })
+    };
+    // One CPU has its lines.
+    let [without, with] = through(&[], 1);
+    assert_eq!(without.to_bits(), with.to_bits());
+    // Two of a socket take turns: four lines, 40 ns each; of two sockets, 250 ns each.
+    let [without, with] = through(&[], 2);
+    assert!((with - without - 0.16).abs() < 0.02, "{without} {with}");
+    let apart = [("topology.cores_per_socket", "1")];
+    let [without, with] = through(&apart, 2);
+    assert!((with - without - 1.0).abs() < 0.1, "{without} {with}");
+}
+
+#[test]
+fn fewer_cpus_complete_where_waiting_for_locks_is_no_use() {
+    let handlers = |set: &[(&str, &str)]| {
+        let machine = machine("westmere-ex", set);
+        let run = play_with(&machine, "cache-aware", |s: &mut Setting| {
+            (s.issuers, s.warm_up, s.ios) = (30, 60_000, 20_000);
+        });
+        run.unwrap().handlers
+    };
+    let fully = handlers(&[]);
+    let partly = handlers(&[("driver.spinning_is_use", "false")]);
+    assert!(partly < fully, "{partly} of {fully}");
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from textwrap import fill
 from typing import Annotated
@@ -14,6 +15,7 @@ from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json, say
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
+from halfwink.files import write_whole
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 
@@ -43,7 +45,7 @@ def simulate(
     Parameters
     ----------
     machine
-        Name (sandybridge-e, westmere-ep, nehalem-ex, westmere-ex), or a TOML file.
+        Name (sandybridge-e, westmere-ep, nehalem-ex, westmere-ex, linux-6.1), or a TOML file.
     policy
         Who completes: single, same, issuer, round-robin-socket, cache-aware, dynamic, msi-x,
         multi-queue, polled, hybrid-poll, interleaved-tags, by semicolons or commas; with
@@ -98,6 +100,63 @@ def simulate(
     print_frame(_shown(found))
     for line in words:
         stdout.print(fill(line, 80, subsequent_indent="  "))
+    stdout.print("[dim]all modelled, rates in thousands of I/Os a second[/dim]")
+    return 0
+
+
+@app.command
+def calibrate(
+    *,
+    recordings: Annotated[str, Parameter(name="--from")] = "null-blk",
+    chip: str = "ev6",
+    out: Annotated[Path | None, Parameter(name=("-o", "--out"))] = None,
+    json: Json = False,
+) -> int:
+    """Make a machine whose block layer is a recorded one, and say how well it predicts.
+
+    The recordings are played on a chip: a CPU alone gives the times of stages, two CPUs of one run
+    in one memory the lines that travel between them. What two take together is held out: the
+    machine predicts it.
+
+    Parameters
+    ----------
+    recordings
+        What the names of the recordings begin with: of NAME-one and NAME-many, one queue and a
+        queue for each CPU, there are a CPU beside another, that other (-other), a CPU alone
+        (-alone).
+    chip
+        Machine of the world chip that plays them.
+    out
+        Write the machine here (.toml).
+    json
+        Print one JSON document.
+    """
+    from halfwink import block_calibration
+
+    found = block_calibration.calibrate_storage(recordings, chip)
+    if out is not None:
+        write_whole(out, found.text)
+        say(f"machine: {out}")
+    if json:
+        each = {
+            kind: {"alone": asdict(found.alone[kind]), "together": asdict(found.together[kind])}
+            for kind in found.alone
+        }
+        print_json({"stages": each, "predictions": found.predictions.to_dicts()})
+        return 0
+    for kind, alone in found.alone.items():
+        both = found.together[kind]
+        line = (
+            f"{kind} queue{'s' * (kind == 'many')}: alone {alone.us:.2f} us and "
+            f"{alone.instructions:,.0f} instructions an I/O; beside another "
+            f"{both.instructions:,.0f} instructions, {both.lines:.1f} lines from the other CPU, "
+            f"{100 * both.halted:.0f} % of their time halted"
+        )
+        stdout.print(fill(line, 80, subsequent_indent="  "))
+    in_k = (pl.col("played", "predicted") / 1e3).round(1)
+    # What the machine was made of it does not predict.
+    error = pl.when("held_out").then(pl.col("error_pct").round(1)).alias("error_pct")
+    print_frame(found.predictions.select("queues", "cpus", in_k, error))
     stdout.print("[dim]all modelled, rates in thousands of I/Os a second[/dim]")
     return 0
 

@@ -8,7 +8,6 @@ use super::pipeline::Common;
 use super::{Core, CoreError, CoreInput, Phase, Thread, ThreadContext};
 use crate::cpi_stack::Reason;
 use crate::front_end::FrontEnd;
-use crate::lines::memory_of;
 use crate::os_cores::{add_calls, Departure};
 use crate::timeline::Timeline;
 use crate::uncore::SnoopResult;
@@ -151,7 +150,7 @@ impl Core {
         let Common { context, front_end, .. } = self.common();
         // An interrupt goes to its core by itself, and leaves no trace.
         if !context.os.as_ref().is_some_and(|os| os.is_detached) {
-            let thread = Some(memory_of(front_end.line_base()));
+            let thread = Some(front_end.thread());
             let is_other = std::mem::replace(&mut self.last_thread, thread) != thread;
             // Who slept and comes back to a core that nobody used meanwhile finds its state there.
             if is_other || self.left.1 == Departure::Crosses {

@@ -8,7 +8,6 @@ use halfwink_trace::LoadKind;
 use halfwink_units::Time;
 
 use crate::front_end::{Crossing, FrontEnd};
-use crate::lines::memory_of;
 use crate::os_cores::{Crossed, Departure, OsThread};
 
 /// What belongs to a thread beside its instructions, on whichever core it runs.
@@ -151,9 +150,9 @@ impl Thread {
         Thread { front_end, context: ThreadContext::new(load), left }
     }
 
-    /// Which thread it is, by the memory that it runs in.
+    /// Which thread it is.
     pub(crate) fn number(&self) -> usize {
-        memory_of(self.front_end.line_base())
+        self.front_end.thread()
     }
 
     /// The core that it began on; `core` if nobody lets it move.

@@ -367,6 +367,7 @@ impl Check<'_> {
             transfer: Time::from_ns(file.transfer_ns),
             power_down: file.power_down,
             time_slice: Time::from_ns(file.time_slice_us * 1e3),
+            one_memory: false,
         })
     }
 

@@ -369,6 +369,9 @@ pub struct OsSpec {
     /// How long a thread runs before others have their turn, if there are more threads than cores;
     /// nothing: then there must not be.
     pub time_slice: Time,
+    /// Threads are CPUs of one recorded machine: the same physical line is the same line, and not
+    /// one of its own for each. Only where they are watched ([`Options::offload`](crate::Options)).
+    pub one_memory: bool,
 }
 
 /// Power of all parts.

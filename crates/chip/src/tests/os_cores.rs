@@ -365,6 +365,54 @@ fn how_far_cores_run_ahead_changes_nothing() {
     }
 }
 
+#[test]
+fn nor_where_threads_share_a_memory() {
+    for kind in KINDS {
+        let machine = in_one_memory(simple(kind));
+        run_ahead(&machine.clone().without_os_cores(), "idle-gate", never);
+        run_ahead(&machine, "idle-gate", always);
+    }
+}
+
+/// The same machine, all threads of which see the same memory.
+fn in_one_memory(machine: Machine) -> Machine {
+    Machine { os: crate::OsSpec { one_memory: true, ..machine.os.clone() }, ..machine }
+}
+
+#[test]
+fn in_one_memory_a_line_that_one_writes_comes_from_there() {
+    for kind in KINDS {
+        let machine = simple(kind).without_os_cores();
+        let writes = || one_call(&additions(), &[store(1, 2)], [0, DATA, 0]);
+        let mut later = writes();
+        later.start = Time::ns(5_000);
+        let apart = offload(&machine, never, vec![writes(), later]);
+        assert_eq!((apart.l3.transfers, apart.l3.upgrades), ([0; 2], [0; 2]), "{kind}");
+        let mut later = writes();
+        later.start = Time::ns(5_000);
+        let one = offload(&in_one_memory(machine), never, vec![writes(), later]);
+        // Both have it, clean, from the beginning: the first takes the second's copy away, which
+        // then fetches what the first has written.
+        assert_eq!((one.l3.transfers, one.l3.upgrades), ([0, 1], [0, 1]), "{kind}");
+    }
+}
+
+#[test]
+fn one_memory_needs_somebody_to_watch() {
+    let machine = in_one_memory(simple("in-order"));
+    let gating = |_| policy(&machine, "always-on");
+    let options = Options {
+        policy: &gating,
+        offload: None,
+        retention: false,
+        wake_up: None,
+        segregated: None,
+        timeline: None,
+    };
+    let found = play(&machine, vec![random_calls(1, 1)], &options, USUAL);
+    assert!(matches!(found, Err(ChipError::Unwatched)));
+}
+
 /// Plays calls on three threads, cores running ahead of each other by more or less.
 fn run_ahead(machine: &Machine, technique: &str, make: Make) {
     let play = |how| {

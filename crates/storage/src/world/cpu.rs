@@ -166,7 +166,9 @@ pub(super) struct Cpu {
     pub metered: (State, u64, [u64; 4]),
     /// Of the driver, in all.
     pub driver_ps: u64,
-    /// The same when the policy was last told.
+    /// Of that, waiting for locks.
+    pub spun_ps: u64,
+    /// What of it was use when the policy was last told.
     pub told_ps: u64,
     /// I/Os of which the device interrupts it.
     pub heard: VecDeque<u32>,
@@ -203,6 +205,7 @@ impl Cpu {
             times: [0; Stage::ALL.len()],
             metered: (State::Asleep, 0, [0; 4]),
             driver_ps: 0,
+            spun_ps: 0,
             told_ps: 0,
             heard: VecDeque::new(),
             given: VecDeque::new(),
@@ -226,6 +229,9 @@ impl Cpu {
         self.times[self.stage as usize] += spent;
         if self.stage.is_driver() {
             self.driver_ps += spent;
+        }
+        if self.stage == Stage::SpinToComplete {
+            self.spun_ps += spent;
         }
         (self.stage, self.since) = (stage, now);
         self.meter(now, stage.state());

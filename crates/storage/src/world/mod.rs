@@ -204,6 +204,7 @@ struct Costs {
     wake: u64,
     /// Thousandths.
     descriptor_lines: u64,
+    shared_lines: u64,
     batch: usize,
     period: u64,
     /// Between two I/Os of an issuer, if rates are limited.
@@ -227,6 +228,8 @@ struct World<'a, 'b> {
     random: Stream,
     favours: Stream,
     looked: u64,
+    /// Who issued last.
+    last: u16,
     issued: u64,
     completed: u64,
     counting_from: u64,
@@ -325,6 +328,7 @@ impl<'a, 'b> World<'a, 'b> {
             random: stream(setting.seed, "submit"),
             favours: stream(setting.seed, "locks"),
             looked: 0,
+            last: HEARS,
             issued: 0,
             completed: 0,
             counting_from: 0,
@@ -488,11 +492,13 @@ impl<'a, 'b> World<'a, 'b> {
         let of = (now - self.looked) / 1000;
         self.looked = now;
         let of = of.min(u64::from(u32::MAX)) as u32;
+        let spinning_is_use = self.setting.machine.spec().driver.spinning_is_use;
         for cpu in 0..self.cpus.len() {
             let it = &mut self.cpus[cpu];
             it.enter(now, it.stage);
-            let busy = ((it.driver_ps - it.told_ps) / 1000).min(u64::from(of)) as u32;
-            it.told_ps = it.driver_ps;
+            let used = it.driver_ps - if spinning_is_use { 0 } else { it.spun_ps };
+            let busy = ((used - it.told_ps) / 1000).min(u64::from(of)) as u32;
+            it.told_ps = used;
             let event = Event::Used { cpu: cpu as u16, busy, of };
             self.policy.deliver(Time(now), &event, |_, _| ());
         }
@@ -523,6 +529,7 @@ impl Costs {
             complete: soft(if null { block.complete_us } else { driver.completion_us }),
             wake: soft(driver.wake_us),
             descriptor_lines: (driver.descriptor_lines * 1e3) as u64,
+            shared_lines: (block.shared_lines * 1e3) as u64,
             batch: driver.batch as usize,
             period,
             gap: setting.rate.map_or(0, |rate| (f64::from(setting.issuers) / rate * 1e12) as u64),

@@ -121,7 +121,9 @@ impl World<'_, '_> {
         it.may_issue = (it.may_issue + gap).max(now.saturating_sub(mean));
         self.begun[(io & !FROM_ELSEWHERE) as usize] = now;
         self.issued += 1;
-        let takes = self.jittered_submit() + wake;
+        let last = std::mem::replace(&mut self.last, cpu as u16);
+        let shared = self.costs.shared_lines * self.distances.line(last, cpu as u16) / 1000;
+        let takes = self.jittered_submit() + wake + shared;
         self.enter(cpu, now, Stage::Submit, takes);
     }
 

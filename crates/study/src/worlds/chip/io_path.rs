@@ -5,7 +5,7 @@ use std::sync::Arc;
 use halfwink_trace::{io_path, IoCounts};
 
 use super::trace::Trace;
-use super::workload::WorkloadKind;
+use super::workload::{Workload, WorkloadKind};
 use crate::error::StudyError;
 use crate::library::Library;
 
@@ -38,6 +38,26 @@ impl Library {
             _ => Err(StudyError::Usage(format!("workload `{name}`: expected one recording"))),
         }
     }
+}
+
+/// Checks that the parts of a workload can share a memory: each a CPU of one recorded run.
+pub(super) fn of_one_run(workload: &Workload) -> Result<(), StudyError> {
+    let mut first: Option<(&str, &Trace)> = None;
+    for part in &workload.parts {
+        let WorkloadKind::Trace(trace) = &part.kind else {
+            let message = format!("memory=one: `{}`: expected a recording", part.name);
+            return Err(StudyError::Usage(message));
+        };
+        if part.copies != 1 {
+            let message = format!("memory=one: `{}`: a CPU is there once", part.name);
+            return Err(StudyError::Usage(message));
+        }
+        match first {
+            Some((name, ours)) => same_run(name, ours, &part.name, trace)?,
+            None => first = Some((&part.name, trace)),
+        }
+    }
+    Ok(())
 }
 
 /// Physical addresses of two recordings agree only if they are of one machine and run.

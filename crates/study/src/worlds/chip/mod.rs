@@ -66,6 +66,8 @@ struct ChipJob {
     instructions: Option<u64>,
     /// Part of the run to record the states of, in nanoseconds from its start.
     timeline_ns: Option<(u64, u64)>,
+    /// Its parts are CPUs of one recorded machine.
+    one_memory: bool,
 }
 
 const OPTIONS: &[Parameter] = &[
@@ -74,6 +76,8 @@ const OPTIONS: &[Parameter] = &[
         .about("of each core, at most", "as many as wanted"),
     Parameter::text("timeline_ns", "two times, as 0..5000", "none")
         .about("part of the run whose states are kept, in nanoseconds", "what is to be seen"),
+    Parameter::words("memory", &["apart", "one"])
+        .about("of programs side by side; `one` for CPUs of one recorded run", "halfwink"),
 ];
 
 /// Parameters of techniques that were a machine's.
@@ -194,6 +198,10 @@ impl World for Chip {
         let machine = library.machine(&job.machine, &settings.machine)?;
         let workload = library.workload(&job.workload)?;
         fits(&workload, &machine)?;
+        let one_memory = settings.options.word("memory") == "one";
+        if one_memory {
+            io_path::of_one_run(&workload)?;
+        }
         if gating.needs_os_cores && machine.machine.os.cores == 0 {
             let (technique, machine) = (&settings.choice, &machine.name);
             return Err(StudyError::Usage(format!(
@@ -212,6 +220,7 @@ impl World for Chip {
             gating,
             instructions: settings.options.given("instructions").map(|n| n as u64),
             timeline_ns: timeline,
+            one_memory,
         }))
     }
 
@@ -305,7 +314,8 @@ impl Prepared for ChipJob {
     }
 
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
-        let machine = adapted(&self.choice, &self.gating, self.machine.machine.clone());
+        let mut machine = adapted(&self.choice, &self.gating, self.machine.machine.clone());
+        machine.os.one_memory = self.one_memory;
         let (frequency, machine, result) = self.chosen(&machine, control, logs)?;
         Ok(self.tables(&machine, frequency, &result))
     }
@@ -412,9 +422,10 @@ impl ChipJob {
         let tasks = self.workload.tasks(self.instructions)?;
         let policy =
             |core: usize| logs.gating(core, self.gating.policy(&self.choice, machine, core));
-        // Threads that take turns need somebody to see them enter and leave the kernel.
-        let takes_turns = self.workload.cores() > machine.cores;
-        let make = self.gating.offload.or(takes_turns.then_some(WATCH));
+        // Threads that take turns need somebody to see them enter and leave the kernel; and cores
+        // look into each other's caches only with one.
+        let meet = self.workload.cores() > machine.cores || self.one_memory;
+        let make = self.gating.offload.or(meet.then_some(WATCH));
         let alone = machine.clone().without_os_cores();
         let machine = if self.gating.offload.is_some() { machine } else { &alone };
         let offload = make.map(|make| {

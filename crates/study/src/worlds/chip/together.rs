@@ -15,7 +15,7 @@ impl ChipJob {
     pub(super) fn shared_pace(&self) -> Option<String> {
         let takes_turns = self.workload.cores() > self.machine.machine.cores;
         let moves = self.gating.offload.is_some() || self.gating.segregation.is_some();
-        if self.gating.plan != Plan::Once || moves || takes_turns {
+        if self.gating.plan != Plan::Once || moves || takes_turns || self.one_memory {
             return None;
         }
         let delays = (self.gating.delays)(&self.choice);

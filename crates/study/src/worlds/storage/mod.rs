@@ -93,7 +93,9 @@ mod tests {
     fn the_machines_of_the_table_are_there_and_differ_in_what_it_prints() {
         let library = library();
         let all = ["nehalem-ex", "sandybridge-e", "westmere-ep", "westmere-ex"];
-        assert_eq!(library.storages(), all);
+        let (recorded, of_table) = (["linux-6.1"], &library.storages()[1..]);
+        assert_eq!(library.storages()[..1], recorded);
+        assert_eq!(of_table, all);
         let spec = |name| library.storage(name, &[]).unwrap().machine.spec().clone();
         let first = spec("westmere-ex");
         assert_eq!((first.topology.sockets, first.topology.cores_per_socket), (8, 10));
