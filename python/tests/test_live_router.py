@@ -187,6 +187,31 @@ def test_what_is_short_on_the_way_is_said(bed: Bed):
             bed.generator.run(["ip", flush, "route", "flush", "cache"])
 
 
+@pytest.mark.parametrize("io", ["af-xdp", "af-xdp-generic", "af-packet"])
+def test_frames_of_a_vlan_are_none_of_its_business(bed: Bed, io: str):
+    """The kernel takes their tags out, and packet sockets hear of them beside the frame."""
+    words = "link add link gen0 name gen7 type vlan id 7", "link set gen7 up"
+    bed.generator.shell("; ".join(f"ip {w}" for w in (*words, "addr add 10.1.0.77/24 dev gen7")))
+    try:
+        with Live(bed, description(io=io)) as live:
+            assert "100% packet loss" in ping(bed, "10.1.0.1", "-I", "gen7", "-W", "1")
+            report = live.result()
+    finally:
+        bed.generator.shell("ip link del gen7")
+    balanced(report)
+    assert report["packets"]["drop_vlan"] > 0
+    assert report["packets"]["neighbour_replies"] == 0
+
+
+def test_a_port_whose_frames_would_not_fit_is_refused(bed: Bed):
+    bed.router.shell("ip link set rt1 mtu 9000")
+    try:
+        with pytest.raises(RunError, match="rt1: found an MTU of 9000, expected at most 1500"):
+            Live(bed)
+    finally:
+        bed.router.shell("ip link set rt1 mtu 1500")
+
+
 def test_sigterm_drains_and_leaves_nothing(bed: Bed):
     with Live(bed) as live:
         macs = [bed.mac(bed.router, "rt0")]

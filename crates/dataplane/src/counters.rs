@@ -192,7 +192,11 @@ impl Counters {
     }
 
     pub(crate) fn drop_one(&mut self, reason: DropReason) {
-        self.drops[reason as usize] += 1;
+        self.drop_many(reason, 1);
+    }
+
+    pub(crate) fn drop_many(&mut self, reason: DropReason, packets: u64) {
+        self.drops[reason as usize] += packets;
     }
 }
 

@@ -42,7 +42,7 @@ impl Worker {
             return Ok(mac);
         }
         let held = || Held { from, frame: frame.to_vec() };
-        let answer = cx.shared.neighbours().resolve(cx.now, to, held);
+        let answer = cx.shared.neighbours().resolve(cx.now, from, to, held);
         match answer {
             Answer::Known { mac, until, ask } => {
                 self.cache.put(to, mac, until);

@@ -228,6 +228,7 @@ impl Worker {
         for (key, mac, held) in due.ready {
             self.release(cx, key, mac, held);
         }
+        self.counters.drop_many(DropReason::QueueFull, due.pushed_out);
         for held in due.dead {
             let reason = DropReason::HostUnreachable;
             self.counters.drop_one(reason);

@@ -217,3 +217,60 @@ fn a_reload_changes_routes_between_two_packets() {
     assert!(error.contains("gateway 10.7.7.7 is on no network of any port"), "{error}");
     assert_eq!(bed.give(0, &frame).0, Verdict::Drop(DropReason::Unreachable));
 }
+
+/// Solicitations for the router from as many addresses, each with its option.
+fn strangers(bed: &mut Bed, count: u32) {
+    let ours = (MAC[1], "2001:db8:1::1");
+    for n in 0..count {
+        let source = format!("2001:db8:1::{:x}:{:x}", 0x100 + (n >> 16), n & 0xffff);
+        let mac = [2, 9, 9, (n >> 16) as u8, (n >> 8) as u8, n as u8];
+        let frame = nd(135, 0, (mac, &source), ours, ours.1, &option(1, mac));
+        assert_eq!(bed.give(1, &frame).0, Verdict::Consumed);
+    }
+}
+
+#[test]
+fn six_thousand_strangers_stop_no_new_neighbour() {
+    let mut bed = Bed::new(unknown());
+    strangers(&mut bed, 6000);
+    // They are answered, all of them.
+    assert_eq!(bed.taken().len(), 6000);
+    let frame = udp6("2001:db8::2", "2001:db8:1::77", 64, b"x");
+    assert_eq!(bed.give(0, &frame).0, Verdict::Held);
+    let frame = udp4("10.0.0.2", "10.0.1.77", 64, b"x");
+    assert_eq!(bed.give(0, &frame).0, Verdict::Held);
+    assert_eq!(bed.taken().len(), 2);
+    // Nor does one who answers go for more of them.
+    let answer = arp(2, GATEWAY, "10.0.1.77", MAC[1], "10.0.1.1");
+    assert_eq!(bed.give(1, &answer).0, Verdict::Consumed);
+    let mac = [2, 0, 0, 0, 0, 0x77];
+    let (theirs, ours) = ("2001:db8:1::77", (MAC[1], "fe80::ff:fe00:2"));
+    let answer = nd(136, 0x60, (mac, theirs), ours, theirs, &option(2, mac));
+    assert_eq!(bed.give(1, &answer).0, Verdict::Consumed);
+    assert_eq!(bed.taken().len(), 2);
+    strangers(&mut bed, 6000);
+    let frame = udp6("2001:db8::2", "2001:db8:1::77", 64, b"x");
+    assert_eq!(bed.give(0, &frame).0, Verdict::Send { port: 1 });
+}
+
+#[test]
+fn a_scan_of_a_network_stops_no_one_elses_packets() {
+    let mut bed = Bed::new(unknown());
+    for n in 0..20_000_u32 {
+        let to = format!("2001:db8:1::{:x}:{:x}", 0x200 + (n >> 16), n & 0xffff);
+        bed.give(0, &udp6("2001:db8::2", &to, 64, b"x"));
+    }
+    // No more were asked for than may be.
+    assert_eq!(bed.taken().len(), 512);
+    assert_eq!(bed.router.counters().dropped(DropReason::QueueFull), 20_000 - 512);
+    // From elsewhere one more may be, and who was asked for longest goes.
+    let mut frame = udp6("2001:db8:1::5", "2001:db8:1::77", 64, b"x");
+    frame[..6].copy_from_slice(&MAC[1]);
+    assert_eq!(bed.give(1, &frame).0, Verdict::Held);
+    bed.tick_at(200_000_000);
+    assert_eq!(bed.router.counters().dropped(DropReason::QueueFull), 20_000 - 511);
+    // The other family is none of its business.
+    let mut frame = udp4("10.0.1.5", "10.0.1.77", 64, b"x");
+    frame[..6].copy_from_slice(&MAC[1]);
+    assert_eq!(bed.give(1, &frame).0, Verdict::Held);
+}

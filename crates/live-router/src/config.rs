@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::app::App;
 use super::interface::Interface;
+use super::pool::MTU;
 use super::port::Io;
 use halfwink_live::descriptor::mac;
 
@@ -204,7 +205,7 @@ impl Config {
             .map(|(port, interface)| PortSettings {
                 name: port.interface.clone(),
                 mac: interface.mac,
-                mtu: interface.mtu.min(1500),
+                mtu: interface.mtu.min(MTU),
                 addresses: port.addresses.clone(),
             })
             .collect();

@@ -14,6 +14,8 @@ use xdp::{Packet, Umem};
 
 /// Room before a frame for headers that a tunnel adds: IPv6, ESP and its nonce, and some more.
 pub const HEAD_ROOM: usize = 128;
+/// Longest IP packet of a port, in bytes.
+pub const MTU: u16 = 1500;
 /// Longest frame that a chunk takes as it comes, in bytes.
 pub const LONGEST: usize = 1600;
 

@@ -61,6 +61,8 @@ pub struct PortSeen {
     pub received: u64,
     /// Frames that the kernel dropped for want of room.
     pub lost: u64,
+    /// Frames that came cut off ([`Receive::too_long`]); they are in `received`, and dropped.
+    pub too_long: u64,
     /// Times that it went away.
     pub gone: u64,
 }
@@ -74,9 +76,17 @@ struct Port {
     receivers: Vec<Box<dyn Receive>>,
     keep: Option<Box<dyn std::any::Any + Send>>,
     retry: Option<Instant>,
-    /// Lost by sockets that are closed.
-    lost_before: u64,
+    /// Lost and too long at sockets that are closed.
+    lost_before: (u64, u64),
     seen: PortSeen,
+}
+
+impl Port {
+    /// Frames that were lost and too long since the router began.
+    fn lost(&mut self) -> (u64, u64) {
+        let now = self.receivers.iter_mut().map(|r| (r.lost(), r.too_long()));
+        now.fold(self.lost_before, |sum, more| (sum.0 + more.0, sum.1 + more.1))
+    }
 }
 
 /// The receiving halves.
@@ -107,6 +117,7 @@ impl Ports {
                 up: true,
                 received: 0,
                 lost: 0,
+                too_long: 0,
                 gone: 0,
             };
             halves.push(senders);
@@ -119,7 +130,7 @@ impl Ports {
                 receivers,
                 keep: opened.keep,
                 retry: None,
-                lost_before: 0,
+                lost_before: (0, 0),
                 seen,
             });
         }
@@ -185,8 +196,9 @@ impl Ports {
                 back.push(n as u16);
             }
             let port = &mut self.ports[n];
-            let lost: u64 = port.receivers.iter_mut().map(|r| r.lost()).sum();
-            port.seen.lost = port.lost_before + lost;
+            let (lost, too_long) = port.lost();
+            port.seen.lost = lost;
+            port.seen.too_long = too_long;
         }
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.clone_from_slice(&self.ports.iter().map(|p| p.seen.clone()).collect::<Vec<_>>());
@@ -199,7 +211,7 @@ impl Ports {
             // Its device is ours: it cannot go away, only be down for a while.
             return;
         }
-        port.lost_before += port.receivers.iter_mut().map(|r| r.lost()).sum::<u64>();
+        port.lost_before = port.lost();
         for lane in 0..port.receivers.len() {
             self.senders.set(n, lane, None);
         }

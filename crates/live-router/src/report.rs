@@ -75,6 +75,8 @@ pub struct PortReport {
     pub unsent: u64,
     /// Frames that the kernel dropped before they could be taken.
     pub lost: u64,
+    /// Frames that came cut off, since they were longer than 1,600 bytes; dropped as `short`.
+    pub too_long: u64,
 }
 
 /// A worker.
@@ -122,6 +124,7 @@ pub(super) fn of(router: &Router) -> Report {
             sent: by_port(n, |s| &s.sent),
             unsent: by_port(n, |s| &s.unsent),
             lost: port.lost,
+            too_long: port.too_long,
         })
         .collect();
     let (workers, length) = Length::while_reading(router.began, || {

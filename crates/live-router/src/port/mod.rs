@@ -12,7 +12,7 @@ use std::os::fd::RawFd;
 use serde::{Deserialize, Serialize};
 
 use super::interface::{bring_up, Interface};
-use super::pool::{Pool, Slot};
+use super::pool::{Pool, Slot, MTU};
 use halfwink_live::descriptor::socket;
 
 /// Most chunks that a lane holds: in its rings, on their way in and out.
@@ -49,6 +49,12 @@ pub trait Receive: Send {
 
     /// Frames that the kernel has dropped for want of room since this half was opened.
     fn lost(&mut self) -> u64;
+
+    /// Frames that were longer than a chunk, and came cut off: a sender with a longer MTU, or
+    /// segments that the kernel has put together (GRO, TSO).
+    fn too_long(&self) -> u64 {
+        0
+    }
 }
 
 /// The sending half of a lane.
@@ -122,7 +128,15 @@ fn found(name: &str, io: Io) -> Result<Interface, String> {
         Some(libc::EPERM) => Ok(()),
         _ => Err(explain(name, io, &e)),
     })?;
-    Interface::find(name).map_err(|e| explain(name, io, &e))
+    let interface = Interface::find(name).map_err(|e| explain(name, io, &e))?;
+    if interface.mtu > MTU {
+        let found = interface.mtu;
+        return Err(format!(
+            "{name}: found an MTU of {found}, expected at most {MTU}: longer frames do not fit and \
+             would vanish; run: ip link set {name} mtu {MTU}"
+        ));
+    }
+    Ok(interface)
 }
 
 fn explain(name: &str, io: Io, error: &io::Error) -> String {

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 use super::{Interface, Io, Lane, Opened, Receive, Transmit};
-use crate::pool::{Pool, Slot, LONGEST};
+use crate::pool::{Pool, Slot, LONGEST, MTU};
 
 /// Chunks taken from the pool at a time.
 const AT_ONCE: usize = 32;
 
 pub(super) fn open(name: &str, _pool: &Pool) -> io::Result<Opened> {
-    let builder = DeviceBuilder::new().name(name).layer(Layer::L2).mtu(1500);
+    let builder = DeviceBuilder::new().name(name).layer(Layer::L2).mtu(MTU);
     let device = Arc::new(builder.build_sync()?);
     device.set_nonblocking(true)?;
     let mut interface = Interface::find(name)?;

@@ -3,12 +3,19 @@
 //!
 //! The states are those of RFC 4861, 7.3, without "delay": an entry is incomplete (asked for,
 //! packets wait), reachable, or stale (still used, and asked again by unicast).
+//!
+//! How many there may be, and who has to go for a new one, is in `rooms` (RFC 6583).
+
+mod cache;
+mod rooms;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
 use halfwink_units::Time;
 
+pub(crate) use self::cache::Cache;
+use self::rooms::{Rooms, Standing};
 use crate::settings::StaticNeighbour;
 use crate::wire::Mac;
 
@@ -26,8 +33,6 @@ const UNUSED: Time = Time::ns(300_000_000_000);
 const LOOK: Time = Time::ns(100_000_000);
 /// Packets that may wait for one neighbour.
 pub(crate) const HELD: usize = 16;
-/// Neighbours that are not given: a scan of a network must not fill the memory.
-const MOST: usize = 4096;
 
 /// A neighbour: the port it is behind, and its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,7 +58,16 @@ impl Key {
 
     /// The address, if it is an IPv4 one.
     pub(crate) fn as_v4(self) -> Option<u32> {
-        (self.address >> 32 == MAPPED >> 32).then_some(self.address as u32)
+        self.is_v4().then_some(self.address as u32)
+    }
+
+    fn is_v4(self) -> bool {
+        self.address >> 32 == MAPPED >> 32
+    }
+
+    /// Whether both share a room: port and family.
+    fn is_beside(self, other: Key) -> bool {
+        self.port == other.port && self.is_v4() == other.is_v4()
     }
 }
 
@@ -69,6 +83,10 @@ pub(crate) struct Held {
 struct Neighbour {
     mac: Option<Mac>,
     fixed: bool,
+    /// What room it takes; a fixed one takes none.
+    standing: Standing,
+    /// Tells it from an earlier entry of the same key.
+    serial: u64,
     confirmed: Time,
     used: Time,
     /// Requests sent since the last answer, and when the next is due.
@@ -106,6 +124,8 @@ pub(crate) struct Due {
     pub(crate) ready: Vec<(Key, Mac, Vec<Held>)>,
     /// Packets whose neighbour did not answer.
     pub(crate) dead: Vec<Held>,
+    /// Packets whose neighbour had to go for another one's sake.
+    pub(crate) pushed_out: u64,
     /// Whether a neighbour that workers may remember is gone.
     pub(crate) gone: bool,
 }
@@ -114,7 +134,12 @@ pub(crate) struct Due {
 #[derive(Debug, Default)]
 pub(crate) struct Neighbours {
     table: HashMap<Key, Neighbour>,
+    rooms: Rooms,
     next_look: Time,
+    serial: u64,
+    /// For the next [`Due`].
+    pushed_out: u64,
+    gone: bool,
 }
 
 impl Neighbours {
@@ -124,7 +149,11 @@ impl Neighbours {
         for given in neighbours {
             let key = Key::new(given.port, given.address);
             let entry = self.table.entry(key).or_default();
+            if !entry.fixed {
+                self.rooms.leave(key, entry.standing);
+            }
             entry.fixed = true;
+            entry.standing = Standing::Nothing;
             entry.mac = Some(given.mac);
             entry.next = None;
         }
@@ -132,20 +161,38 @@ impl Neighbours {
 
     /// Forgets what was learnt of a port; packets that wait there go on waiting.
     pub(crate) fn forget(&mut self, port: u16) {
-        for (key, entry) in &mut self.table {
-            if key.port == port && !entry.fixed {
-                entry.mac = None;
+        let rooms = &mut self.rooms;
+        self.table.retain(|&key, entry| {
+            if key.port != port || entry.fixed {
+                return true;
             }
-        }
-        self.table.retain(|_, entry| entry.mac.is_some() || entry.next.is_some());
+            entry.mac = None;
+            let asked = entry.next.is_some();
+            if asked {
+                rooms.change(key, entry.serial, &mut entry.standing, Standing::Asked);
+            } else {
+                rooms.leave(key, entry.standing);
+            }
+            asked
+        });
     }
 
-    /// The neighbour's address, or a place for `packet` to wait.
-    pub(crate) fn resolve(&mut self, now: Time, key: Key, packet: impl FnOnce() -> Held) -> Answer {
-        if self.table.len() >= MOST && !self.table.contains_key(&key) {
-            return Answer::Full;
+    /// The neighbour's address, or a place for `packet`, which came in on the port `from`, to wait.
+    pub(crate) fn resolve(
+        &mut self,
+        now: Time,
+        from: Option<u16>,
+        key: Key,
+        packet: impl FnOnce() -> Held,
+    ) -> Answer {
+        if !self.table.contains_key(&key) {
+            if !self.rooms.may_ask(now, from) {
+                return Answer::Full;
+            }
+            self.make_room(key);
+            self.insert(now, key, Standing::Asked);
         }
-        let entry = self.table.entry(key).or_default();
+        let entry = self.table.get_mut(&key).expect("there, or just made");
         entry.used = now;
         let Some(mac) = entry.mac else {
             if entry.queue.len() >= HELD {
@@ -162,6 +209,7 @@ impl Neighbours {
         if entry.fixed {
             return Answer::Known { mac, until: Time::NEVER, ask: false };
         }
+        self.rooms.change(key, entry.serial, &mut entry.standing, Standing::Known);
         let until = entry.confirmed.saturating_add(REACHABLE);
         if now < until {
             return Answer::Known { mac, until, ask: false };
@@ -176,6 +224,29 @@ impl Neighbours {
         Answer::Known { mac, until: now.saturating_add(TRUST), ask }
     }
 
+    fn insert(&mut self, now: Time, key: Key, standing: Standing) {
+        self.serial += 1;
+        let mut entry = Neighbour { used: now, serial: self.serial, ..Neighbour::default() };
+        self.rooms.change(key, entry.serial, &mut entry.standing, standing);
+        self.table.insert(key, entry);
+    }
+
+    /// Somebody goes, if there is no room for one more to be asked for.
+    fn make_room(&mut self, key: Key) {
+        let table = &self.table;
+        let is_there = |key, serial, standing| is_there(table, key, serial, standing);
+        let Some(goes) = self.rooms.who_goes(key, is_there) else { return };
+        let goes = goes.or_else(|| {
+            let there = table.iter().filter(|(at, n)| !n.fixed && at.is_beside(key));
+            there.min_by_key(|(_, n)| (n.used, n.serial)).map(|(&at, _)| at)
+        });
+        let Some(goes) = goes else { return };
+        let entry = self.table.remove(&goes).expect("it is there");
+        self.rooms.leave(goes, entry.standing);
+        self.pushed_out += entry.queue.len() as u64;
+        self.gone |= entry.standing == Standing::Known;
+    }
+
     /// A neighbour has told its address. `create`: also if nobody asked; `replace`: also if it was
     /// another before. `None`: not believed, or nothing new about it.
     pub(crate) fn learn(
@@ -186,25 +257,43 @@ impl Neighbours {
         create: bool,
         replace: bool,
     ) -> Option<Learnt> {
-        let room = self.table.len() < MOST;
-        let entry = match self.table.get_mut(&key) {
-            Some(entry) if entry.fixed => return None,
-            Some(entry) => entry,
-            None if create && room => {
-                self.table.entry(key).or_insert(Neighbour { used: now, ..Neighbour::default() })
+        if !self.table.contains_key(&key) {
+            if !create {
+                return None;
             }
-            None => return None,
-        };
+            self.make_room_for_a_stranger(key)?;
+            self.insert(now, key, Standing::Stranger);
+        }
+        let entry = self.table.get_mut(&key).expect("there, or just made");
+        if entry.fixed {
+            return None;
+        }
         let other = entry.mac.is_some_and(|old| old != mac);
         if other && !replace {
             return None;
         }
         let same = entry.mac == Some(mac);
+        if entry.standing == Standing::Asked {
+            self.rooms.change(key, entry.serial, &mut entry.standing, Standing::Known);
+        }
         entry.mac = Some(mac);
         entry.confirmed = now;
         entry.next = None;
         entry.asked = 0;
         (!same).then(|| Learnt { forget: other, released: std::mem::take(&mut entry.queue) })
+    }
+
+    /// Another stranger goes, if it must. `None`: nobody does, so there is no room.
+    fn make_room_for_a_stranger(&mut self, key: Key) -> Option<()> {
+        if self.rooms.has_room(key) {
+            return Some(());
+        }
+        let table = &self.table;
+        let is_there = |key, serial, standing| is_there(table, key, serial, standing);
+        let goes = self.rooms.oldest(key, Standing::Stranger, is_there)?;
+        self.table.remove(&goes);
+        self.rooms.leave(goes, Standing::Stranger);
+        Some(())
     }
 
     /// Retries, failures and expiry.
@@ -214,6 +303,9 @@ impl Neighbours {
             return due;
         }
         self.next_look = now.saturating_add(LOOK);
+        due.pushed_out = std::mem::take(&mut self.pushed_out);
+        due.gone = std::mem::take(&mut self.gone);
+        let rooms = &mut self.rooms;
         self.table.retain(|&key, entry| {
             if let (true, Some(mac)) = (entry.fixed, entry.mac) {
                 if !entry.queue.is_empty() {
@@ -234,51 +326,21 @@ impl Neighbours {
             };
             let gone = failed || (entry.next.is_none() && now.saturating_sub(entry.used) > UNUSED);
             if gone {
+                rooms.leave(key, entry.standing);
                 due.gone |= entry.mac.is_some();
                 due.dead.append(&mut entry.queue);
             }
             !gone
         });
+        let table = &self.table;
+        self.rooms.tidy(|key, serial, standing| is_there(table, key, serial, standing));
         due
     }
 }
 
-/// Neighbours that one worker remembers.
-const REMEMBERED: usize = 1024;
-
-/// What one worker remembers of the table, so that it need not lock it for each packet.
-#[derive(Debug)]
-pub(crate) struct Cache {
-    slots: Vec<(Key, Mac, Time)>,
-    epoch: u64,
-}
-
-impl Default for Cache {
-    fn default() -> Cache {
-        let nobody = (Key { port: 0, address: 0 }, [0; 6], Time::ZERO);
-        Cache { slots: vec![nobody; REMEMBERED], epoch: 0 }
-    }
-}
-
-impl Cache {
-    fn place(key: Key) -> usize {
-        let folded = (key.address >> 64) as u64 ^ key.address as u64 ^ u64::from(key.port) << 48;
-        (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % REMEMBERED
-    }
-
-    #[inline]
-    pub(crate) fn get(&mut self, now: Time, key: Key, epoch: u64) -> Option<Mac> {
-        if epoch != self.epoch {
-            self.epoch = epoch;
-            self.slots.iter_mut().for_each(|slot| slot.2 = Time::ZERO);
-        }
-        let &(held, mac, until) = &self.slots[Cache::place(key)];
-        (held == key && now < until).then_some(mac)
-    }
-
-    pub(crate) fn put(&mut self, key: Key, mac: Mac, until: Time) {
-        self.slots[Cache::place(key)] = (key, mac, until);
-    }
+/// Whether an entry is still the one that stood in a line.
+fn is_there(table: &HashMap<Key, Neighbour>, key: Key, serial: u64, standing: Standing) -> bool {
+    table.get(&key).is_some_and(|n| (n.serial, n.standing) == (serial, standing))
 }
 
 #[cfg(test)]
@@ -299,34 +361,34 @@ mod tests {
     #[test]
     fn an_unanswered_neighbour_is_asked_three_times_and_given_up() {
         let mut table = Neighbours::default();
-        assert_eq!(table.resolve(Time::ZERO, KEY, held), Answer::Held { ask: true });
+        assert_eq!(table.resolve(Time::ZERO, None, KEY, held), Answer::Held { ask: true });
         for _ in 1..HELD {
-            assert_eq!(table.resolve(Time::ZERO, KEY, held), Answer::Held { ask: false });
+            assert_eq!(table.resolve(Time::ZERO, None, KEY, held), Answer::Held { ask: false });
         }
-        assert_eq!(table.resolve(Time::ZERO, KEY, held), Answer::Full);
+        assert_eq!(table.resolve(Time::ZERO, None, KEY, held), Answer::Full);
         for s in [1, 2] {
             assert_eq!(table.due(seconds(s)).ask, [(KEY, None)]);
             assert!(table.due(seconds(s)).ask.is_empty());
         }
         let due = table.due(seconds(3));
         assert_eq!((due.ask.len(), due.dead.len(), due.gone), (0, HELD, false));
-        assert_eq!(table.resolve(seconds(3), KEY, held), Answer::Held { ask: true });
+        assert_eq!(table.resolve(seconds(3), None, KEY, held), Answer::Held { ask: true });
     }
 
     #[test]
     fn an_answer_is_believed_for_a_while_then_confirmed_then_forgotten() {
         let mut table = Neighbours::default();
         assert!(table.learn(Time::ZERO, KEY, MAC, false, true).is_none(), "nobody asked");
-        table.resolve(Time::ZERO, KEY, held);
+        table.resolve(Time::ZERO, None, KEY, held);
         let learnt = table.learn(seconds(1), KEY, MAC, false, true).expect("asked");
         assert_eq!((learnt.forget, learnt.released.len()), (false, 1));
         let known = |until, ask| Answer::Known { mac: MAC, until: seconds(until), ask };
-        assert_eq!(table.resolve(seconds(2), KEY, held), known(31, false));
-        assert_eq!(table.resolve(seconds(31), KEY, held), known(32, true));
-        assert_eq!(table.resolve(seconds(31), KEY, held), known(32, false));
+        assert_eq!(table.resolve(seconds(2), None, KEY, held), known(31, false));
+        assert_eq!(table.resolve(seconds(31), None, KEY, held), known(32, true));
+        assert_eq!(table.resolve(seconds(31), None, KEY, held), known(32, false));
         assert_eq!(table.due(seconds(32)).ask, [(KEY, Some(MAC))]);
         assert!(table.learn(seconds(32), KEY, MAC, false, true).is_none(), "nothing new");
-        assert_eq!(table.resolve(seconds(33), KEY, held), known(62, false));
+        assert_eq!(table.resolve(seconds(33), None, KEY, held), known(62, false));
         // Another address: only if it may replace.
         assert!(table.learn(seconds(34), KEY, [4; 6], false, false).is_none());
         assert!(table.learn(seconds(34), KEY, [4; 6], false, true).expect("it may").forget);
@@ -340,12 +402,54 @@ mod tests {
         let given = StaticNeighbour { port: 1, address: [10, 0, 0, 1].into(), mac: MAC };
         table.set_static(&[given]);
         let forever = Answer::Known { mac: MAC, until: Time::NEVER, ask: false };
-        assert_eq!(table.resolve(seconds(9999), KEY, held), forever);
+        assert_eq!(table.resolve(seconds(9999), None, KEY, held), forever);
         assert!(table.learn(Time::ZERO, KEY, [4; 6], true, true).is_none());
         table.set_static(&[]);
-        assert_eq!(table.resolve(seconds(9999), KEY, held), Answer::Held { ask: true });
+        assert_eq!(table.resolve(seconds(9999), None, KEY, held), Answer::Held { ask: true });
         table.set_static(&[given]);
         let due = table.due(seconds(9999));
         assert_eq!((due.ready.len(), due.dead.len()), (1, 0));
+    }
+
+    /// Entries of a room by standing, counted.
+    fn counted(table: &Neighbours, of: Key) -> [usize; 3] {
+        [Standing::Asked, Standing::Stranger, Standing::Known].map(|standing| {
+            let all = table.table.iter().filter(|(key, _)| key.is_beside(of));
+            all.filter(|(_, n)| n.standing == standing).count()
+        })
+    }
+
+    #[test]
+    fn rooms_know_who_is_in_them_whatever_happens() {
+        let mut table = Neighbours::default();
+        let mut state = 1_u64;
+        for step in 0..60_000_u64 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (what, who) = ((state >> 60) as u8, (state >> 40) as u32 % 6_000);
+            let key = match who & 1 {
+                0 => Key::v4(1, who),
+                _ => Key { port: 1, address: u128::from(who) },
+            };
+            let now = Time::ns(step * 500_000);
+            match what {
+                0..=5 => drop(table.resolve(now, Some(0), key, held)),
+                6..=10 => drop(table.learn(now, key, MAC, true, true)),
+                11..=14 => drop(table.learn(now, key, [4; 6], false, true)),
+                _ if step % 97 == 0 => table.forget(1),
+                _ if step % 89 == 0 => {
+                    let address = std::net::Ipv4Addr::from(who).into();
+                    table.set_static(&[StaticNeighbour { port: 1, address, mac: MAC }]);
+                }
+                _ => drop(table.due(now)),
+            }
+            if step % 500 == 0 {
+                for of in [Key::v4(1, 0), Key { port: 1, address: 0 }] {
+                    let found = counted(&table, of);
+                    assert_eq!(table.rooms.counts(of), found, "step {step}");
+                    assert!(found[0] <= rooms::ASKED && found.iter().sum::<usize>() <= rooms::MOST);
+                }
+            }
+        }
+        assert!(table.rooms.longest_line() < 4 * rooms::MOST);
     }
 }
