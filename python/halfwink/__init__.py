@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from halfwink.circuits import Fabric, Schedule, circuit_runs, circuit_schedule, fabric
     from halfwink.comparison import compare
     from halfwink.errors import HalfwinkError, Interrupted, RunError
-    from halfwink.executors import Dask, LocalExecutor
+    from halfwink.executors import LocalExecutor
     from halfwink.fabric_advice import CircuitAdvice, circuit_advice
     from halfwink.hybrid import (
         HybridExperiments,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from halfwink.live_router import LiveRouter
     from halfwink.logs import Beside, Replay, beside, replay
     from halfwink.mutation import Mutants, mutants
+    from halfwink.pools import Dask, Pool
     from halfwink.preheat import PreheatSimulation
     from halfwink.preheat import simulate as preheat_simulation
     from halfwink.preheat_world import preheat_experiments
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 #: `list` do not wait for data frames and charts.
 _HOMES = {
     "CircuitAdvice": "fabric_advice",
-    "Dask": "executors",
+    "Dask": "pools",
     "Fabric": "circuits",
     "HalfwinkError": "errors",
     "HybridExperiments": "hybrid",
@@ -66,6 +67,7 @@ _HOMES = {
     "LocalExecutor": "executors",
     "Mutants": "mutation",
     "OsProfile": "profiles",
+    "Pool": "pools",
     "PreheatSimulation": "preheat",
     "Results": "results",
     "RouterExperiments": "router",
@@ -136,6 +138,7 @@ __all__ = [
     "LocalExecutor",
     "Mutants",
     "OsProfile",
+    "Pool",
     "PreheatSimulation",
     "Replay",
     "Results",

@@ -12,7 +12,7 @@ from typing import Any
 from halfwink import _core, installed
 from halfwink.batch import Progress, run_jobs
 from halfwink.errors import HalfwinkError, RunError
-from halfwink.executors import Executor
+from halfwink.executors import Executor, Submits
 from halfwink.files import write_whole
 from halfwink.jobs import Job, pairs, plan
 from halfwink.library import build_id, library
@@ -47,7 +47,7 @@ def run(
     name: str,
     *,
     out: Path | str | None = None,
-    executor: Executor | None = None,
+    executor: Executor | Submits | None = None,
     fresh: bool = False,
     store: RunStore | None = None,
     log: Path | str | None = None,
@@ -85,7 +85,7 @@ def run_part(
     part: tuple[int, int],
     *,
     out: Path | str,
-    executor: Executor | None = None,
+    executor: Executor | Submits | None = None,
     fresh: bool = False,
     log: Path | str | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -161,7 +161,7 @@ def run_all(
     baseline: str,
     baseline_machine: str | None = None,
     store: RunStore | None = None,
-    executor: Executor | None = None,
+    executor: Executor | Submits | None = None,
     fresh: bool = False,
     log: Path | str | None = None,
     progress: Callable[[Progress], None] | None = None,

@@ -126,7 +126,7 @@ def run(
     study
         Name of a study, or a TOML file.
     executor
-        local, local:WORKERS, or dask://HOST:PORT.
+        local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
     part
         Only a part of it, for arrays of jobs: 3/200. All parts may share a folder.
     collect
