@@ -11,6 +11,7 @@ from typing import Any
 
 from halfwink import _core, installed
 from halfwink.batch import Progress, run_jobs
+from halfwink.designs import run_adaptive
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.executors import Executor, Submits
 from halfwink.files import write_whole
@@ -65,16 +66,23 @@ def run(
         RunError: a run failed.
     """
     study = library().study(name)
-    results = run_all(
-        study_jobs(name),
-        baseline=study["baseline"],
-        baseline_machine=study["baseline_machine"],
-        store=store or (RunStore(Path(out) / "runs") if out is not None else None),
-        executor=executor,
-        fresh=fresh,
-        log=log,
-        progress=progress,
-    )
+    store = store or (RunStore(Path(out) / "runs") if out is not None else None)
+    how: dict[str, Any] = {"executor": executor, "fresh": fresh, "progress": progress}
+    if study["design"]["kind"] == "adaptive":
+        if log is not None:
+            line = "expected none of an adaptive design, whose runs nobody knows beforehand"
+            raise HalfwinkError(f"--log: {line}")
+        with nullcontext(store) if store is not None else temporary_store() as kept:
+            results = run_adaptive(study, kept, **how)
+    else:
+        results = run_all(
+            study_jobs(name),
+            baseline=study["baseline"],
+            baseline_machine=study["baseline_machine"],
+            store=store,
+            log=log,
+            **how,
+        )
     if out is not None:
         keep(Path(out), results, study["text"])
     return StudyRun(study, results)
