@@ -102,7 +102,8 @@ class Search:
 
     def _beside(self, front: set[Pair]) -> list[Point]:
         """What lies beside points of the front and was not asked for: of points that gave the same
-        beside the first, and beside the others where that leaves nothing."""
+        beside the first, beside the others where that leaves nothing, and then two steps from the
+        first, across a point that is worse."""
         first: dict[Pair, Point] = {}
         others: list[Point] = []
         for point, pairs in self._found.items():
@@ -111,15 +112,19 @@ class Search:
                 first.setdefault(pair, point)
             if best and point not in first.values():
                 others.append(point)
-        return self._not_asked_for(first.values()) or self._not_asked_for(others)
+        return (
+            self._not_asked_for(first.values(), 1)
+            or self._not_asked_for(others, 1)
+            or self._not_asked_for(first.values(), 2)
+        )
 
-    def _not_asked_for(self, points: Iterable[Point]) -> list[Point]:
-        beside = dict.fromkeys(near for point in points for near in self._neighbours(point))
+    def _not_asked_for(self, points: Iterable[Point], steps: int) -> list[Point]:
+        beside = dict.fromkeys(near for point in points for near in self._neighbours(point, steps))
         return [point for point in beside if point not in self._found]
 
-    def _neighbours(self, point: Point) -> Iterable[Point]:
+    def _neighbours(self, point: Point, steps: int) -> Iterable[Point]:
         for axis, (values, at) in enumerate(zip(self._axes, point, strict=True)):
-            others = (at - 1, at + 1) if self._ordered[axis] else range(len(values))
+            others = (at - steps, at + steps) if self._ordered[axis] else range(len(values))
             for other in others:
                 if 0 <= other < len(values) and other != at:
                     yield (*point[:axis], other, *point[axis + 1 :])
