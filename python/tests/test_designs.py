@@ -223,6 +223,16 @@ def test_the_command_names_the_front_and_where_it_stands(tmp_path: Path, halfwin
     assert f"{front} {where}\n" in done.err
 
 
+def test_the_example_finds_its_front_and_is_listed_without_a_number_of_runs(
+    tmp_path: Path, halfwink: Halfwink
+):
+    runs = hw.run(designed(tmp_path, 'kind = "grid"', SMALL), out=tmp_path).results.runs
+    found = hw.run("power-save-front", out=tmp_path).results.runs
+    assert front(found) == front(runs)
+    rows = [line.split()[:3] for line in halfwink("list", "studies").out.splitlines()]
+    assert ["power-save-front", "router", "westmere"] in rows
+
+
 def test_two_workloads_are_searched_apart_and_each_has_its_front(tmp_path: Path):
     text = GRID.replace(
         '["ipv4@step:1Mpps,10Mpps"]', '["ipv4@step:1Mpps,10Mpps", "ipv4@step:1Mpps,25Mpps"]'
