@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import shutil
@@ -34,6 +35,8 @@ TELL_S, TELLERS = 0.5, 50
 LET_GO_S = 10.0
 #: Seconds between two counts of a pool's workers.
 COUNT_S = 1.0
+#: What ends the line on a pool that failed.
+GO_ON = "finished runs are kept, the same command goes on"
 
 
 class Line(Protocol):
@@ -103,6 +106,9 @@ class _Task:
         self._topic, self._worker, self._key = topic, worker, worker.get_current_task()
 
     def stopped(self) -> bool:
+        # A worker whose scheduler is gone closes, and would wait for what it has begun.
+        if self._worker.status.name in ("closing", "closed"):
+            return True
         task = self._worker.state.tasks.get(self._key)
         return task is None or task.state in ("cancelled", "released", "forgotten")
 
@@ -270,11 +276,14 @@ class Pool:
             return future.result()
         except (HalfwinkError, RunError, Interrupted):
             raise
-        except (CancelledError, asyncio.CancelledError) as error:
-            raise RunError(f"{self.name}: it gave up a job: {error or 'cancelled'}") from error
-        except Exception as error:
-            line = "finished runs are kept, the same command goes on"
-            raise RunError(f"{self.name}: {type(error).__name__}: {error}; {line}") from error
+        except (Exception, asyncio.CancelledError) as error:
+            raise RunError(f"{self.name}: {self._why(error)}; {GO_ON}") from error
+
+    def _why(self, error: BaseException) -> str:
+        """What became of a job that neither ended nor was stopped from here."""
+        if isinstance(error, CancelledError | asyncio.CancelledError):
+            return f"it gave up a job: {error or 'cancelled'}"
+        return f"{type(error).__name__}: {error}"
 
 
 def _put(ready: SimpleQueue[str], ticket: str, future: Any) -> None:
@@ -325,6 +334,10 @@ class Dask(Pool):
                 count = os.cpu_count() or 1
                 client = distributed.Client(n_workers=count, threads_per_worker=1, **here)
             super().__init__(client or distributed.Client(address))
+            if client is None:
+                # Of a scheduler that is gone they log tracebacks; one line says it.
+                for part in ("batched", "client"):
+                    logging.getLogger(f"distributed.{part}").setLevel(logging.CRITICAL)
         except (OSError, ValueError) as error:
             raise HalfwinkError(f"executor dask: {address}: {error}") from error
 
@@ -335,11 +348,20 @@ class Dask(Pool):
 
     def count(self) -> int:
         """See Pool: threads of all workers."""
-        return sum(self._pool.nthreads().values())
+        try:
+            return sum(self._pool.nthreads().values())
+        except OSError as error:
+            raise RunError(f"{self.name}: {self._why(error)}; {GO_ON}") from error
 
     def _submit(self, *arguments: Any) -> Any:
         # Not pure: a job whose result is asked for again is run again.
         return self._pool.submit(play, *arguments, pure=False)
+
+    def _why(self, error: BaseException) -> str:
+        comm: Any = import_module("distributed.comm")
+        if self._pool.status == "running" and not isinstance(error, comm.CommClosedError):
+            return super()._why(error)
+        return "the scheduler is gone"
 
     @contextmanager
     def _line(self) -> Generator[tuple[Line, Callable[[str], int]]]:

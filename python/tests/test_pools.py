@@ -182,6 +182,15 @@ def a_cluster(folder: Path) -> Generator[Cluster]:
 
 
 @pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the study of twenty jobs, undisturbed."""
+    folder = tmp_path_factory.mktemp("calm")
+    (folder / "many.toml").write_text(STUDY)
+    calm_run(folder / "many.toml", folder / "out")
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cluster]:
     with a_cluster(tmp_path_factory.mktemp("dask") / "cluster") as made:
         yield made
@@ -221,7 +230,9 @@ def halfwink_run(study: Path, cluster: Cluster, out: Path) -> Generator[subproce
     at = cluster.address.removeprefix("tcp:")
     words = ["run", str(study), "--executor", f"dask:{at}", "-o", str(out)]
     command = subprocess.Popen(
-        [sys.executable, "-m", "halfwink", *words], stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "halfwink", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
     try:
         yield command
@@ -230,8 +241,10 @@ def halfwink_run(study: Path, cluster: Cluster, out: Path) -> Generator[subproce
         command.wait()
 
 
-def test_a_sweep_whose_workers_and_client_are_killed_ends_as_an_undisturbed_one(tmp_path: Path):
-    study, out, calm = tmp_path / "many.toml", tmp_path / "out", tmp_path / "calm"
+def test_a_sweep_whose_workers_and_client_are_killed_ends_as_an_undisturbed_one(
+    calm: Path, tmp_path: Path
+):
+    study, out = tmp_path / "many.toml", tmp_path / "out"
     study.write_text(STUDY)
     runs = out / "runs"
     with a_cluster(tmp_path / "cluster") as cluster:
@@ -253,13 +266,84 @@ def test_a_sweep_whose_workers_and_client_are_killed_ends_as_an_undisturbed_one(
             cluster.kill_a_worker()
             cluster.add()
             assert command.wait(240) == 0
-    words = ["run", str(study), "--executor", "local:2", "-o", str(calm), "-q"]
-    subprocess.run([sys.executable, "-m", "halfwink", *words], check=True, stdout=-3, timeout=240)
     assert before.items() <= kept(runs).items()
     assert len(kept(runs)) == 20
-    assert kept(runs) == kept(calm / "runs")
+    same(out, calm)
+
+
+def calm_run(study: Path, out: Path) -> None:
+    words = ["run", str(study), "--executor", "local:2", "-o", str(out), "-q"]
+    subprocess.run([sys.executable, "-m", "halfwink", *words], check=True, stdout=-3, timeout=240)
+
+
+def same(out: Path, calm: Path) -> None:
+    """What was computed has the same bytes."""
+    assert kept(out / "runs") == kept(calm / "runs")
     # What the host took is no result.
     tables = {path.name for path in calm.glob("*.parquet")} - {"host.parquet"}
     assert {"results.parquet", "ledger.parquet"} <= tables
     for name in sorted(tables | {"study.toml"}):
         assert (out / name).read_bytes() == (calm / name).read_bytes(), name
+
+
+def test_a_scheduler_that_dies_ends_the_command_and_another_one_goes_on(calm: Path, tmp_path: Path):
+    study, out = tmp_path / "many.toml", tmp_path / "out"
+    study.write_text(STUDY)
+    runs = out / "runs"
+    with a_cluster(tmp_path / "one") as cluster:
+        assert cluster.scheduler is not None
+        with halfwink_run(study, cluster, out) as command:
+            wait_until(lambda: len(kept(runs)) >= 3, 120)
+            cluster.scheduler.kill()
+            _, said = command.communicate(timeout=120)
+        line = "executor dask: the scheduler is gone; finished runs are kept, the same command"
+        assert said.decode().splitlines() == [f"halfwink: {line} goes on"]
+        assert command.returncode == 1
+    before = kept(runs)
+    assert 3 <= len(before) < 20
+    with a_cluster(tmp_path / "two") as cluster, halfwink_run(study, cluster, out) as command:
+        assert command.wait(240) == 0
+    assert before.items() <= kept(runs).items()
+    same(out, calm)
+
+
+def test_workers_let_go_of_what_they_have_begun_when_the_scheduler_dies(tmp_path: Path):
+    study = tmp_path / "endless.toml"
+    study.write_text(STUDY.replace("6_000_000", str(ENDLESS)))
+    with a_cluster(tmp_path / "cluster") as cluster:
+        assert cluster.scheduler is not None
+        with halfwink_run(study, cluster, tmp_path / "out"):
+            with distributed.Client(cluster.address) as client:
+                wait_until(lambda: executing(client) == 2, 60)
+            cluster.scheduler.kill()
+            # Dask itself would wait for half a minute.
+            wait_until(lambda: all(w.poll() is not None for w in cluster.workers), 20)
+
+
+def test_an_adaptive_sweep_whose_worker_and_client_are_killed_ends_as_an_undisturbed_one(
+    tmp_path: Path,
+):
+    study, out, calm = tmp_path / "sought.toml", tmp_path / "out", tmp_path / "calm"
+    design = """
+[design]
+kind = "adaptive"
+points = 14
+minimize = ["energy_j_per_unit", "latency_mean_us"]
+"""
+    study.write_text(STUDY + design)
+    runs = out / "runs"
+    with a_cluster(tmp_path / "cluster") as cluster:
+        with halfwink_run(study, cluster, out) as command:
+            wait_until(lambda: len(kept(runs)) >= 2, 120)
+            cluster.kill_a_worker()
+            cluster.add()
+            wait_until(lambda: len(kept(runs)) >= 5, 120)
+            command.kill()
+            command.wait()
+        before = kept(runs)
+        with halfwink_run(study, cluster, out) as command:
+            assert command.wait(240) == 0
+    calm_run(study, calm)
+    assert before.items() < kept(runs).items()
+    same(out, calm)
+    assert (out / "design.parquet").exists()
