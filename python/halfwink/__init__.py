@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from halfwink.circuits import Fabric, Schedule, circuit_runs, circuit_schedule, fabric
     from halfwink.comparison import compare
     from halfwink.errors import HalfwinkError, Interrupted, RunError
-    from halfwink.executors import Dask, LocalExecutor
+    from halfwink.executors import LocalExecutor
     from halfwink.fabric_advice import CircuitAdvice, circuit_advice
     from halfwink.hybrid import (
         HybridExperiments,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from halfwink.live_router import LiveRouter
     from halfwink.logs import Beside, Replay, beside, replay
     from halfwink.mutation import Mutants, mutants
+    from halfwink.pools import Dask, Pool
     from halfwink.preheat import PreheatSimulation
     from halfwink.preheat import simulate as preheat_simulation
     from halfwink.preheat_world import preheat_experiments
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 #: `list` do not wait for data frames and charts.
 _HOMES = {
     "CircuitAdvice": "fabric_advice",
-    "Dask": "executors",
+    "Dask": "pools",
     "Fabric": "circuits",
     "HalfwinkError": "errors",
     "HybridExperiments": "hybrid",
@@ -67,6 +68,7 @@ _HOMES = {
     "LocalExecutor": "executors",
     "Mutants": "mutation",
     "OsProfile": "profiles",
+    "Pool": "pools",
     "PreheatSimulation": "preheat",
     "Results": "results",
     "RouterExperiments": "router",
@@ -139,6 +141,7 @@ __all__ = [
     "LocalExecutor",
     "Mutants",
     "OsProfile",
+    "Pool",
     "PreheatSimulation",
     "Replay",
     "Results",

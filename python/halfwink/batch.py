@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from halfwink.executors import Executor, LocalExecutor
+from halfwink.executors import Executor, Submits, executor_of
 from halfwink.jobs import Job, Planned, plan
 from halfwink.logs import paths
 from halfwink.store import RunStore, temporary_store
@@ -40,7 +40,7 @@ def run_jobs(
     store: RunStore,
     *,
     fresh: bool = False,
-    executor: Executor | None = None,
+    executor: Executor | Submits | None = None,
     log: Path | str | None = None,
     part: tuple[int, int] | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -66,7 +66,7 @@ def run_jobs(
     missing = [number for number in ours if again or not store.has(planned[number].key)]
     state = _State(planned, missing, len(ours), progress)
     state.tell(0)
-    where = executor or LocalExecutor()
+    where = executor_of(executor)
     if log is None:
         shares = (tuple((n, jobs[n]) for n in share) for share in _shares(planned, missing))
         runs = where.run(shares, state.tell)

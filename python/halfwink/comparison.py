@@ -12,7 +12,7 @@ from typing import Any
 from halfwink import _core
 from halfwink.batch import Progress
 from halfwink.errors import HalfwinkError
-from halfwink.executors import Executor
+from halfwink.executors import Executor, Submits
 from halfwink.jobs import Job, Settings, names, pairs
 from halfwink.library import machines
 from halfwink.relate import KEYS
@@ -62,7 +62,7 @@ def compare(
     timeline_ns: tuple[int, int] | None = None,
     out: Path | str | None = None,
     fresh: bool = False,
-    executor: Executor | None = None,
+    executor: Executor | Submits | None = None,
     log: Path | str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Results:

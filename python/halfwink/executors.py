@@ -1,15 +1,15 @@
-"""Where jobs run: on this machine's cores, or on a cluster."""
+"""Where jobs run: on this machine's cores, or in other processes (`halfwink.pools`)."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
@@ -45,7 +45,7 @@ class Executor(Protocol):
     ) -> Generator[tuple[int, Tables], None, None]:
         """Yields (number of the job, its tables).
 
-        Jobs of one share are handed out together, for `run_share`.
+        Jobs of one share are handed out together, for `run_together`.
 
         Calls ``progress`` several times a second with what unfinished jobs have done, in the
         world's unit of work, or 0 where that is not known. ``logs``: where the event log of which
@@ -59,13 +59,7 @@ def run_job(job: Job) -> Tables:
     return job.prepare().run(_core.RunControl())
 
 
-def run_share(jobs: Sequence[Job]) -> list[Result]:
-    """The same for jobs that may share a run: of each its tables, or what it ended with."""
-    prepared = [job.prepare() for job in jobs]
-    return list(_core.run_together(prepared, _core.RunControl()))
-
-
-def _finished(share: Share, results: Sequence[Result]) -> Generator[tuple[int, Tables], None, None]:
+def finished(share: Share, results: Sequence[Result]) -> Generator[tuple[int, Tables], None, None]:
     """Those of a share that were finished, before the first that failed is raised."""
     failed = [result for result in results if isinstance(result, Exception)]
     for (number, _), result in zip(share, results, strict=True):
@@ -124,7 +118,7 @@ class LocalExecutor:
             while pending:
                 ready, _ = wait(pending, timeout=TICK_S, return_when=FIRST_COMPLETED)
                 for future in ready:
-                    yield from _finished(pending.pop(future), future.result())
+                    yield from finished(pending.pop(future), future.result())
                 hand_out(len(ready))
                 look()
         finally:
@@ -137,69 +131,38 @@ class LocalExecutor:
                 wait(pending, timeout=0.1)
 
 
-class Dask:
-    """A Dask cluster whose workers have the same halfwink, and the same files at ``HALFWINK_HOME``.
+class Submits(Protocol):
+    """A pool of workers, as `concurrent.futures` has them; so has Dask its client."""
 
-    Only jobs and finished tables travel. Workloads and machines given as files are looked for where
-    the job runs.
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Has a function called somewhere; its future."""
+        ...
+
+
+def executor_of(given: Executor | Submits | None) -> Executor:
+    """An executor from what a caller has: one of ours as it is, threads here for none; a Dask
+    client, or a Dask cluster, whose client is asked for; else any pool with ``submit``.
+
+    Raises:
+        HalfwinkError: it is none of these.
     """
+    if given is None:
+        return LocalExecutor()
+    if not hasattr(given, "submit") and hasattr(given, "run"):
+        return cast(Executor, given)
+    from halfwink.pools import Dask, Pool
 
-    def __init__(self, address: str) -> None:
-        """Connects to a scheduler, as ``tcp://HOST:PORT``.
-
-        Raises:
-            HalfwinkError: dask is not installed, or nobody answers at the address; one line.
-        """
-        try:
-            import distributed  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            line = "pip install 'dask[distributed]'"
-            raise HalfwinkError(f"executor dask: dask is not installed; run: {line}") from None
-        self._distributed: Any = distributed
-        try:
-            self._client: Any = distributed.Client(address)
-        except (OSError, ValueError) as error:
-            raise HalfwinkError(f"executor dask: {address}: {error}") from error
-
-    def run(
-        self,
-        shares: Iterable[Share],
-        progress: Callable[[int], None],
-        logs: Mapping[int, Path] | None = None,
-    ) -> Generator[tuple[int, Tables], None, None]:
-        """See Executor. How far running jobs are is not known, and what a worker has begun when
-        the generator is closed it plays to its end, for nobody."""
-        if logs:
-            raise HalfwinkError(
-                "--log: logs are written where jobs run; use the executor `local` for them"
-            )
-        waiting: Iterator[Share] = iter(shares)
-        threads = sum(self._client.nthreads().values()) or 1
-        finished = self._distributed.as_completed(with_results=False)
-        handed: dict[str, Share] = {}
-
-        def hand_out(count: int) -> None:
-            for share in islice(waiting, count):
-                # Not pure: a job whose result is asked for again is run again.
-                jobs = [job for _, job in share]
-                future = self._client.submit(run_share, jobs, pure=False)
-                handed[future.key] = share
-                finished.add(future)
-
-        try:
-            hand_out(AHEAD * threads)
-            for future in finished:
-                yield from _finished(handed.pop(future.key), future.result())
-                # What came back need not stay on the cluster.
-                future.release()
-                hand_out(1)
-                progress(0)
-        finally:
-            self._client.cancel(list(finished.futures))
+    own: Any = given
+    if not hasattr(own, "submit") and hasattr(own, "get_client"):
+        own = own.get_client()
+    if hasattr(own, "subscribe_topic") and hasattr(own, "nthreads"):
+        return Dask(client=own)
+    return Pool(own)
 
 
 def executor_named(name: str) -> Executor:
-    """The executor for ``local``, ``local:WORKERS`` or ``dask://HOST:PORT``.
+    """The executor for ``local``, ``local:WORKERS``, ``dask`` or ``dask:ADDRESS``, which is
+    ``//HOST:PORT``, ``HOST:PORT`` or as Dask writes it.
 
     Raises:
         HalfwinkError: it is none of these, or cannot be had.
@@ -209,8 +172,11 @@ def executor_named(name: str) -> Executor:
         return LocalExecutor()
     if kind == "local" and detail.isdigit() and int(detail) > 0:
         return LocalExecutor(int(detail))
-    if kind == "dask" and detail.removeprefix("//"):
-        return Dask(f"tcp:{detail}")
+    if kind == "dask" and (not colon or detail.removeprefix("//")):
+        from halfwink.pools import Dask
+
+        at = detail if "://" in detail else f"tcp://{detail.removeprefix('//')}"
+        return Dask(at if colon else None)
     raise HalfwinkError(
-        f"unknown executor `{name}`; expected local, local:WORKERS or dask://HOST:PORT"
+        f"unknown executor `{name}`; expected local, local:WORKERS, dask or dask://HOST:PORT"
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 from halfwink.batch import Progress
 from halfwink.errors import HalfwinkError
-from halfwink.executors import Executor
+from halfwink.executors import Executor, Submits
 from halfwink.files import write_whole
 from halfwink.jobs import names
 from halfwink.library import library, root
@@ -65,7 +65,7 @@ def mutants(
     *,
     only: Sequence[str] = (),
     quick: bool = False,
-    executor: Executor | None = None,
+    executor: Executor | Submits | None = None,
     progress: Callable[[str, Progress], None] | None = None,
 ) -> Mutants:
     """Breaks the models in every way that is listed, and sees which targets are met no more.

@@ -11,8 +11,9 @@ from typing import Any
 
 from halfwink import _core, installed
 from halfwink.batch import Progress, run_jobs
+from halfwink.designs import run_adaptive
 from halfwink.errors import HalfwinkError, RunError
-from halfwink.executors import Executor
+from halfwink.executors import Executor, Submits
 from halfwink.files import write_whole
 from halfwink.jobs import Job, pairs, plan
 from halfwink.library import build_id, library
@@ -47,7 +48,7 @@ def run(
     name: str,
     *,
     out: Path | str | None = None,
-    executor: Executor | None = None,
+    executor: Executor | Submits | None = None,
     fresh: bool = False,
     store: RunStore | None = None,
     log: Path | str | None = None,
@@ -65,16 +66,23 @@ def run(
         RunError: a run failed.
     """
     study = library().study(name)
-    results = run_all(
-        study_jobs(name),
-        baseline=study["baseline"],
-        baseline_machine=study["baseline_machine"],
-        store=store or (RunStore(Path(out) / "runs") if out is not None else None),
-        executor=executor,
-        fresh=fresh,
-        log=log,
-        progress=progress,
-    )
+    store = store or (RunStore(Path(out) / "runs") if out is not None else None)
+    how: dict[str, Any] = {"executor": executor, "fresh": fresh, "progress": progress}
+    if study["design"]["kind"] == "adaptive":
+        if log is not None:
+            line = "expected none of an adaptive design, whose runs nobody knows beforehand"
+            raise HalfwinkError(f"--log: {line}")
+        with nullcontext(store) if store is not None else temporary_store() as kept:
+            results = run_adaptive(study, kept, **how)
+    else:
+        results = run_all(
+            study_jobs(name),
+            baseline=study["baseline"],
+            baseline_machine=study["baseline_machine"],
+            store=store,
+            log=log,
+            **how,
+        )
     if out is not None:
         keep(Path(out), results, study["text"])
     return StudyRun(study, results)
@@ -85,7 +93,7 @@ def run_part(
     part: tuple[int, int],
     *,
     out: Path | str,
-    executor: Executor | None = None,
+    executor: Executor | Submits | None = None,
     fresh: bool = False,
     log: Path | str | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -161,7 +169,7 @@ def run_all(
     baseline: str,
     baseline_machine: str | None = None,
     store: RunStore | None = None,
-    executor: Executor | None = None,
+    executor: Executor | Submits | None = None,
     fresh: bool = False,
     log: Path | str | None = None,
     progress: Callable[[Progress], None] | None = None,

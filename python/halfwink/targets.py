@@ -12,7 +12,7 @@ import polars as pl
 from halfwink.batch import Progress
 from halfwink.catalogue import experiment
 from halfwink.errors import HalfwinkError, RunError
-from halfwink.executors import Executor
+from halfwink.executors import Executor, Submits
 from halfwink.jobs import Job, names
 from halfwink.library import cache_dir, library
 from halfwink.results import Results, sweep_columns
@@ -80,7 +80,7 @@ def reproduce(
     wanted: str | Sequence[str] = (),
     *,
     fresh: bool = False,
-    executor: Executor | None = None,
+    executor: Executor | Submits | None = None,
     progress: Callable[[str, Progress], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Computes the targets that can be, and judges each: one dict per target, as the JSON.
@@ -108,7 +108,7 @@ def compute(
     mutant: str | None = None,
     instructions: Callable[[int], int] | None = None,
     fresh: bool = False,
-    executor: Executor | None = None,
+    executor: Executor | Submits | None = None,
     progress: Callable[[str, Progress], None] | None = None,
 ) -> Values:
     """Our value of each target by its id; None where nothing computes it, or it is not finite.

@@ -200,7 +200,7 @@ def test_a_job_that_fails_ends_the_batch_and_keeps_what_was_finished(tmp_path: P
 
 def test_an_executor_is_named_or_said_to_be_missing():
     assert executor_named("local:3") == LocalExecutor(3)
-    for wrong in ("cloud://x", "local:0", "local:", "dask"):
+    for wrong in ("cloud://x", "local:0", "local:", "dask:", "dask://"):
         with pytest.raises(HalfwinkError, match=f"unknown executor `{wrong}`; expected local"):
             executor_named(wrong)
 

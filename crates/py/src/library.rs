@@ -419,7 +419,8 @@ impl Library {
     /// Every job of a study by name or file, in order, as (world, workload, machine, technique,
     /// set, options).
     fn study_jobs(&self, name: &str) -> PyResult<Vec<NamedJob>> {
-        let jobs = study::Study::open(&self.0, name).map_err(py_error)?.jobs();
+        let study = study::Study::open(&self.0, name).map_err(py_error)?;
+        let jobs = study.jobs().map_err(py_error)?;
         Ok(jobs
             .into_iter()
             .map(|j| (j.world, j.workload, j.machine, j.technique, j.set, j.options))

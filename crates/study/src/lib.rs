@@ -4,6 +4,7 @@
 //! Everything above (Python, the command line, sweeps) only arranges [`Job`]s and the tables that
 //! they return.
 
+mod design;
 mod elsewhere;
 mod error;
 mod experiments;
@@ -21,6 +22,7 @@ mod techniques;
 mod world;
 mod worlds;
 
+pub use design::Design;
 pub use error::StudyError;
 pub use experiments::{Experiment, EXPERIMENTS};
 pub use halfwink_engine::RunControl;

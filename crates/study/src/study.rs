@@ -4,6 +4,7 @@ use halfwink_engine::{Input, InputError};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+use crate::design::{grid, Design, DesignFile};
 use crate::error::StudyError;
 use crate::library::{read, Library};
 use crate::techniques::{Choice, Values};
@@ -37,6 +38,11 @@ pub struct Study {
     /// What to vary: values of the machine, options of the world (`seed`), parameters of techniques
     /// (`power-save:c_up`, or `technique.threshold` of all that have it); and the values in order.
     pub sweep: Vec<(String, Vec<String>)>,
+    /// Which of its combinations are played.
+    pub design: Design,
+    /// Combinations in the order in which the design draws them, each the place of a value in each
+    /// list of `sweep`; of a grid none.
+    pub draws: Vec<Vec<usize>>,
     /// What to draw.
     pub plots: Vec<Plot>,
     /// The file as it was read.
@@ -77,6 +83,7 @@ struct StudyFile {
     options: toml::Table,
     #[serde(default)]
     sweep: toml::Table,
+    design: Option<Spanned<DesignFile>>,
     #[serde(default)]
     plot: Vec<Plot>,
 }
@@ -138,7 +145,8 @@ impl Study {
             .map(|(path, values)| sweep_values(input, world, path, values))
             .collect::<Result<Vec<_>, _>>()?;
         let (workloads, machines) = (file.workloads.into_inner(), file.machines.into_inner());
-        bounded(input, workloads.len() * machines.len() * techniques.len(), &sweep)?;
+        let lists = workloads.len() * machines.len() * techniques.len();
+        let design = designed(input, world, file.design, lists, &sweep)?;
         Ok(Study {
             name: name.to_owned(),
             world: world.name(),
@@ -149,16 +157,21 @@ impl Study {
             baseline,
             baseline_machine: file.baseline_machine,
             options,
+            draws: design.draws(&sweep),
+            design,
             sweep,
             plots: file.plot,
             text: input.text.clone(),
         })
     }
 
-    /// Every run of the study, in order: machines, then workloads, then the sweep, then techniques;
-    /// before all those of the baseline's own machine, if it has one.
-    #[must_use]
-    pub fn jobs(&self) -> Vec<Job> {
+    /// Every run of the study, in order: machines, then workloads, then the sweep (of a random
+    /// design as drawn), then techniques; before all those of the baseline's own machine, if it has
+    /// one.
+    ///
+    /// # Errors
+    /// If the design is adaptive: it has no list of runs.
+    pub fn jobs(&self) -> Result<Vec<Job>, StudyError> {
         let job = |machine: &String, workload: &String, set: &[_], technique: &String| Job {
             world: self.world.to_owned(),
             workload: workload.clone(),
@@ -167,19 +180,17 @@ impl Study {
             set: set.to_vec(),
             options: self.options.clone(),
         };
-        let mut points: Vec<Vec<(String, String)>> = vec![Vec::new()];
-        for (path, values) in &self.sweep {
-            points = points
-                .iter()
-                .flat_map(|point| {
-                    values.iter().map(move |value| {
-                        let mut point = point.clone();
-                        point.push((path.clone(), value.clone()));
-                        point
-                    })
-                })
-                .collect();
-        }
+        let points = match self.design {
+            Design::Grid => self.grid_points(),
+            Design::Random { .. } => self.drawn_points(),
+            Design::Adaptive { .. } => {
+                return Err(StudyError::Usage(format!(
+                    "{}: an adaptive design chooses its runs by their results, so there is no \
+                     list of them; expected `halfwink run` of all of it",
+                    self.name
+                )));
+            }
+        };
         let mut jobs = Vec::new();
         if let Some(machine) = &self.baseline_machine {
             jobs.extend(self.workloads.iter().map(|w| job(machine, w, &[], &self.baseline)));
@@ -193,7 +204,32 @@ impl Study {
                 }
             }
         }
-        jobs
+        Ok(jobs)
+    }
+
+    fn drawn_points(&self) -> Vec<Vec<(String, String)>> {
+        let set = |point: &Vec<usize>| {
+            let values = point.iter().zip(&self.sweep);
+            values.map(|(&at, (path, values))| (path.clone(), values[at].clone())).collect()
+        };
+        self.draws.iter().map(set).collect()
+    }
+
+    fn grid_points(&self) -> Vec<Vec<(String, String)>> {
+        let mut points: Vec<Vec<(String, String)>> = vec![Vec::new()];
+        for (path, values) in &self.sweep {
+            points = points
+                .iter()
+                .flat_map(|point| {
+                    values.iter().map(move |value| {
+                        let mut point = point.clone();
+                        point.push((path.clone(), value.clone()));
+                        point
+                    })
+                })
+                .collect();
+        }
+        points
     }
 }
 
@@ -255,6 +291,29 @@ fn sweep_values(
     }
 }
 
+/// The design, which asks for no more runs than fit memory; at each point there are `lists` runs.
+fn designed(
+    input: &Input,
+    world: &dyn World,
+    file: Option<Spanned<DesignFile>>,
+    lists: usize,
+    sweep: &[(String, Vec<String>)],
+) -> Result<Design, InputError> {
+    let points_at = file.as_ref().and_then(|design| design.get_ref().points_at());
+    let design = Design::parse(input, world, file, sweep)?;
+    match points_at {
+        Some(at) if design != Design::Grid => {
+            let runs = (lists as u128).saturating_mul(design.most(grid(sweep)));
+            if runs > MOST_RUNS {
+                let message = format!("{runs} runs; expected at most {MOST_RUNS}");
+                return Err(input.error_at(&at, message));
+            }
+        }
+        _ => bounded(input, lists, sweep)?,
+    }
+    Ok(design)
+}
+
 /// A few lists ask for more runs than fit memory: refused before any is made.
 fn bounded(input: &Input, lists: usize, sweep: &[(String, Vec<String>)]) -> Result<(), InputError> {
     let mut runs = lists as u128;
@@ -295,7 +354,7 @@ techniques = ["always-on", "tap"]
 
     #[test]
     fn a_study_is_the_product_of_its_lists() {
-        let jobs = parse(TEXT).unwrap().jobs();
+        let jobs = parse(TEXT).unwrap().jobs().unwrap();
         assert_eq!(jobs.len(), 2 * 2 * 2);
         assert_eq!(jobs[1].technique, "tap");
         assert_eq!(jobs[2].set, [("gating.wake_up_ns".to_owned(), "16.0".to_owned())]);
@@ -308,7 +367,7 @@ techniques = ["always-on", "tap"]
             "baseline = \"always-on\"\nbaseline_machine = \"in-order\"\n[sweep]",
         );
         let text = text.replace("[\"always-on\", \"tap\"]", "[\"tap\"]");
-        let jobs = parse(&text).unwrap().jobs();
+        let jobs = parse(&text).unwrap().jobs().unwrap();
         assert_eq!(jobs.len(), 2 + 2 * 2);
         assert_eq!(
             (jobs[1].machine.as_str(), jobs[1].technique.as_str()),

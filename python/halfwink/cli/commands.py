@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from halfwink import cold_start, studies
+from halfwink import cold_start, designs, studies
 from halfwink import comparison as comparing
 from halfwink import doctor as checking
 from halfwink.cli.console import print_json, print_table, progress_bar, say
@@ -131,7 +131,7 @@ def run(
     study
         Name of a study, or a TOML file.
     executor
-        local, local:WORKERS, or dask://HOST:PORT.
+        local, local:WORKERS, dask (a cluster of this machine's processors), or dask://HOST:PORT.
     part
         Only a part of it, for arrays of jobs: 3/200. All parts may share a folder.
     collect
@@ -165,8 +165,20 @@ def run(
     else:
         print_results(done.results, wide=wide)
     _warn(done.results)
+    if done.results.has(designs.TABLE):
+        say(_front(done, folder), quiet=quiet)
     say(f"report: {folder / 'report.html'}", quiet=quiet)
     return 0
+
+
+def _front(done: studies.StudyRun, folder: Path) -> str:
+    """What an adaptive design has found."""
+    design, table = done.study["design"], done.results.tables[designs.TABLE]
+    columns = [f"less {name}" for name in design["minimize"]]
+    columns += [f"more {name}" for name in design["maximize"]]
+    where = f"on_front in {folder / designs.TABLE}.parquet"
+    front = table["on_front"].sum()
+    return f"{front} of {table.height} runs trade {' against '.join(columns)}: {where}"
 
 
 def _run_part(

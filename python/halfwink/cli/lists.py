@@ -137,7 +137,9 @@ def _studies() -> Listing:
     for name in library().names("studies", "toml"):
         study = library().study(name)
         kept = {key: study[key] for key in ("world", "workloads", "machines", "techniques")}
-        runs = len(library().study_jobs(name))
+        # Of an adaptive one nobody knows.
+        adaptive = study["design"]["kind"] == "adaptive"
+        runs = None if adaptive else len(library().study_jobs(name))
         entries.append({"name": name, **kept, "runs": runs, "title": study["title"]})
     return entries, ["name", "world", "runs", "machines", "title"]
 
