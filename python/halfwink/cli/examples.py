@@ -93,6 +93,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "preheat breakdown": (("--plot steps.svg", "what each step of the loader saves"),),
     "preheat deadline": (("-w nginx-2016", "requests that come before their lines"),),
     "preheat simulate": (("nginx-1pct --requests 40", "a recorded server, preheated"),),
+    "storage calibrate": (
+        ("--from null-blk -o linux.toml", "a machine made of recordings, and its error"),
+    ),
     "storage simulate": (
         ("westmere-ex --issuers 1..20 --plot saw-tooth.html", "I/Os by CPUs that issue"),
     ),

@@ -142,7 +142,8 @@ def calibrate(
             kind: {"alone": asdict(found.alone[kind]), "together": asdict(found.together[kind])}
             for kind in found.alone
         }
-        print_json({"stages": each, "predictions": found.predictions.to_dicts()})
+        stages = {"stages": each, "predictions": found.predictions.to_dicts()}
+        print_json("storage.calibrate", stages)
         return 0
     for kind, alone in found.alone.items():
         both = found.together[kind]
