@@ -118,6 +118,20 @@ class Results:
 
         return savings(self)
 
+    def query(self, sql: str) -> pl.DataFrame:
+        """What SQL finds in the tables, by their names, and in ``runs``.
+
+        In ``runs`` each swept value has a column; in names of columns what SQL cannot spell without
+        quotes is ``_``: ``gating_wake_up_ns``.
+
+        Raises:
+            HalfwinkError: the SQL is wrong, in one line.
+        """
+        try:
+            return pl.SQLContext(sql_tables(self), eager=True).execute(sql)
+        except pl.exceptions.PolarsError as error:
+            raise HalfwinkError(f"SQL: {str(error).splitlines()[0]}") from error
+
     def write(self, folder: Path) -> None:
         """Writes each table as NAME.parquet, the runs as results.parquet; raises OSError."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -180,6 +194,13 @@ def collect(
     world = jobs[0].world
     tables[RUN] = with_beyond_idle(relate(tables[RUN], baseline, machine), world)
     return Results(world, tables, baseline, machine)
+
+
+def sql_tables(results: Results) -> dict[str, pl.DataFrame]:
+    """Tables by name; of the runs, columns whose names SQL cannot spell without quotes."""
+    runs = sweep_columns(results.runs)
+    safe = {name: re.sub(r"\W", "_", name) for name in runs.columns}
+    return results.tables | {"runs": runs.rename(safe)}
 
 
 def said(values: Pairs) -> str:

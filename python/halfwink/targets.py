@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from halfwink.errors import HalfwinkError, RunError
 from halfwink.executors import Executor, Submits
 from halfwink.jobs import Job, names
 from halfwink.library import cache_dir, library
-from halfwink.results import Results, sweep_columns
+from halfwink.results import Results, sql_tables
 from halfwink.store import RunStore
 from halfwink.studies import run_all, study_jobs
 
@@ -216,20 +215,13 @@ class _Tables:
         kind, _, name = source.partition(" ")
         try:
             if kind == "study":
-                return _of_study(self._results(name))
+                return sql_tables(self._results(name))
             return self._experiments(name)
         except (HalfwinkError, RunError):
             if self._mutant is None:
                 raise
             # Such as a network that droops too far however slowly cores wake.
             return None
-
-
-def _of_study(results: Results) -> TableSet:
-    """A study's tables; of the runs, columns whose names SQL cannot spell without quotes."""
-    runs = sweep_columns(results.runs)
-    safe = {name: re.sub(r"\W", "_", name) for name in runs.columns}
-    return results.tables | {"runs": runs.rename(safe)}
 
 
 def _facts_and_numbers(mutant: str | None) -> TableSet:

@@ -219,7 +219,7 @@ def test_the_command_names_the_front_and_where_it_stands(tmp_path: Path, halfwin
     assert done.status == 0, done.err
     table = pl.read_parquet(tmp_path / "out/design.parquet")
     front = f"{table['on_front'].sum()} of 13 runs trade less energy_j_per_unit"
-    where = "against less latency_mean_us: on_front in out/design.parquet"
+    where = "against less latency_mean_us: halfwink query out 'select * from design where on_front'"
     assert f"{front} {where}\n" in done.err
 
 

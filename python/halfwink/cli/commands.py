@@ -176,7 +176,7 @@ def _front(done: studies.StudyRun, folder: Path) -> str:
     design, table = done.study["design"], done.results.tables[designs.TABLE]
     columns = [f"less {name}" for name in design["minimize"]]
     columns += [f"more {name}" for name in design["maximize"]]
-    where = f"on_front in {folder / designs.TABLE}.parquet"
+    where = f"halfwink query {folder} 'select * from {designs.TABLE} where on_front'"
     front = table["on_front"].sum()
     return f"{front} of {table.height} runs trade {' against '.join(columns)}: {where}"
 

@@ -116,6 +116,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("techniques --world chip", "with parameters and what each is"),
         ("targets --json", "every published number"),
     ),
+    "query": (
+        ("out", "which tables there are, and their columns"),
+        ("out 'select * from runs order by energy_j limit 5'", "who takes least"),
+    ),
     "report": (("out", "report.html, drawn again"),),
     "completion": (("zsh", "a script for zsh"),),
     "doctor": (("", "what works here, and what adds the rest"),),

@@ -73,6 +73,10 @@ COMMANDS = {
         "Show what a fleet of hybrid servers draws and delays over a year of counts.",
     ),
     "list": ("lists:list_", "Show what there is; without WHAT, how much of each."),
+    "query": (
+        "query:query",
+        "Ask the tables of a finished run, in SQL; without SQL, show what they hold.",
+    ),
     "report": ("commands:report", "Draw the HTML report of a finished run again."),
     "completion": (
         "completion:completion",

@@ -1,0 +1,75 @@
+"""``halfwink query``: SQL over the tables of a finished run."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from halfwink.cli.console import out as stdout
+from halfwink.cli.console import plain, print_frame, print_json, say
+from halfwink.errors import HalfwinkError
+from halfwink.files import write_whole
+from halfwink.results import Results, open_results, sql_tables
+
+#: Endings of files, by which their format is chosen.
+ENDINGS = (".parquet", ".csv")
+
+
+def query(
+    folder: Path,
+    sql: str | None = None,
+    /,
+    *,
+    out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
+) -> int:
+    """Ask the tables of a finished run, in SQL; without SQL, show what they hold.
+
+    In the table `runs` each swept value has a column of its own; in names of columns what SQL
+    cannot spell without quotes is `_`: gating_wake_up_ns.
+
+    Parameters
+    ----------
+    folder
+        Of the run, as made by compare or run.
+    sql
+        What to ask, as "select technique, avg(power_w) from runs group by technique".
+    out
+        File for the answer: .parquet or .csv.
+    json
+        Print one JSON document.
+    quiet
+        No messages.
+    """
+    if out is not None and out.suffix not in ENDINGS:
+        raise HalfwinkError(f"{out}: expected a name that ends in {' or '.join(ENDINGS)}")
+    results = open_results(folder)
+    if sql is None:
+        if out is not None or json:
+            raise HalfwinkError("-o, --json: expected SQL to answer")
+        _overview(results)
+        return 0
+    found = results.query(sql)
+    if out is not None:
+        file = io.BytesIO()
+        if out.suffix == ".csv":
+            found.write_csv(file)
+        else:
+            found.write_parquet(file)
+        write_whole(out, file.getvalue())
+        say(f"{found.height:,} rows: {out}", quiet=quiet)
+    if json:
+        print_json("query", {"sql": sql, "rows": found.to_dicts()})
+    elif out is None:
+        print_frame(found)
+    return 0
+
+
+def _overview(results: Results) -> None:
+    for name, table in sql_tables(results).items():
+        line = f"{name} ({table.height:,} rows): {', '.join(table.columns)}"
+        stdout.print(plain(line), markup=False)
