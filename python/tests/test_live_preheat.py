@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -244,11 +244,24 @@ def instructions(folder: Path, requests: int, extra: dict[str, str]) -> int:
                 while not answer.endswith(b"</p>\n"):
                     answer += client.recv(4096)
     finally:
-        server.terminate()
-        _, said = server.communicate(timeout=60)
+        said = _ended(server)
     found = re.search(rb"I\s+refs:\s+([\d,]+)", said)
     assert found is not None, said
     return int(found[1].replace(b",", b""))
+
+
+def _ended(server: subprocess.Popen[bytes]) -> bytes:
+    """What a server said on standard error until it ended.
+
+    A signal that comes just before nginx waits for events is not looked at until there is one:
+    then another.
+    """
+    for _ in range(30):
+        server.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            return server.communicate(timeout=2)[1]
+    server.kill()
+    pytest.fail(f"goes on: {server.args}")
 
 
 def test_the_library_adds_no_instruction_to_a_request(tmp_path: Path) -> None:
