@@ -14,6 +14,7 @@ from concurrent.futures import Executor as Pool
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import halfwink as hw
 from halfwink.batch import run_jobs
@@ -81,7 +82,7 @@ def overheads(turns: int) -> dict[str, float]:
     import distributed
 
     jobs = toys()
-    here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    here: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     with (
         distributed.Client(n_workers=WORKERS, threads_per_worker=1, **here) as client,
         ThreadPoolExecutor(WORKERS) as threads,
