@@ -19,7 +19,7 @@ from typing import Any
 import halfwink as hw
 from halfwink.batch import run_jobs
 from halfwink.executors import Executor, LocalExecutor, run_job
-from halfwink.jobs import Job
+from halfwink.jobs import Job, pairs
 from halfwink.pools import Dask
 from halfwink.results import collect, open_results
 from halfwink.store import RunStore
@@ -50,9 +50,9 @@ QUERY = """
 
 def toys() -> list[Job]:
     """The jobs of a sweep: none is over before a worker has asked for the next."""
-    options = {"requests": REQUESTS}
+    options = pairs({"requests": REQUESTS})
     return [
-        Job("toy", "exponential@30", "machine", technique, {"seed": seed}, options)
+        Job("toy", "exponential@30", "machine", technique, pairs({"seed": seed}), options)
         for seed in range(JOBS // 2)
         for technique in ("always-on", "idle-gate")
     ]
