@@ -18,6 +18,7 @@ mod icmp;
 mod icmp_error;
 mod ip4;
 mod ip6;
+mod limiter;
 mod neighbours;
 mod netflow;
 mod redundancy;

@@ -8,7 +8,8 @@ use halfwink_units::Time;
 
 use crate::counters::Counters;
 use crate::frame::Frame;
-use crate::icmp_error::Limiter;
+use crate::icmp_error;
+use crate::limiter::Limiter;
 use crate::neighbours::{Cache, Key};
 use crate::netflow::NetFlow;
 use crate::redundancy::Encoder;
@@ -65,7 +66,7 @@ impl Worker {
             number,
             counters: Counters::default(),
             cache: Cache::default(),
-            limiter: Limiter::default(),
+            limiter: Limiter::new(icmp_error::BURST),
             identification: 0,
             scratch: vec![0; SCRATCH].into_boxed_slice(),
             inside: false,

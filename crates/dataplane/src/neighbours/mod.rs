@@ -241,6 +241,10 @@ impl Neighbours {
             there.min_by_key(|(_, n)| (n.used, n.serial)).map(|(&at, _)| at)
         });
         let Some(goes) = goes else { return };
+        self.push_out(goes);
+    }
+
+    fn push_out(&mut self, goes: Key) {
         let entry = self.table.remove(&goes).expect("it is there");
         self.rooms.leave(goes, entry.standing);
         self.pushed_out += entry.queue.len() as u64;
@@ -291,8 +295,7 @@ impl Neighbours {
         let table = &self.table;
         let is_there = |key, serial, standing| is_there(table, key, serial, standing);
         let goes = self.rooms.oldest(key, Standing::Stranger, is_there)?;
-        self.table.remove(&goes);
-        self.rooms.leave(goes, Standing::Stranger);
+        self.push_out(goes);
         Some(())
     }
 

@@ -18,14 +18,14 @@ use std::collections::{HashMap, VecDeque};
 use halfwink_units::Time;
 
 use super::Key;
+use crate::limiter::Limiter;
 
 /// Neighbours of one port and family, beside those that are given.
 pub(super) const MOST: usize = 2048;
 /// Of those, who are asked for and have not answered.
 pub(super) const ASKED: usize = 512;
-/// New neighbours that packets of one port may ask for: so many at once, then one each `EACH`.
-pub(super) const BURST: u64 = 512;
-const EACH: Time = Time::ns(1_000_000);
+/// New neighbours that packets of one port may ask for at once; then one each millisecond.
+const BURST: u64 = 512;
 
 /// Why a neighbour is in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,8 +80,8 @@ impl Room {
 #[derive(Debug, Default)]
 pub(super) struct Rooms {
     rooms: HashMap<(u16, bool), Room>,
-    /// When the bucket of a port's packets is full again; without a port, of the router's own.
-    full_at: HashMap<Option<u16>, Time>,
+    /// Of a port's packets; without a port, of the router's own.
+    limiters: HashMap<Option<u16>, Limiter>,
 }
 
 impl Rooms {
@@ -91,13 +91,7 @@ impl Rooms {
 
     /// Whether a packet from there may ask for one more; then it counts.
     pub(super) fn may_ask(&mut self, now: Time, from: Option<u16>) -> bool {
-        let full_at = self.full_at.entry(from).or_default();
-        let next = (*full_at).max(now).saturating_add(EACH);
-        let may = next.saturating_sub(now).as_ps() <= BURST * EACH.as_ps();
-        if may {
-            *full_at = next;
-        }
-        may
+        self.limiters.entry(from).or_insert_with(|| Limiter::new(BURST)).take(now)
     }
 
     /// An entry has another standing than before.
