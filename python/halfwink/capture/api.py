@@ -194,7 +194,7 @@ def _capture(
             if plan.program is None and report["exit_status"]:
                 raise GuestError(
                     f"in the guest: {plan.workload.name} ended with status "
-                    f"{report['exit_status']}{_last_words(report)}"
+                    f"{report['exit_status']}{machine.last_words(report['said'])}"
                 )
             _move(boot.out, partial)
             partial.replace(out)
@@ -203,10 +203,6 @@ def _capture(
     result = _result(plan.workload.name, out, report)
     progress(Progress("done", f"{result.instructions} instructions", result.instructions, limit))
     return result
-
-
-def _last_words(report: dict[str, Any]) -> str:
-    return f"; it said last: {report['said'][-1]}" if report["said"] else ""
 
 
 def _move(source: Path, destination: Path) -> None:

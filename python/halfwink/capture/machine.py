@@ -8,6 +8,7 @@ import selectors
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -74,6 +75,11 @@ def command_line(boot: Boot) -> list[str]:
     ]
 
 
+def last_words(said: Sequence[str]) -> str:
+    """The end of a complaint: what a guest's console showed last, if anything."""
+    return f"; it said last: {said[-1]}" if said else ""
+
+
 class Dialogue:
     """Understands what the guest and the plugin say."""
 
@@ -96,8 +102,7 @@ class Dialogue:
             if text == "booted":
                 self.said = []
             if text.startswith("error: "):
-                words = f"; it said last: {self.said[-1]}" if self.said else ""
-                self.guest_error = text.removeprefix("error: ") + words
+                self.guest_error = text.removeprefix("error: ") + last_words(self.said)
             stage = "warm-up" if text.startswith("warming up") else "boot"
             self._report(Progress(stage, text, limit=self._limit))
         else:
@@ -129,12 +134,9 @@ class Dialogue:
         if self.done is None:
             raise GuestError(
                 f"the guest ended before anything was recorded (status {status})"
-                f"{self._last_words()}"
+                f"{last_words(self.said)}"
             )
         return self.done | {"said": tuple(self.said)}
-
-    def _last_words(self) -> str:
-        return f"; it said last: {self.said[-1]}" if self.said else ""
 
 
 class _Lines:
