@@ -51,6 +51,11 @@ def kept(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("*.json")}
 
 
+def until_kept(runs: Path, count: int) -> None:
+    """Until so many results are there."""
+    wait_until(lambda: len(kept(runs)) >= count, 120)
+
+
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """What twelve jobs find here."""
@@ -249,12 +254,12 @@ def test_a_sweep_whose_workers_and_client_are_killed_ends_as_an_undisturbed_one(
     runs = out / "runs"
     with a_cluster(tmp_path / "cluster") as cluster:
         with halfwink_run(study, cluster, out) as command:
-            wait_until(lambda: len(kept(runs)) >= 2, 120)
+            until_kept(runs, 2)
             cluster.kill_a_worker()
             cluster.add()
-            wait_until(lambda: len(kept(runs)) >= 5, 120)
+            until_kept(runs, 5)
             cluster.kill_a_worker()
-            wait_until(lambda: len(kept(runs)) >= 7, 120)
+            until_kept(runs, 7)
             command.kill()
             command.wait()
         before = kept(runs)
@@ -293,7 +298,7 @@ def test_a_scheduler_that_dies_ends_the_command_and_another_one_goes_on(calm: Pa
     with a_cluster(tmp_path / "one") as cluster:
         assert cluster.scheduler is not None
         with halfwink_run(study, cluster, out) as command:
-            wait_until(lambda: len(kept(runs)) >= 3, 120)
+            until_kept(runs, 3)
             cluster.scheduler.kill()
             _, said = command.communicate(timeout=120)
         line = "executor dask: the scheduler is gone; finished runs are kept, the same command"
@@ -334,10 +339,10 @@ minimize = ["energy_j_per_unit", "latency_mean_us"]
     runs = out / "runs"
     with a_cluster(tmp_path / "cluster") as cluster:
         with halfwink_run(study, cluster, out) as command:
-            wait_until(lambda: len(kept(runs)) >= 2, 120)
+            until_kept(runs, 2)
             cluster.kill_a_worker()
             cluster.add()
-            wait_until(lambda: len(kept(runs)) >= 5, 120)
+            until_kept(runs, 5)
             command.kill()
             command.wait()
         before = kept(runs)
