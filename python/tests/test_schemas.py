@@ -18,7 +18,7 @@ from halfwink.cli import console
 
 CLI = Path(console.__file__).parent
 #: Functions that are told a kind, and as which argument.
-TOLD = {"print_json": 0, "json_text": 0, "put": 0, "serve_until_told": 3}
+TOLD = {"print_json": 0, "json_text": 0, "put_json": 0, "serve_until_told": 3}
 
 
 def printed() -> set[str]:
@@ -28,12 +28,9 @@ def printed() -> set[str]:
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
-            if (
-                node.func.id not in ("print_json", "json_text", "put", "serve_until_told")
-                or path.name == "console.py"
-            ):
+            if node.func.id not in TOLD or path.name == "console.py":
                 continue
-            kind = node.args[3 if node.func.id == "serve_until_told" else 0]
+            kind = node.args[TOLD[node.func.id]]
             if isinstance(kind, ast.Name):
                 # Its callers' word.
                 continue

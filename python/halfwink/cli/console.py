@@ -13,6 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import polars as pl
 
     from halfwink import batch
@@ -57,6 +59,14 @@ def json_text(kind: str, document: Mapping[str, Any]) -> str:
 def print_json(kind: str, document: Mapping[str, Any]) -> None:
     """The one JSON document on standard output."""
     sys.stdout.write(json_text(kind, document))
+
+
+def put_json(kind: str, document: Mapping[str, Any], out: Path | None, *, json: bool) -> None:
+    """A JSON document where it was asked for: in a file, on standard output."""
+    if out is not None:
+        out.write_text(json_text(kind, document))
+    if json:
+        print_json(kind, document)
 
 
 def print_table(

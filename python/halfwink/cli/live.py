@@ -22,7 +22,7 @@ from halfwink.cli import (
     resctrl,
     traffic,
 )
-from halfwink.cli.console import err_table, json_text, print_json, print_table, say
+from halfwink.cli.console import err_table, print_table, put_json, say
 from halfwink.errors import HalfwinkError
 
 app = App(name="live", help="Run techniques on this machine.", help_on_error=False)
@@ -163,10 +163,8 @@ def idle(
     if json and command:
         raise HalfwinkError("--json with a command: its output goes there; use -o FILE")
     status, found = living.idle(seconds, command, mechanism=by)
-    if out is not None:
-        out.write_text(json_text("live.idle", found))
+    put_json("live.idle", found, out, json=json)
     if json:
-        print_json("live.idle", found)
         return status
     if not (quiet and command):
         _show_idle(found, to=err_table if command else None)

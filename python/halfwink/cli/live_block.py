@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from halfwink import block_advice
-from halfwink.cli.console import err, json_text, print_json, print_table, say
+from halfwink.cli.console import err, print_json, print_table, put_json, say
 from halfwink.cli.serving import signals
 from halfwink.errors import HalfwinkError
 from halfwink.live_block import Block, Device
@@ -149,14 +149,11 @@ def block(
         while serving.is_running and not asked.stop:
             asked.wait(LOOK_S)
         found = serving.stop()
-    if out is not None:
-        out.write_text(json_text("live.block", found))
-    if json:
-        print_json("live.block", found)
-    elif vhost is not None:
+    put_json("live.block", found, out, json=json)
+    if not json and vhost is not None:
         counts = ("requests", "failed", "broken")
         say(", ".join(f"{found[name]:,} {name}" for name in counts), quiet=quiet)
-    elif not quiet:
+    elif not json and not quiet:
         show(found)
     if vhost is not None:
         return 0

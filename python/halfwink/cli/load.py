@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from halfwink import prototype
-from halfwink.cli.console import json_text, print_json, print_table, say
+from halfwink.cli.console import print_json, print_table, put_json, say
 from halfwink.delay_model import Calibration, Fit
 from halfwink.errors import HalfwinkError
 
@@ -133,7 +133,7 @@ def load(
     found = _until_end(work)
     if log is not None:
         work.write_csv(log)
-    put("live.load", found, out, json=json)
+    put_json("live.load", found, out, json=json)
     if not json and not quiet:
         _show_load(found)
     return 0
@@ -222,14 +222,6 @@ def _until_end(work: prototype.Load) -> dict[str, Any]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def put(kind: str, found: dict[str, Any], out: Path | None, *, json: bool) -> None:
-    """A result as JSON: to a file, to standard output."""
-    if out is not None:
-        out.write_text(json_text(kind, found))
-    if json:
-        print_json(kind, found)
 
 
 def _show_load(found: dict[str, Any]) -> None:

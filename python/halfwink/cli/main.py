@@ -13,7 +13,6 @@ from cyclopts.exceptions import UnknownCommandError, UnknownOptionError
 
 from halfwink import __version__
 from halfwink.cli.console import err, plain
-from halfwink.cli.examples import shown
 from halfwink.errors import HalfwinkError, Interrupted, RunError
 
 EXIT_FAILED = 1
@@ -121,10 +120,11 @@ def _run(words: list[str]) -> int:
                 )
             bound.arguments["command"] = own
         status = function(*bound.args, **bound.kwargs)
-        # What stands behind `--` is another program's.
-        ours = words[: words.index("--")] if "--" in words else words
-        if {"--help", "-h"} & set(ours) and (examples := shown(ours)):
-            print(examples)
+        if {"--help", "-h"} & set(words):
+            from halfwink.cli.examples import shown
+
+            if examples := shown(words):
+                print(examples)
         return status if isinstance(status, int) else 0
     except CycloptsError as error:
         _complain(_usage(app, error))

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from halfwink import prototype
-from halfwink.cli.console import print_json, print_table, say
-from halfwink.cli.load import check_seed, milliseconds, put
+from halfwink.cli.console import print_json, print_table, put_json, say
+from halfwink.cli.load import check_seed, milliseconds
 from halfwink.errors import HalfwinkError, RunError
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -190,7 +190,7 @@ def serve(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    put("live.serve", found, out, json=json)
+    put_json("live.serve", found, out, json=json)
     if not json and not quiet:
         _show_pool(found)
     if not alive:

@@ -19,7 +19,7 @@ from cyclopts import Parameter
 from rich.console import Group
 from rich.live import Live
 
-from halfwink.cli.console import err, err_table, json_text, print_json, say
+from halfwink.cli.console import err, err_table, put_json, say
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.live_program import LiveProgram
 
@@ -150,11 +150,8 @@ def serve_until_told(
         alive = program.is_running
         incomplete = _stopped(program)
         report = program.report()
-    if wishes.out is not None:
-        wishes.out.write_text(json_text(kind, report))
-    if wishes.json:
-        print_json(kind, report)
-    elif not quiet:
+    put_json(kind, report, wishes.out, json=wishes.json)
+    if not wishes.json and not quiet:
         face.show(report)
         for line in measured_lines(report):
             say(line)

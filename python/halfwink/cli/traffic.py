@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from halfwink import traffic
-from halfwink.cli.console import json_text, print_json, print_table, say
+from halfwink.cli.console import print_table, put_json, say
 from halfwink.errors import HalfwinkError
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -235,11 +235,8 @@ def _show(
     out: Path | None,
     quiet: bool,
 ) -> None:
-    if out is not None:
-        out.write_text(json_text(f"live.{name}", found))
-    if json:
-        print_json(f"live.{name}", found)
-    elif not quiet:
+    put_json(f"live.{name}", found, out, json=json)
+    if not json and not quiet:
         print_table([("what", "left"), ("value", "right")], rows)
 
 
