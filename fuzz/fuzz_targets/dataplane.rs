@@ -4,8 +4,9 @@
 use std::sync::{Arc, OnceLock};
 
 use halfwink_dataplane::{
-    AeadKey, AppSettings, Forwarder, Frame, IpsecSettings, NetFlowSettings, Out, PortSettings,
-    RedundancySettings, Route, SecurityAssociation, Settings, Shared, StaticNeighbour, Verdict,
+    AeadKey, AppSettings, Forwarder, Frame, IpsecSettings, NetFlowSettings, Numbers, Out,
+    PortSettings, RedundancySettings, Route, SecurityAssociation, Settings, Shared,
+    StaticNeighbour, Verdict,
 };
 use halfwink_units::Time;
 use libfuzzer_sys::fuzz_target;
@@ -34,6 +35,7 @@ fn apps() -> Vec<AppSettings> {
         key: AeadKey::new(&[key; 20]).expect("a length"),
         esn: key == 2,
         selectors: vec![],
+        numbers: Numbers::unkept(0),
     };
     let netflow = |format| NetFlowSettings { format, flows: 16, ..NetFlowSettings::default() };
     vec![

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import random
 import re
+import signal
 import struct
 import subprocess
-import time
 from collections.abc import Generator
 from ipaddress import ip_address
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest
 from conftest import need, need_bed
 
 from halfwink.bed import Bed, Live, description
+from halfwink.errors import RunError
 
 SPI = 0x1001
 FRAMES = 150
@@ -35,8 +36,9 @@ def bed(tshark: str) -> Generator[Bed]:
         yield made
 
 
-def app(key: str, ends: tuple[str, str]) -> str:
+def app(key: str, ends: tuple[str, str], state: Path | str = "state") -> str:
     return f"""kind = "ipsec"
+state = "{state}"
 [[app.outbound]]
 spi = {SPI}
 local = "{ends[0]}"
@@ -102,6 +104,52 @@ def encrypt(bed: Bed, tmp_path: Path, app_text: str, seed: int) -> tuple[Path, l
     return captured, [later for _, later in made]
 
 
+def send(bed: Bed, seed: int, folder: Path) -> Path:
+    """Sends packets through the router that is there; what the sink captured."""
+    sent, captured = folder / f"sent{seed}.pcap", folder / f"captured{seed}.pcap"
+    types = {4: b"\x08\x00", 6: b"\x86\xdd"}
+    write_pcap(sent, [bytes(12) + types[one[0] >> 4] + one for one, _ in packets(seed)])
+    replay(bed, sent, captured)
+    return captured
+
+
+def replay(bed: Bed, sent: Path, captured: Path) -> None:
+    macs = [bed.mac(bed.router, "rt0")]
+    sink = {"capture": str(captured)}
+    bed.trial(pps=300, seconds=1, macs=macs, replay=str(sent), sink=sink)
+
+
+def frames(pcap: Path) -> list[bytes]:
+    """All frames of a capture."""
+    data, at, found = pcap.read_bytes(), 24, list[bytes]()
+    while at < len(data):
+        length = struct.unpack_from("<I", data, at + 8)[0]
+        found.append(data[at + 16 : at + 16 + length])
+        at += 16 + length
+    return found
+
+
+def to_the_router(pcap: Path, out: Path) -> Path:
+    """ESP packets as if the generator had sent them to the router: who is outside is not
+    authenticated."""
+    made: list[bytes] = []
+    for frame in frames(pcap):
+        if frame[12:14] == b"\x08\x00" and frame[23] == 50:
+            ends = ip_address("10.1.0.2").packed + ip_address("10.1.0.1").packed
+            head = frame[14:24] + bytes(2) + ends
+            outer = head[:10] + struct.pack(">H", checksum(head)) + ends
+            made.append(bytes(12) + b"\x08\x00" + outer + frame[34:])
+    assert len(made) == FRAMES
+    write_pcap(out, made)
+    return out
+
+
+def kill(live: Live) -> None:
+    """As the kernel's out-of-memory killer does."""
+    live.process.signal(signal.SIGKILL)
+    live.process.popen.wait(10)
+
+
 def read(tshark: str, pcap: Path, home: Path, *words: str) -> str:
     """What tshark says of the ESP packets, without settings of anybody's."""
     done = subprocess.run(
@@ -160,17 +208,111 @@ def test_tshark_finds_the_packets_that_were_sent(
     assert set(icv.split()) == {"0"}
 
 
-def test_two_runs_share_no_initialisation_vector(bed: Bed, tshark: str, tmp_path: Path):
-    key, ends = "0x" + "5a" * 20, ("10.2.0.1", "10.2.0.2")
-    used: list[int] = []
-    for seed in (1, 2):
-        before = time.time_ns()
-        captured, _ = encrypt(bed, tmp_path, app(key, ends), seed)
-        fields = ("-T", "fields", "-e", "esp.sequence", "-e", "esp.iv")
-        lines = read(tshark, captured, tmp_path, *decrypting(key, ends), *fields).splitlines()
-        numbers, vectors = zip(*(line.split() for line in lines), strict=True)
-        assert sorted(map(int, numbers)) == list(range(1, FRAMES + 1)), "they begin anew"
-        mine = [int(vector.replace(":", ""), 16) for vector in vectors]
-        assert before < min(mine) <= max(mine) < time.time_ns() + FRAMES
-        used += mine
-    assert len(used) == len(set(used)) == 2 * FRAMES
+KEY, ENDS = "0x" + "5a" * 20, ("10.2.0.1", "10.2.0.2")
+#: Sequence numbers that a sender reserves at a time, and a receiver that has not had many.
+BLOCK, LEAST_BLOCK = 1 << 18, 128
+
+
+def inbound(state: Path) -> str:
+    """The other end of `app`, with what `to_the_router` makes."""
+    return f"""kind = "ipsec"
+state = "{state}"
+[[app.inbound]]
+spi = {SPI}
+local = "10.1.0.1"
+peer = "10.1.0.2"
+key = "{KEY}"
+selectors = ["10.1.0.0/24", "fd01::/64"]"""
+
+
+def numbers(tshark: str, pcap: Path, home: Path) -> tuple[list[int], list[str]]:
+    """Sequence numbers and initialisation vectors on the wire, sorted."""
+    fields = ("-T", "fields", "-e", "esp.sequence", "-e", "esp.iv")
+    lines = read(tshark, pcap, home, *decrypting(KEY, ENDS), *fields).splitlines()
+    found, vectors = zip(*(line.split() for line in lines), strict=True)
+    return sorted(map(int, found)), sorted(vectors)
+
+
+def sent_in_three_lives(bed: Bed, folder: Path) -> list[Path]:
+    """What a router sends that is killed, started again, ended in good order, started again."""
+    text = description(io="af-packet", app=app(KEY, ENDS, folder / "sender"))
+    captured: list[Path] = []
+    for life in range(3):
+        with Live(bed, text) as live:
+            captured.append(send(bed, life, folder))
+            if life == 0:
+                kill(live)
+    return captured
+
+
+def test_a_sender_that_is_killed_repeats_no_nonce(bed: Bed, tshark: str, tmp_path: Path):
+    lives = [numbers(tshark, pcap, tmp_path) for pcap in sent_in_three_lives(bed, tmp_path)]
+    # A crash costs the rest of what was reserved; an end in good order costs nothing.
+    for (found, _), first in zip(lives, (1, BLOCK + 1, BLOCK + 1 + FRAMES), strict=True):
+        assert found == list(range(first, first + FRAMES))
+    vectors = [vector for _, of_life in lives for vector in of_life]
+    assert len(vectors) == len(set(vectors)) == 3 * FRAMES
+
+
+def test_a_receiver_that_is_killed_takes_nothing_again(bed: Bed, tmp_path: Path):
+    old, new, newest = (
+        to_the_router(pcap, tmp_path / f"esp{n}.pcap")
+        for n, pcap in enumerate(sent_in_three_lives(bed, tmp_path))
+    )
+    text = description(io="af-packet", app=inbound(tmp_path / "receiver"))
+    got = tmp_path / "got.pcap"
+    wanted = sorted(later for _, later in packets(0))
+    with Live(bed, text) as live:
+        replay(bed, old, got)
+        plain = [one[14:] for one in frames(got)]
+        assert sorted(one for one in plain if one in wanted) == wanted
+        kill(live)
+    with Live(bed, text) as live:
+        replay(bed, old, got)
+        plain = [one[14:] for one in frames(got)]
+        assert not [one for one in plain if one in wanted]
+        # Far ahead of the record: the first ones wait for it, and are lost.
+        replay(bed, new, got)
+        replay(bed, newest, got)
+        counts = live.result()["packets"]
+    assert counts["drop_esp_replay"] == FRAMES
+    assert counts["esp_decrypted"] + counts["drop_esp_unrecorded"] == 2 * FRAMES
+    assert counts["esp_decrypted"] > FRAMES
+    # Ended in good order: exactly what came is refused.
+    with Live(bed, text) as live:
+        replay(bed, newest, got)
+        counts = live.result()["packets"]
+    assert (counts["drop_esp_replay"], counts["esp_decrypted"]) == (FRAMES, 0)
+
+
+def test_a_full_disk_stops_it_and_is_named(bed: Bed, tmp_path: Path):
+    esp = to_the_router(sent_in_three_lives(bed, tmp_path)[0], tmp_path / "esp.pcap")
+    state = tmp_path / "full"
+    state.mkdir()
+    # Room for one record, but not for the next one beside it; nobody else sees the mount.
+    mount = f'mount -t tmpfs -o size=4k none {state} && exec "$@"'
+    text = description(io="af-packet", app=inbound(state))
+    with Live(bed, text, under=["unshare", "--mount", "sh", "-c", mount, "sh"]) as live:
+        replay(bed, esp, tmp_path / "got.pcap")
+        report = live.result()
+        said = live.said()
+    counts = report["packets"]
+    assert counts["esp_decrypted"] == LEAST_BLOCK
+    assert counts["drop_esp_unrecorded"] == FRAMES - LEAST_BLOCK
+    assert report["unrecorded"].startswith(f"{state}/inbound-")
+    assert "No space left on device" in report["unrecorded"]
+    assert f"{report['unrecorded']}: SPI {SPI:#x}, inbound, has " in said
+
+
+def test_a_damaged_record_is_refused_with_its_name(bed: Bed, tmp_path: Path):
+    text = description(io="af-packet", app=inbound(tmp_path))
+    with Live(bed, text):
+        pass
+    record = next(path for path in tmp_path.glob("inbound-*") if path.suffix == "")
+    good = record.read_text()
+    record.write_text(good.replace("reserved 0", "reserved 1"))
+    with pytest.raises(RunError, match=f"{record}: damaged: line 6"):
+        Live(bed, text)
+    record.write_text(good)
+    with Live(bed, text), pytest.raises(RunError, match="another process uses this association"):
+        Live(bed, text)

@@ -14,7 +14,7 @@ use crate::settings::{
     SecurityAssociation, Settings, SettingsError, StaticNeighbour,
 };
 use crate::wire::{put16, put32, Mac, ETHERNET, V4};
-use crate::{checksum, rss, Forwarder, Out, Shared, Verdict};
+use crate::{checksum, rss, Forwarder, Numbers, Out, Shared, Verdict};
 
 /// The cost of one element for packets of one size.
 #[derive(Clone, Debug, PartialEq)]
@@ -315,12 +315,19 @@ fn far(app: AppSettings) -> Settings {
 fn ipsec(near: bool) -> AppSettings {
     let [local, peer] = if near { [LOCAL, REMOTE] } else { [REMOTE, LOCAL] }.map(IpAddr::V4);
     let key = AeadKey::new(&[7; 20]);
-    let association =
-        |key| SecurityAssociation { spi: 0x1000, local, peer, key, esn: true, selectors: vec![] };
+    let association = |key| SecurityAssociation {
+        spi: 0x1000,
+        local,
+        peer,
+        key,
+        esn: true,
+        selectors: vec![],
+        numbers: Numbers::unkept(0),
+    };
     let list: Vec<_> = key.map(association).into_iter().collect();
     AppSettings::Ipsec(match near {
-        true => IpsecSettings { outbound: list, inbound: vec![], first_iv: 0 },
-        false => IpsecSettings { outbound: vec![], inbound: list, first_iv: 0 },
+        true => IpsecSettings { outbound: list, inbound: vec![] },
+        false => IpsecSettings { outbound: vec![], inbound: list },
     })
 }
 

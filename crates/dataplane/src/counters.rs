@@ -80,6 +80,10 @@ drop_reasons! {
     EspSelector = "esp_selector",
     /// The association has used all its sequence numbers.
     EspExhausted = "esp_exhausted",
+    /// No sequence number is left whose use has been recorded.
+    EspUnreserved = "esp_unreserved",
+    /// ESP whose sequence number is beyond what has been recorded.
+    EspUnrecorded = "esp_unrecorded",
     /// An encoded packet that cannot be.
     RedundancyBad = "redundancy_bad",
     /// An encoded packet refers to one that was lost, or is gone from the store.

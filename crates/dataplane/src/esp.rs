@@ -6,21 +6,23 @@
 //!                      |<--- authenticated -->|  |<--------------- encrypted ------------>|
 //! ```
 
+mod numbers;
+mod record;
 mod replay;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use ipnet::IpNet;
-use replay::Replay;
 use ring::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_128_GCM, AES_256_GCM};
 
 use crate::counters::DropReason;
 use crate::frame::Frame;
 use crate::settings::{AeadKey, IpsecSettings, SecurityAssociation, SettingsError};
+pub use numbers::{Bell, Numbers};
+pub use record::{AssociationId, Direction, NumberRecord, RecordError};
+
 use crate::wire::{self, be32, put16, put32, ETHERNET, ETHERTYPE_V4, ETHERTYPE_V6, V4, V6};
 
 /// SPI and sequence number, and the initialisation vector behind them.
@@ -43,46 +45,29 @@ pub(crate) struct Ipsec {
 pub(crate) struct Outbound {
     association: SecurityAssociation,
     key: LessSafeKey,
-    /// Workers share it, and so do the tables before and after a reload: an initialisation vector
-    /// that comes twice under one key gives both packets away.
-    counter: Arc<Counter>,
-}
-
-/// Numbers the packets of a key.
-#[derive(Debug, Default)]
-struct Counter {
-    /// The last sequence number that was given out.
-    sequence: AtomicU64,
-    /// Initialisation vectors are this far ahead, so that the next run's are others.
-    first_iv: u64,
 }
 
 /// A direction that this router decrypts.
 struct Inbound {
     association: SecurityAssociation,
     key: LessSafeKey,
-    replay: Arc<Mutex<Replay>>,
 }
 
 impl fmt::Debug for Outbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Outbound({:#x}, {:?})", self.association.spi, self.counter)
+        write!(f, "Outbound({:#x}, {:?})", self.association.spi, self.association.numbers)
     }
 }
 
 impl fmt::Debug for Inbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Inbound({:#x}, {:?})", self.association.spi, self.replay)
+        write!(f, "Inbound({:#x}, {:?})", self.association.spi, self.association.numbers)
     }
 }
 
 impl Ipsec {
-    /// Associations made ready. Those that `old` has under the same key go on where they are.
-    pub(crate) fn build(
-        settings: &IpsecSettings,
-        own: &[IpAddr],
-        old: Option<&Ipsec>,
-    ) -> Result<Ipsec, SettingsError> {
+    /// Associations made ready.
+    pub(crate) fn build(settings: &IpsecSettings, own: &[IpAddr]) -> Result<Ipsec, SettingsError> {
         let all: Vec<_> = settings.outbound.iter().chain(&settings.inbound).collect();
         for (n, association) in all.iter().enumerate() {
             check(association, own)?;
@@ -93,28 +78,13 @@ impl Ipsec {
                 return Err(SettingsError::Association { spi: association.spi, what });
             }
         }
-        let outbound = settings.outbound.iter().map(|association| {
-            let same = |other: &&Outbound| other.association.key == association.key;
-            let old = old.and_then(|old| old.outbound.iter().find(same));
-            Ok(Outbound {
-                key: aead(association)?,
-                counter: old.map_or_else(
-                    || Arc::new(Counter { first_iv: settings.first_iv, ..Counter::default() }),
-                    |old| old.counter.clone(),
-                ),
-                association: association.clone(),
-            })
-        });
-        let outbound = outbound.collect::<Result<_, _>>()?;
+        let ready = |association: &SecurityAssociation| {
+            Ok(Outbound { key: aead(association)?, association: association.clone() })
+        };
+        let outbound = settings.outbound.iter().map(ready).collect::<Result<_, _>>()?;
         let mut inbound = HashMap::new();
         for association in &settings.inbound {
-            let same = |other: &&Inbound| other.association.key == association.key;
-            let old = old.and_then(|old| old.inbound.values().find(same));
-            let ready = Inbound {
-                key: aead(association)?,
-                replay: old.map(|old| old.replay.clone()).unwrap_or_default(),
-                association: association.clone(),
-            };
+            let ready = Inbound { key: aead(association)?, association: association.clone() };
             if inbound.insert(association.spi, ready).is_some() {
                 let what = "two inbound associations have it";
                 return Err(SettingsError::Association { spi: association.spi, what });
@@ -150,14 +120,13 @@ impl Ipsec {
         let inbound = inbound.ok_or(DropReason::EspUnknown)?;
         // An old packet is not worth decrypting. Nothing is noted yet: anybody can write a high
         // number into a packet.
-        let sequence = inbound.replay().number(low, inbound.association.esn);
+        let numbers = &inbound.association.numbers;
+        let sequence = numbers.whole(low, inbound.association.esn);
         let sequence = sequence.ok_or(DropReason::EspReplay)?;
         let opened = inbound.decrypt(esp, sequence)?;
         // Only what is authentic moves the window, and between look and move another worker may
         // have taken the same number.
-        if !inbound.replay().accept(sequence) {
-            return Err(DropReason::EspReplay);
-        }
+        numbers.accept(sequence)?;
         let (inner_len, ethertype) = inner(opened).ok_or(DropReason::EspInner)?;
         // Authentic is not yet allowed: the peer may speak for its own networks only (RFC 4301,
         // 5.2 step 4).
@@ -173,10 +142,6 @@ impl Ipsec {
 }
 
 impl Inbound {
-    fn replay(&self) -> std::sync::MutexGuard<'_, Replay> {
-        self.replay.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The plaintext of an ESP packet, padding and trailer included.
     fn decrypt<'a>(&self, esp: &'a mut [u8], sequence: u64) -> Result<&'a mut [u8], DropReason> {
         let (aad, aad_len) = aad(self.association.spi, sequence, self.association.esn);
@@ -228,7 +193,7 @@ impl Outbound {
             return Err(DropReason::NoRoom);
         }
         // Last of what can fail: a number that is taken and not sent is a gap for the other end.
-        let sequence = self.next_sequence().ok_or(DropReason::EspExhausted)?;
+        let sequence = self.next_sequence()?;
         let is_v4 = frame.bytes()[ETHERNET] >> 4 == 4;
         let tos = match is_v4 {
             true => frame.bytes()[ETHERNET + 1],
@@ -243,7 +208,7 @@ impl Outbound {
         put32(esp, 4, sequence as u32);
         // A counter, not a random number: of 2^32 random ones, two are equal with a chance of two
         // fifths, of a counter's none.
-        let iv = self.counter.first_iv.wrapping_add(sequence).to_be_bytes();
+        let iv = self.association.numbers.iv(sequence);
         esp[HEAD..HEAD + IV].copy_from_slice(&iv);
         let (plain, tag) = esp[HEAD + IV..].split_at_mut(inner_len + padding + TRAILER);
         debug_assert!(plain.len().is_multiple_of(4) && tag.len() == TAG, "RFC 4303, 2.4");
@@ -262,15 +227,9 @@ impl Outbound {
         Ok(())
     }
 
-    /// The next number, or none: a counter must never come round (RFC 4303, 3.3.3).
-    fn next_sequence(&self) -> Option<u64> {
+    fn next_sequence(&self) -> Result<u64, DropReason> {
         let most = if self.association.esn { u64::MAX } else { u64::from(u32::MAX) };
-        // Not `fetch_add`: a number beyond the last must not be one that the next call is given.
-        let taken =
-            self.counter.sequence.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
-                (last < most).then(|| last + 1)
-            });
-        taken.ok().map(|last| last + 1)
+        self.association.numbers.take(most)
     }
 
     /// The outer header (RFC 4301, 5.1.2): traffic class and congestion bits of the inner one; to

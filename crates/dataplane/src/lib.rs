@@ -32,6 +32,7 @@ mod wire;
 mod worker;
 
 pub use counters::{Counters, DropReason};
+pub use esp::{AssociationId, Bell, Direction, NumberRecord, Numbers, RecordError};
 pub use forwarder::Forwarder;
 pub use frame::Frame;
 pub use settings::{

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use halfwink_units::Time;
 use ipnet::IpNet;
 
+use crate::esp::Numbers;
 use crate::wire::Mac;
 
 /// All that a router is told.
@@ -187,6 +188,10 @@ pub struct SecurityAssociation {
     /// The inner packets: outbound by destination, the first association whose prefix holds it is
     /// taken; inbound by source. Empty: all (outbound: all but the peer itself).
     pub selectors: Vec<IpNet>,
+    /// Its sequence numbers. An AES-GCM key must never see a nonce twice (RFC 4106, 9), so that
+    /// numbers go on where they were for as long as the key is used: over reloads as the same
+    /// handle, over restarts by a record ([`Numbers::after`]).
+    pub numbers: Numbers,
 }
 
 /// Settings of the IPsec application.
@@ -196,12 +201,6 @@ pub struct IpsecSettings {
     pub outbound: Vec<SecurityAssociation>,
     /// What this router decrypts.
     pub inbound: Vec<SecurityAssociation>,
-    /// The initialisation vectors of a key that is new count up from here. An AES-GCM key must
-    /// never see one twice, but sequence numbers begin anew with each start of a router (RFC 4106,
-    /// 3.1 and 9): give the wall-clock time in nanoseconds since 1970, which is beyond all that an
-    /// earlier run used if that sent less than one packet per nanosecond and the clock was not set
-    /// back.
-    pub first_iv: u64,
 }
 
 /// Settings of the redundancy elimination application: both ends of one link do this.

@@ -61,13 +61,7 @@ impl App {
         old: Option<&App>,
     ) -> Result<App, SettingsError> {
         Ok(match settings {
-            AppSettings::Ipsec(settings) => {
-                let old = match old {
-                    Some(App::Ipsec(old)) => Some(old),
-                    _ => None,
-                };
-                App::Ipsec(Ipsec::build(settings, own, old)?)
-            }
+            AppSettings::Ipsec(settings) => App::Ipsec(Ipsec::build(settings, own)?),
             AppSettings::NetFlow(settings) => {
                 if settings.flows > MOST_FLOWS {
                     let (found, most) = (settings.flows, MOST_FLOWS);

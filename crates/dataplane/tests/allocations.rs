@@ -8,7 +8,7 @@ mod bed;
 
 use bed::*;
 use halfwink_dataplane::{
-    AeadKey, AppSettings, Forwarder, Frame, IpsecSettings, NetFlowSettings, Out,
+    AeadKey, AppSettings, Forwarder, Frame, IpsecSettings, NetFlowSettings, Numbers, Out,
     RedundancySettings, SecurityAssociation, Settings, Shared, Verdict,
 };
 use halfwink_units::Time;
@@ -75,13 +75,14 @@ fn no_application_allocates_for_a_packet() {
         key: AeadKey::new(&[1; 20]).expect("a length"),
         esn: false,
         selectors: vec![],
+        numbers: Numbers::unkept(0),
     };
     let redundancy = RedundancySettings {
         link: 1,
         peer: "10.0.1.9".parse().expect("one"),
         ..RedundancySettings::default()
     };
-    let ipsec = IpsecSettings { outbound: vec![association], inbound: vec![], first_iv: 0 };
+    let ipsec = IpsecSettings { outbound: vec![association], inbound: vec![] };
     assert_eq!(allocations(AppSettings::Route), 0);
     assert_eq!(allocations(AppSettings::NetFlow(NetFlowSettings::default())), 0);
     assert_eq!(allocations(AppSettings::Ipsec(ipsec)), 0);

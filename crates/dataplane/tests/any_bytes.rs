@@ -4,8 +4,8 @@ mod bed;
 
 use bed::*;
 use halfwink_dataplane::{
-    AeadKey, AppSettings, Forwarder, Frame, IpsecSettings, NetFlowSettings, RedundancySettings,
-    SecurityAssociation, Settings, Shared, Verdict,
+    AeadKey, AppSettings, Forwarder, Frame, IpsecSettings, NetFlowSettings, Numbers,
+    RedundancySettings, SecurityAssociation, Settings, Shared, Verdict,
 };
 use halfwink_units::Time;
 use proptest::prelude::*;
@@ -20,6 +20,7 @@ fn apps() -> &'static [Arc<Shared>] {
         key: AeadKey::new(&[key; 36]).expect("a length"),
         esn: true,
         selectors: vec![],
+        numbers: Numbers::unkept(0),
     };
     APPS.get_or_init(|| {
         let all = [
@@ -28,7 +29,6 @@ fn apps() -> &'static [Arc<Shared>] {
             AppSettings::Ipsec(IpsecSettings {
                 outbound: vec![association(256, 1)],
                 inbound: vec![association(257, 2)],
-                first_iv: 0,
             }),
             AppSettings::Redundancy(RedundancySettings {
                 link: 1,

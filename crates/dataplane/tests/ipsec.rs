@@ -4,8 +4,8 @@ mod bed;
 
 use bed::*;
 use halfwink_dataplane::{
-    AeadKey, AppSettings, DropReason, Forwarder, Frame, IpsecSettings, SecurityAssociation,
-    Settings, Verdict,
+    AeadKey, AppSettings, DropReason, Forwarder, Frame, IpsecSettings, Numbers,
+    SecurityAssociation, Settings, Verdict,
 };
 
 fn association(spi: u32, ends: [&str; 2], key: u8, selector: &str) -> SecurityAssociation {
@@ -16,6 +16,7 @@ fn association(spi: u32, ends: [&str; 2], key: u8, selector: &str) -> SecurityAs
         key: AeadKey::new(&[key; 20]).expect("a length"),
         esn: false,
         selectors: vec![selector.parse().expect("a prefix")],
+        numbers: Numbers::unkept(0),
     }
 }
 
@@ -25,9 +26,9 @@ fn near() -> Settings {
     settings.app = AppSettings::Ipsec(IpsecSettings {
         outbound: vec![association(0x1001, ["10.0.1.1", "10.0.1.9"], 1, "192.0.2.0/24")],
         inbound: vec![association(0x1002, ["10.0.1.1", "10.0.1.9"], 2, "192.0.2.0/24")],
-        first_iv: 0x0102_0304_0506_0700,
     });
     let AppSettings::Ipsec(ipsec) = &mut settings.app else { panic!("it is") };
+    ipsec.outbound[0].numbers = Numbers::unkept(0x0102_0304_0506_0700);
     ipsec.inbound[0].selectors.push("10.0.1.9/32".parse().expect("one"));
     settings
 }
@@ -49,7 +50,6 @@ fn far() -> Settings {
     settings.app = AppSettings::Ipsec(IpsecSettings {
         outbound: vec![association(0x1002, ["10.0.1.9", "10.0.1.1"], 2, "10.0.0.0/24")],
         inbound: vec![association(0x1001, ["10.0.1.9", "10.0.1.1"], 1, "10.0.0.0/24")],
-        first_iv: 0,
     });
     settings
 }

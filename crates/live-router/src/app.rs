@@ -1,15 +1,19 @@
 //! The application of a router, as described.
 
+use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::time::SystemTime;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use halfwink_dataplane::{
-    AeadKey, AppSettings, ExportFormat, IpsecSettings, NetFlowSettings, RedundancySettings,
-    SecurityAssociation,
+    AeadKey, AppSettings, Direction, ExportFormat, IpsecSettings, NetFlowSettings,
+    RedundancySettings, SecurityAssociation,
 };
 use halfwink_units::Time;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+
+use super::keeper::Keeper;
 
 /// What is done with packets beside routing them.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -73,6 +77,9 @@ pub struct Ipsec {
     /// What is decrypted.
     #[serde(default)]
     pub inbound: Vec<Association>,
+    /// Folder of the records of sequence numbers; relative to the description. Without:
+    /// `$STATE_DIRECTORY/esp`, `$XDG_STATE_HOME/halfwink/esp` or `~/.local/state/halfwink/esp`.
+    pub state: Option<PathBuf>,
 }
 
 /// See [`SecurityAssociation`].
@@ -114,21 +121,18 @@ pub struct Redundancy {
 }
 
 impl App {
-    /// Settings of the dataplane; `ports` are the interfaces by number.
+    /// Settings of the dataplane; `ports` are the interfaces by number. Numbers of associations
+    /// are the keeper's.
     pub(super) fn settings(
         &self,
         ports: &[&str],
         start_unix_ns: u64,
+        keeper: &Keeper,
     ) -> Result<AppSettings, String> {
         Ok(match self {
             App::Route => AppSettings::Route,
             App::Netflow(app) => AppSettings::NetFlow(app.settings(start_unix_ns)?),
-            App::Ipsec(app) => AppSettings::Ipsec(IpsecSettings {
-                outbound: associations(&app.outbound)?,
-                inbound: associations(&app.inbound)?,
-                // Not the start: a key that one reload drops and the next brings back is new again.
-                first_iv: unix_ns()?,
-            }),
+            App::Ipsec(app) => AppSettings::Ipsec(app.settings(keeper)?),
             App::Redundancy(app) => AppSettings::Redundancy(app.settings(ports)?),
         })
     }
@@ -149,13 +153,6 @@ impl App {
         };
         open().map(Some).map_err(|e| format!("app: collector {collector}: {e}"))
     }
-}
-
-/// Wall-clock time in nanoseconds since 1970.
-fn unix_ns() -> Result<u64, String> {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let since = since.map_err(|_| "app: the clock is before 1970, expected the time of day")?;
-    u64::try_from(since.as_nanos()).map_err(|_| "app: the clock is beyond 2554".to_owned())
 }
 
 impl Netflow {
@@ -186,22 +183,62 @@ impl Netflow {
     }
 }
 
-fn associations(given: &[Association]) -> Result<Vec<SecurityAssociation>, String> {
-    let one = |sa: &Association| {
-        let key = AeadKey::from_hex(&sa.key).ok_or_else(|| {
-            // The key itself stays out of messages.
-            format!("app: key of SPI {:#x}: expected 20 or 36 bytes in hexadecimal", sa.spi)
-        })?;
-        Ok(SecurityAssociation {
-            spi: sa.spi,
-            local: sa.local,
-            peer: sa.peer,
-            key,
-            esn: sa.esn,
-            selectors: sa.selectors.clone(),
+impl Ipsec {
+    fn settings(&self, keeper: &Keeper) -> Result<IpsecSettings, String> {
+        if self.outbound.is_empty() && self.inbound.is_empty() {
+            return Ok(IpsecSettings::default());
+        }
+        let folder = match &self.state {
+            Some(folder) => folder.clone(),
+            None => state_folder(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
+                .ok_or(
+                "app.state: expected a folder for records, since $HOME is not set either",
+            )?,
+        };
+        let all = |given: &[Association], way| -> Result<Vec<_>, String> {
+            given.iter().map(|sa| sa.settings(way, &folder, keeper)).collect()
+        };
+        Ok(IpsecSettings {
+            outbound: all(&self.outbound, Direction::Outbound)?,
+            inbound: all(&self.inbound, Direction::Inbound)?,
         })
-    };
-    given.iter().map(one).collect()
+    }
+}
+
+impl Association {
+    fn settings(
+        &self,
+        direction: Direction,
+        folder: &Path,
+        keeper: &Keeper,
+    ) -> Result<SecurityAssociation, String> {
+        let key = AeadKey::from_hex(&self.key).ok_or_else(|| {
+            // The key itself stays out of messages.
+            format!("app: key of SPI {:#x}: expected 20 or 36 bytes in hexadecimal", self.spi)
+        })?;
+        let numbers = keeper.numbers(folder, direction, (self.spi, self.esn), &key);
+        Ok(SecurityAssociation {
+            spi: self.spi,
+            local: self.local,
+            peer: self.peer,
+            numbers: numbers.map_err(|e| format!("app: SPI {:#x}: {e}", self.spi))?,
+            key,
+            esn: self.esn,
+            selectors: self.selectors.clone(),
+        })
+    }
+}
+
+/// Where records are if nothing is said: what the service manager gives, else the user's own.
+fn state_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    if let Some(given) = variable("STATE_DIRECTORY") {
+        // systemd.exec(5): several folders are joined by colons.
+        let first = given.as_bytes().split(|&byte| byte == b':').next().unwrap_or_default();
+        return Some(Path::new(OsStr::from_bytes(first)).join("esp"));
+    }
+    let own = variable("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let own = own.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".local/state")));
+    own.map(|folder| folder.join("halfwink/esp"))
 }
 
 impl Redundancy {
@@ -224,5 +261,24 @@ impl Redundancy {
             key: self.key,
             ..given
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_where_the_service_manager_or_the_user_keeps_state() {
+        let folder = |set: &[(&str, &str)]| {
+            let value = |name: &str| set.iter().find(|(n, _)| *n == name).map(|(_, v)| v.into());
+            state_folder(value).map(|path| path.display().to_string()).unwrap_or_default()
+        };
+        let home = ("HOME", "/h");
+        assert_eq!(folder(&[home]), "/h/.local/state/halfwink/esp");
+        assert_eq!(folder(&[home, ("XDG_STATE_HOME", "/x")]), "/x/halfwink/esp");
+        assert_eq!(folder(&[home, ("XDG_STATE_HOME", "x")]), "/h/.local/state/halfwink/esp");
+        assert_eq!(folder(&[home, ("STATE_DIRECTORY", "/var/lib/a:/var/lib/b")]), "/var/lib/a/esp");
+        assert_eq!(folder(&[]), "");
     }
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::app::App;
 use super::interface::Interface;
+use super::keeper::Keeper;
 use super::pool::MTU;
 use super::port::Io;
 use halfwink_live::descriptor::mac;
@@ -109,7 +110,7 @@ const fn default_queue() -> usize {
 }
 
 /// What only a restart can change: sockets, queues, threads, and the policy with its model.
-pub(super) const FIXED: [&str; 14] = [
+pub(super) const FIXED: [&str; 15] = [
     "policy",
     "workers",
     "cpus",
@@ -124,6 +125,7 @@ pub(super) const FIXED: [&str; 14] = [
     "port.io",
     "port.queues",
     "app.collector",
+    "app.state",
 ];
 
 impl Config {
@@ -143,6 +145,9 @@ impl Config {
         let mut config: Config = input.parse()?;
         config.check().map_err(|(key, message)| input.error_at_key(key, &message))?;
         config.routes = config.routes.map(|path| folder.join(path));
+        if let App::Ipsec(app) = &mut config.app {
+            app.state = app.state.take().map(|path| folder.join(path));
+        }
         Ok(config)
     }
 
@@ -189,14 +194,16 @@ impl Config {
         })
     }
 
-    /// Settings of the dataplane, with what the kernel says of the interfaces.
+    /// Settings of the dataplane, with what the kernel says of the interfaces, and with numbers of
+    /// associations as they were kept.
     ///
     /// # Errors
     /// The file, the line and what was expected.
-    pub fn settings(
+    pub(super) fn settings(
         &self,
         interfaces: &[Interface],
         start_unix_ns: u64,
+        keeper: &Keeper,
     ) -> Result<Settings, String> {
         let ports: Vec<PortSettings> = self
             .port
@@ -226,7 +233,7 @@ impl Config {
             })
             .collect();
         let names: Vec<&str> = self.port.iter().map(|port| port.interface.as_str()).collect();
-        let app: AppSettings = self.app.settings(&names, start_unix_ns)?;
+        let app: AppSettings = self.app.settings(&names, start_unix_ns, keeper)?;
         Ok(Settings { ports, routes, neighbours, app })
     }
 }

@@ -25,6 +25,7 @@ mod bpf;
 mod config;
 mod control;
 mod interface;
+mod keeper;
 mod meter;
 mod pool;
 mod port;
@@ -56,6 +57,7 @@ use control::{Clock, Control};
 use halfwink_live::clock::Rate;
 use halfwink_live::program::config::{changes, refuse};
 use halfwink_live::sys::CpuSet;
+use keeper::Keeper;
 use meter::Meter;
 use pool::Pool;
 use ports::{PortSeen, Ports};
@@ -92,6 +94,7 @@ pub struct Router {
     /// Between which moments its workers' meters did.
     began: [Instant; 2],
     start_unix_ns: u64,
+    keeper: Arc<Keeper>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -112,7 +115,8 @@ impl Router {
         let interfaces: Vec<Interface> = ports.interfaces().cloned().collect();
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let start_unix_ns = since_epoch.as_nanos() as u64;
-        let settings = config.settings(&interfaces, start_unix_ns)?;
+        let keeper = Arc::new(Keeper::new());
+        let settings = config.settings(&interfaces, start_unix_ns, &keeper)?;
         let shared = Shared::new(settings).map_err(|e| e.to_string())?;
         let hears: Vec<bool> = (0..config.workers).map(|n| policy.hears_polls(n)).collect();
         let rate = Rate::measure();
@@ -153,6 +157,7 @@ impl Router {
             interfaces: Arc::new(Mutex::new(interfaces)),
             began: [begins, Instant::now()],
             start_unix_ns,
+            keeper,
             threads: Vec::new(),
             config: Arc::new(Mutex::new(config)),
         };
@@ -215,10 +220,11 @@ impl Router {
     fn on_back(&self) -> OnBack {
         let (config, shared) = (self.config.clone(), self.shared.clone());
         let (kept, start) = (self.interfaces.clone(), self.start_unix_ns);
+        let keeper = self.keeper.clone();
         Box::new(move |ports, back| {
             let interfaces: Vec<Interface> = ports.interfaces().cloned().collect();
             // The settings were valid before; a file that has gone since leaves them as they are.
-            if let Ok(settings) = locked(&config).settings(&interfaces, start) {
+            if let Ok(settings) = locked(&config).settings(&interfaces, start, &keeper) {
                 let _ = shared.reload(settings);
             }
             back.iter().for_each(|&port| shared.link_came_back(port));
@@ -234,7 +240,8 @@ impl Router {
     pub fn reload(&self, config: Config) -> Result<Vec<String>, String> {
         let changes = changes(&*locked(&self.config), &config);
         refuse(&changes, &config::FIXED)?;
-        let settings = config.settings(&locked(&self.interfaces), self.start_unix_ns)?;
+        let interfaces = locked(&self.interfaces).clone();
+        let settings = config.settings(&interfaces, self.start_unix_ns, &self.keeper)?;
         self.shared.reload(settings).map_err(|e| e.to_string())?;
         *locked(&self.config) = config;
         Ok(changes)
@@ -254,6 +261,7 @@ impl Router {
             // A thread that panicked has said so.
             let _ = thread.join();
         }
+        self.keeper.end();
     }
 
     /// Whether it is at work.

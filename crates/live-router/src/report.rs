@@ -48,6 +48,8 @@ pub struct Report {
     pub policy: BTreeMap<&'static str, i64>,
     /// Times that the clock stepped back, and stood still for the policy.
     pub steps_back: u64,
+    /// Why sequence numbers of ESP could not be recorded the last time; null if they could.
+    pub unrecorded: Option<String>,
     /// Datagrams with flows that were sent.
     pub exported: u64,
     /// Those that nobody took.
@@ -149,6 +151,7 @@ pub(super) fn of(router: &Router) -> Report {
         step: steering.step.load(Ordering::Relaxed),
         policy: policy.into_iter().collect(),
         steps_back,
+        unrecorded: router.keeper.problem(),
         exported: seen.iter().map(|s| s.exported[0]).sum(),
         unexported: seen.iter().map(|s| s.exported[1]).sum(),
     }

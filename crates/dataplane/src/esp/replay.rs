@@ -13,6 +13,12 @@ pub(super) struct Replay {
 }
 
 impl Replay {
+    /// The window of who has forgotten which numbers came, but not how far they went: all up to
+    /// `top` may have.
+    pub(super) fn after(top: u64) -> Replay {
+        Replay { top, seen: if top == 0 { 0 } else { u64::MAX } }
+    }
+
     /// The whole of a sequence number whose low half is `low`, unless it cannot be new.
     pub(super) fn number(&self, low: u32, extended: bool) -> Option<u64> {
         let mut number = u64::from(low);

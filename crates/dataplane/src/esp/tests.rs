@@ -1,5 +1,8 @@
+use super::replay::Replay;
 use super::*;
 use proptest::prelude::*;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
@@ -18,6 +21,7 @@ fn association(spi: u32, key: &[u8], esn: bool) -> SecurityAssociation {
         key: AeadKey::new(key).expect("a length"),
         esn,
         selectors: Vec::new(),
+        numbers: Numbers::unkept(0),
     }
 }
 
@@ -54,11 +58,7 @@ fn published_packets_open_to_their_text() {
     for (key, sequence, esn, sealed, text) in VECTORS {
         let mut esp = hex(sealed);
         let association = association(be32(&esp, 0), &hex(key), esn);
-        let inbound = Inbound {
-            key: aead(&association).expect("a length"),
-            replay: Arc::default(),
-            association,
-        };
+        let inbound = Inbound { key: aead(&association).expect("a length"), association };
         let opened = inbound.decrypt(&mut esp, sequence).expect("authentic");
         assert_eq!(opened, hex(text));
         // The padding is 01 02, its length 2; the next header is 1, which is no tunnel.
@@ -137,13 +137,14 @@ fn a_counter_never_comes_round() {
     for (esn, most) in [(false, u64::from(u32::MAX)), (true, u64::MAX)] {
         let association = association(256, &[1; 20], esn);
         let own = [association.local];
-        let settings = IpsecSettings { outbound: vec![association], inbound: vec![], first_iv: 0 };
-        let ipsec = Ipsec::build(&settings, &own, None).expect("good settings");
+        let settings = IpsecSettings { outbound: vec![association], inbound: vec![] };
+        let ipsec = Ipsec::build(&settings, &own).expect("good settings");
         let outbound = &ipsec.outbound[0];
-        outbound.counter.sequence.store(most - 1, Ordering::Relaxed);
-        assert_eq!(outbound.next_sequence(), Some(most));
-        assert_eq!(outbound.next_sequence(), None);
-        assert_eq!(outbound.next_sequence(), None);
+        outbound.association.numbers.set_used(most - 1);
+        assert_eq!(outbound.next_sequence(), Ok(most));
+        for _ in 0..2 {
+            assert_eq!(outbound.next_sequence(), Err(DropReason::EspExhausted));
+        }
     }
 }
 
@@ -154,8 +155,8 @@ fn associations_that_cannot_work_are_refused() {
     let refused = |change: &dyn Fn(&mut SecurityAssociation)| {
         let mut bad = good.clone();
         change(&mut bad);
-        let settings = IpsecSettings { outbound: vec![bad], inbound: vec![], first_iv: 0 };
-        Ipsec::build(&settings, &own, None).expect_err("refused").to_string()
+        let settings = IpsecSettings { outbound: vec![bad], inbound: vec![] };
+        Ipsec::build(&settings, &own).expect_err("refused").to_string()
     };
     assert!(refused(&|a| a.spi = 255).contains("reserved"));
     assert!(refused(&|a| a.local = a.peer).contains("none of this router's"));
@@ -163,9 +164,8 @@ fn associations_that_cannot_work_are_refused() {
     assert!(refused(&|a| a.peer = "::1".parse().expect("one")).contains("families"));
     let mut other = good.clone();
     other.spi = 300;
-    let settings =
-        IpsecSettings { outbound: vec![good.clone()], inbound: vec![other], first_iv: 0 };
-    let error = Ipsec::build(&settings, &own, None).expect_err("one nonce twice").to_string();
+    let settings = IpsecSettings { outbound: vec![good.clone()], inbound: vec![other] };
+    let error = Ipsec::build(&settings, &own).expect_err("one nonce twice").to_string();
     assert!(error.contains("same key and salt"));
     assert!(AeadKey::new(&[0; 16]).is_none() && AeadKey::from_hex("0x0g").is_none());
     assert_eq!(AeadKey::from_hex(&format!("0x{}", "01".repeat(36))), AeadKey::new(&[1; 36]));
@@ -174,59 +174,110 @@ fn associations_that_cannot_work_are_refused() {
 
 #[test]
 fn a_reload_goes_on_with_the_numbers_of_a_key() {
-    let settings = IpsecSettings {
-        outbound: vec![association(256, &[1; 20], false)],
-        inbound: vec![],
-        first_iv: 0,
+    let one = association(256, &[1; 20], false);
+    let own = [one.local];
+    let build = |spi| {
+        let outbound = vec![SecurityAssociation { spi, ..one.clone() }];
+        Ipsec::build(&IpsecSettings { outbound, inbound: vec![] }, &own).expect("good")
     };
-    let own = [settings.outbound[0].local];
-    let old = Ipsec::build(&settings, &own, None).expect("good");
-    assert_eq!(old.outbound[0].next_sequence(), Some(1));
-    let mut changed = settings.clone();
-    changed.outbound[0].spi = 999;
-    let new = Ipsec::build(&changed, &own, Some(&old)).expect("good");
-    assert_eq!(new.outbound[0].next_sequence(), Some(2));
-    assert_eq!(old.outbound[0].next_sequence(), Some(3), "packets on their way");
+    let (old, new) = (build(256), build(999));
+    assert_eq!(old.outbound[0].next_sequence(), Ok(1));
+    assert_eq!(new.outbound[0].next_sequence(), Ok(2));
+    assert_eq!(old.outbound[0].next_sequence(), Ok(3), "packets on their way");
 }
 
-/// The initialisation vectors of the next `count` packets of a sender.
-fn vectors(ipsec: &Ipsec, count: usize) -> Vec<u64> {
-    let seal = |_| {
-        let mut room = [0; 256];
-        room[64 + ETHERNET] = 0x45;
-        let mut frame = Frame::new(&mut room, 64, ETHERNET + V4).expect("it fits");
-        ipsec.outbound[0].seal(&mut frame).expect("there is room");
-        u64::from_be_bytes(frame.bytes()[ETHERNET + V4 + HEAD..][..IV].try_into().expect("8"))
+/// What is done with numbers that are asked for: the bell of a test counts.
+fn bell() -> (Bell, Arc<AtomicU64>) {
+    let rung = Arc::new(AtomicU64::new(0));
+    let count = rung.clone();
+    let ring = move || {
+        count.fetch_add(1, Ordering::Relaxed);
     };
-    (0..count).map(seal).collect()
+    (Box::new(ring), rung)
 }
 
 #[test]
-fn two_runs_with_one_key_share_no_initialisation_vector() {
-    // The second run begins a microsecond after the first, which sent 500 packets meanwhile.
-    let start = 1_700_000_000_000_000_000;
-    let one = vec![association(256, &[1; 20], false)];
-    let own = [one[0].local];
-    let mut used = std::collections::HashSet::new();
-    let run = |first_iv| IpsecSettings { outbound: one.clone(), inbound: vec![], first_iv };
-    let build = |settings: &IpsecSettings, old| Ipsec::build(settings, &own, old).expect("good");
-    for first_iv in [start, start + 1000] {
-        let ipsec = build(&run(first_iv), None);
-        assert!(vectors(&ipsec, 500).into_iter().all(|iv| used.insert(iv)));
-        assert_eq!(ipsec.outbound[0].next_sequence(), Some(501), "numbers begin anew");
+fn no_number_is_given_out_before_it_is_reserved() {
+    let (bell, rung) = bell();
+    let numbers = Numbers::after(100, 7, bell);
+    let most = u64::from(u32::MAX);
+    assert_eq!(numbers.take(most), Err(DropReason::EspUnreserved));
+    assert_eq!(numbers.take(most), Err(DropReason::EspUnreserved));
+    assert_eq!(rung.load(Ordering::Relaxed), 1, "it rings once");
+    numbers.raise(104, 2);
+    let given: Vec<_> = (0..5).map(|_| numbers.take(most)).collect();
+    let spent = Err(DropReason::EspUnreserved);
+    assert_eq!(given, [Ok(101), Ok(102), Ok(103), Ok(104), spent]);
+    assert_eq!(rung.load(Ordering::Relaxed), 2, "with two left, and then not again");
+    assert_eq!(numbers.iv(101), 108u64.to_be_bytes());
+    numbers.raise(200, 2);
+    assert_eq!(numbers.take(most), Ok(105));
+    assert_eq!(numbers.close(), 105);
+    numbers.raise(300, 2);
+    assert!(numbers.take(u64::MAX).is_err(), "closed is closed");
+}
+
+#[test]
+fn what_came_before_a_restart_does_not_come_again() {
+    let numbers = Numbers::unkept(0);
+    for number in [1, 2, 5, 900] {
+        assert_eq!(numbers.accept(number), Ok(()));
     }
-    // A reload goes on; one that drops the key and one that brings it back make a new start.
-    let first = build(&run(start + 2000), None);
-    let again = build(&run(start + 2001), Some(&first));
-    for ipsec in [&first, &again, &first] {
-        assert!(vectors(ipsec, 10).into_iter().all(|iv| used.insert(iv)));
+    // The record said 1000 when the process died.
+    let (bell, rung) = bell();
+    let numbers = Numbers::after(1000, 0, bell);
+    numbers.raise(1100, 50);
+    for number in 0..=1000 {
+        assert_eq!(numbers.whole(number, false), None, "{number}");
+        assert_eq!(numbers.accept(number.into()), Err(DropReason::EspReplay), "{number}");
     }
-    let without = build(&IpsecSettings::default(), Some(&again));
-    let back = build(&run(start + 3000), Some(&without));
-    assert!(vectors(&back, 500).into_iter().all(|iv| used.insert(iv)));
-    // A counter that wraps is a counter still.
-    let wrapping = build(&run(u64::MAX - 1), None);
-    assert_eq!(vectors(&wrapping, 3), [u64::MAX, 0, 1]);
+    assert_eq!(numbers.accept(1001), Ok(()));
+    // Far ahead and authentic: what is beyond the record waits for it.
+    assert_eq!(numbers.accept(5000), Err(DropReason::EspUnrecorded));
+    assert_eq!((numbers.wanted(), numbers.used()), (5000, 1001));
+    assert_eq!(rung.load(Ordering::Relaxed), 1);
+    numbers.raise(5100, 50);
+    assert_eq!(numbers.accept(5000), Ok(()));
+    assert_eq!(numbers.accept(4990), Ok(()), "in the window, and not yet seen");
+}
+
+#[test]
+fn a_limit_is_lowered_to_what_was_used_and_no_further() {
+    let numbers = Numbers::after(0, 0, bell().0);
+    numbers.raise(1000, 0);
+    assert_eq!(numbers.accept(10), Ok(()));
+    assert_eq!(numbers.lower(9, 0), None);
+    assert_eq!(numbers.lower(2000, 0), None);
+    assert_eq!(numbers.lower(20, 5), Some(20));
+    assert_eq!(numbers.accept(21), Err(DropReason::EspUnrecorded));
+    assert_eq!(numbers.accept(20), Ok(()));
+}
+
+#[test]
+fn workers_that_take_while_numbers_are_raised_or_closed_share_none() {
+    let numbers = Numbers::after(0, 0, bell().0);
+    let ended = AtomicBool::new(false);
+    let all = std::thread::scope(|scope| {
+        let worker = || {
+            let mut mine = Vec::new();
+            while !ended.load(Ordering::Acquire) {
+                mine.extend(numbers.take(u64::MAX));
+            }
+            mine
+        };
+        let workers: Vec<_> = (0..3).map(|_| scope.spawn(worker)).collect();
+        for limit in 1..500 {
+            numbers.raise(limit * 10, 5);
+            std::thread::yield_now();
+        }
+        let used = numbers.close();
+        ended.store(true, Ordering::Release);
+        let mut all: Vec<u64> = workers.into_iter().flat_map(|w| w.join().expect("ok")).collect();
+        all.sort_unstable();
+        assert_eq!(all.last().copied().unwrap_or(0), used, "the end is what was used");
+        all
+    });
+    assert!(all.windows(2).all(|pair| pair[0] + 1 == pair[1]), "each once, none left out");
 }
 
 /// A packet with `len` bytes behind its header.
@@ -279,16 +330,17 @@ proptest! {
             outbound.peer = "2001:db8::2".parse().expect("one");
         }
         let mut inbound = outbound.clone();
+        inbound.numbers = Numbers::unkept(0);
         (inbound.local, inbound.peer) = (outbound.peer, outbound.local);
         let build = |outbound: &[_], inbound: &[_], own| {
             let (outbound, inbound) = (outbound.into(), inbound.into());
-            let settings = IpsecSettings { outbound, inbound, first_iv: 0 };
-            Ipsec::build(&settings, &[own], None).expect("good settings")
+            let settings = IpsecSettings { outbound, inbound };
+            Ipsec::build(&settings, &[own]).expect("good settings")
         };
         let sender = build(std::slice::from_ref(&outbound), &[], outbound.local);
         let receiver = build(&[], std::slice::from_ref(&inbound), inbound.local);
-        sender.outbound[0].counter.sequence.store(start, Ordering::Relaxed);
-        receiver.inbound[&0x1234].replay().top = start;
+        sender.outbound[0].association.numbers.set_used(start);
+        receiver.inbound[&0x1234].association.numbers.set_used(start);
 
         let packet = packet(version, 0x28, &body);
         let mut room = vec![0xaa; ETHERNET + packet.len() + 200];
