@@ -70,6 +70,7 @@ fn routers() -> &'static [Arc<Shared>] {
         prefix: prefix.parse().expect("a prefix"),
         via: via.parse().ok(),
         port: None,
+        silent: false,
     };
     ROUTERS.get_or_init(|| {
         let settings = Settings {
