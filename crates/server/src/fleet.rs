@@ -304,6 +304,7 @@ impl<'a> Fleet<'a> {
     /// Closes the books of each server.
     fn close(&mut self, end: Time, slots: bool) -> Result<FleetRun, RunError> {
         self.part(end, slots)?;
+        self.servers.iter_mut().try_for_each(Server::verify)?;
         let duration = end - self.begun;
         let mut machines = [MachineUse::default(); 2];
         let mut energy_j = Vec::with_capacity(self.books.len());

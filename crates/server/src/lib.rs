@@ -4,7 +4,7 @@
 //!  arrivals ──▶ steering policy ──▶ queue of the small machine ──▶ workers ──▶ done
 //!                   │    ▲    └───▶ queue of the big machine   ──▶ workers ──▶ done
 //!                   │    └── done, awake, asleep ──┘
-//!                   └── wake, sleep ──▶ on, going down, asleep, waking
+//!                   └── wake, sleep ──▶ on, going down, asleep, waking, lost
 //! ```
 //!
 //! * [`Model`] is a description, checked; [`Service`] what requests ask for (Eq 3.1) and what the
@@ -18,6 +18,7 @@
 pub mod arrivals;
 pub mod capping;
 pub mod closed_form;
+mod faults;
 mod fleet;
 mod model;
 pub mod proportionality;
@@ -32,6 +33,7 @@ pub use halfwink_engine::confidence::{Goal, Precision};
 pub use halfwink_engine::Law;
 
 pub use arrivals::Arrivals;
+pub use faults::Faults;
 pub use fleet::{simulate_fleet, Dispatch, FleetRun, MakePolicy};
 pub use model::{Model, ModelError, Service};
 pub use run::{draw, simulate, simulate_controlled, MachineUse, Options, Run, RunError, Slot};

@@ -70,6 +70,7 @@ impl Model {
         within("schema", f64::from(spec.schema), 1.0, 1.0)?;
         let machines = [machine("small", &spec.small)?, machine("big", &spec.big)?];
         study(&spec.study)?;
+        spec.faults.check([&spec.small, &spec.big])?;
         if spec.workloads.is_empty() {
             return Err(ModelError::at("workloads", "expected one workload or more"));
         }
@@ -266,7 +267,7 @@ fn study(s: &Study) -> Result<(), ModelError> {
     within("study.utilisation, summed up", s.utilisation.iter().sum(), 0.999, 1.001)
 }
 
-fn within(element: &str, value: f64, low: f64, high: f64) -> Result<(), ModelError> {
+pub(crate) fn within(element: &str, value: f64, low: f64, high: f64) -> Result<(), ModelError> {
     if (low..=high).contains(&value) {
         return Ok(());
     }

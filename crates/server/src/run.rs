@@ -70,8 +70,8 @@ impl Options {
 /// What a machine did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MachineUse {
-    /// Seconds in each state: on, going down, asleep, waking.
-    pub state_s: [f64; 4],
+    /// Seconds in each state: on, going down, asleep, waking, lost.
+    pub state_s: [f64; 5],
     /// Seconds that its workers served, summed up.
     pub served_s: f64,
     /// Energy, in joules.
@@ -204,6 +204,7 @@ impl Accounts {
                     State::Asleep => (m.sleep, Mode::Idle, "no-requests"),
                     State::GoingDown => (m.transition, Mode::Kernel, "no-requests"),
                     State::Waking => (m.transition, Mode::Kernel, "requests"),
+                    State::Lost => (m.idle, Mode::Idle, "lost"),
                 };
                 let row = Row { time: span, energy: power * span };
                 ledger.post(id, StateName(state.name()), Cause { mode, reason }, row);
@@ -293,6 +294,7 @@ pub fn simulate_controlled(
     }
     let last = play.part(&mut server, now, &mut tally)?;
     slots.extend(last.filter(|_| options.slot.is_some()));
+    server.verify()?;
     let duration = now - start;
     let books = play.books.close(duration)?;
     let precision = watch.map(|watch| watch.precision());

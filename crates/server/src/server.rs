@@ -6,7 +6,7 @@ use halfwink_policy::{Host, StuckTimer};
 use halfwink_units::Time;
 
 use crate::model::{Model, Service};
-use crate::station::{Spent, State, Station, Waiting};
+use crate::station::{Spent, State, Station, Turn, Waiting};
 
 /// What happened to requests.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +17,12 @@ pub struct Tally {
     pub sent: [u64; 2],
     /// Requests that are done, by machine.
     pub finished: [u64; 2],
+    /// Requests that were sent to a lost machine, since the other one was lost too: done with.
+    pub refused: u64,
+    /// Times that a request came anew, since the machine that had it was lost; by machine.
+    pub resteered: [u64; 2],
+    /// Times that a machine was lost.
+    pub losses: [u64; 2],
     /// Picoseconds that requests waited for service, by machine; of those whose service began.
     pub waited_ps: [u128; 2],
     /// The longest wait, by machine.
@@ -31,9 +37,12 @@ impl Tally {
     /// Adds what happened elsewhere, or later.
     pub fn add(&mut self, other: &Tally) {
         self.arrived += other.arrived;
+        self.refused += other.refused;
         for side in 0..2 {
             self.sent[side] += other.sent[side];
             self.finished[side] += other.finished[side];
+            self.resteered[side] += other.resteered[side];
+            self.losses[side] += other.losses[side];
             self.waited_ps[side] += other.waited_ps[side];
             self.longest_wait[side] = self.longest_wait[side].max(other.longest_wait[side]);
         }
@@ -50,6 +59,12 @@ pub enum Misled {
     /// Requests that are never served.
     #[error("the policy lets the {1:?} machine sleep for ever with {2} requests, at {0}")]
     Stranded(Time, Side, usize),
+    /// A request sent to a machine that is lost, though the other one is not.
+    #[error("the policy sent a request to the {1:?} machine, which is lost, at {0}")]
+    ToLost(Time, Side),
+    /// A request that was answered twice, or never.
+    #[error("requests do not balance at {0}: {1} came, {2} were answered, {3} are there")]
+    Unbalanced(Time, u64, u64, u64),
     /// Its timer rings for ever.
     #[error(transparent)]
     StuckTimer(#[from] StuckTimer),
@@ -63,6 +78,28 @@ pub(crate) struct Server<'a> {
     sizes: Stream,
     timer: Time,
     now: Time,
+    /// Its machines may be lost.
+    faulty: bool,
+    /// Of a drain.
+    patience: Time,
+    came: Sum,
+    answered: Sum,
+}
+
+/// Of requests, in any order: how many, and a number that tells one set from another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sum {
+    count: u64,
+    print: u64,
+}
+
+impl Sum {
+    #[inline]
+    fn add(&mut self, request: &Waiting) {
+        self.count += 1;
+        let print = request.arrived.0.rotate_left(32) ^ request.size.to_bits();
+        self.print = self.print.wrapping_add(print.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    }
 }
 
 impl<'a> Server<'a> {
@@ -74,13 +111,22 @@ impl<'a> Server<'a> {
         seed: u64,
         name: &str,
     ) -> Server<'a> {
+        let machines = model.machines();
+        let machine = |side: Side| {
+            let fate = model.spec().faults.of(seed, &format!("{name}faults.{side:?}"));
+            Station::new(machines[side as usize], fate)
+        };
         let mut server = Server {
             service,
             policy: Host::new(policy),
-            machines: model.machines().map(Station::new),
+            machines: Side::BOTH.map(machine),
             sizes: stream(seed, &format!("{name}sizes")),
             timer: Time::NEVER,
             now: Time::ZERO,
+            faulty: model.spec().faults.any(),
+            patience: PATIENCE + model.spec().faults.patience(),
+            came: Sum::default(),
+            answered: Sum::default(),
         };
         server.apply();
         server
@@ -105,12 +151,37 @@ impl<'a> Server<'a> {
         self.advance(now, tally)?;
         let size = size.unwrap_or_else(|| self.service.draw(&mut self.sizes));
         tally.arrived += 1;
+        let request = Waiting { arrived: now, size };
+        self.came.add(&request);
+        let side = self.place(now, request, tally)?;
+        tally.sent[side as usize] += 1;
+        Ok(())
+    }
+
+    /// A request goes where the policy says.
+    #[inline]
+    fn place(&mut self, now: Time, request: Waiting, tally: &mut Tally) -> Result<Side, Misled> {
         self.policy.notify(now, &Event::Arrive);
         let side = self.apply().ok_or(Misled::Unanswered(now))?;
-        tally.sent[side as usize] += 1;
-        self.machines[side as usize].queue(Waiting { arrived: now, size });
+        if self.machines[side as usize].state == State::Lost {
+            if self.machines[side.other() as usize].state != State::Lost {
+                return Err(Misled::ToLost(now, side));
+            }
+            tally.refused += 1;
+            self.leave(now, side, &request);
+            return Ok(side);
+        }
+        self.machines[side as usize].queue(request);
         self.serve(now, side, tally);
-        Ok(())
+        Ok(side)
+    }
+
+    /// A request is answered, or cannot be.
+    #[inline]
+    fn leave(&mut self, now: Time, side: Side, request: &Waiting) {
+        self.answered.add(request);
+        self.policy.notify(now, &Event::Finish { side, latency: now - request.arrived });
+        self.apply();
     }
 
     /// Lets happen what happens until then.
@@ -134,9 +205,9 @@ impl<'a> Server<'a> {
             } else if next == finish[1] {
                 self.finish(next, Side::Big, tally);
             } else if next == turns[0] {
-                self.turn(next, Side::Small, tally);
+                self.turn(next, Side::Small, tally)?;
             } else if next == turns[1] {
-                self.turn(next, Side::Big, tally);
+                self.turn(next, Side::Big, tally)?;
             } else {
                 self.policy.expire(next)?;
                 self.apply();
@@ -151,13 +222,16 @@ impl<'a> Server<'a> {
     /// # Errors
     /// If a machine sleeps for ever with requests.
     pub(crate) fn drain(&mut self, tally: &mut Tally) -> Result<Time, Misled> {
-        // A policy's timer may ring for ever.
+        let (mut answered, mut since) = (self.answered.count, self.now);
         while self.load() > 0 {
+            if self.answered.count > answered {
+                (answered, since) = (self.answered.count, self.now);
+            }
             let [small, big] = &self.machines;
             let ends = [small.next_finish(), big.next_finish(), small.turns(), big.turns()];
             let next = ends.into_iter().min().unwrap_or(Time::NEVER).min(self.timer);
-            let stuck = next == Time::NEVER || next > self.now.saturating_add(PATIENCE);
-            if stuck {
+            // A policy's timer may ring, and the other machine be lost, again and again.
+            if next == Time::NEVER || next > since.saturating_add(self.patience) {
                 let side = Side::BOTH[usize::from(self.machines[0].load() == 0)];
                 let left = self.machines[side as usize].load();
                 return Err(Misled::Stranded(self.now, side, left));
@@ -169,7 +243,7 @@ impl<'a> Server<'a> {
 
     fn finish(&mut self, now: Time, side: Side, tally: &mut Tally) {
         let Some(done) = self.machines[side as usize].finish(now) else { return };
-        let latency = now - done.arrived;
+        let latency = now - done.request.arrived;
         tally.finished[side as usize] += 1;
         tally.latency.record(latency);
         if let Some(list) = &mut tally.one_by_one {
@@ -177,19 +251,64 @@ impl<'a> Server<'a> {
         }
         // The next one begins before the policy may put the machine to sleep.
         self.serve(now, side, tally);
-        self.policy.notify(now, &Event::Finish { side, latency });
-        self.apply();
+        self.leave(now, side, &done.request);
     }
 
-    fn turn(&mut self, now: Time, side: Side, tally: &mut Tally) {
+    fn turn(&mut self, now: Time, side: Side, tally: &mut Tally) -> Result<(), Misled> {
         let event = match self.machines[side as usize].turn(now) {
-            Some(State::On) => Event::Awake { side },
-            Some(State::Asleep) => Event::Asleep { side },
-            _ => return,
+            Some(Turn::Awake) => Event::Awake { side },
+            Some(Turn::Asleep) => Event::Asleep { side },
+            Some(Turn::Back) => Event::Back { side },
+            Some(Turn::Lost) => return self.lose(now, side, tally),
+            None => return Ok(()),
         };
         self.serve(now, side, tally);
         self.policy.notify(now, &event);
         self.apply();
+        Ok(())
+    }
+
+    /// What a lost machine had comes anew.
+    fn lose(&mut self, now: Time, side: Side, tally: &mut Tally) -> Result<(), Misled> {
+        tally.losses[side as usize] += 1;
+        let left = self.machines[side as usize].abandon();
+        self.policy.notify(now, &Event::Lost { side });
+        self.apply();
+        for request in left {
+            tally.resteered[side as usize] += 1;
+            self.policy.notify(now, &Event::Finish { side, latency: now - request.arrived });
+            self.apply();
+            self.place(now, request, tally)?;
+        }
+        Ok(())
+    }
+
+    /// Looks whether all that came is answered once, and will be: at the end of a run, whose
+    /// result it leaves alone.
+    ///
+    /// # Errors
+    /// What the policy did not do.
+    pub(crate) fn verify(&mut self) -> Result<(), Misled> {
+        self.balance()?;
+        if self.faulty {
+            self.drain(&mut Tally::default())?;
+            self.balance()?;
+        }
+        Ok(())
+    }
+
+    /// Whether each request that came was answered once, or is there.
+    ///
+    /// # Errors
+    /// If not.
+    fn balance(&self) -> Result<(), Misled> {
+        let mut all = self.answered;
+        self.machines.iter().flat_map(Station::requests).for_each(|request| all.add(request));
+        if all == self.came {
+            return Ok(());
+        }
+        let (came, answered) = (self.came.count, self.answered.count);
+        Err(Misled::Unbalanced(self.now, came, answered, all.count - answered))
     }
 
     /// Starts what can start.
@@ -202,7 +321,7 @@ impl<'a> Server<'a> {
             tally.waited_ps[side as usize] += u128::from(waited.0);
             let longest = &mut tally.longest_wait[side as usize];
             *longest = (*longest).max(waited);
-            machine.serve(now, request.arrived, span);
+            machine.serve(now, request, span);
         }
     }
 
@@ -236,5 +355,5 @@ impl<'a> Server<'a> {
     }
 }
 
-/// How long a drain waits for a policy to do something for its requests.
+/// How long a drain waits for an answer, beside what a wake-up may take.
 const PATIENCE: Time = Time::ns(3_600_000_000_000);

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use halfwink_engine::Law;
 use serde::{Deserialize, Serialize};
 
+use crate::faults::Faults;
+
 /// A description of a hybrid server, as it is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,6 +22,9 @@ pub struct Spec {
     pub small: Machine,
     /// The big machine.
     pub big: Machine,
+    /// What goes wrong with machines.
+    #[serde(default)]
+    pub faults: Faults,
     /// Workloads by name.
     pub workloads: BTreeMap<String, Workload>,
     /// The design study.

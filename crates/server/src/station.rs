@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use halfwink_units::{Energy, Power, Time};
 
+use crate::faults::Fate;
 use crate::model::MachineModel;
 
 /// Power states.
@@ -13,10 +14,22 @@ pub(crate) enum State {
     GoingDown,
     Asleep,
     Waking,
+    /// Cannot be reached.
+    Lost,
+}
+
+/// What has changed by itself, for a policy to be told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Awake,
+    Asleep,
+    Lost,
+    Back,
 }
 
 impl State {
-    pub(crate) const ALL: [State; 4] = [State::On, State::GoingDown, State::Asleep, State::Waking];
+    pub(crate) const ALL: [State; 5] =
+        [State::On, State::GoingDown, State::Asleep, State::Waking, State::Lost];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -24,6 +37,7 @@ impl State {
             State::GoingDown => "going-down",
             State::Asleep => "asleep",
             State::Waking => "waking",
+            State::Lost => "lost",
         }
     }
 }
@@ -40,14 +54,14 @@ pub(crate) struct Waiting {
 pub(crate) struct Running {
     finish: Time,
     span: Time,
-    pub(crate) arrived: Time,
+    pub(crate) request: Waiting,
 }
 
 /// What a machine did since its accounts were opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     /// Time in each state, in the order of [`State::ALL`].
-    pub(crate) states: [Time; 4],
+    pub(crate) states: [Time; 5],
     /// Worker time: what requests were served for.
     pub(crate) served: Time,
     /// The meter.
@@ -65,6 +79,9 @@ pub(crate) struct Station {
     again: bool,
     /// When its state changes by itself.
     turns: Time,
+    /// When it is lost, or back, if nothing happens before.
+    upset: Time,
+    fate: Option<Box<Fate>>,
     /// When it stopped serving.
     stood: Time,
     /// Workers whose caches are cold.
@@ -82,12 +99,14 @@ pub(crate) struct Station {
 }
 
 impl Station {
-    pub(crate) fn new(model: MachineModel) -> Station {
+    pub(crate) fn new(model: MachineModel, mut fate: Option<Box<Fate>>) -> Station {
         Station {
             model,
             state: State::On,
             again: false,
             turns: Time::NEVER,
+            upset: fate.as_mut().map_or(Time::NEVER, |fate| fate.crash()),
+            fate,
             stood: Time::ZERO,
             cold: 0,
             queue: VecDeque::new(),
@@ -104,6 +123,11 @@ impl Station {
         self.queue.len() + self.running.len()
     }
 
+    /// Those.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = &Waiting> {
+        self.queue.iter().chain(self.running.iter().map(|running| &running.request))
+    }
+
     /// When a request in service will be done.
     #[inline]
     pub(crate) fn next_finish(&self) -> Time {
@@ -116,7 +140,7 @@ impl Station {
     /// When its state changes.
     #[inline]
     pub(crate) fn turns(&self) -> Time {
-        self.turns
+        self.turns.min(self.upset)
     }
 
     /// Runs the meter up to now.
@@ -135,6 +159,8 @@ impl Station {
         let m = &self.model;
         self.power = match self.state {
             State::On => m.idle + Power(m.thread.0 * self.running.len() as u64),
+            // It does not answer; that it is off nobody knows.
+            State::Lost => m.idle,
             State::Asleep => m.sleep,
             State::GoingDown | State::Waking => m.transition,
         };
@@ -157,7 +183,7 @@ impl Station {
 
     /// Serves a request for so long, and longer by a worker with cold caches.
     #[inline]
-    pub(crate) fn serve(&mut self, now: Time, arrived: Time, mut span: Time) {
+    pub(crate) fn serve(&mut self, now: Time, request: Waiting, mut span: Time) {
         self.meter(now);
         if self.cold > 0 {
             self.cold -= 1;
@@ -166,7 +192,7 @@ impl Station {
         let finish = now + span;
         // Of those that finish together, who came first goes first.
         let place = self.running.partition_point(|r| r.finish > finish);
-        self.running.insert(place, Running { finish, span, arrived });
+        self.running.insert(place, Running { finish, span, request });
         self.draw();
     }
 
@@ -187,13 +213,17 @@ impl Station {
             State::Asleep => {
                 self.become_(now, State::Waking);
                 self.turns = now + self.model.wake;
+                if let Some(fate) = &mut self.fate {
+                    self.turns = now.saturating_add(fate.wake(self.model.wake));
+                    self.upset = now + fate.patience();
+                }
                 true
             }
             State::GoingDown => {
                 self.again = true;
                 true
             }
-            State::On | State::Waking => false,
+            State::On | State::Waking | State::Lost => false,
         }
     }
 
@@ -204,12 +234,17 @@ impl Station {
         }
         self.become_(now, State::GoingDown);
         self.turns = now + self.model.down;
+        self.upset = Time::NEVER;
         self.stood = now;
         true
     }
 
-    /// Changes state as it was to now. The state that a policy is to be told of, if any.
-    pub(crate) fn turn(&mut self, now: Time) -> Option<State> {
+    /// Changes state as it was to now. What a policy is to be told of, if anything.
+    pub(crate) fn turn(&mut self, now: Time) -> Option<Turn> {
+        // One that is awake just in time is.
+        if self.upset < self.turns {
+            return Some(if self.state == State::Lost { self.back(now) } else { self.lose(now) });
+        }
         self.turns = Time::NEVER;
         if self.state == State::GoingDown {
             self.become_(now, State::Asleep);
@@ -217,7 +252,7 @@ impl Station {
                 self.wake(now);
                 return None;
             }
-            return Some(State::Asleep);
+            return Some(Turn::Asleep);
         }
         self.spent.wakes += 1;
         // All by the same: their order stays as it is.
@@ -228,7 +263,45 @@ impl Station {
         }
         self.cold = self.model.workers as usize - self.running.len();
         self.become_(now, State::On);
-        Some(State::On)
+        self.hope(now);
+        Some(Turn::Awake)
+    }
+
+    /// It is on, until it is lost.
+    fn hope(&mut self, now: Time) {
+        if let Some(fate) = &mut self.fate {
+            self.upset = now.saturating_add(fate.crash());
+        }
+    }
+
+    /// Its requests are for [`Station::abandon`].
+    fn lose(&mut self, now: Time) -> Turn {
+        self.spent.served += self.under_way(now);
+        let repaired = |fate: &mut Box<Fate>| now.saturating_add(fate.repair());
+        // One that wakes late is back then.
+        let late = (self.state == State::Waking && self.turns < Time::NEVER).then_some(self.turns);
+        self.upset = late.or(self.fate.as_mut().map(repaired)).unwrap_or(Time::NEVER);
+        (self.turns, self.again) = (Time::NEVER, false);
+        self.become_(now, State::Lost);
+        Turn::Lost
+    }
+
+    fn back(&mut self, now: Time) -> Turn {
+        debug_assert!(self.load() == 0, "a lost machine has nothing");
+        self.cold = self.model.workers as usize;
+        self.become_(now, State::On);
+        self.hope(now);
+        Turn::Back
+    }
+
+    /// What a machine that was just lost had: in service, in the order in which they came, then
+    /// what waited.
+    pub(crate) fn abandon(&mut self) -> Vec<Waiting> {
+        debug_assert!(self.state == State::Lost, "others keep what they have");
+        let mut left: Vec<Waiting> = self.running.drain(..).map(|r| r.request).collect();
+        left.sort_by_key(|request| request.arrived);
+        left.extend(self.queue.drain(..));
+        left
     }
 
     fn become_(&mut self, now: Time, state: State) {

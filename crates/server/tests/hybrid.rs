@@ -67,7 +67,7 @@ fn a_short_day_by_hand() {
     let ms = |s: f64| s * 1e3;
     let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-6, "{found}");
     // At the start it goes down for 2 ms; asleep until 12.
-    let [on, down, asleep, waking] = big.state_s;
+    let [on, down, asleep, waking, _] = big.state_s;
     near(ms(on), 20.0);
     near(ms(down), 2.0 + 2.0);
     near(ms(asleep), 10.0);
@@ -172,7 +172,7 @@ fn with_workers_for_all_it_is_an_m_g_infinity_queue() {
         let policy = Box::new(SleepTimer::new(SleepTimerParameters::power_nap()));
         let run = run(&model, work, arrivals, policy, Options::requests(1_000_000, 5));
         let queue = Mginf { arrival_rate: offered / mean_s, service: mean_s };
-        let [on, _, asleep, _] = run.machines[1].state_s;
+        let [on, _, asleep, ..] = run.machines[1].state_s;
         let empty = asleep / (on + asleep);
         assert!((empty / queue.busy(0) - 1.0).abs() < 0.02, "{empty}, {}", queue.busy(0));
         let busy = run.machines[1].served_s / run.duration.as_s();

@@ -37,6 +37,7 @@ RUNS = [
     "wakes_per_s",
     "keeps_up",
 ]
+FAULTY = ["refused_pct", "lost_pct"]
 PRECISE = ["power_half_pct", "mean_half_pct", "p99_half_pct"]
 
 
@@ -93,7 +94,7 @@ def hybrid(
     seed
         Seed of all random streams.
     setting
-        Change a value: --set big.wake_ms=50. May be repeated.
+        Change a value: --set big.wake_ms=50, --set faults.wake_lost=0.01. May be repeated.
     log
         Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
         The runs are played once more for it.
@@ -146,7 +147,8 @@ def hybrid(
             document["proportionality"] = curves.to_dicts()
         print_json("hybrid", document)
         return 0
-    columns = [*RUNS, *(PRECISE if accuracy is not None else [])]
+    faulty = found.runs["lost_pct"].sum() > 0
+    columns = [*RUNS, *(FAULTY if faulty else []), *(PRECISE if accuracy is not None else [])]
     print_frame(found.runs.select(columns))
     if slot_s is not None:
         print_frame(found.slots)

@@ -6,9 +6,7 @@ use halfwink_server::{simulate_controlled, simulate_fleet, Arrivals, Dispatch, O
 use halfwink_units::Time;
 
 use super::load::Read;
-use super::{
-    capacity, failed, policy, RunView, ServerInfo, ServerLoad, ServerQuestion, KEEPS_UP, SEED,
-};
+use super::{capacity, failed, policy, RunView, ServerInfo, ServerLoad, ServerQuestion, SEED};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
@@ -53,7 +51,7 @@ const OPTIONS: &[Parameter] = &[
 ];
 
 /// Columns of a run beside the common ones.
-const OWN: [Head; 17] = [
+const OWN: [Head; 19] = [
     real("load_pct"),
     integer("seed"),
     integer("servers"),
@@ -70,6 +68,8 @@ const OWN: [Head; 17] = [
     real("big_asleep_pct"),
     real("wakes_per_s"),
     real("finished_pct"),
+    real("refused_pct"),
+    real("lost_pct"),
     text("keeps_up"),
 ];
 
@@ -221,7 +221,7 @@ impl Prepared for ServerJob {
             };
             let fleet = (servers, dispatch);
             let run = simulate_fleet(model, service, &self.arrivals, &make, fleet, self.options)
-                .map_err(|error| failed(&error))?;
+                .map_err(|error| failed(&error, self.options.seed))?;
             let view = RunView::of_fleet(&run, servers);
             return Ok(vec![
                 ("run", self.run_table(&view, None)),
@@ -231,7 +231,7 @@ impl Prepared for ServerJob {
         }
         let made = logs.steering(0, policy(&self.choice, model, service)?);
         let run = simulate_controlled(model, service, &self.arrivals, made, self.options, control)
-            .map_err(|error| failed(&error))?;
+            .map_err(|error| failed(&error, self.options.seed))?;
         let view = RunView::of(&run);
         Ok(vec![
             ("run", self.run_table(&view, run.precision)),
@@ -267,7 +267,7 @@ impl ServerJob {
         }
         .cells();
         let [power_low, power_high] = ends(precision.and_then(|p| interval(p.power_w, 1.0)));
-        let own: [Value; 17] = [
+        let own: [Value; 19] = [
             (100.0 * self.arrivals.rate() / full).into(),
             self.options.seed.into(),
             (run.servers as u64).into(),
@@ -284,7 +284,9 @@ impl ServerJob {
             (100.0 * big.state_s[2] / seconds / run.servers).into(),
             (big.wakes as f64 / seconds / run.servers).into(),
             (100.0 * finished).into(),
-            if finished >= KEEPS_UP { "yes" } else { "no" }.into(),
+            run.refused_pct().into(),
+            run.lost_pct().into(),
+            if run.keeps_up() { "yes" } else { "no" }.into(),
         ];
         cells.extend(OWN.iter().map(|head| head.0).zip(own));
         Table::row(cells)

@@ -121,7 +121,7 @@ impl Cell {
     fn run(&self) -> Result<Run, StudyError> {
         let policy = self.policy()?;
         simulate(&self.model, &self.service, &self.arrivals, policy, self.options)
-            .map_err(|error| failed(&error))
+            .map_err(|error| failed(&error, self.options.seed))
     }
 }
 
@@ -138,11 +138,13 @@ fn run_all(cells: &[Cell]) -> Result<Vec<Run>, StudyError> {
     parallel(cells, Cell::run).into_iter().collect()
 }
 
-fn failed(error: &RunError) -> StudyError {
+fn failed(error: &RunError, seed: u64) -> StudyError {
     match error {
         RunError::Interrupted(_) => StudyError::Interrupted,
         RunError::Arrivals(_) => StudyError::Usage(error.to_string()),
-        RunError::Misled(_) | RunError::Imbalance(_) => StudyError::Model(error.to_string()),
+        RunError::Misled(_) | RunError::Imbalance(_) => {
+            StudyError::Model(format!("{error} (seed {seed})"))
+        }
     }
 }
 
@@ -189,7 +191,7 @@ impl ServerInfo {
             question.requests.unwrap_or(query::REQUESTS),
             question.seed,
         );
-        drawn.map_err(|error| failed(&error))
+        drawn.map_err(|error| failed(&error, question.seed))
     }
 
     /// The same server with other values.
@@ -225,7 +227,7 @@ impl ServerInfo {
 }
 
 /// What every table says of a run.
-const RUN_COLUMNS: [Head; 15] = [
+const RUN_COLUMNS: [Head; 17] = [
     real("per_s"),
     real("power_w"),
     real("j_per_request"),
@@ -239,6 +241,8 @@ const RUN_COLUMNS: [Head; 15] = [
     real("big_asleep_pct"),
     real("wakes_per_s"),
     real("finished_pct"),
+    real("refused_pct"),
+    real("lost_pct"),
     integer("keeps_up"),
     integer("requests"),
 ];
@@ -275,6 +279,25 @@ impl<'a> RunView<'a> {
     }
 }
 
+impl RunView<'_> {
+    /// Whether all is answered that comes, if only by refusing it.
+    fn keeps_up(&self) -> bool {
+        let answered = self.tally.finished.iter().sum::<u64>() + self.tally.refused;
+        answered as f64 >= KEEPS_UP * self.tally.arrived as f64
+    }
+
+    /// Of requests, those that found both machines lost.
+    fn refused_pct(&self) -> f64 {
+        100.0 * self.tally.refused as f64 / self.tally.arrived.max(1) as f64
+    }
+
+    /// Of the time of both machines, that in which they were lost.
+    fn lost_pct(&self) -> f64 {
+        let lost_s: f64 = self.machines.iter().map(|machine| machine.state_s[4]).sum();
+        50.0 * lost_s / self.duration_s / self.servers
+    }
+}
+
 /// Power is that of all servers, use of the big machine and wake-ups that of one in the mean.
 fn run_values(run: &RunView) -> Vec<Value> {
     let (tally, seconds) = (run.tally, run.duration_s);
@@ -299,7 +322,9 @@ fn run_values(run: &RunView) -> Vec<Value> {
         (100.0 * big.state_s[2] / seconds / run.servers).into(),
         (big.wakes as f64 / seconds / run.servers).into(),
         (100.0 * finished).into(),
-        u64::from(finished >= KEEPS_UP).into(),
+        run.refused_pct().into(),
+        run.lost_pct().into(),
+        u64::from(run.keeps_up()).into(),
         tally.arrived.into(),
     ]
 }
@@ -324,6 +349,9 @@ pub fn proportionality(points: &[(f64, f64)]) -> Option<[(&'static str, f64); 5]
 }
 
 #[cfg(test)]
+mod fault_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::techniques::choices;
@@ -344,6 +372,8 @@ mod tests {
             workers.contains("niccolini.toml") && workers.contains("expected 1 to"),
             "{workers}"
         );
+        let late = complaint("niccolini", "faults.wake_late", "2");
+        assert!(late.contains("faults.wake_late: 2, expected 0 to 1"), "{late}");
         let shape = complaint("niccolini", "workloads.count.size.shape", "-1");
         assert!(shape.contains("workloads.count.size"), "{shape}");
     }

@@ -133,7 +133,7 @@ impl ServerInfo {
                 let make = |_| cell.policy().expect("its technique is of servers");
                 let (m, s, a) = (&cell.model, &cell.service, &cell.arrivals);
                 let run: FleetRun = simulate_fleet(m, s, a, &make, fleet, cell.options)
-                    .map_err(|error| failed(&error))?;
+                    .map_err(|error| failed(&error, cell.options.seed))?;
                 push(key, None, &RunView::of_fleet(&run, fleet.0));
             }
         } else {

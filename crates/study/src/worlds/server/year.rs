@@ -197,7 +197,7 @@ impl ServerInfo {
         let run = |(rate, technique): &(f64, &Choice)| -> Result<Steady, StudyError> {
             let made = policy(technique, &self.model, &service)?;
             steady(&self.model, &service, made, *rate, question.fleet, effort)
-                .map_err(|error| failed(&error))
+                .map_err(|error| failed(&error, effort.seed))
         };
         let runs = parallel(&cells, run).into_iter().collect::<Result<Vec<Steady>, _>>()?;
         let of = |technique: &Choice| {

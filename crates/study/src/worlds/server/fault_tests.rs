@@ -1,0 +1,65 @@
+//! Every technique of the world under a thousand seeds of faults. What must hold each run looks at:
+//! see `halfwink_server::Misled`.
+
+use halfwink_engine::{stream, Stream};
+use halfwink_server::{Arrivals, Faults, Options};
+use rand::RngExt;
+
+use super::{capacity, Cell};
+use crate::library::Library;
+use crate::techniques::choices;
+
+/// Seeds that once broke what must hold; they are played first.
+const KEPT: [u64; 0] = [];
+const SEEDS: u64 = 1000;
+
+/// One of these, or none at all.
+fn any<T: Copy>(random: &mut Stream, of: &[T]) -> T {
+    of[random.random_range(0..of.len())]
+}
+
+/// Machines that are mostly sound, that are lost half of the time, that never come back.
+fn faults(random: &mut Stream) -> Faults {
+    Faults {
+        wake_lost: any(random, &[0.0, 0.02, 0.5]),
+        wake_late: any(random, &[0.0, 0.1, 0.5]),
+        late_ms: any(random, &[0.1, 20.0, 500.0]),
+        wake_timeout_ms: any(random, &[5.0, 12.0, 100.0, 60_000.0]),
+        crash_every_s: any(random, &[0.0, 1.0, 5.0, 20.0]),
+        repair_s: any(random, &[1e-3, 0.05, 2.0]),
+        gone: any(random, &[0.0, 0.0, 0.1, 1.0]),
+    }
+}
+
+#[test]
+fn no_request_is_lost_and_nothing_sleeps_with_work_whatever_goes_wrong() {
+    let library = Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let info = library.server("niccolini", &[]).unwrap();
+    let service = info.service("count").unwrap();
+    let mut broken = Vec::new();
+    let (mut losses, mut refused) = (0, 0);
+    for seed in KEPT.into_iter().chain(0..SEEDS) {
+        let random = &mut stream(seed, "which faults");
+        let faults = faults(random);
+        let model = info.with(|spec| spec.faults = faults).unwrap();
+        let load = any(random, &[0.02, 0.2, 0.6]);
+        for choice in choices("server", &[]).unwrap() {
+            let cell = Cell {
+                arrivals: Arrivals::Poisson { rate: load * capacity(&service) },
+                technique: choice.clone(),
+                options: Options { drain: seed % 2 == 0, ..Options::requests(300, seed) },
+                model: model.clone(),
+                service: service.clone(),
+            };
+            match cell.run() {
+                Ok(run) => {
+                    losses += run.tally.losses.iter().sum::<u64>();
+                    refused += run.tally.refused;
+                }
+                Err(error) => broken.push(format!("seed {seed}, {choice}: {error}; {faults:?}")),
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{} broken, keep their seeds:\n{}", broken.len(), broken.join("\n"));
+    assert!(losses > 20_000 && refused > 100_000, "{losses} losses, {refused} refused: too few");
+}
