@@ -46,7 +46,7 @@ impl Default for Faults {
             wake_late: 0.0,
             late_ms: 0.0,
             // As the live proxy waits for a real machine.
-            wake_timeout_ms: 60_000.0,
+            wake_timeout_ms: 10_000.0,
             crash_every_s: 0.0,
             repair_s: 60.0,
             gone: 0.0,

@@ -24,7 +24,7 @@ fn faults(random: &mut Stream) -> Faults {
         wake_lost: any(random, &[0.0, 0.02, 0.5]),
         wake_late: any(random, &[0.0, 0.1, 0.5]),
         late_ms: any(random, &[0.1, 20.0, 500.0]),
-        wake_timeout_ms: any(random, &[5.0, 12.0, 100.0, 60_000.0]),
+        wake_timeout_ms: any(random, &[5.0, 12.0, 100.0, 10_000.0]),
         crash_every_s: any(random, &[0.0, 1.0, 5.0, 20.0]),
         repair_s: any(random, &[1e-3, 0.05, 2.0]),
         gone: any(random, &[0.0, 0.0, 0.1, 1.0]),
