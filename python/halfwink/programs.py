@@ -3,7 +3,8 @@
 `halfwink doctor` shows it, tests may run nothing that they did not ask it for, and tools/install.sh
 installs by it before anything of halfwink is built: hence the standard library alone.
 
-    python3 -I python/halfwink/programs.py    # packages of what is missing here, a program a line
+    python3 -I python/halfwink/programs.py              # packages of what is missing, a line each
+    .venv/bin/python -I python/halfwink/programs.py -m  # the same of modules of that Python
 """
 
 from __future__ import annotations
@@ -136,6 +137,8 @@ PROGRAMS = (
     Program("javac", "default-jdk-headless", "bench: BigHouse"),
     Program("g++", "g++ make", "bench: htsim", made_by=("g++", "make")),
     Program("ns3", "ns3", "bench: fabrics", module="ns"),
+    Program("s3fs", "s3fs", "tests: results at a URL", module="s3fs"),
+    Program("moto", "moto[s3] flask flask-cors", "tests: an object store", module="moto"),
 )
 
 _BY_NAME = {program.name: program for program in PROGRAMS}
@@ -151,9 +154,12 @@ def find(name: str) -> Program:
 
 
 def main() -> int:
-    """Prints the packages of each program that is missing, those of benchmarks alone aside."""
+    """Prints the packages of each program that is missing, or with ``-m`` of each module; those of
+    benchmarks alone aside."""
+    modules = sys.argv[1:] == ["-m"]
     for program in PROGRAMS:
-        if program.path is None and not program.used_by.startswith("bench"):
+        wanted = bool(program.module) == modules and not program.used_by.startswith("bench")
+        if wanted and program.path is None:
             print(program.packages)
     return 0
 
