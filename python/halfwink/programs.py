@@ -137,6 +137,7 @@ PROGRAMS = (
     Program("javac", "default-jdk-headless", "bench: BigHouse"),
     Program("g++", "g++ make", "bench: htsim", made_by=("g++", "make")),
     Program("ns3", "ns3", "bench: fabrics", module="ns"),
+    Program("axe", "axe-core-python", "tests: accessible pages", module="axe_core_python"),
     Program("s3fs", "s3fs", "tests: results at a URL", module="s3fs"),
     Program("moto", "moto[s3] flask flask-cors", "tests: an object store", module="moto"),
 )

@@ -262,17 +262,29 @@ def capture(
     )
 
 
-def report(folder: str, *, quiet: Quiet = False) -> int:
-    """Draw the HTML report of a finished run again.
+def report(
+    folder: str, *, index: Annotated[bool, Parameter(negative="")] = False, quiet: Quiet = False
+) -> int:
+    """Draw the HTML report of a finished run again, or a page that links those of many.
 
     Parameters
     ----------
     folder
         Folder of the results, or its URL.
+    index
+        The page: FOLDER/index.html lists each run in the folder and below, latest first.
     quiet
         No messages.
     """
     where = place(folder)
+    if index:
+        if not isinstance(where, Path):
+            raise HalfwinkError(f"{where}: --index lists runs in a folder of this machine alone")
+        from halfwink.report.index import INDEX, write_index
+
+        count = write_index(where)
+        say(f"{count} {'run' if count == 1 else 'runs'}: {where / INDEX}", quiet=quiet)
+        return 0
     results = open_results(where)
     study = study_of(where)
     draw(where, study["title"], results, study["plots"])

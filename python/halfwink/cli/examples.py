@@ -121,7 +121,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("out", "which tables there are, and their columns"),
         ("out 'select * from runs order by energy_j limit 5'", "who takes least"),
     ),
-    "report": (("out", "report.html, drawn again"),),
+    "report": (
+        ("out", "report.html, drawn again"),
+        ("halfwink-out --index", "a page that links all runs in a folder"),
+    ),
     "completion": (("zsh", "a script for zsh"),),
     "doctor": (("", "what works here, and what adds the rest"),),
 }
