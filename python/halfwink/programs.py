@@ -139,6 +139,7 @@ PROGRAMS = (
     Program("ns3", "ns3", "bench: fabrics", module="ns"),
     Program("axe", "axe-core-python", "tests: accessible pages", module="axe_core_python"),
     Program("s3fs", "s3fs", "tests: results at a URL", module="s3fs"),
+    Program("marimo", "marimo", "tests: notebooks", module="marimo"),
     Program("moto", "moto[s3] flask flask-cors", "tests: an object store", module="moto"),
 )
 
