@@ -5,12 +5,14 @@ installs by it before anything of halfwink is built: hence the standard library 
 
     python3 -I python/halfwink/programs.py              # packages of what is missing, a line each
     .venv/bin/python -I python/halfwink/programs.py -m  # the same of modules of that Python
+    python3 -I python/halfwink/programs.py rustc        # the same of these programs
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -96,6 +98,7 @@ PROGRAMS = (
         ("usr/share/dpdk/examples/l3fwd-power", "usr/include/dpdk/rte_eal.h"),
         made_by=("cc", "make", "pkg-config"),
     ),
+    Program("rustc", "cargo-web rustc-web", "capture: builds the recorder"),
     Program("ngspice", "ngspice", "pdn: a referee"),
     Program("ping", "iputils-ping", "tests: routers"),
     Program("ss", "iproute2", "tests: routers"),
@@ -155,16 +158,19 @@ def find(name: str) -> Program:
     return _BY_NAME[name]
 
 
-def main() -> int:
-    """Prints the packages of each program that is missing, or with ``-m`` of each module; those of
-    benchmarks alone aside."""
-    modules = sys.argv[1:] == ["-m"]
-    for program in PROGRAMS:
-        wanted = bool(program.module) == modules and not program.used_by.startswith("bench")
-        if wanted and program.path is None:
+def main(names: Sequence[str] = ()) -> int:
+    """Prints the packages of each program that is missing, or with ``-m`` of each module, those of
+    benchmarks alone aside; or of the programs that are named."""
+    modules = list(names) == ["-m"]
+    suite = [p for p in PROGRAMS if not p.used_by.startswith("bench")]
+    wanted = [p for p in suite if bool(p.module) == modules]
+    if names and not modules:
+        wanted = [find(name) for name in names]
+    for program in wanted:
+        if program.path is None:
             print(program.packages)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
