@@ -13,7 +13,7 @@ PRELOAD := python/halfwink/_native
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
 # What is formatted and linted.
-PYTHON := python benches tools/wheels.py tools/packaging
+PYTHON := python benches docs/notebooks tools/wheels.py tools/packaging
 
 DEMO := nginx memcached postgresql gcc gzip nginx-10pct nginx+memcached+postgresql+redis
 DEMO_TECHNIQUES := idle-menu,idle-gate,mapg-counter,tap,oracle

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Adds what features and tests use beyond the prerequisites: as root on Debian 12. Without root, or
 # with HALFWINK_NO_INSTALL set, it says the line that would. Ends well if nothing is missing then.
+# Python modules that only tests use go into the environment of `make setup`, if there is one.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -8,12 +9,20 @@ cd "$(dirname "$0")/.."
 missing() { python3 -I python/halfwink/programs.py; }
 apt_get() { DEBIAN_FRONTEND=noninteractive apt-get "$@"; }
 
+python=.venv/bin/python
+modules() { [ ! -x $python ] || $python -I python/halfwink/programs.py -m; }
+pip="$python -m pip install --quiet --require-hashes -r requirements-tests.lock"
+if [ -n "$(modules)" ]; then
+    [ -n "${HALFWINK_NO_INSTALL:-}" ] || $pip || true
+    [ -z "$(modules)" ] || echo "without modules of Python some tests are skipped: $pip" >&2
+fi
+
 need=$(missing | sort -u)
 line="apt-get install -y $(echo "$need" | tr ' ' '\n' | sort -u | tr '\n' ' ')"
 
 if [ -n "${HALFWINK_NO_INSTALL:-}" ] || [ "$(id -u)" -ne 0 ]; then
-    [ -n "$need" ] || exit 0
-    echo "what needs more than is here will be skipped; to add it, run as root: $line" >&2
+    [ -n "$need" ] || [ -n "$(modules)" ] || exit 0
+    [ -z "$need" ] || echo "what needs more than is here will be skipped; to add it, run as root: $line" >&2
     exit 1
 fi
 
@@ -22,7 +31,7 @@ if command -v rustup >/dev/null && ! rustup target list --installed | grep -q $w
     rustup target add $wasm || echo "no $wasm: the purity check will be skipped" >&2
 fi
 
-[ -n "$need" ] || exit 0
+[ -n "$need" ] || exec test -z "$(modules)"
 command -v apt-get >/dev/null || {
     echo "no apt-get here; on Debian 12 one would run: $line" >&2
     exit 1
@@ -42,4 +51,4 @@ apt_get install -y -q --no-install-recommends $need ||
         apt_get install -y -q --no-install-recommends $packages </dev/null ||
             echo "not added: $packages" >&2
     done
-[ -z "$(missing)" ]
+[ -z "$(missing)$(modules)" ]

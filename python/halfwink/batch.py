@@ -53,7 +53,7 @@ def run_jobs(
 
     Raises:
         HalfwinkError: a name or value that cannot be, in one line.
-        RunError: a job failed, or the store's disk is full.
+        RunError: a job failed, the store's disk is full, or nobody answers at its URL.
         Interrupted, KeyboardInterrupt: the run was stopped; what was finished is kept.
     """
     planned = plan(jobs)
@@ -63,7 +63,8 @@ def run_jobs(
         first.setdefault(job.key, number)
     again = fresh or log is not None
     ours = list(first.values()) if part is None else _of_part(planned, list(first.values()), part)
-    missing = [number for number in ours if again or not store.has(planned[number].key)]
+    there = set[str]() if again else store.present([planned[number].key for number in ours])
+    missing = [number for number in ours if planned[number].key not in there]
     state = _State(planned, missing, len(ours), progress)
     state.tell(0)
     where = executor_of(executor)

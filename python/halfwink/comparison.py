@@ -13,6 +13,7 @@ from halfwink import _core
 from halfwink.batch import Progress
 from halfwink.errors import HalfwinkError
 from halfwink.executors import Executor, Submits
+from halfwink.files import Place, place
 from halfwink.jobs import Job, Settings, names, pairs
 from halfwink.library import machines
 from halfwink.relate import KEYS
@@ -60,7 +61,7 @@ def compare(
     set: Settings | None = None,
     instructions: int | None = None,
     timeline_ns: tuple[int, int] | None = None,
-    out: Path | str | None = None,
+    out: Place | str | None = None,
     fresh: bool = False,
     executor: Executor | Submits | None = None,
     log: Path | str | None = None,
@@ -77,8 +78,8 @@ def compare(
         set: values to change, by path: ``{"gating.wake_up_ns": 16}``.
         instructions: of each core, at most.
         timeline_ns: part of the run whose states are recorded, in nanoseconds from its start.
-        out: folder in which finished runs are kept, from which they are reused, and to which the
-            tables are written in the end, for ``hw.open``.
+        out: folder or URL in which finished runs are kept, from which they are reused, and to
+            which the tables are written in the end, for ``hw.open``.
         fresh: run again what is already there.
         log: where the event logs of all runs go, which are played for it even if their results are
             there (`halfwink.logs.paths`).
@@ -105,7 +106,8 @@ def compare(
     if techniques is None:
         jobs = _playable(jobs)
         chosen = list(dict.fromkeys(job.technique for job in jobs))
-    store = RunStore(Path(out) / "runs") if out is not None else None
+    folder = place(out) if out is not None else None
+    store = RunStore(folder / "runs") if folder is not None else None
     results = run_all(
         jobs,
         baseline=chosen[0],
@@ -115,8 +117,8 @@ def compare(
         log=log,
         progress=progress,
     )
-    if out is not None:
-        keep(Path(out), results, as_study(jobs, chosen[0]))
+    if folder is not None:
+        keep(folder, results, as_study(jobs, chosen[0]))
     return results
 
 

@@ -1,14 +1,49 @@
-"""Files that are whole or not there."""
+"""Files that are whole or not there, and the folders that they are in."""
 
 from __future__ import annotations
 
 import secrets
 from pathlib import Path
+from typing import TypeAlias
+
+from halfwink.errors import HalfwinkError
+from halfwink.remote import URL, Remote
+
+#: A file or a folder of results: of this machine, or at a URL.
+Place: TypeAlias = "Path | Remote"
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
+def place(given: Place | str) -> Place:
+    """A path as it is, of a text the path or the URL that it names; ``file:///FOLDER`` is a path.
+
+    Raises:
+        HalfwinkError: the URL is of a kind that cannot be reached, in one line.
+        RunError: nobody answers there, where that is asked at once.
+    """
+    if not isinstance(given, str):
+        return given
+    if given.startswith("file://"):
+        path = Path(given.removeprefix("file://"))
+        if not path.is_absolute():
+            raise HalfwinkError(f"{given}: expected a whole path, as file:///FOLDER")
+        return path
+    return Remote.at(given) if URL.match(given) else Path(given)
+
+
+def make_folder(folder: Place) -> None:
+    """Makes a folder and those above it, if they are not there; raises OSError."""
+    if isinstance(folder, Remote):
+        folder.mkdir()
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def write_whole(path: Place, content: str | bytes) -> None:
     """Writes a file so that it is either complete or not there; raises OSError."""
     data = content.encode() if isinstance(content, str) else content
+    if isinstance(path, Remote):
+        path.write_whole(data)
+        return
     if path.exists() and not path.is_file():
         # A device or a pipe is written to, not replaced.
         with path.open("wb", buffering=0) as out:

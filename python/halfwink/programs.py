@@ -3,13 +3,16 @@
 `halfwink doctor` shows it, tests may run nothing that they did not ask it for, and tools/install.sh
 installs by it before anything of halfwink is built: hence the standard library alone.
 
-    python3 -I python/halfwink/programs.py    # packages of what is missing here, a program a line
+    python3 -I python/halfwink/programs.py              # packages of what is missing, a line each
+    .venv/bin/python -I python/halfwink/programs.py -m  # the same of modules of that Python
+    python3 -I python/halfwink/programs.py rustc        # the same of these programs
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -95,6 +98,7 @@ PROGRAMS = (
         ("usr/share/dpdk/examples/l3fwd-power", "usr/include/dpdk/rte_eal.h"),
         made_by=("cc", "make", "pkg-config"),
     ),
+    Program("rustc", "cargo-web rustc-web", "capture: builds the recorder"),
     Program("ngspice", "ngspice", "pdn: a referee"),
     Program("ping", "iputils-ping", "tests: routers"),
     Program("ss", "iproute2", "tests: routers"),
@@ -136,6 +140,10 @@ PROGRAMS = (
     Program("javac", "default-jdk-headless", "bench: BigHouse"),
     Program("g++", "g++ make", "bench: htsim", made_by=("g++", "make")),
     Program("ns3", "ns3", "bench: fabrics", module="ns"),
+    Program("axe", "axe-core-python", "tests: accessible pages", module="axe_core_python"),
+    Program("s3fs", "s3fs", "tests: results at a URL", module="s3fs"),
+    Program("marimo", "marimo", "tests: notebooks", module="marimo"),
+    Program("moto", "moto[s3] flask flask-cors", "tests: an object store", module="moto"),
 )
 
 _BY_NAME = {program.name: program for program in PROGRAMS}
@@ -150,13 +158,19 @@ def find(name: str) -> Program:
     return _BY_NAME[name]
 
 
-def main() -> int:
-    """Prints the packages of each program that is missing, those of benchmarks alone aside."""
-    for program in PROGRAMS:
-        if program.path is None and not program.used_by.startswith("bench"):
+def main(names: Sequence[str] = ()) -> int:
+    """Prints the packages of each program that is missing, or with ``-m`` of each module, those of
+    benchmarks alone aside; or of the programs that are named."""
+    modules = list(names) == ["-m"]
+    suite = [p for p in PROGRAMS if not p.used_by.startswith("bench")]
+    wanted = [p for p in suite if bool(p.module) == modules]
+    if names and not modules:
+        wanted = [find(name) for name in names]
+    for program in wanted:
+        if program.path is None:
             print(program.packages)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -7,16 +7,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from halfwink.errors import HalfwinkError
-from halfwink.files import write_whole
+from halfwink.files import Place, make_folder, place, write_whole
 from halfwink.frames import Stack
 from halfwink.jobs import Job, Pairs, Planned
 from halfwink.library import library
 from halfwink.relate import KEYS, ends, relate, with_beyond_idle
+from halfwink.remote import Remote
 from halfwink.store import HOST, RunStore
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ CHUNK = 256
 #: The table of one row for each run. Its file has a name of its own.
 RUN = "run"
 RUN_FILE = "results"
+#: The study as it was run, beside the tables.
+STUDY_FILE = "study.toml"
 #: Columns of the short table, of those that a world has.
 SHORT = (
     "unit_of_work",
@@ -132,9 +136,9 @@ class Results:
         except pl.exceptions.PolarsError as error:
             raise HalfwinkError(f"SQL: {str(error).splitlines()[0]}") from error
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Place) -> None:
         """Writes each table as NAME.parquet, the runs as results.parquet; raises OSError."""
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         for name, frame in self.tables.items():
             # Through memory, since the library's own complaint about a full disk is unreadable.
             content = BytesIO()
@@ -143,23 +147,45 @@ class Results:
             write_whole(folder / f"{file}.parquet", content.getvalue())
 
 
-def open_results(folder: Path | str) -> Results:
-    """Results of a finished run, from its folder.
+def open_results(folder: Place | str) -> Results:
+    """Results of a finished run, from its folder or URL.
 
     Raises:
         HalfwinkError: it is no such folder, or an older halfwink wrote it.
+        OSError: nobody answers at the URL.
     """
-    folder = Path(folder)
-    if not (folder / f"{RUN_FILE}.parquet").exists():
-        expected = "expected the folder of a finished run"
-        raise HalfwinkError(f"{folder}: no {RUN_FILE}.parquet; {expected}")
-    if not (folder / "study.toml").exists():
-        raise HalfwinkError(f"{folder}: no study.toml; expected the folder of a finished run")
-    study = library().study(str(folder / "study.toml"))
+    folder = place(folder)
+    for name in (f"{RUN_FILE}.parquet", STUDY_FILE):
+        if not (folder / name).exists():
+            raise HalfwinkError(f"{folder}: no {name}; expected the folder of a finished run")
+    study = study_of(folder)
     tables: dict[str, pl.DataFrame] = {}
-    for path in sorted(folder.glob("*.parquet")):
-        tables[RUN if path.stem == RUN_FILE else path.stem] = pl.read_parquet(path)
+    for path in _parquet(folder):
+        content = BytesIO(path.read_bytes()) if isinstance(path, Remote) else path
+        tables[RUN if path.stem == RUN_FILE else path.stem] = pl.read_parquet(content)
     return Results(study["world"], tables, study["baseline"], study["baseline_machine"])
+
+
+def study_of(folder: Place) -> dict[str, Any]:
+    """The study of a finished run, as it was run.
+
+    Raises:
+        HalfwinkError: it is none; one line.
+        OSError: nobody answers at the URL.
+    """
+    path = folder / STUDY_FILE
+    if not isinstance(path, Remote):
+        return library().study(str(path))
+    with TemporaryDirectory(prefix="halfwink-") as own:
+        copy = Path(own) / STUDY_FILE
+        copy.write_bytes(path.read_bytes())
+        return library().study(str(copy))
+
+
+def _parquet(folder: Place) -> list[Path] | list[Remote]:
+    if isinstance(folder, Remote):
+        return [folder / name for name in sorted(folder.names()) if name.endswith(".parquet")]
+    return sorted(folder.glob("*.parquet"))
 
 
 def collect(
@@ -180,10 +206,11 @@ def collect(
     numbered = list(zip(jobs, planned, strict=True))
     for begin in range(0, len(jobs), CHUNK):
         stacks: dict[str, Stack] = {}
-        for job, known in numbered[begin : begin + CHUNK]:
+        chunk = numbered[begin : begin + CHUNK]
+        every = store.loaded(known.key for _, known in chunk)
+        for (job, known), found in zip(chunk, every, strict=True):
             # A result does not say whose it is: jobs of other names may share it.
             whose = (job.workload, job.machine, said(job.set), job.technique)
-            found = store.load(known.key)
             if known.key in hosts:
                 found[HOST] = hosts[known.key]
             for name, columns in found.items():

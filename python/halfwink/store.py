@@ -1,4 +1,4 @@
-"""Finished runs in a folder: each loses nothing when the next one fails."""
+"""Finished runs in a folder or at a URL: each loses nothing when the next one fails."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import hashlib
 import json
 import logging
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from halfwink.errors import RunError
-from halfwink.files import write_whole
+from halfwink.files import Place, make_folder, place, write_whole
+from halfwink.remote import Remote
 
 #: A table of the native module: name, kind (text, integer, real) and values of each column.
 Columns = list[tuple[str, str, list[Any]]]
@@ -30,13 +31,19 @@ class RunStore:
 
     A file is one JSON object: ``schema``, ``sha256`` (of the bytes of the tables), ``tables``. It
     holds nothing but what the job determines, so equal jobs give equal bytes on any host.
-    What the host took is appended to ``host.jsonl``, a line for each run.
+    What the host took is appended to ``host.jsonl``, a line for each run; at a URL, where nothing
+    can be appended to, it is a file for each run in ``host``.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Place | str) -> None:
+        """Runs in a folder or at a URL.
 
-    def _path(self, key: str) -> Path:
+        Raises:
+            HalfwinkError: the URL is of a kind that cannot be reached, in one line.
+        """
+        self.folder = place(folder)
+
+    def _path(self, key: str) -> Place:
         return self.folder / f"{key}.json"
 
     def has(self, key: str) -> bool:
@@ -50,29 +57,55 @@ class RunStore:
         except OSError as error:
             _log.warning("%s: %s; computed again", path, error.strerror)
             return False
-        if _body(content) is None:
-            _log.warning("%s: is not what was written; computed again", path)
-            return False
-        return True
+        return _is_whole(path, content)
+
+    def present(self, keys: Sequence[str]) -> set[str]:
+        """Those of some keys of which `has` is true.
+
+        Raises:
+            RunError: nobody answers at the URL, in one line.
+        """
+        if not isinstance(self.folder, Remote):
+            return {key for key in keys if self.has(key)}
+        try:
+            # Most of what is asked for is not there: that takes one question, not one for each.
+            names = self.folder.names()
+        except OSError as error:
+            raise RunError(f"{self.folder}: {error.strerror}") from error
+        there = [key for key in keys if f"{key}.json" in names]
+        return {key for key, content in self._each(there) if _is_whole(self._path(key), content)}
+
+    def loaded(self, keys: Iterable[str]) -> Generator[Tables]:
+        """The results with these keys, in their order; raises RunError as `load` does."""
+        if not isinstance(self.folder, Remote):
+            yield from map(self.load, keys)
+            return
+        for key, content in self._each(keys):
+            yield _tables(self._path(key), content)
+
+    def _each(self, keys: Iterable[str]) -> Generator[tuple[str, bytes]]:
+        """Files at a URL, several at once; raises RunError for one that cannot be read."""
+        assert isinstance(self.folder, Remote)
+        for name, content in self.folder.read_each(f"{key}.json" for key in keys):
+            if isinstance(content, OSError):
+                raise RunError(f"{self.folder / name}: {content.strerror}") from content
+            yield name.removesuffix(".json"), content
 
     def load(self, key: str) -> Tables:
         """The result with this key, without host facts; raises RunError if it is not what was
         written."""
         path = self._path(key)
         try:
-            body = _body(path.read_bytes())
+            content = path.read_bytes()
         except OSError as error:
             raise RunError(f"{path}: {error.strerror}") from error
-        if body is None:
-            line = "not a whole result, or not what was written; run the same again"
-            raise RunError(f"{path}: {line}")
-        return json.loads(body)
+        return _tables(path, content)
 
     def save(self, key: str, tables: Tables) -> None:
         """Keeps a result; raises RunError in one line if the disk refuses."""
         result = {name: columns for name, columns in tables.items() if name != HOST}
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             body = json.dumps(result, separators=(",", ":")).encode()
             write_whole(self._path(key), _head(body) + body + b"}")
             self._note_host(key, tables.get(HOST, []))
@@ -83,6 +116,10 @@ class RunStore:
 
     def _note_host(self, key: str, columns: Columns) -> None:
         line = json.dumps({"key": key, HOST: columns}) + "\n"
+        if isinstance(self.folder, Remote):
+            make_folder(self.folder / HOST)
+            write_whole(self.folder / HOST / f"{key}.json", line)
+            return
         # One write to a file opened for appending: lines of several processes do not mix.
         with (self.folder / "host.jsonl").open("ab", buffering=0) as out:
             out.write(line.encode())
@@ -90,17 +127,23 @@ class RunStore:
     def hosts(self) -> dict[str, Columns]:
         """What the host took, by key; the last time for a result that was computed again."""
         found: dict[str, Columns] = {}
-        try:
-            text = (self.folder / "host.jsonl").read_text()
-        except OSError:
-            return found
-        for line in text.splitlines():
+        for line in self._host_lines():
             try:
                 entry = json.loads(line)
                 found[entry["key"]] = entry[HOST]
             except (ValueError, KeyError, TypeError):
                 continue  # A line that a crash cut off.
         return found
+
+    def _host_lines(self) -> Iterable[str | bytes]:
+        try:
+            if isinstance(self.folder, Remote):
+                folder = self.folder / HOST
+                every = folder.read_each(sorted(folder.names()))
+                return [line for _, line in every if not isinstance(line, OSError)]
+            return (self.folder / "host.jsonl").read_text().splitlines()
+        except OSError:
+            return []
 
 
 def _head(body: bytes) -> bytes:
@@ -117,6 +160,21 @@ def _body(content: bytes) -> bytes | None:
     """The tables in a file's content, if they are what was written."""
     body = content[_HEAD_BYTES:-1]
     return body if content.startswith(_head(body)) and content.endswith(b"}") else None
+
+
+def _is_whole(path: Place, content: bytes) -> bool:
+    if _body(content) is None:
+        _log.warning("%s: is not what was written; computed again", path)
+        return False
+    return True
+
+
+def _tables(path: Place, content: bytes) -> Tables:
+    body = _body(content)
+    if body is None:
+        line = "not a whole result, or not what was written; run the same again"
+        raise RunError(f"{path}: {line}")
+    return json.loads(body)
 
 
 @contextmanager

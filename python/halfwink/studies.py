@@ -14,10 +14,10 @@ from halfwink.batch import Progress, run_jobs
 from halfwink.designs import run_adaptive
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.executors import Executor, Submits
-from halfwink.files import write_whole
+from halfwink.files import Place, place, write_whole
 from halfwink.jobs import Job, pairs, plan
 from halfwink.library import build_id, library
-from halfwink.results import Results, collect
+from halfwink.results import STUDY_FILE, Results, collect
 from halfwink.store import RunStore, temporary_store
 from halfwink.timeline import write_timeline
 
@@ -47,7 +47,7 @@ def study_jobs(name: str, mutant: str | None = None) -> list[Job]:
 def run(
     name: str,
     *,
-    out: Path | str | None = None,
+    out: Place | str | None = None,
     executor: Executor | Submits | None = None,
     fresh: bool = False,
     store: RunStore | None = None,
@@ -57,16 +57,17 @@ def run(
     """Runs a study of any world, by name or file.
 
     Finished runs are kept in ``out/runs`` (or in ``store``) and reused, so that a study that was
-    cut short goes on where it was. When all are finished their tables are written to ``out``, from
-    where ``hw.open`` reads them. With a ``log`` every run is played, and leaves an event log there
-    or beside it (`halfwink.logs.paths`).
+    cut short goes on where it was. When all are finished their tables are written to ``out``, a
+    folder or a URL, from where ``hw.open`` reads them. With a ``log`` every run is played, and
+    leaves an event log there or beside it (`halfwink.logs.paths`).
 
     Raises:
         HalfwinkError: the study, or something it names, cannot be; one line.
         RunError: a run failed.
     """
     study = library().study(name)
-    store = store or (RunStore(Path(out) / "runs") if out is not None else None)
+    folder = place(out) if out is not None else None
+    store = store or (RunStore(folder / "runs") if folder is not None else None)
     how: dict[str, Any] = {"executor": executor, "fresh": fresh, "progress": progress}
     if study["design"]["kind"] == "adaptive":
         if log is not None:
@@ -83,8 +84,8 @@ def run(
             log=log,
             **how,
         )
-    if out is not None:
-        keep(Path(out), results, study["text"])
+    if folder is not None:
+        keep(folder, results, study["text"])
     return StudyRun(study, results)
 
 
@@ -92,7 +93,7 @@ def run_part(
     name: str,
     part: tuple[int, int],
     *,
-    out: Path | str,
+    out: Place | str,
     executor: Executor | Submits | None = None,
     fresh: bool = False,
     log: Path | str | None = None,
@@ -121,13 +122,13 @@ def run_part(
         if progress is not None:
             progress(told)
 
-    store = RunStore(Path(out) / "runs")
+    store = RunStore(place(out) / "runs")
     jobs = study_jobs(name)
     run_jobs(jobs, store, fresh=fresh, executor=executor, log=log, part=part, progress=count)
     return last[0]
 
 
-def collected(name: str, *, out: Path | str) -> StudyRun:
+def collected(name: str, *, out: Place | str) -> StudyRun:
     """A study of which all parts have run, in ``out``; nothing is run.
 
     Raises:
@@ -135,20 +136,21 @@ def collected(name: str, *, out: Path | str) -> StudyRun:
         RunError: a result is not there, with how many are not.
     """
     study = library().study(name)
-    store, jobs = RunStore(Path(out) / "runs"), study_jobs(name)
+    store, jobs = RunStore(place(out) / "runs"), study_jobs(name)
     planned = plan(jobs)
     keys = {known.key: job for job, known in zip(jobs, planned, strict=True)}
-    missing = [job for key, job in keys.items() if not store.has(key)]
+    there = store.present(list(keys))
+    missing = [job for key, job in keys.items() if key not in there]
     if missing:
         first = missing[0]
         where = f"{first.technique} on {first.workload} ({first.machine})"
         raise RunError(f"{out}: {len(missing)} of {len(keys)} runs are not there, first {where}")
     results = collect(jobs, planned, store, study["baseline"], study["baseline_machine"])
-    keep(Path(out), results, study["text"])
+    keep(place(out), results, study["text"])
     return StudyRun(study, results)
 
 
-def keep(folder: Path, results: Results, study: str) -> None:
+def keep(folder: Place, results: Results, study: str) -> None:
     """Writes tables, states over time if they were recorded, and the study as it was run.
 
     Raises:
@@ -156,7 +158,7 @@ def keep(folder: Path, results: Results, study: str) -> None:
     """
     try:
         results.write(folder)
-        write_whole(folder / "study.toml", as_run(study))
+        write_whole(folder / STUDY_FILE, as_run(study))
         if results.has("timeline"):
             write_timeline(folder / "timeline.json", results.timeline)
     except OSError as error:

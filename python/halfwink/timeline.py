@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import polars as pl
 
-from halfwink.files import write_whole
+from halfwink.files import Place, write_whole
 
 #: Colours that chrome://tracing and Perfetto know by name.
 COLOURS = {
@@ -21,7 +20,7 @@ COLOURS = {
 }
 
 
-def write_timeline(path: Path, timeline: pl.DataFrame) -> None:
+def write_timeline(path: Place, timeline: pl.DataFrame) -> None:
     """Writes spans as complete events: a process per run, a thread per core; raises OSError."""
     events: list[dict[str, object]] = []
     runs = timeline.select("workload", "machine", "set", "technique").unique(maintain_order=True)

@@ -19,14 +19,14 @@ import distributed
 import pytest
 from conftest import wait_until
 
-from halfwink import Dask, HalfwinkError, Job, LocalExecutor, Pool, RunError
+from halfwink import Dask, HalfwinkError, Job, LocalExecutor, Pool, RunError, studies
 from halfwink.batch import run_jobs
 from halfwink.executors import executor_of
 from halfwink.store import RunStore
 
 SPAWN = multiprocessing.get_context("spawn")
 ENDLESS = 10**12
-#: Twenty jobs of some hundreds of milliseconds.
+#: Twenty jobs of about a hundred milliseconds: long enough to be killed in mid-sweep.
 STUDY = """
 schema = 1
 world = "toy"
@@ -36,7 +36,7 @@ machines = ["machine"]
 techniques = ["always-on", "idle-gate"]
 
 [options]
-requests = 6_000_000
+requests = 2_000_000
 
 [sweep]
 seed = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
@@ -196,9 +196,17 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cluster]:
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cluster]:
     with a_cluster(tmp_path_factory.mktemp("dask") / "cluster") as made:
         yield made
+
+
+@pytest.fixture
+def cluster(lasting: Cluster) -> Cluster:
+    """The one of the module, whose scheduler nobody kills, with two workers again."""
+    while len(lasting.workers) < 2:
+        lasting.add()
+    return lasting
 
 
 def executing(client: Any) -> int:
@@ -222,7 +230,7 @@ def test_what_dask_has_begun_is_stopped(cluster: Cluster):
 
 def test_what_a_killed_client_has_begun_is_stopped(cluster: Cluster, tmp_path: Path):
     study = tmp_path / "endless.toml"
-    study.write_text(STUDY.replace("6_000_000", str(ENDLESS)))
+    study.write_text(STUDY.replace("2_000_000", str(ENDLESS)))
     with distributed.Client(cluster.address) as client:
         with halfwink_run(study, cluster, tmp_path / "out") as command:
             wait_until(lambda: executing(client) == 2, 60)
@@ -247,38 +255,37 @@ def halfwink_run(study: Path, cluster: Cluster, out: Path) -> Generator[subproce
 
 
 def test_a_sweep_whose_workers_and_client_are_killed_ends_as_an_undisturbed_one(
-    calm: Path, tmp_path: Path
+    calm: Path, cluster: Cluster, tmp_path: Path
 ):
     study, out = tmp_path / "many.toml", tmp_path / "out"
     study.write_text(STUDY)
     runs = out / "runs"
-    with a_cluster(tmp_path / "cluster") as cluster:
-        with halfwink_run(study, cluster, out) as command:
-            until_kept(runs, 2)
-            cluster.kill_a_worker()
-            cluster.add()
-            until_kept(runs, 5)
-            cluster.kill_a_worker()
-            until_kept(runs, 7)
-            command.kill()
-            command.wait()
-        before = kept(runs)
-        # In mid-sweep, or this test would not say what it says.
-        assert 7 <= len(before) < 20
+    with halfwink_run(study, cluster, out) as command:
+        until_kept(runs, 2)
+        cluster.kill_a_worker()
         cluster.add()
-        with halfwink_run(study, cluster, out) as command:
-            wait_until(lambda: len(kept(runs)) > len(before), 120)
-            cluster.kill_a_worker()
-            cluster.add()
-            assert command.wait(240) == 0
+        until_kept(runs, 5)
+        cluster.kill_a_worker()
+        until_kept(runs, 7)
+        command.kill()
+        command.wait()
+    before = kept(runs)
+    # In mid-sweep, or this test would not say what it says.
+    assert 7 <= len(before) < 20
+    cluster.add()
+    with halfwink_run(study, cluster, out) as command:
+        wait_until(lambda: len(kept(runs)) > len(before), 120)
+        cluster.kill_a_worker()
+        cluster.add()
+        assert command.wait(240) == 0
     assert before.items() <= kept(runs).items()
     assert len(kept(runs)) == 20
     same(out, calm)
 
 
 def calm_run(study: Path, out: Path) -> None:
-    words = ["run", str(study), "--executor", "local:2", "-o", str(out), "-q"]
-    subprocess.run([sys.executable, "-m", "halfwink", *words], check=True, stdout=-3, timeout=240)
+    """The study undisturbed, in this process."""
+    studies.run(str(study), out=out, executor=LocalExecutor(2))
 
 
 def same(out: Path, calm: Path) -> None:
@@ -314,7 +321,7 @@ def test_a_scheduler_that_dies_ends_the_command_and_another_one_goes_on(calm: Pa
 
 def test_workers_let_go_of_what_they_have_begun_when_the_scheduler_dies(tmp_path: Path):
     study = tmp_path / "endless.toml"
-    study.write_text(STUDY.replace("6_000_000", str(ENDLESS)))
+    study.write_text(STUDY.replace("2_000_000", str(ENDLESS)))
     with a_cluster(tmp_path / "cluster") as cluster:
         assert cluster.scheduler is not None
         with halfwink_run(study, cluster, tmp_path / "out"):
@@ -326,7 +333,7 @@ def test_workers_let_go_of_what_they_have_begun_when_the_scheduler_dies(tmp_path
 
 
 def test_an_adaptive_sweep_whose_worker_and_client_are_killed_ends_as_an_undisturbed_one(
-    tmp_path: Path,
+    cluster: Cluster, tmp_path: Path
 ):
     study, out, calm = tmp_path / "sought.toml", tmp_path / "out", tmp_path / "calm"
     design = """
@@ -337,17 +344,16 @@ minimize = ["energy_j_per_unit", "latency_mean_us"]
 """
     study.write_text(STUDY + design)
     runs = out / "runs"
-    with a_cluster(tmp_path / "cluster") as cluster:
-        with halfwink_run(study, cluster, out) as command:
-            until_kept(runs, 2)
-            cluster.kill_a_worker()
-            cluster.add()
-            until_kept(runs, 5)
-            command.kill()
-            command.wait()
-        before = kept(runs)
-        with halfwink_run(study, cluster, out) as command:
-            assert command.wait(240) == 0
+    with halfwink_run(study, cluster, out) as command:
+        until_kept(runs, 2)
+        cluster.kill_a_worker()
+        cluster.add()
+        until_kept(runs, 5)
+        command.kill()
+        command.wait()
+    before = kept(runs)
+    with halfwink_run(study, cluster, out) as command:
+        assert command.wait(240) == 0
     calm_run(study, calm)
     assert before.items() < kept(runs).items()
     same(out, calm)

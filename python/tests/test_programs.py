@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -64,6 +65,23 @@ def test_packages_of_what_is_missing_are_printed(
     assert programs.main() == 0
     wanted = [programs.find(name).packages for name in ("l3fwd-power", "ping")]
     assert capsys.readouterr().out.splitlines() == wanted
+    # Of those that are named: benchmarks', too, but not what is here.
+    assert programs.main(["javac", "tar", "ping"]) == 0
+    wanted = [programs.find(name).packages for name in ("javac", "ping")]
+    assert capsys.readouterr().out.splitlines() == wanted
+
+
+def test_modules_are_printed_apart(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(programs, "find_spec", lambda name: None)
+    assert programs.main(["-m"]) == 0
+    tests = [p for p in programs.PROGRAMS if p.module and p.used_by.startswith("tests")]
+    assert capsys.readouterr().out.splitlines() == [p.packages for p in tests] != []
+    # What installs them has an exact version of each.
+    lock = (ROOT / "requirements-tests.lock").read_text()
+    for name in " ".join(p.packages for p in tests).split():
+        assert re.search(rf"(?m)^{name.partition('[')[0]}==", lock), name
 
 
 @pytest.mark.parametrize(

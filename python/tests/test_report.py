@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import html
-import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import need
+from browser import browse, probed
 
 from halfwink import compare
 from halfwink.report import write_report
@@ -41,21 +38,6 @@ def test_every_figure_says_modelled_or_measured(report: Path):
     assert all("modelled" in title or "share of stalled time" in title for title in titles)
 
 
-def browse(page: Path, folder: Path, width: int = 1280) -> str:
-    """The page's document, once it has been drawn."""
-    words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-    words += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    words += [f"--user-data-dir={folder}", f"--window-size={width},1000"]
-    done = subprocess.run(
-        [need("chromium"), *words, "--virtual-time-budget=20000", "--dump-dom", page.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.stdout
-
-
 @pytest.mark.browser
 def test_a_browser_draws_every_chart(report: Path, tmp_path: Path):
     dom = browse(report, tmp_path)
@@ -76,6 +58,7 @@ PROBE = """
 addEventListener("load", () => setTimeout(() => {
   const table = document.getElementById("table");
   const found = {
+    inner: innerWidth,
     page: document.documentElement.scrollWidth - innerWidth,
     table: table.scrollWidth - table.clientWidth,
   };
@@ -86,7 +69,7 @@ addEventListener("load", () => setTimeout(() => {
     const body = document.querySelector("#runs tbody");
     found[order] = [...body.rows].slice(1).map((row) => row.cells[0].textContent.trim());
   }
-  document.body.innerHTML = "<pre id=found>" + JSON.stringify(found) + "</pre>";
+  show(found);
 }, 2000));
 </script>
 """
@@ -95,14 +78,8 @@ addEventListener("load", () => setTimeout(() => {
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1280, 1920])
 def test_the_page_fits_its_window_and_headings_sort(width: int, report: Path, tmp_path: Path):
-    page = tmp_path / "probed.html"
-    # The last one: a script has its own.
-    before, end, after = report.read_text().rpartition("</body>")
-    page.write_text(before + PROBE + end + after)
-    dom = browse(page, tmp_path, width)
-    shown = re.search(r'<pre id="found">(.*?)</pre>', dom, re.S)
-    assert shown is not None, dom[-2000:]
-    found = json.loads(html.unescape(shown[1]))
+    found = probed(report, PROBE, tmp_path, width)
+    assert found["inner"] == width
     assert found["page"] <= 0
     # A telephone's table is pushed sideways under its first column; all others show it whole.
     assert width < 700 or found["table"] <= 0

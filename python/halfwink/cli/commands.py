@@ -17,14 +17,16 @@ from halfwink.cli.results import draw, print_results
 from halfwink.cli.settings import Log, Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
 from halfwink.executors import executor_named
-from halfwink.library import library
-from halfwink.results import Results, open_results
+from halfwink.files import Place, place
+from halfwink.results import Results, open_results, study_of
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Quiet = Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")]
 Fresh = Annotated[bool, Parameter(negative="")]
 Wide = Annotated[bool, Parameter(negative="")]
 Out = Annotated[Path | None, Parameter(name=["-o", "--out"])]
+#: Text, not a path: it may be a URL.
+OutFolder = Annotated[str | None, Parameter(name=["-o", "--out"])]
 
 #: Where results go when nothing else is said.
 OUT = Path("halfwink-out")
@@ -39,7 +41,7 @@ def compare(
     instructions: Annotated[int | None, Parameter(name=["-n", "-i", "--instructions"])] = None,
     timeline: Annotated[str | None, Parameter()] = None,
     log: Log = None,
-    out: Out = None,
+    out: OutFolder = None,
     fresh: Fresh = False,
     wide: Wide = False,
     json: Json = False,
@@ -68,7 +70,7 @@ def compare(
         Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
         Logged runs are played even if their results are there.
     out
-        Folder of the results.
+        Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
     fresh
         Run again what is already there.
     wide
@@ -81,7 +83,7 @@ def compare(
     if not workloads:
         raise HalfwinkError("no workload was named; `halfwink list workloads` shows what there is")
     on = machine or comparing.default_machine(world)
-    folder = out or OUT / _slug("compare", *workloads, on)
+    folder = place(out or OUT / _slug("compare", *workloads, on))
     window = _window(timeline)
     with progress_bar("compare", quiet=quiet) as progress:
         begun = time.monotonic()
@@ -118,7 +120,7 @@ def run(
     part: str | None = None,
     collect: Annotated[bool, Parameter(negative="")] = False,
     log: Log = None,
-    out: Out = None,
+    out: OutFolder = None,
     fresh: Fresh = False,
     wide: Wide = False,
     json: Json = False,
@@ -140,7 +142,7 @@ def run(
         Event log for `halfwink replay`; of several runs FILE-WHICH beside it, or all in a folder/.
         Logged runs are played even if their results are there.
     out
-        Folder of the results.
+        Folder of the results, or a URL of fsspec's: s3://BUCKET/NAME.
     fresh
         Run again what is already there.
     wide
@@ -150,7 +152,7 @@ def run(
     quiet
         No progress, no messages.
     """
-    folder = out or OUT / _slug("run", Path(study).stem)
+    folder = place(out or OUT / _slug("run", Path(study).stem))
     how: Any = {"executor": executor_named(executor), "fresh": fresh, "log": log}
     if part is not None:
         return _run_part(study, _part(part), folder, how, quiet=quiet)
@@ -171,7 +173,7 @@ def run(
     return 0
 
 
-def _front(done: studies.StudyRun, folder: Path) -> str:
+def _front(done: studies.StudyRun, folder: Place) -> str:
     """What an adaptive design has found."""
     design, table = done.study["design"], done.results.tables[designs.TABLE]
     columns = [f"less {name}" for name in design["minimize"]]
@@ -182,7 +184,7 @@ def _front(done: studies.StudyRun, folder: Path) -> str:
 
 
 def _run_part(
-    study: str, part: tuple[int, int], folder: Path, how: dict[str, Any], *, quiet: bool
+    study: str, part: tuple[int, int], folder: Place, how: dict[str, Any], *, quiet: bool
 ) -> int:
     name = f"{Path(study).stem} {part[0]}/{part[1]}"
     with progress_bar(f"run {name}", quiet=quiet) as progress:
@@ -260,20 +262,33 @@ def capture(
     )
 
 
-def report(folder: Path, *, quiet: Quiet = False) -> int:
-    """Draw the HTML report of a finished run again.
+def report(
+    folder: str, *, index: Annotated[bool, Parameter(negative="")] = False, quiet: Quiet = False
+) -> int:
+    """Draw the HTML report of a finished run again, or a page that links those of many.
 
     Parameters
     ----------
     folder
-        Folder of the results.
+        Folder of the results, or its URL.
+    index
+        The page: FOLDER/index.html lists each run in the folder and below, latest first.
     quiet
         No messages.
     """
-    results = open_results(folder)
-    study = library().study(str(folder / "study.toml"))
-    draw(folder, study["title"], results, study["plots"])
-    say(f"report: {folder / 'report.html'}", quiet=quiet)
+    where = place(folder)
+    if index:
+        if not isinstance(where, Path):
+            raise HalfwinkError(f"{where}: --index lists runs in a folder of this machine alone")
+        from halfwink.report.index import INDEX, write_index
+
+        count = write_index(where)
+        say(f"{count} {'run' if count == 1 else 'runs'}: {where / INDEX}", quiet=quiet)
+        return 0
+    results = open_results(where)
+    study = study_of(where)
+    draw(where, study["title"], results, study["plots"])
+    say(f"report: {where / 'report.html'}", quiet=quiet)
     return 0
 
 

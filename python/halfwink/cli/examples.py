@@ -16,6 +16,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("my.toml --executor local:2", "a file of your own, on two cores"),
         ("my.toml --part 3/200 -o shared", "a part, for arrays of jobs on a cluster"),
         ("my.toml --collect -o shared", "tables and report when all parts have run"),
+        ("my.toml -o s3://bucket/sweep", "results in an object store, by s3fs"),
     ),
     "sample": (("nginx -t tap --windows 50", "fifty windows, and how sure that is"),),
     "replay": (
@@ -120,7 +121,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("out", "which tables there are, and their columns"),
         ("out 'select * from runs order by energy_j limit 5'", "who takes least"),
     ),
-    "report": (("out", "report.html, drawn again"),),
+    "report": (
+        ("out", "report.html, drawn again"),
+        ("halfwink-out --index", "a page that links all runs in a folder"),
+    ),
     "completion": (("zsh", "a script for zsh"),),
     "doctor": (("", "what works here, and what adds the rest"),),
 }

@@ -76,7 +76,10 @@ COMMANDS = {
         "query:query",
         "Ask the tables of a finished run, in SQL; without SQL, show what they hold.",
     ),
-    "report": ("commands:report", "Draw the HTML report of a finished run again."),
+    "report": (
+        "commands:report",
+        "Draw the HTML report of a finished run again, or a page that links those of many.",
+    ),
     "completion": (
         "completion:completion",
         "Print a script that completes commands and options in a shell.",

@@ -19,7 +19,7 @@ ENDINGS = (".parquet", ".csv")
 
 
 def query(
-    folder: Path,
+    folder: str,
     sql: str | None = None,
     /,
     *,
@@ -35,7 +35,7 @@ def query(
     Parameters
     ----------
     folder
-        Of the run, as made by compare or run.
+        Of the run, as made by compare or run; or its URL.
     sql
         What to ask, as "select technique, avg(power_w) from runs group by technique".
     out

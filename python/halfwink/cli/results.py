@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from halfwink import studies
 from halfwink.cli import placement, sides
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import plain, print_table, wide_out
+from halfwink.files import Place
 from halfwink.results import Results
 from halfwink.summary import SPARED, summarize
 
@@ -80,7 +80,7 @@ def _folded(heading: str, width: int) -> str:
     return heading if len(heading) <= width else heading.replace(" ", "\n", 1)
 
 
-def draw(folder: Path, title: str, results: Results, plots: Sequence[dict[str, Any]] = ()) -> None:
+def draw(folder: Place, title: str, results: Results, plots: Sequence[dict[str, Any]] = ()) -> None:
     """Writes the report, with a study's own plots first; raises OSError."""
     # Drawing costs a second of imports, which most commands need not wait for.
     from halfwink.report import Section, write_report

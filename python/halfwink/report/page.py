@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -19,7 +18,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
-from halfwink.files import write_whole
+from halfwink.files import Place, write_whole
 from halfwink.jobs import Job
 from halfwink.library import build_id, cache_dir, library, workloads
 from halfwink.report import charts, core_charts
@@ -56,7 +55,7 @@ def _vega_bundle() -> str:
 
 
 def write_report(
-    path: Path,
+    path: Place,
     title: str,
     results: Results,
     *,
