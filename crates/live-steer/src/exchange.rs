@@ -39,6 +39,12 @@ pub trait Source {
     fn poll_upload(&mut self, cx: &mut Context<'_>, to: &mut Conn) -> Poll<Result<(), Broken>>;
     /// All of it is with the machine's connection.
     fn is_done(&self) -> bool;
+    /// A part of an interim answer's head, which is the client's at once.
+    fn interim(&mut self, given: Given<'_>);
+    /// The end of that head.
+    fn interim_end(&mut self);
+    /// Moves interim answers on to the client, if it reads.
+    fn poll_interim(&mut self, cx: &mut Context<'_>);
 }
 
 /// A request as a machine gets it.
@@ -301,8 +307,10 @@ impl Lane {
         watch.set(patience);
         let mut broken = None;
         let mut unsent = true;
+        let mut interim = 0;
         poll_fn(|cx| loop {
             let mut moved = false;
+            source.poll_interim(cx);
             if broken.is_none() {
                 let before = conn.output.len();
                 match push(cx, conn, source) {
@@ -318,7 +326,7 @@ impl Lane {
             match conn.poll_fill(cx, READ) {
                 Poll::Ready(Ok(count)) if count > 0 => {
                     moved = true;
-                    match answer(conn, sending.is_head, give) {
+                    match answer(conn, sending.is_head, source, &mut interim, give) {
                         Ok(None) => {}
                         Ok(Some(head)) => return Poll::Ready(Ok(head)),
                         Err(failure) => return Poll::Ready(Err(Miss::Over(failure))),
@@ -384,17 +392,33 @@ fn push(
     source.poll_upload(cx, conn)
 }
 
-/// A head, if it is all there; interim ones are passed over.
+/// Interim answers to one request, at most.
+const MOST_INTERIM: u32 = 64;
+
+/// A head, if it is all there; interim ones go to where the request came from.
 fn answer(
     conn: &mut Conn,
     is_head: bool,
+    source: &mut impl Source,
+    interim: &mut u32,
     give: &mut impl FnMut(Given<'_>),
 ) -> Result<Option<head::Response>, Failure> {
     loop {
         if conn.input.is_empty() {
             return Ok(None);
         }
-        let Ok(read) = head::response(conn.input.get(), is_head, &mut *give) else {
+        let mut early = false;
+        let each = |given: Given<'_>| {
+            if let Given::Status(code, _) = given {
+                early = code < 200 && code != 101;
+            }
+            match early {
+                true if *interim < MOST_INTERIM => source.interim(given),
+                true => {}
+                false => give(given),
+            }
+        };
+        let Ok(read) = head::response(conn.input.get(), is_head, each) else {
             return Err(BAD);
         };
         let Some(read) = read else { return Ok(None) };
@@ -402,7 +426,13 @@ fn answer(
         match read.status {
             // Nobody asked for another protocol.
             101 => return Err(BAD),
-            100..200 => {}
+            100..200 => {
+                if *interim == MOST_INTERIM {
+                    return Err(BAD);
+                }
+                *interim += 1;
+                source.interim_end();
+            }
             _ => return Ok(Some(read)),
         }
     }

@@ -274,6 +274,12 @@ impl Source for Up {
     fn is_done(&self) -> bool {
         self.done
     }
+
+    fn interim(&mut self, _: Given<'_>) {}
+
+    fn interim_end(&mut self) {}
+
+    fn poll_interim(&mut self, _: &mut Context<'_>) {}
 }
 
 /// The body of a response.

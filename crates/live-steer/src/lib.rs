@@ -32,6 +32,8 @@ mod health;
 mod http1;
 mod http2;
 mod keeper;
+#[cfg(test)]
+mod interim_tests;
 mod machine;
 mod meter;
 mod pipe;
