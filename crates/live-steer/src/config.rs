@@ -10,6 +10,7 @@ use halfwink_live::program::config::read;
 use serde::{Deserialize, Serialize};
 
 use super::announce::{Announce, Announcer, LONGEST_LEAD_US};
+use super::budget;
 use super::power::Power;
 
 /// A steering proxy, as described in a file.
@@ -286,12 +287,16 @@ pub(super) const FIXED: [&str; 4] = ["listen", "mode", "threads", "tls"];
 type Wrong = (&'static str, String);
 
 impl Config {
-    /// Reads a description.
+    /// Reads a description, for this machine: it may have a descriptor for each connection.
     ///
     /// # Errors
     /// The file, the line and what was expected.
     pub fn read(path: &Path) -> Result<Config, InputError> {
-        Config::parse(&read(path)?, path.parent().unwrap_or(Path::new("")))
+        let input = read(path)?;
+        let config = Config::parse(&input, path.parent().unwrap_or(Path::new("")))?;
+        budget::check(&config, budget::most())
+            .map_err(|(key, message)| input.error_at_key(key, &message))?;
+        Ok(config)
     }
 
     /// The same of a text; files that it names are relative to `folder`.

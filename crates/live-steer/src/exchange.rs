@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use halfwink_policy::steering::Side;
 use tokio::sync::futures::Notified;
 
+use super::budget;
 use super::config::{ms, Config};
 use super::dispatch::{Place, Ticket};
 use super::head::{self, Given};
@@ -105,6 +106,20 @@ impl From<Refusal> for Failure {
         )
     }
 }
+
+/// Why there is no connection to a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmade {
+    /// It could not be reached.
+    Failed,
+    /// Neither now nor before: it is lost.
+    Lost,
+    /// This process may have no more descriptors, which says nothing of the machine.
+    Short,
+}
+
+/// Between two attempts at a descriptor.
+const WAIT: Duration = Duration::from_millis(5);
 
 /// How an attempt ended without an answer.
 enum Miss {
@@ -204,13 +219,21 @@ impl Lane {
         }
     }
 
-    /// A new connection to a machine; a machine that is lost now is told by `Err(true)`.
-    pub async fn connect(&self, side: Side, config: &Config) -> Result<Conn, bool> {
+    /// Closes all idle connections, whose descriptors others need.
+    pub fn let_idle_go(&self) {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.iter_mut().for_each(Vec::clear);
+    }
+
+    /// A new connection to a machine. Where this process has no descriptor for it, it waits for one
+    /// as long as for a connection.
+    pub async fn connect(&self, side: Side, config: &Config) -> Result<Conn, Unmade> {
         let address = match side {
             Side::Small => &config.small.address,
             Side::Big => &config.big.address,
         };
         let patience = ms(config.limits.connect_timeout_ms);
+        let until = Instant::now() + patience;
         loop {
             let begun = Instant::now();
             let made = tokio::time::timeout(patience, Stream::connect(address)).await;
@@ -218,12 +241,24 @@ impl Lane {
                 self.shared.dispatch.connected(side, true);
                 return Ok(Conn::new(stream));
             }
+            if let Ok(Err(error)) = &made {
+                if budget::is_ours(error) {
+                    self.shared.short(error);
+                    if begun >= until {
+                        return Err(Unmade::Short);
+                    }
+                    self.let_idle_go();
+                    tokio::time::sleep(WAIT).await;
+                    continue;
+                }
+            }
             // One that went to sleep meanwhile cannot answer, and is asked again.
             let asleep = self.shared.dispatch.on_since(side).is_none_or(|since| since > begun);
             if made.is_err() && asleep && !self.shared.dispatch.is_lost(side) {
                 continue;
             }
-            return Err(self.shared.dispatch.connected(side, false));
+            let lost = self.shared.dispatch.connected(side, false);
+            return Err(if lost { Unmade::Lost } else { Unmade::Failed });
         }
     }
 
@@ -252,14 +287,17 @@ impl Lane {
                 Some(conn) => conn,
                 None => match self.connect(side, config).await {
                     Ok(conn) => conn,
-                    Err(lost) => {
+                    Err(Unmade::Short) => {
+                        return Err(Failure::new(503, Outcome::Overloaded));
+                    }
+                    Err(unmade) => {
                         attempts += 1;
                         let again = attempts <= config.limits.retries;
                         shared.dispatch.failed(side, again);
                         if !again {
                             return Err(Failure::new(503, Outcome::Unreachable));
                         }
-                        if lost {
+                        if unmade == Unmade::Lost {
                             ticket = self.again(ticket, config).await?;
                         }
                         continue;

@@ -418,7 +418,7 @@ impl<'a, 'b> Session<'a, 'b> {
     fn refuse(&mut self, status: u16, outcome: Outcome, closes: bool, is_head: bool) {
         self.lane.shared.count(outcome);
         self.lane.shared.count_status(status);
-        own_answer(self.conn.output.end(), status, closes, is_head);
+        own_answer(self.conn.output.end(), status, outcome.why(), closes, is_head);
     }
 
     /// Writes all: whether it could.
@@ -487,12 +487,13 @@ fn finish_head(out: &mut Vec<u8>, framing: Framing, chunked: bool, stays: bool, 
 }
 
 /// An answer of the proxy's own.
-pub fn own_answer(out: &mut Vec<u8>, status: u16, closes: bool, is_head: bool) {
+pub fn own_answer(out: &mut Vec<u8>, status: u16, why: &str, closes: bool, is_head: bool) {
     let reason = http::StatusCode::from_u16(status).ok().and_then(|s| s.canonical_reason());
     let reason = reason.unwrap_or("Error");
     let retry = if status == 503 { "Retry-After: 1\r\n" } else { "" };
     let close = if closes { "Connection: close\r\n" } else { "" };
-    let length = reason.len() + 1;
+    let between = if why.is_empty() { "" } else { ": " };
+    let length = reason.len() + between.len() + why.len() + 1;
     out.extend_from_slice(
         format!(
             "HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\
@@ -501,7 +502,6 @@ pub fn own_answer(out: &mut Vec<u8>, status: u16, closes: bool, is_head: bool) {
         .as_bytes(),
     );
     if !is_head {
-        out.extend_from_slice(reason.as_bytes());
-        out.push(b'\n');
+        [reason, between, why, "\n"].iter().for_each(|p| out.extend_from_slice(p.as_bytes()));
     }
 }

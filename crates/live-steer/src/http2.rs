@@ -65,7 +65,7 @@ async fn answer(
         Err(failure) => {
             lane.shared.count(failure.outcome);
             lane.shared.count_status(failure.status);
-            own(failure.status)
+            own(failure)
         }
     }
 }
@@ -301,9 +301,10 @@ struct Live {
     watch: Watch,
 }
 
-fn own(status: u16) -> Response<Down> {
+fn own(failure: Failure) -> Response<Down> {
+    let Failure { status, outcome } = failure;
     let mut text = Vec::new();
-    own_answer(&mut text, status, false, false);
+    own_answer(&mut text, status, outcome.why(), false, false);
     let at = memchr::memmem::find(&text, b"\r\n\r\n").map_or(0, |at| at + 4);
     let own = Bytes::from(text.split_off(at));
     let mut response = Response::new(Down { live: None, length: Some(own.len() as u64), own });

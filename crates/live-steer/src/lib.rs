@@ -20,6 +20,7 @@
 
 mod announce;
 pub mod body;
+mod budget;
 mod config;
 mod dispatch;
 #[cfg(test)]
@@ -31,9 +32,9 @@ pub mod head;
 mod health;
 mod http1;
 mod http2;
-mod keeper;
 #[cfg(test)]
 mod interim_tests;
+mod keeper;
 mod machine;
 mod meter;
 mod pipe;
@@ -99,6 +100,7 @@ impl Steer {
             .map(|(m, watts)| Machine::new(m.workers, m.queue, watts));
         let (listeners, address) = threads::listen(config.listen, config.threads)
             .map_err(|e| format!("listen {}: {e}", config.listen))?;
+        budget::raise(&config);
         let begins = Instant::now();
         let dispatch = Dispatch::new(policy, log, machines, config.health.fall);
         let began = [begins, Instant::now()];
@@ -130,6 +132,7 @@ impl Steer {
         *self.shared.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
         let bounds = [&config.small, &config.big].map(|m| (m.workers, m.queue));
         let fall = config.health.fall;
+        budget::raise(&config);
         self.shared.set_config(config);
         self.shared.dispatch.change(bounds, watts, fall, policy);
         Ok(changes)
