@@ -106,7 +106,7 @@ fn has_token(value: &[u8], token: &str) -> bool {
 }
 
 /// A length: digits and nothing else.
-fn length(value: &[u8]) -> Option<u64> {
+pub(super) fn length(value: &[u8]) -> Option<u64> {
     let digits = !value.is_empty() && value.len() < 19 && value.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tokio::io::AsyncWrite;
 use tokio::sync::futures::Notified;
-use tokio::time::Sleep;
 
 use super::body::{Encoder, Framing};
 use super::config::{ms, Config};
 use super::exchange::{Answer, Lane, Sending, Source};
 use super::head::{self, Client, Given, Refused};
+use super::interim::{self, Interim};
 use super::pipe::{Broken, Pipe, READ};
 use super::shared::Outcome;
 use super::stream::Conn;
@@ -50,22 +50,8 @@ struct Upload<'a> {
     conn: &'a mut Conn,
     pipe: &'a mut Pipe,
     interim: Interim,
-}
-
-/// What a client gets before its answer.
-struct Interim {
-    /// It knows of interim answers: it speaks HTTP/1.1.
-    wanted: bool,
-    /// They are marked.
-    via: bool,
-    /// It has been told to go on.
-    told: bool,
-    /// One that is not passed on is being read.
+    /// An interim answer that is not passed on is being read.
     mute: bool,
-    /// It waits for the machine to say whether it wants the body.
-    asks: bool,
-    /// When the proxy tells it to go on, since the machine says nothing: it may wait for the body.
-    patience: Option<Pin<Box<Sleep>>>,
 }
 
 impl Source for Upload<'_> {
@@ -78,38 +64,26 @@ impl Source for Upload<'_> {
     }
 
     fn interim(&mut self, given: Given<'_>) {
-        let Interim { wanted, told, mute, asks, .. } = &mut self.interim;
-        if let Given::Status(code, _) = given {
-            // Whoever has been told to go on is not told again.
-            *mute = !*wanted || (code == 100 && *told);
-            if code == 100 {
-                (*told, *asks) = (true, false);
-            }
+        if let Given::Status(status, _) = given {
+            self.mute = !self.interim.is_for_client(status);
         }
-        if !self.interim.mute {
+        if !self.mute {
             given.write(self.conn.output.end());
         }
     }
 
     fn interim_end(&mut self) {
-        let Interim { via, mute, .. } = self.interim;
-        if !mute {
+        if !self.mute {
             let out = self.conn.output.end();
-            out.extend_from_slice(if via { VIA } else { b"" });
+            out.extend_from_slice(if self.interim.via { VIA } else { b"" });
             out.extend_from_slice(b"\r\n");
         }
     }
 
     #[inline]
     fn poll_interim(&mut self, cx: &mut Context<'_>) {
-        if self.interim.asks {
-            // From when the machine can know of it.
-            let patience = &mut self.interim.patience;
-            let patience = patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(EXPECTED)));
-            if patience.as_mut().poll(cx).is_ready() {
-                self.conn.output.end().extend_from_slice(GO_ON);
-                (self.interim.told, self.interim.asks) = (true, false);
-            }
+        if self.interim.poll_go_on(cx) {
+            self.conn.output.end().extend_from_slice(GO_ON);
         }
         if !self.conn.output.is_empty() {
             // A client that has gone is found out by its request, or by its answer.
@@ -120,9 +94,6 @@ impl Source for Upload<'_> {
 
 const VIA: &[u8] = b"Via: 1.1 halfwink\r\n";
 const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-/// A machine that has not said by then whether it wants a body may not know that it is to say so.
-/// Clients wait for about as long (curl: one second).
-const EXPECTED: Duration = Duration::from_secs(1);
 
 impl<'a, 'b> Session<'a, 'b> {
     /// With what has been read of it so far.
@@ -227,7 +198,12 @@ impl<'a, 'b> Session<'a, 'b> {
     async fn request(&mut self, request: &head::Request) -> Next {
         let most = self.config.limits.body_bytes;
         let mut upload = Pipe::new(request.framing, Encoder::of(request.framing), most);
-        let asks = request.expects && self.expect(request.framing);
+        // A client that did not wait needs no leave.
+        let waits = request.expects && self.conn.input.is_empty();
+        let asks = waits && interim::asks(request.framing, &self.config);
+        if asks {
+            interim::ask(&mut self.bytes);
+        }
         if !asks && request.framing != Framing::None {
             if let Err(next) = self.read_body(&mut upload, request.expects).await {
                 return next;
@@ -239,15 +215,8 @@ impl<'a, 'b> Session<'a, 'b> {
             is_head: request.is_head,
         };
         let (lane, config) = (self.lane, self.config.clone());
-        let interim = Interim {
-            wanted: request.is_1_1,
-            via: config.headers.via,
-            told: request.expects && !asks,
-            mute: false,
-            asks,
-            patience: None,
-        };
-        let mut source = Upload { conn: &mut self.conn, pipe: &mut upload, interim };
+        let interim = Interim::new(&config, request.is_1_1, request.expects, asks);
+        let mut source = Upload { conn: &mut self.conn, pipe: &mut upload, interim, mute: false };
         // The head of the answer; it is the client's only once it has been understood.
         let mut out = Vec::with_capacity(512);
         let give = |part: Given<'_>| part.write(&mut out);
@@ -273,25 +242,6 @@ impl<'a, 'b> Session<'a, 'b> {
                 }
             }
         }
-    }
-
-    /// Of a client that waits to be told to send a body: whether its machine is asked, which may
-    /// refuse the body unseen. One that is held here as a whole is asked for here, so that no
-    /// worker waits for it.
-    fn expect(&mut self, framing: Framing) -> bool {
-        let most = self.config.limits.buffer_bytes as u64;
-        let asks = match framing {
-            Framing::Length(length) => length > most,
-            Framing::Chunked => true,
-            Framing::None | Framing::Close => false,
-        };
-        // A client that did not wait needs no leave.
-        let asks = asks && self.conn.input.is_empty();
-        if asks {
-            self.bytes.truncate(self.bytes.len() - 2);
-            self.bytes.extend_from_slice(b"Expect: 100-continue\r\n\r\n");
-        }
-        asks
     }
 
     /// Reads as much of a body as is held, before anybody is asked to serve it.

@@ -152,3 +152,77 @@ fn where_a_machine_says_nothing_the_client_is_told_to_go_on() {
     let text = rest(&mut asking);
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("ok"), "{text}");
 }
+
+/// A request of HTTP/2, its body once it is told to go on: interim statuses, and the answer's.
+fn ask2(at: SocketAddr, length: usize, expects: bool) -> (Vec<u16>, u16, String) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(at).await.unwrap();
+        let (mut send, conn) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(conn);
+        let mut request = http::Request::post(format!("http://{at}/"));
+        request = request.header("content-length", length);
+        if expects {
+            request = request.header("expect", "100-continue");
+        }
+        let (mut answer, mut body) =
+            send.send_request(request.body(()).unwrap(), length == 0).unwrap();
+        let mut seen = Vec::new();
+        if length > 0 && !expects {
+            body.send_data(vec![b'x'; length].into(), true).unwrap();
+        }
+        loop {
+            let early = std::future::poll_fn(|cx| answer.poll_informational(cx)).await;
+            let Some(Ok(early)) = early else { break };
+            assert!(early.headers().get("via").is_none_or(|via| via == "1.1 halfwink"));
+            seen.push(early.status().as_u16());
+            if early.status() == 100 && length > 0 && expects {
+                body.send_data(vec![b'x'; length].into(), true).unwrap();
+            }
+        }
+        let answer = answer.await.unwrap();
+        let status = answer.status().as_u16();
+        let mut body = answer.into_body();
+        let mut text = Vec::new();
+        while let Some(Ok(piece)) = body.data().await {
+            text.extend_from_slice(&piece);
+        }
+        (seen, status, String::from_utf8(text).unwrap())
+    })
+}
+
+#[test]
+fn http2_has_interim_answers_too() {
+    let steer = proxy(|stream| {
+        until(stream, "\r\n\r\n");
+        say(stream, &format!("HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\nHTTP/1.1 199 N\r\n\r\n{OK}"));
+    });
+    let found = ask2(steer.address(), 0, false);
+    assert_eq!(found, (vec![103, 199], 200, "ok".to_owned()));
+    let steer = proxy(|stream| {
+        let head = until(stream, "\r\n\r\n");
+        let asked = head.contains("\r\nExpect: 100-continue\r\n");
+        assert_eq!(asked, head.contains("\r\nContent-Length: 5000\r\n"), "{head}");
+        if asked {
+            say(stream, "HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        let mut body = vec![0; if asked { 5000 } else { 500 }];
+        stream.read_exact(&mut body).unwrap();
+        say(stream, OK);
+    });
+    // One that is held here as a whole is asked for here.
+    for length in [5000, 500] {
+        let found = ask2(steer.address(), length, true);
+        assert_eq!(found, (vec![100], 200, "ok".to_owned()), "{length}");
+    }
+}
+
+#[test]
+fn http2_learns_that_a_body_is_not_wanted() {
+    let steer = proxy(|stream| {
+        until(stream, "\r\n\r\n");
+        say(stream, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno");
+        assert_eq!(rest(stream), "");
+    });
+    assert_eq!(ask2(steer.address(), 5000, true), (vec![], 413, "no".to_owned()));
+}

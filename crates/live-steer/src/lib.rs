@@ -13,7 +13,7 @@
 //! * Nothing is lost through a hand-over: what was sent to a machine waits in a bounded queue until
 //!   it is awake; what is in service when it goes down stands still.
 //! * HTTP/1.1 is framed here, on `httparse`: hyper resolves a message with both length and transfer
-//!   coding in silence, so that a proxy on it cannot refuse it. HTTP/2 is hyper's.
+//!   coding in silence, so that a proxy on it cannot refuse it. HTTP/2 is framed by h2.
 //!
 //! Linux on x86-64 only: the crate is empty elsewhere.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -32,6 +32,7 @@ pub mod head;
 mod health;
 mod http1;
 mod http2;
+mod interim;
 #[cfg(test)]
 mod interim_tests;
 mod keeper;
