@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use halfwink_engine::{Input, InputError};
-use halfwink_live::program::config::read;
+use halfwink_live::program::config::{exposed, read};
 use serde::{Deserialize, Serialize};
 
 use super::announce::{Announce, Announcer, LONGEST_LEAD_US};
@@ -320,6 +320,13 @@ impl Config {
         Ok(config)
     }
 
+    /// Lines about keys that others than their owner may read.
+    pub(super) fn exposed(&self) -> Vec<String> {
+        let tls = self.tls.iter().map(|tls| tls.key.as_path());
+        let announcers = self.announcers.iter().flatten().map(|one| one.path.as_path());
+        tls.chain(announcers).filter_map(exposed).collect()
+    }
+
     fn check(&self) -> Result<(), Wrong> {
         within("schema", u64::from(self.schema), 1, 1)?;
         within("threads", self.threads as u64, 1, 256)?;
@@ -459,6 +466,12 @@ mod tests {
             ("[big]", "power = { kind = \"nap\" }\n[big]", "s.toml:5: unknown variant `nap`"),
             ("[big]", "power = { kind = \"signal\" }\n[big]", "s.toml:5: small.power: expected"),
             ("[big]", "power = { kind = \"none\", x = 1 }\n[big]", "s.toml:5: "),
+            ("[big]", "x = 1\n[big]", "s.toml:5: unknown field `x`"),
+            ("[big]", "[health]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
+            ("[big]", "[limits]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
+            ("[big]", "[headers]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
+            ("[big]", "[tls]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
+            ("[big]", "announce = { x = 1 }\n[big]", "s.toml:5: unknown field `x`"),
         ] {
             let error = parse(&SHORT.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");

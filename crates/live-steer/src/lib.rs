@@ -106,6 +106,7 @@ impl Steer {
         let dispatch = Dispatch::new(policy, log, machines, config.health.fall);
         let began = [begins, Instant::now()];
         let shared = Arc::new(Shared::new(dispatch, config, tls));
+        shared.config().exposed().iter().for_each(|line| shared.warn(line));
         let threads = threads::start(&shared, listeners)?;
         Ok(Steer { shared, address, began, threads })
     }
@@ -133,6 +134,7 @@ impl Steer {
         *self.shared.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
         let bounds = [&config.small, &config.big].map(|m| (m.workers, m.queue));
         let fall = config.health.fall;
+        config.exposed().iter().for_each(|line| self.shared.warn(line));
         budget::raise(&config);
         self.shared.set_config(config);
         self.shared.dispatch.change(bounds, watts, fall, policy);

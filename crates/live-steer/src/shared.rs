@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use halfwink_live::program::config::plain;
 use halfwink_policy::steering::Side;
 use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
@@ -218,7 +219,7 @@ impl Shared {
     /// Says something for people; not for ever, if it goes on and on.
     pub fn warn(&self, what: &str) {
         if self.said.fetch_add(1, Ordering::Relaxed) < 1000 {
-            eprintln!("halfwink: {what}");
+            eprintln!("halfwink: {}", plain(what));
         }
     }
 }
