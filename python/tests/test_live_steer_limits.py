@@ -20,6 +20,7 @@ from steer_bed import (
     Recorder,
     at_once,
     balanced,
+    certificate,
     describe,
     free_port,
     get,
@@ -207,3 +208,48 @@ def test_the_log_is_there_after_a_kill(tmp_path: Path, pair: tuple[Recorder, Rec
     assert log.read_text().count('"finish"') == 8
     found = replay(log)
     assert found.first_difference is None
+
+
+def test_secrets_that_others_may_read_and_foreign_texts(
+    tmp_path: Path, pair: tuple[Recorder, Recorder]
+):
+    certificate(tmp_path, "one")
+    top = 'tls = { cert = "cert.pem", key = "key.pem" }'
+    path = describe(tmp_path, *(r.address for r in pair), top=top)
+    key = tmp_path / "key.pem"
+    program = [sys.executable, "-m", "halfwink", "live", "steer", str(path), "--seconds", "0.1"]
+
+    def said() -> str:
+        env = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+        done = subprocess.run(program, capture_output=True, text=True, check=False, env=env)
+        return done.stderr
+
+    for mode, who in ((0o600, None), (0o640, "its group"), (0o644, "everybody")):
+        key.chmod(mode)
+        warned = f"{key}: a secret that {who} may read (mode {mode:03o})"
+        assert (warned in said()) == (who is not None), oct(mode)
+    path.write_text(path.read_text().replace("[small]", '"\\u001b[2J\\u202e" = 1\n[small]'))
+    refused = said()
+    assert "unknown field" in refused
+    assert "\x1b" not in refused
+    assert "\u202e" not in refused
+
+
+def test_idle_http2_clients_are_let_go_though_they_answer_pings(
+    tmp_path: Path, pair: tuple[Recorder, Recorder]
+):
+    path = describe(tmp_path, *(r.address for r in pair), limits="idle_timeout_ms = 300")
+    with LiveSteer(path) as steer:
+        host, _, port = steer.address.rpartition(":")
+        with socket.create_connection((host, int(port)), 10) as client:
+            client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+            kinds: list[int] = []
+            with client.makefile("rb") as frames:
+                while kinds.count(6) < 4 and len(head := frames.read(9)) == 9:
+                    body = frames.read(int.from_bytes(head[:3], "big"))
+                    kinds.append(head[3])
+                    if head[3] == 6 and head[4] == 0:
+                        client.sendall(head[:4] + b"\x01" + head[5:] + body)
+        assert kinds.count(6) == 1
+        # It goes away, which tells a client that it may ask again elsewhere.
+        assert kinds[-1] == 7
