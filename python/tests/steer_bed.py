@@ -10,7 +10,9 @@ import socketserver
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +53,10 @@ class Recorder:
     """A server that keeps what reaches it, byte by byte, and answers as it is told."""
 
     def __init__(
-        self, answer: Callable[[bytes, socket.socket], None] | bytes | None = None
+        self,
+        answer: Callable[[bytes, socket.socket], None] | bytes | None = None,
+        *,
+        port: int = 0,
     ) -> None:
         self.seen: list[bytes] = []
         self.connections = 0
@@ -68,7 +73,7 @@ class Recorder:
             daemon_threads = True
             request_queue_size = 128
 
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = Server(("127.0.0.1", port), Handler)
         self.address = "{}:{}".format(*self._server.server_address[:2])
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -87,6 +92,12 @@ class Recorder:
                 else:
                     peer.sendall(self.answer)
                     peer.close()
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         self._server.shutdown()
@@ -140,6 +151,22 @@ def get(address: str, path: str = "/", headers: str = "Connection: close\r\n") -
 def status(answer: bytes) -> int:
     """Of the first response; 0 if there is none."""
     return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.") else 0
+
+
+def at_once(address: str, count: int) -> Counter[int]:
+    """So many requests at the same time: how many got which status."""
+    with ThreadPoolExecutor(count) as pool:
+        return Counter(status(a) for a in pool.map(lambda _: get(address), range(count)))
+
+
+def certificate(folder: Path, name: str) -> None:
+    need("openssl")
+    words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    words += ["-nodes", "-days", "2"]
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
+    subprocess.run(
+        ["openssl", *words, *files, "-subj", f"/CN={name}"], check=True, capture_output=True
+    )
 
 
 def free_port() -> int:

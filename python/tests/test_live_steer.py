@@ -18,7 +18,19 @@ from pathlib import Path
 
 import pytest
 from conftest import Halfwink, need
-from steer_bed import Recorder, balanced, describe, free_port, get, nginx, status, talk, wait_until
+from steer_bed import (
+    Recorder,
+    at_once,
+    balanced,
+    certificate,
+    describe,
+    free_port,
+    get,
+    nginx,
+    status,
+    talk,
+    wait_until,
+)
 
 from halfwink import replay
 from halfwink.cli.serving import measured_lines
@@ -42,12 +54,6 @@ def slow(seconds: float) -> Callable[[bytes, socket.socket], None]:
         peer.sendall(OK)
 
     return answer
-
-
-def at_once(address: str, count: int) -> Counter[int]:
-    """So many requests at the same time: how many got which status."""
-    with ThreadPoolExecutor(count) as pool:
-        return Counter(status(a) for a in pool.map(lambda _: get(address), range(count)))
 
 
 def load(address: str, workers: int, stop: threading.Event) -> list[Counter[int]]:
@@ -315,16 +321,6 @@ def _speaks(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def certificate(folder: Path, name: str) -> None:
-    need("openssl")
-    words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    words += ["-nodes", "-days", "2"]
-    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
-    subprocess.run(
-        ["openssl", *words, *files, "-subj", f"/CN={name}"], check=True, capture_output=True
-    )
 
 
 def curl(*words: str) -> str:

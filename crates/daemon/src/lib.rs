@@ -21,16 +21,17 @@ pub mod steer;
 
 use std::path::Path;
 
+use halfwink_live::program::config::plain;
 use serde_json::Value;
 
 /// Why a program does not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// What the user asked for cannot be: where, what was found, what was expected.
-    #[error("{0}")]
+    #[error("{}", plain(.0))]
     Input(String),
     /// The machine does not allow it.
-    #[error("{0}")]
+    #[error("{}", plain(.0))]
     Run(String),
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use halfwink_live::program::config::plain;
 use halfwink_study::Library;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -161,7 +162,7 @@ fn reload(program: &dyn Program, path: &Path) {
             eprintln!("{}: read {} again: no value has changed", name(), path.display());
         }
         Ok(changes) => {
-            let all = changes.join(", ");
+            let all = plain(&changes.join(", "));
             eprintln!("{}: read {} again: {all} changed", name(), path.display());
         }
         Err(error) => eprintln!("{}: {error}; all stays as it was", name()),

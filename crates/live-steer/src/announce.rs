@@ -43,6 +43,8 @@ pub(crate) const LONGEST_LEAD_US: u64 = 10_000;
 pub struct Announcer {
     socket: UdpSocket,
     key: Key,
+    /// Where the key stands.
+    pub(crate) path: PathBuf,
     announce: Announce,
     sequence: AtomicU64,
     /// Those that could not be sent.
@@ -81,6 +83,7 @@ impl Announcer {
         Ok(Announcer {
             socket,
             key: Key(key),
+            path,
             announce: announce.clone(),
             sequence: AtomicU64::new(start.as_nanos() as u64),
             failed: AtomicU64::new(0),

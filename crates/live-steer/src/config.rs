@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use halfwink_engine::{Input, InputError};
-use halfwink_live::program::config::read;
+use halfwink_live::program::config::{exposed, read};
 use serde::{Deserialize, Serialize};
 
 use super::announce::{Announce, Announcer, LONGEST_LEAD_US};
+use super::budget;
 use super::power::Power;
 
 /// A steering proxy, as described in a file.
@@ -286,12 +287,16 @@ pub(super) const FIXED: [&str; 4] = ["listen", "mode", "threads", "tls"];
 type Wrong = (&'static str, String);
 
 impl Config {
-    /// Reads a description.
+    /// Reads a description, for this machine: it may have a descriptor for each connection.
     ///
     /// # Errors
     /// The file, the line and what was expected.
     pub fn read(path: &Path) -> Result<Config, InputError> {
-        Config::parse(&read(path)?, path.parent().unwrap_or(Path::new("")))
+        let input = read(path)?;
+        let config = Config::parse(&input, path.parent().unwrap_or(Path::new("")))?;
+        budget::check(&config, budget::most())
+            .map_err(|(key, message)| input.error_at_key(key, &message))?;
+        Ok(config)
     }
 
     /// The same of a text; files that it names are relative to `folder`.
@@ -313,6 +318,13 @@ impl Config {
             config.announcers[at] = Some(Arc::new(announcer));
         }
         Ok(config)
+    }
+
+    /// Lines about keys that others than their owner may read.
+    pub(super) fn exposed(&self) -> Vec<String> {
+        let tls = self.tls.iter().map(|tls| tls.key.as_path());
+        let announcers = self.announcers.iter().flatten().map(|one| one.path.as_path());
+        tls.chain(announcers).filter_map(exposed).collect()
     }
 
     fn check(&self) -> Result<(), Wrong> {
@@ -454,6 +466,12 @@ mod tests {
             ("[big]", "power = { kind = \"nap\" }\n[big]", "s.toml:5: unknown variant `nap`"),
             ("[big]", "power = { kind = \"signal\" }\n[big]", "s.toml:5: small.power: expected"),
             ("[big]", "power = { kind = \"none\", x = 1 }\n[big]", "s.toml:5: "),
+            ("[big]", "x = 1\n[big]", "s.toml:5: unknown field `x`"),
+            ("[big]", "[health]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
+            ("[big]", "[limits]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
+            ("[big]", "[headers]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
+            ("[big]", "[tls]\nx = 1\n[big]", "s.toml:6: unknown field `x`"),
+            ("[big]", "announce = { x = 1 }\n[big]", "s.toml:5: unknown field `x`"),
         ] {
             let error = parse(&SHORT.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");

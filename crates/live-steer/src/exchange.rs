@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use halfwink_policy::steering::Side;
 use tokio::sync::futures::Notified;
 
+use super::budget;
 use super::config::{ms, Config};
 use super::dispatch::{Place, Ticket};
 use super::head::{self, Given};
@@ -39,6 +40,12 @@ pub trait Source {
     fn poll_upload(&mut self, cx: &mut Context<'_>, to: &mut Conn) -> Poll<Result<(), Broken>>;
     /// All of it is with the machine's connection.
     fn is_done(&self) -> bool;
+    /// A part of an interim answer's head, which is the client's at once.
+    fn interim(&mut self, given: Given<'_>);
+    /// The end of that head.
+    fn interim_end(&mut self);
+    /// Moves interim answers on to the client, if it reads.
+    fn poll_interim(&mut self, cx: &mut Context<'_>);
 }
 
 /// A request as a machine gets it.
@@ -99,6 +106,20 @@ impl From<Refusal> for Failure {
         )
     }
 }
+
+/// Why there is no connection to a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmade {
+    /// It could not be reached.
+    Failed,
+    /// Neither now nor before: it is lost.
+    Lost,
+    /// This process may have no more descriptors, which says nothing of the machine.
+    Short,
+}
+
+/// Between two attempts at a descriptor.
+const WAIT: Duration = Duration::from_millis(5);
 
 /// How an attempt ended without an answer.
 enum Miss {
@@ -198,13 +219,21 @@ impl Lane {
         }
     }
 
-    /// A new connection to a machine; a machine that is lost now is told by `Err(true)`.
-    pub async fn connect(&self, side: Side, config: &Config) -> Result<Conn, bool> {
+    /// Closes all idle connections, whose descriptors others need.
+    pub fn let_idle_go(&self) {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.iter_mut().for_each(Vec::clear);
+    }
+
+    /// A new connection to a machine. Where this process has no descriptor for it, it waits for one
+    /// as long as for a connection.
+    pub async fn connect(&self, side: Side, config: &Config) -> Result<Conn, Unmade> {
         let address = match side {
             Side::Small => &config.small.address,
             Side::Big => &config.big.address,
         };
         let patience = ms(config.limits.connect_timeout_ms);
+        let until = Instant::now() + patience;
         loop {
             let begun = Instant::now();
             let made = tokio::time::timeout(patience, Stream::connect(address)).await;
@@ -212,12 +241,24 @@ impl Lane {
                 self.shared.dispatch.connected(side, true);
                 return Ok(Conn::new(stream));
             }
+            if let Ok(Err(error)) = &made {
+                if budget::is_ours(error) {
+                    self.shared.short(error);
+                    if begun >= until {
+                        return Err(Unmade::Short);
+                    }
+                    self.let_idle_go();
+                    tokio::time::sleep(WAIT).await;
+                    continue;
+                }
+            }
             // One that went to sleep meanwhile cannot answer, and is asked again.
             let asleep = self.shared.dispatch.on_since(side).is_none_or(|since| since > begun);
             if made.is_err() && asleep && !self.shared.dispatch.is_lost(side) {
                 continue;
             }
-            return Err(self.shared.dispatch.connected(side, false));
+            let lost = self.shared.dispatch.connected(side, false);
+            return Err(if lost { Unmade::Lost } else { Unmade::Failed });
         }
     }
 
@@ -246,14 +287,17 @@ impl Lane {
                 Some(conn) => conn,
                 None => match self.connect(side, config).await {
                     Ok(conn) => conn,
-                    Err(lost) => {
+                    Err(Unmade::Short) => {
+                        return Err(Failure::new(503, Outcome::Overloaded));
+                    }
+                    Err(unmade) => {
                         attempts += 1;
                         let again = attempts <= config.limits.retries;
                         shared.dispatch.failed(side, again);
                         if !again {
                             return Err(Failure::new(503, Outcome::Unreachable));
                         }
-                        if lost {
+                        if unmade == Unmade::Lost {
                             ticket = self.again(ticket, config).await?;
                         }
                         continue;
@@ -301,8 +345,10 @@ impl Lane {
         watch.set(patience);
         let mut broken = None;
         let mut unsent = true;
+        let mut interim = 0;
         poll_fn(|cx| loop {
             let mut moved = false;
+            source.poll_interim(cx);
             if broken.is_none() {
                 let before = conn.output.len();
                 match push(cx, conn, source) {
@@ -318,7 +364,7 @@ impl Lane {
             match conn.poll_fill(cx, READ) {
                 Poll::Ready(Ok(count)) if count > 0 => {
                     moved = true;
-                    match answer(conn, sending.is_head, give) {
+                    match answer(conn, sending.is_head, source, &mut interim, give) {
                         Ok(None) => {}
                         Ok(Some(head)) => return Poll::Ready(Ok(head)),
                         Err(failure) => return Poll::Ready(Err(Miss::Over(failure))),
@@ -384,17 +430,33 @@ fn push(
     source.poll_upload(cx, conn)
 }
 
-/// A head, if it is all there; interim ones are passed over.
+/// Interim answers to one request, at most.
+const MOST_INTERIM: u32 = 64;
+
+/// A head, if it is all there; interim ones go to where the request came from.
 fn answer(
     conn: &mut Conn,
     is_head: bool,
+    source: &mut impl Source,
+    interim: &mut u32,
     give: &mut impl FnMut(Given<'_>),
 ) -> Result<Option<head::Response>, Failure> {
     loop {
         if conn.input.is_empty() {
             return Ok(None);
         }
-        let Ok(read) = head::response(conn.input.get(), is_head, &mut *give) else {
+        let mut early = false;
+        let each = |given: Given<'_>| {
+            if let Given::Status(code, _) = given {
+                early = code < 200 && code != 101;
+            }
+            match early {
+                true if *interim < MOST_INTERIM => source.interim(given),
+                true => {}
+                false => give(given),
+            }
+        };
+        let Ok(read) = head::response(conn.input.get(), is_head, each) else {
             return Err(BAD);
         };
         let Some(read) = read else { return Ok(None) };
@@ -402,7 +464,13 @@ fn answer(
         match read.status {
             // Nobody asked for another protocol.
             101 => return Err(BAD),
-            100..200 => {}
+            100..200 => {
+                if *interim == MOST_INTERIM {
+                    return Err(BAD);
+                }
+                *interim += 1;
+                source.interim_end();
+            }
             _ => return Ok(Some(read)),
         }
     }

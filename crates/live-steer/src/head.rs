@@ -106,7 +106,7 @@ fn has_token(value: &[u8], token: &str) -> bool {
 }
 
 /// A length: digits and nothing else.
-fn length(value: &[u8]) -> Option<u64> {
+pub(super) fn length(value: &[u8]) -> Option<u64> {
     let digits = !value.is_empty() && value.len() < 19 && value.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
 }
@@ -424,8 +424,8 @@ pub struct Response {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Garbage;
 
-/// Reads a response's head, and gives its end-to-end fields to `give`, after its status and
-/// reason. None if it is not all there.
+/// Reads a response's head, of an interim one too, and gives its end-to-end fields to `give`, after
+/// its status and reason. None if it is not all there.
 ///
 /// # Errors
 /// It is none, or it could be read in two ways.
@@ -469,9 +469,6 @@ pub fn response(
         framing,
         keep_alive: !seen.close && (is_1_1 || seen.keep_alive) && framing != Framing::Close,
     };
-    if status < 200 {
-        return Ok(Some(said));
-    }
     give(Given::Status(status, parsed.reason.unwrap_or("")));
     let nominating = |name: &str| {
         let mut all = parsed.headers.iter();
@@ -480,6 +477,7 @@ pub fn response(
     for header in parsed.headers.iter() {
         let kind = field(header.name.as_bytes());
         let length_of_none = kind == Field::ContentLength
+            && status >= 200
             && (is_head || status == 304)
             && seen.lengths == 1
             && seen.length.is_some();

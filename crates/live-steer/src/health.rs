@@ -1,28 +1,71 @@
 //! Whether a machine is well.
 
+use std::fmt::Display;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::budget;
 use super::config::Address;
 use super::stream::Stream;
+
+/// Why a machine was not found well.
+#[derive(Debug)]
+pub enum Unwell {
+    /// It does not answer as it should: in one line.
+    Machine(String),
+    /// Nobody listens there: in one line.
+    Refused(String),
+    /// Nobody could look, or do anything: this process may have no more descriptors.
+    Short(std::io::Error),
+}
+
+impl Unwell {
+    /// An error of the system, at `what`.
+    pub fn at(what: &dyn Display, error: std::io::Error) -> Unwell {
+        if budget::is_ours(&error) {
+            return Unwell::Short(error);
+        }
+        let why = format!("{what}: {error}");
+        match error.kind() {
+            ErrorKind::ConnectionRefused => Unwell::Refused(why),
+            _ => Unwell::Machine(why),
+        }
+    }
+}
+
+impl From<String> for Unwell {
+    fn from(why: String) -> Unwell {
+        Unwell::Machine(why)
+    }
+}
+
+impl Display for Unwell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unwell::Machine(why) | Unwell::Refused(why) => f.write_str(why),
+            Unwell::Short(error) => error.fmt(f),
+        }
+    }
+}
 
 /// Connects, and asks for a path if there is one: whether it is well.
 ///
 /// # Errors
-/// Why not, in one line.
+/// Why not.
 pub async fn probe(
     address: &Address,
     path: Option<&str>,
     patience: Duration,
-) -> Result<(), String> {
-    tokio::time::timeout(patience, ask(address, path))
-        .await
-        .map_err(|_| format!("{address}: no answer in {} ms", patience.as_millis()))?
+) -> Result<(), Unwell> {
+    tokio::time::timeout(patience, ask(address, path)).await.map_err(|_| {
+        Unwell::Machine(format!("{address}: no answer in {} ms", patience.as_millis()))
+    })?
 }
 
-async fn ask(address: &Address, path: Option<&str>) -> Result<(), String> {
-    let said = |e: std::io::Error| format!("{address}: {e}");
+async fn ask(address: &Address, path: Option<&str>) -> Result<(), Unwell> {
+    let said = |e: std::io::Error| Unwell::at(address, e);
     let mut stream = Stream::connect(address).await.map_err(said)?;
     let Some(path) = path else { return Ok(()) };
     let request = format!(
@@ -37,8 +80,8 @@ async fn ask(address: &Address, path: Option<&str>) -> Result<(), String> {
     stream.read_exact(&mut head).await.map_err(said)?;
     match status(&head) {
         Some(code) if (200..400).contains(&code) => Ok(()),
-        Some(code) => Err(format!("{address}: status {code}")),
-        None => Err(format!("{address}: no HTTP")),
+        Some(code) => Err(Unwell::Machine(format!("{address}: status {code}"))),
+        None => Err(Unwell::Machine(format!("{address}: no HTTP"))),
     }
 }
 

@@ -12,7 +12,8 @@ use tokio::sync::futures::Notified;
 use super::body::{Encoder, Framing};
 use super::config::{ms, Config};
 use super::exchange::{Answer, Lane, Sending, Source};
-use super::head::{self, Client, Refused};
+use super::head::{self, Client, Given, Refused};
+use super::interim::{self, Interim};
 use super::pipe::{Broken, Pipe, READ};
 use super::shared::Outcome;
 use super::stream::Conn;
@@ -44,10 +45,13 @@ enum Next {
     Gone,
 }
 
-/// A body that comes by the client's connection.
+/// A body that comes by the client's connection, by which interim answers go.
 struct Upload<'a> {
     conn: &'a mut Conn,
     pipe: &'a mut Pipe,
+    interim: Interim,
+    /// An interim answer that is not passed on is being read.
+    mute: bool,
 }
 
 impl Source for Upload<'_> {
@@ -58,7 +62,38 @@ impl Source for Upload<'_> {
     fn is_done(&self) -> bool {
         self.pipe.is_done()
     }
+
+    fn interim(&mut self, given: Given<'_>) {
+        if let Given::Status(status, _) = given {
+            self.mute = !self.interim.is_for_client(status);
+        }
+        if !self.mute {
+            given.write(self.conn.output.end());
+        }
+    }
+
+    fn interim_end(&mut self) {
+        if !self.mute {
+            let out = self.conn.output.end();
+            out.extend_from_slice(if self.interim.via { VIA } else { b"" });
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+
+    #[inline]
+    fn poll_interim(&mut self, cx: &mut Context<'_>) {
+        if self.interim.poll_go_on(cx) {
+            self.conn.output.end().extend_from_slice(GO_ON);
+        }
+        if !self.conn.output.is_empty() {
+            // A client that has gone is found out by its request, or by its answer.
+            let _ = self.conn.poll_drain(cx);
+        }
+    }
 }
+
+const VIA: &[u8] = b"Via: 1.1 halfwink\r\n";
+const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 impl<'a, 'b> Session<'a, 'b> {
     /// With what has been read of it so far.
@@ -163,7 +198,13 @@ impl<'a, 'b> Session<'a, 'b> {
     async fn request(&mut self, request: &head::Request) -> Next {
         let most = self.config.limits.body_bytes;
         let mut upload = Pipe::new(request.framing, Encoder::of(request.framing), most);
-        if request.framing != Framing::None {
+        // A client that did not wait needs no leave.
+        let waits = request.expects && self.conn.input.is_empty();
+        let asks = waits && interim::asks(request.framing, &self.config);
+        if asks {
+            interim::ask(&mut self.bytes);
+        }
+        if !asks && request.framing != Framing::None {
             if let Err(next) = self.read_body(&mut upload, request.expects).await {
                 return next;
             }
@@ -174,10 +215,11 @@ impl<'a, 'b> Session<'a, 'b> {
             is_head: request.is_head,
         };
         let (lane, config) = (self.lane, self.config.clone());
-        let mut source = Upload { conn: &mut self.conn, pipe: &mut upload };
+        let interim = Interim::new(&config, request.is_1_1, request.expects, asks);
+        let mut source = Upload { conn: &mut self.conn, pipe: &mut upload, interim, mute: false };
         // The head of the answer; it is the client's only once it has been understood.
         let mut out = Vec::with_capacity(512);
-        let give = |part: head::Given<'_>| part.write(&mut out);
+        let give = |part: Given<'_>| part.write(&mut out);
         let asked = lane.exchange(&config, &sending, &mut source, &mut self.watch, give);
         match lane.unless_given_up(self.stop.as_mut(), asked).await {
             Ok(answer) => {
@@ -221,7 +263,7 @@ impl<'a, 'b> Session<'a, 'b> {
             }
             if !told {
                 told = true;
-                conn.output.end().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+                conn.output.end().extend_from_slice(GO_ON);
             }
             if !conn.output.is_empty() && matches!(conn.poll_drain(cx), Poll::Ready(Err(_))) {
                 return Poll::Ready(Err((0, Outcome::ClientGone)));
@@ -266,7 +308,7 @@ impl<'a, 'b> Session<'a, 'b> {
         let out = self.conn.output.end();
         out.extend_from_slice(fields);
         if config.headers.via {
-            out.extend_from_slice(b"Via: 1.1 halfwink\r\n");
+            out.extend_from_slice(VIA);
         }
         finish_head(out, framing, chunked, stays, request.is_1_1);
         let encoder = if chunked { Encoder::Chunked } else { Encoder::Plain };
@@ -326,7 +368,7 @@ impl<'a, 'b> Session<'a, 'b> {
     fn refuse(&mut self, status: u16, outcome: Outcome, closes: bool, is_head: bool) {
         self.lane.shared.count(outcome);
         self.lane.shared.count_status(status);
-        own_answer(self.conn.output.end(), status, closes, is_head);
+        own_answer(self.conn.output.end(), status, outcome.why(), closes, is_head);
     }
 
     /// Writes all: whether it could.
@@ -395,12 +437,13 @@ fn finish_head(out: &mut Vec<u8>, framing: Framing, chunked: bool, stays: bool, 
 }
 
 /// An answer of the proxy's own.
-pub fn own_answer(out: &mut Vec<u8>, status: u16, closes: bool, is_head: bool) {
+pub fn own_answer(out: &mut Vec<u8>, status: u16, why: &str, closes: bool, is_head: bool) {
     let reason = http::StatusCode::from_u16(status).ok().and_then(|s| s.canonical_reason());
     let reason = reason.unwrap_or("Error");
     let retry = if status == 503 { "Retry-After: 1\r\n" } else { "" };
     let close = if closes { "Connection: close\r\n" } else { "" };
-    let length = reason.len() + 1;
+    let between = if why.is_empty() { "" } else { ": " };
+    let length = reason.len() + between.len() + why.len() + 1;
     out.extend_from_slice(
         format!(
             "HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\
@@ -409,7 +452,6 @@ pub fn own_answer(out: &mut Vec<u8>, status: u16, closes: bool, is_head: bool) {
         .as_bytes(),
     );
     if !is_head {
-        out.extend_from_slice(reason.as_bytes());
-        out.push(b'\n');
+        [reason, between, why, "\n"].iter().for_each(|p| out.extend_from_slice(p.as_bytes()));
     }
 }

@@ -1,74 +1,137 @@
-//! HTTP/2 with a client, by hyper; machines are spoken to in HTTP/1.1.
+//! HTTP/2 with a client, by h2; machines are spoken to in HTTP/1.1.
 
-use std::future::Future;
+use std::future::{poll_fn, Future};
 use std::pin::{pin, Pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use h2::server::{Builder, SendResponse};
+use h2::{Ping, PingPong, Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
-use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::sync::futures::Notified;
 
 use super::body::{Encoder, Framing};
-use super::config::{ms, Config};
+use super::config::{ms, Config, Limits};
 use super::dispatch::Ticket;
 use super::exchange::{Answer, Failure, Lane, Sending, Source};
 use super::head::{self, Client, Given, Writer};
 use super::http1::own_answer;
+use super::interim::{self, Interim};
 use super::pipe::{Broken, Pipe, READ};
 use super::shared::{Outcome, Shared};
 use super::stream::{Buffer, Conn, Stream};
 use super::watch::Watch;
 
+/// What a client may send, of one body and of all, before it is told that there is room for more.
+const WINDOW: u32 = 1 << 20;
+/// What waits to be sent, of one answer.
+const WAITING: usize = 400 << 10;
+
 /// Serves a connection to its end.
-pub async fn serve(lane: Arc<Lane>, stream: Stream, client: Client, stop: Pin<&mut Notified<'_>>) {
+pub async fn serve(
+    lane: Arc<Lane>,
+    stream: Stream,
+    client: Client,
+    mut stop: Pin<&mut Notified<'_>>,
+) {
     let config = lane.shared.config();
-    let client = Arc::new(client);
-    let service = service_fn(|request: Request<Incoming>| {
-        let (lane, client) = (lane.clone(), client.clone());
-        async move { Ok::<_, std::convert::Infallible>(answer(lane, client, request).await) }
-    });
-    let limits = &config.limits;
-    let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    let (limits, client) = (&config.limits, Arc::new(client));
+    let mut builder = Builder::new();
     builder
-        .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams)
         .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
-        .keep_alive_interval(ms(limits.idle_timeout_ms))
-        .keep_alive_timeout(ms(limits.header_timeout_ms));
-    let mut conn = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let stopping = lane.shared.is_stopping();
-    tokio::select! {
-        // What a client does wrong ends its connection; its requests have been counted.
-        _ = conn.as_mut(), if !stopping => return,
-        () = stop => {}
+        .initial_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .max_send_buffer_size(WAITING);
+    let patience = ms(limits.header_timeout_ms);
+    let shaken = tokio::time::timeout(patience, builder.handshake(stream)).await;
+    let Ok(Ok(mut conn)) = shaken else { return };
+    let mut draining = lane.shared.is_stopping();
+    if draining {
+        conn.graceful_shutdown();
     }
-    conn.as_mut().graceful_shutdown();
-    let _ = conn.await;
+    let pings = conn.ping_pong();
+    let mut quiet = pin!(until_silent(pings, limits));
+    // Requests have come since it was last quiet.
+    let mut busy = false;
+    loop {
+        tokio::select! {
+            taken = conn.accept() => {
+                // What a client does wrong ends its connection; its requests have been counted.
+                let Some(Ok((request, respond))) = taken else { return };
+                busy = true;
+                tokio::spawn(answer(lane.clone(), client.clone(), request, respond));
+            }
+            () = stop.as_mut(), if !draining => {
+                draining = true;
+                conn.graceful_shutdown();
+            }
+            (alive, pings) = quiet.as_mut() => {
+                if !alive || !(busy || conn.has_streams()) {
+                    break;
+                }
+                busy = false;
+                quiet.set(until_silent(pings, limits));
+            }
+        }
+    }
+    conn.abrupt_shutdown(Reason::NO_ERROR);
+    let _ = tokio::time::timeout(patience, poll_fn(|cx| conn.poll_closed(cx))).await;
+}
+
+/// Waits as long as a connection may be idle: whether its client is still there.
+async fn until_silent(pings: Option<PingPong>, limits: &Limits) -> (bool, Option<PingPong>) {
+    tokio::time::sleep(ms(limits.idle_timeout_ms)).await;
+    let Some(mut pings) = pings else { return (true, None) };
+    let asked = pings.send_ping(Ping::opaque()).is_ok();
+    let patience = ms(limits.header_timeout_ms);
+    let pong = tokio::time::timeout(patience, poll_fn(|cx| pings.poll_pong(cx))).await;
+    (asked && matches!(pong, Ok(Ok(_))), Some(pings))
+}
+
+/// Where the answer to a request goes.
+type Respond = Arc<Mutex<SendResponse<Bytes>>>;
+
+fn lock(respond: &Respond) -> MutexGuard<'_, SendResponse<Bytes>> {
+    respond.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn answer(
     lane: Arc<Lane>,
     client: Arc<Client>,
-    request: Request<Incoming>,
-) -> Response<Down> {
+    request: Request<RecvStream>,
+    respond: SendResponse<Bytes>,
+) {
     let config = lane.shared.config();
     lane.shared.count(Outcome::Received);
+    let respond = Arc::new(Mutex::new(respond));
     let stop = pin!(lane.shared.stop.notified());
-    let passed = pass(&lane, &config, &client, request);
-    match lane.unless_given_up(stop, passed).await {
-        Ok(response) => response,
+    let passed = pass(&lane, &config, &client, request, &respond);
+    let mut passed = pin!(lane.unless_given_up(stop, passed));
+    // A client that wants no answer any more says so.
+    let passed = poll_fn(|cx| match passed.as_mut().poll(cx) {
+        Poll::Pending => lock(&respond).poll_reset(cx).map(|_| Err(GONE)),
+        done => done,
+    });
+    match passed.await {
+        Ok((response, mut live)) => {
+            let outcome = live.send(response, &respond).await;
+            live.end(outcome);
+        }
         Err(failure) => {
             lane.shared.count(failure.outcome);
-            lane.shared.count_status(failure.status);
-            own(failure.status)
+            if failure.status != 0 {
+                lane.shared.count_status(failure.status);
+                own(failure, &respond);
+            }
         }
     }
 }
+
+const GONE: Failure = Failure { status: 0, outcome: Outcome::ClientGone };
+
+const VIA: HeaderValue = HeaderValue::from_static("1.1 halfwink");
 
 const fn refused(status: u16) -> Failure {
     Failure { status, outcome: Outcome::Refused }
@@ -78,22 +141,29 @@ async fn pass(
     lane: &Arc<Lane>,
     config: &Arc<Config>,
     client: &Client,
-    request: Request<Incoming>,
-) -> Result<Response<Down>, Failure> {
+    request: Request<RecvStream>,
+    respond: &Respond,
+) -> Result<(Response<()>, Live), Failure> {
     let (parts, body) = request.into_parts();
-    let framing = match body.size_hint().exact() {
-        Some(0) if body.is_end_stream() => Framing::None,
-        Some(length) => Framing::Length(length),
-        None => Framing::Chunked,
-    };
+    let framing = framing(&parts.headers, &body)?;
     if matches!(framing, Framing::Length(length) if length > config.limits.body_bytes) {
         return Err(refused(413));
     }
     let client = Client { headers: config.headers.clone(), ..client.clone() };
     let mut bytes = Vec::with_capacity(512);
     write_head(&parts, framing, &client, config, &mut bytes)?;
-    let mut source = Up::new(body, framing, config);
-    source.hold(&mut bytes, config).await?;
+    let expects = expects(&parts.headers)? && framing != Framing::None;
+    let asks = expects && interim::asks(framing, config);
+    let interim = Interim::new(config, true, expects, asks);
+    let mut source = Up::new(body, framing, config, interim, respond.clone());
+    if asks {
+        interim::ask(&mut bytes);
+    } else {
+        if expects {
+            source.go_on();
+        }
+        source.hold(&mut bytes, config).await?;
+    }
     let sending = Sending {
         bytes: &bytes,
         idempotent: head::is_idempotent(parts.method.as_str()),
@@ -109,15 +179,13 @@ async fn pass(
     };
     let answer = lane.exchange(config, &sending, &mut source, &mut watch, give).await?;
     if config.headers.via {
-        response.headers_mut().append(http::header::VIA, HeaderValue::from_static("1.1 halfwink"));
+        response.headers_mut().append(http::header::VIA, VIA);
     }
     lane.shared.count_status(answer.head.status);
     let framing = answer.head.framing;
-    let length = match framing {
-        Framing::Length(length) => Some(length),
-        Framing::None => Some(0),
-        Framing::Chunked | Framing::Close => None,
-    };
+    if let Framing::Length(length) = framing {
+        response.headers_mut().insert(http::header::CONTENT_LENGTH, length.into());
+    }
     let Answer { conn, ticket, head, generation } = answer;
     let live = Live {
         lane: lane.clone(),
@@ -130,11 +198,32 @@ async fn pass(
         pipe: Pipe::new(framing, Encoder::Plain, u64::MAX),
         watch,
     };
-    let mut body = Down { live: Some(Box::new(live)), own: Bytes::new(), length };
-    if framing == Framing::None {
-        body.end(Outcome::Answered);
+    Ok((response, live))
+}
+
+/// How a body ends. Whether it is as long as is said is watched by h2.
+fn framing(headers: &HeaderMap, body: &RecvStream) -> Result<Framing, Failure> {
+    let mut lengths = headers.get_all(http::header::CONTENT_LENGTH).iter();
+    match (lengths.next(), lengths.next()) {
+        (_, Some(_)) => Err(refused(400)),
+        _ if body.is_end_stream() => Ok(Framing::None),
+        (None, None) => Ok(Framing::Chunked),
+        (Some(length), None) => {
+            head::length(length.as_bytes()).map(Framing::Length).ok_or_else(|| refused(400))
+        }
     }
-    Ok(response.map(|()| body))
+}
+
+/// Whether a client waits for leave to send its body.
+fn expects(headers: &HeaderMap) -> Result<bool, Failure> {
+    let mut found = false;
+    for value in headers.get_all(http::header::EXPECT) {
+        if !value.as_bytes().eq_ignore_ascii_case(b"100-continue") {
+            return Err(refused(417));
+        }
+        found = true;
+    }
+    Ok(found)
 }
 
 fn put(headers: &mut HeaderMap, name: &str, value: &[u8]) {
@@ -194,41 +283,64 @@ fn write_head(
     Ok(())
 }
 
-/// The body of a request.
+/// The body of a request, and what its client gets meanwhile.
 struct Up {
-    body: Incoming,
+    body: RecvStream,
     encoder: Encoder,
     done: bool,
     total: u64,
     most: u64,
+    interim: Interim,
+    /// The one that is being read, if it is passed on.
+    early: Option<Response<()>>,
+    respond: Respond,
 }
 
 impl Up {
-    fn new(body: Incoming, framing: Framing, config: &Config) -> Up {
+    fn new(
+        body: RecvStream,
+        framing: Framing,
+        config: &Config,
+        interim: Interim,
+        respond: Respond,
+    ) -> Up {
         let most = config.limits.body_bytes;
         let done = framing == Framing::None;
-        Up { body, encoder: Encoder::of(framing), done, total: 0, most }
+        let encoder = Encoder::of(framing);
+        Up { body, encoder, done, total: 0, most, interim, early: None, respond }
+    }
+
+    /// Tells a client that waits to send its body.
+    fn go_on(&self) {
+        let mut leave = Response::new(());
+        *leave.status_mut() = StatusCode::CONTINUE;
+        self.tell(leave);
+    }
+
+    /// An interim answer; who is not there any more does not miss it.
+    fn tell(&self, early: Response<()>) {
+        let _ = lock(&self.respond).send_informational(early);
     }
 
     /// Takes one piece.
     fn poll_piece(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), Broken>> {
-        match Pin::new(&mut self.body).poll_frame(cx) {
+        match self.body.poll_data(cx) {
             Poll::Pending => Poll::Pending,
+            // Trailers may be left out (RFC 9110, section 6.5.1).
             Poll::Ready(None) => {
                 self.done = true;
                 self.encoder.end(out);
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Some(Err(_))) => Poll::Ready(Err(Broken::Read)),
-            Poll::Ready(Some(Ok(frame))) => {
-                // Trailers may be left out (RFC 9110, section 6.5.1).
-                if let Ok(data) = frame.into_data() {
-                    self.total += data.len() as u64;
-                    if self.total > self.most {
-                        return Poll::Ready(Err(Broken::TooLong));
-                    }
-                    self.encoder.piece(&data, out);
+            Poll::Ready(Some(Ok(data))) => {
+                self.total += data.len() as u64;
+                if self.total > self.most {
+                    return Poll::Ready(Err(Broken::TooLong));
                 }
+                self.encoder.piece(&data, out);
+                // It fails only where nothing more will come.
+                let _ = self.body.flow_control().release_capacity(data.len());
                 Poll::Ready(Ok(()))
             }
         }
@@ -239,7 +351,7 @@ impl Up {
         let limits = &config.limits;
         let most = bytes.len() + limits.buffer_bytes;
         while !self.done && bytes.len() < most {
-            let piece = std::future::poll_fn(|cx| self.poll_piece(cx, bytes));
+            let piece = poll_fn(|cx| self.poll_piece(cx, bytes));
             match tokio::time::timeout(ms(limits.body_timeout_ms), piece).await {
                 Ok(Ok(())) => {}
                 Ok(Err(Broken::TooLong)) => return Err(refused(413)),
@@ -274,15 +386,36 @@ impl Source for Up {
     fn is_done(&self) -> bool {
         self.done
     }
+
+    fn interim(&mut self, given: Given<'_>) {
+        match (given, &mut self.early) {
+            (Given::Status(code, _), _) => {
+                let mut early = Response::new(());
+                *early.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::CONTINUE);
+                self.early = self.interim.is_for_client(code).then_some(early);
+            }
+            (Given::Field(name, value), Some(early)) => put(early.headers_mut(), name, value),
+            (Given::Field(..), None) => {}
+        }
+    }
+
+    fn interim_end(&mut self) {
+        let Some(mut early) = self.early.take() else { return };
+        if self.interim.via {
+            early.headers_mut().append(http::header::VIA, VIA);
+        }
+        self.tell(early);
+    }
+
+    #[inline]
+    fn poll_interim(&mut self, cx: &mut Context<'_>) {
+        if self.interim.poll_go_on(cx) {
+            self.go_on();
+        }
+    }
 }
 
-/// The body of a response.
-pub struct Down {
-    live: Option<Box<Live>>,
-    own: Bytes,
-    length: Option<u64>,
-}
-
+/// An answer on its way.
 struct Live {
     lane: Arc<Lane>,
     config: Arc<Config>,
@@ -295,24 +428,76 @@ struct Live {
     watch: Watch,
 }
 
-fn own(status: u16) -> Response<Down> {
+/// An answer of the proxy's own; who is not there any more does not miss it.
+fn own(failure: Failure, respond: &Respond) {
+    let Failure { status, outcome } = failure;
     let mut text = Vec::new();
-    own_answer(&mut text, status, false, false);
+    own_answer(&mut text, status, outcome.why(), false, false);
     let at = memchr::memmem::find(&text, b"\r\n\r\n").map_or(0, |at| at + 4);
     let own = Bytes::from(text.split_off(at));
-    let mut response = Response::new(Down { live: None, length: Some(own.len() as u64), own });
+    let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     put(response.headers_mut(), "content-type", b"text/plain");
+    response.headers_mut().insert(http::header::CONTENT_LENGTH, own.len().into());
     if status == 503 {
         put(response.headers_mut(), "retry-after", b"1");
     }
-    response
+    if let Ok(mut body) = lock(respond).send_response(response, false) {
+        let _ = body.send_data(own, true);
+    }
 }
 
-impl Down {
-    fn end(&mut self, outcome: Outcome) {
-        let Some(live) = self.live.take() else { return };
-        let Live { lane, config, conn, ticket, keep_alive, generation, source, .. } = *live;
+impl Live {
+    /// Sends the answer: what became of it.
+    async fn send(&mut self, response: Response<()>, respond: &Respond) -> Outcome {
+        let bodiless = self.pipe.is_done();
+        let sent = lock(respond).send_response(response, bodiless);
+        let Ok(mut to) = sent else { return Outcome::ClientGone };
+        while !self.pipe.is_done() {
+            let piece = poll_fn(|cx| self.poll_piece(cx, &mut to)).await;
+            let sent = piece.map(|piece| to.send_data(piece, self.pipe.is_done()));
+            match sent {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Outcome::ClientGone,
+                Err(outcome) => {
+                    to.send_reset(Reason::INTERNAL_ERROR);
+                    return outcome;
+                }
+            }
+        }
+        Outcome::Answered
+    }
+
+    /// Some of the body, once there is room for it.
+    fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut SendStream<Bytes>,
+    ) -> Poll<Result<Bytes, Outcome>> {
+        if to.poll_reset(cx).is_ready() {
+            return Poll::Ready(Err(Outcome::ClientGone));
+        }
+        if !self.source.done {
+            // A machine that has answered may not want the rest.
+            let _ = self.source.poll_upload(cx, &mut self.conn);
+        }
+        to.reserve_capacity(1);
+        while to.capacity() == 0 {
+            match to.poll_capacity(cx) {
+                Poll::Ready(Some(Ok(_))) => {
+                    self.watch.set(ms(self.config.limits.response_timeout_ms));
+                }
+                Poll::Ready(_) => return Poll::Ready(Err(Outcome::ClientGone)),
+                // A client that takes nothing.
+                Poll::Pending => return self.watch.poll(cx).map(|()| Err(Outcome::Slow)),
+            }
+        }
+        let mut out = Vec::new();
+        self.step(cx, &mut out).map_ok(|()| out.into())
+    }
+
+    fn end(self, outcome: Outcome) {
+        let Live { lane, config, conn, ticket, keep_alive, generation, source, .. } = self;
         lane.shared.count(outcome);
         let (well, side) = (outcome == Outcome::Answered, ticket.side);
         ticket.finish(well);
@@ -320,62 +505,7 @@ impl Down {
             lane.keep(side, conn, generation, &config);
         }
     }
-}
 
-impl Drop for Down {
-    fn drop(&mut self) {
-        // The client wants no more of it.
-        self.end(Outcome::ClientGone);
-    }
-}
-
-impl Body for Down {
-    type Data = Bytes;
-    type Error = std::io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
-        if !self.own.is_empty() {
-            let own = std::mem::take(&mut self.own);
-            return Poll::Ready(Some(Ok(Frame::data(own))));
-        }
-        let Some(live) = &mut self.live else { return Poll::Ready(None) };
-        if !live.source.done {
-            // A machine that has answered may not want the rest.
-            let _ = live.source.poll_upload(cx, &mut live.conn);
-        }
-        let mut out = Vec::new();
-        let stepped = live.step(cx, &mut out);
-        match stepped {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(())) => {
-                if self.live.as_ref().is_some_and(|live| live.pipe.is_done()) {
-                    self.end(Outcome::Answered);
-                }
-                if out.is_empty() {
-                    return Poll::Ready(None);
-                }
-                Poll::Ready(Some(Ok(Frame::data(out.into()))))
-            }
-            Poll::Ready(Err(outcome)) => {
-                self.end(outcome);
-                Poll::Ready(Some(Err(std::io::ErrorKind::UnexpectedEof.into())))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.live.is_none() && self.own.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
-    }
-}
-
-impl Live {
     /// Some of the body, or its end.
     fn step(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), Outcome>> {
         let patience = ms(self.config.limits.response_timeout_ms);

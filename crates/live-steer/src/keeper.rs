@@ -1,12 +1,13 @@
 //! Who does what the policy wants of a machine's power, and watches its health: a task for each.
 
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use halfwink_policy::steering::Side;
 
 use super::config::{ms, Config, Machine};
-use super::health::probe;
+use super::health::{probe, Unwell};
 use super::meter::State;
 use super::power::Wanted;
 use super::shared::Shared;
@@ -47,9 +48,17 @@ pub async fn keep(shared: Arc<Shared>, side: Side) {
                         continue;
                     }
                 };
-                (well, ill) = if found.is_ok() { (well + 1, 0) } else { (0, ill + 1) };
+                let why = match found {
+                    Ok(()) => None,
+                    Err(Unwell::Machine(why) | Unwell::Refused(why)) => Some(why),
+                    Err(Unwell::Short(error)) => {
+                        shared.short(&error);
+                        continue;
+                    }
+                };
+                (well, ill) = if why.is_none() { (well + 1, 0) } else { (0, ill + 1) };
                 if state == State::On && ill >= config.health.fall {
-                    shared.say(side, &format!("lost: {}", found.err().unwrap_or_default()));
+                    shared.say(side, &format!("lost: {}", why.unwrap_or_default()));
                     shared.dispatch.lost(side);
                 } else if state == State::Lost && well >= config.health.rise {
                     shared.say(side, "back");
@@ -67,37 +76,62 @@ fn machine(config: &Config, side: Side) -> &Machine {
     }
 }
 
-async fn look(config: &Config, side: Side) -> Result<(), String> {
+async fn look(config: &Config, side: Side) -> Result<(), Unwell> {
     let health = &config.health;
     probe(&machine(config, side).address, health.path.as_deref(), ms(health.timeout_ms)).await
 }
 
 async fn go_down(shared: &Shared, config: &Config, side: Side) {
     let machine = machine(config, side);
-    let done = machine.power.turn(Wanted::Asleep, ms(machine.wake_timeout_ms)).await;
+    let done = turn(shared, machine, Wanted::Asleep).await;
     if let Err(why) = &done {
         shared.say(side, &format!("cannot sleep: {why}"));
     }
     shared.dispatch.asleep(side, done.is_ok());
 }
 
+/// Does what is wanted of a machine's power, as soon as this process has descriptors for it.
+async fn turn(shared: &Shared, machine: &Machine, wanted: Wanted) -> Result<(), Unwell> {
+    loop {
+        match machine.power.turn(wanted, ms(machine.wake_timeout_ms)).await {
+            Err(Unwell::Short(error)) if !shared.drained.load(Ordering::Acquire) => {
+                shared.short(&error);
+                tokio::time::sleep(PAUSE).await;
+            }
+            done => return done,
+        }
+    }
+}
+
 /// Wakes a machine: it is awake once it answers.
 async fn wake(shared: &Shared, config: &Config, side: Side) {
     let machine = machine(config, side);
-    let patience = ms(machine.wake_timeout_ms);
-    let until = Instant::now() + patience;
-    let mut found = machine.power.turn(Wanted::Awake, patience).await;
+    let mut until = Instant::now() + ms(machine.wake_timeout_ms);
+    let mut found = turn(shared, machine, Wanted::Awake).await;
     if found.is_err() {
         shared.dispatch.power_failed(side);
     } else {
-        let mut pause = Duration::from_millis(1);
+        let (mut pause, mut refused) = (Duration::from_millis(1), 0);
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let timeout = ms(config.health.timeout_ms).min(left.max(Duration::from_millis(1)));
             let path = config.health.path.as_deref();
             found = probe(&machine.address, path, timeout).await;
-            if found.is_ok() || Instant::now() + pause >= until {
-                break;
+            match &found {
+                // Nobody has looked: it has as much time again.
+                Err(Unwell::Short(error)) => {
+                    shared.short(error);
+                    until = Instant::now() + ms(machine.wake_timeout_ms);
+                }
+                // It runs already, and is not there.
+                Err(Unwell::Refused(_)) if machine.power.wakes_at_once() => {
+                    refused += 1;
+                    if refused >= config.health.fall {
+                        break;
+                    }
+                }
+                Err(_) if Instant::now() + pause < until => {}
+                _ => break,
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE);
@@ -106,7 +140,7 @@ async fn wake(shared: &Shared, config: &Config, side: Side) {
     match found {
         Ok(()) => shared.dispatch.awake(side),
         Err(why) => {
-            shared.say(side, &format!("lost, did not wake in time: {why}"));
+            shared.say(side, &format!("lost, did not wake: {why}"));
             shared.dispatch.lost(side);
         }
     }
@@ -115,7 +149,7 @@ async fn wake(shared: &Shared, config: &Config, side: Side) {
 /// A lost machine was asked to wake once more.
 async fn again(shared: &Shared, config: &Config, side: Side) {
     let machine = machine(config, side);
-    if let Err(why) = machine.power.turn(Wanted::Awake, ms(machine.wake_timeout_ms)).await {
+    if let Err(why) = turn(shared, machine, Wanted::Awake).await {
         shared.dispatch.power_failed(side);
         shared.say(side, &format!("cannot wake: {why}"));
     }

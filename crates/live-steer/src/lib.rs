@@ -13,13 +13,14 @@
 //! * Nothing is lost through a hand-over: what was sent to a machine waits in a bounded queue until
 //!   it is awake; what is in service when it goes down stands still.
 //! * HTTP/1.1 is framed here, on `httparse`: hyper resolves a message with both length and transfer
-//!   coding in silence, so that a proxy on it cannot refuse it. HTTP/2 is hyper's.
+//!   coding in silence, so that a proxy on it cannot refuse it. HTTP/2 is framed by h2.
 //!
 //! Linux on x86-64 only: the crate is empty elsewhere.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod announce;
 pub mod body;
+mod budget;
 mod config;
 mod dispatch;
 #[cfg(test)]
@@ -31,6 +32,9 @@ pub mod head;
 mod health;
 mod http1;
 mod http2;
+mod interim;
+#[cfg(test)]
+mod interim_tests;
 mod keeper;
 mod machine;
 mod meter;
@@ -97,10 +101,12 @@ impl Steer {
             .map(|(m, watts)| Machine::new(m.workers, m.queue, watts));
         let (listeners, address) = threads::listen(config.listen, config.threads)
             .map_err(|e| format!("listen {}: {e}", config.listen))?;
+        budget::raise(&config);
         let begins = Instant::now();
         let dispatch = Dispatch::new(policy, log, machines, config.health.fall);
         let began = [begins, Instant::now()];
         let shared = Arc::new(Shared::new(dispatch, config, tls));
+        shared.config().exposed().iter().for_each(|line| shared.warn(line));
         let threads = threads::start(&shared, listeners)?;
         Ok(Steer { shared, address, began, threads })
     }
@@ -128,6 +134,8 @@ impl Steer {
         *self.shared.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
         let bounds = [&config.small, &config.big].map(|m| (m.workers, m.queue));
         let fall = config.health.fall;
+        config.exposed().iter().for_each(|line| self.shared.warn(line));
+        budget::raise(&config);
         self.shared.set_config(config);
         self.shared.dispatch.change(bounds, watts, fall, policy);
         Ok(changes)

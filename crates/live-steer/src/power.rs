@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use halfwink_live::descriptor::mac;
 
+use super::health::Unwell;
+
 /// A way to put a machine to sleep and to wake it.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -110,11 +112,16 @@ impl Power {
         }
     }
 
+    /// One that was woken has been running before: where nobody listens then, nobody will.
+    pub(super) fn wakes_at_once(&self) -> bool {
+        matches!(self, Power::None {} | Power::Freezer { .. } | Power::Signal { .. })
+    }
+
     /// Does it. Commands have `patience`; then they are killed.
     ///
     /// # Errors
     /// What went wrong, in one line.
-    pub(super) async fn turn(&self, wanted: Wanted, patience: Duration) -> Result<(), String> {
+    pub(super) async fn turn(&self, wanted: Wanted, patience: Duration) -> Result<(), Unwell> {
         match self {
             Power::None {} => Ok(()),
             Power::Freezer { cgroup } => freeze(cgroup, wanted, patience).await,
@@ -122,9 +129,9 @@ impl Power {
                 let pid = match (pid, pidfile) {
                     (Some(pid), _) => *pid,
                     (None, Some(path)) => read_pid(path)?,
-                    (None, None) => return Err("no process is named".to_owned()),
+                    (None, None) => return Err("no process is named".to_owned().into()),
                 };
-                signal(pid, *who, wanted)
+                signal(pid, *who, wanted).map_err(Unwell::Machine)
             }
             Power::Command { wake, sleep } => {
                 run(if wanted == Wanted::Awake { wake } else { sleep }, patience).await
@@ -133,7 +140,7 @@ impl Power {
                 Wanted::Asleep => run(sleep, patience).await,
                 Wanted::Awake => {
                     let mac = mac(text).ok_or_else(|| format!("{text} is no address"))?;
-                    magic(mac, *broadcast).map_err(|e| format!("magic packet: {e}"))
+                    magic(mac, *broadcast).map_err(|e| Unwell::at(&"magic packet", e))
                 }
             },
             Power::Systemd { unit } => {
@@ -145,9 +152,9 @@ impl Power {
     }
 }
 
-async fn freeze(cgroup: &Path, wanted: Wanted, patience: Duration) -> Result<(), String> {
+async fn freeze(cgroup: &Path, wanted: Wanted, patience: Duration) -> Result<(), Unwell> {
     let file = cgroup.join("cgroup.freeze");
-    let said = |e: io::Error| format!("{}: {e}", file.display());
+    let said = |e: io::Error| Unwell::at(&file.display(), e);
     let digit = if wanted == Wanted::Asleep { "1" } else { "0" };
     std::fs::write(&file, digit).map_err(said)?;
     // The kernel says when all have come to rest.
@@ -160,17 +167,17 @@ async fn freeze(cgroup: &Path, wanted: Wanted, patience: Duration) -> Result<(),
             return Ok(());
         }
         if std::time::Instant::now() > until {
-            return Err(format!("{}: not `{line}` in time", events.display()));
+            return Err(format!("{}: not `{line}` in time", events.display()).into());
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-fn read_pid(path: &Path) -> Result<i32, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+fn read_pid(path: &Path) -> Result<i32, Unwell> {
+    let text = std::fs::read_to_string(path).map_err(|e| Unwell::at(&path.display(), e))?;
     match text.trim().parse() {
         Ok(pid) if pid > 1 => Ok(pid),
-        _ => Err(format!("{}: expected the number of a process", path.display())),
+        _ => Err(format!("{}: expected the number of a process", path.display()).into()),
     }
 }
 
@@ -219,25 +226,27 @@ fn tree(pid: i32) -> Vec<i32> {
 }
 
 /// Runs a program to its end. Polls, so that no signal handler of the host program is touched.
-async fn run(words: &[String], patience: Duration) -> Result<(), String> {
-    let [program, arguments @ ..] = words else { return Err("no program is named".to_owned()) };
+async fn run(words: &[String], patience: Duration) -> Result<(), Unwell> {
+    let [program, arguments @ ..] = words else {
+        return Err("no program is named".to_owned().into());
+    };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
-    let mut child = command.spawn().map_err(|e| format!("{program}: {e}"))?;
+    let mut child = command.spawn().map_err(|e| Unwell::at(program, e))?;
     let until = std::time::Instant::now() + patience;
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => return Err(format!("{program}: {status}")),
+            Ok(Some(status)) => return Err(format!("{program}: {status}").into()),
             Ok(None) if std::time::Instant::now() < until => {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("{program}: not done in time"));
+                return Err(format!("{program}: not done in time").into());
             }
-            Err(error) => return Err(format!("{program}: {error}")),
+            Err(error) => return Err(Unwell::at(program, error)),
         }
     }
 }
@@ -262,7 +271,8 @@ mod tests {
 
     fn turn(power: &Power, wanted: Wanted) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(power.turn(wanted, Duration::from_millis(300)))
+        let done = runtime.block_on(power.turn(wanted, Duration::from_millis(300)));
+        done.map_err(|why| why.to_string())
     }
 
     fn state(pid: u32) -> char {

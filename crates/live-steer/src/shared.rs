@@ -2,14 +2,18 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use halfwink_live::program::config::plain;
 use halfwink_policy::steering::Side;
 use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 use super::config::Config;
 use super::dispatch::Dispatch;
+
+/// Between two lines that say the same lack.
+const BETWEEN: Duration = Duration::from_secs(10);
 
 /// What all threads of a proxy share.
 pub struct Shared {
@@ -36,6 +40,8 @@ pub struct Shared {
     pub classes: [AtomicU64; 6],
     /// Lines that have been said.
     said: AtomicU64,
+    /// When the lack of descriptors was last said.
+    short: Mutex<Option<Instant>>,
 }
 
 /// What became of a connection or a request.
@@ -91,6 +97,22 @@ impl Outcome {
     ];
 }
 
+impl Outcome {
+    /// Why a client gets no answer but the proxy's own, where its status does not say it.
+    #[must_use]
+    pub const fn why(self) -> &'static str {
+        match self {
+            Outcome::TooMany => "too many connections",
+            Outcome::Overloaded => "too many requests wait",
+            Outcome::Unreachable => "no machine can be reached",
+            Outcome::BadGateway => "the machine gave no answer",
+            Outcome::GatewayTimeout => "the machine gave no answer in time",
+            Outcome::Aborted => "the proxy ends",
+            _ => "",
+        }
+    }
+}
+
 impl Shared {
     /// At the start.
     pub fn new(dispatch: Arc<Dispatch>, config: Config, tls: Option<TlsAcceptor>) -> Shared {
@@ -107,6 +129,7 @@ impl Shared {
             counts: [const { AtomicU64::new(0) }; Outcome::ALL.len()],
             classes: [const { AtomicU64::new(0) }; 6],
             said: AtomicU64::new(0),
+            short: Mutex::default(),
         }
     }
 
@@ -184,10 +207,19 @@ impl Shared {
         self.warn(&format!("{name} machine: {what}"));
     }
 
+    /// This process may have no more descriptors, or memory: says so, now and then.
+    pub fn short(&self, error: &std::io::Error) {
+        let mut last = self.short.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_none_or(|last| last.elapsed() > BETWEEN) {
+            *last = Some(Instant::now());
+            self.warn(&format!("{error}: connections wait until others end; no machine is lost"));
+        }
+    }
+
     /// Says something for people; not for ever, if it goes on and on.
     pub fn warn(&self, what: &str) {
         if self.said.fetch_add(1, Ordering::Relaxed) < 1000 {
-            eprintln!("halfwink: {what}");
+            eprintln!("halfwink: {}", plain(what));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use super::body::{Encoder, Framing};
 use super::config::ms;
-use super::exchange::Lane;
+use super::exchange::{Lane, Unmade};
 use super::pipe::{Broken, Pipe};
 use super::shared::Outcome;
 use super::stream::Conn;
@@ -23,14 +23,15 @@ pub async fn serve(lane: &Lane, mut client: Conn) {
     let mut machine = loop {
         match lane.connect(ticket.side, &config).await {
             Ok(conn) => break conn,
-            Err(lost) => {
+            Err(Unmade::Short) => return lane.shared.count(Outcome::Overloaded),
+            Err(unmade) => {
                 attempts += 1;
                 let again = attempts <= config.limits.retries;
                 lane.shared.dispatch.failed(ticket.side, again);
                 if !again {
                     return lane.shared.count(Outcome::Unreachable);
                 }
-                if lost {
+                if unmade == Unmade::Lost {
                     ticket = match lane.again(ticket, &config).await {
                         Ok(ticket) => ticket,
                         Err(failure) => return lane.shared.count(failure.outcome),

@@ -13,6 +13,7 @@ use halfwink_policy::steering::Side;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
+use super::budget;
 use super::config::{ms, Mode};
 use super::exchange::{Guest, Lane};
 use super::head::Client;
@@ -108,8 +109,7 @@ async fn serve(lane: Arc<Lane>, listener: std::net::TcpListener, open: Open) {
                 () = stop.as_mut() => break,
                 taken = listener.accept() => match taken {
                     Ok((stream, peer)) => accept(&lane, stream, peer),
-                    // No descriptors, say: those that are in use will come back.
-                    Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                    Err(error) => rest(&lane, &error).await,
                 },
             }
         }
@@ -137,10 +137,19 @@ async fn empty_queue(lane: &Arc<Lane>, listener: TcpListener) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
             Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => left -= 1,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            // No descriptors: those that are in use will come back.
-            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            Err(error) => rest(lane, &error).await,
         }
     }
+}
+
+/// A connection could not be taken, and stays in the kernel's queue: no descriptors, say. Those
+/// that are in use will come back, and those of idle connections at once.
+async fn rest(lane: &Lane, error: &io::Error) {
+    if budget::is_ours(error) {
+        lane.shared.short(error);
+        lane.let_idle_go();
+    }
+    tokio::time::sleep(Duration::from_millis(10)).await;
 }
 
 fn accept(lane: &Arc<Lane>, stream: TcpStream, peer: SocketAddr) {
@@ -151,7 +160,7 @@ fn accept(lane: &Arc<Lane>, stream: TcpStream, peer: SocketAddr) {
         shared.count(Outcome::TooMany);
         if config.mode == Mode::Http && config.tls.is_none() {
             let mut answer = Vec::new();
-            own_answer(&mut answer, 503, true, false);
+            own_answer(&mut answer, 503, Outcome::TooMany.why(), true, false);
             // A fresh connection has room for it; if not, closing says enough.
             let _ = stream.try_write(&answer);
         }

@@ -32,10 +32,11 @@ wide_out = Console(width=PIPE_WIDTH, highlight=False)
 err_table = Console(stderr=True, width=None if sys.stderr.isatty() else PIPE_WIDTH, highlight=False)
 
 
-#: Of the characters that command a terminal: all but the line's end and the tabulator.
+#: Of the characters that command a terminal: all but the line's end and the tabulator; and of those
+#: that turn the direction of writing, so that a line reads as it is not.
 _COMMANDS = {
     code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
-}
+} | {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 
 
 def plain(text: str) -> str:

@@ -1,5 +1,6 @@
 //! Descriptions of programs, and what may change in them while a program runs.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use halfwink_engine::{Input, InputError};
@@ -16,6 +17,34 @@ pub fn read(path: &Path) -> Result<Input, InputError> {
         Ok(text) => Ok(Input::new(name, text)),
         Err(e) => Err(InputError { name, line: None, message: e.to_string() }),
     }
+}
+
+/// A text that may hold what others wrote, in one line that commands no terminal: control
+/// characters, and those that turn the direction of writing, as `\u{1b}`.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().fold(String::with_capacity(text.len()), |mut all, c| {
+        if c.is_control() || turns(c) {
+            all.extend(c.escape_unicode());
+        } else {
+            all.push(c);
+        }
+        all
+    })
+}
+
+/// Who else may read a file with a secret, if anybody but its owner may: in one line. Of a file
+/// that is not there, nothing.
+#[must_use]
+pub fn exposed(path: &Path) -> Option<String> {
+    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    let who = match (mode & 0o040, mode & 0o004) {
+        (0, 0) => return None,
+        (_, 0) => "its group",
+        _ => "everybody",
+    };
+    Some(format!("{}: a secret that {who} may read (mode {mode:03o})", path.display()))
 }
 
 /// Paths of all values in which two descriptions differ, sorted: `big.workers`, `port.addresses`.
@@ -92,6 +121,26 @@ mod tests {
         assert_eq!(found, ["port.addresses", "port.interface", "set.a", "set.b", "tls", "workers"]);
         after["port"] = json!([]);
         assert_eq!(changes(&before, &after), ["port", "set.a", "set.b", "tls", "workers"]);
+    }
+
+    #[test]
+    fn foreign_texts_stay_in_their_line() {
+        assert_eq!(plain("h\u{e4} \u{1b}[2J\n\u{202e}x"), "h\u{e4} \\u{1b}[2J\\u{a}\\u{202e}x");
+    }
+
+    #[test]
+    fn secrets_that_others_may_read_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        assert_eq!(exposed(&path), None);
+        std::fs::write(&path, "secret").unwrap();
+        for (mode, said) in [(0o600, None), (0o640, Some("its group")), (0o604, Some("everybody"))]
+        {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            let found = exposed(&path);
+            assert_eq!(found.is_some(), said.is_some(), "{mode:o}");
+            assert!(found.is_none_or(|text| text.contains(said.unwrap())), "{mode:o}");
+        }
     }
 
     #[test]
