@@ -106,7 +106,7 @@ pub enum Event {
         /// The machine.
         side: Side,
     },
-    /// A machine cannot be reached, or did not wake in time. Only real ones are lost.
+    /// A machine cannot be reached, or did not wake in time. What it had finishes, and comes anew.
     Lost {
         /// The machine.
         side: Side,
