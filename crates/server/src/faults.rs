@@ -6,8 +6,8 @@
 //! ```
 //!
 //! What then happens to requests is what the live proxy does: the policy hears
-//! [`Event::Lost`](halfwink_policy::steering::Event::Lost), each request that was there finishes and
-//! comes anew, and one that is sent to a lost machine is refused at once.
+//! [`Event::Lost`](halfwink_policy::steering::Event::Lost), each request that was there finishes
+//! and comes anew, and one that is sent to a lost machine is refused at once.
 
 use halfwink_engine::draw::exponential;
 use halfwink_engine::{stream, Stream};
