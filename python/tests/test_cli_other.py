@@ -228,3 +228,20 @@ def test_a_table_fits_eighty_columns(tmp_path: Path, workloads: list[str]):
     assert not any("work/s" in line for line in lines)
     assert any("work/s" in line for line in on_a_terminal(tmp_path, 200, *words))
     assert any("work/s" in line for line in on_a_terminal(tmp_path, 80, *words, "--wide"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["hybrid", "--policy", "always-on,progressive-backup", "--load", "10 30"],
+        ["hybrid", "--load", "30", "--set", "faults.crash_every_s=30"],
+        ["router"],
+        ["circuits", "model", "--savings"],
+        ["circuits", "simulate", "mordia"],
+    ],
+    ids=" ".join,
+)
+def test_other_tables_fit_eighty_columns_too(tmp_path: Path, words: list[str]):
+    lines = on_a_terminal(tmp_path, 80, *words)
+    assert not any("…" in line for line in lines), lines
+    assert max(map(len, lines)) <= 80, lines

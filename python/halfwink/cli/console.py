@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from halfwink.cli.fitting import fit, folded
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -112,15 +114,32 @@ def _text(cell: str) -> Text:
     return Text(plain(cell))
 
 
-def print_frame(table: pl.DataFrame) -> None:
-    """A table with the frame's own columns; text to the left, numbers to the right."""
+def print_frame(table: pl.DataFrame, *, spared: Sequence[str] = ()) -> None:
+    """A table with the frame's own columns; text to the left, numbers to the right. On a terminal
+    that is too narrow what all rows share is a line above, and columns go: those ``spared`` first,
+    in this order, then numbers from the right. Files and pipes get everything."""
     import polars as pl
 
-    columns = [
-        (name.replace("_pct", " %").replace("_", " "), "left" if kind == pl.String else "right")
+    titles = {name: name.replace("_pct", " %").replace("_", " ") for name in table.columns}
+    sides = {
+        titles[name]: "left" if kind == pl.String else "right"
         for name, kind in table.schema.items()
-    ]
-    print_table(columns, [[_cell(value) for value in row] for row in table.rows()])
+    }
+    columns = {titles[name]: [_cell(value) for value in table[name]] for name in table.columns}
+    left_out: list[str] = []
+    if out.is_terminal:
+        numbers = [title for title, side in sides.items() if side == "right"]
+        order = [titles[name] for name in spared if name in titles] + numbers[:0:-1]
+        shared, columns, left_out = fit(columns, out.width, order)
+        if shared:
+            said = ", ".join(f"{title} {value}" for title, value in shared)
+            out.print(_text(said))
+    heads = [(folded(title, cells), sides[title]) for title, cells in columns.items()]
+    if not out.is_terminal:
+        heads = [(title, sides[title]) for title in columns]
+    print_table(heads, list(zip(*columns.values(), strict=True)))
+    if left_out:
+        out.print(_text(f"no room for: {', '.join(left_out)}"))
 
 
 def _cell(value: Any) -> str:

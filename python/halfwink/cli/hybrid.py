@@ -38,6 +38,8 @@ RUNS = [
     "keeps_up",
 ]
 FAULTY = ["refused_pct", "lost_pct"]
+#: What a narrow terminal has no room for, first to last.
+SPARED = ["j_per_request", "p50_ms", "big_share", "wakes_per_s", "big_asleep_pct", "mean_ms"]
 PRECISE = ["power_half_pct", "mean_half_pct", "p99_half_pct"]
 
 
@@ -149,7 +151,7 @@ def hybrid(
         return 0
     faulty = found.runs["lost_pct"].sum() > 0
     columns = [*RUNS, *(FAULTY if faulty else []), *(PRECISE if accuracy is not None else [])]
-    print_frame(found.runs.select(columns))
+    print_frame(found.runs.select(columns), spared=SPARED)
     if slot_s is not None:
         print_frame(found.slots)
     if proportionality:
