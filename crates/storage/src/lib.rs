@@ -19,6 +19,7 @@ pub mod closed_form;
 mod coherence;
 mod description;
 pub mod device;
+mod faults;
 pub mod lock;
 pub mod world;
 
@@ -27,3 +28,4 @@ pub use description::{
     Applications, Block, Coherence, DescriptionError, Device, Driver, LockKind, LockSpec, Machine,
     Power, Spec, Topology,
 };
+pub use faults::{Broken, FaultCounts, Faults};

@@ -6,6 +6,7 @@
 
 mod books;
 mod cpu;
+mod hearing;
 mod lanes;
 mod steps;
 
@@ -23,6 +24,7 @@ use self::lanes::Lanes;
 use crate::coherence::Distances;
 use crate::description::Machine;
 use crate::device;
+use crate::faults::{Broken, Fate, FaultCounts};
 use crate::lock::{Deadlock, Lock, Wanted};
 
 /// I/Os between two looks at whether the run shall stop.
@@ -101,6 +103,14 @@ pub enum WorldError {
         /// Who.
         deadlock: Deadlock,
     },
+    /// What holds whatever goes wrong did not.
+    #[error("seed {seed}: {broken}")]
+    Broken {
+        /// The setting's seed.
+        seed: u64,
+        /// What.
+        broken: Broken,
+    },
     /// The policy's timer rings for ever.
     #[error("{0}")]
     StuckTimer(StuckTimer),
@@ -138,7 +148,7 @@ pub struct LockCounts {
 pub struct Run {
     /// How long counting was.
     pub duration: Time,
-    /// I/Os that were completed in it.
+    /// I/Os that were completed in it without an error.
     pub completed: u64,
     /// The same since the beginning.
     pub completed_in_all: u64,
@@ -146,6 +156,8 @@ pub struct Run {
     pub issued: u64,
     /// I/Os that were somewhere at the end.
     pub in_flight: u64,
+    /// What went wrong.
+    pub faults: FaultCounts,
     /// From issuing to the issuer's knowing.
     pub latency: Histogram,
     /// What each CPU did.
@@ -188,6 +200,14 @@ const RING: usize = 1;
 const MAP: usize = 2;
 const OWN: usize = 3;
 
+/// Lanes behind those of the CPUs: the device, the policy, timeouts of I/Os.
+const DEVICE: usize = 0;
+const POLICY: usize = 1;
+const TIMEOUTS: usize = 2;
+
+/// An I/O that is not on its way.
+const ENDED: u64 = u64::MAX;
+
 /// Times of stages, in picoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
@@ -223,7 +243,9 @@ struct World<'a, 'b> {
     lanes: Lanes,
     locks: Vec<Lock>,
     device: device::Queue,
-    /// When each I/O was issued.
+    /// What goes wrong with it, if anything does.
+    fate: Option<Box<Fate>>,
+    /// When each I/O was issued; [`ENDED`] if it is not on its way.
     begun: Vec<u64>,
     random: Stream,
     favours: Stream,
@@ -231,6 +253,7 @@ struct World<'a, 'b> {
     /// Who issued last.
     last: u16,
     issued: u64,
+    /// With those that ended as errors.
     completed: u64,
     counting_from: u64,
     latency: Histogram,
@@ -256,7 +279,13 @@ pub fn play(
     while world.completed < goal {
         let (lane, due) = world.lanes.first();
         if due > MOST_PS {
-            let message = "nothing more happens: no I/O is on its way, and none may be issued";
+            world.verify()?;
+            let message = if due < u64::MAX {
+                "an hour of simulated time is over; ask for fewer I/Os, or for a shorter \
+                 `faults.timeout_ms`"
+            } else {
+                "nothing more happens: no I/O is on its way, and none may be issued"
+            };
             return Err(WorldError::Setting(message.to_owned()));
         }
         now = due;
@@ -303,6 +332,7 @@ impl<'a, 'b> World<'a, 'b> {
         let spec = setting.machine.spec();
         let distances = Distances::new(&spec.topology, &spec.coherence);
         let cpus = distances.cpus();
+        let ios = setting.depth as usize * usize::from(setting.issuers);
         let own_queues = policy.queues() == Queues::EachCpu;
         let lock = |of, home| Lock::new(of, spec.topology.sockets, home);
         let mut locks = vec![
@@ -321,10 +351,11 @@ impl<'a, 'b> World<'a, 'b> {
             hears_polls: policy.hears_polls(),
             policy: Host::new(policy),
             cpus: (0..cpus).map(|_| Cpu::new()).collect(),
-            lanes: Lanes::new(usize::from(cpus) + 2),
+            lanes: Lanes::new(usize::from(cpus) + 3),
             locks,
             device: device::Queue::new(&spec.device, setting.bytes),
-            begun: vec![0; setting.depth as usize * usize::from(setting.issuers)],
+            fate: spec.faults.of(setting.seed, ios),
+            begun: vec![ENDED; ios],
             random: stream(setting.seed, "submit"),
             favours: stream(setting.seed, "locks"),
             looked: 0,
@@ -342,7 +373,7 @@ impl<'a, 'b> World<'a, 'b> {
     }
 
     fn device_lane(&self) -> usize {
-        self.cpus.len()
+        self.cpus.len() + DEVICE
     }
 
     /// All issuers begin within the time of a submission.
@@ -371,45 +402,16 @@ impl<'a, 'b> World<'a, 'b> {
             self.step(lane, now);
         } else if lane == self.device_lane() {
             self.device_done(now);
+        } else if lane == self.cpus.len() + TIMEOUTS {
+            self.time_out(now);
         } else {
             let rung = self.policy.ring(Time(now), |_, _| ());
             self.failed = rung.err().map(WorldError::StuckTimer);
         }
         if self.hears_polls {
             let due = self.policy.due();
-            self.lanes.set(self.cpus.len() + 1, due.0);
+            self.lanes.set(self.cpus.len() + POLICY, due.0);
         }
-    }
-
-    fn device_done(&mut self, now: u64) {
-        let Some(io) = self.device.pop() else { return };
-        self.lanes.set(self.device_lane(), self.device.due());
-        let cpu = match self.hears {
-            Hears::One => usize::from(HEARS),
-            Hears::Issuer | Hears::Polled => usize::from(self.issuer(io)),
-        };
-        self.cpus[cpu].heard.push_back(io);
-        self.attract(cpu, now, self.hears != Hears::Polled);
-    }
-
-    /// The CPU that issued an I/O.
-    fn issuer(&self, io: u32) -> u16 {
-        self.setting.first + (io / self.setting.depth) as u16
-    }
-
-    /// There is something for a CPU: an interrupt takes it from what it issues, a mailbox waits.
-    fn attract(&mut self, cpu: usize, now: u64, interrupts: bool) {
-        let it = &mut self.cpus[cpu];
-        if !it.is_interruptible() || now < it.deaf_until {
-            return;
-        }
-        if it.stage == Stage::Submit {
-            if !interrupts {
-                return;
-            }
-            it.left = Some(self.lanes.due(cpu) - now);
-        }
-        self.next(cpu, now);
     }
 
     fn jittered_submit(&mut self) -> u64 {
@@ -471,9 +473,15 @@ impl<'a, 'b> World<'a, 'b> {
     /// An I/O's issuer knows that it is complete.
     fn signal(&mut self, by: usize, now: u64, io: u32) {
         let issuer = usize::from(self.issuer(io));
-        let slot = &mut self.begun[io as usize];
-        self.latency.record(Time(now - *slot));
+        let begun = std::mem::replace(&mut self.begun[io as usize], ENDED);
+        if begun == ENDED {
+            self.failed = Some(self.broken(Broken::Twice(io)));
+            return;
+        }
         self.completed += 1;
+        if !self.fate.as_mut().is_some_and(|fate| fate.ends_as_error(io)) {
+            self.latency.record(Time(now - begun));
+        }
         if issuer == by {
             self.cpus[issuer].ready.push(io);
             return;

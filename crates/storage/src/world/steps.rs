@@ -5,7 +5,7 @@ use halfwink_policy::scaling::Rest;
 use halfwink_units::Time;
 
 use super::cpu::{Cpu, Stage, FROM_ELSEWHERE};
-use super::{Parts, Path, World, WorldError, MAP, RING};
+use super::{Parts, Path, World, WorldError, MAP, RING, TIMEOUTS};
 
 impl Cpu {
     /// What it does once it has the lock.
@@ -128,7 +128,14 @@ impl World<'_, '_> {
     }
 
     fn submit_to_device(&mut self, cpu: usize, now: u64) {
-        self.device.take(now, self.cpus[cpu].submitting);
+        let io = self.cpus[cpu].submitting;
+        if let Some(fate) = &mut self.fate {
+            let (ticket, late) = fate.take(now, io);
+            self.device.take_late(now, io, ticket, late);
+            self.lanes.set(self.cpus.len() + TIMEOUTS, fate.due());
+        } else {
+            self.device.take(now, io);
+        }
         self.lanes.set(self.device_lane(), self.device.due());
         self.next(cpu, now);
     }

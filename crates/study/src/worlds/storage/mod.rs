@@ -128,3 +128,6 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod fault_tests;
