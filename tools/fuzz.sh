@@ -1,36 +1,41 @@
 #!/bin/sh
 # Runs fuzz targets for a while each: tools/fuzz.sh [SECONDS [TARGET...]], default 60 and all.
-# Its status says whether all of them ended well.
+# Its status says whether all of them ended well. What is found new stays in fuzz/corpus; what is
+# worth keeping goes to fuzz/kept, which `cargo test -p halfwink-fuzz-targets` plays each time.
 set -eu
 cd "$(dirname "$0")/../fuzz"
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- trace_bytes trace_sections champsim descriptions gating dataplane routes \
-    request_log request_counts cdf steer event_log resctrl announce \
-    line_sets preheat sync_frames flow_files chakra nbd
+# Each target, and the feature that builds no more than it tests.
+feature() {
+    awk -v target="\"$1\"" '$1 == "name" { name = $3 }
+        $1 == "required-features" && name == target { gsub(/[]["]/, "", $3); print $3 }' Cargo.toml
+}
+# shellcheck disable=SC2046
+[ $# -gt 0 ] || set -- $(sed -n 's/^path = "fuzz_targets\/\(.*\)\.rs"/\1/p' Cargo.toml)
 rustup toolchain list | grep -q nightly || {
     echo "fuzzing needs a nightly Rust toolchain; run: rustup toolchain add nightly" >&2
     exit 1
 }
 command -v cargo-fuzz >/dev/null || cargo install --quiet --locked cargo-fuzz
-# The protocol alone builds in a minute, the worlds do not.
-features=
-[ "$*" != nbd ] || features="--no-default-features --features nbd"
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 failed=
 for target; do
+    feature=$(feature "$target")
+    [ -n "$feature" ] || {
+        echo "$target: no such target; there are: $(ls fuzz_targets)" >&2
+        exit 2
+    }
     echo "-- $target"
     mkdir -p "corpus/$target"
-    # What is found is kept in the first folder; others are only read: what real tools wrote.
+    # What is found is kept in the first folder; others are only read.
     written=
-    case $target in
-        chakra) written=../workloads/flows/data-parallel-8 ;;
-        nbd) written=../crates/live-block/tests/corpus ;;
-    esac
+    [ "$target" != chakra ] || written=../workloads/flows/data-parallel-8
     # Not through a pipe, whose status would be that of its last program.
     # shellcheck disable=SC2086
-    if cargo +nightly fuzz run --fuzz-dir . $features "$target" "corpus/$target" $written -- \
+    if cargo +nightly fuzz run --fuzz-dir . --no-default-features --features "$feature" \
+        "$target" "corpus/$target" "kept/$target" $written -- \
         -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
         >"$said" 2>&1; then
         tail -n 8 "$said"

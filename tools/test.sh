@@ -23,6 +23,10 @@ make --no-print-directory check
 say "Rust"
 cargo test --workspace --locked --quiet
 
+say "Rust: the fuzzer's entry points"
+# With the workspace's build of what both use.
+CARGO_TARGET_DIR="$PWD/target" cargo check --manifest-path fuzz/Cargo.toml --locked --quiet
+
 if [ -d capture ]; then
     say "capture: recorder and load generator"
     cargo test --manifest-path capture/Cargo.toml --quiet
@@ -31,6 +35,13 @@ fi
 if [ "$full" = --full ]; then
     say "fuzzing, a minute each"
     tools/fuzz.sh 60
+    say "a thousand seeds of faults in each world"
+    HALFWINK_FAULT_SEEDS=1000 cargo test --locked --quiet -p halfwink-study --lib fault_tests
+    # 77: it is not here, and has said how to add it.
+    say "what the language does not define"
+    tools/miri.sh || [ $? -eq 77 ]
+    say "licences, sources and known holes of what is depended on"
+    tools/deny.sh || [ $? -eq 77 ]
     say "both commands on a bare Debian 12"
     # 77: it cannot be made here, and has said why.
     tools/bare.sh || [ $? -eq 77 ]

@@ -1,15 +1,2 @@
-//! Arbitrary text as the record of an association's numbers.
 #![no_main]
-
-use halfwink_dataplane::NumberRecord;
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|text: &str| {
-    match NumberRecord::parse(text) {
-        Ok(record) => assert_eq!(record.to_text(), text),
-        Err(error) => {
-            assert!((1..=6).contains(&error.line));
-            assert!(!error.to_string().contains('\n'));
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| halfwink_fuzz_targets::esp_record::run(bytes));

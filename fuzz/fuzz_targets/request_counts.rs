@@ -1,14 +1,2 @@
-//! Arbitrary bytes as counts of requests, packed or not.
 #![no_main]
-
-use halfwink_server::arrivals::counts::Counts;
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| match Counts::read(bytes, 3) {
-    Ok(counts) => {
-        assert!(counts.skipped.count <= 3);
-        counts.arrivals().check().expect("arrivals");
-        assert!(counts.part(1e3, 1e4).requests.len() <= counts.requests.len());
-    }
-    Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| halfwink_fuzz_targets::request_counts::run(bytes));

@@ -1,22 +1,2 @@
-//! Arbitrary bytes as a log of requests: common log format, CSV, packed or not.
 #![no_main]
-
-use halfwink_server::arrivals::log::{Log, LogOptions};
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| {
-    let options = LogOptions { bad_lines: 3, ..LogOptions::default() };
-    for read in [
-        Log::read(bytes, &options),
-        Log::common(bytes, &options),
-        Log::csv(bytes, &options),
-    ] {
-        match read {
-            Ok(log) => {
-                assert!(log.skipped.count <= 3 && !log.times.is_empty());
-                log.arrivals(Some(1e-3)).check().expect("arrivals");
-            }
-            Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| halfwink_fuzz_targets::request_log::run(bytes));

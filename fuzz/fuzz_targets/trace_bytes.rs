@@ -1,20 +1,2 @@
-//! Arbitrary bytes as a trace file.
 #![no_main]
-
-use halfwink_trace::{check, listing, Item, Source, TraceError, TraceFile};
-use libfuzzer_sys::fuzz_target;
-
-fn read(bytes: &[u8]) -> Result<(), TraceError> {
-    let file = TraceFile::from_bytes(bytes.to_vec())?;
-    file.warm()?;
-    let mut stream = file.stream();
-    while stream.next_item()? != Item::End {}
-    check(&file)?;
-    listing(&file, 100).map(drop)
-}
-
-fuzz_target!(|bytes: &[u8]| {
-    if let Err(error) = read(bytes) {
-        assert!(!error.to_string().contains('\n'));
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| halfwink_fuzz_targets::trace_bytes::run(bytes));

@@ -35,6 +35,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("delegate", 5),
     ("preheat-preload", 5),
     ("daemon", 5),
+    ("fuzz", 5),
 ];
 /// The native module: everything but Python lies below it.
 const TOP: (&str, u32) = ("py", 6);
