@@ -138,8 +138,9 @@ def _playable(jobs: list[Job]) -> list[Job]:
     kept = [job for job in jobs if job.technique not in without]
     if not kept:
         raise next(iter(without.values()))
-    for technique, error in without.items():
-        _log.warning("left out: %s: %s", technique, error)
+    for reason in dict.fromkeys(map(str, without.values())):
+        names = [technique for technique, error in without.items() if str(error) == reason]
+        _log.warning("left out: %s: %s", ", ".join(names), reason)
     return kept
 
 

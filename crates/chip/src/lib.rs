@@ -34,6 +34,7 @@ mod miss;
 mod misses;
 mod os_cores;
 mod os_profile;
+mod package;
 mod precision;
 pub mod preheat;
 mod private;
@@ -65,9 +66,10 @@ pub use gate::PolicyError;
 pub use halfwink_dram::Counts as MemoryCounts;
 pub use losing::LossCounts;
 pub use machine::{
-    BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
-    Latencies, Machine, MapgSpec, MemoryKind, MemorySpec, OsSpec, PowerSpec, PredictorKind,
-    SafeWakeUp, TokenSpec, Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
+    BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, IdleState, L1Spec, L2Spec,
+    L3Spec, Latencies, Machine, MapgSpec, MemoryKind, MemorySpec, OsSpec, PackageSleep,
+    PackageSpec, PowerSpec, PredictorKind, SafeWakeUp, TokenSpec, Units, WakeUpKind, WakeUpSpec,
+    Window, MAX_CORES, MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use os_cores::{add_calls, kernel_entry, Call, Calls};

@@ -25,6 +25,7 @@ use crate::gate::{Gate, PolicyError, Stepped};
 use crate::machine::{BranchSpec, TokenSpec};
 use crate::memory::Undecided;
 use crate::os_cores::{Calls, Departure};
+use crate::package::Halts;
 use crate::private::{Notice, Warm};
 use crate::uncore::{Answer, AnsweredBy, Level};
 use flush::Flush;
@@ -147,6 +148,8 @@ pub(crate) struct Core {
     pub(crate) late_wakes: u64,
     pub(crate) started: Time,
     pub(crate) finished: Option<Time>,
+    /// From each halt to its interrupt, where the package may sleep meanwhile.
+    halts: Option<Halts>,
     running_from: Cycle,
     /// Cycles in which the pipeline ran.
     pub(crate) running_cycles: Cycle,
@@ -409,6 +412,9 @@ impl Core {
         }
         let wake_at = self.woken_ahead(now, wake_at);
         self.running_cycles += at - self.running_from;
+        if let Some(halts) = &mut self.halts {
+            halts.push((now, wake_at));
+        }
         self.phase = Phase::Halted { wake_at, woken: false };
         self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))?;
         self.followers.wait_begins(now, true);

@@ -70,6 +70,8 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
             t_llc: check.time(&file.mapg.t_llc_ns)?,
             t_mem: check.time(&file.mapg.t_mem_ns)?,
         },
+        idle_states: check.idle_states(file.idle_states, &power)?,
+        package: check.package(file.package)?,
         unused: gating.gated_power(power.core.leakage_w),
         gating,
         power,

@@ -6,7 +6,9 @@ use halfwink_units::Cycle;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{DvfsSpec, Latencies, PredictorKind, SafeWakeUp, Units, WakeUpKind};
+use super::{
+    DvfsSpec, IdleState, Latencies, PackageSpec, PredictorKind, SafeWakeUp, Units, WakeUpKind,
+};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +30,9 @@ pub(super) struct MachineFile {
     pub(super) dvfs: Spanned<DvfsSpec>,
     pub(super) wake_up: Spanned<WakeUpSection>,
     pub(super) os: Spanned<OsSection>,
+    #[serde(default)]
+    pub(super) idle_states: Vec<Spanned<IdleState>>,
+    pub(super) package: Option<Spanned<PackageSpec>>,
     pub(super) power: PowerSection,
 }
 

@@ -6,6 +6,7 @@
 mod central;
 mod check;
 mod file;
+mod idle;
 mod memory;
 mod power;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use halfwink_power::{CachePower, CorePower, Gating};
 use halfwink_units::{Clock, Cycle, Power, Time, LINE_BYTES};
 use serde::Deserialize;
 
+pub use idle::{IdleState, PackageSleep, PackageSpec};
 pub use memory::{MemoryKind, MemorySpec};
 
 /// A chip that can be simulated.
@@ -61,6 +63,10 @@ pub struct Machine {
     pub wake_up: WakeUpSpec,
     /// Cores that a technique may set aside for the kernel.
     pub os: OsSpec,
+    /// C-states of a core, by name.
+    pub idle_states: Vec<IdleState>,
+    /// What the package takes beside its parts, if that is known.
+    pub package: Option<PackageSpec>,
     /// Power of all parts.
     pub power: PowerSpec,
 }
@@ -418,6 +424,8 @@ impl Machine {
             mapg: _,
             fupg: _,
             dvfs: _,
+            idle_states: _,
+            package: _,
             power: _,
         } = self;
         let caches = (l1i, l1d, l2, l3);

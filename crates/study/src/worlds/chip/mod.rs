@@ -209,6 +209,9 @@ impl World for Chip {
                  expected os.cores above 0"
             )));
         }
+        if let Some(lacking) = (gating.lacks)(&machine.machine) {
+            return Err(StudyError::Usage(format!("{}: {lacking}", machine.name)));
+        }
         if let Some(how) = gating.segregation {
             let adapted = adapted(&settings.choice, &gating, machine.machine.clone());
             ruled::check(&settings.choice, how, &adapted, &machine.name)?;
