@@ -66,10 +66,10 @@ pub use gate::PolicyError;
 pub use halfwink_dram::Counts as MemoryCounts;
 pub use losing::LossCounts;
 pub use machine::{
-    BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, IdleState, L1Spec, L2Spec,
-    L3Spec, Latencies, Machine, MapgSpec, MemoryKind, MemorySpec, OsSpec, PackageSleep,
-    PackageSpec, PowerSpec, PredictorKind, SafeWakeUp, TokenSpec, Units, WakeUpKind, WakeUpSpec,
-    Window, MAX_CORES, MAX_WINDOW,
+    BranchSpec, BtbSpec, CoreKind, CoreSpec, DvfsSpec, FetchSpec, FupgSpec, Geometry, IdleState,
+    IndirectSpec, L1Spec, L2Spec, L3Spec, Latencies, Machine, MapgSpec, MemoryKind, MemorySpec,
+    OsSpec, PackageSleep, PackageSpec, PerceptronSpec, PowerSpec, PredictorKind, SafeWakeUp,
+    TageSpec, TokenSpec, Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use os_cores::{add_calls, kernel_entry, Call, Calls};

@@ -10,7 +10,7 @@
 //! anything.
 
 use halfwink_trace::WarmLine;
-use halfwink_units::{Clock, Cycle, Time};
+use halfwink_units::{Clock, Cycle, Time, LINE_SHIFT, PAGE_SHIFT};
 
 use crate::agent::Agent;
 use crate::cache::{flag, Cache};
@@ -29,6 +29,8 @@ pub struct CacheCounts {
     pub l1i_accesses: [u64; 2],
     /// Of these, missed.
     pub l1i_misses: [u64; 2],
+    /// Lines that were brought in before they were fetched, behind one that was.
+    pub l1i_prefetches: [u64; 2],
     /// Lines accessed for loads and stores.
     pub l1d_accesses: [u64; 2],
     /// Of these, missed.
@@ -40,6 +42,8 @@ pub struct CacheCounts {
     /// Most misses outstanding at once.
     pub most_outstanding: u32,
 }
+
+const LINES_PER_PAGE: u64 = 1 << (PAGE_SHIFT - LINE_SHIFT);
 
 /// How an access goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +98,8 @@ pub(crate) struct Private {
     l1i_latency: Cycle,
     l1d_latency: Cycle,
     l2_latency: Cycle,
+    /// Lines brought in behind each line of instructions.
+    next_lines: u64,
     /// Of a bank, where the second level is ruled.
     bank_latency: Cycle,
     pub(crate) counts: CacheCounts,
@@ -127,6 +133,7 @@ impl Private {
             l1i_latency: machine.l1i.latency,
             l1d_latency: machine.l1d.latency,
             l2_latency: machine.l2.latency,
+            next_lines: machine.fetch.next_lines as u64,
             bank_latency: machine.l2.bank_latency,
             counts: CacheCounts::default(),
             requests: Vec::new(),
@@ -172,6 +179,15 @@ impl Private {
     /// Reads the line of an instruction at cycle `now`, when the core has done so much `work`.
     #[inline]
     pub(crate) fn fetch(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) -> Access {
+        let access = self.fetch_one(line, by, now, work);
+        if self.next_lines > 0 && access != Access::NoRegister {
+            self.fetch_next(line, by, now, work);
+        }
+        access
+    }
+
+    #[inline]
+    fn fetch_one(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) -> Access {
         let mode = usize::from(by.kernel());
         match self.l1i.touch(line, 0) {
             Some(flags) => {
@@ -211,6 +227,33 @@ impl Private {
         let n = self.instruction_misses.allocate(line, fill, now).expect("a register is free");
         self.count_outstanding(now);
         outstanding(n, self.instruction_misses.get(n))
+    }
+
+    /// Brings in the lines behind this one, as far as its page goes. One register is left for a
+    /// line that is waited for.
+    fn fetch_next(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) {
+        let mode = usize::from(by.kernel());
+        for next in line + 1..=line + self.next_lines {
+            if next % LINES_PER_PAGE == 0 {
+                return;
+            }
+            // Asking makes nothing recent.
+            if self.l1i.change(next, 0, 0).is_some()
+                || self.instruction_misses.find(next, now).is_some()
+            {
+                continue;
+            }
+            if self.instruction_misses.free(now) < 2 {
+                return;
+            }
+            self.counts.l1i_prefetches[mode] += 1;
+            self.l1i.insert(next, flag::PENDING);
+            let reference = Reference::of(next, by, true);
+            let fill = self.second_level(reference, Want::Read, now, Some(work));
+            let register = self.instruction_misses.allocate(next, fill, now);
+            debug_assert!(register.is_some(), "a register is free");
+            self.count_outstanding(now);
+        }
     }
 
     /// Reads a line of data at cycle `now`, when the core has done so much `work`.

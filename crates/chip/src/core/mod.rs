@@ -186,9 +186,7 @@ impl Core {
 
     #[cfg(test)]
     pub(crate) fn never_skip(&mut self) {
-        if let Pipeline::OutOfOrder(pipeline) = &mut self.pipeline {
-            pipeline.never_skip = true;
-        }
+        self.pipeline.never_skip();
     }
 
     /// Latencies of requests that were completed here since somebody asked.

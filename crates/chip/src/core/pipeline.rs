@@ -11,10 +11,10 @@ use halfwink_trace::Event;
 use halfwink_units::{Cycle, Time};
 
 use super::thread::{Thread, ThreadContext};
-use crate::branch::Predictor;
+use crate::branch::{Guess, Predictor};
 use crate::cpi_stack::{ActiveCycles, Reason};
 use crate::front_end::FrontEnd;
-use crate::machine::{CoreSpec, Machine};
+use crate::machine::{CoreSpec, FetchSpec, Machine};
 use crate::os_cores::Crossed;
 use crate::private::Private;
 use crate::segregated::Segregated;
@@ -80,6 +80,7 @@ pub(crate) struct Mark {
 /// What a core has beside its kind of pipeline: the thread that it runs, caches, and accounts.
 pub(crate) struct Common {
     pub(crate) spec: CoreSpec,
+    pub(crate) fetch: FetchSpec,
     pub(crate) front_end: FrontEnd,
     /// Of the thread whose front end this is.
     pub(crate) context: ThreadContext,
@@ -87,6 +88,8 @@ pub(crate) struct Common {
     pub(crate) predictor: Predictor,
     pub(crate) active: ActiveCycles,
     latencies: [Cycle; OPS],
+    /// Cycles until the front end turns at a branch that it did not know of.
+    pub(crate) redirect: Cycle,
     pub(crate) marks: Vec<Mark>,
     /// Of requests that were completed here since somebody looked.
     pub(crate) completed: Vec<Time>,
@@ -115,12 +118,14 @@ impl Common {
     ) -> Common {
         Common {
             spec: machine.core,
+            fetch: machine.fetch,
             front_end: thread.front_end,
             context: thread.context,
             private: Private::new(machine, core, hears_tokens, segregated),
             predictor: Predictor::new(machine.branch),
             active: ActiveCycles::default(),
             latencies: latencies(&machine.core),
+            redirect: machine.branch.btb.map_or(0, |btb| btb.redirect),
             marks: Vec::new(),
             completed: Vec::new(),
             fetch_line: u64::MAX,
@@ -173,16 +178,16 @@ impl Common {
         self.latencies[op as usize]
     }
 
-    /// Whether the branch in front goes where the front end thinks, and whether it is taken. A
-    /// branch that an interrupt hides counts as right: where it goes is not in the trace.
+    /// What the front end makes of the branch in front, and whether it is taken. A branch that an
+    /// interrupt hides counts as right: where it goes is not in the trace.
     #[inline(never)]
-    pub(crate) fn branch(&mut self, uop: &Uop) -> (bool, bool) {
-        let Some(target) = self.front_end.next_pc() else { return (true, true) };
+    pub(crate) fn branch(&mut self, uop: &Uop) -> (Guess, bool) {
+        let Some(target) = self.front_end.next_pc() else { return (Guess::Right, true) };
         let run = self.front_end.run();
         let (pc, fall_through, kernel) =
             (run.pc + u64::from(uop.offset), run.fall_through, run.kernel);
-        let right = self.predictor.is_right(uop.branch, pc, fall_through, target, kernel);
-        (right, target != fall_through)
+        let guess = self.predictor.guess(uop.branch, pc, fall_through, target, kernel);
+        (guess, target != fall_through)
     }
 
     /// Counts the requests that passed by.

@@ -13,9 +13,8 @@ use super::file::{
 };
 use super::memory::MemorySpec;
 use super::{
-    BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
-    Latencies, Machine, MapgSpec, OsSpec, PowerSpec, SafeWakeUp, TokenSpec, WakeUpSpec, Window,
-    MAX_CORES, MAX_WINDOW,
+    CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec, Latencies, Machine,
+    MapgSpec, OsSpec, PowerSpec, SafeWakeUp, TokenSpec, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 
 pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputError> {
@@ -28,16 +27,14 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
         .ok_or_else(|| check.fail(&file.chip.clock_ghz, "expected a clock below 1000 GHz"))?;
     let memory = check.memory(&file.memory)?;
     let (gating, power) = (check.gating(&file.gating)?, check.power(&file.power, &memory)?);
+    let core = check.core(&file.core)?;
     let machine = Machine {
         description: file.description,
         cores: check.within(&file.chip.cores, 1, MAX_CORES, "cores")?,
         clock,
-        core: check.core(&file.core)?,
-        branch: BranchSpec {
-            predictor: file.branch.predictor,
-            indirect_entries: check.power_of_two(&file.branch.indirect_entries, "entries")?,
-            return_entries: check.within(&file.branch.return_entries, 1, 256, "entries")?,
-        },
+        core,
+        fetch: check.fetch(file.fetch.as_ref(), core.kind)?,
+        branch: check.branch(&file.branch)?,
         l1i: check.l1(&file.l1i, 1)?,
         // A load from two lines needs two at once.
         l1d: check.l1(&file.l1d, 2)?,
@@ -99,7 +96,7 @@ impl Check<'_> {
         self.input.error_at(&at.span(), message)
     }
 
-    fn within(
+    pub(super) fn within(
         &self,
         value: &Spanned<usize>,
         min: usize,

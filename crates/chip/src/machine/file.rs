@@ -6,9 +6,8 @@ use halfwink_units::Cycle;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{
-    DvfsSpec, IdleState, Latencies, PackageSpec, PredictorKind, SafeWakeUp, Units, WakeUpKind,
-};
+use super::branch::{BranchSection, FetchSection};
+use super::{DvfsSpec, IdleState, Latencies, PackageSpec, SafeWakeUp, Units, WakeUpKind};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,6 +17,8 @@ pub(super) struct MachineFile {
     pub(super) chip: ChipSection,
     pub(super) core: CoreSection,
     pub(super) branch: BranchSection,
+    /// Without it, fetch is not ahead of dispatch.
+    pub(super) fetch: Option<Spanned<FetchSection>>,
     pub(super) l1i: L1Section,
     pub(super) l1d: L1Section,
     pub(super) l2: L2Section,
@@ -65,14 +66,6 @@ pub(super) struct CoreSection {
     pub(super) atomic_cycles: Cycle,
     pub(super) units: Spanned<Units>,
     pub(super) latency_cycles: Spanned<Latencies>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BranchSection {
-    pub(super) predictor: PredictorKind,
-    pub(super) indirect_entries: Spanned<usize>,
-    pub(super) return_entries: Spanned<usize>,
 }
 
 #[derive(Deserialize)]

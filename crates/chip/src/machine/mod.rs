@@ -3,6 +3,7 @@
 //! [`Machine::parse`] turns a TOML file into values that are known to be possible; everything
 //! behind it can rely on them.
 
+mod branch;
 mod central;
 mod check;
 mod file;
@@ -21,6 +22,9 @@ use halfwink_power::{CachePower, CorePower, Gating};
 use halfwink_units::{Clock, Cycle, Power, Time, LINE_BYTES};
 use serde::Deserialize;
 
+pub use branch::{
+    BranchSpec, BtbSpec, FetchSpec, IndirectSpec, PerceptronSpec, PredictorKind, TageSpec,
+};
 pub use idle::{IdleState, PackageSleep, PackageSpec};
 pub use memory::{MemoryKind, MemorySpec};
 
@@ -37,6 +41,8 @@ pub struct Machine {
     pub core: CoreSpec,
     /// Branch prediction.
     pub branch: BranchSpec,
+    /// How instructions are brought in.
+    pub fetch: FetchSpec,
     /// Instruction cache of each core.
     pub l1i: L1Spec,
     /// Data cache of each core.
@@ -115,7 +121,7 @@ pub struct Window {
 }
 
 /// Largest reorder buffer.
-pub const MAX_WINDOW: usize = 128;
+pub const MAX_WINDOW: usize = 1024;
 /// Most cores of a chip.
 pub const MAX_CORES: usize = 64;
 
@@ -151,29 +157,6 @@ pub struct Latencies {
     pub fp_multiply: Cycle,
     /// Floating-point division; occupies its unit.
     pub fp_divide: Cycle,
-}
-
-/// Branch prediction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BranchSpec {
-    /// Direction predictor.
-    pub predictor: PredictorKind,
-    /// Entries of the indirect target table (a power of two).
-    pub indirect_entries: usize,
-    /// Depth of the return address stack.
-    pub return_entries: usize,
-}
-
-/// Direction predictors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PredictorKind {
-    /// Never wrong, for studies that exclude branches.
-    Perfect,
-    /// 2048 two-bit counters.
-    Bimodal,
-    /// The Alpha 21264's local and global predictors with a chooser.
-    Tournament,
 }
 
 /// Shape of a cache.
@@ -410,6 +393,7 @@ impl Machine {
             clock,
             core,
             branch,
+            fetch,
             l1i,
             l1d,
             l2,
@@ -429,7 +413,8 @@ impl Machine {
             power: _,
         } = self;
         let caches = (l1i, l1d, l2, l3);
-        format!("{:?}", (cores, clock, core, branch, caches, memory, tokens, wake_up, os))
+        let front = (branch, fetch);
+        format!("{:?}", (cores, clock, core, front, caches, memory, tokens, wake_up, os))
     }
 
     /// The same machine with another number of cores (1..=[`MAX_CORES`]).

@@ -70,7 +70,7 @@ fn what_cannot_be_is_refused() {
     let cases = [
         ("cores = 4", "cores = 0", ":10: 0 cores, expected 1 to 64"),
         ("clock_ghz = 3.3", "clock_ghz = -1.0", "a clock of -1, expected more than 0"),
-        ("window = 80", "window = 400", "400 entries, expected 1 to 128"),
+        ("window = 80", "window = 4000", "4000 entries, expected 1 to 1024"),
         ("window = 80", "widnow = 80", "did you mean `window`?"),
         ("alu = 6", "alu = 0", "at least 1 a cycle"),
         ("mshrs = 16", "mshrs = 0", "0 miss registers"),

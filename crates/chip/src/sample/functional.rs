@@ -161,7 +161,7 @@ impl Functional {
         let Some((branch, pc)) = self.footprints[open.0 as usize].branch else { return };
         let run = &self.code.playable[open.0 as usize];
         let target = self.code.playable[id.0 as usize].pc;
-        self.state.predictor.is_right(branch, pc, run.fall_through, target, run.kernel);
+        self.state.predictor.guess(branch, pc, run.fall_through, target, run.kernel);
     }
 
     /// A run of this template; how many instructions it retires.

@@ -18,6 +18,7 @@ use halfwink_units::Cycle;
 
 use self::word::{ByUnit, Ready};
 use super::pipeline::{Common, Pause, StallOn};
+use crate::branch::Guess;
 use crate::cpi_stack::{Reason, REASONS};
 use crate::front_end::{By, Head};
 use crate::miss::UNKNOWN;
@@ -475,12 +476,14 @@ impl InOrder {
         self.issued += 1;
         self.issued_in.count(uop.op.unit() as usize);
         if uop.branch != Branch::None {
-            let (right, taken) = self.common.branch(uop);
-            if !right {
+            let (guess, taken) = self.common.branch(uop);
+            if guess == Guess::Wrong {
                 // Wrong-path instructions are not in the trace: the front end stands still until
                 // the branch has its result, and begins to refill then.
                 let resolved = self.cycle + self.common.latency(uop.op);
                 self.redirect(resolved + self.common.spec.refill, Reason::Branch);
+            } else if guess == Guess::Redirected {
+                self.redirect(self.cycle + self.common.redirect, Reason::Branch);
             } else if taken {
                 self.redirect(self.cycle + 1, Reason::Base);
             }
