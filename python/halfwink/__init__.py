@@ -12,10 +12,11 @@ hw.run_part("gating", (3, 200), out="shared")  # of an array of jobs; hw.collect
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+#: As `typing` has it, which takes longer to import than all else that is here.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from halfwink._core import __version__, techniques, worlds
     from halfwink.block_calibration import StorageCalibration, calibrate_storage
     from halfwink.catalogue import experiment, experiments, machines, workloads
@@ -198,6 +199,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'halfwink' has no attribute '{name}'")

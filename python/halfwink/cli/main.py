@@ -11,14 +11,12 @@ from typing import Any
 from cyclopts import App, CycloptsError
 from cyclopts.exceptions import UnknownCommandError, UnknownOptionError
 
-from halfwink import __version__
+from halfwink import __version__, interrupts
 from halfwink.cli.console import err, plain
 from halfwink.errors import HalfwinkError, Interrupted, RunError
 
 EXIT_FAILED = 1
 EXIT_WRONG_USE = 2
-#: What shells report for a program that Ctrl-C ended.
-EXIT_INTERRUPTED = 130
 #: What takes a command of the user's after `--`: module, function.
 RUN_COMMANDS = (
     ("halfwink.cli.commands", "capture"),
@@ -107,7 +105,14 @@ def build(command: str | None = None) -> App:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command line and exits with its status."""
-    sys.exit(_run(list(sys.argv[1:] if arguments is None else arguments)))
+    interrupts.running()
+    try:
+        status = _run(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:
+        # Once more, while the first one was being told of.
+        status = interrupts.STATUS
+    interrupts.ending()
+    sys.exit(status)
 
 
 def _run(words: list[str]) -> int:
@@ -139,8 +144,9 @@ def _run(words: list[str]) -> int:
         _complain(str(error))
         return EXIT_FAILED
     except (KeyboardInterrupt, Interrupted):
-        _complain("interrupted; finished runs are kept, the same command goes on")
-        return EXIT_INTERRUPTED
+        interrupts.ending()
+        err.print(interrupts.SAID, end="", markup=False)
+        return interrupts.STATUS
     except BrokenPipeError:
         # The reader has seen enough; Python would complain once more while closing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
