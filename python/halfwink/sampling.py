@@ -138,7 +138,8 @@ def sample(
         ("seed", seed, 0),
     ):
         if value is not None and not least <= value < 2**63:
-            raise HalfwinkError(f"{name} {value}: expected {least} or more")
+            limit = f"{least} or more" if value < least else f"at most {2**63 - 1}"
+            raise HalfwinkError(f"{name} {value}: expected {limit}")
     if precision_pct is not None and not 0 < precision_pct <= 100:
         raise HalfwinkError(f"precision {precision_pct:g} %: expected more than 0, at most 100")
     control = _core.RunControl()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from inspect import BoundArguments
 from typing import Any
 
 from cyclopts import App, CycloptsError
@@ -127,7 +128,7 @@ def _run(words: list[str]) -> int:
                     "`halfwink live delegate -- COMMAND`"
                 )
             bound.arguments["command"] = own
-        status = function(*bound.args, **bound.kwargs)
+        status = _called(function, bound)
         if {"--help", "-h"} & set(words):
             from halfwink.cli.examples import shown
 
@@ -155,6 +156,24 @@ def _run(words: list[str]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         _complain(f"{where}{error.strerror or error}")
         return EXIT_FAILED
+
+
+def _called(function: Callable[..., Any], bound: BoundArguments) -> Any:
+    """A command's own result; of a number that nothing counts in, one line.
+
+    Raises:
+        HalfwinkError: a whole number is negative or does not fit 64 bits, or what it is for.
+    """
+    try:
+        return function(*bound.args, **bound.kwargs)
+    except (OverflowError, TypeError) as error:
+        if not isinstance(error, OverflowError) and not isinstance(error.__cause__, OverflowError):
+            raise
+        for name, value in bound.arguments.items():
+            if isinstance(value, int) and not 0 <= value < 2**64:
+                option = f"--{name.replace('_', '-')}"
+                raise HalfwinkError(f"{option} {value}: expected 0 to {2**64 - 1}") from error
+        raise HalfwinkError(f"a number is out of range: {error}") from error
 
 
 def _before_and_after_dashes(words: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
