@@ -55,6 +55,11 @@ class Sample:
     facts: dict[str, Any]
     results: list[dict[str, Any]]
 
+    def _repr_html_(self) -> str:
+        from halfwink.frames import titled
+
+        return titled(f"{self.facts['workload']} on {self.facts['machine']}", self.table())
+
     def table(self) -> pl.DataFrame:
         """One row per technique; ``NAME``, ``NAME_low`` and ``NAME_high`` for each figure."""
         import polars as pl

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,10 @@ class StudyRun:
 
     study: dict[str, Any]
     results: Results
+
+    def _repr_html_(self) -> str:
+        shown: Any = self.results
+        return f"<h3>{escape(self.study['title'])}</h3>{shown._repr_html_()}"
 
 
 def study_jobs(name: str, mutant: str | None = None) -> list[Job]:
