@@ -7,15 +7,18 @@ res.table()  # polars DataFrame
 res.chart()  # altair chart
 hw.run("studies/gating.toml", executor=hw.Dask("tcp://HOST:PORT"))
 hw.open("halfwink-out/run-gating")  # the results again
+hw.capture("nginx")  # a trace of one's own, in nginx.hwt
 hw.run_part("gating", (3, 200), out="shared")  # of an array of jobs; hw.collected when all are done
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+#: As `typing` has it, which takes longer to import than all else that is here.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    from halfwink import capture
     from halfwink._core import __version__, techniques, worlds
     from halfwink.block_calibration import StorageCalibration, calibrate_storage
     from halfwink.catalogue import experiment, experiments, machines, workloads
@@ -160,6 +163,7 @@ __all__ = [
     "__version__",
     "beside",
     "calibrate_storage",
+    "capture",
     "circuit_advice",
     "circuit_runs",
     "circuit_schedule",
@@ -198,6 +202,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name == "capture":
+        # A module that can be called.
+        return import_module("halfwink.capture")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'halfwink' has no attribute '{name}'")

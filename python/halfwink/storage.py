@@ -18,7 +18,7 @@ import polars as pl
 
 from halfwink import _core
 from halfwink.errors import HalfwinkError
-from halfwink.frames import frames
+from halfwink.frames import frames, titled
 from halfwink.jobs import Settings, names, pairs
 from halfwink.library import library
 
@@ -46,6 +46,9 @@ class StorageRuns:
 
     runs: pl.DataFrame
     sockets: list[int] = field(default_factory=list[int])
+
+    def _repr_html_(self) -> str:
+        return titled("peaks", self.peaks()) + titled("runs", self.runs)
 
     def peaks(self) -> pl.DataFrame:
         """The row of each policy with the most I/Os a second."""
