@@ -30,6 +30,8 @@ CLOCK = "base=2026-01-01T00:00:00,clock=vm"
 _PLUGIN_PREFIX = "@halfwink "
 _GUEST_PREFIX = "@guest "
 _KEPT_LINES = 30
+# Of a line that was not understood, in characters.
+_SHOWN = 100
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,15 @@ class Dialogue:
             if line.strip():
                 self.said = [*self.said[-_KEPT_LINES:], line.strip()]
             return
-        message: dict[str, Any] = json.loads(line.removeprefix(_PLUGIN_PREFIX))
+        try:
+            self._heard(json.loads(line.removeprefix(_PLUGIN_PREFIX)))
+        except (ValueError, TypeError, RecursionError, OverflowError):
+            self.error = f"the recorder said what is no message: {line.strip()[:_SHOWN]!r}"
+
+    def _heard(self, message: Any) -> None:
+        """A message of the plugin's; ValueError or TypeError if it is none."""
+        if not isinstance(message, dict):
+            raise TypeError
         if "started" in message:
             self._report(Progress("record", "recording", 0, self._limit))
         elif "recorded" in message:
