@@ -10,6 +10,7 @@ use halfwink_units::LINE_SHIFT;
 
 use crate::cpi_stack::UnitCounts;
 use crate::lines::memory_base;
+use crate::shared_lines::SharedLines;
 use crate::uop::{Code, Playable, Uop};
 
 /// Blocks of the longest interrupt that goes its own way. To know whether an interrupt simply
@@ -87,6 +88,8 @@ pub(crate) struct FrontEnd {
     thread: usize,
     /// First line of the memory in which that runs.
     memory: u64,
+    /// Lines that it has in common with copies of itself, and the first line of their memory.
+    shared: Option<(u64, Arc<SharedLines>)>,
     run: Option<Playable>,
     uop: usize,
     end: usize,
@@ -126,6 +129,7 @@ impl FrontEnd {
             code,
             thread,
             memory: memory_base(thread),
+            shared: None,
             run: None,
             uop: 0,
             end: 0,
@@ -157,6 +161,21 @@ impl FrontEnd {
     pub(crate) fn in_memory_of(mut self, thread: usize) -> FrontEnd {
         self.memory = memory_base(thread);
         self
+    }
+
+    /// Has these lines in common with copies of itself, in the memory of the first of them.
+    pub(crate) fn sharing(mut self, first: usize, lines: Arc<SharedLines>) -> FrontEnd {
+        self.shared = Some((memory_base(first), lines));
+        self
+    }
+
+    /// A line of its program, as the shared levels see it.
+    #[inline]
+    fn placed(&self, line: u64) -> u64 {
+        match &self.shared {
+            Some((memory, lines)) if lines.has(line) => line | memory,
+            _ => line | self.memory,
+        }
     }
 
     /// Of a core without a thread.
@@ -317,7 +336,7 @@ impl FrontEnd {
             self.privilege = Some(false);
             let code = Arc::clone(&self.code);
             let mut split = FrontEnd::new(Box::new(script), code, self.thread, u64::MAX);
-            split.memory = self.memory;
+            (split.memory, split.shared) = (self.memory, self.shared.clone());
             (split.shows_crossings, split.privilege) = (true, Some(true));
             split
         });
@@ -407,7 +426,7 @@ impl FrontEnd {
     /// Line of the instruction in front.
     #[inline]
     pub(crate) fn fetch_line(&self) -> u64 {
-        self.run().line_at(self.uop().offset) | self.memory
+        self.placed(self.run().line_at(self.uop().offset))
     }
 
     /// First and last line that the load or store in front touches, and its first byte.
@@ -419,6 +438,6 @@ impl FrontEnd {
         // Assumption: across the end of a page, the next physical page follows. A trace has one
         // address for each access.
         let last = phys + u64::from(uop.size) - 1;
-        (phys >> LINE_SHIFT | self.memory, last >> LINE_SHIFT | self.memory, phys)
+        (self.placed(phys >> LINE_SHIFT), self.placed(last >> LINE_SHIFT), phys)
     }
 }

@@ -44,6 +44,7 @@ pub mod sample;
 mod scheduler;
 mod second_level;
 mod segregated;
+mod shared_lines;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -84,5 +85,6 @@ pub use second_level::{
     ReplayError, ReplaySetup, Replayed, SecondLevelStream, Sides, StackDistances,
 };
 pub use segregated::{possible_rule, Segregated, SegregationCounts};
+pub use shared_lines::SharedLines;
 pub use timeline::Timeline;
 pub use uncore::L3Counts;

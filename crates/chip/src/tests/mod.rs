@@ -10,6 +10,7 @@ mod preheat;
 mod requests;
 mod segregation;
 mod shared;
+mod shared_text;
 mod ultrasparc;
 
 use std::sync::Arc;
@@ -320,6 +321,7 @@ fn task(source: impl Source + 'static, warm: Arc<WarmSet>) -> Task {
         load: LoadKind::Closed,
         limit: u64::MAX,
         start: Time::ZERO,
+        shared: None,
     }
 }
 
