@@ -11,6 +11,7 @@ use halfwink_units::LINE_SHIFT;
 use crate::cpi_stack::UnitCounts;
 use crate::lines::memory_base;
 use crate::shared_lines::SharedLines;
+use crate::translation::{Page, Sizes, Space};
 use crate::uop::{Code, Playable, Uop};
 
 /// Blocks of the longest interrupt that goes its own way. To know whether an interrupt simply
@@ -90,6 +91,8 @@ pub(crate) struct FrontEnd {
     memory: u64,
     /// Lines that it has in common with copies of itself, and the first line of their memory.
     shared: Option<(u64, Arc<SharedLines>)>,
+    /// The page tables that it runs with.
+    pub(crate) space: Space,
     run: Option<Playable>,
     uop: usize,
     end: usize,
@@ -130,6 +133,7 @@ impl FrontEnd {
             thread,
             memory: memory_base(thread),
             shared: None,
+            space: Space::of(memory_base(thread)),
             run: None,
             uop: 0,
             end: 0,
@@ -160,6 +164,7 @@ impl FrontEnd {
     /// Runs in the memory of this thread from now on.
     pub(crate) fn in_memory_of(mut self, thread: usize) -> FrontEnd {
         self.memory = memory_base(thread);
+        self.space = self.space.in_memory(self.memory);
         self
     }
 
@@ -337,6 +342,7 @@ impl FrontEnd {
             let code = Arc::clone(&self.code);
             let mut split = FrontEnd::new(Box::new(script), code, self.thread, u64::MAX);
             (split.memory, split.shared) = (self.memory, self.shared.clone());
+            split.space = self.space;
             (split.shows_crossings, split.privilege) = (true, Some(true));
             split
         });
@@ -439,5 +445,21 @@ impl FrontEnd {
         // address for each access.
         let last = phys + u64::from(uop.size) - 1;
         (self.placed(phys >> LINE_SHIFT), self.placed(last >> LINE_SHIFT), phys)
+    }
+
+    /// Page of the instruction in front.
+    #[inline]
+    pub(crate) fn fetch_page(&self, sizes: Sizes) -> Page {
+        let virt = self.run().pc.wrapping_add(u64::from(self.uop().offset));
+        Page::of(self.space, virt, self.fetch_line(), sizes)
+    }
+
+    /// Pages of the first and last byte that the load or store in front touches.
+    #[inline]
+    pub(crate) fn data_pages(&self, sizes: Sizes) -> [Page; 2] {
+        let (first, last, _) = self.data_lines();
+        let virt = self.addresses[usize::from(self.uop().access)].virt.0;
+        let page = Page::of(self.space, virt, first, sizes);
+        [page, page.last(first, last)]
     }
 }

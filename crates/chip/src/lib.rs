@@ -48,6 +48,7 @@ mod shared_lines;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod translation;
 mod uncore;
 mod uop;
 mod wake_up;
@@ -68,7 +69,8 @@ pub use losing::LossCounts;
 pub use machine::{
     BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
     Latencies, Machine, MapgSpec, MemoryKind, MemorySpec, OsSpec, PowerSpec, PredictorKind,
-    SafeWakeUp, TokenSpec, Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
+    SafeWakeUp, TlbLevelSpec, TlbSpec, TokenSpec, Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES,
+    MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use os_cores::{add_calls, kernel_entry, Call, Calls};
@@ -87,4 +89,5 @@ pub use second_level::{
 pub use segregated::{possible_rule, Segregated, SegregationCounts};
 pub use shared_lines::SharedLines;
 pub use timeline::Timeline;
+pub use translation::TlbCounts;
 pub use uncore::L3Counts;

@@ -6,6 +6,7 @@ use halfwink_units::Cycle;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::translation::TlbSection;
 use super::{DvfsSpec, Latencies, PredictorKind, SafeWakeUp, Units, WakeUpKind};
 
 #[derive(Deserialize)]
@@ -19,6 +20,7 @@ pub(super) struct MachineFile {
     pub(super) l1i: L1Section,
     pub(super) l1d: L1Section,
     pub(super) l2: L2Section,
+    pub(super) tlb: Option<TlbSection>,
     pub(super) l3: L3Section,
     pub(super) memory: MemorySection,
     pub(super) tokens: TokenSection,

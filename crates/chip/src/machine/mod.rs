@@ -10,6 +10,7 @@ mod memory;
 mod power;
 #[cfg(test)]
 mod tests;
+mod translation;
 
 use halfwink_dram::CommandEnergy;
 use halfwink_engine::{Input, InputError};
@@ -21,6 +22,7 @@ use halfwink_units::{Clock, Cycle, Power, Time, LINE_BYTES};
 use serde::Deserialize;
 
 pub use memory::{MemoryKind, MemorySpec};
+pub use translation::{TlbLevelSpec, TlbSpec};
 
 /// A chip that can be simulated.
 #[derive(Clone, Debug)]
@@ -41,6 +43,8 @@ pub struct Machine {
     pub l1d: L1Spec,
     /// Private second-level cache of each core.
     pub l2: L2Spec,
+    /// Address translation of each core; none if it takes no time.
+    pub tlb: Option<TlbSpec>,
     /// Cache shared by all cores.
     pub l3: L3Spec,
     /// Memory behind it.
@@ -407,6 +411,7 @@ impl Machine {
             l1i,
             l1d,
             l2,
+            tlb,
             l3,
             memory,
             tokens,
@@ -420,7 +425,7 @@ impl Machine {
             dvfs: _,
             power: _,
         } = self;
-        let caches = (l1i, l1d, l2, l3);
+        let caches = (l1i, l1d, l2, l3, tlb);
         format!("{:?}", (cores, clock, core, branch, caches, memory, tokens, wake_up, os))
     }
 
@@ -540,10 +545,10 @@ impl Machine {
         }
     }
 
-    /// Outstanding accesses that a core can have: its miss registers together.
+    /// Outstanding accesses that a core can have: its miss registers together, and its walkers.
     #[must_use]
     pub fn token_entries(&self) -> usize {
-        self.l1i.mshrs + self.l1d.mshrs
+        self.l1i.mshrs + self.l1d.mshrs + self.tlb.map_or(0, |tlb| tlb.walkers)
     }
 
     /// Named quantities that follow from the description, for targets in closed form.

@@ -11,6 +11,7 @@ mod requests;
 mod segregation;
 mod shared;
 mod shared_text;
+mod translation;
 mod ultrasparc;
 
 use std::sync::Arc;

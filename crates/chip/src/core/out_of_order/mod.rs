@@ -36,6 +36,7 @@ use crate::cpi_stack::Reason;
 use crate::front_end::By;
 use crate::machine::{CoreKind, Window, MAX_WINDOW};
 use crate::miss::UNKNOWN;
+use crate::translation::{Page, Sizes};
 use crate::uncore::Answer;
 use crate::uop::{Op, Unit, NO_REG, REGISTERS};
 
@@ -56,6 +57,8 @@ enum Waits {
     Outstanding(u8),
     /// For a miss register.
     Register,
+    /// For the translation of its address.
+    Translation,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +108,8 @@ enum Front {
     Fetch,
     /// No instruction miss register is free.
     FetchRegister,
+    /// The translation of the next instruction's address is with the shared levels.
+    Translating,
     /// The thread goes to another core, as soon as nothing is in flight.
     Leaving,
 }
@@ -145,6 +150,11 @@ pub(crate) struct OutOfOrder {
     divide_free: [Cycle; 2],
     /// Loads that found no miss register.
     blocked: u128,
+    /// Loads and stores that found no translation.
+    untranslated: u128,
+    /// If translation takes time: sizes of pages, and the pages of each load and store.
+    sizes: Option<Sizes>,
+    pages: Box<[[Page; 2]]>,
     producer: [u8; REGISTERS],
     calendar: Calendar,
     waiting_integer: usize,
@@ -173,6 +183,7 @@ impl OutOfOrder {
         let CoreKind::OutOfOrder(window) = common.spec.kind else {
             unreachable!("the machine says which kind of core to build")
         };
+        let sizes = common.private.translates().then(|| common.private.page_sizes());
         let no_forward = Forward { granule: u64::MAX, store: 0, sequence: 0 };
         OutOfOrder {
             common,
@@ -186,6 +197,9 @@ impl OutOfOrder {
             ready_divide: [0; 2],
             divide_free: [0; 2],
             blocked: 0,
+            untranslated: 0,
+            sizes,
+            pages: vec![[Page::default(); 2]; SLOTS].into_boxed_slice(),
             producer: [NO_SLOT; REGISTERS],
             calendar: Calendar::new(),
             waiting_integer: 0,
@@ -221,6 +235,12 @@ impl OutOfOrder {
             // have if all had asked in every cycle.
             if self.blocked != 0 && self.common.private.data_misses.has_free(now) {
                 self.ready[Unit::Memory as usize] |= std::mem::take(&mut self.blocked);
+            }
+            if self.common.private.go_on_walking(now) {
+                self.ready[Unit::Memory as usize] |= std::mem::take(&mut self.untranslated);
+                if self.front == Front::Translating {
+                    self.front = Front::Running;
+                }
             }
             let committed = self.commit();
             if committed && !self.request_ends.is_empty() {
@@ -277,6 +297,7 @@ impl OutOfOrder {
         let on = match self.why() {
             _ if self.head == self.tail && self.front == Front::Fetch => StallOn::Fetch,
             Why::Reason(Reason::Fetch) => StallOn::Fetch,
+            Why::Reason(Reason::Tlb) => StallOn::Tlb,
             _ if self.head == self.tail => StallOn::Store,
             _ => StallOn::Data,
         };
@@ -354,6 +375,7 @@ impl OutOfOrder {
             || stores
             || front_moves
             || was_draining && self.common.private.is_quiet(at)
+            || self.common.private.can_walk()
     }
 
     #[inline]
@@ -393,6 +415,7 @@ impl OutOfOrder {
             Waits::L2 => Why::Reason(Reason::L2),
             // Who will free one is not known yet.
             Waits::Register => Why::Reason(Reason::Memory),
+            Waits::Translation => Why::Reason(Reason::Tlb),
             Waits::Outstanding(n) => Why::Outstanding(n),
         }
     }
@@ -423,6 +446,9 @@ impl OutOfOrder {
         }
         if self.front == Front::FetchRegister || waits_for_quiet {
             next = next.min(private.instruction_misses.next_fill(now));
+        }
+        if self.untranslated != 0 || waits_for_quiet {
+            next = next.min(private.next_translation(now));
         }
         for (ready, free) in self.ready_divide.iter().zip(self.divide_free) {
             if *ready != 0 {
