@@ -152,6 +152,21 @@ impl Cache {
         self.set_mask as usize + 1
     }
 
+    /// Only these lines are left in it.
+    pub(crate) fn keep(&mut self, keeps: impl Fn(u64) -> bool) {
+        for set in self.tags.chunks_exact_mut(self.ways) {
+            let mut left = 0;
+            for way in 0..set.len() {
+                let word = set[way];
+                if word & flag::VALID != 0 && keeps(word >> TAG_SHIFT) {
+                    set[left] = word;
+                    left += 1;
+                }
+            }
+            set[left..].fill(0);
+        }
+    }
+
     /// Nothing is left in it.
     pub(crate) fn clear(&mut self) {
         self.tags.fill(0);

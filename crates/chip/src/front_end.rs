@@ -12,6 +12,8 @@ use halfwink_units::LINE_SHIFT;
 
 use crate::cpi_stack::UnitCounts;
 use crate::lines::memory_base;
+use crate::shared_lines::SharedLines;
+use crate::translation::{Page, Sizes, Space};
 use crate::uop::{Code, Playable, Uop};
 
 /// Blocks of the longest interrupt that goes its own way. To know whether an interrupt simply
@@ -119,8 +121,8 @@ impl Fetched {
 /// What comes next for fetch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Coming {
-    /// This line.
-    Line(u64, By),
+    /// This line, and the virtual address of its first instruction.
+    Line(u64, By, u64),
     /// This branch; it goes to `target`, unless something comes between.
     Branch { branch: Branch, pc: u64, fall_through: u64, target: Option<u64>, kernel: bool },
     /// Nothing before dispatch has gone on.
@@ -138,6 +140,10 @@ pub(crate) struct FrontEnd {
     thread: usize,
     /// First line of the memory in which that runs.
     memory: u64,
+    /// Lines that it has in common with copies of itself, and the first line of their memory.
+    shared: Option<(u64, Arc<SharedLines>)>,
+    /// The page tables that it runs with.
+    pub(crate) space: Space,
     run: Option<Playable>,
     uop: usize,
     end: usize,
@@ -181,6 +187,8 @@ impl FrontEnd {
             code,
             thread,
             memory: memory_base(thread),
+            shared: None,
+            space: Space::of(memory_base(thread)),
             run: None,
             uop: 0,
             end: 0,
@@ -213,7 +221,23 @@ impl FrontEnd {
     /// Runs in the memory of this thread from now on.
     pub(crate) fn in_memory_of(mut self, thread: usize) -> FrontEnd {
         self.memory = memory_base(thread);
+        self.space = self.space.in_memory(self.memory);
         self
+    }
+
+    /// Has these lines in common with copies of itself, in the memory of the first of them.
+    pub(crate) fn sharing(mut self, first: usize, lines: Arc<SharedLines>) -> FrontEnd {
+        self.shared = Some((memory_base(first), lines));
+        self
+    }
+
+    /// A line of its program, as the shared levels see it.
+    #[inline]
+    fn placed(&self, line: u64) -> u64 {
+        match &self.shared {
+            Some((memory, lines)) if lines.has(line) => line | memory,
+            _ => line | self.memory,
+        }
     }
 
     /// Of a core without a thread.
@@ -377,7 +401,8 @@ impl FrontEnd {
             self.privilege = Some(false);
             let code = Arc::clone(&self.code);
             let mut split = FrontEnd::new(Box::new(script), code, self.thread, u64::MAX);
-            split.memory = self.memory;
+            (split.memory, split.shared) = (self.memory, self.shared.clone());
+            split.space = self.space;
             (split.shows_crossings, split.privilege) = (true, Some(true));
             split
         });
@@ -428,8 +453,9 @@ impl FrontEnd {
             if !at.branch {
                 if at.lines < run.lines() {
                     let offset = run.offset_of_line(at.lines);
-                    let by = By::new(run.pc.wrapping_add(u64::from(offset)), run.kernel);
-                    return Coming::Line(run.line_at(offset) | self.memory, by);
+                    let virt = run.pc.wrapping_add(u64::from(offset));
+                    let line = self.placed(run.line_at(offset));
+                    return Coming::Line(line, By::new(virt, run.kernel), virt);
                 }
                 if run.branch != Branch::None {
                     let (branch, fall_through, kernel) = (run.branch, run.fall_through, run.kernel);
@@ -561,7 +587,7 @@ impl FrontEnd {
     /// Line of the instruction in front.
     #[inline]
     pub(crate) fn fetch_line(&self) -> u64 {
-        self.run().line_at(self.uop().offset) | self.memory
+        self.placed(self.run().line_at(self.uop().offset))
     }
 
     /// First and last line that the load or store in front touches, and its first byte.
@@ -573,6 +599,28 @@ impl FrontEnd {
         // Assumption: across the end of a page, the next physical page follows. A trace has one
         // address for each access.
         let last = phys + u64::from(uop.size) - 1;
-        (phys >> LINE_SHIFT | self.memory, last >> LINE_SHIFT | self.memory, phys)
+        (self.placed(phys >> LINE_SHIFT), self.placed(last >> LINE_SHIFT), phys)
+    }
+
+    /// Page of the instruction in front.
+    #[inline]
+    pub(crate) fn fetch_page(&self, sizes: Sizes) -> Page {
+        let virt = self.run().pc.wrapping_add(u64::from(self.uop().offset));
+        Page::of(self.space, virt, self.fetch_line(), sizes)
+    }
+
+    /// Page of a line of code that fetch comes to, at this instruction.
+    #[inline]
+    pub(crate) fn code_page(&self, virt: u64, line: u64, sizes: Sizes) -> Page {
+        Page::of(self.space, virt, line, sizes)
+    }
+
+    /// Pages of the first and last byte that the load or store in front touches.
+    #[inline]
+    pub(crate) fn data_pages(&self, sizes: Sizes) -> [Page; 2] {
+        let (first, last, _) = self.data_lines();
+        let virt = self.addresses[usize::from(self.uop().access)].virt.0;
+        let page = Page::of(self.space, virt, first, sizes);
+        [page, page.last(first, last)]
     }
 }

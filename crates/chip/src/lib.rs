@@ -45,9 +45,11 @@ pub mod sample;
 mod scheduler;
 mod second_level;
 mod segregated;
+mod shared_lines;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod translation;
 mod uncore;
 mod uop;
 mod wake_up;
@@ -69,7 +71,8 @@ pub use machine::{
     BranchSpec, BtbSpec, CoreKind, CoreSpec, DvfsSpec, FetchSpec, FupgSpec, Geometry, IdleState,
     IndirectSpec, L1Spec, L2Spec, L3Spec, Latencies, Machine, MapgSpec, MemoryKind, MemorySpec,
     OsSpec, PackageSleep, PackageSpec, PerceptronSpec, PowerSpec, PredictorKind, SafeWakeUp,
-    TageSpec, TokenSpec, Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
+    TageSpec, TlbLevelSpec, TlbSpec, TokenSpec, Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES,
+    MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use os_cores::{add_calls, kernel_entry, Call, Calls};
@@ -86,5 +89,7 @@ pub use second_level::{
     ReplayError, ReplaySetup, Replayed, SecondLevelStream, Sides, StackDistances,
 };
 pub use segregated::{possible_rule, Segregated, SegregationCounts};
+pub use shared_lines::SharedLines;
 pub use timeline::Timeline;
+pub use translation::TlbCounts;
 pub use uncore::L3Counts;

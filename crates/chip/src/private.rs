@@ -20,6 +20,7 @@ use crate::machine::Machine;
 use crate::miss::{Miss, MissFile, UNKNOWN};
 use crate::ruled::Reference;
 use crate::segregated::{SecondLevel, Segregated};
+use crate::translation::Translation;
 use crate::uncore::{Request, SnoopResult, Want};
 
 /// What the private caches did, by privilege of the access (user, kernel).
@@ -113,6 +114,8 @@ pub(crate) struct Private {
     pub(crate) notices: Option<Vec<Notice>>,
     /// What a halt may lose, if anything.
     pub(crate) losing: Option<Box<Losing>>,
+    /// Of addresses, if that takes time.
+    pub(crate) translation: Option<Box<Translation>>,
 }
 
 impl Private {
@@ -141,6 +144,7 @@ impl Private {
             shares: false,
             notices: hears_tokens.then(Vec::new),
             losing: Losing::of(&machine.gating),
+            translation: machine.tlb.map(|spec| Box::new(Translation::new(spec))),
         }
     }
 
@@ -438,6 +442,14 @@ impl Private {
         }
     }
 
+    /// Who goes past the data cache reads a line of the second level: its flags, if it is there, and
+    /// the cycles that it takes.
+    pub(crate) fn read_second(&mut self, reference: Reference) -> (Option<u64>, Cycle) {
+        let found = self.l2.read(reference);
+        let latency = if found.fast { self.bank_latency } else { self.l2_latency };
+        (found.flags, self.l1d_latency + latency)
+    }
+
     /// A request of cycle `now` arrives at the shared levels so many cycles later.
     pub(crate) fn request(
         &mut self,
@@ -456,7 +468,7 @@ impl Private {
     }
 
     #[inline]
-    fn notice(&mut self, notice: Notice) {
+    pub(crate) fn notice(&mut self, notice: Notice) {
         if let Some(notices) = &mut self.notices {
             notices.push(notice);
         }
@@ -472,6 +484,7 @@ impl Private {
     ) -> (Option<Miss>, Option<Miss>) {
         let give = if shared { flag::SHARED } else { 0 };
         self.l2.change(line, flag::PENDING | flag::SHARED, give);
+        self.answer_walks(line);
         let data = self.data_misses.answer(line);
         let instruction = self.instruction_misses.answer(line);
         if data.is_some() {
@@ -520,7 +533,9 @@ impl Private {
 
     /// True if no miss is outstanding at `now`.
     pub(crate) fn is_quiet(&mut self, now: Cycle) -> bool {
-        self.data_misses.is_empty(now) && self.instruction_misses.is_empty(now)
+        self.data_misses.is_empty(now)
+            && self.instruction_misses.is_empty(now)
+            && self.is_translated(now)
     }
 
     /// Fills the caches as if the line had been used, without time or counts.

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use halfwink_trace::WarmSet;
 
 use crate::core::Core;
-use crate::lines::line_of;
+use crate::lines::Memories;
 use crate::os_cores::os_core_of;
 use crate::private::Warm;
 use crate::uncore::Uncore;
 
 /// Fills all caches as the programs left them, taking turns so that the shared cache is shared.
 /// What the kernel used is in the caches of its cores too, and in none of them to be written; nor
-/// is anything in one memory for all.
+/// is anything that several have in common.
 pub(crate) fn warm_up(
     cores: &mut [Core],
     users: usize,
-    one_memory: bool,
+    memories: &Memories,
     uncore: &mut Uncore,
     warm: &[Arc<WarmSet>],
 ) {
@@ -28,9 +28,9 @@ pub(crate) fn warm_up(
         for (n, set) in warm.iter().enumerate() {
             let Some(index) = set.lines.len().checked_sub(back) else { continue };
             let entry = set.lines[index];
-            let line = line_of(if one_memory { 0 } else { n }, entry.line.0);
+            let (line, in_common) = memories.line_of(n, entry.line.0);
             let helped = entry.kernel && !os_cores.is_empty();
-            let shared = helped || one_memory;
+            let shared = helped || in_common;
             let home = n % users;
             cores[home].warm(line, Warm { dirty: entry.dirty && !shared, shared, ..entry.into() });
             if helped {

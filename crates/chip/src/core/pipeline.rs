@@ -8,7 +8,7 @@
 
 use halfwink_policy::offload::{Counts, Sample, Traits};
 use halfwink_trace::Event;
-use halfwink_units::{Cycle, Time};
+use halfwink_units::{Asid, Cycle, Time};
 
 use super::thread::{Thread, ThreadContext};
 use crate::branch::{Guess, Predictor};
@@ -51,6 +51,8 @@ pub(crate) enum StallOn {
     Data,
     Fetch,
     Store,
+    /// The translation of an address.
+    Tlb,
 }
 
 impl StallOn {
@@ -58,6 +60,7 @@ impl StallOn {
     pub(crate) fn reason(self, by: AnsweredBy) -> Reason {
         match (self, by.level) {
             (StallOn::Data | StallOn::Fetch, _) if by.lost => Reason::Cold,
+            (StallOn::Tlb, _) => Reason::Tlb,
             (StallOn::Fetch, _) => Reason::Fetch,
             (StallOn::Store, _) => Reason::Store,
             (StallOn::Data, Level::L3) => Reason::L3,
@@ -205,11 +208,24 @@ impl Common {
         }
     }
 
-    /// Notes a request that passes by; false for every other event.
+    /// The thread goes on with other page tables.
+    fn switch_space(&mut self, asid: Asid) {
+        let space = self.front_end.space.switched(asid);
+        let is_other = std::mem::replace(&mut self.front_end.space, space) != space;
+        if let (true, Some(translation)) = (is_other, &mut self.private.translation) {
+            translation.switch_space();
+        }
+    }
+
+    /// Notes a request or another address space that passes by; true for a request.
     pub(crate) fn mark(&mut self, event: &Event, at: Cycle) -> bool {
         let (id, recorded_ns, begins) = match *event {
             Event::RequestBegin { id, at_ns } => (id, at_ns, true),
             Event::RequestEnd { id, at_ns } => (id, at_ns, false),
+            Event::AddressSpace(asid) => {
+                self.switch_space(asid);
+                return false;
+            }
             _ => return false,
         };
         self.marks.push(Mark { at, id, recorded_ns, begins });

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use halfwink_engine::{Input, InputError};
-use halfwink_power::Gating;
+use halfwink_power::{Gating, Lost};
 use halfwink_units::{Clock, Cycle, Time, LINE_BYTES};
 use toml::Spanned;
 
@@ -43,6 +43,7 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
             latency: check.l2_latency(&file.l2.latency_ns, clock)?,
             bank_latency: check.bank_latency(&file.l2, clock)?,
         },
+        tlb: file.tlb.as_ref().map(|tlb| check.tlb(tlb)).transpose()?,
         l3: L3Spec {
             geometry: match file.l3.size.get_ref().as_str() {
                 "none" => None,
@@ -75,6 +76,10 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
     };
     if machine.l3.latency == Time::ZERO {
         return Err(check.fail(&file.l3.latency_ns, "a shared cache takes time; expected > 0 ns"));
+    }
+    if machine.tlb.is_none() && machine.gating.loses(Lost::Tlb) {
+        let message = "gating.loses: \"tlb\", but the machine has no [tlb]";
+        return Err(check.fail(&file.gating, message));
     }
     if machine.tokens.eta > machine.memory.response {
         let expected = "an estimate must not arrive after the data: expected at most response_ns";

@@ -12,6 +12,7 @@ mod memory;
 mod power;
 #[cfg(test)]
 mod tests;
+mod translation;
 
 use halfwink_dram::CommandEnergy;
 use halfwink_engine::{Input, InputError};
@@ -27,6 +28,7 @@ pub use branch::{
 };
 pub use idle::{IdleState, PackageSleep, PackageSpec};
 pub use memory::{MemoryKind, MemorySpec};
+pub use translation::{TlbLevelSpec, TlbSpec};
 
 /// A chip that can be simulated.
 #[derive(Clone, Debug)]
@@ -49,6 +51,8 @@ pub struct Machine {
     pub l1d: L1Spec,
     /// Private second-level cache of each core.
     pub l2: L2Spec,
+    /// Address translation of each core; none if it takes no time.
+    pub tlb: Option<TlbSpec>,
     /// Cache shared by all cores.
     pub l3: L3Spec,
     /// Memory behind it.
@@ -397,6 +401,7 @@ impl Machine {
             l1i,
             l1d,
             l2,
+            tlb,
             l3,
             memory,
             tokens,
@@ -412,7 +417,7 @@ impl Machine {
             package: _,
             power: _,
         } = self;
-        let caches = (l1i, l1d, l2, l3);
+        let caches = (l1i, l1d, l2, l3, tlb);
         let front = (branch, fetch);
         format!("{:?}", (cores, clock, core, front, caches, memory, tokens, wake_up, os))
     }
@@ -533,10 +538,10 @@ impl Machine {
         }
     }
 
-    /// Outstanding accesses that a core can have: its miss registers together.
+    /// Outstanding accesses that a core can have: its miss registers together, and its walkers.
     #[must_use]
     pub fn token_entries(&self) -> usize {
-        self.l1i.mshrs + self.l1d.mshrs
+        self.l1i.mshrs + self.l1d.mshrs + self.tlb.map_or(0, |tlb| tlb.walkers)
     }
 
     /// Named quantities that follow from the description, for targets in closed form.

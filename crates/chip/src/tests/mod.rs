@@ -12,6 +12,8 @@ mod preheat;
 mod requests;
 mod segregation;
 mod shared;
+mod shared_text;
+mod translation;
 mod ultrasparc;
 
 use std::sync::Arc;
@@ -322,6 +324,7 @@ fn task(source: impl Source + 'static, warm: Arc<WarmSet>) -> Task {
         load: LoadKind::Closed,
         limit: u64::MAX,
         start: Time::ZERO,
+        shared: None,
     }
 }
 

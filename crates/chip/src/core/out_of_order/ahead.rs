@@ -30,6 +30,21 @@ pub(super) enum Block {
     Register,
     /// A branch.
     Branch,
+    /// The next line's translation, which the shared levels have to bring.
+    Walk,
+    /// The same, which is there then.
+    Until(Cycle),
+}
+
+impl Block {
+    /// Until a translation is there, at `at` or when nobody knows yet.
+    fn walked(at: Cycle) -> Block {
+        if at == UNKNOWN {
+            Block::Walk
+        } else {
+            Block::Until(at)
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,13 +109,20 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             return ahead.moved;
         }
         ahead.block = Block::No;
-        let common = &mut self.common;
+        let (common, sizes) = (&mut self.common, self.sizes);
         while ahead.block == Block::No && ahead.has_room() {
             match common.front_end.coming() {
-                Coming::Line(line, by) => {
+                Coming::Line(line, by, virt) => {
                     let last = ahead.lines.back().map_or(common.fetch_line, |last| last.line);
                     if line != last {
                         if ahead.looked_up == ahead.lines_per_cycle {
+                            break;
+                        }
+                        let page = sizes.map(|sizes| common.front_end.code_page(virt, line, sizes));
+                        let missing =
+                            page.and_then(|p| common.private.translate([p; 2], true, by, now));
+                        if let Some(at) = missing {
+                            ahead.block = Block::walked(at);
                             break;
                         }
                         let work = &common.front_end.work;
@@ -113,6 +135,9 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                                 break;
                             }
                         };
+                        if let Some(page) = page {
+                            common.private.translated([page; 2], true, by.kernel());
+                        }
                         ahead.lines.push_back(Line { line, ready });
                         ahead.looked_up += 1;
                     }
@@ -146,8 +171,13 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         }
         let Some(ahead) = &mut self.ahead else { return true };
         let Some(first) = ahead.lines.pop_front() else {
-            if ahead.block == Block::Register {
-                self.front = Front::FetchRegister;
+            match ahead.block {
+                Block::Register => self.front = Front::FetchRegister,
+                Block::Walk => (self.front, self.front_reason) = (Front::Translating, Reason::Tlb),
+                Block::Until(at) => {
+                    (self.front, self.front_reason) = (Front::Until(at), Reason::Tlb);
+                }
+                Block::No | Block::Branch => {}
             }
             return false;
         };

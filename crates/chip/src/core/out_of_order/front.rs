@@ -7,6 +7,7 @@ use super::{link, slot_of, Front, OutOfOrder, Slot, EMPTY, NO_SLOT};
 use crate::branch::Guess;
 use crate::cpi_stack::Reason;
 use crate::front_end::Head;
+use crate::miss::UNKNOWN;
 use crate::os_cores::Crossed;
 use crate::private::Access;
 use crate::uop::{Op, Uop, NO_REG};
@@ -145,6 +146,14 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             return self.take_line(line, now);
         }
         let by = self.common.front_end.by(self.common.front_end.uop());
+        let page = self.sizes.map(|sizes| self.common.front_end.fetch_page(sizes));
+        if let Some(page) = page {
+            if let Some(at) = self.common.private.translate([page; 2], true, by, now) {
+                self.front = if at == UNKNOWN { Front::Translating } else { Front::Until(at) };
+                self.front_reason = Reason::Tlb;
+                return false;
+            }
+        }
         let work = &self.common.front_end.work;
         self.front = match self.common.private.fetch(line, by, now, work) {
             Access::Hit => Front::Running,
@@ -156,6 +165,9 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                 return false;
             }
         };
+        if let Some(page) = page {
+            self.common.private.translated([page; 2], true, by.kernel());
+        }
         // Also if it is still on the way: it counts as one access, and is there when the front goes
         // on.
         self.common.fetch_line = line;
@@ -213,6 +225,9 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             if producer != NO_SLOT {
                 self.wait_for(usize::from(producer), n, &mut slot);
             }
+        }
+        if let (Some(sizes), Op::Load | Op::Store) = (self.sizes, uop.op) {
+            self.pages[n] = self.common.front_end.data_pages(sizes);
         }
         match uop.op {
             Op::Load => {

@@ -43,9 +43,21 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     #[inline]
     pub(super) fn issue_memory(&mut self, n: usize, now: Cycle) {
         let Slot { op, forwarded, lines: [first, last], by, .. } = self.slots[n];
+        let pages = self.sizes.map(|_| self.pages[n]);
+        if let Some(pages) = pages {
+            if self.common.private.translate(pages, false, by, now).is_some() {
+                self.slots[n].waits = Waits::Translation;
+                self.untranslated.insert(n);
+                return;
+            }
+        }
         // A store only brings address and value to its queue; the cache hears of it when it has
         // committed, since until then it may not have happened.
         if op == Op::Store || forwarded {
+            if let Some(pages) = pages {
+                self.slots[n].waits = Waits::Unit;
+                self.common.private.translated(pages, false, by.kernel());
+            }
             self.start(n, now);
             return;
         }
@@ -60,6 +72,9 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         if last != first {
             let is_read = self.read_line(n, last, by, now, &mut ready);
             debug_assert!(is_read, "half of a load is under way");
+        }
+        if let Some(pages) = pages {
+            self.common.private.translated(pages, false, by.kernel());
         }
         // Only here does it leave the queue: one that was put aside keeps its place there.
         self.waiting_integer -= 1;

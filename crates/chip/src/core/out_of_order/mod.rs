@@ -40,6 +40,7 @@ use crate::cpi_stack::Reason;
 use crate::front_end::By;
 use crate::machine::{CoreKind, Window, MAX_WINDOW};
 use crate::miss::UNKNOWN;
+use crate::translation::{Page, Sizes};
 use crate::uncore::Answer;
 use crate::uop::{Op, Unit, NO_REG, REGISTERS};
 
@@ -67,6 +68,8 @@ enum Waits {
     Outstanding(u8),
     /// For a miss register.
     Register,
+    /// For the translation of its address.
+    Translation,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +122,8 @@ enum Front {
     Fetch,
     /// No instruction miss register is free.
     FetchRegister,
+    /// The translation of the next instruction's address is with the shared levels.
+    Translating,
     /// The thread goes to another core, as soon as nothing is in flight.
     Leaving,
 }
@@ -159,6 +164,11 @@ pub(crate) struct OutOfOrder<const W: usize, const N: usize> {
     divide_free: [Cycle; 2],
     /// Loads that found no miss register.
     blocked: SlotSet<W>,
+    /// Loads and stores that found no translation.
+    untranslated: SlotSet<W>,
+    /// If translation takes time: sizes of pages, and the pages of each load and store.
+    sizes: Option<Sizes>,
+    pages: Box<[[Page; 2]]>,
     /// By miss register of data, loads that wait for its answer.
     waiters: Box<[SlotSet<W>]>,
     producer: [u16; REGISTERS],
@@ -192,6 +202,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         let CoreKind::OutOfOrder(window) = common.spec.kind else {
             unreachable!("the machine says which kind of core to build")
         };
+        let sizes = common.private.translates().then(|| common.private.page_sizes());
         let no_forward = Forward { granule: u64::MAX, store: 0, sequence: 0 };
         OutOfOrder {
             ahead: Ahead::new(common.fetch),
@@ -207,6 +218,9 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             ready_divide: [SlotSet::EMPTY; 2],
             divide_free: [0; 2],
             blocked: SlotSet::EMPTY,
+            untranslated: SlotSet::EMPTY,
+            sizes,
+            pages: vec![[Page::default(); 2]; N].into_boxed_slice(),
             producer: [NO_SLOT; REGISTERS],
             calendar: Calendar::new(),
             waiting_integer: 0,
@@ -244,6 +258,12 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             // have if all had asked in every cycle.
             if !self.blocked.is_empty() && self.common.private.data_misses.has_free(now) {
                 self.ready[Unit::Memory as usize].absorb(&mut self.blocked);
+            }
+            if self.common.private.go_on_walking(now) {
+                self.ready[Unit::Memory as usize].absorb(&mut self.untranslated);
+                if self.front == Front::Translating {
+                    self.front = Front::Running;
+                }
             }
             let committed = self.commit();
             if committed && !self.request_ends.is_empty() {
@@ -301,6 +321,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         let on = match self.why() {
             _ if self.head == self.tail && self.front == Front::Fetch => StallOn::Fetch,
             Why::Reason(Reason::Fetch) => StallOn::Fetch,
+            Why::Reason(Reason::Tlb) => StallOn::Tlb,
             _ if self.head == self.tail => StallOn::Store,
             _ => StallOn::Data,
         };
@@ -386,6 +407,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             || stores
             || front_moves
             || was_draining && self.common.private.is_quiet(at)
+            || self.common.private.can_walk()
     }
 
     #[inline]
@@ -420,6 +442,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             Waits::L2 => Why::Reason(Reason::L2),
             // Who will free one is not known yet.
             Waits::Register => Why::Reason(Reason::Memory),
+            Waits::Translation => Why::Reason(Reason::Tlb),
             Waits::Outstanding(n) => Why::Outstanding(n),
         }
     }
@@ -448,9 +471,16 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         if !self.blocked.is_empty() || self.store_blocked || waits_for_quiet {
             next = next.min(private.data_misses.next_fill(now));
         }
-        let asks = self.ahead.as_ref().is_some_and(|ahead| ahead.block == Block::Register);
+        let block = self.ahead.as_ref().map_or(Block::No, |ahead| ahead.block);
+        let asks = block == Block::Register;
+        if let Block::Until(cycle) = block {
+            next = next.min(cycle.max(now + 1));
+        }
         if self.front == Front::FetchRegister || asks || waits_for_quiet {
             next = next.min(private.instruction_misses.next_fill(now));
+        }
+        if !self.untranslated.is_empty() || block == Block::Walk || waits_for_quiet {
+            next = next.min(private.next_translation(now));
         }
         for (ready, free) in self.ready_divide.iter().zip(self.divide_free) {
             if !ready.is_empty() {
