@@ -1,7 +1,9 @@
 //! Windows of more than one word, fetch ahead of dispatch, and what a branch costs that the front
 //! end does not know.
 
-use super::exact::{any_recipe, fingerprint, first_difference, script, Recipe};
+use super::exact::{
+    any_recipe, fingerprint, first_difference, script, with_extras, Recipe, EXTRAS,
+};
 use super::*;
 use proptest::prelude::*;
 
@@ -63,8 +65,9 @@ proptest! {
         recipe in long_recipe(),
         size in 0..5usize,
         technique in 0..TECHNIQUES.len(),
+        extras in 0..EXTRAS,
     ) {
-        let machine = window([127, 128, 129, 512, 1024][size]);
+        let machine = with_extras(window([127, 128, 129, 512, 1024][size]), extras);
         prop_assert_eq!(skips_and_does_not(&machine, &recipe, technique), None);
     }
 
@@ -76,8 +79,10 @@ proptest! {
         next_lines in 0..3usize,
         tiny in any::<bool>(),
         technique in 0..TECHNIQUES.len(),
+        extras in 0..EXTRAS,
     ) {
-        let mut machine = ahead([16, 129, 512][size], [0, 1, 16][queue], next_lines);
+        let machine = ahead([16, 129, 512][size], [0, 1, 16][queue], next_lines);
+        let mut machine = with_extras(machine, extras);
         if tiny {
             machine.l1i.geometry = crate::Geometry { sets: 2, ways: 1 };
             machine.l2.geometry = crate::Geometry { sets: 4, ways: 2 };
@@ -92,8 +97,9 @@ proptest! {
         technique in 0..TECHNIQUES.len(),
         quantum in 1u64..300,
         next_lines in 0..2usize,
+        extras in 0..EXTRAS,
     ) {
-        let machine = ahead(512, 16, next_lines);
+        let machine = with_extras(ahead(512, 16, next_lines), extras);
         let go = |quantum| {
             let tasks = recipes.iter().enumerate().map(|(n, recipe)| {
                 let (script, lines) = script(recipe, n as u64);
