@@ -85,7 +85,13 @@ def _energy(row: Row) -> str:
 
 
 def _rate(row: Row) -> str:
-    return "-" if row["rate"] is None else f"{row['rate'] / 1e6:.1f} M"
+    rate = row["rate"]
+    if rate is None:
+        return "-"
+    for factor, prefix in ((1e6, " M"), (1e3, " k")):
+        if rate >= factor:
+            return f"{rate / factor:.1f}{prefix}"
+    return f"{rate:.1f}"
 
 
 #: Heading, column, and how a row's cell is written. A world without the column goes without.
