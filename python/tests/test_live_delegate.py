@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Halfwink, lacking, need
+from conftest import Halfwink, lacking, need, wait_until
 
 import halfwink
 from halfwink import _core, live
@@ -188,12 +187,8 @@ def serving(words: list[str], ready: Callable[[], bool]) -> Generator[subprocess
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdout=pipe, stderr=pipe) as server:
         try:
-            for _ in range(200):
-                if ready():
-                    break
-                assert server.poll() is None, server.communicate()
-                time.sleep(0.05)
-            assert ready()
+            wait_until(lambda: ready() or server.poll() is not None, 60)
+            assert server.poll() is None, server.communicate()
             yield server
         finally:
             server.terminate()
@@ -280,12 +275,13 @@ def test_the_policy_told_its_log_again_asks_for_the_same(tmp_path: Path) -> None
 
 def test_killing_the_program(tmp_path: Path) -> None:
     report = tmp_path / "r.json"
-    script = "echo $$; while :; do stat / >/dev/null; done"
+    script = "echo $$; stat / >/dev/null; echo on; while :; do stat / >/dev/null; done"
     words = [*DELEGATE, "--policy", "always", "-q", "-o", str(report), "--", "bash", "-c", script]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as wrapper:
         assert wrapper.stdout is not None
         program = int(wrapper.stdout.readline())
-        time.sleep(0.2)
+        # A program of its own has run.
+        assert wrapper.stdout.readline() == "on\n"
         os.kill(program, signal.SIGKILL)
         assert wrapper.wait(20) == 128 + signal.SIGKILL
     assert json.loads(report.read_text())["process_images"] > 1
@@ -327,11 +323,14 @@ def test_the_program_dies_too_if_asked() -> None:
         program = Path(f"/proc/{int(wrapper.stdout.readline())}")
         wrapper.kill()
         wrapper.wait(20)
-        for _ in range(100):
-            if not program.exists() or "(zombie)" in (program / "status").read_text():
-                return
-            time.sleep(0.05)
-    pytest.fail("it lives")
+        wait_until(lambda: _is_over(program), 60)
+
+
+def _is_over(program: Path) -> bool:
+    try:
+        return "(zombie)" in (program / "status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def test_signals_are_passed_on() -> None:
