@@ -141,11 +141,8 @@ fn events_become_the_requests_that_reach_the_driver() {
 
 /// As `struct blk_io_trace` has it, in either order of bytes.
 fn record(at_ns: u64, sector: u64, action: u32, cpu: u32, is_big: bool, more: &[u8]) -> Vec<u8> {
-    let (word, long): (fn(u32) -> [u8; 4], fn(u64) -> [u8; 8]) = if is_big {
-        (u32::to_be_bytes, u64::to_be_bytes)
-    } else {
-        (u32::to_le_bytes, u64::to_le_bytes)
-    };
+    let word = |value: u32| if is_big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let long = |value: u64| if is_big { value.to_be_bytes() } else { value.to_le_bytes() };
     let payload = more.len() as u16;
     let mut bytes = [word(0x6561_7407), word(1)].concat();
     bytes.extend([long(at_ns), long(sector)].concat());

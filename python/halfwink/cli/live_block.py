@@ -190,13 +190,14 @@ def _advise(asked: Asked, json: bool) -> int:
     known = block_advice.Load() if asked.report is None else block_advice.load_of(asked.report)
     load = known if asked.iops is None else replace(known, iops=asked.iops)
     measured = block_advice.measure(asked.cpus)
-    simulate, played = storage.simulate, None
+    simulate: block_advice.Simulate = storage.simulate
+    played: dict[str, Any] | None = None
     if asked.load is not None:
         runs = storage.load_runs(
             measured, asked.load, io_us=load.io_us, latency_us=asked.latency_us
         )
         load, expected = storage.asked_of(runs, load)
-        simulate = lambda *_: expected  # noqa: E731
+        simulate = block_advice.known(expected)
         played = {"load": runs.load, "policies": runs.expected()}
     advice = block_advice.advise(measured, load, simulate)
     if json:
