@@ -7,7 +7,7 @@ seconds=${1:-60}
 [ $# -eq 0 ] || shift
 [ $# -gt 0 ] || set -- trace_bytes trace_sections champsim descriptions gating dataplane routes \
     request_log request_counts cdf steer event_log resctrl announce \
-    line_sets preheat sync_frames flow_files chakra nbd
+    line_sets preheat sync_frames flow_files chakra block_loads nbd
 rustup toolchain list | grep -q nightly || {
     echo "fuzzing needs a nightly Rust toolchain; run: rustup toolchain add nightly" >&2
     exit 1

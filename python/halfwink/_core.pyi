@@ -137,6 +137,14 @@ def circuit_runs(
     tokens: Sequence[str],
     played: tuple[tuple[str, str, str], float, int],
 ) -> Tables: ...
+def storage_load(
+    library: Library,
+    name: str,
+    set: _Pairs,
+    path: str,
+    latency_us: float | None,
+    asked: tuple[Sequence[str], Sequence[int]],
+) -> Tables: ...
 def storage_topology(library: Library, name: str, set: _Pairs) -> tuple[int, int]: ...
 def storage_runs(
     library: Library,
