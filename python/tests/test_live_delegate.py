@@ -101,6 +101,116 @@ def test_all_that_may_go_wrong(tmp_path: Path) -> None:
     assert {"may-block", "signal", "timeout"} <= refused
 
 
+def test_calls_that_would_wait_end_their_thread_or_name_bad_memory(tmp_path: Path) -> None:
+    program = tmp_path / "waits"
+    flags = ["-O2", "-pthread", "-Wno-stringop-overflow"]
+    source = PROGRAMS / "waits.c"
+    subprocess.run([need("gcc"), *flags, str(source), "-o", str(program)], check=True)
+    ended = same(tmp_path, str(program), policies=ALL)
+    assert ended.status == 5
+    assert b"cancelled between calls: 1\n" in ended.out
+    assert ended.moved("read") > 0
+    refused = {call["name"] for call in ended.report["calls"] if "declined" in call["refused"]}
+    assert {"read", "write", "recv", "recvmsg", "sendfile"} <= refused
+
+
+def in_a_mount_namespace(script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs a shell's script whose mounts are its own, or skips the test."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    alone = [need("unshare"), *user, "--mount"]
+    probe = [*alone, "mount", "-t", "tmpfs", "none", "/dev/shm"]
+    try:
+        subprocess.run(probe, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        lacking(f"a mount namespace: {error}", kernel=True)
+    return subprocess.run(
+        [*alone, "sh", "-ec", script, "sh", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_full_shared_memory_is_an_error_before_the_program_starts() -> None:
+    words = [*DELEGATE, "--policy", "always", "--", "sh", "-c", "echo started; ls -R /etc"]
+    full = 'mount -t tmpfs -o size=1m none /dev/shm; "$@"; status=$?; ls /dev/shm; exit $status'
+    done = in_a_mount_namespace(full, *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "/dev/shm/halfwink-delegate-" in done.stderr
+    assert "bytes that processes share: " in done.stderr
+    assert "No space left on device" in done.stderr
+
+
+def test_the_files_of_other_runs() -> None:
+    """Those left behind are cleared away, whatever process has their number now; another user's
+    are not, and are in nobody's way."""
+    left = f"/dev/shm/{live.PREFIX}{os.getpid()}-left"
+    theirs = f"/dev/shm/{live.PREFIX}1073741823-theirs"
+    script = f"""
+      mount -t tmpfs none /dev/shm; chmod 1777 /dev/shm
+      touch {left} {theirs}; mkfifo {left}-fifo; mkdir {left}-folder
+      if chown 65534 {theirs} 2>/dev/null; then ls /dev/shm | grep -q theirs; else rm {theirs}; fi
+      "$@" -- sh -c 'ls /dev/shm'
+      test ! -e {left}; test ! -e {left}-fifo; test -d {left}-folder
+    """
+    done = in_a_mount_namespace(script, *DELEGATE, "-q", "--policy", "always")
+    assert (done.returncode, done.stderr) == (0, "")
+    if os.geteuid() == 0:
+        assert Path(theirs).name in done.stdout
+    assert Path(left).name not in done.stdout.splitlines()
+
+
+def test_another_users_files_are_no_obstacle(tmp_path: Path) -> None:
+    """In a folder like /tmp, where nobody may unlink what is another's."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make the file of another user")
+    script = f"""
+      mount -t tmpfs none /dev/shm; chmod 1777 /dev/shm
+      touch /dev/shm/{live.PREFIX}1073741823-theirs
+      "$@"
+    """
+    clear = """
+import os
+from halfwink import live
+os.setgroups([])
+os.setuid(65534)
+with live._counts_file() as path:
+    print(sorted(os.listdir("/dev/shm")))
+"""
+    done = in_a_mount_namespace(script, sys.executable, "-c", clear)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        f"['{live.PREFIX}1073741823-theirs']\n",
+        "",
+    )
+
+
+def test_a_signal_goes_to_no_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the program has been waited for, its number may be another's."""
+    sent: list[int] = []
+
+    def kill(pid: int, _: int) -> None:
+        sent.append(pid)
+
+    monkeypatch.setattr(os, "kill", kill)
+    wait = subprocess.Popen.wait
+
+    def waits(child: subprocess.Popen[bytes]) -> int:
+        """A signal comes when the kernel has answered and Python has not noted it yet."""
+        if child.returncode is None:
+            lock: Any = child._waitpid_lock  # pyright: ignore
+            os.waitid(os.P_PID, child.pid, os.WEXITED)
+            with lock:
+                signal.raise_signal(signal.SIGUSR1)
+        return wait(child)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", waits)
+    live.idle(command=["true"])
+    assert sent == []
+
+
 def test_a_program_that_a_signal_ends(tmp_path: Path) -> None:
     ended = run(tmp_path / "x", "sh", "-c", "stat / >/dev/null; kill -9 $$", policy="always")
     assert ended.status == 128 + signal.SIGKILL
