@@ -7,6 +7,7 @@ use std::path::Path;
 /// The floor of each crate, as in docs/architecture.md.
 const FLOORS: &[(&str, u32)] = &[
     ("units", 0),
+    ("interleavings", 0),
     ("policy", 1),
     ("power", 1),
     ("trace", 1),

@@ -34,6 +34,7 @@ pub mod process;
 pub mod report;
 pub mod shared;
 pub mod thread;
+mod words;
 pub mod worker;
 
 /// Name of the variable that tells the preload library where to report.

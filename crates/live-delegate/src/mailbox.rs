@@ -10,17 +10,12 @@
 //! possible exchange between two caches does. Who has spun for long enough says so in a line of its
 //! own, which the other side keeps in its cache, and sleeps on a futex.
 
-use core::sync::atomic::{fence, AtomicI64, AtomicU32, AtomicU64, Ordering};
-
-use halfwink_live::{clock, sys};
+// Those of the machine, or of the checker that plays all orders (`crates/interleavings`).
+use super::words::{clock, fence, sys, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use super::words::{EAGER_LOOKS, SPIN_LOOKS};
 
 /// Longest sleep without looking again, in nanoseconds: no wake-up is ever lost for longer.
 const NAP_NS: u64 = 20_000_000;
-/// Looks between two looks at the clock.
-const SPIN_LOOKS: u32 = 16;
-/// A caller's looks one after the other before the first rest, which is longer than a line's way.
-/// (A worker rests between any two: it would take the line away while the caller still fills it.)
-const EAGER_LOOKS: u32 = 64;
 
 /// A call to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,7 +269,7 @@ impl Mailbox {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "interleavings")))]
 mod tests {
     use super::*;
     use std::sync::Arc;

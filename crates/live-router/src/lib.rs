@@ -33,6 +33,8 @@ mod ports;
 mod queue;
 mod receiver;
 mod report;
+mod standing;
+mod sync;
 mod waiter;
 mod worker;
 

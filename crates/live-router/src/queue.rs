@@ -5,7 +5,7 @@
 //! worker takes from its own. When an entry moves, frames that arrive at the new queue name how
 //! far the old queue must be served before them, as in the simulated router.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use halfwink_policy::scaling::ENTRIES;
@@ -13,7 +13,7 @@ use halfwink_units::Time;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::pool::Slot;
-use halfwink_live::sys::{futex_wait, futex_wake};
+pub use super::standing::Standing;
 
 /// A frame on its way to a worker.
 #[derive(Debug)]
@@ -26,41 +26,6 @@ pub struct Item {
     pub came: Time,
     /// It may be served once this queue has served so many.
     pub after: Option<(u8, u64)>,
-}
-
-/// What all know of a worker's queue.
-#[derive(Debug, Default)]
-pub struct Standing {
-    /// Frames served: rewritten and sent, or dropped.
-    pub done: AtomicU64,
-    /// Frames put.
-    pub put: AtomicU64,
-    /// 1 while its worker sleeps, or is about to.
-    asleep: AtomicU32,
-    /// It gets no frames.
-    pub parked: AtomicBool,
-}
-
-impl Standing {
-    /// Sleeps until rung, for so many nanoseconds at most, unless `busy` says there is work.
-    pub fn sleep(&self, most_ns: u64, busy: impl FnOnce() -> bool) {
-        self.asleep.store(1, Ordering::SeqCst);
-        // Whoever puts work looks at `asleep` after; so one of both sees the other.
-        if !busy() {
-            futex_wait(&self.asleep, 1, most_ns, false);
-        }
-        self.asleep.store(0, Ordering::SeqCst);
-    }
-
-    /// Wakes its worker, if it sleeps; true if it did.
-    pub fn ring(&self) -> bool {
-        std::sync::atomic::fence(Ordering::SeqCst);
-        let slept = self.asleep.swap(0, Ordering::SeqCst) == 1;
-        if slept {
-            futex_wake(&self.asleep, 1);
-        }
-        slept
-    }
 }
 
 /// The receiver's side of all queues.
