@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from halfwink.errors import HalfwinkError, Interrupted, RunError
     from halfwink.executors import LocalExecutor
     from halfwink.fabric_advice import CircuitAdvice, circuit_advice
+    from halfwink.host_calibration import HostCalibration, calibrate_host
     from halfwink.hybrid import (
         HybridExperiments,
         HybridRun,
@@ -63,6 +64,7 @@ _HOMES = {
     "Dask": "pools",
     "Fabric": "circuits",
     "HalfwinkError": "errors",
+    "HostCalibration": "host_calibration",
     "HybridExperiments": "hybrid",
     "HybridRun": "hybrid",
     "Interrupted": "errors",
@@ -90,6 +92,7 @@ _HOMES = {
     "Beside": "logs",
     "Replay": "logs",
     "beside": "logs",
+    "calibrate_host": "host_calibration",
     "calibrate_storage": "block_calibration",
     "circuit_advice": "fabric_advice",
     "circuit_runs": "circuits",
@@ -136,6 +139,7 @@ __all__ = [
     "Dask",
     "Fabric",
     "HalfwinkError",
+    "HostCalibration",
     "HybridExperiments",
     "HybridRun",
     "Interrupted",
@@ -162,6 +166,7 @@ __all__ = [
     "Switching",
     "__version__",
     "beside",
+    "calibrate_host",
     "calibrate_storage",
     "capture",
     "circuit_advice",

@@ -1,6 +1,7 @@
 """The native module: the Rust crates, converted."""
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any
 
 __version__: str
@@ -323,6 +324,20 @@ class DelegateRun:
     def write_log(self, path: str) -> None: ...
 
 def energy_meters() -> tuple[list[str], str | None]: ...
+
+MAX_WINDOW: int
+
+def calibrate_host(
+    *,
+    cpu: int | None = None,
+    quick: bool = False,
+    max_spread_pct: float | None = None,
+    sizes: list[int] = ...,
+) -> dict[str, Any]: ...
+def record_program(
+    workload: str, command: list[str], out: PathLike[str], most: int
+) -> dict[str, int]: ...
+def check_machine(name: str, text: str) -> None: ...
 def live_features() -> list[tuple[str, str]]: ...
 def allowed_cpus() -> list[int]: ...
 def die_with_parent() -> None: ...

@@ -61,6 +61,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "live preheat run": (
         ("--port 80 --set a.hws --shared /run/heat --key key", "beside your server"),
     ),
+    "calibrate host": (
+        ("-o host.toml", "this machine, and how well it is simulated"),
+        ("--quick --json", "in seconds, with every number and curve"),
+    ),
     "live block": (
         ("--unix /run/disk --ram 1G", "a disk of memory over NBD"),
         ("--unix /run/disk --file disk.img --direct", "a file, past the page cache"),

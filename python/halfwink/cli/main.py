@@ -52,6 +52,7 @@ COMMANDS = {
         "measure:measure",
         "Measure what this machine charges for each way to hand work to another core.",
     ),
+    "calibrate": ("calibrate:app", "Make a machine of what was measured."),
     "live": ("live:app", "Run techniques on this machine."),
     "segregation": ("segregation:app", "Keep kernel and user apart in the second-level cache."),
     "circuits": ("circuits:app", "Optical circuits that racks use by turns."),
