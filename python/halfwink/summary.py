@@ -107,11 +107,15 @@ CELLS: list[tuple[str, str, Callable[[Row], str]]] = [
     ("power W", "power_w", _number("power_w", 2)),
     ("lost %", "lost_pct", _number("lost_pct", 3)),
     ("gated %", "gated_share", _number("gated_share", 1, 100)),
+    ("L2 MPKI", "l2_mpki", _number("l2_mpki", 2)),
+    ("L3 MPKI", "l3_mpki", _number("l3_mpki", 2)),
     ("work/s of host", "rate", _rate),
 ]
 #: Headings that narrow terminals and telephones go without, least wanted first.
 SPARED = (
     "work/s of host",
+    "L2 MPKI",
+    "L3 MPKI",
     "gated %",
     "lost %",
     "of it clock %",

@@ -127,3 +127,17 @@ def test_capture_is_a_function_whoever_has_imported_its_module(
         hw.capture("nginx")
     with pytest.raises(module.WrongUseError, match="nosuch"):
         hw.capture("nosuch")
+
+
+def test_misses_per_thousand_instructions_are_those_of_the_counters():
+    results = hw.compare("chase", techniques="tap", instructions=100_000)
+    for row in results.runs.iter_rows(named=True):
+        own = results.counters.filter(technique=row["technique"])
+        both = pl.col("user") + pl.col("kernel")
+        for counter, column in (("l2.misses", "l2_mpki"), ("branches.mispredicted", "branch_mpki")):
+            misses = own.filter(counter=counter).select(both.sum()).item()
+            assert row[column] == pytest.approx(1000 * misses / row["instructions"])
+        third = own.filter(component="l3", counter="misses").select(both.sum()).item()
+        assert row["l3_mpki"] == pytest.approx(1000 * third / row["instructions"])
+    # A pointer chase through more than any cache misses all of them.
+    assert results.runs["l3_mpki"][0] > 10
