@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::description::{at_least, positive, wrong, DescriptionError};
+use crate::faults::Faults;
 
 /// Ordinary servers behind an optical switch (Strong 2013, Sec 4.4.2). All have the same values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +38,9 @@ pub struct Hosts {
     pub card: Card,
     /// What comes between them and news of the switch.
     pub stalls: Stalls,
+    /// What goes wrong.
+    #[serde(default)]
+    pub faults: Faults,
     /// What draws power beside the servers.
     pub power: Power,
 }
@@ -171,6 +175,7 @@ impl Hosts {
         at_least("hosts.card.transmit_us", self.card.transmit_us, 0.0)?;
         at_least("hosts.card.receive_us", self.card.receive_us, 0.0)?;
         self.check_transport()?;
+        self.faults.check()?;
         let ranges = [
             ("hosts.sync_us", self.sync_us),
             ("hosts.first_packet_us", self.first_packet_us),

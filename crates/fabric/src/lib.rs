@@ -20,6 +20,7 @@
 mod circuit;
 mod data_centre;
 mod description;
+mod faults;
 pub mod flows;
 mod hosts;
 mod matching;
@@ -30,4 +31,5 @@ pub mod world;
 pub use circuit::CircuitSwitch;
 pub use data_centre::{CorePower, DataCentre, Ports};
 pub use description::{DescriptionError, Fabric, Spec};
+pub use faults::{Broken, FaultCounts, Faults};
 pub use hosts::{Card, Hosts, Power, Processor, Stalls, Tcp};

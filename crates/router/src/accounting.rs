@@ -5,6 +5,7 @@ use halfwink_engine::{Cause, Closed, Imbalance, Ledger, Mode, Row, State};
 use halfwink_units::{Energy, Power, Time};
 
 use crate::cpu::Cpu;
+use crate::faults::FaultCounts;
 use crate::latency::Latencies;
 use crate::model::Model;
 use crate::power::Watts;
@@ -66,6 +67,8 @@ pub struct Run {
     pub interrupts: u64,
     /// Passes of poll loops.
     pub passes: u64,
+    /// What went wrong.
+    pub faults: FaultCounts,
     /// Points of the profile.
     pub slots: Vec<Slot>,
     /// The balanced ledger.

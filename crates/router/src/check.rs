@@ -13,6 +13,9 @@ pub(crate) fn spec(s: &Spec) -> Checked {
     watts(s)?;
     nic(s)?;
     evaluation(s)?;
+    for (element, value, low, high) in s.faults.limits() {
+        within(element, value, low, high)?;
+    }
     if s.apps.is_empty() {
         return Err(ModelError::at("apps", "expected one application or more"));
     }

@@ -172,7 +172,8 @@ impl Cpu {
     /// Leaves its rest at `now`, metered up to there: when it polls. Before comes the handler of an
     /// interrupt that must reach it, or of its own timer; and what its first packets take longer
     /// where it lost its caches (assumption: all of it before the first).
-    pub(crate) fn wake(&mut self, now: u64, interrupt: bool, watts: &Watts) -> u64 {
+    /// Leaving its rest takes by `late` longer than it should.
+    pub(crate) fn wake(&mut self, now: u64, interrupt: bool, late: u64, watts: &Watts) -> u64 {
         // Before a nap has become deep it is one in C1; entering is not broken off, so that who is
         // woken while it enters pays for the rest of that and for all of the exit.
         let [(_, asleep), (_, entered), (deep, _), ..] = self.plan;
@@ -182,7 +183,7 @@ impl Cpu {
             Kind::C6 => (2, now.max(entered)),
             _ => (0, now),
         };
-        let left = begin + watts.exit[n].0;
+        let left = begin + watts.exit[n].0 + late;
         self.phase = Phase::Poll;
         let (delivery, handler) =
             if interrupt { (watts.delivery.0, watts.handler.0) } else { (0, watts.timer.0) };

@@ -17,6 +17,7 @@
 mod accounting;
 mod check;
 mod cpu;
+mod faults;
 mod latency;
 mod model;
 mod power;
@@ -26,6 +27,7 @@ mod traffic;
 mod world;
 
 pub use accounting::{Run, Slot};
+pub use faults::{Broken, FaultCounts, Faults};
 pub use latency::Latencies;
 pub use model::{Model, ModelError, Point};
 pub use power::Watts;

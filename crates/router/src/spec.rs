@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::faults::Faults;
+
 /// A description of a router, as it is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,6 +32,9 @@ pub struct Spec {
     pub nic: Nic,
     /// Watts.
     pub power: Power,
+    /// What goes wrong.
+    #[serde(default)]
+    pub faults: Faults,
     /// Applications by name.
     pub apps: BTreeMap<String, App>,
     /// The load profile.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::faults::Faults;
+
 /// Most CPUs of a machine.
 const MOST_CPUS: u32 = 4096;
 
@@ -26,6 +28,9 @@ pub struct Spec {
     pub driver: Driver,
     /// The device.
     pub device: Device,
+    /// What goes wrong with it.
+    #[serde(default)]
+    pub faults: Faults,
     /// Power of what computes; ours, the work has none.
     pub power: Power,
     /// Applications above it, as closed networks.
@@ -251,6 +256,7 @@ impl Machine {
         positive("device.gb_per_s", spec.device.gb_per_s)?;
         at_least("device.latency_us", spec.device.latency_us, 0.0)?;
         at_least("device.pcie_us", spec.device.pcie_us, 0.0)?;
+        spec.faults.check()?;
         let power = &spec.power;
         at_least("power.idle_w", power.idle_w, 0.0)?;
         at_least("power.device_w", power.device_w, 0.0)?;

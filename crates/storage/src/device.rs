@@ -10,8 +10,8 @@ pub struct Queue {
     latency_ps: u64,
     /// When the next may begin.
     free: u64,
-    /// When each is done.
-    done: VecDeque<(u64, u32)>,
+    /// When each is done, and its ticket.
+    done: VecDeque<(u64, u32, u32)>,
 }
 
 impl Queue {
@@ -27,20 +27,35 @@ impl Queue {
 
     /// It takes a request, after which it takes none for so long: see [`gap_ps`].
     pub fn take(&mut self, now: u64, io: u32, gap_ps: u64) {
+        let due = self.begin(now, gap_ps);
+        self.done.push_back((due, io, 0));
+    }
+
+    /// The same, but it is done later by so much, or never; the answer bears a ticket.
+    pub fn take_late(&mut self, now: u64, io: u32, gap_ps: u64, (ticket, by): (u32, Option<u64>)) {
+        let due = self.begin(now, gap_ps);
+        let Some(by) = by else { return };
+        let due = due.saturating_add(by);
+        let at = self.done.partition_point(|&(before, ..)| before <= due);
+        self.done.insert(at, (due, io, ticket));
+    }
+
+    /// When a request is done that it takes now.
+    fn begin(&mut self, now: u64, gap_ps: u64) -> u64 {
         let begun = self.free.max(now);
         self.free = begun + gap_ps;
-        self.done.push_back((begun + self.latency_ps, io));
+        begun + self.latency_ps
     }
 
     /// When the next is done.
     #[must_use]
     pub fn due(&self) -> u64 {
-        self.done.front().map_or(u64::MAX, |&(due, _)| due)
+        self.done.front().map_or(u64::MAX, |&(due, ..)| due)
     }
 
-    /// One is done.
-    pub fn pop(&mut self) -> Option<u32> {
-        self.done.pop_front().map(|(_, io)| io)
+    /// One is done: which, and its ticket.
+    pub fn pop(&mut self) -> Option<(u32, u32)> {
+        self.done.pop_front().map(|(_, io, ticket)| (io, ticket))
     }
 
     /// How many it has.
@@ -76,7 +91,7 @@ mod tests {
             queue.take(5_000_000, 7, gap_ps(&device, bytes));
             queue.take(5_000_000, 8, gap_ps(&device, bytes));
             assert_eq!((queue.due(), queue.len()), (16_000_000, 2));
-            assert_eq!(queue.pop(), Some(7));
+            assert_eq!(queue.pop(), Some((7, 0)));
             assert_eq!(queue.due(), 16_000_000 + gap);
         }
     }

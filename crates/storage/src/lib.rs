@@ -20,6 +20,7 @@ pub mod closed_form;
 mod coherence;
 mod description;
 pub mod device;
+mod faults;
 pub mod load;
 pub mod lock;
 pub mod world;
@@ -29,3 +30,4 @@ pub use description::{
     Applications, Block, Coherence, DescriptionError, Device, Driver, LockKind, LockSpec, Machine,
     Power, Spec, Topology,
 };
+pub use faults::{Broken, FaultCounts, Faults};

@@ -8,6 +8,8 @@ mod design;
 mod elsewhere;
 mod error;
 mod experiments;
+#[cfg(test)]
+mod fault_seeds;
 mod library;
 mod live_block;
 mod live_circuits;

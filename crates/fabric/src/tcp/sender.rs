@@ -144,6 +144,18 @@ impl Sender {
         self.tally
     }
 
+    /// First segment that is not acknowledged, and the first not yet sent.
+    #[must_use]
+    pub fn span(&self) -> (u64, u64) {
+        (self.una, self.next())
+    }
+
+    /// Whether something is on its way and no timer would tell that it is lost.
+    #[must_use]
+    pub fn waits_for_ever(&self) -> bool {
+        self.flight > 0 && self.timer.deadline.is_none()
+    }
+
     /// First segment not yet sent.
     fn next(&self) -> u64 {
         self.una + self.board.len() as u64

@@ -10,6 +10,7 @@ use halfwink_units::Time;
 
 use super::times::Times;
 use super::{us, Setting};
+use crate::faults::Broken;
 use crate::tcp::{Ack, Algorithm, Parameters, Receiver, Sender, Tally};
 
 /// A packet in a queue or on its way.
@@ -42,6 +43,10 @@ pub struct TcpCounts {
     pub acks: u64,
     /// Of these lost.
     pub acks_lost: u64,
+    /// Acknowledgements that found no room in their queue.
+    pub acks_refused: u64,
+    /// Segments that reached their receiver.
+    pub arrived: u64,
     /// From when a segment was built until its receiver is done with it.
     pub delivery: Histogram,
 }
@@ -110,6 +115,29 @@ impl Connections {
         self.processors[host]
     }
 
+    /// A host does nothing before.
+    pub(super) fn pause(&mut self, host: usize, until: Time) {
+        self.processors[host] = self.processors[host].max(until);
+    }
+
+    /// What holds of connections, whatever goes wrong.
+    pub(super) fn verify(&self, sent: u64, lost: u64) -> Result<(), Broken> {
+        let (count, known) = (self.count, lost + self.counts.arrived);
+        if sent != known {
+            return Err(Broken::Unbalanced(sent, known));
+        }
+        for (n, (sender, receiver)) in self.senders.iter().zip(&self.receivers).enumerate() {
+            let ((acknowledged, next), in_order) = (sender.span(), receiver.in_order());
+            if in_order > next || acknowledged > in_order {
+                return Err(Broken::Invented(n / count, n % count, next, in_order));
+            }
+            if sender.waits_for_ever() {
+                return Err(Broken::Stranded(n / count, n % count));
+            }
+        }
+        Ok(())
+    }
+
     fn work(&mut self, host: usize, now: Time, work: Time) -> Time {
         let done = self.processors[host].max(now) + work;
         self.processors[host] = done;
@@ -166,6 +194,8 @@ impl Connections {
         let pair = self.pair(from, to);
         if self.queues[pair].bytes + u64::from(self.ack) <= self.queue_bytes {
             self.put(pair, Packet { ready, content: Content::Ack(ack) });
+        } else {
+            self.counts.acks_refused += 1;
         }
     }
 
@@ -229,6 +259,7 @@ impl Connections {
             Content::Data { segment, marked } => {
                 let done = self.work(host, now, self.work);
                 self.counts.delivery.record(done - packet.ready);
+                self.counts.arrived += 1;
                 let pair = self.pair(from, host);
                 let ack = self.receivers[pair].data(done, segment, packet.ready, marked);
                 if let Some(ack) = ack {

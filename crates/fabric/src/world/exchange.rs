@@ -58,6 +58,9 @@ impl Exchange<'_> {
 
     fn begin(&mut self, slot: Slot, n: usize, to: Option<u16>) -> Option<Turn> {
         let hosts = self.setting.hosts;
+        if let Some(until) = self.hosts[n].silent_until(slot.day) {
+            self.connections.pause(n, until);
+        }
         let busy = self.connections.busy_until(n);
         let waits = if hosts.processor.sync_waits { busy } else { Time::ZERO };
         let turn = self.hosts[n].begin(slot, to, waits, hosts, self.counts)?;

@@ -9,6 +9,7 @@ use super::card::{OnWire, Sender};
 use super::draw::{happens, us_between};
 use super::sync::Receiver;
 use super::{Counts, Times};
+use crate::faults::Fate;
 use crate::hosts::Hosts;
 
 /// A host.
@@ -17,6 +18,8 @@ pub(super) struct Host {
     pub(super) receiver: Receiver,
     sender: Sender,
     tokens: PolicyHost<Tokens>,
+    /// What goes wrong with it, if anything does.
+    pub(super) fate: Option<Box<Fate>>,
     /// What waits for each other host, in bytes, and as of when.
     pub(super) queues: Vec<Queue>,
 }
@@ -58,13 +61,14 @@ impl Turn {
 }
 
 impl Host {
-    pub(super) fn new(number: u16, hosts: u16, seed: u64, tokens: Tokens) -> Host {
+    pub(super) fn new(number: u16, hosts: &Hosts, seed: u64, tokens: Tokens) -> Host {
         Host {
             random: stream(seed, &format!("host{number}")),
             receiver: Receiver::default(),
             sender: Sender::default(),
             tokens: PolicyHost::new(tokens),
-            queues: vec![Queue::default(); usize::from(hosts)],
+            fate: hosts.faults.of(seed, number),
+            queues: vec![Queue::default(); usize::from(hosts.count)],
         }
     }
 
@@ -87,6 +91,13 @@ impl Host {
     ) -> Option<Turn> {
         let length = slot.ends - slot.night;
         let mut hear = |sent: Time| {
+            if self.fate.as_mut().is_some_and(|fate| fate.loses_sync()) {
+                return Time::NEVER;
+            }
+            let fate = self.fate.as_mut();
+            if let Some(until) = fate.and_then(|fate| fate.keeps_waiting(sent)) {
+                self.receiver.stalled_until = self.receiver.stalled_until.max(until);
+            }
             let after = us_between(&mut self.random, hosts.sync_us);
             let after = after.max(waits.saturating_sub(sent));
             self.receiver.handle(sent, after, length, &hosts.stalls, &mut self.random)
@@ -94,8 +105,9 @@ impl Host {
         let dawn = hear(slot.day);
         let dusk = hear(slot.ends);
         let to = to?;
-        if dusk <= dawn {
-            // Both were handled at once: the day is over before anything is sent.
+        if dusk <= dawn || dawn == Time::NEVER {
+            // Both were handled at once: the day is over before anything is sent. Or it never heard
+            // of it.
             counts.missed_days += 1;
             return None;
         }
@@ -106,6 +118,11 @@ impl Host {
             now += us_between(&mut self.random, hosts.late_us);
         }
         Some(Turn { slot, to, now, dusk, heard: Some(dawn), last: None })
+    }
+
+    /// Until when it handles nothing of what comes now.
+    pub(super) fn silent_until(&mut self, now: Time) -> Option<Time> {
+        self.fate.as_mut()?.silent_until(now)
     }
 
     /// Whether the packet at the head of the queue goes now; if it never will, the turn is over.
@@ -128,7 +145,9 @@ impl Host {
     ) -> (OnWire, bool) {
         let (now, slot) = (turn.now, turn.slot);
         let wire = self.sender.hand_over(now, bytes, times, &mut self.random);
-        let passes = wire.begins >= slot.day && wire.ends <= slot.ends;
+        // All that goes to the wire may be lost there, in time or not.
+        let is_lost = self.fate.as_mut().is_some_and(|fate| fate.loses_frame(wire.begins));
+        let passes = wire.begins >= slot.day && wire.ends <= slot.ends && !is_lost;
         if let Some(heard) = turn.heard.take() {
             counts.reaction.record(now - heard);
             counts.first_handed.record(now - slot.day);
@@ -147,7 +166,10 @@ impl Host {
         if let Some(last) = turn.last {
             counts.handed_over.record(last - turn.slot.day);
         }
-        self.tokens.deliver(turn.dusk, &HostEvent::Night, |_, _| ());
+        // Who has not heard of the night goes by what it was told of the day's length.
+        if turn.dusk < Time::NEVER {
+            self.tokens.deliver(turn.dusk, &HostEvent::Night, |_, _| ());
+        }
         counts.longest_pause = counts.longest_pause.max(self.sender.longest_pause);
     }
 

@@ -32,6 +32,7 @@ pub use connections::TcpCounts;
 pub use packets::{packet_gbps, play_packets};
 pub use sync::Gaps;
 
+use crate::faults::{Broken, FaultCounts};
 use crate::hosts::Hosts;
 use crate::matching;
 use crate::tcp::Algorithm;
@@ -88,6 +89,8 @@ pub struct Run {
     pub counts: Counts,
     /// How far sync frames were apart.
     pub gaps: Gaps,
+    /// What went wrong.
+    pub faults: FaultCounts,
     /// Packets delivered for each pair, by rows of senders; of TCP those in order.
     pub delivered: Vec<u64>,
     /// More about TCP.
@@ -101,9 +104,9 @@ pub struct Run {
 pub struct Counts {
     /// Handed to a network card.
     pub sent: u64,
-    /// Of these on the wire while no circuit, or another one, was up: lost.
+    /// Of these lost: on the wire while no circuit, or another one, was up, or to a link's fault.
     pub lost: u64,
-    /// Days of which a host heard only when they were over.
+    /// Days of which a host heard only when they were over, or never.
     pub missed_days: u64,
     /// From the begin of a day to when its first packet is seen by the receiver.
     pub first_arrival: Histogram,
@@ -158,6 +161,17 @@ pub enum WorldError {
     /// Its books do not balance.
     #[error(transparent)]
     Imbalance(#[from] Imbalance),
+    /// What holds whatever goes wrong did not.
+    #[error("seed {seed}: {broken}")]
+    Broken {
+        /// The setting's seed.
+        seed: u64,
+        /// What.
+        broken: Broken,
+    },
+    /// Faults where there is no world for them.
+    #[error("hosts.faults: a packet switch is a closed form in which nothing goes wrong")]
+    NoFaults,
     /// The policy asked for something that cannot be.
     #[error("slot {slot}: {message}")]
     Schedule {
@@ -190,7 +204,7 @@ pub fn play(
         backlog_bytes: hosts.card.batch_bytes,
         overdraws: hosts.overdraws,
     });
-    let host = |n| Host::new(n, hosts.count, setting.seed, tokens.clone());
+    let host = |n| Host::new(n, hosts, setting.seed, tokens.clone());
     let times = Times::of(setting);
     let (connections, cut) = match setting.transport {
         Transport::Udp => (None, 1),
@@ -236,6 +250,7 @@ impl World<'_> {
             up: Time::ZERO,
             counts: Counts::default(),
             gaps: Gaps::default(),
+            faults: FaultCounts::default(),
             delivered: vec![0; count * count],
             tcp: None,
             books: Closed { components: vec![], rows: Default::default(), duration: Time::ZERO },
@@ -260,13 +275,29 @@ impl World<'_> {
         }
         for host in &self.hosts {
             run.gaps.add(&host.receiver.gaps);
+            run.faults.add(host.fate.as_ref().map(|fate| fate.counts).unwrap_or_default());
         }
+        let broken = |broken| WorldError::Broken { seed: self.setting.seed, broken };
+        self.verify(&run).map_err(broken)?;
         if let Some(connections) = &mut self.connections {
             run.delivered = connections.delivered();
             run.tcp = Some(connections.finish());
         }
         run.books = books.close(self.setting, run.duration)?;
         Ok(run)
+    }
+
+    /// What holds whatever goes wrong.
+    fn verify(&self, run: &Run) -> Result<(), Broken> {
+        let (sent, lost) = (run.counts.sent, run.counts.lost);
+        if let Some(connections) = &self.connections {
+            return connections.verify(sent, lost);
+        }
+        let known = lost + run.delivered.iter().sum::<u64>();
+        if sent != known {
+            return Err(Broken::Unbalanced(sent, known));
+        }
+        Ok(())
     }
 
     fn slot(&mut self, slot: Slot, run: &mut Run) {

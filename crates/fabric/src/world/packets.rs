@@ -2,6 +2,7 @@
 
 use super::books::packet_books;
 use super::{Counts, Run, Setting, Transport, WorldError};
+use crate::faults::FaultCounts;
 use crate::hosts::Hosts;
 use crate::world::sync::Gaps;
 use crate::CircuitSwitch;
@@ -24,9 +25,12 @@ pub fn packet_gbps(switch: &CircuitSwitch, hosts: &Hosts, transport: Transport) 
 /// processors are slower than wires, so that nothing waits in the switch.
 ///
 /// # Errors
-/// If its books do not balance.
+/// If its books do not balance, or something would go wrong: in closed form nothing does.
 pub fn play_packets(setting: &Setting) -> Result<Run, WorldError> {
     let hosts = setting.hosts;
+    if hosts.faults.any() {
+        return Err(WorldError::NoFaults);
+    }
     let (count, duration) = (u64::from(hosts.count), setting.duration);
     let gbps = packet_gbps(setting.switch, hosts, setting.transport);
     let bits = gbps * 1e9 * duration.as_s();
@@ -35,5 +39,6 @@ pub fn play_packets(setting: &Setting) -> Result<Run, WorldError> {
     let delivered = (0..count * count).map(|n| if is_self(n) { 0 } else { of_pair }).collect();
     let counts = Counts { sent: of_pair * count * (count - 1), ..Counts::default() };
     let (books, gaps) = (packet_books(setting, duration)?, Gaps::default());
-    Ok(Run { duration, slots: 0, up: duration, counts, gaps, delivered, tcp: None, books })
+    let faults = FaultCounts::default();
+    Ok(Run { duration, slots: 0, up: duration, counts, gaps, faults, delivered, tcp: None, books })
 }

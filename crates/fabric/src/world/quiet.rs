@@ -33,10 +33,12 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
-    /// None where two frames without a stall may be further apart than *on time* allows.
+    /// None where two frames without a stall may be further apart than *on time* allows, or where
+    /// something goes wrong.
     pub(super) fn of(hosts: &Hosts) -> Option<Quiet> {
         let [least, most] = hosts.sync_us.map(|us| Time::from_ns(1e3 * us));
-        (least <= most && most - least <= TOLERANCE).then_some(Quiet {
+        let is_on_time = least <= most && most - least <= TOLERANCE;
+        (is_on_time && !hosts.faults.any()).then_some(Quiet {
             sync_us: hosts.sync_us,
             most,
             long_share: hosts.stalls.long_share,
@@ -133,7 +135,7 @@ mod tests {
         };
         let times = Times::of(&setting);
         let tokens = Tokens::new(TokenParameters::published(Scheme::Pacing));
-        let mut host = Host::new(0, hosts.count, 7, tokens);
+        let mut host = Host::new(0, hosts, 7, tokens);
         let mut counts = Counts { delivered: vec![0; 23], ..Counts::default() };
         let quiet = Quiet::of(hosts).filter(|_| noted);
         let (mut now, mut count) = (Time::ZERO, 0);

@@ -79,6 +79,10 @@ impl World<'_> {
         let rest = if cpu.parked { Rest::Halt(Depth::C6) } else { rest };
         let alarm = cpu.rest(at, rest, &self.watts);
         self.next[core] = alarm.min(self.background(core, at));
+        if let Some(raised) = self.fates.get(core).and_then(|fate| fate.raised(at)) {
+            // It was told to rest otherwise while packets wait whose interrupt was lost.
+            self.next[core] = self.next[core].min(raised);
+        }
     }
 
     fn change_step(&mut self, at: u64, step: u8) {
@@ -107,6 +111,7 @@ impl World<'_> {
     }
 
     pub(super) fn redirect(&mut self, at: u64, entry: u8, to: u8, in_order: bool) {
+        self.keeps_order &= in_order;
         let from = usize::from(self.table.queue(u32::from(entry)));
         self.table.set(entry, to);
         let to = usize::from(to);

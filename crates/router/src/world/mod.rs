@@ -27,6 +27,7 @@ use self::order::Order;
 use self::slots::SlotStart;
 use crate::accounting::{Counts, Parts, Run, Slot};
 use crate::cpu::Cpu;
+use crate::faults::{Broken, Fate};
 use crate::latency::{Latencies, FINE};
 use crate::model::{Model, Point};
 use crate::power::Watts;
@@ -81,6 +82,8 @@ struct World<'a> {
     parts: Parts,
     cpus: Vec<Cpu>,
     next: Vec<u64>,
+    /// What goes wrong with each core; none, if nothing does.
+    fates: Vec<Fate>,
     table: RedirectTable,
     arrivals: Arrivals,
     coming: Packet,
@@ -96,6 +99,8 @@ struct World<'a> {
     in_use: u8,
     barriers: Vec<Barrier>,
     order: Order,
+    /// All moves of entries so far were in order.
+    keeps_order: bool,
     /// Latency beside waiting and processing.
     path: u64,
     batch: u32,
@@ -137,6 +142,14 @@ pub enum RunError {
     /// A policy's timer rings for ever.
     #[error(transparent)]
     StuckTimer(#[from] StuckTimer),
+    /// What holds whatever goes wrong did not.
+    #[error("seed {seed}: {broken}")]
+    Broken {
+        /// The run's seed.
+        seed: u64,
+        /// What.
+        broken: Broken,
+    },
     /// It was stopped.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
@@ -177,6 +190,7 @@ pub fn simulate_controlled(
         }
         world.close_slot(load, start + point);
     }
+    world.verify().map_err(|broken| RunError::Broken { seed: options.seed, broken })?;
     Ok(world.finish(Time(end))?)
 }
 
@@ -220,6 +234,7 @@ impl<'a> World<'a> {
             parts,
             cpus,
             next: vec![0; count],
+            fates: spec.faults.of(options.seed, count),
             table: RedirectTable::even(start.cores),
             arrivals,
             coming,
@@ -232,6 +247,7 @@ impl<'a> World<'a> {
             in_use: start.cores,
             barriers: Vec::new(),
             order: Order::new(traffic.flow_count, options.overall_order),
+            keeps_order: true,
             path,
             batch: spec.poll.batch,
             before: spec.poll.look == Look::BeforeBatch,

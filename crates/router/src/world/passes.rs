@@ -5,6 +5,7 @@ use halfwink_units::Time;
 
 use super::{World, NEVER};
 use crate::cpu::Phase;
+use crate::faults::Fate;
 use crate::ring::Packet;
 
 /// A core whose first packet must wait for another core looks again after so much, in picoseconds.
@@ -31,7 +32,11 @@ impl World<'_> {
                 cpu.work();
                 self.next[core] = packet.at.max(cpu.ready);
             }
-            Phase::Rest => self.interrupt(core, packet.at),
+            Phase::Rest => match self.loses_interrupt(core, packet.at) {
+                // Its own alarm may be earlier.
+                Some(raised) => self.next[core] = self.next[core].min(raised),
+                None => self.interrupt(core, packet.at),
+            },
             Phase::Poll | Phase::Sleep | Phase::Pause => return None,
         }
         Some(core)
@@ -39,31 +44,50 @@ impl World<'_> {
 
     pub(super) fn interrupt(&mut self, core: usize, at: u64) {
         self.counts.interrupts += 1;
+        self.wake(core, at, true);
+    }
+
+    fn wake(&mut self, core: usize, at: u64, interrupt: bool) {
+        let late = self.fates.get_mut(core).map_or(0, Fate::wakes);
         let cpu = &mut self.cpus[core];
         cpu.account(at, self.step, &self.watts);
-        self.next[core] = cpu.wake(at, true, &self.watts);
+        self.next[core] = cpu.wake(at, interrupt, late, &self.watts);
+    }
+
+    fn loses_interrupt(&mut self, core: usize, at: u64) -> Option<u64> {
+        self.fates.get_mut(core)?.loses_interrupt(at)
+    }
+
+    /// A core that does not answer draws what a busy one does (assumption).
+    fn is_silent(&mut self, core: usize, at: u64) -> bool {
+        let Some(until) = self.fates.get_mut(core).and_then(|fate| fate.silent_until(at)) else {
+            return false;
+        };
+        let cpu = &mut self.cpus[core];
+        cpu.account(at, self.step, &self.watts);
+        cpu.work();
+        self.next[core] = until;
+        true
     }
 
     pub(super) fn on_core(&mut self, core: usize, at: u64) {
-        let cpu = &mut self.cpus[core];
-        match cpu.phase {
+        match self.cpus[core].phase {
             Phase::Poll => self.poll(core, at),
             // What woke it beside its queue.
             Phase::Rest => self.interrupt(core, at),
-            Phase::Sleep => {
-                cpu.account(at, self.step, &self.watts);
-                self.next[core] = cpu.wake(at, false, &self.watts);
-            }
+            Phase::Sleep => self.wake(core, at, false),
             // The last of its empty polls, or the end of its delay.
             Phase::Spin | Phase::Pause => self.poll(core, at),
         }
     }
 
     pub(super) fn poll(&mut self, core: usize, at: u64) {
+        self.cpus[core].done = self.cpus[core].ring.taken;
+        if !self.fates.is_empty() && self.is_silent(core, at) {
+            return;
+        }
         self.counts.passes += 1;
-        let cpu = &mut self.cpus[core];
-        cpu.done = cpu.ring.taken;
-        let waiting = cpu.ring.len();
+        let waiting = self.cpus[core].ring.len();
         if self.hears[core] {
             let taken = waiting.min(self.batch);
             let waiting = if self.before { waiting } else { waiting - taken };

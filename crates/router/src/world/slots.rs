@@ -3,8 +3,9 @@
 use halfwink_engine::Imbalance;
 use halfwink_units::Time;
 
-use super::World;
+use super::{World, NEVER};
 use crate::accounting::{Run, Slot};
+use crate::faults::{Broken, FaultCounts};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SlotStart {
@@ -65,6 +66,35 @@ impl World<'_> {
             SlotStart { at, energy_j, lost: self.counts.lost, core_time: 0.0, core_since: at };
     }
 
+    /// What holds whatever goes wrong, looked at when all is over.
+    pub(super) fn verify(&self) -> Result<(), Broken> {
+        let counts = &self.counts;
+        let waiting: u64 = self.cpus.iter().map(|cpu| u64::from(cpu.ring.len())).sum();
+        let known = counts.forwarded + counts.lost + waiting;
+        if counts.received != known {
+            return Err(Broken::Unbalanced(counts.received, known));
+        }
+        if self.keeps_order && self.order.in_flows() > 0 {
+            return Err(Broken::Reordered(self.order.in_flows()));
+        }
+        for (n, cpu) in self.cpus.iter().enumerate() {
+            if cpu.ring.len() > 0 && self.next[n] == NEVER {
+                return Err(Broken::Stranded(n as u8, cpu.ring.len()));
+            }
+        }
+        Ok(())
+    }
+
+    fn fault_counts(&self) -> FaultCounts {
+        let mut all = FaultCounts::default();
+        for fate in &self.fates {
+            all.interrupts_lost += fate.counts.interrupts_lost;
+            all.late += fate.counts.late;
+            all.silent += fate.counts.silent;
+        }
+        all
+    }
+
     pub(super) fn finish(mut self, duration: Time) -> Result<Run, Imbalance> {
         let books = self.parts.close(
             duration,
@@ -81,6 +111,7 @@ impl World<'_> {
             changes: self.counts.changes,
             interrupts: self.counts.interrupts,
             passes: self.counts.passes,
+            faults: self.fault_counts(),
             queued: self.cpus.iter().map(|cpu| u64::from(cpu.ring.len())).sum(),
             reordered: self.order.in_flows(),
             reordered_overall: self.order.overall(),

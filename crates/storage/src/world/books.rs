@@ -6,6 +6,7 @@ use halfwink_units::{Power, Time};
 use super::cpu::{Stage, State};
 use super::{CpuTimes, LockCounts, Run, World, WorldError, MAP, OWN, RING};
 use crate::description;
+use crate::faults::Broken;
 
 impl World<'_, '_> {
     /// From here on it is counted.
@@ -21,7 +22,28 @@ impl World<'_, '_> {
         }
     }
 
+    pub(super) fn broken(&self, broken: Broken) -> WorldError {
+        WorldError::Broken { seed: self.setting.seed, broken }
+    }
+
+    /// What holds whatever goes wrong.
+    pub(super) fn verify(&self) -> Result<(), WorldError> {
+        let known = self.completed + self.in_flight();
+        if self.issued != known {
+            return Err(self.broken(Broken::Unbalanced(self.issued, known)));
+        }
+        for (n, cpu) in self.cpus.iter().enumerate() {
+            let work = cpu.heard.len() + cpu.given.len() + cpu.ready.len();
+            let rests = matches!(cpu.stage, Stage::Idle | Stage::Polling);
+            if work > 0 && rests && self.lanes.due(n) == u64::MAX {
+                return Err(self.broken(Broken::Stranded(n as u16, work)));
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn finish(mut self, now: u64) -> Result<Run, WorldError> {
+        self.verify()?;
         let duration = Time(now - self.counting_from);
         let power = self.setting.machine.spec().power;
         let mut ledger = Ledger::new();
@@ -38,12 +60,14 @@ impl World<'_, '_> {
         ledger.post(device, halfwink_engine::State("on"), cause, all);
         let in_flight = self.in_flight();
         let warm_up = self.setting.warm_up;
+        let faults = self.fate.as_ref().map(|fate| fate.counts).unwrap_or_default();
         Ok(Run {
             duration,
             completed: self.latency.count(),
-            completed_in_all: self.completed.max(warm_up),
+            completed_in_all: self.completed.max(warm_up) - faults.errors,
             issued: self.issued,
             in_flight,
+            faults,
             handlers: handlers(&cpus),
             cpus,
             locks: [self.counted(0, true), self.counted(RING, false), self.counted(MAP, false)],
@@ -70,7 +94,8 @@ impl World<'_, '_> {
                 || cpu.left.is_some();
             cpu.heard.len() + cpu.given.len() + cpu.completing.len() + usize::from(issuing)
         };
-        self.cpus.iter().map(of).sum::<usize>() as u64 + self.device.len() as u64
+        let at_device = self.fate.as_ref().map_or(self.device.len(), |fate| fate.out());
+        (self.cpus.iter().map(of).sum::<usize>() + at_device) as u64
     }
 }
 

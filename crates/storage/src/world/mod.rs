@@ -6,6 +6,7 @@
 
 mod books;
 mod cpu;
+mod hearing;
 mod lanes;
 mod source;
 mod steps;
@@ -24,6 +25,7 @@ use self::source::Source;
 use crate::coherence::Distances;
 use crate::description::Machine;
 use crate::device;
+use crate::faults::{Broken, Fate, FaultCounts};
 use crate::load::{Issues, MOST_IN_FLIGHT};
 use crate::lock::{Deadlock, Lock, Wanted};
 
@@ -106,6 +108,14 @@ pub enum WorldError {
         /// Who.
         deadlock: Deadlock,
     },
+    /// What holds whatever goes wrong did not.
+    #[error("seed {seed}: {broken}")]
+    Broken {
+        /// The setting's seed.
+        seed: u64,
+        /// What.
+        broken: Broken,
+    },
     /// The policy's timer rings for ever.
     #[error("{0}")]
     StuckTimer(StuckTimer),
@@ -143,7 +153,7 @@ pub struct LockCounts {
 pub struct Run {
     /// How long counting was.
     pub duration: Time,
-    /// I/Os that were completed in it.
+    /// I/Os that were completed in it without an error.
     pub completed: u64,
     /// The same since the beginning.
     pub completed_in_all: u64,
@@ -151,6 +161,8 @@ pub struct Run {
     pub issued: u64,
     /// I/Os that were somewhere at the end.
     pub in_flight: u64,
+    /// What went wrong.
+    pub faults: FaultCounts,
     /// From issuing to the issuer's knowing.
     pub latency: Histogram,
     /// What each CPU did.
@@ -193,6 +205,14 @@ const RING: usize = 1;
 const MAP: usize = 2;
 const OWN: usize = 3;
 
+/// Lanes behind those of the CPUs: the device, the policy, timeouts of I/Os.
+const DEVICE: usize = 0;
+const POLICY: usize = 1;
+const TIMEOUTS: usize = 2;
+
+/// An I/O that is not on its way.
+const ENDED: u64 = u64::MAX;
+
 /// Times of stages, in picoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
@@ -226,7 +246,9 @@ struct World<'a, 'b> {
     lanes: Lanes,
     locks: Vec<Lock>,
     device: device::Queue,
-    /// When each I/O was issued, and by whom.
+    /// What goes wrong with it, if anything does.
+    fate: Option<Box<Fate>>,
+    /// When each I/O was issued, [`ENDED`] if it is not on its way; and by whom.
     begun: Vec<u64>,
     issuers: Vec<u16>,
     random: Stream,
@@ -235,6 +257,7 @@ struct World<'a, 'b> {
     /// Who issued last.
     last: u16,
     issued: u64,
+    /// With those that ended as errors.
     completed: u64,
     counting_from: u64,
     latency: Histogram,
@@ -260,7 +283,13 @@ pub fn play(
     while world.completed < goal {
         let (lane, due) = world.lanes.first();
         if due > MOST_PS {
-            let message = "nothing more happens: no I/O is on its way, and none may be issued";
+            world.verify()?;
+            let message = if due < u64::MAX {
+                "an hour of simulated time is over; ask for fewer I/Os, or for a shorter \
+                 `faults.timeout_ms`"
+            } else {
+                "nothing more happens: no I/O is on its way, and none may be issued"
+            };
             return Err(WorldError::Setting(message.to_owned()));
         }
         now = due;
@@ -341,9 +370,10 @@ impl<'a, 'b> World<'a, 'b> {
             hears_polls: policy.hears_polls(),
             policy: Host::new(policy),
             cpus: (0..cpus).map(|_| Cpu::new()).collect(),
-            lanes: Lanes::new(usize::from(cpus) + 2),
+            lanes: Lanes::new(usize::from(cpus) + 3),
             locks,
             device: device::Queue::new(&spec.device),
+            fate: None,
             begun: vec![],
             issuers: vec![],
             random: stream(setting.seed, "submit"),
@@ -363,7 +393,7 @@ impl<'a, 'b> World<'a, 'b> {
     }
 
     fn device_lane(&self) -> usize {
-        self.cpus.len()
+        self.cpus.len() + DEVICE
     }
 
     /// All issuers begin within the time of a submission.
@@ -374,7 +404,7 @@ impl<'a, 'b> World<'a, 'b> {
         for (issuer, source) in (0..setting.issuers).zip(sources) {
             let cpu = setting.first + issuer;
             let (first, depth) = (self.begun.len() as u32, source.depth);
-            self.begun.resize((first + depth) as usize, 0);
+            self.begun.resize((first + depth) as usize, ENDED);
             self.issuers.resize(self.begun.len(), cpu);
             let of = (u64::from(issuer), u64::from(setting.issuers));
             let due = source.first(self.costs.submit, of);
@@ -383,6 +413,7 @@ impl<'a, 'b> World<'a, 'b> {
             (it.source, it.may_issue) = (source, due);
             self.lanes.set(usize::from(cpu), due);
         }
+        self.fate = setting.machine.spec().faults.of(setting.seed, self.begun.len());
         // Policies that poll are asked how CPUs wait before anything happens.
         for cpu in 0..self.cpus.len() {
             if self.hears_polls {
@@ -396,45 +427,16 @@ impl<'a, 'b> World<'a, 'b> {
             self.step(lane, now);
         } else if lane == self.device_lane() {
             self.device_done(now);
+        } else if lane == self.cpus.len() + TIMEOUTS {
+            self.time_out(now);
         } else {
             let rung = self.policy.ring(Time(now), |_, _| ());
             self.failed = rung.err().map(WorldError::StuckTimer);
         }
         if self.hears_polls {
             let due = self.policy.due();
-            self.lanes.set(self.cpus.len() + 1, due.0);
+            self.lanes.set(self.cpus.len() + POLICY, due.0);
         }
-    }
-
-    fn device_done(&mut self, now: u64) {
-        let Some(io) = self.device.pop() else { return };
-        self.lanes.set(self.device_lane(), self.device.due());
-        let cpu = match self.hears {
-            Hears::One => usize::from(HEARS),
-            Hears::Issuer | Hears::Polled => usize::from(self.issuer(io)),
-        };
-        self.cpus[cpu].heard.push_back(io);
-        self.attract(cpu, now, self.hears != Hears::Polled);
-    }
-
-    /// The CPU that issued an I/O.
-    fn issuer(&self, io: u32) -> u16 {
-        self.issuers[io as usize]
-    }
-
-    /// There is something for a CPU: an interrupt takes it from what it issues, a mailbox waits.
-    fn attract(&mut self, cpu: usize, now: u64, interrupts: bool) {
-        let it = &mut self.cpus[cpu];
-        if !it.is_interruptible() || now < it.deaf_until {
-            return;
-        }
-        if it.stage == Stage::Submit {
-            if !interrupts {
-                return;
-            }
-            it.left = Some(self.lanes.due(cpu) - now);
-        }
-        self.next(cpu, now);
     }
 
     fn jittered_submit(&mut self) -> u64 {
@@ -488,9 +490,15 @@ impl<'a, 'b> World<'a, 'b> {
     /// An I/O's issuer knows that it is complete.
     fn signal(&mut self, by: usize, now: u64, io: u32) {
         let issuer = usize::from(self.issuer(io));
-        let slot = &mut self.begun[io as usize];
-        self.latency.record(Time(now - *slot));
+        let begun = std::mem::replace(&mut self.begun[io as usize], ENDED);
+        if begun == ENDED {
+            self.failed = Some(self.broken(Broken::Twice(io)));
+            return;
+        }
         self.completed += 1;
+        if !self.fate.as_mut().is_some_and(|fate| fate.ends_as_error(io)) {
+            self.latency.record(Time(now - begun));
+        }
         let (is_own, it) = (issuer == by, &mut self.cpus[issuer]);
         let ready = if is_own { io } else { io | FROM_ELSEWHERE };
         if it.source.think > 0 {

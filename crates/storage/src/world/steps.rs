@@ -5,7 +5,7 @@ use halfwink_policy::scaling::Rest;
 use halfwink_units::Time;
 
 use super::cpu::{Cpu, Stage, FROM_ELSEWHERE};
-use super::{Parts, Path, World, WorldError, MAP, RING};
+use super::{Parts, Path, World, WorldError, MAP, RING, TIMEOUTS};
 
 impl Cpu {
     /// What it does once it has the lock.
@@ -135,7 +135,13 @@ impl World<'_, '_> {
 
     fn submit_to_device(&mut self, cpu: usize, now: u64) {
         let it = &self.cpus[cpu];
-        self.device.take(now, it.submitting, it.device_ps);
+        let (io, gap) = (it.submitting, it.device_ps);
+        if let Some(fate) = &mut self.fate {
+            self.device.take_late(now, io, gap, fate.take(now, io));
+            self.lanes.set(self.cpus.len() + TIMEOUTS, fate.due());
+        } else {
+            self.device.take(now, io, gap);
+        }
         self.lanes.set(self.device_lane(), self.device.due());
         self.next(cpu, now);
     }

@@ -251,3 +251,6 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod fault_tests;

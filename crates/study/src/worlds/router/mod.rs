@@ -120,7 +120,9 @@ fn run_all(model: &Model, cells: Vec<Cell>) -> Result<Vec<Run>, StudyError> {
 fn failed(error: &RunError) -> StudyError {
     match error {
         RunError::Interrupted(_) => StudyError::Interrupted,
-        RunError::Imbalance(_) | RunError::StuckTimer(_) => StudyError::Model(error.to_string()),
+        RunError::Imbalance(_) | RunError::StuckTimer(_) | RunError::Broken { .. } => {
+            StudyError::Model(error.to_string())
+        }
     }
 }
 
@@ -276,3 +278,6 @@ mod tests {
         assert!(ring.contains("westmere.toml") && ring.contains("expected a power of two"));
     }
 }
+
+#[cfg(test)]
+mod fault_tests;

@@ -3,20 +3,15 @@
 
 use halfwink_engine::{stream, Stream};
 use halfwink_server::{Arrivals, Faults, Options};
-use rand::RngExt;
 
 use super::{capacity, Cell};
+use crate::fault_seeds::{any, play, plays_all};
 use crate::library::Library;
 use crate::techniques::choices;
 
 /// Seeds that once broke what must hold; they are played first.
 const KEPT: [u64; 0] = [];
 const SEEDS: u64 = 1000;
-
-/// One of these, or none at all.
-fn any<T: Copy>(random: &mut Stream, of: &[T]) -> T {
-    of[random.random_range(0..of.len())]
-}
 
 /// Machines that are mostly sound, that are lost half of the time, that never come back.
 fn faults(random: &mut Stream) -> Faults {
@@ -36,9 +31,10 @@ fn no_request_is_lost_and_nothing_sleeps_with_work_whatever_goes_wrong() {
     let library = Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let info = library.server("niccolini", &[]).unwrap();
     let service = info.service("count").unwrap();
-    let mut broken = Vec::new();
     let (mut losses, mut refused) = (0, 0);
-    for seed in KEPT.into_iter().chain(0..SEEDS) {
+    let test = "no_request_is_lost_and_nothing_sleeps_with_work";
+    play(test, &KEPT, SEEDS, |seed| {
+        let mut broken = Vec::new();
         let random = &mut stream(seed, "which faults");
         let faults = faults(random);
         let model = info.with(|spec| spec.faults = faults).unwrap();
@@ -56,10 +52,11 @@ fn no_request_is_lost_and_nothing_sleeps_with_work_whatever_goes_wrong() {
                     losses += run.tally.losses.iter().sum::<u64>();
                     refused += run.tally.refused;
                 }
-                Err(error) => broken.push(format!("seed {seed}, {choice}: {error}; {faults:?}")),
+                Err(error) => broken.push(format!("{choice}: {error}; {faults:?}")),
             }
         }
-    }
-    assert!(broken.is_empty(), "{} broken, keep their seeds:\n{}", broken.len(), broken.join("\n"));
-    assert!(losses > 20_000 && refused > 100_000, "{losses} losses, {refused} refused: too few");
+        broken
+    });
+    let enough = losses > 20_000 && refused > 100_000;
+    assert!(enough || !plays_all(), "{losses} losses, {refused} refused: too few");
 }

@@ -130,3 +130,6 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod fault_tests;

@@ -1,0 +1,166 @@
+//! What goes wrong in a router: interrupts that are lost, cores that wake late or do not answer.
+//!
+//! ```text
+//!   packet ──▶ resting core ── interrupt, or lost: masked until the driver's watchdog ──▶ wakes
+//!                                                     later than it should, now and then ─┘
+//!   poll   ──▶ looks at its queue, or does not answer for a while: its queue fills
+//! ```
+//!
+//! No policy is told: it hears of a core again when that polls.
+
+use halfwink_engine::draw::exponential;
+use halfwink_engine::{stream, Outages, Stream};
+use halfwink_units::Time;
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+
+/// What goes wrong with each of the cores; nothing, if it is not said.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Faults {
+    /// Share of a queue's interrupts that are lost, 0 to 1. The card has masked the queue's
+    /// interrupt by then: later packets raise none (assumption, Intel 82599's automatic mask).
+    pub interrupt_lost: f64,
+    /// How often the driver raises all interrupts anew, in milliseconds.
+    pub watchdog_ms: f64,
+    /// Share of wake-ups that take longer, 0 to 1.
+    pub wake_late: f64,
+    /// By how much in the mean, in microseconds; exponential.
+    pub late_us: f64,
+    /// How long a core answers, in seconds, in the mean; exponential. 0: for ever.
+    pub silent_every_s: f64,
+    /// How long it then does not, in milliseconds, in the mean; exponential.
+    pub silent_ms: f64,
+}
+
+impl Default for Faults {
+    fn default() -> Faults {
+        Faults {
+            interrupt_lost: 0.0,
+            // Linux' igb and ixgbe look every 2 s, and raise all queues' interrupts then.
+            watchdog_ms: 2_000.0,
+            wake_late: 0.0,
+            late_us: 0.0,
+            silent_every_s: 0.0,
+            silent_ms: 1.0,
+        }
+    }
+}
+
+/// How often something went wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultCounts {
+    /// Interrupts that were lost.
+    pub interrupts_lost: u64,
+    /// Wake-ups that took longer.
+    pub late: u64,
+    /// Looks at a queue that waited because the core did not answer.
+    pub silent: u64,
+}
+
+/// What holds whatever goes wrong did not: a mistake of the policy, or of this crate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// Packets came and were neither forwarded nor lost, and do not wait.
+    #[error("{0} packets came, {1} were forwarded, are lost or wait")]
+    Unbalanced(u64, u64),
+    /// The policy moved entries in order alone.
+    #[error("{0} packets left after later ones of their flow, although all moves keep the order")]
+    Reordered(u64),
+    /// Nothing will wake a core.
+    #[error("core {0} rests for ever with {1} packets in its queue")]
+    Stranded(u8, u32),
+}
+
+impl Faults {
+    /// Values with their names and limits.
+    pub(crate) fn limits(&self) -> [(&'static str, f64, f64, f64); 6] {
+        [
+            ("faults.interrupt_lost", self.interrupt_lost, 0.0, 1.0),
+            // Else what waits for a lost interrupt would wait for ever.
+            ("faults.watchdog_ms", self.watchdog_ms, 1e-3, 1e6),
+            ("faults.wake_late", self.wake_late, 0.0, 1.0),
+            ("faults.late_us", self.late_us, 0.0, 1e6),
+            ("faults.silent_every_s", self.silent_every_s, 0.0, 1e9),
+            ("faults.silent_ms", self.silent_ms, 1e-6, 1e6),
+        ]
+    }
+
+    /// Whether there are any.
+    pub(crate) fn any(&self) -> bool {
+        self.interrupt_lost > 0.0 || self.wake_late > 0.0 || self.silent_every_s > 0.0
+    }
+
+    /// Those of the cores, if there are any.
+    pub(crate) fn of(&self, seed: u64, cores: usize) -> Vec<Fate> {
+        if !self.any() {
+            return Vec::new();
+        }
+        (0..cores).map(|core| Fate::new(*self, seed, core)).collect()
+    }
+}
+
+/// What a core has before it.
+#[derive(Clone, Debug)]
+pub(crate) struct Fate {
+    faults: Faults,
+    wakes: Stream,
+    silences: Outages,
+    /// Its queue's interrupt is masked: one was lost.
+    masked: bool,
+    pub(crate) counts: FaultCounts,
+}
+
+impl Fate {
+    fn new(faults: Faults, seed: u64, core: usize) -> Fate {
+        let ms = |ms: f64| Time::from_ns(ms * 1e6);
+        let silences = stream(seed, &format!("silences of core {core}"));
+        Fate {
+            faults,
+            wakes: stream(seed, &format!("faults of core {core}")),
+            silences: Outages::new(silences, ms(faults.silent_every_s * 1e3), ms(faults.silent_ms)),
+            masked: false,
+            counts: FaultCounts::default(),
+        }
+    }
+
+    /// Its queue's interrupt for a packet at `now`: when the driver's watchdog raises it anew if it
+    /// is lost, or already was.
+    pub(crate) fn loses_interrupt(&mut self, now: u64) -> Option<u64> {
+        if !self.masked {
+            if !comes(&mut self.wakes, self.faults.interrupt_lost) {
+                return None;
+            }
+            self.masked = true;
+            self.counts.interrupts_lost += 1;
+        }
+        self.raised(now)
+    }
+
+    /// When the driver's watchdog raises its interrupt next, if it is masked.
+    pub(crate) fn raised(&self, now: u64) -> Option<u64> {
+        let period = Time::from_ns(self.faults.watchdog_ms * 1e6).0.max(1);
+        self.masked.then_some((now / period).saturating_add(1).saturating_mul(period))
+    }
+
+    /// It wakes: how much longer that takes. It unmasks its interrupt before it rests again.
+    pub(crate) fn wakes(&mut self) -> u64 {
+        self.masked = false;
+        if !comes(&mut self.wakes, self.faults.wake_late) {
+            return 0;
+        }
+        self.counts.late += 1;
+        Time::from_ns(exponential(&mut self.wakes) * self.faults.late_us * 1e3).0
+    }
+
+    /// When it answers again, if it does not at `now`, which never goes back.
+    pub(crate) fn silent_until(&mut self, now: u64) -> Option<u64> {
+        let until = self.silences.until(Time(now))?;
+        self.counts.silent += 1;
+        Some(until.0)
+    }
+}
+
+fn comes(random: &mut Stream, share: f64) -> bool {
+    share > 0.0 && random.random::<f64>() < share
+}
