@@ -6,6 +6,7 @@ use common::{machine, play_with};
 use halfwink_storage::load::{Closed, File, Issues, Job, Load, Request, Trace};
 use halfwink_storage::world::{Run, Setting};
 use halfwink_storage::Machine;
+use proptest::prelude::*;
 
 fn read(text: &str) -> Result<Load, String> {
     let file = File { name: "a".to_owned(), bytes: text.as_bytes().to_vec() };
@@ -259,4 +260,46 @@ fn who_thinks_waits_so_long() {
     };
     let (without, with) = (lone(0), lone(500_000_000));
     assert!((with - without - 500.0).abs() < 1.0, "{without} {with}");
+}
+
+const JOB: &str = "[global]\nbs=4k,8k\nrw=randrw\nkb_base=1000\n[a]\nnumjobs=3\niodepth=64\n\
+                   ioengine=libaio\nbssplit=4k/50:16k\nrate=9m\nrate_iops=7,9\nthinktime=2ms\n[b]\nstonewall\n";
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Whatever is damaged: it is told with its file, or what is read can be played.
+    #[test]
+    fn damaged_loads_are_told_or_played(
+        kind in 0_usize..3,
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        cut in any::<prop::sample::Index>(),
+        is_cut: bool,
+        part in 0.0..1.0,
+    ) {
+        let of = |at, action| record(at, 8 * at, action, (at % 3) as u32, false, &[]);
+        let records = [of(5, READ_QUEUED), of(6, READ_ISSUED), of(70, READ_DONE), of(90, READ_QUEUED)];
+        let mut bytes = [TEXT.as_bytes().to_vec(), JOB.as_bytes().to_vec(), records.concat()][kind].clone();
+        for (place, byte) in edits {
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+        }
+        if is_cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        match Load::read(&[File { name: "a".to_owned(), bytes }]) {
+            Err(error) => prop_assert_eq!(error.file, "a"),
+            Ok(load) => {
+                let issues = load.issues(4, part);
+                prop_assert!((1..=4).contains(&issues.len()));
+                for of_cpu in &issues {
+                    prop_assert!((1..=4096).contains(&of_cpu.depth()));
+                    if let Issues::Open { requests, span_ps } = of_cpu {
+                        prop_assert!(requests.windows(2).all(|two| two[0].at_ps <= two[1].at_ps));
+                        prop_assert!(requests.iter().all(|it| it.at_ps < *span_ps));
+                    }
+                }
+            }
+        }
+    }
 }
