@@ -56,13 +56,16 @@ def host(
     """
     from halfwink import host_calibration
 
+    def progress(what: str) -> None:
+        say(f"{what} ...", quiet=quiet)
+
     named = None if programs is None else [w for w in programs.split(",") if w not in ("", "none")]
     found = host_calibration.calibrate_host(
         cpu=cpu,
         quick=quick,
         max_spread_pct=max_spread,
         programs=named,
-        progress=lambda what: say(f"{what} ...", quiet=quiet),
+        progress=progress,
     )
     if out is not None:
         write_whole(out, found.text)

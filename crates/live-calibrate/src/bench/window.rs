@@ -12,8 +12,8 @@ use crate::fit::{jump, Measured};
 use crate::sample::Bench;
 use crate::Fault;
 
-/// What a filler does to a queue.
-type Filler = fn(&mut Code, usize);
+/// A filler by its number, behind a miss into a register.
+type Filler = fn(&mut Code, usize, Gpr);
 
 /// Registers that fillers may write.
 const FREE: [Gpr; 8] = [8, 9, 10, 11, 12, 13, 14, 15];
@@ -21,7 +21,7 @@ const FREE: [Gpr; 8] = [8, 9, 10, 11, 12, 13, 14, 15];
 const QUEUES: [(&str, &str, usize, Filler); 6] = [
     // Of everything so little that no other queue and neither register file is full first; no
     // no-operations, of which some cores pack two into an entry.
-    ("window", "window.mixed", 640, |code, n| match n % 8 {
+    ("window", "window.mixed", 640, |code, n, _| match n % 8 {
         0 | 3 | 6 => {
             code.add(FREE[n % 8], RCX);
         }
@@ -36,20 +36,21 @@ const QUEUES: [(&str, &str, usize, Filler); 6] = [
         }
     }),
     // Each takes a register: the smaller of window and register file.
-    ("window.registers", "window.alu", 640, |code, n| {
+    ("window.registers", "window.alu", 640, |code, n, _| {
         code.add(FREE[n % 8], RCX);
     }),
-    // These wait for the first miss, in the scheduler.
-    ("integer_queue", "window.waiting", 320, |code, n| {
-        code.add(FREE[n % 8], RBX);
+    // These wait for the miss before them, in the scheduler. Were those behind the second miss to
+    // wait for the first, the second would overlap with the first of the next pair.
+    ("integer_queue", "window.waiting", 320, |code, n, miss| {
+        code.add(FREE[n % 8], miss);
     }),
-    ("fp_queue", "window.fp_waiting", 320, |code, n| {
+    ("fp_queue", "window.fp_waiting", 320, |code, n, _| {
         code.sse(Sse::Multiply, (1 + n % 14) as u8, 0);
     }),
-    ("load_queue", "window.load", 320, |code, n| {
+    ("load_queue", "window.load", 320, |code, n, _| {
         code.load(FREE[n % 8], RDX, (n % 64 * 8) as i32);
     }),
-    ("store_queue", "window.store", 320, |code, n| {
+    ("store_queue", "window.store", 320, |code, n, _| {
         code.store(RCX, RDX, (n % 8 * 8) as i32);
     }),
 ];
@@ -108,10 +109,8 @@ fn gap(bench: &Bench, own: &Arena, fillers: usize, filler: Filler) -> Result<Mea
     code.top();
     for miss in [RBX, RAX] {
         code.load(miss, miss, 0);
-        if miss == RBX {
-            code.to_vector(0, RBX);
-        }
-        (0..fillers).for_each(|n| filler(&mut code, n));
+        code.to_vector(0, miss);
+        (0..fillers).for_each(|n| filler(&mut code, n, miss));
     }
     code.store(RBX, RBP, 0).store(RAX, RBP, 8);
     bench.lasts(code, own.base(), PAIRS, QUANTILE)
