@@ -35,6 +35,7 @@ mod misses;
 mod os_cores;
 mod os_profile;
 mod precision;
+mod prefetch;
 pub mod preheat;
 mod private;
 mod progress;
@@ -69,8 +70,8 @@ pub use losing::LossCounts;
 pub use machine::{
     BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
     Latencies, Machine, MapgSpec, MemoryKind, MemorySpec, OsSpec, PowerSpec, PredictorKind,
-    SafeWakeUp, TlbLevelSpec, TlbSpec, TokenSpec, Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES,
-    MAX_WINDOW,
+    PrefetchKind, PrefetchSpec, PrefetcherSpec, SafeWakeUp, TlbLevelSpec, TlbSpec, TokenSpec,
+    Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use os_cores::{add_calls, kernel_entry, Call, Calls};
@@ -79,6 +80,7 @@ pub use os_profile::{
     OsProfile, ProfileCaches, LENGTH_CLASSES,
 };
 pub use precision::Precision;
+pub use prefetch::{PrefetchCounts, PrefetcherCounts};
 pub use private::CacheCounts;
 pub use result::{CoreResult, RunResult};
 pub use ruled::Replacement;

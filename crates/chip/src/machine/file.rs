@@ -6,6 +6,7 @@ use halfwink_units::Cycle;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::prefetch::PrefetchSection;
 use super::translation::TlbSection;
 use super::{DvfsSpec, Latencies, PredictorKind, SafeWakeUp, Units, WakeUpKind};
 
@@ -21,6 +22,7 @@ pub(super) struct MachineFile {
     pub(super) l1d: L1Section,
     pub(super) l2: L2Section,
     pub(super) tlb: Option<TlbSection>,
+    pub(super) prefetch: Option<PrefetchSection>,
     pub(super) l3: L3Section,
     pub(super) memory: MemorySection,
     pub(super) tokens: TokenSection,

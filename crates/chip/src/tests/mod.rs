@@ -6,6 +6,7 @@ mod gating;
 mod hand;
 mod losing;
 mod os_cores;
+mod prefetch;
 mod preheat;
 mod requests;
 mod segregation;

@@ -2,10 +2,29 @@
 
 use halfwink_units::Cycle;
 
-use super::{Forward, OutOfOrder, QueuedStore, Slot, Waits, FORWARD_ENTRIES, SLOTS};
+use super::{Front, OutOfOrder, Slot, Waits, SLOTS};
 use crate::front_end::By;
 use crate::private::Access;
-use crate::uop::{Op, Uop};
+use crate::uop::{Op, Unit, Uop};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueuedStore {
+    pub(super) lines: [u64; 2],
+    pub(super) by: By,
+}
+
+/// Remembers which queued store last wrote each eight bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Forward {
+    pub(super) granule: u64,
+    /// Number of the store, and of its window entry.
+    pub(super) store: u64,
+    pub(super) sequence: u64,
+}
+
+/// A direct-mapped table, eight times as large as the longest store queue: a store that another
+/// one's granule displaces forwards nothing, and its loads go to the cache.
+pub(super) const FORWARD_ENTRIES: usize = 1024;
 
 impl OutOfOrder {
     /// The oldest committed store writes the data cache.
@@ -85,6 +104,15 @@ impl OutOfOrder {
         if slot.answers == 0 {
             slot.waits = if ready > hit { Waits::L2 } else { Waits::Unit };
             self.calendar.add(now, ready, 1 << n);
+        }
+    }
+
+    /// Whoever found no translation tries again.
+    #[cold]
+    pub(super) fn try_again(&mut self) {
+        self.ready[Unit::Memory as usize] |= std::mem::take(&mut self.untranslated);
+        if self.front == Front::Translating {
+            self.front = Front::Running;
         }
     }
 

@@ -31,6 +31,7 @@ use halfwink_trace::Event;
 use halfwink_units::Cycle;
 
 use self::calendar::Calendar;
+use self::memory::{Forward, QueuedStore, FORWARD_ENTRIES};
 use super::pipeline::{Common, Pause, Stall, StallOn};
 use crate::cpi_stack::Reason;
 use crate::front_end::By;
@@ -113,25 +114,6 @@ enum Front {
     /// The thread goes to another core, as soon as nothing is in flight.
     Leaving,
 }
-
-#[derive(Clone, Copy, Debug)]
-struct QueuedStore {
-    lines: [u64; 2],
-    by: By,
-}
-
-/// Remembers which queued store last wrote each eight bytes.
-#[derive(Clone, Copy, Debug)]
-struct Forward {
-    granule: u64,
-    /// Number of the store, and of its window entry.
-    store: u64,
-    sequence: u64,
-}
-
-/// A direct-mapped table, eight times as large as the longest store queue: a store that another
-/// one's granule displaces forwards nothing, and its loads go to the cache.
-const FORWARD_ENTRIES: usize = 1024;
 
 /// The pipeline.
 pub(crate) struct OutOfOrder {
@@ -237,10 +219,7 @@ impl OutOfOrder {
                 self.ready[Unit::Memory as usize] |= std::mem::take(&mut self.blocked);
             }
             if self.common.private.go_on_walking(now) {
-                self.ready[Unit::Memory as usize] |= std::mem::take(&mut self.untranslated);
-                if self.front == Front::Translating {
-                    self.front = Front::Running;
-                }
+                self.try_again();
             }
             let committed = self.commit();
             if committed && !self.request_ends.is_empty() {
@@ -433,7 +412,7 @@ impl OutOfOrder {
 
     /// The next cycle at which something can happen without an answer, or [`UNKNOWN`].
     fn next_cycle(&mut self, now: Cycle) -> Cycle {
-        let mut next = self.calendar.next(now);
+        let mut next = self.calendar.next(now).min(self.common.private.next_translation(now));
         if let Front::Until(cycle) = self.front {
             if cycle > now && !self.ended {
                 next = next.min(cycle);
@@ -446,9 +425,6 @@ impl OutOfOrder {
         }
         if self.front == Front::FetchRegister || waits_for_quiet {
             next = next.min(private.instruction_misses.next_fill(now));
-        }
-        if self.untranslated != 0 || waits_for_quiet {
-            next = next.min(private.next_translation(now));
         }
         for (ready, free) in self.ready_divide.iter().zip(self.divide_free) {
             if *ready != 0 {
