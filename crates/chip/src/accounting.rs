@@ -80,21 +80,26 @@ fn core_energies(core: &Core, event: &CoreEvents) -> [CoreEnergy; 9] {
     ]
 }
 
-/// What writing back before a loss, and loading before a need, took of a core and its own caches,
-/// by name: how often, and the energy of each.
-fn flush_energies(core: &Core, event: &CoreEvents) -> [(&'static str, u64, Energy); 5] {
+/// What writing back before a loss, loading before a need, and prefetching took of a core and its
+/// own caches, by name: how often, and the energy of each.
+fn flush_energies(core: &Core, event: &CoreEvents) -> [(&'static str, u64, Energy); 8] {
     let private = &core.common().private;
     let counts = private.losing.as_ref().map(|losing| losing.counts).unwrap_or_default();
     // A second level that is ruled counts what it is given itself.
     let writes = if private.l2.ruled().is_some() { 0 } else { counts.l2_writes };
     let entry = |name, count, pj| (name, count, CoreEvents::energy(pj));
     let prefetches = core.preheated().lines;
+    let own = private.prefetch_counts();
     [
         entry("flush-l1d", counts.l1d_reads, event.l1d_access),
         entry("flush-l2", counts.l2_reads, event.l2_access),
         entry("flush-into-l2", writes, event.l2_access),
         entry("preheat-uops", prefetches, event.uop),
         entry("preheat-l2", prefetches, event.l2_access),
+        // A look-up of a prefetcher takes what an access does (assumption: it reads tags alone).
+        entry(PREFETCH, own.l1i.lookups, event.l1i_access),
+        entry(PREFETCH, own.l1d.lookups, event.l1d_access),
+        entry(PREFETCH, own.l2.lookups + own.l2_lookups, event.l2_access),
     ]
 }
 
@@ -111,7 +116,9 @@ const LEAKAGE: Cause = Cause { mode: Mode::Idle, reason: "leakage" };
 const NOTHING: Cause = Cause { mode: Mode::Idle, reason: Reason::Unused.name() };
 const AWAY: Cause = Cause { mode: Mode::Idle, reason: Reason::Away.name() };
 /// Of [`halfwink_dram::Payer::OTHERS`].
-const OTHERS: [&str; 3] = ["flush", "preheat", "device"];
+const OTHERS: [&str; 4] = ["flush", "preheat", "device", PREFETCH];
+/// What prefetchers cause.
+const PREFETCH: &str = "prefetch";
 const HALTED: Cause = Cause { mode: Mode::Idle, reason: Reason::Idle.name() };
 
 /// Knows what everything on a chip takes.
@@ -294,6 +301,7 @@ fn post_core(
         let row = Row { time: Time::ZERO, energy: each * count };
         let (state, mode) = match reason {
             "preheat-uops" | "preheat-l2" => (CoreState::Active, Mode::Kernel),
+            PREFETCH => (CoreState::Active, Mode::Idle),
             _ => (CoreState::Flushing, Mode::Idle),
         };
         ledger.post(id, State(state.name()), Cause { mode, reason }, row);
@@ -410,7 +418,7 @@ struct L3Energy {
     each: Energy,
     accesses: [u64; 2],
     /// What no code made.
-    others: [u64; 3],
+    others: [u64; 4],
     /// Time without supply, and what leaks in it.
     off: Row,
 }
@@ -467,7 +475,7 @@ struct MemoryEnergy {
     refresh: Energy,
     events: [(&'static str, [u64; 2], Energy); 3],
     /// What no code asked for, all its commands together.
-    others: [Energy; 3],
+    others: [Energy; 4],
 }
 
 impl MemoryEnergy {

@@ -580,7 +580,7 @@ fn hand_over(cores: &mut [Core], engine: &mut Engine, served: Served) {
 /// Looks for a line in the caches of the cores that its thread may have run on: threads of the
 /// first cores take turns on them, where each has a memory of its own; any runs on the others.
 fn snoop(cores: &mut [Core], memories: usize, request: &Request) -> SnoopResult {
-    let read = matches!(request.want, Want::Read | Want::Preheat);
+    let read = matches!(request.want, Want::Read | Want::Preheat | Want::Prefetch);
     let mut found = SnoopResult::Miss;
     for (n, core) in cores.iter_mut().enumerate() {
         let may_hold = n >= memories || memory_of(request.line) % memories == n;

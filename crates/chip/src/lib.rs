@@ -36,6 +36,7 @@ mod os_cores;
 mod os_profile;
 mod package;
 mod precision;
+mod prefetch;
 pub mod preheat;
 mod private;
 mod progress;
@@ -70,9 +71,9 @@ pub use losing::LossCounts;
 pub use machine::{
     BranchSpec, BtbSpec, CoreKind, CoreSpec, DvfsSpec, FetchSpec, FupgSpec, Geometry, IdleState,
     IndirectSpec, L1Spec, L2Spec, L3Spec, Latencies, Machine, MapgSpec, MemoryKind, MemorySpec,
-    OsSpec, PackageSleep, PackageSpec, PerceptronSpec, PowerSpec, PredictorKind, SafeWakeUp,
-    TageSpec, TlbLevelSpec, TlbSpec, TokenSpec, Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES,
-    MAX_WINDOW,
+    OsSpec, PackageSleep, PackageSpec, PerceptronSpec, PowerSpec, PredictorKind, PrefetchKind,
+    PrefetchSpec, PrefetcherSpec, SafeWakeUp, TageSpec, TlbLevelSpec, TlbSpec, TokenSpec, Units,
+    WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use os_cores::{add_calls, kernel_entry, Call, Calls};
@@ -81,6 +82,7 @@ pub use os_profile::{
     OsProfile, ProfileCaches, LENGTH_CLASSES,
 };
 pub use precision::Precision;
+pub use prefetch::{PrefetchCounts, PrefetcherCounts};
 pub use private::CacheCounts;
 pub use result::{CoreResult, RunResult};
 pub use ruled::Replacement;

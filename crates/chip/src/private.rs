@@ -18,6 +18,7 @@ use crate::front_end::{By, WorkCounts};
 use crate::losing::Losing;
 use crate::machine::Machine;
 use crate::miss::{Miss, MissFile, UNKNOWN};
+use crate::prefetch::Prefetchers;
 use crate::ruled::Reference;
 use crate::segregated::{SecondLevel, Segregated};
 use crate::translation::Translation;
@@ -116,6 +117,13 @@ pub(crate) struct Private {
     pub(crate) losing: Option<Box<Losing>>,
     /// Of addresses, if that takes time.
     pub(crate) translation: Option<Box<Translation>>,
+    /// If it has any.
+    pub(crate) prefetchers: Option<Box<Prefetchers>>,
+    /// Prefetched lines that left the instruction cache, the data cache and the second level
+    /// unused.
+    pub(crate) useless: [u64; 3],
+    /// The last answer was awaited by more than prefetchers.
+    pub(crate) answer_was_wanted: bool,
 }
 
 impl Private {
@@ -145,6 +153,9 @@ impl Private {
             notices: hears_tokens.then(Vec::new),
             losing: Losing::of(&machine.gating),
             translation: machine.tlb.map(|spec| Box::new(Translation::new(spec))),
+            prefetchers: Prefetchers::of(&machine.prefetch),
+            useless: [0; 3],
+            answer_was_wanted: true,
         }
     }
 
@@ -183,23 +194,32 @@ impl Private {
     /// Reads the line of an instruction at cycle `now`, when the core has done so much `work`.
     #[inline]
     pub(crate) fn fetch(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) -> Access {
-        let access = self.fetch_one(line, by, now, work);
-        if self.next_lines > 0 && access != Access::NoRegister {
-            self.fetch_next(line, by, now, work);
+        let access = self.fetch_line(line, by, now, work);
+        if access != Access::NoRegister {
+            if self.next_lines > 0 {
+                self.fetch_next(line, by, now, work);
+            }
+            if self.prefetchers.is_some() {
+                self.fetched(line, by, now);
+            }
         }
         access
     }
 
     #[inline]
-    fn fetch_one(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) -> Access {
+    fn fetch_line(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) -> Access {
         let mode = usize::from(by.kernel());
         match self.l1i.touch(line, 0) {
             Some(flags) => {
                 self.counts.l1i_accesses[mode] += 1;
-                if flags & flag::PENDING == 0 {
+                if flags & (flag::PENDING | flag::PREFETCHED) == 0 {
                     return Access::Hit;
                 }
-                match self.instruction_misses.find(line, now) {
+                let found = self.instruction_misses.find(line, now);
+                if flags & flag::PREFETCHED != 0 {
+                    self.used_first(line, true, found);
+                }
+                match found {
                     Some(n) => outstanding(n, self.instruction_misses.get(n)),
                     None => {
                         self.l1i.arrived(line);
@@ -217,7 +237,9 @@ impl Private {
         if let Some(n) = self.instruction_misses.find(line, now) {
             // It left the cache again before its data came.
             self.counts.l1i_accesses[mode] += 1;
-            self.l1i.insert(line, flag::PENDING);
+            self.joins(true, n);
+            let victim = self.l1i.insert(line, flag::PENDING);
+            self.count_useless(0, victim);
             return outstanding(n, self.instruction_misses.get(n));
         }
         if !self.instruction_misses.has_free(now) {
@@ -225,7 +247,8 @@ impl Private {
         }
         self.counts.l1i_accesses[mode] += 1;
         self.counts.l1i_misses[mode] += 1;
-        self.l1i.insert(line, flag::PENDING);
+        let victim = self.l1i.insert(line, flag::PENDING);
+        self.count_useless(0, victim);
         let reference = Reference::of(line, by, true);
         let fill = self.second_level(reference, Want::Read, now, Some(work));
         let n = self.instruction_misses.allocate(line, fill, now).expect("a register is free");
@@ -281,20 +304,41 @@ impl Private {
         now: Cycle,
         work: Option<&WorkCounts>,
     ) -> Access {
+        let access = self.data_line(line, write, by, now, work);
+        if self.prefetchers.is_some() && access != Access::NoRegister {
+            self.accessed(line, by, now);
+        }
+        access
+    }
+
+    #[inline]
+    fn data_line(
+        &mut self,
+        line: u64,
+        write: bool,
+        by: By,
+        now: Cycle,
+        work: Option<&WorkCounts>,
+    ) -> Access {
         let mode = usize::from(by.kernel());
         if write && self.shares && self.cannot_upgrade(line, now) {
             return Access::NoRegister;
         }
         // A line that others may hold is no hit for a write.
+        const NO_HIT: u64 = flag::PENDING | flag::PREFETCHED;
         let (dirty, no_hit) =
-            if write { (flag::DIRTY, flag::PENDING | flag::SHARED) } else { (0, flag::PENDING) };
+            if write { (flag::DIRTY, NO_HIT | flag::SHARED) } else { (0, NO_HIT) };
         match self.l1d.touch(line, dirty) {
             Some(flags) => {
                 self.counts.l1d_accesses[mode] += 1;
                 if flags & no_hit == 0 {
                     return Access::Hit;
                 }
-                match self.data_misses.find(line, now) {
+                let found = self.data_misses.find(line, now);
+                if flags & flag::PREFETCHED != 0 {
+                    self.used_first(line, false, found);
+                }
+                match found {
                     Some(n) => outstanding(n, self.data_misses.get(n)),
                     None if flags & no_hit & flag::SHARED != 0 => {
                         self.upgrade(line, by.kernel(), now)
@@ -339,6 +383,7 @@ impl Private {
         let mode = usize::from(by.kernel());
         if let Some(n) = self.data_misses.find(line, now) {
             self.counts.l1d_accesses[mode] += 1;
+            self.joins(false, n);
             self.allocate_l1d(line, dirty, by.kernel(), now);
             return outstanding(n, self.data_misses.get(n));
         }
@@ -361,9 +406,10 @@ impl Private {
         self.counts.most_outstanding = self.counts.most_outstanding.max(now_outstanding);
     }
 
-    fn allocate_l1d(&mut self, line: u64, dirty: u64, kernel: bool, now: Cycle) {
+    pub(crate) fn allocate_l1d(&mut self, line: u64, dirty: u64, kernel: bool, now: Cycle) {
         let owner = flag::owner(kernel);
         let victim = self.l1d.insert(line, flag::PENDING | dirty | owner);
+        self.count_useless(1, victim);
         if let Some(victim) = victim.filter(|v| v.dirty) {
             self.counts.l2_accesses[usize::from(kernel)] += 1;
             // It belongs to who brought it; the access that evicts it is who pays.
@@ -381,7 +427,9 @@ impl Private {
         kernel: bool,
         now: Cycle,
     ) {
-        if let Some(victim) = self.l2.insert(reference, flags).filter(|v| v.dirty) {
+        let victim = self.l2.insert(reference, flags);
+        self.count_useless(2, victim);
+        if let Some(victim) = victim.filter(|v| v.dirty) {
             let after = self.l1d_latency + self.l2_latency;
             self.request(victim.line, Want::WriteBack, kernel, now, after);
         }
@@ -391,6 +439,20 @@ impl Private {
     /// [`UNKNOWN`]. `work` is what the core has done, where that does not depend on how far its
     /// pipeline has run.
     fn second_level(
+        &mut self,
+        reference: Reference,
+        want: Want,
+        now: Cycle,
+        work: Option<&WorkCounts>,
+    ) -> Cycle {
+        let fill = self.read_second_level(reference, want, now, work);
+        if self.prefetchers.is_some() {
+            self.read_by_core(reference, now);
+        }
+        fill
+    }
+
+    fn read_second_level(
         &mut self,
         reference: Reference,
         want: Want,
@@ -409,6 +471,9 @@ impl Private {
         let latency = if found.fast { self.bank_latency } else { self.l2_latency };
         let after = l1_latency + latency;
         let answered = now + after;
+        if let Some(flags) = found.flags.filter(|flags| flags & flag::PREFETCHED != 0) {
+            self.used_second(line, flags);
+        }
         match found.flags {
             Some(flags) if flags & (flag::PENDING | flag::SHARED) == 0 => {
                 self.notice(Notice::L2Answer { line, at: answered });
@@ -442,10 +507,13 @@ impl Private {
         }
     }
 
-    /// Who goes past the data cache reads a line of the second level: its flags, if it is there, and
-    /// the cycles that it takes.
+    /// Who goes past the data cache reads a line of the second level: its flags, if it is there,
+    /// and the cycles that it takes.
     pub(crate) fn read_second(&mut self, reference: Reference) -> (Option<u64>, Cycle) {
         let found = self.l2.read(reference);
+        if let Some(flags) = found.flags.filter(|flags| flags & flag::PREFETCHED != 0) {
+            self.used_second(reference.line, flags);
+        }
         let latency = if found.fast { self.bank_latency } else { self.l2_latency };
         (found.flags, self.l1d_latency + latency)
     }
@@ -484,9 +552,14 @@ impl Private {
     ) -> (Option<Miss>, Option<Miss>) {
         let give = if shared { flag::SHARED } else { 0 };
         self.l2.change(line, flag::PENDING | flag::SHARED, give);
-        self.answer_walks(line);
+        let walks = self.answer_walks(line);
         let data = self.data_misses.answer(line);
         let instruction = self.instruction_misses.answer(line);
+        if self.prefetchers.is_some() {
+            self.prefetch_arrived(line);
+            let wanted = |miss: &Option<Miss>| miss.is_some_and(|miss| !miss.is_prefetch);
+            self.answer_was_wanted = walks || wanted(&data) || wanted(&instruction);
+        }
         if data.is_some() {
             let before = self.l1d.change(line, flag::PENDING | flag::SHARED, give);
             if shared && before.is_some_and(|flags| flags & flag::DIRTY != 0) {
@@ -536,32 +609,7 @@ impl Private {
         self.data_misses.is_empty(now)
             && self.instruction_misses.is_empty(now)
             && self.is_translated(now)
-    }
-
-    /// Fills the caches as if the line had been used, without time or counts.
-    pub(crate) fn warm(&mut self, line: u64, how: Warm) {
-        let shared = if how.shared { flag::SHARED } else { 0 };
-        let owner = flag::owner(how.kernel);
-        let dirty = if how.dirty { flag::DIRTY } else { 0 } | shared | owner;
-        let (l1, l1_flags) = if how.code { (&mut self.l1i, 0) } else { (&mut self.l1d, dirty) };
-        let victim = match l1.touch(line, l1_flags) {
-            Some(_) => None,
-            None => l1.insert(line, l1_flags).filter(|v| v.dirty),
-        };
-        match &mut self.l2 {
-            SecondLevel::Plain(l2) => {
-                if let Some(victim) = victim {
-                    l2.touch(victim.line, flag::DIRTY);
-                }
-                if l2.touch(line, owner | shared).is_none() {
-                    l2.insert(line, owner | shared);
-                }
-            }
-            SecondLevel::Ruled(ruled) => {
-                let by = By::new(0, how.kernel);
-                ruled.warm(victim, Reference::of(line, by, how.code), shared);
-            }
-        }
+            && self.is_prefetched()
     }
 }
 

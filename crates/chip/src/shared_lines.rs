@@ -7,7 +7,7 @@
 //!
 //! | page | private lines |
 //! |---|---|
-//! | that user code touches | all of them, if any line of it is ever written: it is the process's own, or a copy on write |
+//! | that user code touches | all, if any line of it is ever written: its own, or a copy on write |
 //! | that the kernel alone touches | those that are ever written |
 //!
 //! "Ever" is the whole recording, and what was dirty when it began. What that gets wrong: data that

@@ -326,7 +326,9 @@ impl Core {
             Some((at, Message::Answer(answer))) => {
                 let answer = self.remembered(answer);
                 self.pipeline.answer(&answer, cycle);
-                self.tell(at, Event::Response { line: LineAddr(answer.line) });
+                if self.common().private.answer_was_wanted {
+                    self.tell(at, Event::Response { line: LineAddr(answer.line) });
+                }
                 Ok(())
             }
             Some((at, Message::Grant(wake_up))) => {
@@ -489,6 +491,10 @@ impl Core {
     ) -> Result<(), CoreError> {
         let cycle = self.clock.cycle_at_or_after(at);
         let moves = self.pipeline.answer(answer, cycle);
+        if !moves && !self.common().private.answer_was_wanted {
+            // Nobody waits for a prefetch, and no policy hears of it.
+            return Ok(());
+        }
         let response = Event::Response { line: LineAddr(answer.line) };
         if moves && movable.is_none() && self.gate.is_powered() {
             let end = self.end_stall(at, stall, answer.by())?;

@@ -43,6 +43,7 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
             latency: check.l2_latency(&file.l2.latency_ns, clock)?,
             bank_latency: check.bank_latency(&file.l2, clock)?,
         },
+        prefetch: check.prefetch(file.prefetch.as_ref())?,
         tlb: file.tlb.as_ref().map(|tlb| check.tlb(tlb)).transpose()?,
         l3: L3Spec {
             geometry: match file.l3.size.get_ref().as_str() {

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::branch::{BranchSection, FetchSection};
+use super::prefetch::PrefetchSection;
 use super::translation::TlbSection;
 use super::{DvfsSpec, IdleState, Latencies, PackageSpec, SafeWakeUp, Units, WakeUpKind};
 
@@ -24,6 +25,7 @@ pub(super) struct MachineFile {
     pub(super) l1d: L1Section,
     pub(super) l2: L2Section,
     pub(super) tlb: Option<TlbSection>,
+    pub(super) prefetch: Option<PrefetchSection>,
     pub(super) l3: L3Section,
     pub(super) memory: MemorySection,
     pub(super) tokens: TokenSection,

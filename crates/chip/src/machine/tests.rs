@@ -212,3 +212,102 @@ fn wake_up_control_is_checked() {
     let why = refused("core_share = 0.61", "core_share = 6.1");
     assert!(why.contains("shares must be 0 to 1"), "{why}");
 }
+
+const TLB: &str = r#"
+[tlb]
+walkers = 4
+walk_cache_entries = 32
+user_pages = "4K"
+kernel_pages = "2M"
+pcid = true
+[tlb.l1i]
+entries = 256
+ways = 8
+[tlb.l1d]
+entries = 96
+ways = 6
+large_entries = 32
+large_ways = 4
+[tlb.l2]
+entries = 2048
+ways = 16
+latency_cycles = 7
+"#;
+
+/// What is wrong with the shipped machine and this section, changed: line and message.
+fn refused_section(section: &str, from: &str, to: &str) -> String {
+    let text = EV6.to_owned() + section;
+    parse(&text).unwrap();
+    let line = 1 + text.lines().position(|line| line.starts_with(from)).unwrap();
+    let error = refused_in(&text, from, to);
+    assert!(error.starts_with(&format!("ev6.toml:{line}: ")), "{to}: {error}");
+    error
+}
+
+#[test]
+fn a_tlb_that_no_page_fits_is_named_with_its_line() {
+    let spec = parse(&(EV6.to_owned() + TLB)).unwrap().tlb.unwrap();
+    assert_eq!(spec.data.all, Geometry { sets: 16, ways: 6 });
+    assert_eq!((spec.large, spec.second_latency), ([false, true], 7));
+    assert_eq!(parse(EV6).unwrap().tlb, None);
+    let cases = [
+        ("entries = 256", "entries = 0", "0 entries, a TLB that no page fits: expected 1 or more"),
+        ("entries = 96", "entries = 1", "a TLB that no access to two pages fits"),
+        ("entries = 2048", "entries = 48", "are 3 sets, expected a power of two"),
+        ("ways = 16", "ways = 5", "2048 entries in 5 ways, expected whole sets"),
+        ("walkers = 4", "walkers = 0", "0 walkers, expected 1 to 64"),
+        ("latency_cycles = 7", "latency_cycles = 0", "a latency of 0 cycles"),
+        ("large_entries = 32", "large_entries = 6", "6 entries in 4 ways"),
+        ("kernel_pages = \"2M\"", "kernel_pages = \"1G\"", "`4K` or `2M`"),
+    ];
+    for (from, to, expected) in cases {
+        // `ways = 16` is there before, of another cache: the line is the section's.
+        let within = TLB.lines().position(|line| line.starts_with(from)).unwrap();
+        let error = parse(&(EV6.to_owned() + &TLB.replacen(from, to, 1))).unwrap_err().to_string();
+        assert!(error.contains(expected), "{to}: {error}");
+        let line: usize = error.split(':').nth(1).unwrap().parse().unwrap();
+        let named = line - EV6.lines().count() - 1;
+        // What a number of ways makes impossible may be named by the entries, a line before.
+        assert!(named.abs_diff(within) <= 1, "{to}: {error}");
+    }
+    let alone = EV6.to_owned() + &TLB.replace("large_ways = 4\n", "");
+    assert!(parse(&alone).unwrap_err().to_string().contains("go together"));
+    let error = refused("loses = []", "loses = [\"tlb\"]");
+    assert!(error.contains("\"tlb\", but the machine has no [tlb]"), "{error}");
+}
+
+#[test]
+fn prefetchers_that_cannot_be_are_named_with_their_line() {
+    const PREFETCH: &str = r#"
+[prefetch.l1i]
+kind = "next-line"
+degree = 1
+queue = 2
+[prefetch.l2]
+kind = "streamer"
+degree = 3
+distance = 20
+entries = 16
+queue = 24
+"#;
+    assert_eq!(parse(EV6).unwrap().prefetch, PrefetchSpec::default());
+    let cases = [
+        ("degree = 3", "degree = 25", "a degree of 25 lines, but a queue of 24"),
+        ("degree = 3", "degree = 21", "a degree of 21 lines, but a distance of 20"),
+        ("degree = 3", "degree = 0", "0 lines at an access, expected 1 to 64"),
+        ("queue = 24", "queue = 65", "65 lines on their way, expected 1 to 64"),
+        ("entries = 16", "entries = 9", "9 entries, expected a power of two"),
+        ("kind = \"streamer\"", "kind = \"stride\"", "no `stride` prefetcher here, expected next"),
+        ("kind = \"streamer\"", "kind = \"stream\"", "did you mean `streamer`?"),
+    ];
+    for (from, to, expected) in cases {
+        let error = refused_section(PREFETCH, from, to);
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+    let missing = PREFETCH.replace("distance = 20\n", "");
+    let error = parse(&(EV6.to_owned() + &missing)).unwrap_err().to_string();
+    assert!(error.contains("a streamer prefetcher needs `distance` and `entries`"), "{error}");
+    let surplus = PREFETCH.replace("queue = 2\n", "queue = 2\nentries = 4\n");
+    let error = parse(&(EV6.to_owned() + &surplus)).unwrap_err().to_string();
+    assert!(error.contains("has neither `distance` nor `entries`"), "{error}");
+}

@@ -1,4 +1,5 @@
-//! Caches, translations and branch predictor without time: what they would hold after so many instructions.
+//! Caches, translations and branch predictor without time: what they would hold after so many
+//! instructions.
 //!
 //! Rules of replacement and of write-backs are those of the chip's own caches, on which this
 //! stands. What differs is the order: here every access happens where the program has it. In the

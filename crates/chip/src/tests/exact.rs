@@ -1,5 +1,6 @@
 //! What must not change a result: skipping, running ahead, the order in which cores are simulated.
 
+use super::prefetch::prefetching;
 use super::translation::translating;
 use super::*;
 use crate::WakeUpKind;
@@ -14,10 +15,11 @@ pub(super) fn fingerprint(result: &RunResult) -> String {
     for core in &result.cores {
         let branches = core.branches;
         text += &format!(
-            "{:?} {:?} {:?} {branches:?} {:?} {:?} {} {} {:?} {:?}\n",
+            "{:?} {:?} {:?} {:?} {branches:?} {:?} {:?} {} {} {:?} {:?}\n",
             core.work,
             core.caches,
             core.tlb,
+            core.prefetch,
             core.residency,
             core.stalls.total(),
             core.wakes,
@@ -93,14 +95,17 @@ pub(super) fn script(recipe: &Recipe, seed: u64) -> (Script, Vec<u64>) {
     (script, lines)
 }
 
-/// Machines with nothing more, and with translation buffers that nearly all accesses miss.
-pub(super) const EXTRAS: usize = 3;
+/// Machines with nothing more, with translation buffers that nearly all accesses miss, and with
+/// prefetchers at all caches.
+pub(super) const EXTRAS: usize = 5;
 
 pub(super) fn with_extras(machine: Machine, extras: usize) -> Machine {
     match extras {
         0 => machine,
         1 => translating(machine, 1, 0),
-        _ => translating(machine, 2, 2),
+        2 => translating(machine, 2, 2),
+        3 => prefetching(machine),
+        _ => prefetching(translating(machine, 1, 2)),
     }
 }
 

@@ -8,6 +8,7 @@ mod hand;
 mod losing;
 mod os_cores;
 mod package;
+mod prefetch;
 mod preheat;
 mod requests;
 mod segregation;

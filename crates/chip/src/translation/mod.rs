@@ -233,13 +233,16 @@ impl Translation {
     }
 
     /// The shared levels have answered.
-    fn answer(&mut self, line: u64) {
+    fn answer(&mut self, line: u64) -> bool {
+        let mut waited = false;
         for refill in &mut self.refills {
             if refill.fill == UNKNOWN && refill.line == line && !refill.is_answered {
                 refill.is_answered = true;
-                self.due = true;
+                waited = true;
             }
         }
+        self.due |= waited;
+        waited
     }
 
     /// The first cycle after `now` at which a translation is there, if none is answered before.

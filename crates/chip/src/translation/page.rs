@@ -49,7 +49,7 @@ impl Space {
 
     /// Other page tables of the same memory.
     pub(crate) fn switched(self, asid: Asid) -> Space {
-        Space { asid: spread(u64::from(asid.0) + 1) >> (u64::BITS - ASID_BITS), ..self }
+        Space { asid: spread(asid.0.wrapping_add(1)) >> (u64::BITS - ASID_BITS), ..self }
     }
 
     /// The same in the memory that begins with this line.

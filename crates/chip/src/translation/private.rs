@@ -240,12 +240,10 @@ impl Private {
         self.translation.as_ref().map_or(UNKNOWN, |t| t.next_fill(now))
     }
 
-    /// The shared levels have answered: whoever reads a table there hears of it.
+    /// The shared levels have answered: whether a walk waited for that.
     #[inline]
-    pub(crate) fn answer_walks(&mut self, line: u64) {
-        if let Some(t) = &mut self.translation {
-            t.answer(line);
-        }
+    pub(crate) fn answer_walks(&mut self, line: u64) -> bool {
+        self.translation.as_mut().is_some_and(|t| t.answer(line))
     }
 
     /// No translation is on its way at `now`.

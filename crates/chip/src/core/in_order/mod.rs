@@ -347,6 +347,10 @@ impl InOrder {
             if let Some(step) = self.fetch(until) {
                 return step;
             }
+            // A prefetch may be answered before the next wait is over: see `run`.
+            if !self.common.private.requests.is_empty() {
+                return Step::Again;
+            }
         }
         if let Some(step) = self.operands(&uop, until) {
             return step;

@@ -2,10 +2,29 @@
 
 use halfwink_units::Cycle;
 
-use super::{slot_of, Forward, OutOfOrder, QueuedStore, Slot, Waits, FORWARD_ENTRIES};
+use super::{slot_of, Front, OutOfOrder, Slot, Waits};
 use crate::front_end::By;
 use crate::private::Access;
-use crate::uop::{Op, Uop};
+use crate::uop::{Op, Unit, Uop};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueuedStore {
+    pub(super) lines: [u64; 2],
+    pub(super) by: By,
+}
+
+/// Remembers which queued store last wrote each eight bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Forward {
+    pub(super) granule: u64,
+    /// Number of the store, and of its window entry.
+    pub(super) store: u64,
+    pub(super) sequence: u64,
+}
+
+/// Entries of a direct-mapped table for each of the longest store queue: a store that another one's
+/// granule displaces forwards nothing, and its loads go to the cache.
+pub(super) const FORWARD_ENTRIES: usize = 8;
 
 impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     /// The oldest committed store writes the data cache.
@@ -85,6 +104,15 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         if slot.answers == 0 {
             slot.waits = if ready > hit { Waits::L2 } else { Waits::Unit };
             self.calendar.add(now, ready, n);
+        }
+    }
+
+    /// Whoever found no translation tries again.
+    #[cold]
+    pub(super) fn try_again(&mut self) {
+        self.ready[Unit::Memory as usize].absorb(&mut self.untranslated);
+        if self.front == Front::Translating {
+            self.front = Front::Running;
         }
     }
 

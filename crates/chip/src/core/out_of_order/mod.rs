@@ -34,6 +34,7 @@ use halfwink_units::Cycle;
 
 use self::ahead::{Ahead, Block};
 use self::calendar::Calendar;
+use self::memory::{Forward, QueuedStore, FORWARD_ENTRIES};
 use self::slots::SlotSet;
 use super::pipeline::{Common, Pause, Stall, StallOn};
 use crate::cpi_stack::Reason;
@@ -127,25 +128,6 @@ enum Front {
     /// The thread goes to another core, as soon as nothing is in flight.
     Leaving,
 }
-
-#[derive(Clone, Copy, Debug)]
-struct QueuedStore {
-    lines: [u64; 2],
-    by: By,
-}
-
-/// Remembers which queued store last wrote each eight bytes.
-#[derive(Clone, Copy, Debug)]
-struct Forward {
-    granule: u64,
-    /// Number of the store, and of its window entry.
-    store: u64,
-    sequence: u64,
-}
-
-/// Entries of a direct-mapped table for each of the longest store queue: a store that another one's
-/// granule displaces forwards nothing, and its loads go to the cache.
-const FORWARD_ENTRIES: usize = 8;
 
 /// The pipeline, with a window of `N` slots in `W` words.
 pub(crate) struct OutOfOrder<const W: usize, const N: usize> {
@@ -260,10 +242,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                 self.ready[Unit::Memory as usize].absorb(&mut self.blocked);
             }
             if self.common.private.go_on_walking(now) {
-                self.ready[Unit::Memory as usize].absorb(&mut self.untranslated);
-                if self.front == Front::Translating {
-                    self.front = Front::Running;
-                }
+                self.try_again();
             }
             let committed = self.commit();
             if committed && !self.request_ends.is_empty() {
@@ -460,7 +439,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
 
     /// The next cycle at which something can happen without an answer, or [`UNKNOWN`].
     fn next_cycle(&mut self, now: Cycle) -> Cycle {
-        let mut next = self.calendar.next(now);
+        let mut next = self.calendar.next(now).min(self.common.private.next_translation(now));
         if let Front::Until(cycle) = self.front {
             if cycle > now && !self.ended {
                 next = next.min(cycle);
@@ -478,9 +457,6 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         }
         if self.front == Front::FetchRegister || asks || waits_for_quiet {
             next = next.min(private.instruction_misses.next_fill(now));
-        }
-        if !self.untranslated.is_empty() || block == Block::Walk || waits_for_quiet {
-            next = next.min(private.next_translation(now));
         }
         for (ready, free) in self.ready_divide.iter().zip(self.divide_free) {
             if !ready.is_empty() {
