@@ -73,8 +73,8 @@ impl Folds {
     }
 }
 
-/// So many lengths in geometric progression (Seznec and Michaud, JILP 8, 2006, Sec 3); none is equal
-/// to the one before it.
+/// So many lengths in geometric progression (Seznec and Michaud, JILP 8, 2006, Sec 3), each more
+/// than the one before it.
 pub(crate) fn geometric(tables: usize, shortest: usize, longest: usize) -> [usize; MAX_TABLES] {
     let mut lengths = [0; MAX_TABLES];
     let ratio = longest as f64 / shortest as f64;

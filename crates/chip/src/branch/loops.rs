@@ -15,6 +15,9 @@ struct Entry {
     age: u8,
 }
 
+/// Rounds of the shortest loop: what is shorter is none, or goes the other way (Seznec 2007).
+const SHORTEST: u16 = 3;
+
 /// So often a length must have been the same (Seznec 2007: three bits, all set).
 const SURE: u8 = 7;
 
@@ -53,8 +56,11 @@ impl Loops {
                 entry.sure = 0;
             }
         } else {
-            let same = entry.now == entry.length && entry.now > 0;
-            entry.sure = if same { (entry.sure + 1).min(SURE) } else { 0 };
+            if entry.now < SHORTEST {
+                entry.age = 0;
+                return says;
+            }
+            entry.sure = if entry.now == entry.length { (entry.sure + 1).min(SURE) } else { 0 };
             (entry.length, entry.now) = (entry.now, 0);
         }
         match says {

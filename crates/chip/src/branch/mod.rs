@@ -1,5 +1,5 @@
-//! Branch prediction: direction, indirect targets, return addresses, and whether the front end knows
-//! that there is a branch at all.
+//! Branch prediction: direction, indirect targets, return addresses, and whether the front end
+//! knows that there is a branch at all.
 //!
 //! Prediction and learning are one call, when the front end meets the branch: a trace has no wrong
 //! path, so nothing has to be undone, and histories hold outcomes as if each were known at once. A

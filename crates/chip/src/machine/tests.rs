@@ -43,6 +43,60 @@ fn the_machine_beside_champsim_is_one() {
     assert!(matches!(machine.memory.kind, MemoryKind::Dram(_)));
 }
 
+/// Cores of today: they are what their sources say, and ask for what is built.
+#[test]
+fn machines_of_today_are_possible() {
+    for (text, window, cores) in [
+        (include_str!("../../../../machines/golden-cove.toml"), 512, 56),
+        (include_str!("../../../../machines/zen4.toml"), 320, 8),
+        (include_str!("../../../../machines/neoverse-v2.toml"), 320, 64),
+    ] {
+        let machine = parse(text).unwrap();
+        let CoreKind::OutOfOrder(queues) = machine.core.kind else { panic!("out of order") };
+        assert_eq!((queues.reorder, machine.cores), (window, cores));
+        assert!(matches!(machine.branch.predictor, PredictorKind::Tage(_)));
+        assert!(machine.fetch.queue > 0 && machine.branch.btb.is_some());
+        // From load to use, as measured: all levels together, and a closed row of memory.
+        let closed = machine.memory.conflict().as_ns() - 39.0 * 0.416;
+        let first = machine.clock.time_of(machine.l1d.latency + machine.l2.latency).as_ns();
+        let ends = machine.memory.request + machine.memory.response + machine.l3.latency;
+        let idle = first + ends.as_ns() + closed;
+        assert!((106.0..116.0).contains(&idle), "{}: {idle} ns", machine.description);
+    }
+}
+
+#[test]
+fn what_a_front_end_cannot_be_is_refused_with_its_line() {
+    const ZEN4: &str = include_str!("../../../../machines/zen4.toml");
+    const IN_ORDER: &str = include_str!("../../../../machines/in-order.toml");
+    let line = |text: &str, of: &str| text[..text.find(of).unwrap()].lines().count() + 1;
+    let cases = [
+        ("window = 320", "window = 4000", "4000 entries, expected 1 to 1024"),
+        ("tables = 12", "tables = 17", "17 tables, expected 1 to 16"),
+        ("entries = 2048", "entries = 1000", "1000 entries, expected a power of two"),
+        ("longest_history = 1000", "longest_history = 9", "expected at least 15: 12 tables"),
+        ("longest_history = 1000", "longest_history = 5000", "5000 branches, expected 1 to 2047"),
+        ("ways = 7 ", "ways = 5 ", "expected a power of two"),
+        ("redirect_cycles = 9", "redirect_cycles = 0", "0 cycles, expected 1 to 200"),
+        ("lines_per_cycle = 1", "lines_per_cycle = 0", "0 lines a cycle, expected 1 to 8"),
+        ("queue = 32 ", "queue = 999 ", "999 lines, expected 0 to 256"),
+        ("predictor = \"tage\"", "predictor = \"bimodal\"", "`predictor` does not name"),
+        ("predictor = \"tage\"", "predictor = \"perceptron\"", "does not name"),
+    ];
+    for (from, to, expected) in cases {
+        let error = refused_in(ZEN4, from, to);
+        assert!(error.contains(expected), "{from}: {error}");
+    }
+    let error = refused_in(ZEN4, "queue = 32 ", "queue = 999 ");
+    let at = format!("ev6.toml:{}: ", line(ZEN4, "queue = 32 "));
+    assert!(error.starts_with(&at), "{at}{error}");
+    let fetch = "[fetch]\nqueue = 8\nlines_per_cycle = 1\nnext_lines = 0\n[l1i]\n";
+    let error = refused_in(IN_ORDER, "[l1i]\n", fetch);
+    assert!(error.contains("out-of-order cores only"), "{error}");
+    let error = refused("predictor = \"tournament\"", "predictor = \"tage\"");
+    assert!(error.contains("needs its sizes in [branch.tage]"), "{error}");
+}
+
 #[test]
 fn the_predictor_takes_what_section_4_6_2_says() {
     let facts = ev6().facts();
