@@ -18,7 +18,7 @@ PYTHON := python benches docs/notebooks tools/wheels.py tools/packaging
 DEMO := nginx memcached postgresql gcc gzip nginx-10pct nginx+memcached+postgresql+redis
 DEMO_TECHNIQUES := idle-menu,idle-gate,mapg-counter,tap,oracle
 
-.PHONY: help setup demo test test-full bench tables scores wheels check fmt clean
+.PHONY: help setup demo test test-full bench tables scores wheels cross check fmt clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -26,6 +26,7 @@ help:
 	@echo "make bench      speed, as ratios to peers measured in the same run"
 	@echo "benches/champsim.py  beside ChampSim, on the same records"
 	@echo "make wheels     dist/: what pip installs, and the sources of it (ZIG=1: for glibc 2.28)"
+	@echo "make cross      compiles for Linux on ARM and for macOS, without live parts"
 	@echo "make check      formatting, lints, types, floors, purity"
 	@echo "make tables     tables of techniques and scores in README and docs, from the lists"
 	@echo "make scores     our value of every published number, computed anew"
@@ -81,6 +82,11 @@ scores: $(NATIVE)
 wheels: $(NATIVE)
 	@[ -z "$(ZIG)" ] || $(BIN)/python -m pip install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.0
 	@$(BIN)/python tools/wheels.py $(if $(ZIG),--zig)
+
+# Where nothing of it can run: minutes the first time.
+cross: $(VENV)/.tools
+	@$(BIN)/python -m pip install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.0
+	@PATH="$(abspath $(BIN)):$$PATH" tools/cross.sh
 
 check: $(VENV)/.tools
 	cargo fmt --all --check

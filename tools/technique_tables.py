@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 FAMILIES = {
     "gating": ("memory-access power gating", "gating.md"),
     "dvfs": ("frequency and voltage, to compare gating with", "gating.md"),
+    "c-states": ("idle states of today", "c-states.md"),
     "wake-up": ("safe wake-up", "wake-up.md"),
     "offload": ("kernel code on other cores", "offload.md"),
     "segregation": ("kernel and user apart in a cache", "segregation.md"),

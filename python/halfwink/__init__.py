@@ -7,15 +7,18 @@ res.table()  # polars DataFrame
 res.chart()  # altair chart
 hw.run("studies/gating.toml", executor=hw.Dask("tcp://HOST:PORT"))
 hw.open("halfwink-out/run-gating")  # the results again
+hw.capture("nginx")  # a trace of one's own, in nginx.hwt
 hw.run_part("gating", (3, 200), out="shared")  # of an array of jobs; hw.collected when all are done
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+#: As `typing` has it, which takes longer to import than all else that is here.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    from halfwink import capture
     from halfwink._core import __version__, techniques, worlds
     from halfwink.block_calibration import StorageCalibration, calibrate_storage
     from halfwink.catalogue import experiment, experiments, machines, workloads
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from halfwink.errors import HalfwinkError, Interrupted, RunError
     from halfwink.executors import LocalExecutor
     from halfwink.fabric_advice import CircuitAdvice, circuit_advice
+    from halfwink.host_calibration import HostCalibration, calibrate_host
     from halfwink.hybrid import (
         HybridExperiments,
         HybridRun,
@@ -60,6 +64,7 @@ _HOMES = {
     "Dask": "pools",
     "Fabric": "circuits",
     "HalfwinkError": "errors",
+    "HostCalibration": "host_calibration",
     "HybridExperiments": "hybrid",
     "HybridRun": "hybrid",
     "Interrupted": "errors",
@@ -87,6 +92,7 @@ _HOMES = {
     "Beside": "logs",
     "Replay": "logs",
     "beside": "logs",
+    "calibrate_host": "host_calibration",
     "calibrate_storage": "block_calibration",
     "circuit_advice": "fabric_advice",
     "circuit_runs": "circuits",
@@ -133,6 +139,7 @@ __all__ = [
     "Dask",
     "Fabric",
     "HalfwinkError",
+    "HostCalibration",
     "HybridExperiments",
     "HybridRun",
     "Interrupted",
@@ -159,7 +166,9 @@ __all__ = [
     "Switching",
     "__version__",
     "beside",
+    "calibrate_host",
     "calibrate_storage",
+    "capture",
     "circuit_advice",
     "circuit_runs",
     "circuit_schedule",
@@ -198,6 +207,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name == "capture":
+        # A module that can be called.
+        return import_module("halfwink.capture")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'halfwink' has no attribute '{name}'")

@@ -1,6 +1,7 @@
 """The native module: the Rust crates, converted."""
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any
 
 __version__: str
@@ -136,6 +137,14 @@ def circuit_runs(
     days_us: Sequence[float],
     tokens: Sequence[str],
     played: tuple[tuple[str, str, str], float, int],
+) -> Tables: ...
+def storage_load(
+    library: Library,
+    name: str,
+    set: _Pairs,
+    path: str,
+    latency_us: float | None,
+    asked: tuple[Sequence[str], Sequence[int]],
 ) -> Tables: ...
 def storage_topology(library: Library, name: str, set: _Pairs) -> tuple[int, int]: ...
 def storage_runs(
@@ -315,6 +324,20 @@ class DelegateRun:
     def write_log(self, path: str) -> None: ...
 
 def energy_meters() -> tuple[list[str], str | None]: ...
+
+MAX_WINDOW: int
+
+def calibrate_host(
+    *,
+    cpu: int | None = None,
+    quick: bool = False,
+    max_spread_pct: float | None = None,
+    sizes: list[int] = ...,
+) -> dict[str, Any]: ...
+def record_program(
+    workload: str, command: list[str], out: PathLike[str], most: int
+) -> dict[str, int]: ...
+def check_machine(name: str, text: str) -> None: ...
 def live_features() -> list[tuple[str, str]]: ...
 def allowed_cpus() -> list[int]: ...
 def die_with_parent() -> None: ...

@@ -26,12 +26,14 @@ class Load:
     """What a device is asked.
 
     Attributes:
-        iops: I/Os each second.
+        iops: I/Os each second, where they come fastest.
         io_us: CPU time that one takes, in microseconds.
+        mean_iops: I/Os each second in the mean, if that is less.
     """
 
     iops: float = 100_000.0
     io_us: float = IO_US
+    mean_iops: float | None = None
 
     def __post_init__(self) -> None:
         """Refuses what cannot be."""
@@ -111,6 +113,15 @@ def load_of(path: Path) -> Load:
 Simulate = Callable[[Mapping[str, Any], Load], dict[str, float]]
 
 
+def known(expected: dict[str, float]) -> Simulate:
+    """What was simulated before, whatever is asked."""
+
+    def simulate(_measured: Mapping[str, Any], _load: Load) -> dict[str, float]:
+        return expected
+
+    return simulate
+
+
 def advise(measured: Mapping[str, Any], load: Load, simulate: Simulate) -> Advice:
     """What follows from what was measured.
 
@@ -134,7 +145,8 @@ def advise(measured: Mapping[str, Any], load: Load, simulate: Simulate) -> Advic
     inside, across = _trips(measured)
     if inside is not None and across is not None:
         why.append(f"a line takes {inside:.0f} ns inside a cache, {across:.0f} ns between them")
-    gap_us = 1e6 * len(cpus) / load.iops
+    # Who polls does so all of the time, also while little comes.
+    gap_us = 1e6 * len(cpus) / (load.mean_iops or load.iops)
     threshold = _threshold(measured)
     poll = threshold is not None and gap_us < threshold
     if threshold is None:
@@ -218,6 +230,13 @@ def _lines(
     ]
 
 
-def document(measured: Mapping[str, Any], load: Load, advice: Advice) -> dict[str, Any]:
-    """All of it, for programs."""
-    return {"measured": measured, "load": asdict(load), "advice": asdict(advice)}
+def document(
+    measured: Mapping[str, Any],
+    load: Load,
+    advice: Advice,
+    played: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """All of it, for programs. `played` is a user's own load: what it is, and what to expect of it
+    by policy."""
+    advised = {"measured": measured, "load": asdict(load), "advice": asdict(advice)}
+    return {**advised, "played": played}

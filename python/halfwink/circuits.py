@@ -24,7 +24,7 @@ import polars as pl
 from halfwink import _core
 from halfwink.errors import HalfwinkError
 from halfwink.frames import Frames, frames
-from halfwink.jobs import Settings, pairs
+from halfwink.jobs import Settings, names, numbers, pairs
 from halfwink.library import library
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ TOKENS = ("naive", "aging", "pacing")
 def circuit_runs(
     name: str = "mordia",
     *,
-    days_us: Sequence[float] = (61.0, 123.5, 300.0),
-    tokens: Sequence[str] = TOKENS,
-    mtu: Sequence[int] = (),
+    days_us: float | Sequence[float] = (61.0, 123.5, 300.0),
+    tokens: str | Sequence[str] = TOKENS,
+    mtu: int | Sequence[int] = (),
     transport: str = "udp",
     congestion: str = "cubic",
     offload: str = "off",
@@ -129,19 +129,20 @@ def circuit_runs(
     Raises:
         HalfwinkError: there is none of that name, or a value is impossible.
     """
-    days = [float(day) for day in days_us]
+    days = [float(day) for day in numbers(days_us)]
+    sizes = numbers(mtu)
     played = ((transport, congestion, offload), duration_ms, seed)
 
     def runs(more: Settings) -> pl.DataFrame:
         settings = pairs({**dict(set or {}), **more})
-        found = _core.circuit_runs(library(), name, settings, days, list(tokens), played)
+        found = _core.circuit_runs(library(), name, settings, days, names(tokens), played)
         return frames(found)["runs"]
 
-    if not mtu:
+    if not sizes:
         return runs({})
     return pl.concat(
         runs({"hosts.frame_bytes": size}).select(pl.lit(size).alias("mtu_bytes"), pl.all())
-        for size in mtu
+        for size in sizes
     )
 
 

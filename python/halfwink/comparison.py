@@ -25,8 +25,9 @@ _log = logging.getLogger("halfwink")
 #: Where workloads are compared, and on what, unless something else is said.
 WORLD = "chip"
 DEFAULT_MACHINE = "ev6-4"
-#: Of other worlds, where the first is one that most techniques cannot use: it has no OS core.
-DEFAULT_MACHINES = {WORLD: DEFAULT_MACHINE, "switching": "alpha@sim-cs"}
+#: Of other worlds, where the first is one that most techniques cannot use: it has no OS core, or
+#: fewer CPUs than the workload.
+DEFAULT_MACHINES = {WORLD: DEFAULT_MACHINE, "switching": "alpha@sim-cs", "storage": "westmere-ex"}
 #: What others are compared with, in the worlds that know it.
 BASELINE = "always-on"
 
@@ -138,8 +139,9 @@ def _playable(jobs: list[Job]) -> list[Job]:
     kept = [job for job in jobs if job.technique not in without]
     if not kept:
         raise next(iter(without.values()))
-    for technique, error in without.items():
-        _log.warning("left out: %s: %s", technique, error)
+    for reason in dict.fromkeys(map(str, without.values())):
+        names = [technique for technique, error in without.items() if str(error) == reason]
+        _log.warning("left out: %s: %s", ", ".join(names), reason)
     return kept
 
 

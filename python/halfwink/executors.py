@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol, cast
 
 from halfwink import _core
@@ -105,30 +105,56 @@ class LocalExecutor:
                 controls = list(running.values())
             progress(sum(control.done() * jobs for control, jobs in controls))
 
-        pool = ThreadPoolExecutor(self.workers)
-        pending: dict[Future[list[Result]], Share] = {}
+        tasks: SimpleQueue[Share | None] = SimpleQueue()
+        done: SimpleQueue[tuple[Share, list[Result] | BaseException]] = SimpleQueue()
+        stopping = threading.Event()
+
+        def serve() -> None:
+            while (share := tasks.get()) is not None:
+                if stopping.is_set():
+                    continue
+                try:
+                    done.put((share, work(share)))
+                except BaseException as error:
+                    done.put((share, error))
+
+        # Not `concurrent.futures`: an interrupt inside its `wait` leaves locks of futures taken
+        # that workers then wait for, for ever. A `SimpleQueue` is got from in one step.
+        threads = [threading.Thread(target=serve) for _ in range(self.workers)]
         waiting = iter(shares)
-
-        def hand_out(count: int) -> None:
-            for share in islice(waiting, count):
-                pending[pool.submit(work, share)] = share
-
+        pending = 0
         try:
-            hand_out(AHEAD * self.workers)
+            for thread in threads:
+                thread.start()
+            for share in islice(waiting, AHEAD * self.workers):
+                tasks.put(share)
+                pending += 1
             while pending:
-                ready, _ = wait(pending, timeout=TICK_S, return_when=FIRST_COMPLETED)
-                for future in ready:
-                    yield from finished(pending.pop(future), future.result())
-                hand_out(len(ready))
+                try:
+                    share, results = done.get(timeout=TICK_S)
+                except Empty:
+                    look()
+                    continue
+                pending -= 1
+                if isinstance(results, BaseException):
+                    raise results
+                yield from finished(share, results)
+                for share in islice(waiting, 1):
+                    tasks.put(share)
+                    pending += 1
                 look()
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            stopping.set()
+            for _ in threads:
+                tasks.put(None)
             # A job that starts while others are stopped is stopped in the next round.
-            while any(not future.done() for future in pending):
+            while any(thread.is_alive() for thread in threads):
                 with lock:
                     for control, _ in running.values():
                         control.stop()
-                wait(pending, timeout=0.1)
+                for thread in threads:
+                    if thread.is_alive():
+                        thread.join(0.1)
 
 
 class Submits(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from html import escape
 from typing import Any
 
 import polars as pl
@@ -60,6 +61,14 @@ class Stack:
         return led.hstack(body)
 
 
+def titled(name: str, frame: pl.DataFrame) -> str:
+    """A table for notebooks, under its name; nothing if it has no rows."""
+    if frame.is_empty():
+        return ""
+    shown: Any = frame
+    return f"<h4>{escape(name)}</h4>{shown._repr_html_()}"
+
+
 @dataclass(frozen=True)
 class Frames:
     """A dataclass whose fields are all tables."""
@@ -67,6 +76,9 @@ class Frames:
     def frames(self) -> dict[str, pl.DataFrame]:
         """All tables by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def _repr_html_(self) -> str:
+        return "".join(titled(name, frame) for name, frame in self.frames().items())
 
     def json(self) -> dict[str, list[dict[str, Any]]]:
         """All tables as rows."""

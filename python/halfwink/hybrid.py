@@ -39,7 +39,7 @@ LOADS = ("0", "5", "10", "20", "30", "50", "70", "90")
 #: Counts that are played unless others are named: the World Cup's web site, 1998.
 COUNTS = "workloads/server/worldcup98-requests-per-minute.csv.xz"
 #: How well each steady load is known, and requests of it at most.
-ACCURACY, MOST_STEADY = 0.02, 4_000_000
+ACCURACY_PCT, MOST_STEADY = 2.0, 4_000_000
 #: Dispatch that leaves servers independent of each other.
 DISPATCH = ("random", "round-robin")
 
@@ -66,7 +66,7 @@ class HybridExperiments(Frames):
 
 
 @dataclass(frozen=True)
-class HybridRun:
+class HybridRun(Frames):
     """Loads against a hybrid server, or many, under policies. All watts and times are modelled.
 
     Attributes:
@@ -102,7 +102,7 @@ def hybrid_server(
     workloads: str | Sequence[str] = ("count",),
     policies: str | Sequence[str] = (),
     loads: str | Sequence[str] = LOADS,
-    accuracy: float | None = None,
+    accuracy_pct: float | None = None,
     requests: int | None = None,
     servers: int | None = None,
     dispatch: str = "random",
@@ -119,8 +119,8 @@ def hybrid_server(
         loads: per cent of what both machines carry, or requests per second (``"200/s"``);
             ``constant:30``; ``mmpp:10,90,5,1`` (two loads, how many seconds each lasts);
             ``log:FILE``, ``counts:FILE``, ``gaps:FILE@30`` (``@``: the mean rate).
-        accuracy: a run ends when mean delay, 99th percentile and power have 95 % confidence
-            intervals whose half width is this share of them, as 0.02; not of fleets.
+        accuracy_pct: a run ends when mean delay, 99th percentile and power have 95 % confidence
+            intervals whose half width is this part of them, in per cent; not of fleets.
         requests: of each run at most (default 200,000, with an accuracy 20 million, of logs and
             counts all); but for logs and counts the first tenth is left out.
         servers: a fleet of so many; loads are those of all.
@@ -140,7 +140,7 @@ def hybrid_server(
             "policies": names(policies),
             "loads": names(loads),
             "requests": requests,
-            "accuracy": accuracy,
+            "accuracy": _share(accuracy_pct),
             "servers": servers,
             "dispatch": dispatch,
             "slot_s": slot_s,
@@ -161,7 +161,7 @@ def hybrid_year(
     workloads: str | Sequence[str] = ("count",),
     dispatch: str = "random",
     points: int = 33,
-    accuracy: float | None = ACCURACY,
+    accuracy_pct: float | None = ACCURACY_PCT,
     requests: int = MOST_STEADY,
     seed: int = 1,
     set: Settings | None = None,
@@ -185,8 +185,9 @@ def hybrid_year(
         dispatch: ``random`` or ``round-robin``.
         points: steady loads that are simulated, from 0 to the highest, closer together at the low
             end.
-        accuracy: a steady load is played until mean delay, 99th percentile and power have 95 %
-            confidence intervals whose half width is this share of them; all requests if none.
+        accuracy_pct: a steady load is played until mean delay, 99th percentile and power have 95 %
+            confidence intervals whose half width is this part of them, in per cent; all requests if
+            none.
         requests: of each steady load, at most.
         seed: of all random streams.
         set: values to change, as ``{"big.wake_ms": 50}``.
@@ -207,7 +208,7 @@ def hybrid_year(
         ("load", load_pct, 1e-6, 1e6),
         ("days", days, 1e-3, 1e6),
         ("points", points, 2, 1000),
-        ("accuracy", accuracy, 5e-4, 0.5),
+        ("accuracy_pct", accuracy_pct, 0.05, 50),
         ("requests", requests, 1000, 10**10),
     ]
     for what, value, low, high in limits:
@@ -226,10 +227,14 @@ def hybrid_year(
         "days": days,
         "points": points,
         "requests": requests,
-        "accuracy": accuracy,
+        "accuracy": _share(accuracy_pct),
         "seed": seed,
     }
     return frame(library().server(name, pairs(set)).year(library(), question))
+
+
+def _share(per_cent: float | None) -> float | None:
+    return None if per_cent is None else per_cent / 100
 
 
 def saved(runs: pl.DataFrame) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,26 @@ def workloads(world: str) -> list[dict[str, Any]]:
         {**known.get((name, title), {}), "name": name, "title": title}
         for name, title in library().workloads_of(world)
     ]
+
+
+def trace_file(given: Path) -> Path:
+    """A trace by its path, or that of a recorded workload by its name; a file comes first.
+
+    Raises:
+        HalfwinkError: it is neither.
+    """
+    if given.exists() or given.suffix or len(given.parts) != 1:
+        return given
+    folder = root() / "workloads"
+    recorded = folder / f"{given}.hwt"
+    if recorded.exists():
+        return recorded
+    known = sorted(path.stem for path in folder.glob("*.hwt"))
+    near = get_close_matches(str(given), known, 1)
+    hint = f"did you mean `{near[0]}`?" if near else "`halfwink list workloads` shows those"
+    if installed.clone() is None:
+        hint += f"; there are more in: {installed.fix('workloads')}"
+    raise HalfwinkError(f"{given}: neither a file nor a recorded workload; {hint}")
 
 
 def machines(world: str) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ done.status, done.report["residency"]
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -220,9 +221,7 @@ def _counts_file() -> Generator[Path]:
     shm = Path("/dev/shm")
     folder = shm if os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
     for old in folder.glob(f"{PREFIX}*"):
-        owner = old.name.removeprefix(PREFIX).split("-")[0]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
-            old.unlink(missing_ok=True)
+        _clear_away(old)
     path = folder / f"{PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
     try:
         yield path
@@ -230,16 +229,40 @@ def _counts_file() -> Generator[Path]:
         path.unlink(missing_ok=True)
 
 
+def _clear_away(old: Path) -> None:
+    """Unlinks the file of a run that has ended: one of ours that nobody has locked. Process numbers
+    do not tell, since they are used again and differ between containers that share the folder."""
+    try:
+        handle = os.open(old, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if os.fstat(handle).st_uid == os.geteuid():
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            old.unlink(missing_ok=True)
+    except OSError:
+        # It is in use, or may not be unlinked: it stays.
+        pass
+    finally:
+        os.close(handle)
+
+
 def _run(command: Sequence[str], env: dict[str, str], prepare: Callable[[], None]) -> int:
     with subprocess.Popen(list(command), env=env, preexec_fn=prepare) as child:
+        # Its number may be another process's as soon as it has been waited for; this is never.
+        handle = os.pidfd_open(child.pid)
+
+        def send(number: int) -> None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, number)
 
         def forward(number: int, _: Any) -> None:
-            child.send_signal(number)
+            send(number)
 
         def from_terminal(number: int, _: Any) -> None:
             # A terminal tells the program itself.
             if not _in_foreground():
-                child.send_signal(number)
+                send(number)
 
         handlers = dict.fromkeys(FORWARDED, forward)
         handlers |= {signal.SIGINT: from_terminal, signal.SIGQUIT: from_terminal}
@@ -249,6 +272,7 @@ def _run(command: Sequence[str], env: dict[str, str], prepare: Callable[[], None
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+            os.close(handle)
     return status if status >= 0 else 128 - status
 
 

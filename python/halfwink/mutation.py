@@ -63,7 +63,7 @@ class Mutants:
 def mutants(
     wanted: str | Sequence[str] = (),
     *,
-    only: Sequence[str] = (),
+    only: str | Sequence[str] = (),
     quick: bool = False,
     executor: Executor | Submits | None = None,
     progress: Callable[[str, Progress], None] | None = None,
@@ -82,7 +82,7 @@ def mutants(
         HalfwinkError: nothing is named so.
         RunError: a study failed under a mutant.
     """
-    known = library().mutants()
+    known, only = library().mutants(), names(only)
     unknown = [name for name in only if name not in [m["name"] for m in known]]
     if unknown:
         library().mutated(unknown[0])

@@ -129,6 +129,7 @@ PROGRAMS = (
     Program("e2fsck", "e2fsprogs", "tests: a file system on block devices"),
     Program("qemu-img", "qemu-utils", "tests: a client of block devices"),
     Program("fio", "fio", "tests, bench: load of block devices"),
+    Program("blkparse", "blktrace", "tests: referee of block traces"),
     Program("nbdkit", "nbdkit", "bench: a server of block devices"),
     Program("qemu-nbd", "qemu-utils", "bench: a server of block devices"),
     Program("gcc", "gcc libc6-dev", "tests: small programs"),

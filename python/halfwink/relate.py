@@ -15,12 +15,12 @@ KEYS = ["workload", "machine", "set"]
 _UNIT = re.compile(r"(_j_per_unit|_[a-z]+)$")
 #: What Linux does with idle times anyway, of each world the first that was run.
 IDLE_STATES = {
-    "chip": ("idle-menu", "idle-adaptive", "idle-gate"),
+    "chip": ("c6", "idle-menu", "idle-adaptive", "idle-gate"),
     "router": ("napi-menu", "napi-teo", "napi-c6"),
     "switching": ("power-down-adaptive", "power-down-always"),
 }
 #: Families that decide when something sleeps or how fast it runs: what idle states rival.
-SLEEPERS = ("gating", "wake-up", "dvfs", "scaling", "power-down")
+SLEEPERS = ("gating", "c-states", "wake-up", "dvfs", "scaling", "power-down")
 #: Of the baseline's run.
 _BASE = "_base_{}"
 

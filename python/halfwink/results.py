@@ -17,6 +17,7 @@ from halfwink.files import Place, make_folder, place, write_whole
 from halfwink.frames import Stack
 from halfwink.jobs import Job, Pairs, Planned
 from halfwink.library import library
+from halfwink.mpki import with_mpki
 from halfwink.relate import KEYS, ends, relate, with_beyond_idle
 from halfwink.remote import Remote
 from halfwink.store import HOST, RunStore
@@ -219,6 +220,8 @@ def collect(
             parts.setdefault(name, []).append(stack.frame())
     tables = {name: pl.concat(frames, how="vertical") for name, frames in parts.items()}
     world = jobs[0].world
+    if "counters" in tables:
+        tables[RUN] = with_mpki(tables[RUN], tables["counters"], list(IDENTITY))
     tables[RUN] = with_beyond_idle(relate(tables[RUN], baseline, machine), world)
     return Results(world, tables, baseline, machine)
 

@@ -21,7 +21,7 @@ from halfwink.library import library
 
 
 @dataclass(frozen=True)
-class RouterRun:
+class RouterRun(Frames):
     """Applications under policies over a load profile. All watts and times are modelled.
 
     Attributes:

@@ -55,6 +55,11 @@ class Sample:
     facts: dict[str, Any]
     results: list[dict[str, Any]]
 
+    def _repr_html_(self) -> str:
+        from halfwink.frames import titled
+
+        return titled(f"{self.facts['workload']} on {self.facts['machine']}", self.table())
+
     def table(self) -> pl.DataFrame:
         """One row per technique; ``NAME``, ``NAME_low`` and ``NAME_high`` for each figure."""
         import polars as pl
@@ -138,7 +143,8 @@ def sample(
         ("seed", seed, 0),
     ):
         if value is not None and not least <= value < 2**63:
-            raise HalfwinkError(f"{name} {value}: expected {least} or more")
+            limit = f"{least} or more" if value < least else f"at most {2**63 - 1}"
+            raise HalfwinkError(f"{name} {value}: expected {limit}")
     if precision_pct is not None and not 0 < precision_pct <= 100:
         raise HalfwinkError(f"precision {precision_pct:g} %: expected more than 0, at most 100")
     control = _core.RunControl()

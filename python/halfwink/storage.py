@@ -10,22 +10,25 @@ found.chart().save("saw-tooth.html")
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from halfwink import _core
+from halfwink.block_advice import Load
 from halfwink.errors import HalfwinkError
-from halfwink.frames import frames
+from halfwink.frames import frames, titled
 from halfwink.jobs import Settings, names, pairs
 from halfwink.library import library
+from halfwink.results import POINTS
 
 if TYPE_CHECKING:
     import altair as alt
-
-    from halfwink.block_advice import Load
 
 #: Policies that the work measured.
 PUBLISHED = ("single-thread", "issuer", "cache-aware")
@@ -46,6 +49,9 @@ class StorageRuns:
 
     runs: pl.DataFrame
     sockets: list[int] = field(default_factory=list[int])
+
+    def _repr_html_(self) -> str:
+        return titled("peaks", self.peaks()) + titled("runs", self.runs)
 
     def peaks(self) -> pl.DataFrame:
         """The row of each policy with the most I/Os a second."""
@@ -125,8 +131,21 @@ def storage_runs(
     return StorageRuns(found["runs"], full)
 
 
-#: Seeds of a load that is played to see what to expect.
-_SEEDS = (1, 2, 3)
+#: Seeds of a load that is played to see what to expect: enough for an interval of their mean.
+_SEEDS = (1, 2, 3, 4, 5)
+#: Policies that a user's own load is played under: the shipped driver, two phases, where they
+#: adapt, each CPU its own, and those that ask instead of sleeping.
+LOAD_POLICIES = (
+    "single-thread",
+    "dynamic",
+    "cache-aware",
+    "issuer",
+    "multi-queue",
+    "polled",
+    "hybrid-poll",
+)
+#: The policy whose figures advice has: the one that it names where there are several caches.
+ADVISED = "cache-aware"
 #: Lines between sockets.
 _FAR = ("coherence.one_hop_ns", "coherence.two_hops_ns")
 #: Stages of the described driver, in microseconds: their sum is what an I/O takes there.
@@ -175,15 +194,16 @@ def simulate(measured: Mapping[str, Any], load: Load) -> dict[str, float]:
         load: what the device is asked.
 
     Returns:
-        Modelled, of ``cache-aware``, the mean and the ends over three seeds: ``iops``, ``cpus``
-        (the driver's CPU time a second) and ``uj_per_io``, each with ``_low`` and ``_high``.
+        Modelled, of ``cache-aware``, the mean over five seeds with its 95 % interval: ``iops``,
+        ``cpus`` (the driver's CPU time a second) and ``uj_per_io``, each with ``_low`` and
+        ``_high``.
     """
     values = as_measured(measured, load)
     cpus = values["topology.sockets"] * values["topology.cores_per_socket"]
     runs = [
         storage_runs(
             "westmere-ex",
-            policies=["cache-aware"],
+            policies=[ADVISED],
             issuers=[cpus],
             rate=load.iops,
             ios=20_000,
@@ -193,9 +213,95 @@ def simulate(measured: Mapping[str, Any], load: Load) -> dict[str, float]:
         for seed in _SEEDS
     ]
     rows = pl.concat(runs).with_columns(cpus=pl.col("driver_us_per_io") * pl.col("iops") / 1e6)
+    return _means(rows.rename({"energy_uj_per_io": "uj_per_io"}), ("iops", "cpus", "uj_per_io"))
+
+
+def _means(rows: pl.DataFrame, columns: Sequence[str]) -> dict[str, float]:
+    """Means over seeds, and their 95 % intervals (Student's t); nothing of them is below zero."""
     found: dict[str, float] = {}
-    for name, column in (("iops", "iops"), ("cpus", "cpus"), ("uj_per_io", "energy_uj_per_io")):
-        values_of = rows[column].to_list()
-        found[name] = sum(values_of) / len(values_of)
-        found[f"{name}_low"], found[f"{name}_high"] = min(values_of), max(values_of)
+    for name in columns:
+        values = [value for value in rows[name].to_list() if value is not None]
+        mean = statistics.fmean(values)
+        half = POINTS[len(values) - 1] * statistics.stdev(values) / math.sqrt(len(values))
+        found |= {name: mean, f"{name}_low": max(mean - half, 0.0), f"{name}_high": mean + half}
     return found
+
+
+@dataclass(frozen=True)
+class LoadRuns:
+    """A user's own load on a measured machine. Everything is modelled, also the energy.
+
+    Attributes:
+        load: what was read: ``kind`` (``fio``, ``blktrace``), ``issuers`` (CPUs that issue),
+            ``depth`` (I/Os in flight of all jobs), ``bytes`` and ``reads_pct`` of an I/O, ``iops``
+            and ``peak_iops`` (of a trace, the latter in its busiest tenth of a second),
+            ``traced_latency_us``, ``device_latency_us`` (played), ``phases``, ``left_out``.
+        runs: a row for each policy and seed.
+    """
+
+    load: dict[str, Any]
+    runs: pl.DataFrame
+
+    def expected(self) -> list[dict[str, Any]]:
+        """A row for each policy: means over seeds with their 95 % intervals (``_low``, ``_high``)
+        of ``iops``, ``latency_p50_us``, ``latency_p99_us``, ``cpus`` (the driver's CPU time a
+        second), ``awake_cpus`` (CPUs that did not sleep) and ``uj_per_io``."""
+        renamed = self.runs.rename(
+            {"driver_cpus": "cpus", "busy_cpus": "awake_cpus", "energy_uj_per_io": "uj_per_io"}
+        )
+        columns = ("iops", "latency_p50_us", "latency_p99_us", "cpus", "awake_cpus", "uj_per_io")
+        return [
+            {"policy": name, **_means(rows, columns)}
+            for (name,), rows in renamed.group_by(["policy"], maintain_order=True)
+        ]
+
+
+def load_runs(
+    measured: Mapping[str, Any],
+    path: str | Path,
+    *,
+    io_us: float,
+    latency_us: float | None = None,
+    policies: Sequence[str] = LOAD_POLICIES,
+) -> LoadRuns:
+    """Plays a user's own load on a measured machine.
+
+    Args:
+        measured: see :func:`halfwink.block_advice.measure`.
+        path: a job file of fio, the text of blkparse, one of blktrace's files (then all of its
+            CPUs), or a folder with these.
+        io_us: CPU time that an I/O takes here.
+        latency_us: the device's; of a trace what it says, else 1 us, as memory.
+        policies: techniques of the world ``storage``.
+
+    Raises:
+        HalfwinkError: the load cannot be read: with file and line.
+    """
+    if latency_us is not None and not 0 <= latency_us <= 1e6:
+        raise HalfwinkError(f"--latency-us {latency_us:g}: expected 0 to 1000000")
+    values = as_measured(measured, Load(io_us=io_us))
+    # The bridges of that machine are not this one's.
+    values["device.pcie_us"] = 0.0
+    asked = (list(policies), list(_SEEDS))
+    found = frames(
+        _core.storage_load(library(), "westmere-ex", pairs(values), str(path), latency_us, asked)
+    )
+    return LoadRuns(found["load"].row(0, named=True), found["runs"])
+
+
+def asked_of(runs: LoadRuns, known: Load) -> tuple[Load, dict[str, float]]:
+    """What a load asks of the device, and what to expect of the advised policy.
+
+    Args:
+        runs: with :data:`ADVISED` among the policies.
+        known: what an I/O takes.
+    """
+    row = next(row for row in runs.expected() if row["policy"] == ADVISED)
+    expected: dict[str, float] = {}
+    for name in ("iops", "cpus", "uj_per_io"):
+        expected |= {name + end: row[name + end] for end in ("", "_low", "_high")}
+    peak = runs.load["peak_iops"]
+    # Jobs that wait for what they issued ask for as much as there is.
+    fastest = max(1.0, row["iops"] if peak is None else peak)
+    mean = runs.load["iops"]
+    return replace(known, iops=fastest, mean_iops=mean), expected

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from halfwink.results import STUDY_FILE, Results, collect
 from halfwink.store import RunStore, temporary_store
 from halfwink.timeline import write_timeline
 
+_log = logging.getLogger("halfwink")
+
 
 @dataclass(frozen=True)
 class StudyRun:
@@ -28,6 +32,10 @@ class StudyRun:
 
     study: dict[str, Any]
     results: Results
+
+    def _repr_html_(self) -> str:
+        shown: Any = self.results
+        return f"<h3>{escape(self.study['title'])}</h3>{shown._repr_html_()}"
 
 
 def study_jobs(name: str, mutant: str | None = None) -> list[Job]:
@@ -151,18 +159,28 @@ def collected(name: str, *, out: Place | str) -> StudyRun:
 
 
 def keep(folder: Place, results: Results, study: str) -> None:
-    """Writes tables, states over time if they were recorded, and the study as it was run.
+    """Writes tables, states over time if they were recorded, and the study as it was run; tells of
+    tables of another study that these replace.
 
     Raises:
         RunError: the disk refuses, in one line.
     """
     try:
+        if (folder / STUDY_FILE).exists():
+            before = (folder / STUDY_FILE).read_bytes().decode(errors="replace")
+            if _without_comments(before) != _without_comments(study):
+                _log.warning("%s: held another study's tables, which are replaced", folder)
         results.write(folder)
         write_whole(folder / STUDY_FILE, as_run(study))
         if results.has("timeline"):
             write_timeline(folder / "timeline.json", results.timeline)
     except OSError as error:
         raise RunError(f"{folder}: cannot keep the results: {error.strerror}") from error
+
+
+def _without_comments(study: str) -> list[str]:
+    """What a study says: its lines but those that only tell people, such as what made a result."""
+    return [line for line in study.splitlines() if line.strip() and not line.startswith("#")]
 
 
 def run_all(

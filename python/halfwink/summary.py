@@ -56,7 +56,7 @@ def energy(joules: float | None) -> str:
     for limit, factor, unit in ((1e-6, 1e9, "nJ"), (1e-3, 1e6, "uJ"), (1.0, 1e3, "mJ")):
         if joules < limit:
             return f"{joules * factor:.4g} {unit}"
-    return f"{joules:.4g} J"
+    return f"{joules:.4g} J" if joules < 1e4 else f"{joules / 1e3:.4g} kJ"
 
 
 def _half(row: Row, column: str) -> float | None:
@@ -85,7 +85,13 @@ def _energy(row: Row) -> str:
 
 
 def _rate(row: Row) -> str:
-    return "-" if row["rate"] is None else f"{row['rate'] / 1e6:.1f} M"
+    rate = row["rate"]
+    if rate is None:
+        return "-"
+    for factor, prefix in ((1e6, " M"), (1e3, " k")):
+        if rate >= factor:
+            return f"{rate / factor:.1f}{prefix}"
+    return f"{rate:.3g}"
 
 
 #: Heading, column, and how a row's cell is written. A world without the column goes without.
@@ -101,11 +107,15 @@ CELLS: list[tuple[str, str, Callable[[Row], str]]] = [
     ("power W", "power_w", _number("power_w", 2)),
     ("lost %", "lost_pct", _number("lost_pct", 3)),
     ("gated %", "gated_share", _number("gated_share", 1, 100)),
+    ("L2 MPKI", "l2_mpki", _number("l2_mpki", 2)),
+    ("L3 MPKI", "l3_mpki", _number("l3_mpki", 2)),
     ("work/s of host", "rate", _rate),
 ]
 #: Headings that narrow terminals and telephones go without, least wanted first.
 SPARED = (
     "work/s of host",
+    "L2 MPKI",
+    "L3 MPKI",
     "gated %",
     "lost %",
     "of it clock %",

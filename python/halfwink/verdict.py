@@ -158,8 +158,9 @@ class _Judged:
             return []
         if idle is None:
             return [f"How much of it idle states save anyway is not known: add {rivals[0]}."]
-        alone = fixed(idle["energy_saving_pct"])
-        anyway = f"Idle states alone ({idle['technique']}) save {alone} %"
+        alone = idle["energy_saving_pct"]
+        what = f"take {fixed(-alone)} % more" if alone <= -0.005 else f"save {fixed(alone)} %"
+        anyway = f"Idle states alone ({idle['technique']}) {what}"
         if best["technique"] == idle["technique"]:
             return [f"{anyway}: no technique that was run adds to that."]
         return [f"{anyway}: beyond them {best['technique']} saves {_pct(best['beyond_idle_pct'])}."]
@@ -361,7 +362,7 @@ def _us(value: float) -> str:
 
 def _si(value: float) -> str:
     """With a fitting prefix, up to the unit's sign."""
-    for limit, factor, prefix in ((1e-3, 1e6, "u"), (1.0, 1e3, "m"), (1e4, 1.0, "")):
+    for limit, factor, prefix in ((1e-3, 1e6, "u"), (1.0, 1e3, "m"), (1e3, 1.0, "")):
         if abs(value) < limit:
             return f"{value * factor:.3g} {prefix}"
     return f"{value / 1e3:.3g} k"

@@ -48,6 +48,11 @@ def wait_until(true: Callable[[], Any], seconds: float = 20.0) -> Any:
     return found
 
 
+def received(place: bed.Place, interface: str) -> int:
+    """Frames that an interface of a test bed has received since it was made."""
+    return int(place.run(["cat", f"/sys/class/net/{interface}/statistics/rx_packets"]))
+
+
 #: Optional programs that the running test, or a fixture of its module, has asked for.
 _asked: set[str] = set()
 

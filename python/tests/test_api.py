@@ -89,3 +89,55 @@ def test_studies_that_ship_can_be_read_and_their_names_exist(tmp_path: Path):
             Path(name).write_text(grid)
         for job in study_jobs(name):
             job.prepare()
+
+
+def test_a_lone_name_or_number_is_one_everywhere():
+    run = hw.hybrid_server(policies="hybrid", loads="30", requests=2000)
+    assert run.runs["load_pct"].to_list() == pytest.approx([30])
+    found = hw.circuit_runs(days_us=61, tokens="naive", mtu=1500, duration_ms=1)
+    assert found.height == 1
+    with pytest.raises(hw.HalfwinkError, match="nosuch"):
+        hw.mutants("niccolini/PT-4.1", only="nosuch")
+
+
+def test_every_result_shows_itself_in_a_notebook(tmp_path: Path):
+    shown = [
+        hw.software_router("westmere", apps="ipv4", policies="polling"),
+        hw.hybrid_server(policies="hybrid", loads="30", requests=2000),
+        hw.storage_runs(policies="issuer", issuers=2, ios=1000),
+        hw.core_switching(),
+    ]
+    for result in shown:
+        assert "<table" in result._repr_html_()
+
+
+def test_capture_is_a_function_whoever_has_imported_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    import halfwink.capture as module
+
+    assert hw.capture is module
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(module.WrongUseError, match="expected a workload or a command"):
+        hw.capture()
+    with pytest.raises(module.WrongUseError, match="expected a list of words"):
+        hw.capture(command="sleep 1")
+    (tmp_path / "nginx.hwt").touch()
+    with pytest.raises(module.WrongUseError, match=r"nginx\.hwt is there: expected out="):
+        hw.capture("nginx")
+    with pytest.raises(module.WrongUseError, match="nosuch"):
+        hw.capture("nosuch")
+
+
+def test_misses_per_thousand_instructions_are_those_of_the_counters():
+    results = hw.compare("chase", techniques="tap", instructions=100_000)
+    for row in results.runs.iter_rows(named=True):
+        own = results.counters.filter(technique=row["technique"])
+        both = pl.col("user") + pl.col("kernel")
+        for counter, column in (("l2.misses", "l2_mpki"), ("branches.mispredicted", "branch_mpki")):
+            misses = own.filter(counter=counter).select(both.sum()).item()
+            assert row[column] == pytest.approx(1000 * misses / row["instructions"])
+        third = own.filter(component="l3", counter="misses").select(both.sum()).item()
+        assert row["l3_mpki"] == pytest.approx(1000 * third / row["instructions"])
+    # A pointer chase through more than any cache misses all of them.
+    assert results.runs["l3_mpki"][0] > 10

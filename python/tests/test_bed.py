@@ -7,13 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Halfwink, lacking, need, need_bed, wait_until
+from conftest import Halfwink, lacking, need, need_bed, received, wait_until
 
 from halfwink import traffic
 from halfwink.bed import Bed, Kind, Plan, measure
@@ -233,10 +232,7 @@ def test_nothing_stays_behind(how: int):
         assert len(namespaces() - before) >= 3
         holder.send_signal(how)
         holder.wait(10)
-    end = time.monotonic() + 10
-    while namespaces() - before and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not namespaces() - before
+    wait_until(lambda: not namespaces() - before)
 
 
 def namespaces() -> set[str]:
@@ -332,8 +328,9 @@ def test_flows_are_dealt_out_to_interfaces(routed: Bed):
     watcher.begin("sink", interfaces="sink0")
     words = [sys.executable, "-m", "halfwink", "live", "generate", "rt0", "rt1", "--json"]
     words += ["--mac", macs[0], "--mac", macs[1], "--flows", "6", "--pps", "3000"]
+    before = received(routed.sink, "sink0")
     sent = json.loads(routed.router.run([*words, "--seconds", "0.2"]))
-    time.sleep(0.1)
+    wait_until(lambda: received(routed.sink, "sink0") >= before + sent["frames"] // 2)
     watcher.stop()
     found = watcher.result()
     # Every other flow, whole: seen over all frames, every other number is missing.

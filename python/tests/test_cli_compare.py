@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -95,6 +96,23 @@ def test_settings_change_one_value(halfwink):
     slow = saving("--set", "gating.wake_up_ns=16")
     fast = saving("--set", "gating.wake_up_ns=2", "-o", "other")
     assert fast > slow
+
+
+def test_what_was_found_is_never_replaced_silently(halfwink, tmp_path: Path):
+    words = ("compare", "alu", "-t", "tap")
+    # All that changes what is found changes where it is kept.
+    for more in (["-i", "10000"], ["-i", "10000", "--set", "gating.wake_up_ns=16"]):
+        assert halfwink(*words, *more).status == 0
+    folders = [path.name for path in (tmp_path / "halfwink-out").iterdir()]
+    assert len(folders) == 2
+    assert all(re.fullmatch(r"compare-alu-ev6-4-[0-9a-f]{8}", name) for name in folders)
+    # A folder that is named is taken, and what it held is told of, unless it is the same.
+    here = ("-o", f"halfwink-out/{folders[0]}")
+    said = [halfwink(*words, "-i", count, *here).err for count in ("20000", "20000")]
+    assert [f"{here[1]}: held another study's tables, which are replaced" in s for s in said] == [
+        True,
+        False,
+    ]
 
 
 def test_the_same_command_goes_on_after_an_interrupt(tmp_path: Path):

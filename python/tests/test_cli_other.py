@@ -120,6 +120,46 @@ def test_a_cut_or_damaged_trace_is_one_line_with_the_offset(halfwink, tmp_path: 
     assert not (tmp_path / "y.hwt").exists()
 
 
+def test_a_recorded_workload_is_a_trace_everywhere_and_files_are_not_replaced_silently(
+    halfwink, tmp_path: Path
+):
+    named, file = (
+        halfwink("trace", "head", of, "-n", "3")
+        for of in ("gzip", str(ROOT / "workloads/gzip.hwt"))
+    )
+    assert named.status == 0
+    assert named.out == file.out
+    wrong = halfwink("trace", "info", "gzp")
+    assert wrong.status == 2
+    assert "gzp: neither a file nor a recorded workload; did you mean `gzip`?" in wrong.err
+    for words in (["check"], ["info"], ["caches"]):
+        assert halfwink("trace", *words, "gzip").status == 0
+    cut = ("trace", "slice", "gzip", "--keep", "2000", "-o", "cut.hwt")
+    assert "replaced" not in halfwink(*cut).err
+    assert "cut.hwt: replaced" in halfwink(*cut).err
+    own = halfwink("trace", "slice", "cut.hwt", "-o", "cut.hwt")
+    assert own.status == 2
+    assert (tmp_path / "cut.hwt").stat().st_size > 0
+    # A name that nobody chose replaces nothing.
+    assert halfwink("trace", "export", "cut.hwt").status == 0
+    again = halfwink("trace", "export", "cut.hwt")
+    assert again.status == 2
+    assert "cut.champsim.xz is there: expected -o FILE; -o cut.champsim.xz replaces it" in again.err
+    assert halfwink("trace", "export", "cut.hwt", "-o", "cut.champsim.xz").status == 0
+
+
+@pytest.mark.parametrize("seed", ["-1", "18446744073709551616"])
+@pytest.mark.parametrize("command", ["hybrid", "router westmere", "circuits simulate", "compare"])
+def test_numbers_that_cannot_be_are_one_line(halfwink, command: str, seed: str):
+    what = "-n" if command == "compare" else "--seed"
+    done = halfwink(*command.split(), *(["alu"] if command == "compare" else []), f"{what}={seed}")
+    assert done.status == 2
+    assert done.err.startswith("halfwink: ")
+    assert done.err.count("\n") == 1
+    assert f"{seed}" in done.err
+    assert "18446744073709551615" in done.err
+
+
 def test_a_slice_keeps_what_it_should(halfwink):
     nginx = str(ROOT / "workloads/nginx.hwt")
     done = halfwink("trace", "slice", nginx, "-o", "s.hwt", "--skip", "2000000", "--keep", "500000")

@@ -137,6 +137,26 @@ def test_a_description_that_is_well(tmp_path: Path):
     assert done.stderr.startswith("halfwink-steer: listen 192.0.2.1:80: ")
 
 
+def test_a_routers_keys_that_others_may_read_are_warned_about(tmp_path: Path):
+    path = tmp_path / "router.toml"
+    port = '[[port]]\ninterface = "nowhere0"\naddresses = ["10.0.0.1/24"]\n'
+    ends = 'spi = 4097\nlocal = "10.0.0.1"\npeer = "10.0.0.2"\nselectors = ["10.9.0.0/16"]\n'
+    keys = f'[app]\nkind = "ipsec"\n[[app.outbound]]\nkey = "0x{"0123456789abcdef" * 2}aabbccdd"\n'
+    command = [binary("halfwink-router"), "--config", str(path), "--check"]
+    for app, mode, warning in (
+        (keys + ends, 0o644, "a secret that everybody may read (mode 644)"),
+        (keys + ends, 0o640, "a secret that its group may read (mode 640)"),
+        (keys + ends, 0o600, ""),
+        ("", 0o644, ""),
+    ):
+        path.write_text(f"schema = 1\n{port}{app}")
+        path.chmod(mode)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+        *warnings, last = done.stderr.splitlines()
+        assert (done.returncode, last) == (0, f"halfwink-router: {path}: well")
+        assert warnings == ([f"halfwink: {path}: {warning}"] if warning else [])
+
+
 def test_a_router_forwards(tmp_path: Path):
     need_bed()
     with Bed() as bed:

@@ -11,7 +11,7 @@ import halfwink as hw
 from halfwink.errors import HalfwinkError
 from halfwink.hybrid import hybrid_server, hybrid_year, service_profile
 
-QUICK = {"points": 9, "requests": 20_000, "accuracy": None}
+QUICK = {"points": 9, "requests": 20_000, "accuracy_pct": None}
 
 
 def row(found: pl.DataFrame, policy: str) -> dict:
@@ -40,7 +40,7 @@ def test_an_hour_of_counts_is_as_event_by_event(tmp_path: Path):
     counts.write_text("period,count\n" + "\n".join(lines) + "\n")
     year = hybrid_year(
         "niccolini", ["hybrid"], counts=str(counts), servers=4, days=None, points=17,
-        requests=100_000, accuracy=None,
+        requests=100_000, accuracy_pct=None,
     )  # fmt: skip
     exact = hybrid_server(policies=["hybrid"], loads=[f"counts:{counts}"], servers=4)
     ours, theirs = year.row(0, named=True), exact.runs.row(0, named=True)

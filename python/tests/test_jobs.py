@@ -186,6 +186,15 @@ def test_closing_an_executor_stops_what_runs(tmp_path: Path):
     runs.close()
 
 
+def test_an_interrupt_at_any_time_ends_a_batch():
+    # Inside `concurrent.futures.wait` it left locks taken, and the workers waited for ever.
+    program = Path(__file__).parent / "programs" / "interrupted_batches.py"
+    command = [sys.executable, str(program), "400", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 100
+
+
 def test_a_job_that_fails_ends_the_batch_and_keeps_what_was_finished(tmp_path: Path):
     class Failing(LocalExecutor):
         def run(self, shares, progress):

@@ -236,6 +236,22 @@ def test_requests_that_cannot_be(tmp_path: Path) -> None:
     assert report["requests"]["refused"] == 10
 
 
+def test_handles_that_are_used_twice_are_two_requests(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with serving(path, latency_us=500) as block, Client(path) as client:
+        for place in range(2):
+            assert client.ask(WRITE, place * 512, body=bytes([place]) * 512) == 0
+        # All are under way at once, with one handle.
+        client.socket.sendall(b"".join(request(READ, 512 * (n % 2), 512, 9) for n in range(64)))
+        found: list[bytes] = []
+        for _ in range(64):
+            assert client.reply() == (0, 9)
+            found.append(client.take(512))
+        assert sorted(found) == sorted(bytes([n % 2]) * 512 for n in range(64))
+        report = block.stop()
+    assert report["requests"]["reads"] == 64
+
+
 def test_a_read_only_device_is_not_written(tmp_path: Path) -> None:
     image, path = tmp_path / "image", tmp_path / "socket"
     image.write_bytes(b"x" * MB)

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Halfwink, lacking, need
+from conftest import Halfwink, lacking, need, wait_until
 
 import halfwink
 from halfwink import _core, live
@@ -100,6 +99,116 @@ def test_all_that_may_go_wrong(tmp_path: Path) -> None:
     assert ended.moved("pread") > 1000
     refused = {why for call in ended.report["calls"] for why in call["refused"]}
     assert {"may-block", "signal", "timeout"} <= refused
+
+
+def test_calls_that_would_wait_end_their_thread_or_name_bad_memory(tmp_path: Path) -> None:
+    program = tmp_path / "waits"
+    flags = ["-O2", "-pthread", "-Wno-stringop-overflow"]
+    source = PROGRAMS / "waits.c"
+    subprocess.run([need("gcc"), *flags, str(source), "-o", str(program)], check=True)
+    ended = same(tmp_path, str(program), policies=ALL)
+    assert ended.status == 5
+    assert b"cancelled between calls: 1\n" in ended.out
+    assert ended.moved("read") > 0
+    refused = {call["name"] for call in ended.report["calls"] if "declined" in call["refused"]}
+    assert {"read", "write", "recv", "recvmsg", "sendfile"} <= refused
+
+
+def in_a_mount_namespace(script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs a shell's script whose mounts are its own, or skips the test."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    alone = [need("unshare"), *user, "--mount"]
+    probe = [*alone, "mount", "-t", "tmpfs", "none", "/dev/shm"]
+    try:
+        subprocess.run(probe, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        lacking(f"a mount namespace: {error}", kernel=True)
+    return subprocess.run(
+        [*alone, "sh", "-ec", script, "sh", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_full_shared_memory_is_an_error_before_the_program_starts() -> None:
+    words = [*DELEGATE, "--policy", "always", "--", "sh", "-c", "echo started; ls -R /etc"]
+    full = 'mount -t tmpfs -o size=1m none /dev/shm; "$@"; status=$?; ls /dev/shm; exit $status'
+    done = in_a_mount_namespace(full, *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "/dev/shm/halfwink-delegate-" in done.stderr
+    assert "bytes that processes share: " in done.stderr
+    assert "No space left on device" in done.stderr
+
+
+def test_the_files_of_other_runs() -> None:
+    """Those left behind are cleared away, whatever process has their number now; another user's
+    are not, and are in nobody's way."""
+    left = f"/dev/shm/{live.PREFIX}{os.getpid()}-left"
+    theirs = f"/dev/shm/{live.PREFIX}1073741823-theirs"
+    script = f"""
+      mount -t tmpfs none /dev/shm; chmod 1777 /dev/shm
+      touch {left} {theirs}; mkfifo {left}-fifo; mkdir {left}-folder
+      if chown 65534 {theirs} 2>/dev/null; then ls /dev/shm | grep -q theirs; else rm {theirs}; fi
+      "$@" -- sh -c 'ls /dev/shm'
+      test ! -e {left}; test ! -e {left}-fifo; test -d {left}-folder
+    """
+    done = in_a_mount_namespace(script, *DELEGATE, "-q", "--policy", "always")
+    assert (done.returncode, done.stderr) == (0, "")
+    if os.geteuid() == 0:
+        assert Path(theirs).name in done.stdout
+    assert Path(left).name not in done.stdout.splitlines()
+
+
+def test_another_users_files_are_no_obstacle(tmp_path: Path) -> None:
+    """In a folder like /tmp, where nobody may unlink what is another's."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make the file of another user")
+    script = f"""
+      mount -t tmpfs none /dev/shm; chmod 1777 /dev/shm
+      touch /dev/shm/{live.PREFIX}1073741823-theirs
+      "$@"
+    """
+    clear = """
+import os
+from halfwink import live
+os.setgroups([])
+os.setuid(65534)
+with live._counts_file() as path:
+    print(sorted(os.listdir("/dev/shm")))
+"""
+    done = in_a_mount_namespace(script, sys.executable, "-c", clear)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        f"['{live.PREFIX}1073741823-theirs']\n",
+        "",
+    )
+
+
+def test_a_signal_goes_to_no_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the program has been waited for, its number may be another's."""
+    sent: list[int] = []
+
+    def kill(pid: int, _: int) -> None:
+        sent.append(pid)
+
+    monkeypatch.setattr(os, "kill", kill)
+    wait = subprocess.Popen.wait
+
+    def waits(child: subprocess.Popen[bytes]) -> int:
+        """A signal comes when the kernel has answered and Python has not noted it yet."""
+        if child.returncode is None:
+            lock: Any = child._waitpid_lock  # pyright: ignore
+            os.waitid(os.P_PID, child.pid, os.WEXITED)
+            with lock:
+                signal.raise_signal(signal.SIGUSR1)
+        return wait(child)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", waits)
+    live.idle(command=["true"])
+    assert sent == []
 
 
 def test_a_program_that_a_signal_ends(tmp_path: Path) -> None:
@@ -188,12 +297,8 @@ def serving(words: list[str], ready: Callable[[], bool]) -> Generator[subprocess
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdout=pipe, stderr=pipe) as server:
         try:
-            for _ in range(200):
-                if ready():
-                    break
-                assert server.poll() is None, server.communicate()
-                time.sleep(0.05)
-            assert ready()
+            wait_until(lambda: ready() or server.poll() is not None, 60)
+            assert server.poll() is None, server.communicate()
             yield server
         finally:
             server.terminate()
@@ -280,12 +385,13 @@ def test_the_policy_told_its_log_again_asks_for_the_same(tmp_path: Path) -> None
 
 def test_killing_the_program(tmp_path: Path) -> None:
     report = tmp_path / "r.json"
-    script = "echo $$; while :; do stat / >/dev/null; done"
+    script = "echo $$; stat / >/dev/null; echo on; while :; do stat / >/dev/null; done"
     words = [*DELEGATE, "--policy", "always", "-q", "-o", str(report), "--", "bash", "-c", script]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as wrapper:
         assert wrapper.stdout is not None
         program = int(wrapper.stdout.readline())
-        time.sleep(0.2)
+        # A program of its own has run.
+        assert wrapper.stdout.readline() == "on\n"
         os.kill(program, signal.SIGKILL)
         assert wrapper.wait(20) == 128 + signal.SIGKILL
     assert json.loads(report.read_text())["process_images"] > 1
@@ -327,11 +433,14 @@ def test_the_program_dies_too_if_asked() -> None:
         program = Path(f"/proc/{int(wrapper.stdout.readline())}")
         wrapper.kill()
         wrapper.wait(20)
-        for _ in range(100):
-            if not program.exists() or "(zombie)" in (program / "status").read_text():
-                return
-            time.sleep(0.05)
-    pytest.fail("it lives")
+        wait_until(lambda: _is_over(program), 60)
+
+
+def _is_over(program: Path) -> bool:
+    try:
+        return "(zombie)" in (program / "status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def test_signals_are_passed_on() -> None:

@@ -6,13 +6,12 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Halfwink, lacking, need, need_bed, wait_until
+from conftest import Halfwink, lacking, need, need_bed, received, wait_until
 from steer_bed import ledger_balances
 
 import halfwink
@@ -222,8 +221,10 @@ def test_sigterm_drains_and_leaves_nothing(bed: Bed):
     with Live(bed) as live:
         macs = [bed.mac(bed.router, "rt0")]
         generator = bed.worker("generator")
+        before = received(bed.router, "rt0")
         generator.begin("generator", interfaces="gen0", pps=5000, seconds=1.0, macs=macs)
-        time.sleep(0.4)
+        # In the middle of it.
+        wait_until(lambda: received(bed.router, "rt0") > before + 500)
         report = live.result()
         generator.result()
     balanced(report)
@@ -238,16 +239,18 @@ def test_takes_new_routes_without_loss(bed: Bed):
         generator, sink = bed.worker("generator"), bed.worker("sink")
         ping(bed, "10.2.0.2")
         sink.begin("sink", interfaces="sink0")
+        before = received(bed.router, "rt0")
+        arrived = received(bed.sink, "sink0")
         generator.begin("generator", interfaces="gen0", pps=4000, seconds=1.2, macs=macs)
-        time.sleep(0.3)
+        wait_until(lambda: received(bed.router, "rt0") > before + 500)
         more = "".join(f"100.64.{n}.0/24 via 10.2.0.2\n" for n in range(200))
         live.routes.write_text(routes() + more + "unreachable 203.0.113.0/24\n")
         live.process.signal(signal.SIGHUP)
         sent = generator.result()
-        time.sleep(0.1)
+        wait_until(lambda: received(bed.sink, "sink0") >= arrived + sent["frames"])
         sink.stop()
-        received = sink.result()
-        assert received["order"]["received"] == sent["frames"]
+        seen = sink.result()
+        assert seen["order"]["received"] == sent["frames"]
         assert "again" in live.said()
         assert "From 10.1.0.1 icmp_seq=1 Destination Host Unreachable" in ping(bed, "203.0.113.9")
         live.routes.write_text("not a route\n")

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,12 @@ def load(address: str, workers: int, stop: threading.Event) -> list[Counter[int]
     return counts
 
 
+def big_has_worked(steer: LiveSteer, *, wakes: int, served: int) -> bool:
+    """Whether the big machine was woken so often, and served so many."""
+    big = steer.report()["machines"]["big"]
+    return big["wakes"] >= wakes and big["served"] >= served
+
+
 def test_hand_overs_of_a_stopped_nginx_lose_nothing(tmp_path: Path):
     with nginx(tmp_path, "small") as (small, _), nginx(tmp_path, "big") as (big, pid):
         path = describe(
@@ -91,11 +98,12 @@ def test_hand_overs_of_a_stopped_nginx_lose_nothing(tmp_path: Path):
         with LiveSteer(path, log=log) as steer:
             stop = threading.Event()
             counts = load(steer.address, 12, stop)
-            time.sleep(2.0)
+            worked = partial(big_has_worked, steer)
+            wait_until(lambda: worked(wakes=15, served=40), 60)
             # New limits and another threshold, under load.
             path.write_text(path.read_text().replace("retries = 2", "retries = 1"))
             steer.reload()
-            time.sleep(0.3)
+            wait_until(lambda: worked(wakes=21, served=51), 60)
             stop.set()
             for thread in stop.threads:  # pyright: ignore
                 thread.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from browser import browse, probed
 
 from halfwink import compare
 from halfwink.report import write_report
+from halfwink.report.charts import technique_scale
+from halfwink.report.ledger import ledger
+from halfwink.summary import energy
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +89,48 @@ def test_the_page_fits_its_window_and_headings_sort(width: int, report: Path, tm
     assert width < 700 or found["table"] <= 0
     assert found["up"] != found["down"]
     assert found["up"] == found["down"][::-1] or len(set(found["up"])) == len(found["up"])
+
+
+def test_the_ledger_is_opened_level_by_level_and_sums_to_the_runs(report: Path):
+    results = compare(["nginx", "chase"], techniques="tap", instructions=200_000)
+    for run, row in zip(ledger(results), results.runs.iter_rows(named=True), strict=True):
+        assert run["title"] == f"{row['technique']}: {row['workload']} on {row['machine']}"
+        assert run["energy"] == energy(row["energy_j"])
+        assert {"cores", "l3", "memory"} <= {part["name"] for part in run["parts"]}
+        shares = [float(part["share"]) for part in run["parts"]]
+        assert shares == sorted(shares, reverse=True)
+        assert sum(shares) == pytest.approx(100, abs=0.3)
+        for part in run["parts"]:
+            inner = [float(why["share"]) for why in part["rows"]]
+            assert inner == sorted(inner, reverse=True)
+            assert sum(inner) == pytest.approx(float(part["share"]), abs=0.05 * len(inner) + 0.1)
+    text = report.read_text()
+    assert text.count('<details class="part">') > 10
+    assert "Saved and slowed down are relative to always-on on the same work" in text
+
+
+def test_the_report_says_how_to_get_the_same_again(tmp_path: Path, halfwink):
+    halfwink("compare", "alu", "-t", "tap", "-i", "10000", "-o", "out")
+    page = html.unescape((tmp_path / "out/report.html").read_text())
+    assert (tmp_path / "out/study.toml").read_text().strip() in page
+    again = halfwink("run", "out/study.toml", "-o", "again", "--json").json()
+    assert [run["technique"] for run in again["runs"]] == ["always-on", "tap"]
+
+
+def test_a_technique_has_one_colour_and_no_two_share_one():
+    techniques = [
+        "idle-gate",
+        "idle-menu",
+        "mapg-counter",
+        "fupg",
+        "dvfs-mean",
+        "idle-adaptive",
+        "clock-gate",
+    ]
+    results = compare("chase", techniques=techniques, instructions=20_000)
+    charts = [technique_scale(results), technique_scale(results, baseline=False)]
+    whole, others = (
+        dict(zip(c.to_dict()["domain"], c.to_dict()["range"], strict=True)) for c in charts
+    )
+    assert len(set(whole.values())) == len(whole) == 8
+    assert others == {name: c for name, c in whole.items() if name != "always-on"}

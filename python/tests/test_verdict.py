@@ -72,6 +72,13 @@ def test_the_winner_its_cost_and_what_idle_states_do_anyway():
     assert row["saved_kwh_a_year"] == pytest.approx(2.4 * 8.766)
 
 
+def test_idle_states_that_cost_energy_are_said_to_and_kilowatts_are_written_out():
+    runs = {"always-on": (1e5, 50.0), "idle-menu": (1.1e5, 50.0), "tap": (0.9e5, 50.0)}
+    _, idle, power, *_ = verdict(results(runs=runs)).sentences
+    assert idle.startswith("Idle states alone (idle-menu) take 10.00 % more: beyond them tap saves")
+    assert power.startswith("For the same work that is 1 kW of the 10 kW of a chip: ")
+
+
 def test_where_idle_states_are_as_good_they_are_the_answer():
     found = verdict(results(runs=CHIP | {"tap": (80.0, 50.0)}))
     assert found.sentences[0].startswith("idle-menu takes least: 20.00 %")

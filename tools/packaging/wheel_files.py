@@ -24,7 +24,14 @@ DATA = "halfwink/data"
 #: 12 MB.
 RECORDINGS = ("nginx", "memcached", "gzip", "perl")
 #: What else of `workloads/` does: loads of servers, flows, a recorded prototype.
-FOLDERS = ("machines", "studies", "targets", "workloads/server", "workloads/flows")
+FOLDERS = (
+    "machines",
+    "studies",
+    "targets",
+    "workloads/server",
+    "workloads/flows",
+    "workloads/host",
+)
 MORE = ("workloads/prototype", "workloads/README.md", "workloads/worldcup98-1998-06-30.csv")
 LIBRARIES = ("libhalfwink_delegate.so", "libhalfwink_preheat_preload.so")
 PROGRAMS = ("halfwink-router", "halfwink-steer", "halfwink-circuits", "halfwink-block")

@@ -25,6 +25,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("switching", 3),
     ("preheat", 3),
     ("live-block", 4),
+    ("live-calibrate", 4),
     ("live-circuits", 4),
     ("live-delegate", 4),
     ("live-preheat", 4),

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! QEMU's plugin interface, version 4 (QEMU 9.1 to 10.0), as far as it is used here.
+//! QEMU's plugin interface, versions 4 to 6 (QEMU 9.1 to 11.0), as far as it is used here.
+//!
+//! QEMU loads what was written for an older version than its own, even where the meaning of a
+//! function has changed since: which versions these declarations hold for is checked here. Version
+//! 6 made the result of a register's read a boolean, so only the array's length says how much was
+//! read. Version 7 takes the plugin's number out of all callbacks.
 //!
 //! Everything unsafe about talking to QEMU is in this file; the rest of the crate uses the
 //! wrappers at its end.
@@ -8,6 +13,36 @@ use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 
 /// Version of the interface that this plugin is written for.
 pub const PLUGIN_VERSION: c_int = 4;
+/// The last version in which everything that is declared here means the same.
+const LAST_VERSION: c_int = 6;
+
+/// What QEMU tells of itself; more follows, which is not looked at.
+#[repr(C)]
+pub struct QemuInfo {
+    target_name: *const c_char,
+    /// The oldest version that a plugin may be written for, and QEMU's own.
+    least: c_int,
+    own: c_int,
+}
+
+/// Refuses a QEMU whose interface is not known.
+///
+/// # Errors
+/// What it has, and what is known.
+///
+/// # Safety
+/// `info` is what QEMU passed to the installation.
+pub unsafe fn check_version(info: *const QemuInfo) -> Result<(), String> {
+    // SAFETY: by this function's contract.
+    let version = unsafe { (*info).own };
+    if (PLUGIN_VERSION..=LAST_VERSION).contains(&version) {
+        return Ok(());
+    }
+    Err(format!(
+        "this QEMU's plugin interface is version {version}: expected {PLUGIN_VERSION} to \
+         {LAST_VERSION} (QEMU 9.1 to 11.0)"
+    ))
+}
 
 /// Identifies the plugin to QEMU.
 pub type PluginId = u64;
@@ -112,7 +147,8 @@ extern "C" {
     fn qemu_plugin_get_hwaddr(info: MemInfo, vaddr: u64) -> *mut HwAddr;
     fn qemu_plugin_hwaddr_phys_addr(addr: *const HwAddr) -> u64;
     fn qemu_plugin_get_registers() -> *mut Array;
-    fn qemu_plugin_read_register(handle: *mut Register, buf: *mut ByteArray) -> c_int;
+    // Returns a size up to version 5, a boolean since: neither is looked at.
+    fn qemu_plugin_read_register(handle: *mut Register, buf: *mut ByteArray);
     fn qemu_plugin_read_memory_vaddr(addr: u64, data: *mut ByteArray, length: usize) -> bool;
     fn _exit(status: c_int) -> !;
 }
@@ -305,11 +341,12 @@ impl Guest {
 
     /// The value of a register, inside any callback of a CPU, if QEMU lets us.
     pub fn try_register(&self, reg: Reg) -> Option<u64> {
-        // SAFETY: the handle comes from QEMU, the array from GLib; QEMU appends `size` bytes.
+        // SAFETY: the handle comes from QEMU, the array from GLib; QEMU appends what it reads, and
+        // nothing if it fails.
         unsafe {
             g_byte_array_set_size(self.buf, 0);
-            let size = qemu_plugin_read_register(self.handles[usize::from(reg.0)], self.buf);
-            let size = usize::try_from(size).ok().filter(|&size| size > 0)?.min(8);
+            qemu_plugin_read_register(self.handles[usize::from(reg.0)], self.buf);
+            let size = usize::try_from((*self.buf).len).ok().filter(|&size| size > 0)?.min(8);
             let mut bytes = [0; 8];
             bytes[..size].copy_from_slice(std::slice::from_raw_parts((*self.buf).data, size));
             Some(u64::from_le_bytes(bytes))
@@ -327,6 +364,75 @@ impl Guest {
             }
             out.copy_from_slice(std::slice::from_raw_parts((*self.buf).data, out.len()));
             true
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// GLib's array and QEMU's register, as far as [`Guest`] calls them: what is appended, and what
+    /// would be returned.
+    mod qemu {
+        use super::{c_int, c_uint, ByteArray, Register};
+
+        /// What a register holds whose handle is not null.
+        pub const VALUE: u64 = 0xffff_8880_1234_5678;
+        static mut BYTES: u64 = 0;
+
+        #[no_mangle]
+        extern "C" fn g_byte_array_set_size(
+            array: *mut ByteArray,
+            length: c_uint,
+        ) -> *mut ByteArray {
+            // SAFETY: the test's own array.
+            unsafe { (*array).len = length };
+            array
+        }
+
+        /// As version 6 has it: 1 is true, and no size.
+        #[no_mangle]
+        extern "C" fn qemu_plugin_read_register(
+            handle: *mut Register,
+            buf: *mut ByteArray,
+        ) -> c_int {
+            if handle.is_null() {
+                return 0;
+            }
+            // SAFETY: one test calls this, on one thread, with an array of its own.
+            unsafe {
+                BYTES = VALUE.to_le();
+                (*buf) = ByteArray { data: (&raw mut BYTES).cast(), len: 8 };
+            }
+            1
+        }
+    }
+
+    #[test]
+    fn a_register_is_as_long_as_the_array_says() {
+        let mut buf = ByteArray { data: std::ptr::null_mut(), len: 0 };
+        let mut handles = [std::ptr::null_mut(); Reg::COUNT];
+        handles[0] = std::ptr::dangling_mut();
+        let guest = Guest { handles, buf: &raw mut buf };
+        assert_eq!(guest.try_register(Reg::RAX), Some(qemu::VALUE));
+        assert_eq!(guest.try_register(Reg::RSP), None);
+        assert_eq!(guest.register(Reg::RSP), 0);
+    }
+
+    #[test]
+    fn interfaces_that_are_not_known_are_refused() {
+        let check = |own| {
+            let info = QemuInfo { target_name: c"x86_64".as_ptr(), least: 2, own };
+            // SAFETY: as QEMU would fill it in.
+            unsafe { check_version(&info) }
+        };
+        for known in 4..=6 {
+            assert_eq!(check(known), Ok(()));
+        }
+        for unknown in [3, 7] {
+            let said = check(unknown).unwrap_err();
+            assert!(said.contains(&format!("version {unknown}: expected 4 to 6")), "{said}");
         }
     }
 }

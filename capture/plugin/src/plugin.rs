@@ -12,7 +12,7 @@ use crate::args::Args;
 use crate::batch::Timed;
 use crate::block::{hook_of, Hook, Last};
 use crate::blocks::Blocks;
-use crate::ffi::{self, Guest, InsnHandle, MemInfo, Plugin, PluginId, Reg, Tb, TbHandle};
+use crate::ffi::{self, Guest, InsnHandle, MemInfo, Plugin, PluginId, QemuInfo, Reg, Tb, TbHandle};
 use crate::idt::{parse_idt, Entry, FRAME_BYTES, IDT_BYTES, LINUX_IDT};
 use crate::marker::{Marker, WITH_STATUS};
 use crate::recorder::{Arrival, Recorder};
@@ -81,14 +81,19 @@ fn fail(message: &str) -> ! {
 /// Entry point.
 ///
 /// # Safety
-/// QEMU calls it once, with `argc` strings in `argv`.
+/// QEMU calls it once, with what it tells of itself and `argc` strings in `argv`.
 #[no_mangle]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: PluginId,
-    _info: *const c_void,
+    info: *const QemuInfo,
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
+    // SAFETY: by this function's contract.
+    if let Err(error) = unsafe { ffi::check_version(info) } {
+        report::error(&error);
+        return 1;
+    }
     let words: Vec<String> = (0..usize::try_from(argc).unwrap_or(0))
         // SAFETY: by this function's contract.
         .map(|i| unsafe { CStr::from_ptr(*argv.add(i)) }.to_string_lossy().into_owned())

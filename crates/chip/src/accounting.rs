@@ -8,7 +8,8 @@ use halfwink_units::{Cycle, Energy, Power, Time};
 use crate::core::{Core, Waited};
 use crate::cpi_stack::{ActiveCycles, Reason};
 use crate::gate::{Gate, Residency};
-use crate::machine::Machine;
+use crate::machine::{Machine, PackageSleep};
+use crate::package::asleep;
 use crate::uncore::Uncore;
 
 /// A run whose accounts do not balance.
@@ -79,21 +80,26 @@ fn core_energies(core: &Core, event: &CoreEvents) -> [CoreEnergy; 9] {
     ]
 }
 
-/// What writing back before a loss, and loading before a need, took of a core and its own caches,
-/// by name: how often, and the energy of each.
-fn flush_energies(core: &Core, event: &CoreEvents) -> [(&'static str, u64, Energy); 5] {
+/// What writing back before a loss, loading before a need, and prefetching took of a core and its
+/// own caches, by name: how often, and the energy of each.
+fn flush_energies(core: &Core, event: &CoreEvents) -> [(&'static str, u64, Energy); 8] {
     let private = &core.common().private;
     let counts = private.losing.as_ref().map(|losing| losing.counts).unwrap_or_default();
     // A second level that is ruled counts what it is given itself.
     let writes = if private.l2.ruled().is_some() { 0 } else { counts.l2_writes };
     let entry = |name, count, pj| (name, count, CoreEvents::energy(pj));
     let prefetches = core.preheated().lines;
+    let own = private.prefetch_counts();
     [
         entry("flush-l1d", counts.l1d_reads, event.l1d_access),
         entry("flush-l2", counts.l2_reads, event.l2_access),
         entry("flush-into-l2", writes, event.l2_access),
         entry("preheat-uops", prefetches, event.uop),
         entry("preheat-l2", prefetches, event.l2_access),
+        // A look-up of a prefetcher takes what an access does (assumption: it reads tags alone).
+        entry(PREFETCH, own.l1i.lookups, event.l1i_access),
+        entry(PREFETCH, own.l1d.lookups, event.l1d_access),
+        entry(PREFETCH, own.l2.lookups + own.l2_lookups, event.l2_access),
     ]
 }
 
@@ -103,11 +109,16 @@ const BANK_SHARE: f64 = std::f64::consts::FRAC_1_SQRT_2;
 
 const MODES: [Mode; 2] = [Mode::User, Mode::Kernel];
 const ON: State = State("on");
+/// Of what cores share, while the package sleeps.
+const ASLEEP: State = State("asleep");
+const UNCORE: Cause = Cause { mode: Mode::Idle, reason: "uncore" };
 const LEAKAGE: Cause = Cause { mode: Mode::Idle, reason: "leakage" };
 const NOTHING: Cause = Cause { mode: Mode::Idle, reason: Reason::Unused.name() };
 const AWAY: Cause = Cause { mode: Mode::Idle, reason: Reason::Away.name() };
 /// Of [`halfwink_dram::Payer::OTHERS`].
-const OTHERS: [&str; 3] = ["flush", "preheat", "device"];
+const OTHERS: [&str; 4] = ["flush", "preheat", "device", PREFETCH];
+/// What prefetchers cause.
+const PREFETCH: &str = "prefetch";
 const HALTED: Cause = Cause { mode: Mode::Idle, reason: Reason::Idle.name() };
 
 /// Knows what everything on a chip takes.
@@ -142,8 +153,17 @@ impl<'a> Accountant<'a> {
         let unused = state_power(self.machine, CoreState::Unused, self.retention) * now;
         self.core_energy(cores, now)
             + unused * (self.machine.cores - self.users) as u64
-            + L3Energy::of(self.machine, uncore, now).total()
-            + MemoryEnergy::of(self.machine, uncore, now).total()
+            + self.shared_energy(uncore, Shared { duration: now, asleep: self.asleep(cores, now) })
+    }
+
+    fn shared_energy(&self, uncore: &Uncore, time: Shared) -> Energy {
+        L3Energy::of(self.machine, uncore, time).total()
+            + MemoryEnergy::of(self.machine, uncore, time).total()
+            + PackageEnergy::of(self.machine, time).total()
+    }
+
+    fn asleep(&self, cores: &[Core], now: Time) -> Time {
+        asleep(self.machine, cores, now)
     }
 
     /// The same of the cores that have work, or are there for the kernel.
@@ -197,8 +217,10 @@ impl<'a> Accountant<'a> {
             let id = ledger.component(format!("core{n}"), row);
             ledger.post(id, State(CoreState::Unused.name()), NOTHING, row);
         }
-        post_l3(&mut ledger, machine, uncore, duration);
-        post_memory(&mut ledger, machine, uncore, duration);
+        let time = Shared { duration, asleep: self.asleep(cores, duration) };
+        post_l3(&mut ledger, machine, uncore, time);
+        post_memory(&mut ledger, machine, uncore, time);
+        post_package(&mut ledger, machine, time);
         Ok(ledger.close(duration)?)
     }
 }
@@ -279,6 +301,7 @@ fn post_core(
         let row = Row { time: Time::ZERO, energy: each * count };
         let (state, mode) = match reason {
             "preheat-uops" | "preheat-l2" => (CoreState::Active, Mode::Kernel),
+            PREFETCH => (CoreState::Active, Mode::Idle),
             _ => (CoreState::Flushing, Mode::Idle),
         };
         ledger.post(id, State(state.name()), Cause { mode, reason }, row);
@@ -339,25 +362,79 @@ fn split(active: &ActiveCycles, time: Time) -> Vec<(Cause, Time)> {
     shares
 }
 
+/// For how long parts that cores share are looked at, and how much of it the package slept.
+#[derive(Clone, Copy)]
+struct Shared {
+    duration: Time,
+    asleep: Time,
+}
+
+impl Shared {
+    fn awake(&self) -> Time {
+        self.duration - self.asleep
+    }
+}
+
+/// What is left of a part while the package sleeps.
+fn left(machine: &Machine, of: fn(&PackageSleep) -> f64) -> f64 {
+    machine.package.as_ref().and_then(|package| package.sleep).map_or(1.0, |sleep| of(&sleep))
+}
+
+/// What the package takes beside its cores, its third level and memory; none where no machine says.
+struct PackageEnergy {
+    awake: Row,
+    asleep: Row,
+}
+
+impl PackageEnergy {
+    fn of(machine: &Machine, time: Shared) -> PackageEnergy {
+        let watts = machine.package.as_ref().map_or(0.0, |package| package.uncore_w);
+        let share = left(machine, |sleep| sleep.uncore_share);
+        let row = |time, watts| Row { time, energy: Power::from_w(watts) * time };
+        PackageEnergy { awake: row(time.awake(), watts), asleep: row(time.asleep, watts * share) }
+    }
+
+    fn total(&self) -> Energy {
+        self.awake.energy + self.asleep.energy
+    }
+}
+
+fn post_package(ledger: &mut Ledger, machine: &Machine, time: Shared) {
+    if machine.package.is_none() {
+        return;
+    }
+    let package = PackageEnergy::of(machine, time);
+    let meter = Meter { time: time.duration, energy: package.total() };
+    let id = ledger.component("uncore", meter);
+    ledger.post(id, ON, UNCORE, package.awake);
+    ledger.post(id, ASLEEP, UNCORE, package.asleep);
+}
+
 /// What the shared cache takes.
 struct L3Energy {
     leakage: Energy,
+    /// While the package sleeps.
+    asleep: Row,
     each: Energy,
     accesses: [u64; 2],
     /// What no code made.
-    others: [u64; 3],
+    others: [u64; 4],
     /// Time without supply, and what leaks in it.
     off: Row,
 }
 
 impl L3Energy {
-    fn of(machine: &Machine, uncore: &Uncore, duration: Time) -> L3Energy {
+    fn of(machine: &Machine, uncore: &Uncore, time: Shared) -> L3Energy {
         let off = uncore.off;
+        debug_assert!(off == Time::ZERO || time.asleep == Time::ZERO, "one state at a time");
+        let leakage = machine.power.l3.leakage_w;
+        let asleep = Power::from_w(leakage * left(machine, |sleep| sleep.l3_share));
         // Assumption: its switches leave the share of the leakage that a core's do.
         let residual = machine.gating.gated_power(machine.power.l3.leakage_w);
         L3Energy {
             off: Row { time: off, energy: residual * off },
-            leakage: Power::from_w(machine.power.l3.leakage_w) * duration.saturating_sub(off),
+            leakage: Power::from_w(leakage) * time.awake().saturating_sub(off),
+            asleep: Row { time: time.asleep, energy: asleep * time.asleep },
             each: Energy::from_pj(machine.power.l3.access_pj),
             accesses: uncore.counts.accesses,
             others: uncore.counts.others,
@@ -366,16 +443,18 @@ impl L3Energy {
 
     fn total(&self) -> Energy {
         self.leakage
+            + self.asleep.energy
             + self.off.energy
             + self.each * self.accesses.iter().chain(&self.others).sum::<u64>()
     }
 }
 
-fn post_l3(ledger: &mut Ledger, machine: &Machine, uncore: &Uncore, duration: Time) {
-    let l3 = L3Energy::of(machine, uncore, duration);
-    let id = ledger.component("l3", Meter { time: duration, energy: l3.total() });
-    let on = Row { time: duration - l3.off.time, energy: l3.leakage };
+fn post_l3(ledger: &mut Ledger, machine: &Machine, uncore: &Uncore, time: Shared) {
+    let l3 = L3Energy::of(machine, uncore, time);
+    let id = ledger.component("l3", Meter { time: time.duration, energy: l3.total() });
+    let on = Row { time: time.awake() - l3.off.time, energy: l3.leakage };
     ledger.post(id, ON, LEAKAGE, on);
+    ledger.post(id, ASLEEP, LEAKAGE, l3.asleep);
     ledger.post(id, State(CoreState::Gated.name()), LEAKAGE, l3.off);
     for (mode, count) in MODES.into_iter().zip(l3.accesses) {
         let row = Row { time: Time::ZERO, energy: l3.each * count };
@@ -391,26 +470,35 @@ fn post_l3(ledger: &mut Ledger, machine: &Machine, uncore: &Uncore, duration: Ti
 /// each.
 struct MemoryEnergy {
     background: Energy,
+    /// While the package sleeps.
+    asleep: Row,
     refresh: Energy,
     events: [(&'static str, [u64; 2], Energy); 3],
     /// What no code asked for, all its commands together.
-    others: [Energy; 3],
+    others: [Energy; 4],
 }
 
 impl MemoryEnergy {
-    fn of(machine: &Machine, uncore: &Uncore, duration: Time) -> MemoryEnergy {
+    fn of(machine: &Machine, uncore: &Uncore, time: Shared) -> MemoryEnergy {
         let power = &machine.power.memory;
         let counts = uncore.memory.counts();
         // Of the time of all ranks, some with a row open.
         let open = uncore.memory.open_time();
-        let closed = Time(duration.0 * machine.memory.ranks() as u64).saturating_sub(open);
+        let ranks = machine.memory.ranks() as u64;
+        let closed = Time(time.duration.0 * ranks).saturating_sub(open);
+        // Assumption: rows are closed before the package sleeps. What was counted for open ones in
+        // that time stays in the background.
+        let slept = Power::from_w(power.closed_w) * Time(time.asleep.0 * ranks);
+        let left = Power::from_w(power.closed_w * left(machine, |sleep| sleep.memory_share));
         let [activate, read, write] =
             [power.activate_pj, power.read_pj, power.write_pj].map(Energy::from_pj);
         MemoryEnergy {
             others: counts
                 .others
                 .map(|c| activate * c.activates + read * c.reads + write * c.writes),
-            background: Power::from_w(power.closed_w) * closed + Power::from_w(power.open_w) * open,
+            background: Power::from_w(power.closed_w) * closed + Power::from_w(power.open_w) * open
+                - slept,
+            asleep: Row { time: time.asleep, energy: left * Time(time.asleep.0 * ranks) },
             refresh: Energy::from_pj(power.refresh_pj) * counts.refreshes,
             events: [
                 ("activate", counts.activates, activate),
@@ -423,17 +511,19 @@ impl MemoryEnergy {
     fn total(&self) -> Energy {
         let events = self.events.iter().map(|(_, n, each)| *each * n.iter().sum::<u64>());
         self.background
+            + self.asleep.energy
             + self.refresh
             + events.sum::<Energy>()
             + self.others.iter().copied().sum::<Energy>()
     }
 }
 
-fn post_memory(ledger: &mut Ledger, machine: &Machine, uncore: &Uncore, duration: Time) {
-    let memory = MemoryEnergy::of(machine, uncore, duration);
-    let id = ledger.component("memory", Meter { time: duration, energy: memory.total() });
+fn post_memory(ledger: &mut Ledger, machine: &Machine, uncore: &Uncore, time: Shared) {
+    let memory = MemoryEnergy::of(machine, uncore, time);
+    let id = ledger.component("memory", Meter { time: time.duration, energy: memory.total() });
     let standby = Cause { mode: Mode::Idle, reason: "background" };
-    ledger.post(id, ON, standby, Row { time: duration, energy: memory.background });
+    ledger.post(id, ON, standby, Row { time: time.awake(), energy: memory.background });
+    ledger.post(id, ASLEEP, standby, memory.asleep);
     let refresh = Cause { mode: Mode::Idle, reason: "refresh" };
     ledger.post(id, ON, refresh, Row { time: Time::ZERO, energy: memory.refresh });
     for (reason, energy) in OTHERS.into_iter().zip(memory.others) {

@@ -14,8 +14,10 @@ pub(crate) mod flag {
     pub(crate) const PENDING: u64 = 1 << 3;
     /// Other cores may hold it too: it may be read, but not written (the S of MESI).
     pub(crate) const SHARED: u64 = 1 << 4;
+    /// A prefetcher brought it, and nobody has used it.
+    pub(crate) const PREFETCHED: u64 = 1 << 5;
     /// All of them.
-    pub(crate) const ALL: u64 = 0x1f;
+    pub(crate) const ALL: u64 = 0x3f;
 
     /// That of a line that this privilege brings in.
     #[inline]
@@ -29,7 +31,7 @@ pub(crate) mod flag {
 }
 
 /// A line's number stands above its flags.
-pub(crate) const TAG_SHIFT: u32 = 5;
+pub(crate) const TAG_SHIFT: u32 = 6;
 
 /// The tags of a cache, each set in the order of recency. The order is the replacement state: no
 /// counters beside the tags to keep and to compare, and the way that is looked at first, the most
@@ -48,6 +50,8 @@ pub(crate) struct Victim {
     pub(crate) dirty: bool,
     /// Brought in with kernel privilege.
     pub(crate) kernel: bool,
+    /// By a prefetcher, for nobody.
+    pub(crate) prefetched: bool,
 }
 
 impl Cache {
@@ -106,6 +110,7 @@ impl Cache {
             line: last >> TAG_SHIFT,
             dirty: last & flag::DIRTY != 0,
             kernel: last & flag::KERNEL != 0,
+            prefetched: last & flag::PREFETCHED != 0,
         })
     }
 
@@ -152,6 +157,21 @@ impl Cache {
         self.set_mask as usize + 1
     }
 
+    /// Only these lines are left in it.
+    pub(crate) fn keep(&mut self, keeps: impl Fn(u64) -> bool) {
+        for set in self.tags.chunks_exact_mut(self.ways) {
+            let mut left = 0;
+            for way in 0..set.len() {
+                let word = set[way];
+                if word & flag::VALID != 0 && keeps(word >> TAG_SHIFT) {
+                    set[left] = word;
+                    left += 1;
+                }
+            }
+            set[left..].fill(0);
+        }
+    }
+
     /// Nothing is left in it.
     pub(crate) fn clear(&mut self) {
         self.tags.fill(0);
@@ -181,6 +201,10 @@ mod tests {
         Cache::new(Geometry { sets: 2, ways: 2 })
     }
 
+    fn dirty(line: u64) -> Victim {
+        Victim { line, dirty: true, kernel: false, prefetched: false }
+    }
+
     #[test]
     fn the_least_recent_line_of_the_set_leaves() {
         let mut cache = two_ways();
@@ -188,7 +212,7 @@ mod tests {
         assert_eq!(cache.insert(2, flag::DIRTY), None);
         assert_eq!(cache.insert(1, 0), None);
         assert_eq!(cache.touch(0, 0), Some(flag::VALID));
-        assert_eq!(cache.insert(4, 0), Some(Victim { line: 2, dirty: true, kernel: false }));
+        assert_eq!(cache.insert(4, 0), Some(dirty(2)));
         assert!(cache.contains(0) && cache.contains(4) && !cache.contains(2));
     }
 
@@ -209,7 +233,7 @@ mod tests {
         cache.insert(0, 0);
         cache.touch(0, flag::DIRTY);
         cache.insert(2, 0);
-        assert_eq!(cache.insert(4, 0), Some(Victim { line: 0, dirty: true, kernel: false }));
+        assert_eq!(cache.insert(4, 0), Some(dirty(0)));
     }
 
     proptest! {

@@ -17,7 +17,7 @@ use crate::core::{Core, CoreError, CoreInput, Message, Shared, Thread};
 use crate::engine::Engine;
 use crate::followers::{can_be_followed, follow_core, Follower, Followers};
 use crate::front_end::FrontEnd;
-use crate::lines::memory_of;
+use crate::lines::{memory_of, Memories};
 use crate::machine::{Machine, MAX_CORES};
 use crate::os_cores::{Departure, OsThread};
 use crate::precision::{Slices, Sums};
@@ -25,6 +25,7 @@ use crate::progress::{Progress, Reached};
 use crate::result::{result, CoreResult, RunResult};
 use crate::scheduler::Scheduler;
 use crate::segregated::Segregated;
+use crate::shared_lines::SharedLines;
 use crate::timeline::Timeline;
 use crate::uncore::{Request, Served, SnoopResult, Uncore, Want};
 use crate::uop::Code;
@@ -43,6 +44,9 @@ pub struct Task {
     pub limit: u64,
     /// When its core begins.
     pub start: Time,
+    /// Lines that it has in common with all tasks that name the same ones; only where threads are
+    /// watched ([`Options::offload`]). Without them, all it touches is its own.
+    pub shared: Option<Arc<SharedLines>>,
 }
 
 /// How to run a chip.
@@ -191,12 +195,14 @@ impl Watch {
 }
 
 /// What cannot be played.
-fn refuse(machine: &Machine, tasks: usize, options: &Options<'_>) -> Result<(), ChipError> {
+fn refuse(machine: &Machine, tasks: &[Task], options: &Options<'_>) -> Result<(), ChipError> {
+    let in_common = machine.os.one_memory || tasks.iter().any(|task| task.shared.is_some());
+    let tasks = tasks.len();
     let shares = options.offload.is_some() && machine.os.time_slice > Time::ZERO;
     if tasks > if shares { MAX_CORES } else { machine.cores } {
         return Err(ChipError::TooManyTasks { tasks, cores: machine.cores });
     }
-    if machine.os.one_memory && options.offload.is_none() {
+    if in_common && options.offload.is_none() {
         return Err(ChipError::Unwatched);
     }
     if machine.gating.loses(Lost::L3) && (tasks > 1 || options.offload.is_some()) {
@@ -205,10 +211,8 @@ fn refuse(machine: &Machine, tasks: usize, options: &Options<'_>) -> Result<(), 
     Ok(())
 }
 
-/// A thread's instructions as they are to be played: in whose memory, and whether changes of
-/// privilege are shown.
-fn seen(front_end: FrontEnd, machine: &Machine, options: &Options<'_>) -> FrontEnd {
-    let front_end = if machine.os.one_memory { front_end.in_memory_of(0) } else { front_end };
+/// Whether changes of privilege are shown.
+fn seen(front_end: FrontEnd, options: &Options<'_>) -> FrontEnd {
     if options.offload.is_some() {
         front_end.showing_crossings()
     } else {
@@ -224,7 +228,8 @@ impl<'a> Chip<'a> {
         followers: &[Follower<'a>],
         codes: &mut CodeCache,
     ) -> Result<Chip<'a>, ChipError> {
-        refuse(machine, tasks.len(), options)?;
+        refuse(machine, &tasks, options)?;
+        let memories = Memories::of(machine, &tasks);
         let mut uncore = Uncore::new(machine);
         let (mut cores, mut warm) = (Vec::new(), Vec::with_capacity(tasks.len()));
         let users = tasks.len().min(machine.cores);
@@ -234,8 +239,8 @@ impl<'a> Chip<'a> {
         let followers = if can_be_followed(machine, options) { followers } else { &[] };
         for (n, task) in tasks.into_iter().enumerate() {
             let code = codes.compile(task.source.program());
-            let front_end = FrontEnd::new(task.source, code, n, task.limit);
-            let mut thread = Thread::new(seen(front_end, machine, options), task.load);
+            let front_end = memories.place(n, FrontEnd::new(task.source, code, n, task.limit));
+            let mut thread = Thread::new(seen(front_end, options), task.load);
             thread.context.os = options.offload.map(|policy| {
                 let mut os = OsThread::new(policy(n), n % users);
                 os.slice = slice;
@@ -264,10 +269,10 @@ impl<'a> Chip<'a> {
             cores.push(Core::new(&machine.os_core(), n, CoreInput::vacant(policy, timeline))?);
         }
         let scheduler = options.offload.map(|_| {
-            let memories = if machine.os.one_memory { 1 } else { users };
-            Scheduler::new(users, os_cores, memories, wait)
+            let apart = if memories.meet() { 1 } else { users };
+            Scheduler::new(users, os_cores, apart, wait)
         });
-        warm_up(&mut cores, users, machine.os.one_memory, &mut uncore, &warm);
+        warm_up(&mut cores, users, &memories, &mut uncore, &warm);
         cores.iter_mut().for_each(Core::begin_losses);
         let wake_up = WakeUpController::of(machine, users, options.wake_up);
         let shortest_message = cores.iter().map(Core::shortest_message).min().unwrap_or(Time::ZERO);
@@ -575,7 +580,7 @@ fn hand_over(cores: &mut [Core], engine: &mut Engine, served: Served) {
 /// Looks for a line in the caches of the cores that its thread may have run on: threads of the
 /// first cores take turns on them, where each has a memory of its own; any runs on the others.
 fn snoop(cores: &mut [Core], memories: usize, request: &Request) -> SnoopResult {
-    let read = matches!(request.want, Want::Read | Want::Preheat);
+    let read = matches!(request.want, Want::Read | Want::Preheat | Want::Prefetch);
     let mut found = SnoopResult::Miss;
     for (n, core) in cores.iter_mut().enumerate() {
         let may_hold = n >= memories || memory_of(request.line) % memories == n;

@@ -25,6 +25,8 @@ pub enum Reason {
     Remote,
     /// Data from memory.
     Memory,
+    /// The translation of an address.
+    Tlb,
     /// Code or data that the core had before a sleep lost its caches.
     Cold,
     /// A full store queue.
@@ -45,7 +47,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of a stack.
-    pub const ALL: [Reason; 16] = [
+    pub const ALL: [Reason; 17] = [
         Reason::Base,
         Reason::Dependency,
         Reason::Branch,
@@ -54,6 +56,7 @@ impl Reason {
         Reason::L3,
         Reason::Remote,
         Reason::Memory,
+        Reason::Tlb,
         Reason::Cold,
         Reason::Store,
         Reason::System,
@@ -76,6 +79,7 @@ impl Reason {
             Reason::L3 => "l3-stall",
             Reason::Remote => "remote-stall",
             Reason::Memory => "memory-stall",
+            Reason::Tlb => "tlb-stall",
             Reason::Cold => "cold-caches",
             Reason::Store => "store-stall",
             Reason::System => "system",
@@ -91,10 +95,13 @@ impl Reason {
 /// Number of reasons.
 pub(crate) const REASONS: usize = Reason::ALL.len();
 
+/// Places for them: a power of two, since the loop of an in-order core counts by a masked number.
+pub(crate) const REASON_SLOTS: usize = REASONS.next_power_of_two();
+
 /// Cycles with the pipeline's clock on and not stalled, by mode and reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ActiveCycles {
-    pub(crate) cycles: [[Cycle; REASONS]; 2],
+    pub(crate) cycles: [[Cycle; REASON_SLOTS]; 2],
 }
 
 impl ActiveCycles {

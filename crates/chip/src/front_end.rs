@@ -5,11 +5,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use halfwink_trace::{Address, Event, Item, Program, Script, Source, TraceError};
+use halfwink_trace::{
+    Address, Branch, Event, Item, Program, Script, Source, TemplateId, TraceError,
+};
 use halfwink_units::LINE_SHIFT;
 
 use crate::cpi_stack::UnitCounts;
 use crate::lines::memory_base;
+use crate::shared_lines::SharedLines;
+use crate::translation::{Page, Sizes, Space};
 use crate::uop::{Code, Playable, Uop};
 
 /// Blocks of the longest interrupt that goes its own way. To know whether an interrupt simply
@@ -79,6 +83,55 @@ impl By {
     }
 }
 
+/// How far fetch is ahead of dispatch.
+#[derive(Clone, Copy, Debug)]
+struct Fetched {
+    /// Runs beyond the one that is being dispatched.
+    runs: usize,
+    /// The run that it is in.
+    template: TemplateId,
+    /// Lines of that.
+    lines: u64,
+    /// It is through with that run's branch too.
+    branch: bool,
+    /// Instructions of the runs beyond.
+    instructions: u64,
+}
+
+impl Default for Fetched {
+    fn default() -> Fetched {
+        // Of no run yet: through with it.
+        Fetched { runs: 0, template: TemplateId(0), lines: 0, branch: true, instructions: 0 }
+    }
+}
+
+impl Fetched {
+    /// Dispatch goes to the next run, and takes fetch with it if that is not there yet.
+    #[inline]
+    fn next_run(&mut self, template: TemplateId, instructions: u16) {
+        if self.runs == 0 {
+            *self = Fetched { template, branch: false, ..Fetched::default() };
+            return;
+        }
+        self.runs -= 1;
+        self.instructions -= u64::from(instructions);
+    }
+}
+
+/// What comes next for fetch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Coming {
+    /// This line, and the virtual address of its first instruction.
+    Line(u64, By, u64),
+    /// This branch; it goes to `target`, unless something comes between.
+    Branch { branch: Branch, pc: u64, fall_through: u64, target: Option<u64>, kernel: bool },
+    /// Nothing before dispatch has gone on.
+    Nothing,
+}
+
+/// Vectors of addresses that are kept for use again.
+const MOST_SPARE: usize = 64;
+
 /// Plays a source, one micro-operation after another, with one item of lookahead.
 pub(crate) struct FrontEnd {
     source: Box<dyn Source>,
@@ -87,10 +140,16 @@ pub(crate) struct FrontEnd {
     thread: usize,
     /// First line of the memory in which that runs.
     memory: u64,
+    /// Lines that it has in common with copies of itself, and the first line of their memory.
+    shared: Option<(u64, Arc<SharedLines>)>,
+    /// The page tables that it runs with.
+    pub(crate) space: Space,
     run: Option<Playable>,
     uop: usize,
     end: usize,
     addresses: Vec<Address>,
+    /// Where fetch is, if it is ahead.
+    fetched: Fetched,
     next: Item,
     fold: Option<u64>,
     pub(crate) work: WorkCounts,
@@ -103,6 +162,8 @@ pub(crate) struct FrontEnd {
     ahead: VecDeque<(Item, Vec<Address>)>,
     /// Addresses of `next`, if it was read ahead.
     held: Option<Vec<Address>>,
+    /// Memory for the addresses of what is read ahead.
+    spare: Vec<Vec<Address>>,
     /// Whether somebody wants to know of changes of privilege.
     shows_crossings: bool,
     /// Privilege up to the last crossing, once there was one.
@@ -126,10 +187,13 @@ impl FrontEnd {
             code,
             thread,
             memory: memory_base(thread),
+            shared: None,
+            space: Space::of(memory_base(thread)),
             run: None,
             uop: 0,
             end: 0,
             addresses: Vec::new(),
+            fetched: Fetched::default(),
             next: Item::End,
             fold: None,
             work: WorkCounts::default(),
@@ -138,6 +202,7 @@ impl FrontEnd {
             left: limit,
             ahead: VecDeque::new(),
             held: None,
+            spare: Vec::new(),
             shows_crossings: false,
             privilege: None,
             cause: None,
@@ -156,7 +221,23 @@ impl FrontEnd {
     /// Runs in the memory of this thread from now on.
     pub(crate) fn in_memory_of(mut self, thread: usize) -> FrontEnd {
         self.memory = memory_base(thread);
+        self.space = self.space.in_memory(self.memory);
         self
+    }
+
+    /// Has these lines in common with copies of itself, in the memory of the first of them.
+    pub(crate) fn sharing(mut self, first: usize, lines: Arc<SharedLines>) -> FrontEnd {
+        self.shared = Some((memory_base(first), lines));
+        self
+    }
+
+    /// A line of its program, as the shared levels see it.
+    #[inline]
+    fn placed(&self, line: u64) -> u64 {
+        match &self.shared {
+            Some((memory, lines)) if lines.has(line) => line | memory,
+            _ => line | self.memory,
+        }
     }
 
     /// Of a core without a thread.
@@ -188,7 +269,9 @@ impl FrontEnd {
     }
 
     fn look_ahead(&mut self) {
-        self.held = None;
+        if let Some(old) = self.held.take().filter(|_| self.spare.len() < MOST_SPARE) {
+            self.spare.push(old);
+        }
         self.next = match self.ahead.pop_front() {
             Some((item, addresses)) => {
                 self.held = Some(addresses);
@@ -230,6 +313,7 @@ impl FrontEnd {
                     let addresses = addresses.unwrap_or_else(|| self.source.addresses());
                     self.addresses.extend_from_slice(addresses);
                     self.look_ahead();
+                    self.fetched.next_run(template, run.instrs);
                     self.count(&run);
                     self.uop = run.first_uop as usize;
                     self.end = self.uop + run.uops as usize;
@@ -317,7 +401,8 @@ impl FrontEnd {
             self.privilege = Some(false);
             let code = Arc::clone(&self.code);
             let mut split = FrontEnd::new(Box::new(script), code, self.thread, u64::MAX);
-            split.memory = self.memory;
+            (split.memory, split.shared) = (self.memory, self.shared.clone());
+            split.space = self.space;
             (split.shows_crossings, split.privilege) = (true, Some(true));
             split
         });
@@ -352,6 +437,101 @@ impl FrontEnd {
                 return (taken, returns);
             }
         }
+    }
+
+    /// What fetch, which may be ahead of dispatch, meets next. It never goes beyond an event, a
+    /// change of privilege, or an operation that holds back what follows.
+    #[inline]
+    pub(crate) fn coming(&mut self) -> Coming {
+        if self.run.is_none() {
+            // The first run is begun by dispatch.
+            return Coming::Nothing;
+        }
+        loop {
+            let at = self.fetched;
+            let run = &self.code.playable[at.template.0 as usize];
+            if !at.branch {
+                if at.lines < run.lines() {
+                    let offset = run.offset_of_line(at.lines);
+                    let virt = run.pc.wrapping_add(u64::from(offset));
+                    let line = self.placed(run.line_at(offset));
+                    return Coming::Line(line, By::new(virt, run.kernel), virt);
+                }
+                if run.branch != Branch::None {
+                    let (branch, fall_through, kernel) = (run.branch, run.fall_through, run.kernel);
+                    let pc = run.pc.wrapping_add(u64::from(run.branch_offset));
+                    let target = match self.item_ahead(at.runs + 1) {
+                        Item::Run(next) => Some(self.code.playable[next.0 as usize].pc),
+                        _ => None,
+                    };
+                    return Coming::Branch { branch, pc, fall_through, target, kernel };
+                }
+            }
+            let (serializes, kernel) = (run.serializes, run.kernel);
+            // As dispatch will: a run begins if instructions are left to play.
+            if serializes || at.instructions >= self.left {
+                return Coming::Nothing;
+            }
+            let Item::Run(next) = self.item_ahead(at.runs + 1) else { return Coming::Nothing };
+            let run = &self.code.playable[next.0 as usize];
+            if run.kernel != kernel {
+                return Coming::Nothing;
+            }
+            self.fetched = Fetched {
+                runs: at.runs + 1,
+                template: next,
+                lines: 0,
+                branch: false,
+                instructions: at.instructions + u64::from(run.instrs),
+            };
+        }
+    }
+
+    /// Fetch goes past what is coming.
+    #[inline]
+    pub(crate) fn pass_coming(&mut self) {
+        let lines = self.code.playable[self.fetched.template.0 as usize].lines();
+        if self.fetched.lines < lines {
+            self.fetched.lines += 1;
+        } else {
+            self.fetched.branch = true;
+        }
+    }
+
+    /// The item so many (1 and more) behind the run in front, read if it was not.
+    #[inline]
+    fn item_ahead(&mut self, n: usize) -> Item {
+        if n == 1 {
+            return self.next;
+        }
+        if let Some(&(item, _)) = self.ahead.get(n - 2) {
+            return item;
+        }
+        self.read_ahead(n)
+    }
+
+    fn read_ahead(&mut self, n: usize) -> Item {
+        while self.ahead.len() < n - 1 {
+            let last = self.ahead.back().map_or(self.next, |&(item, _)| item);
+            if matches!(last, Item::End) {
+                return Item::End;
+            }
+            // Reading makes the source forget what it has of the last item.
+            if self.ahead.is_empty() && self.held.is_none() {
+                self.held = Some(self.copy_of_addresses());
+            }
+            let item = self.read();
+            let addresses = self.copy_of_addresses();
+            self.ahead.push_back((item, addresses));
+        }
+        self.ahead[n - 2].0
+    }
+
+    fn copy_of_addresses(&mut self) -> Vec<Address> {
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.clear();
+        copy.extend_from_slice(self.source.addresses());
+        copy
     }
 
     /// The micro-operation in front.
@@ -407,7 +587,7 @@ impl FrontEnd {
     /// Line of the instruction in front.
     #[inline]
     pub(crate) fn fetch_line(&self) -> u64 {
-        self.run().line_at(self.uop().offset) | self.memory
+        self.placed(self.run().line_at(self.uop().offset))
     }
 
     /// First and last line that the load or store in front touches, and its first byte.
@@ -419,6 +599,28 @@ impl FrontEnd {
         // Assumption: across the end of a page, the next physical page follows. A trace has one
         // address for each access.
         let last = phys + u64::from(uop.size) - 1;
-        (phys >> LINE_SHIFT | self.memory, last >> LINE_SHIFT | self.memory, phys)
+        (self.placed(phys >> LINE_SHIFT), self.placed(last >> LINE_SHIFT), phys)
+    }
+
+    /// Page of the instruction in front.
+    #[inline]
+    pub(crate) fn fetch_page(&self, sizes: Sizes) -> Page {
+        let virt = self.run().pc.wrapping_add(u64::from(self.uop().offset));
+        Page::of(self.space, virt, self.fetch_line(), sizes)
+    }
+
+    /// Page of a line of code that fetch comes to, at this instruction.
+    #[inline]
+    pub(crate) fn code_page(&self, virt: u64, line: u64, sizes: Sizes) -> Page {
+        Page::of(self.space, virt, line, sizes)
+    }
+
+    /// Pages of the first and last byte that the load or store in front touches.
+    #[inline]
+    pub(crate) fn data_pages(&self, sizes: Sizes) -> [Page; 2] {
+        let (first, last, _) = self.data_lines();
+        let virt = self.addresses[usize::from(self.uop().access)].virt.0;
+        let page = Page::of(self.space, virt, first, sizes);
+        [page, page.last(first, last)]
     }
 }

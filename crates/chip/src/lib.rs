@@ -34,7 +34,9 @@ mod miss;
 mod misses;
 mod os_cores;
 mod os_profile;
+mod package;
 mod precision;
+mod prefetch;
 pub mod preheat;
 mod private;
 mod progress;
@@ -44,9 +46,11 @@ pub mod sample;
 mod scheduler;
 mod second_level;
 mod segregated;
+mod shared_lines;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod translation;
 mod uncore;
 mod uop;
 mod wake_up;
@@ -65,9 +69,11 @@ pub use gate::PolicyError;
 pub use halfwink_dram::Counts as MemoryCounts;
 pub use losing::LossCounts;
 pub use machine::{
-    BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
-    Latencies, Machine, MapgSpec, MemoryKind, MemorySpec, OsSpec, PowerSpec, PredictorKind,
-    SafeWakeUp, TokenSpec, Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
+    BranchSpec, BtbSpec, CoreKind, CoreSpec, DvfsSpec, FetchSpec, FupgSpec, Geometry, IdleState,
+    IndirectSpec, L1Spec, L2Spec, L3Spec, Latencies, Machine, MapgSpec, MemoryKind, MemorySpec,
+    OsSpec, PackageSleep, PackageSpec, PerceptronSpec, PowerSpec, PredictorKind, PrefetchKind,
+    PrefetchSpec, PrefetcherSpec, SafeWakeUp, TageSpec, TlbLevelSpec, TlbSpec, TokenSpec, Units,
+    WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use os_cores::{add_calls, kernel_entry, Call, Calls};
@@ -76,6 +82,7 @@ pub use os_profile::{
     OsProfile, ProfileCaches, LENGTH_CLASSES,
 };
 pub use precision::Precision;
+pub use prefetch::{PrefetchCounts, PrefetcherCounts};
 pub use private::CacheCounts;
 pub use result::{CoreResult, RunResult};
 pub use ruled::Replacement;
@@ -84,5 +91,7 @@ pub use second_level::{
     ReplayError, ReplaySetup, Replayed, SecondLevelStream, Sides, StackDistances,
 };
 pub use segregated::{possible_rule, Segregated, SegregationCounts};
+pub use shared_lines::SharedLines;
 pub use timeline::Timeline;
+pub use translation::TlbCounts;
 pub use uncore::L3Counts;

@@ -1,8 +1,15 @@
 //! Which lines an execution of a block touches, in the order of the program, and in whose memory
 //! they lie.
 
+use std::sync::Arc;
+
 use halfwink_trace::{Address, Instr, Program, Site, Template};
 use halfwink_units::LINE_SHIFT;
+
+use crate::chip::Task;
+use crate::front_end::FrontEnd;
+use crate::machine::Machine;
+use crate::shared_lines::SharedLines;
 
 /// Physical lines of different threads' programs must not coincide: each thread's program lives in
 /// a memory of its own, told apart by these bits of the line number; CPUs of one machine live in
@@ -23,6 +30,51 @@ pub(crate) fn memory_base(thread: usize) -> u64 {
 pub(crate) fn line_of(thread: usize, line: u64) -> u64 {
     debug_assert!(line >> MEMORY_SHIFT == 0, "it would lie in another thread's memory");
     line | memory_base(thread)
+}
+
+/// In whose memory each task's lines lie.
+pub(crate) struct Memories {
+    /// All in the first one's.
+    one: bool,
+    /// By task: the lines that it shares, and the first task that shares them.
+    shared: Vec<Option<(usize, Arc<SharedLines>)>>,
+}
+
+impl Memories {
+    pub(crate) fn of(machine: &Machine, tasks: &[Task]) -> Memories {
+        let same = |a: &Task, b: &Arc<SharedLines>| {
+            a.shared.as_ref().is_some_and(|lines| Arc::ptr_eq(lines, b))
+        };
+        let shared = tasks.iter().map(|task| {
+            let lines = task.shared.as_ref()?;
+            let first = tasks.iter().position(|other| same(other, lines))?;
+            Some((first, Arc::clone(lines)))
+        });
+        Memories { one: machine.os.one_memory, shared: shared.collect() }
+    }
+
+    /// Any core may hold lines of any task.
+    pub(crate) fn meet(&self) -> bool {
+        self.one || self.shared.iter().any(Option::is_some)
+    }
+
+    /// The task's instructions, in its memory.
+    pub(crate) fn place(&self, task: usize, front_end: FrontEnd) -> FrontEnd {
+        match &self.shared[task] {
+            _ if self.one => front_end.in_memory_of(0),
+            Some((first, lines)) => front_end.sharing(*first, Arc::clone(lines)),
+            None => front_end,
+        }
+    }
+
+    /// A line of a task as the shared levels see it, and whether others may hold it too.
+    pub(crate) fn line_of(&self, task: usize, line: u64) -> (u64, bool) {
+        match &self.shared[task] {
+            _ if self.one => (line_of(0, line), true),
+            Some((first, lines)) if lines.has(line) => (line_of(*first, line), true),
+            _ => (line_of(task, line), false),
+        }
+    }
 }
 
 /// The lines of some bytes: one, or two that follow one another.

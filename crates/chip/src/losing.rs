@@ -41,6 +41,7 @@ pub(crate) struct Losing {
     l2: bool,
     pub(crate) l3: bool,
     pub(crate) branch: bool,
+    tlb: bool,
     pub(crate) counts: LossCounts,
     /// What beyond this core has to bring anew, sorted, and what was asked for of it.
     lost: Vec<u64>,
@@ -78,6 +79,7 @@ impl Losing {
                 l2: gating.loses(Lost::L2),
                 l3: gating.loses(Lost::L3),
                 branch: gating.loses(Lost::Branch),
+                tlb: gating.loses(Lost::Tlb),
                 counts: LossCounts::default(),
                 lost: Vec::new(),
                 asked: Vec::new(),
@@ -210,6 +212,9 @@ impl Private {
         let Some(losing) = &self.losing else { return };
         if losing.l1i {
             self.l1i.clear();
+        }
+        if let (true, Some(translation)) = (losing.tlb, &mut self.translation) {
+            translation.buffers.clear();
         }
         if losing.l1d {
             debug_assert!(self.l1d.lines().all(|(.., flags)| flags & flag::DIRTY == 0));

@@ -15,10 +15,20 @@ pub(crate) struct Miss {
     pub(crate) line: u64,
     /// Cycle at which the data is there, or [`UNKNOWN`].
     pub(crate) fill: Cycle,
-    /// Who waits: window slots of an out-of-order core, registers of an in-order one.
-    pub(crate) waiters: u128,
+    /// The number of its register.
+    pub(crate) register: u8,
+    /// Registers of an in-order core that wait; an out-of-order one knows by itself who does.
+    pub(crate) waiters: u64,
     /// Cycles that the core spent waiting for it so far, by mode, while something else went on.
     pub(crate) waited: [u64; 2],
+    /// A prefetcher asked for it, and no access has joined it.
+    pub(crate) is_prefetch: bool,
+}
+
+impl Miss {
+    fn new(line: u64, fill: Cycle) -> Miss {
+        Miss { line, fill, register: 0, waiters: 0, waited: [0; 2], is_prefetch: false }
+    }
 }
 
 /// The miss registers of one cache.
@@ -33,7 +43,7 @@ pub(crate) struct MissFile {
 impl MissFile {
     pub(crate) fn new(registers: usize) -> MissFile {
         debug_assert!((1..=64).contains(&registers), "one bit of a word for each");
-        let blank = Miss { line: 0, fill: 0, waiters: 0, waited: [0; 2] };
+        let blank = Miss::new(0, 0);
         let all = u64::MAX >> (64 - registers as u32);
         MissFile { entries: vec![blank; registers], used: 0, all }
     }
@@ -69,7 +79,7 @@ impl MissFile {
         }
         let n = free.trailing_zeros() as usize;
         self.used |= 1 << n;
-        self.entries[n] = Miss { line, fill, waiters: 0, waited: [0; 2] };
+        self.entries[n] = Miss { register: n as u8, ..Miss::new(line, fill) };
         Some(n)
     }
 
@@ -86,6 +96,13 @@ impl MissFile {
     pub(crate) fn free(&mut self, now: Cycle) -> u32 {
         self.release(now);
         (!self.used & self.all).count_ones()
+    }
+
+    /// Prefetches among those outstanding at `now`.
+    pub(crate) fn prefetches(&mut self, now: Cycle) -> usize {
+        self.release(now);
+        let is_prefetch = |n: &usize| self.used >> n & 1 == 1 && self.entries[*n].is_prefetch;
+        (0..self.entries.len()).filter(is_prefetch).count()
     }
 
     /// A miss that `waiter` waits for and that was not answered.

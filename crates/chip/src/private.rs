@@ -10,7 +10,7 @@
 //! anything.
 
 use halfwink_trace::WarmLine;
-use halfwink_units::{Clock, Cycle, Time};
+use halfwink_units::{Clock, Cycle, Time, LINE_SHIFT, PAGE_SHIFT};
 
 use crate::agent::Agent;
 use crate::cache::{flag, Cache};
@@ -18,8 +18,10 @@ use crate::front_end::{By, WorkCounts};
 use crate::losing::Losing;
 use crate::machine::Machine;
 use crate::miss::{Miss, MissFile, UNKNOWN};
+use crate::prefetch::Prefetchers;
 use crate::ruled::Reference;
 use crate::segregated::{SecondLevel, Segregated};
+use crate::translation::Translation;
 use crate::uncore::{Request, SnoopResult, Want};
 
 /// What the private caches did, by privilege of the access (user, kernel).
@@ -29,6 +31,8 @@ pub struct CacheCounts {
     pub l1i_accesses: [u64; 2],
     /// Of these, missed.
     pub l1i_misses: [u64; 2],
+    /// Lines that were brought in before they were fetched, behind one that was.
+    pub l1i_prefetches: [u64; 2],
     /// Lines accessed for loads and stores.
     pub l1d_accesses: [u64; 2],
     /// Of these, missed.
@@ -40,6 +44,8 @@ pub struct CacheCounts {
     /// Most misses outstanding at once.
     pub most_outstanding: u32,
 }
+
+const LINES_PER_PAGE: u64 = 1 << (PAGE_SHIFT - LINE_SHIFT);
 
 /// How an access goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +100,8 @@ pub(crate) struct Private {
     l1i_latency: Cycle,
     l1d_latency: Cycle,
     l2_latency: Cycle,
+    /// Lines brought in behind each line of instructions.
+    next_lines: u64,
     /// Of a bank, where the second level is ruled.
     bank_latency: Cycle,
     pub(crate) counts: CacheCounts,
@@ -107,6 +115,15 @@ pub(crate) struct Private {
     pub(crate) notices: Option<Vec<Notice>>,
     /// What a halt may lose, if anything.
     pub(crate) losing: Option<Box<Losing>>,
+    /// Of addresses, if that takes time.
+    pub(crate) translation: Option<Box<Translation>>,
+    /// If it has any.
+    pub(crate) prefetchers: Option<Box<Prefetchers>>,
+    /// Prefetched lines that left the instruction cache, the data cache and the second level
+    /// unused.
+    pub(crate) useless: [u64; 3],
+    /// The last answer was awaited by more than prefetchers.
+    pub(crate) answer_was_wanted: bool,
 }
 
 impl Private {
@@ -127,6 +144,7 @@ impl Private {
             l1i_latency: machine.l1i.latency,
             l1d_latency: machine.l1d.latency,
             l2_latency: machine.l2.latency,
+            next_lines: machine.fetch.next_lines as u64,
             bank_latency: machine.l2.bank_latency,
             counts: CacheCounts::default(),
             requests: Vec::new(),
@@ -134,6 +152,10 @@ impl Private {
             shares: false,
             notices: hears_tokens.then(Vec::new),
             losing: Losing::of(&machine.gating),
+            translation: machine.tlb.map(|spec| Box::new(Translation::new(spec))),
+            prefetchers: Prefetchers::of(&machine.prefetch),
+            useless: [0; 3],
+            answer_was_wanted: true,
         }
     }
 
@@ -172,14 +194,32 @@ impl Private {
     /// Reads the line of an instruction at cycle `now`, when the core has done so much `work`.
     #[inline]
     pub(crate) fn fetch(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) -> Access {
+        let access = self.fetch_line(line, by, now, work);
+        if access != Access::NoRegister {
+            if self.next_lines > 0 {
+                self.fetch_next(line, by, now, work);
+            }
+            if self.prefetchers.is_some() {
+                self.fetched(line, by, now);
+            }
+        }
+        access
+    }
+
+    #[inline]
+    fn fetch_line(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) -> Access {
         let mode = usize::from(by.kernel());
         match self.l1i.touch(line, 0) {
             Some(flags) => {
                 self.counts.l1i_accesses[mode] += 1;
-                if flags & flag::PENDING == 0 {
+                if flags & (flag::PENDING | flag::PREFETCHED) == 0 {
                     return Access::Hit;
                 }
-                match self.instruction_misses.find(line, now) {
+                let found = self.instruction_misses.find(line, now);
+                if flags & flag::PREFETCHED != 0 {
+                    self.used_first(line, true, found);
+                }
+                match found {
                     Some(n) => outstanding(n, self.instruction_misses.get(n)),
                     None => {
                         self.l1i.arrived(line);
@@ -197,7 +237,9 @@ impl Private {
         if let Some(n) = self.instruction_misses.find(line, now) {
             // It left the cache again before its data came.
             self.counts.l1i_accesses[mode] += 1;
-            self.l1i.insert(line, flag::PENDING);
+            self.joins(true, n);
+            let victim = self.l1i.insert(line, flag::PENDING);
+            self.count_useless(0, victim);
             return outstanding(n, self.instruction_misses.get(n));
         }
         if !self.instruction_misses.has_free(now) {
@@ -205,12 +247,40 @@ impl Private {
         }
         self.counts.l1i_accesses[mode] += 1;
         self.counts.l1i_misses[mode] += 1;
-        self.l1i.insert(line, flag::PENDING);
+        let victim = self.l1i.insert(line, flag::PENDING);
+        self.count_useless(0, victim);
         let reference = Reference::of(line, by, true);
         let fill = self.second_level(reference, Want::Read, now, Some(work));
         let n = self.instruction_misses.allocate(line, fill, now).expect("a register is free");
         self.count_outstanding(now);
         outstanding(n, self.instruction_misses.get(n))
+    }
+
+    /// Brings in the lines behind this one, as far as its page goes. One register is left for a
+    /// line that is waited for.
+    fn fetch_next(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) {
+        let mode = usize::from(by.kernel());
+        for next in line + 1..=line + self.next_lines {
+            if next % LINES_PER_PAGE == 0 {
+                return;
+            }
+            // Asking makes nothing recent.
+            if self.l1i.change(next, 0, 0).is_some()
+                || self.instruction_misses.find(next, now).is_some()
+            {
+                continue;
+            }
+            if self.instruction_misses.free(now) < 2 {
+                return;
+            }
+            self.counts.l1i_prefetches[mode] += 1;
+            self.l1i.insert(next, flag::PENDING);
+            let reference = Reference::of(next, by, true);
+            let fill = self.second_level(reference, Want::Read, now, Some(work));
+            let register = self.instruction_misses.allocate(next, fill, now);
+            debug_assert!(register.is_some(), "a register is free");
+            self.count_outstanding(now);
+        }
     }
 
     /// Reads a line of data at cycle `now`, when the core has done so much `work`.
@@ -234,20 +304,41 @@ impl Private {
         now: Cycle,
         work: Option<&WorkCounts>,
     ) -> Access {
+        let access = self.data_line(line, write, by, now, work);
+        if self.prefetchers.is_some() && access != Access::NoRegister {
+            self.accessed(line, by, now);
+        }
+        access
+    }
+
+    #[inline]
+    fn data_line(
+        &mut self,
+        line: u64,
+        write: bool,
+        by: By,
+        now: Cycle,
+        work: Option<&WorkCounts>,
+    ) -> Access {
         let mode = usize::from(by.kernel());
         if write && self.shares && self.cannot_upgrade(line, now) {
             return Access::NoRegister;
         }
         // A line that others may hold is no hit for a write.
+        const NO_HIT: u64 = flag::PENDING | flag::PREFETCHED;
         let (dirty, no_hit) =
-            if write { (flag::DIRTY, flag::PENDING | flag::SHARED) } else { (0, flag::PENDING) };
+            if write { (flag::DIRTY, NO_HIT | flag::SHARED) } else { (0, NO_HIT) };
         match self.l1d.touch(line, dirty) {
             Some(flags) => {
                 self.counts.l1d_accesses[mode] += 1;
                 if flags & no_hit == 0 {
                     return Access::Hit;
                 }
-                match self.data_misses.find(line, now) {
+                let found = self.data_misses.find(line, now);
+                if flags & flag::PREFETCHED != 0 {
+                    self.used_first(line, false, found);
+                }
+                match found {
                     Some(n) => outstanding(n, self.data_misses.get(n)),
                     None if flags & no_hit & flag::SHARED != 0 => {
                         self.upgrade(line, by.kernel(), now)
@@ -292,6 +383,7 @@ impl Private {
         let mode = usize::from(by.kernel());
         if let Some(n) = self.data_misses.find(line, now) {
             self.counts.l1d_accesses[mode] += 1;
+            self.joins(false, n);
             self.allocate_l1d(line, dirty, by.kernel(), now);
             return outstanding(n, self.data_misses.get(n));
         }
@@ -314,9 +406,10 @@ impl Private {
         self.counts.most_outstanding = self.counts.most_outstanding.max(now_outstanding);
     }
 
-    fn allocate_l1d(&mut self, line: u64, dirty: u64, kernel: bool, now: Cycle) {
+    pub(crate) fn allocate_l1d(&mut self, line: u64, dirty: u64, kernel: bool, now: Cycle) {
         let owner = flag::owner(kernel);
         let victim = self.l1d.insert(line, flag::PENDING | dirty | owner);
+        self.count_useless(1, victim);
         if let Some(victim) = victim.filter(|v| v.dirty) {
             self.counts.l2_accesses[usize::from(kernel)] += 1;
             // It belongs to who brought it; the access that evicts it is who pays.
@@ -334,7 +427,9 @@ impl Private {
         kernel: bool,
         now: Cycle,
     ) {
-        if let Some(victim) = self.l2.insert(reference, flags).filter(|v| v.dirty) {
+        let victim = self.l2.insert(reference, flags);
+        self.count_useless(2, victim);
+        if let Some(victim) = victim.filter(|v| v.dirty) {
             let after = self.l1d_latency + self.l2_latency;
             self.request(victim.line, Want::WriteBack, kernel, now, after);
         }
@@ -344,6 +439,20 @@ impl Private {
     /// [`UNKNOWN`]. `work` is what the core has done, where that does not depend on how far its
     /// pipeline has run.
     fn second_level(
+        &mut self,
+        reference: Reference,
+        want: Want,
+        now: Cycle,
+        work: Option<&WorkCounts>,
+    ) -> Cycle {
+        let fill = self.read_second_level(reference, want, now, work);
+        if self.prefetchers.is_some() {
+            self.read_by_core(reference, now);
+        }
+        fill
+    }
+
+    fn read_second_level(
         &mut self,
         reference: Reference,
         want: Want,
@@ -362,6 +471,9 @@ impl Private {
         let latency = if found.fast { self.bank_latency } else { self.l2_latency };
         let after = l1_latency + latency;
         let answered = now + after;
+        if let Some(flags) = found.flags.filter(|flags| flags & flag::PREFETCHED != 0) {
+            self.used_second(line, flags);
+        }
         match found.flags {
             Some(flags) if flags & (flag::PENDING | flag::SHARED) == 0 => {
                 self.notice(Notice::L2Answer { line, at: answered });
@@ -395,6 +507,17 @@ impl Private {
         }
     }
 
+    /// Who goes past the data cache reads a line of the second level: its flags, if it is there,
+    /// and the cycles that it takes.
+    pub(crate) fn read_second(&mut self, reference: Reference) -> (Option<u64>, Cycle) {
+        let found = self.l2.read(reference);
+        if let Some(flags) = found.flags.filter(|flags| flags & flag::PREFETCHED != 0) {
+            self.used_second(reference.line, flags);
+        }
+        let latency = if found.fast { self.bank_latency } else { self.l2_latency };
+        (found.flags, self.l1d_latency + latency)
+    }
+
     /// A request of cycle `now` arrives at the shared levels so many cycles later.
     pub(crate) fn request(
         &mut self,
@@ -413,7 +536,7 @@ impl Private {
     }
 
     #[inline]
-    fn notice(&mut self, notice: Notice) {
+    pub(crate) fn notice(&mut self, notice: Notice) {
         if let Some(notices) = &mut self.notices {
             notices.push(notice);
         }
@@ -429,8 +552,14 @@ impl Private {
     ) -> (Option<Miss>, Option<Miss>) {
         let give = if shared { flag::SHARED } else { 0 };
         self.l2.change(line, flag::PENDING | flag::SHARED, give);
+        let walks = self.answer_walks(line);
         let data = self.data_misses.answer(line);
         let instruction = self.instruction_misses.answer(line);
+        if self.prefetchers.is_some() {
+            self.prefetch_arrived(line);
+            let wanted = |miss: &Option<Miss>| miss.is_some_and(|miss| !miss.is_prefetch);
+            self.answer_was_wanted = walks || wanted(&data) || wanted(&instruction);
+        }
         if data.is_some() {
             let before = self.l1d.change(line, flag::PENDING | flag::SHARED, give);
             if shared && before.is_some_and(|flags| flags & flag::DIRTY != 0) {
@@ -477,33 +606,10 @@ impl Private {
 
     /// True if no miss is outstanding at `now`.
     pub(crate) fn is_quiet(&mut self, now: Cycle) -> bool {
-        self.data_misses.is_empty(now) && self.instruction_misses.is_empty(now)
-    }
-
-    /// Fills the caches as if the line had been used, without time or counts.
-    pub(crate) fn warm(&mut self, line: u64, how: Warm) {
-        let shared = if how.shared { flag::SHARED } else { 0 };
-        let owner = flag::owner(how.kernel);
-        let dirty = if how.dirty { flag::DIRTY } else { 0 } | shared | owner;
-        let (l1, l1_flags) = if how.code { (&mut self.l1i, 0) } else { (&mut self.l1d, dirty) };
-        let victim = match l1.touch(line, l1_flags) {
-            Some(_) => None,
-            None => l1.insert(line, l1_flags).filter(|v| v.dirty),
-        };
-        match &mut self.l2 {
-            SecondLevel::Plain(l2) => {
-                if let Some(victim) = victim {
-                    l2.touch(victim.line, flag::DIRTY);
-                }
-                if l2.touch(line, owner | shared).is_none() {
-                    l2.insert(line, owner | shared);
-                }
-            }
-            SecondLevel::Ruled(ruled) => {
-                let by = By::new(0, how.kernel);
-                ruled.warm(victim, Reference::of(line, by, how.code), shared);
-            }
-        }
+        self.data_misses.is_empty(now)
+            && self.instruction_misses.is_empty(now)
+            && self.is_translated(now)
+            && self.is_prefetched()
     }
 }
 

@@ -13,9 +13,11 @@ use crate::gate::Residency;
 use crate::losing::LossCounts;
 use crate::os_cores::Calls;
 use crate::precision::Precision;
+use crate::prefetch::PrefetchCounts;
 use crate::private::CacheCounts;
 use crate::segregated::SegregationCounts;
 use crate::timeline::Timeline;
+use crate::translation::TlbCounts;
 use crate::uncore::L3Counts;
 
 /// What one core did.
@@ -25,6 +27,10 @@ pub struct CoreResult {
     pub work: WorkCounts,
     /// Accesses and misses of its private caches.
     pub caches: CacheCounts,
+    /// What translating its addresses took; nothing if that takes no time.
+    pub tlb: TlbCounts,
+    /// What its prefetchers did; nothing if it has none.
+    pub prefetch: PrefetchCounts,
     /// What its second level did, if a policy rules it.
     pub segregation: Option<SegregationCounts>,
     /// What it lost in sleep, if its machine loses anything.
@@ -87,6 +93,8 @@ pub(crate) fn result(core: &Core, follower: Option<usize>, energy: EnergyParts) 
     CoreResult {
         work: common.front_end.work,
         caches: common.private.counts,
+        tlb: common.private.translation.as_ref().map(|t| t.counts).unwrap_or_default(),
+        prefetch: common.private.prefetch_counts(),
         segregation: common.private.l2.ruled().map(|ruled| ruled.counts),
         losses: common.private.losing.as_ref().map(|losing| losing.counts).unwrap_or_default(),
         branches: common.predictor.counts,

@@ -42,6 +42,8 @@ pub(crate) enum Want {
     LoseShared,
     /// The line, before anybody needs it.
     Preheat,
+    /// The same, of a core's own prefetcher.
+    Prefetch,
     /// A device writes the line in memory: nobody has it any more.
     DeviceWrite,
     /// The same, into the third level.
@@ -59,6 +61,7 @@ impl Want {
         match self {
             Want::Flush | Want::LoseShared => Payer::Sleep,
             Want::Preheat => Payer::Preheat,
+            Want::Prefetch => Payer::Prefetch,
             Want::DeviceWrite | Want::Stash => Payer::Device,
             _ if kernel => Payer::Kernel,
             _ => Payer::User,
@@ -98,6 +101,8 @@ pub(crate) struct Answer {
     pub(crate) shared: bool,
     /// The core had the line when it lost its caches; set by the core.
     pub(crate) lost: bool,
+    /// A prefetcher asked for it.
+    pub(crate) prefetch: bool,
 }
 
 impl Answer {
@@ -123,6 +128,8 @@ pub(crate) struct Missed {
     pub(crate) unknown_at: Time,
     /// Arrival of the estimate, which is before the data's.
     pub(crate) estimate_at: Time,
+    /// A prefetcher asked for it.
+    pub(crate) prefetch: bool,
 }
 
 /// What becomes of a request that somebody waits for.
@@ -157,8 +164,8 @@ pub struct L3Counts {
     /// Rights to write that were asked for without data.
     pub upgrades: [u64; 2],
     /// Accesses that no code made, for [`Payer::OTHERS`]: lines written back before they were lost,
-    /// loaded before they were needed, and written by devices.
-    pub others: [u64; 3],
+    /// loaded before they were needed, written by devices, and prefetched.
+    pub others: [u64; 4],
 }
 
 /// The shared levels.
@@ -232,6 +239,7 @@ impl Uncore {
             level: Level::L3,
             shared: false,
             lost: false,
+            prefetch: request.want == Want::Prefetch,
         };
         match request.want {
             Want::WriteBack => {
@@ -263,7 +271,7 @@ impl Uncore {
                 snoop(&request);
                 return (request.want == Want::Upgrade).then_some(Served::Answered(answer));
             }
-            Want::Read | Want::Write | Want::Preheat => {}
+            Want::Read | Want::Write | Want::Preheat | Want::Prefetch => {}
         }
         let found = snoop(&request);
         let reads = request.want != Want::Write;
@@ -277,7 +285,7 @@ impl Uncore {
             let at = looked_up + self.transfer;
             served = Served::Answered(Answer { at, level: Level::Remote, ..answer });
         } else if !hit {
-            self.counts.misses[mode] += u64::from(request.want != Want::Preheat);
+            self.counts.misses[mode] += u64::from(matches!(request.want, Want::Read | Want::Write));
             served = Served::Missed(self.read_memory(&request, start - arrival, answer));
         }
         // Behind the line that displaced it: nobody waits for it.
@@ -306,7 +314,8 @@ impl Uncore {
         let answer = Answer { level: Level::Memory, ..answer };
         let seen = self.memory.read(answer, want.payer(kernel), looked_up);
         let unknown_at = (issued + self.tokens.l3 + waited).max(looked_up);
-        Missed { agent, number, line, unknown_at, estimate_at: seen + self.tokens.eta }
+        let (estimate_at, prefetch) = (seen + self.tokens.eta, want == Want::Prefetch);
+        Missed { agent, number, line, unknown_at, estimate_at, prefetch }
     }
 
     /// Decides all of memory before `until` that is final, if nothing arrives here before

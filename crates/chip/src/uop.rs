@@ -120,6 +120,11 @@ pub(crate) struct Playable {
     /// Micro-operations by unit.
     pub(crate) in_unit: [u16; UNITS],
     pub(crate) kernel: bool,
+    /// The branch that it ends in, and how far behind the first instruction.
+    pub(crate) branch: Branch,
+    pub(crate) branch_offset: u16,
+    /// Something in it waits for everything before, and holds back everything after.
+    pub(crate) serializes: bool,
     /// Starts with a repeated string instruction.
     pub(crate) starts_repeat: bool,
     /// Address of the repeated string instruction that it ends in, or `u64::MAX`.
@@ -127,6 +132,21 @@ pub(crate) struct Playable {
 }
 
 impl Playable {
+    /// Lines that its instructions lie in.
+    #[inline]
+    pub(crate) fn lines(&self) -> u64 {
+        if self.instrs == 0 {
+            return 0;
+        }
+        ((self.fall_through - 1) >> LINE_SHIFT) - (self.pc >> LINE_SHIFT) + 1
+    }
+
+    /// Bytes from the first instruction to line `n` of these.
+    #[inline]
+    pub(crate) fn offset_of_line(&self, n: u64) -> u16 {
+        (((self.pc >> LINE_SHIFT) + n) << LINE_SHIFT).saturating_sub(self.pc) as u16
+    }
+
     /// Line of the instruction that begins so many bytes behind the first.
     #[inline]
     pub(crate) fn line_at(&self, offset: u16) -> u64 {
@@ -187,9 +207,14 @@ impl Code {
         self.unexecuted_accesses(sites, template.executed);
         let last = executed.last();
         let mut in_unit = [0; UNITS];
+        let (mut branch, mut branch_offset, mut serializes) = (Branch::None, 0, false);
         for uop in &mut self.uops[first_uop as usize..] {
             in_unit[uop.op.unit() as usize] += 1;
             uop.ordinary = uop.is_ordinary();
+            serializes |= uop.serializing;
+            if uop.branch != Branch::None {
+                (branch, branch_offset) = (uop.branch, uop.offset);
+            }
         }
         Playable {
             in_unit,
@@ -201,6 +226,9 @@ impl Code {
             phys_next_page: block.phys_next_page.0,
             instrs: template.executed,
             kernel: block.kernel,
+            branch,
+            branch_offset,
+            serializes,
             starts_repeat: executed.first().is_some_and(|i| i.flags.has(InstrFlags::REP)),
             ends_repeat: last
                 .filter(|i| i.flags.has(InstrFlags::REP))

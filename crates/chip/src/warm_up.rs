@@ -4,19 +4,23 @@ use std::sync::Arc;
 
 use halfwink_trace::WarmSet;
 
+use crate::cache::flag;
 use crate::core::Core;
-use crate::lines::line_of;
+use crate::front_end::By;
+use crate::lines::Memories;
 use crate::os_cores::os_core_of;
-use crate::private::Warm;
+use crate::private::{Private, Warm};
+use crate::ruled::Reference;
+use crate::segregated::SecondLevel;
 use crate::uncore::Uncore;
 
 /// Fills all caches as the programs left them, taking turns so that the shared cache is shared.
 /// What the kernel used is in the caches of its cores too, and in none of them to be written; nor
-/// is anything in one memory for all.
+/// is anything that several have in common.
 pub(crate) fn warm_up(
     cores: &mut [Core],
     users: usize,
-    one_memory: bool,
+    memories: &Memories,
     uncore: &mut Uncore,
     warm: &[Arc<WarmSet>],
 ) {
@@ -28,9 +32,9 @@ pub(crate) fn warm_up(
         for (n, set) in warm.iter().enumerate() {
             let Some(index) = set.lines.len().checked_sub(back) else { continue };
             let entry = set.lines[index];
-            let line = line_of(if one_memory { 0 } else { n }, entry.line.0);
+            let (line, in_common) = memories.line_of(n, entry.line.0);
             let helped = entry.kernel && !os_cores.is_empty();
-            let shared = helped || one_memory;
+            let shared = helped || in_common;
             let home = n % users;
             cores[home].warm(line, Warm { dirty: entry.dirty && !shared, shared, ..entry.into() });
             if helped {
@@ -38,6 +42,34 @@ pub(crate) fn warm_up(
                 os_core.warm(line, Warm { dirty: false, shared, ..entry.into() });
             }
             uncore.warm(line, entry.dirty, entry.kernel);
+        }
+    }
+}
+
+impl Private {
+    /// Fills the caches as if the line had been used, without time or counts.
+    pub(crate) fn warm(&mut self, line: u64, how: Warm) {
+        let shared = if how.shared { flag::SHARED } else { 0 };
+        let owner = flag::owner(how.kernel);
+        let dirty = if how.dirty { flag::DIRTY } else { 0 } | shared | owner;
+        let (l1, l1_flags) = if how.code { (&mut self.l1i, 0) } else { (&mut self.l1d, dirty) };
+        let victim = match l1.touch(line, l1_flags) {
+            Some(_) => None,
+            None => l1.insert(line, l1_flags).filter(|v| v.dirty),
+        };
+        match &mut self.l2 {
+            SecondLevel::Plain(l2) => {
+                if let Some(victim) = victim {
+                    l2.touch(victim.line, flag::DIRTY);
+                }
+                if l2.touch(line, owner | shared).is_none() {
+                    l2.insert(line, owner | shared);
+                }
+            }
+            SecondLevel::Ruled(ruled) => {
+                let by = By::new(0, how.kernel);
+                ruled.warm(victim, Reference::of(line, by, how.code), shared);
+            }
         }
     }
 }

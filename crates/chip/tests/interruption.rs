@@ -38,6 +38,7 @@ fn play(
         load: LoadKind::Closed,
         limit: u64::MAX,
         start: Time::ZERO,
+        shared: None,
     };
     let never = |_| -> OffloadPolicy { Box::new(Fixed::never()) };
     let options = Options {

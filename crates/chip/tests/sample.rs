@@ -32,6 +32,7 @@ fn a_long_stream_takes_no_more_memory_than_a_window() {
         load: LoadKind::Closed,
         limit: u64::MAX,
         start: Time::ZERO,
+        shared: None,
     };
     let how = Cut { first: 0, period: 100_000, warm_up: 2_000, unit: 10_000 };
     let Some(before) = peak_kb() else {

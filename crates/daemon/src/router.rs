@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use halfwink_eventlog::{Family, Header};
+use halfwink_live::program::config::{exposed, plain};
 use halfwink_live::program::ledger::{self, Account, Balance};
 use halfwink_live::program::rapl::{Measured, Meter};
 use halfwink_live::program::report::{tables, Column, Run};
@@ -79,8 +80,16 @@ struct Described {
     header: Header,
 }
 
-fn described(library: &Library, path: &Path) -> Result<Described, Error> {
+/// Reads a description. That others may read the keys in it is said.
+fn read(path: &Path) -> Result<live::Config, Error> {
     let config = live::Config::read(path).map_err(Error::input)?;
+    let line = exposed(path).filter(|_| config.app.has_keys());
+    line.iter().for_each(|line| eprintln!("halfwink: {}", plain(line)));
+    Ok(config)
+}
+
+fn described(library: &Library, path: &Path) -> Result<Described, Error> {
+    let config = read(path)?;
     let set = library
         .live_router_values(&config.machine, config.workers, &values(&config.set))
         .map_err(Error::input)?;
@@ -189,7 +198,7 @@ impl Program for Router {
     }
 
     fn reload(&self, path: &Path) -> Result<Vec<String>, Error> {
-        let config = live::Config::read(path).map_err(Error::input)?;
+        let config = read(path)?;
         self.locked().reload(config).map_err(Error::Input)
     }
 

@@ -5,6 +5,7 @@ mod bed;
 use bed::*;
 use etherparse::{Icmpv4Type, Icmpv6Type, PacketBuilder, TransportSlice};
 use halfwink_dataplane::{DropReason, Verdict};
+use halfwink_units::Time;
 
 const SEND_1: Verdict = Verdict::Send { port: 1 };
 
@@ -286,6 +287,70 @@ fn errors_are_limited_and_the_rest_counted() {
     let counters = bed.router.counters();
     assert_eq!((counters.icmp_errors, counters.icmp_suppressed), (50, 10));
     assert_eq!(bed.taken().len(), 50);
+}
+
+/// A packet that dies here, of one of so many senders whom nobody has heard of: on the port's own
+/// network, or behind the other port.
+fn junk(n: u32) -> Vec<u8> {
+    match n % 4 {
+        0 => udp4(&format!("10.0.0.{}", 3 + n / 4 % 250), "192.0.2.7", 1, b"x"),
+        1 => udp4(&format!("10.0.1.{}", 10 + n / 4 % 240), "192.0.2.7", 1, b"x"),
+        2 => udp6(&format!("2001:db8::{:x}:7", 1 + n), "2001:db8:2::7", 1, b"x"),
+        _ => udp6("2001:db8::2", &format!("2001:db8:1::{n:x}"), 1, b"x"),
+    }
+}
+
+#[test]
+fn a_flood_of_junk_costs_no_legitimate_frame() {
+    let mut bed = Bed::new(settings());
+    let known =
+        [udp4("10.0.0.2", "192.0.2.7", 64, b"x"), udp6("2001:db8::2", "2001:db8:2::7", 64, b"x")];
+    // 100,000 frames a second, of which one in ten is no junk.
+    for n in 0..20_000_u32 {
+        bed.now = Time::ns(u64::from(n) * 10_000);
+        if n % 100 == 99 {
+            bed.tick_at(u64::from(n) * 10_000);
+        }
+        if n % 10 == 9 {
+            assert_eq!(bed.give(0, &known[n as usize / 10 % 2]).0, SEND_1, "frame {n}");
+        } else {
+            assert_ne!(bed.give(0, &junk(n)).0, SEND_1, "frame {n}");
+        }
+    }
+    // A burst of 50 and one each millisecond, of 200.
+    let counters = bed.router.counters();
+    assert_eq!((counters.forwarded, counters.dropped(DropReason::TtlExceeded)), (2_000, 18_000));
+    assert_eq!(counters.icmp_errors + counters.icmp_suppressed, 18_000);
+    assert!((200..=250).contains(&counters.icmp_errors), "{}", counters.icmp_errors);
+    // A neighbour whom nobody has asked for yet is found among all those whom errors look for.
+    bed.taken();
+    for frame in [
+        udp4("10.0.0.2", "10.0.1.77", 64, b"x"),
+        udp6("2001:db8::2", "2001:db8:1::77:77", 64, b"x"),
+    ] {
+        assert_eq!(bed.give(0, &frame).0, Verdict::Held);
+        assert_eq!(bed.taken().len(), 1, "a question");
+    }
+}
+
+#[test]
+fn junk_costs_no_more_than_what_it_pretends_to_be() {
+    let mut bed = Bed::new(settings());
+    let frame = |ttl| udp4("10.0.0.2", "192.0.2.7", ttl, &[7; 400]);
+    let frames = [frame(64), frame(1)];
+    // The least of many rounds of each, in turn, since the machine has other work.
+    let mut least = [std::time::Duration::MAX; 2];
+    for round in 0..400 {
+        let kind = round % 2;
+        let begun = std::time::Instant::now();
+        for _ in 0..50 {
+            bed.give(0, &frames[kind]);
+        }
+        least[kind] = least[kind].min(begun.elapsed());
+    }
+    // The burst of errors was in the first round, and time stands still.
+    assert_eq!(bed.router.counters().icmp_errors, 50);
+    assert!(least[1] < 2 * least[0], "forwarding and junk: {least:?}");
 }
 
 #[test]

@@ -57,6 +57,11 @@ macro_rules! wrap {
                 let (mut begun, mut in_place) = (0, false);
                 if $if && !$name::REAL.is_replaced() {
                     in_place = real::has_one_thread();
+                    if const { Index::$index.cancels() } && !in_place {
+                        // As libc's function would, even if the call never reaches it.
+                        // SAFETY: it may unwind, and nothing here minds.
+                        unsafe { pthread_testcancel() };
+                    }
                     // SAFETY: the program makes this call with these arguments.
                     match unsafe { hub::call(Index::$index, &args) } {
                         Way::There(answer) => return result(answer) as $r,
@@ -90,6 +95,10 @@ macro_rules! wrap {
         /// libc's functions of these names.
         pub(crate) const REALS: &[&Real] = &[$(&$name::REAL),*];
     };
+}
+
+extern "C-unwind" {
+    fn pthread_testcancel();
 }
 
 macro_rules! static_mod {

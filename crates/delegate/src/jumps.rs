@@ -1,5 +1,5 @@
-//! Ways out of a function that are not returns: jumps out of signal handlers, and `vfork`, which
-//! returns twice on one stack.
+//! Ways out of a function that are not returns: jumps out of signal handlers, ends of threads, and
+//! `vfork`, which returns twice on one stack.
 
 use std::ffi::{c_int, c_void};
 
@@ -26,7 +26,7 @@ macro_rules! jumps {
                 unsafe { real(to, value) }
             }
         )*
-        pub(crate) const REALS: &[&Real] = &[$(&$real),*];
+        pub(crate) const REALS: &[&Real] = &[&EXIT, &CANCEL_TYPE, $(&$real),*];
     };
 }
 
@@ -35,6 +35,45 @@ jumps! {
     LONGJMP_ _longjmp;
     SIGLONGJMP siglongjmp;
     LONGJMP_CHK __longjmp_chk;
+}
+
+static EXIT: Real = Real::new(c"pthread_exit");
+static CANCEL_TYPE: Real = Real::new(c"pthread_setcanceltype");
+
+/// In a handler it is a jump, too, and what cleans up may free what a call still writes into.
+#[no_mangle]
+unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
+    hub::settle();
+    // SAFETY: libc's function of this name has this type.
+    let real = unsafe {
+        std::mem::transmute::<*mut (), unsafe extern "C-unwind" fn(*mut c_void) -> !>(EXIT.find())
+    };
+    // SAFETY: the program ends this thread.
+    unsafe { real(value) }
+}
+
+/// A thread that may be cancelled at any instruction makes its calls itself: nobody could wait for
+/// what is on its way.
+#[no_mangle]
+unsafe extern "C-unwind" fn pthread_setcanceltype(kind: c_int, before: *mut c_int) -> c_int {
+    // PTHREAD_CANCEL_ASYNCHRONOUS, of glibc as of musl.
+    const AT_ANY_TIME: c_int = 1;
+    // Before the change, since a cancellation may come with it; after a change back.
+    if kind == AT_ANY_TIME {
+        hub::stand_aside(true);
+    }
+    // SAFETY: libc's function of this name has this type.
+    let real = unsafe {
+        std::mem::transmute::<*mut (), unsafe extern "C-unwind" fn(c_int, *mut c_int) -> c_int>(
+            CANCEL_TYPE.find(),
+        )
+    };
+    // SAFETY: the program makes this call.
+    let result = unsafe { real(kind, before) };
+    if kind != AT_ANY_TIME && result == 0 {
+        hub::stand_aside(false);
+    }
+    result
 }
 
 extern "C" fn apart_word() -> *mut u64 {

@@ -59,7 +59,7 @@ impl fmt::Display for Family {
 pub struct Header {
     /// [`SCHEMA`] of the writer; a reader refuses another one.
     pub schema: u32,
-    log: String,
+    pub(crate) log: String,
     /// Where they decided: `chip`, `router`, `live steer` ...
     pub world: String,
     /// The technique with its parameters.
@@ -75,6 +75,14 @@ pub struct Header {
     pub build: String,
     /// Of lines that do not name another.
     pub family: Family,
+    /// Lines that stand in earlier parts of a log that is kept in parts: the same policies go on.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub continues: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+pub(crate) fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Header {
@@ -91,6 +99,7 @@ impl Header {
             set: BTreeMap::new(),
             build: env!("CARGO_PKG_VERSION").to_owned(),
             family,
+            continues: 0,
         }
     }
 

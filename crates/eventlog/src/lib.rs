@@ -13,6 +13,11 @@
 //! program's disk was slower than its events, says how many: `"dropped":17`. Another header in the
 //! middle of a file means that other policies take over.
 //!
+//! A log may be kept in parts of bounded length: `events`, before it `events.1`, before that
+//! `events.2`. Each begins with its policy's header, which says how many lines came before
+//! (`"continues":4096`). Put together in their order, oldest first, they are one log again; a part
+//! on its own is read with those lines as dropped.
+//!
 //! A log is whole if it ends in a footer. Without one it was cut: the program was killed, or still
 //! writes. What is there can be used.
 //!
@@ -23,6 +28,7 @@
 mod beside;
 mod format;
 mod live;
+mod parts;
 mod read;
 mod replay;
 mod write;
@@ -30,6 +36,7 @@ mod write;
 pub use beside::{beside, Beside, Divergence, Shown, Side, Why};
 pub use format::{Ended, Family, Footer, Header, LogError, Place, SCHEMA};
 pub use live::{Live, Tap};
+pub use parts::Parts;
 pub use read::{Raw, Reader, Record};
 pub use replay::{replay_log, replayer, Contradiction, Due, Replayer, Report};
 pub use write::{Stream, Writer};

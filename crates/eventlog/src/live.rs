@@ -14,7 +14,8 @@ use halfwink_policy::{Input, Line, Log};
 use halfwink_units::Time;
 use serde::Serialize;
 
-use crate::format::{Footer, Header, LogError};
+use crate::format::{is_zero, Footer, Header, LogError};
+use crate::parts::Parts;
 use crate::write::{text, Writer};
 
 /// Between two looks at an empty queue. Nobody rings a bell: that would cost the hot path a system
@@ -55,7 +56,8 @@ struct Message<E, A> {
 }
 
 impl Live {
-    /// Begins a log of one policy, with room for so many lines that are not written yet.
+    /// Begins a log of one policy, with room for so many lines that are not written yet. It is kept
+    /// in parts ([`Parts::live`]), since a program may run for ever.
     ///
     /// # Errors
     /// If the file cannot be made, or the thread cannot be started.
@@ -68,12 +70,25 @@ impl Live {
         E: Serialize + Send + 'static,
         A: Serialize + Send + 'static,
     {
-        let writer = Writer::create(path, header)?;
-        Live::start(writer, room).map_err(|message| LogError {
-            file: path.display().to_string(),
-            line: 0,
-            message,
-        })
+        Live::in_parts(Parts::live(path), header, room)
+    }
+
+    /// The same in other parts.
+    ///
+    /// # Errors
+    /// As [`Live::create`].
+    pub fn in_parts<E, A>(
+        parts: Parts,
+        header: &Header,
+        room: usize,
+    ) -> Result<(Live, Tap<E, A>), LogError>
+    where
+        E: Serialize + Send + 'static,
+        A: Serialize + Send + 'static,
+    {
+        let file = parts.path().display().to_string();
+        let writer = Writer::in_parts(parts, header)?;
+        Live::start(writer, room).map_err(|message| LogError { file, line: 0, message })
     }
 
     /// The same wherever it goes.
@@ -177,11 +192,6 @@ impl<E, A> Written<'_, E, A> {
         let Line { now, input, actions, dropped } = line;
         Written { dropped: *dropped, now_ps: now.0, event: input, actions }
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 impl<E, A> Tap<E, A> {

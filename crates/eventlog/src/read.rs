@@ -33,6 +33,8 @@ pub struct Raw {
     /// When.
     pub now: Time,
     text: String,
+    /// Lines before it that are in parts which are not there.
+    missing: u64,
 }
 
 /// What tells lines apart.
@@ -76,7 +78,7 @@ impl Raw {
     {
         let line: Typed<E, A> = serde_json::from_str(&self.text).map_err(|e| told(&e))?;
         let Typed { now_ps, event, actions, dropped, .. } = line;
-        Ok(Line { now: Time(now_ps), input: event, actions, dropped })
+        Ok(Line { now: Time(now_ps), input: event, actions, dropped: dropped + self.missing })
     }
 }
 
@@ -97,6 +99,8 @@ pub struct Reader<R> {
     number: u64,
     family: Option<Family>,
     lines: u64,
+    /// Lines of parts that are not there, of which the next line has not told yet.
+    missing: u64,
     ended: Option<Ended>,
 }
 
@@ -117,7 +121,8 @@ impl Reader<BufReader<File>> {
 impl<R: BufRead> Reader<R> {
     /// Reads what somebody else has opened; `name` stands for it in errors.
     pub fn new(name: &str, input: R) -> Reader<R> {
-        Reader { file: name.to_owned(), input, number: 0, family: None, lines: 0, ended: None }
+        let file = name.to_owned();
+        Reader { file, input, number: 0, family: None, lines: 0, missing: 0, ended: None }
     }
 
     /// How it ended, once nothing is left.
@@ -126,7 +131,7 @@ impl<R: BufRead> Reader<R> {
         self.ended
     }
 
-    /// Lines so far, headers and footer left out.
+    /// Lines so far, headers and footer left out; those of earlier parts among them.
     #[must_use]
     pub fn lines(&self) -> u64 {
         self.lines
@@ -184,7 +189,19 @@ impl<R: BufRead> Reader<R> {
             if let Some(problem) = header.problem() {
                 return Err(self.error(number, problem));
             }
-            self.family = Some(header.family);
+            let begun = self.family.replace(header.family).is_some();
+            if header.continues > 0 {
+                let Some(missing) = header.continues.checked_sub(self.lines) else {
+                    let (after, found) = (header.continues, self.lines);
+                    let message = format!("goes on after line {after}, found {found} before it");
+                    return Err(self.error(number, message));
+                };
+                if begun && missing == 0 {
+                    return self.next();
+                }
+                self.missing = missing;
+                self.lines = header.continues;
+            }
             return Ok(Some(Record::Header(header)));
         }
         if tags.told.is_some() || tags.asked.is_some() {
@@ -205,7 +222,8 @@ impl<R: BufRead> Reader<R> {
         };
         self.lines += 1;
         let place = Place { family: tags.family.unwrap_or(family), stream: tags.stream };
-        Ok(Some(Record::Line(Raw { number, place, now: Time(now_ps), text })))
+        let missing = std::mem::take(&mut self.missing);
+        Ok(Some(Record::Line(Raw { number, place, now: Time(now_ps), text, missing })))
     }
 
     fn ends_with(&mut self, footer: Footer) -> Result<Option<Record>, LogError> {

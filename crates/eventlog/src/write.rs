@@ -9,7 +9,8 @@ use halfwink_policy::{Input, Log};
 use halfwink_units::Time;
 use serde::Serialize;
 
-use crate::format::{Family, Footer, Header, LogError, Place};
+use crate::format::{Footer, Header, LogError, Place};
+use crate::parts::Parts;
 
 /// A log that is being written. Clones write to the same file, each from its own thread.
 #[derive(Clone)]
@@ -18,7 +19,10 @@ pub struct Writer(Arc<Mutex<Inner>>);
 struct Inner {
     file: String,
     out: BufWriter<Box<dyn Write + Send>>,
-    family: Family,
+    /// Of the policies that are at work.
+    header: Header,
+    /// If it is kept in parts: they, and the bytes of the present one.
+    parts: Option<(Parts, u64)>,
     lines: u64,
     last: Time,
     /// Why nothing more is written.
@@ -41,10 +45,32 @@ impl Writer {
     /// Begins a log wherever it goes; `name` stands for it in errors.
     #[must_use]
     pub fn to(name: &str, out: Box<dyn Write + Send>, header: &Header) -> Writer {
+        Writer::begin(name, out, None, header)
+    }
+
+    /// Begins a log in parts. What stands in the file is the part before.
+    ///
+    /// # Errors
+    /// If a file cannot be made or renamed.
+    pub fn in_parts(parts: Parts, header: &Header) -> Result<Writer, LogError> {
+        let file = parts.path().display().to_string();
+        match parts.next() {
+            Ok(out) => Ok(Writer::begin(&file, Box::new(out), Some((parts, 0)), header)),
+            Err(error) => Err(LogError { file, line: 0, message: error.to_string() }),
+        }
+    }
+
+    fn begin(
+        name: &str,
+        out: Box<dyn Write + Send>,
+        parts: Option<(Parts, u64)>,
+        header: &Header,
+    ) -> Writer {
         let writer = Writer(Arc::new(Mutex::new(Inner {
             file: name.to_owned(),
             out: BufWriter::with_capacity(1 << 16, out),
-            family: header.family,
+            header: header.clone(),
+            parts,
             lines: 0,
             last: Time::ZERO,
             failed: None,
@@ -56,14 +82,14 @@ impl Writer {
     /// Other policies take over.
     pub fn header(&self, header: &Header) {
         let mut inner = self.lock();
-        inner.family = header.family;
+        inner.header = header.clone();
         inner.write(&text(header));
     }
 
     /// The log of one of the run's policies.
     #[must_use]
     pub fn stream(&self, place: Place) -> Stream {
-        let family = self.lock().family;
+        let family = self.lock().header.family;
         let mut tags = String::from("{");
         if place.stream != 0 {
             tags += &format!("\"stream\":{},", place.stream);
@@ -101,6 +127,7 @@ impl Writer {
 
     pub(crate) fn line(&self, now: Time, line: &str) {
         let mut inner = self.lock();
+        inner.make_room();
         inner.lines += 1;
         inner.last = inner.last.max(now);
         inner.write(line);
@@ -117,9 +144,30 @@ impl Writer {
 
 impl Inner {
     fn write(&mut self, line: &str) {
+        if let Some((_, bytes)) = &mut self.parts {
+            *bytes += line.len() as u64 + 1;
+        }
         if self.failed.is_none() {
             self.failed = writeln!(self.out, "{line}").err();
         }
+    }
+
+    /// Begins the next part if the present one is as long as it may be.
+    fn make_room(&mut self) {
+        if self.parts.as_ref().is_none_or(|(parts, bytes)| *bytes < parts.bytes()) {
+            return;
+        }
+        self.flush();
+        let Some((parts, bytes)) = &mut self.parts else { return };
+        *bytes = 0;
+        match parts.next() {
+            Ok(out) => self.out = BufWriter::with_capacity(1 << 16, Box::new(out)),
+            Err(error) => {
+                self.failed.get_or_insert(error);
+            }
+        }
+        let header = Header { continues: self.lines, ..self.header.clone() };
+        self.write(&text(&header));
     }
 
     fn flush(&mut self) {

@@ -176,13 +176,42 @@ fn relays_carry_half_of_any_permutation() {
     assert!((relayed.1 / 1.875 - 1.0).abs() < 0.02, "{} circuits", relayed.1);
 }
 
+/// Opera-sim's RotorLB: a server has a quarter of its rack's circuit though the other three have
+/// nothing to send, also to receive, and a rack between takes two quarters of a day for it.
+#[test]
+fn even_parts_of_a_circuit_are_not_for_the_others() {
+    let bytes = 1e6;
+    let time = |flows: &[Flow], relays, even_parts| {
+        let routes = Routes { relays, even_parts, ..Routes::default() };
+        let done = run(&racks(4, 4, 1), routes, turns(4, 90.0), &mut traffic(flows));
+        assert!((done.delivered - bytes * flows.len() as f64).abs() < 1.0);
+        (done.duration.as_s() * 1e9, done.on_circuits / done.delivered)
+    };
+    // From one server to one: the days that it takes, three slots of 100 us from one to the next.
+    let alone = [flow(0, 4, bytes, 0.0)];
+    let days = |part: f64| 300e3 * (bytes / (part * 90e3 * BYTES_PER_NS)).floor();
+    let (fair, even) = (time(&alone, false, false).0, time(&alone, false, true).0);
+    assert!((fair - days(1.0)).abs() < 300e3, "{fair}");
+    assert!((even - days(0.25)).abs() < 300e3, "{even}");
+    // Four to one: what it may receive is the limit. Four to four: nothing is.
+    let to_one: Vec<Flow> = (0..4).map(|n| flow(n, 4, bytes, 0.0)).collect();
+    let to_four: Vec<Flow> = (0..4).map(|n| flow(n, 4 + n, bytes, 0.0)).collect();
+    let (one, four) = (time(&to_one, false, true).0, time(&to_four, false, true).0);
+    assert!(one > 3.9 * four, "{one} {four}");
+    assert!((four / time(&to_four, false, false).0 - 1.0).abs() < 0.01, "{four}");
+    // By racks between too: they take some, and less than where parts are fair.
+    let (slow, fast) = (time(&alone, true, true), time(&alone, true, false));
+    assert!(slow.0 < even && slow.0 > fast.0, "{slow:?} {fast:?} {even}");
+    assert!(slow.1 > 1.2, "{slow:?}");
+}
+
 #[test]
 fn short_flows_do_not_wait_where_planes_are_up_in_turns() {
     let mut racks = racks(24, 1, 4);
     racks.hop_us = 1.0;
     let flows: Vec<Flow> = (1..24).map(|n| flow(0, n, 1250.0, 1000.0 * f64::from(n))).collect();
     let policy = || Box::new(Turns::opera(24, 4, Time::from_ns(390e3)));
-    let routes = Routes { hops_below_bytes: 1e6, relays: false };
+    let routes = Routes { hops_below_bytes: 1e6, ..Routes::default() };
     let short = run(&racks, routes, policy(), &mut traffic(&flows));
     let most = short.times.iter().map(|time| us(*time)).fold(0.0, f64::max);
     assert!(most < 20.0, "{most}");
@@ -308,6 +337,7 @@ proptest! {
         flows in prop::collection::vec((0_u32..12, 0_u32..12, 1.0..3e6, 0.0..3000.0), 1..60),
         planes in 1_u8..4,
         relays: bool,
+        even_parts: bool,
         hops in prop::sample::select(vec![0.0, 1e5]),
         packet_gbps in prop::sample::select(vec![0.0, 2.0]),
         seed in 0_usize..5,
@@ -326,7 +356,7 @@ proptest! {
             3 => Box::new(Needed::new(6, Choose::Greedy, day)),
             _ => Box::new(Needed::new(6, Choose::Heaviest, day)),
         };
-        let routes = Routes { hops_below_bytes: hops, relays };
+        let routes = Routes { hops_below_bytes: hops, relays, even_parts };
         let done = run(&racks, routes, policy, &mut traffic(&flows));
         let bytes: f64 = flows.iter().map(|flow| flow.bytes).sum();
         prop_assert!((done.delivered - bytes).abs() < 1.0, "{} of {bytes}", done.delivered);
@@ -362,7 +392,7 @@ fn relays_leave_room_for_what_is_there_already() {
 #[test]
 fn short_flows_go_before_those_that_wait_for_circuits() {
     let flows = [flow(0, 2, 1e7, 0.0), flow(1, 3, 125_000.0, 1000.0), flow(1, 3, 125e3, 1000.0)];
-    let routes = Routes { hops_below_bytes: 1e6, relays: false };
+    let routes = Routes { hops_below_bytes: 1e6, ..Routes::default() };
     let ring = || Box::new(Still::ring(3, 1));
     let done = run(&racks(3, 2, 1), routes, ring(), &mut traffic(&flows[..2]));
     assert_eq!(us(done.times[1]), 100.0);

@@ -31,6 +31,7 @@ targets! {
     "policy": announce, gating, line_sets, preheat, sync_frames;
     "resctrl": resctrl;
     "server": cdf, request_counts, request_log;
+    "storage": block_loads;
     "study": study;
     "testbed": prototype_http;
     "trace": champsim, trace_bytes, trace_sections;

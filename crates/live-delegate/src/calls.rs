@@ -11,9 +11,12 @@ pub enum Rule {
         /// Which argument is the path; the one before it is a folder unless this is 0.
         path: u8,
     },
-    /// It reads or writes the descriptor in argument 0.
+    /// It uses the descriptor in argument 0, and never waits there: at an offset, which what can be
+    /// waited for does not have, or without bytes.
     Descriptor,
-    /// As `Descriptor`; the flag not to wait may stand in this argument.
+    /// It reads or writes the descriptor in argument 0 where that stands.
+    Stream,
+    /// As `Stream`; the flag not to wait may stand in this argument.
     Socket {
         /// Which argument holds flags.
         flags: u8,
@@ -62,12 +65,12 @@ macro_rules! calls {
 }
 
 calls! {
-    Read "read" SYS_read Rule::Descriptor;
-    Write "write" SYS_write Rule::Descriptor;
+    Read "read" SYS_read Rule::Stream;
+    Write "write" SYS_write Rule::Stream;
     Pread "pread" SYS_pread64 Rule::Descriptor;
     Pwrite "pwrite" SYS_pwrite64 Rule::Descriptor;
-    Readv "readv" SYS_readv Rule::Descriptor;
-    Writev "writev" SYS_writev Rule::Descriptor;
+    Readv "readv" SYS_readv Rule::Stream;
+    Writev "writev" SYS_writev Rule::Stream;
     Preadv "preadv" SYS_preadv Rule::Descriptor;
     Pwritev "pwritev" SYS_pwritev Rule::Descriptor;
     Recv "recv" SYS_recvfrom Rule::Socket { flags: 3 };
@@ -96,6 +99,28 @@ calls! {
     Select "select" SYS_select Rule::TimeoutBehind { argument: 4 };
 }
 
+impl Index {
+    /// Whether a thread that has been cancelled ends at this call (POSIX.1-2024, Sec 2.9.5.2, as
+    /// far as glibc follows it).
+    #[must_use]
+    pub const fn cancels(self) -> bool {
+        !matches!(
+            self,
+            Index::Sendfile
+                | Index::Ftruncate
+                | Index::Stat
+                | Index::Lstat
+                | Index::Fstat
+                | Index::Fstatat
+                | Index::Statx
+                | Index::Access
+                | Index::Readlink
+                | Index::Unlink
+                | Index::Rename
+        )
+    }
+}
+
 /// Why a call that the policy would have moved was made where it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
@@ -111,7 +136,8 @@ pub enum Refusal {
     Nested,
     /// No thread could be had on the OS CPU, or it was told to go.
     NoWorker,
-    /// The worker looked, and found that it might wait (opening a FIFO or a device).
+    /// The worker looked, and found that it might wait: opening a FIFO or a device, or a descriptor
+    /// that is no more what it was.
     Declined,
     /// The answer would have brought a signal to the worker (`SIGPIPE`, `SIGXFSZ`): made again.
     Signal,

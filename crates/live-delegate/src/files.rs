@@ -2,8 +2,7 @@
 //!
 //! The answer is kept per process until the descriptor is closed or its flags change, as far as the
 //! wrappers see it. What they cannot see (a close inside libc, another process that changes the
-//! flags of a shared pipe) at worst makes a worker wait, which serves one thread alone: that thread
-//! would have waited itself.
+//! flags of a shared pipe) the worker does: it makes no call that could wait ([`check`]).
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -29,8 +28,21 @@ pub enum Nature {
     Missing = 5,
 }
 
-/// The worker must look whether the path in this argument (plus 1) may be opened without waiting.
+/// What the worker must do so that the call waits for nobody.
 pub type Check = u32;
+
+/// Values of a [`Check`]; all others are the number of an argument plus 1, which is a path that
+/// must be looked at before it is opened.
+pub mod check {
+    /// Nothing.
+    pub const NOTHING: u32 = 0;
+    /// The descriptor must have an offset: what does not may wait, and has taken its place.
+    pub const SEEKS: u32 = 16;
+    /// The call itself must be told not to wait.
+    pub const NO_WAIT: u32 = 17;
+    /// Argument 1 must have an offset, and argument 0 too unless it has been told not to wait.
+    pub const COPY: u32 = 18;
+}
 
 /// Natures by descriptor. All zeros knows nothing.
 #[repr(C)]
@@ -52,6 +64,16 @@ impl Files {
     pub fn forget_range(&self, first: u32, last: u32) {
         for fd in first..=last.min(FILES as u32 - 1) {
             self.forget(fd as i32);
+        }
+    }
+
+    /// Forgets what is known of the descriptors that a call by this rule uses.
+    #[cold]
+    pub fn forget_those_of(&self, rule: Rule, args: &[u64; 6]) {
+        match rule {
+            Rule::Stream | Rule::Socket { .. } | Rule::Descriptor => self.forget(args[0] as i32),
+            Rule::Copy => args[..2].iter().for_each(|fd| self.forget(*fd as i32)),
+            _ => {}
         }
     }
 
@@ -92,15 +114,22 @@ impl Files {
         match rule {
             Rule::Free => Ok(0),
             Rule::Open { path } => Ok(u32::from(path) + 1),
-            Rule::Descriptor => allow(nature(0), false),
-            Rule::Socket { flags } => {
-                let flags = args[usize::from(flags)] as i32;
-                allow(nature(0), flags & libc::MSG_DONTWAIT != 0)
+            Rule::Descriptor => allow(nature(0), check::NOTHING),
+            Rule::Stream => match nature(0) {
+                Nature::Free => Ok(check::SEEKS),
+                other => allow(other, check::NO_WAIT),
+            },
+            Rule::Socket { flags } if args[usize::from(flags)] as i32 & libc::MSG_DONTWAIT != 0 => {
+                match nature(0) {
+                    Nature::Patient => Ok(check::NOTHING),
+                    other => allow(other, check::NOTHING),
+                }
             }
+            Rule::Socket { .. } => allow(nature(0), check::NO_WAIT),
             Rule::Copy => {
-                allow(nature(0), false)?;
+                allow(nature(0), check::COPY)?;
                 if nature(1) == Nature::Free {
-                    Ok(0)
+                    Ok(check::COPY)
                 } else {
                     Err(Refusal::MayBlock)
                 }
@@ -128,10 +157,9 @@ impl Files {
 }
 
 #[inline]
-fn allow(nature: Nature, told_not_to_wait: bool) -> Result<Check, Refusal> {
+fn allow(nature: Nature, check: Check) -> Result<Check, Refusal> {
     match nature {
-        Nature::Free | Nature::Impatient => Ok(0),
-        Nature::Patient if told_not_to_wait => Ok(0),
+        Nature::Free | Nature::Impatient => Ok(check),
         Nature::Patient => Err(Refusal::MayBlock),
         Nature::Private | Nature::Missing => Err(Refusal::Private),
     }
@@ -158,10 +186,7 @@ fn ask(fd: i32, proc_device: u64) -> Nature {
         libc::S_IFCHR if is_memory(stat.st_rdev) => Nature::Free,
         libc::S_IFCHR | libc::S_IFBLK => Nature::Patient,
         libc::S_IFIFO | libc::S_IFSOCK => {
-            // SAFETY: plain numbers.
-            let flags = unsafe { sys::call3(libc::SYS_fcntl, fd as u64, libc::F_GETFL as u64, 0) };
-            let impatient = flags >= 0 && flags & i64::from(libc::O_NONBLOCK) != 0;
-            if impatient {
+            if is_told_not_to_wait(fd as u64) {
                 Nature::Impatient
             } else {
                 Nature::Patient
@@ -170,6 +195,20 @@ fn ask(fd: i32, proc_device: u64) -> Nature {
         // Timers, signals, events, epoll: some of them look at who asks.
         _ => Nature::Private,
     }
+}
+
+/// Whether a descriptor has been told not to wait.
+pub(super) fn is_told_not_to_wait(fd: u64) -> bool {
+    // SAFETY: plain numbers.
+    let flags = unsafe { sys::call3(libc::SYS_fcntl, fd, libc::F_GETFL as u64, 0) };
+    flags >= 0 && flags & i64::from(libc::O_NONBLOCK) != 0
+}
+
+/// Whether a descriptor has an offset, as files, folders and memory devices do, and pipes, sockets
+/// and terminals do not.
+pub(super) fn has_offset(fd: u64) -> bool {
+    // SAFETY: plain numbers.
+    (unsafe { sys::call3(libc::SYS_lseek, fd, 0, libc::SEEK_CUR as u64) }) >= 0
 }
 
 fn is_memory(device: u64) -> bool {
@@ -243,16 +282,21 @@ mod tests {
         let blocks = Err(Refusal::MayBlock);
         let recv = Rule::Socket { flags: 3 };
         assert_eq!(may(Rule::Descriptor, [fd, 0, 0, 0, 0, 0]), blocks);
+        assert_eq!(may(Rule::Stream, [fd, 0, 0, 0, 0, 0]), blocks);
         assert_eq!(may(recv, [fd, 0, 0, 0, 0, 0]), blocks);
         assert_eq!(may(recv, [fd, 0, 0, libc::MSG_DONTWAIT as u64, 0, 0]), Ok(0));
         // The change is not seen before somebody says so.
         socket.set_nonblocking(true).unwrap();
-        assert_eq!(may(Rule::Descriptor, [fd, 0, 0, 0, 0, 0]), blocks);
-        files.forget(fd as i32);
+        assert_eq!(may(Rule::Stream, [fd, 0, 0, 0, 0, 0]), blocks);
+        files.forget_those_of(Rule::Stream, &[fd, 0, 0, 0, 0, 0]);
         assert_eq!(may(Rule::Descriptor, [fd, 0, 0, 0, 0, 0]), Ok(0));
+        assert_eq!(may(Rule::Stream, [fd, 0, 0, 0, 0, 0]), Ok(check::NO_WAIT));
+        assert_eq!(may(recv, [fd, 0, 0, 0, 0, 0]), Ok(check::NO_WAIT));
         assert_eq!(may(Rule::Copy, [fd, fd, 0, 0, 0, 0]), blocks);
         let file = File::open("/dev/zero").unwrap();
-        assert_eq!(may(Rule::Copy, [fd, file.as_raw_fd() as u64, 0, 0, 0, 0]), Ok(0));
+        let from = file.as_raw_fd() as u64;
+        assert_eq!(may(Rule::Stream, [from, 0, 0, 0, 0, 0]), Ok(check::SEEKS));
+        assert_eq!(may(Rule::Copy, [fd, from, 0, 0, 0, 0]), Ok(check::COPY));
         let poll = Rule::Timeout { argument: 2 };
         assert_eq!(may(poll, [0, 0, 0, 0, 0, 0]), Ok(0));
         assert_eq!(may(poll, [0, 0, u64::MAX, 0, 0, 0]), Err(Refusal::Timeout));

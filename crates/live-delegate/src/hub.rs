@@ -9,7 +9,7 @@ use core::sync::atomic::{compiler_fence, Ordering};
 
 use super::calls::{Index, Refusal};
 use super::image::{current, Image};
-use super::local::{local, Local};
+use super::local::{local, Local, ASIDE};
 use super::shared::add;
 use super::thread::Thread;
 use halfwink_live::clock;
@@ -111,6 +111,13 @@ pub fn settle() {
 /// The word that is not zero while the thread is the child of a vfork.
 pub fn apart_word() -> *mut u64 {
     local().apart.as_ptr()
+}
+
+/// From now on all calls of this thread stay, and nobody is asked or told of them; or as before.
+/// For a thread that may end at any instruction, or whose variables another process has too.
+pub fn stand_aside(aside: bool) {
+    let apart = &local().apart;
+    apart.set(if aside { apart.get() | ASIDE } else { apart.get() & !ASIDE });
 }
 
 /// A call has been made in place; `begun` is what [`call`] gave.

@@ -19,9 +19,13 @@ pub(super) struct Local {
     /// There is a hand-off, with this ticket.
     pub(super) in_flight: Cell<bool>,
     pub(super) ticket: Cell<u32>,
-    /// Not zero in the child of a vfork, which shares this very memory with its parent.
+    /// Not zero in the child of a vfork, which shares this very memory with its parent; [`ASIDE`]
+    /// in a thread of whose calls nobody is told.
     pub(super) apart: Cell<u64>,
 }
+
+/// See [`Local::apart`]; a vfork puts another value in its place and then this one back.
+pub(super) const ASIDE: u64 = 2;
 
 const _: () = assert!(size_of::<Local>() <= 64);
 

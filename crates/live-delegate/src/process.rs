@@ -7,7 +7,7 @@ use core::sync::atomic::{fence, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::files::{self, Files};
 use super::mailbox::{life, Mailbox};
-use halfwink_live::sys;
+use halfwink_live::{owner, sys};
 
 /// Threads of one process that can have a place, and so a worker, at one time.
 pub const SLOTS: usize = 256;
@@ -40,6 +40,8 @@ pub struct Process {
     pub epoch: AtomicU64,
     /// See [`files::proc_device`].
     pub proc_device: AtomicU64,
+    /// See [`owner::mark`].
+    pub mark: AtomicU32,
     /// While above zero, no worker may start: credentials are being changed.
     hold: AtomicU32,
     /// What its descriptors are.
@@ -66,6 +68,7 @@ impl Process {
     pub fn begin(&self, next: impl FnOnce() -> u64) {
         if self.epoch.load(Ordering::Acquire) == 0 {
             self.proc_device.store(files::proc_device(), Ordering::Relaxed);
+            self.mark.store(owner::mark(), Ordering::Relaxed);
             let _ = self.epoch.compare_exchange(0, next(), Ordering::AcqRel, Ordering::Acquire);
         }
     }

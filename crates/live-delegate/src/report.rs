@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,19 +31,33 @@ pub struct Run {
     options: Options,
     path: PathBuf,
     begun_ticks: u64,
+    /// Its lock says that the file is in use, whatever processes have whatever numbers.
+    _file: File,
 }
 
 impl Run {
-    /// Makes the file, which must not exist.
+    /// Makes the file, which must not exist, and locks it (`flock`) until the run is dropped or its
+    /// process ends: what is not locked has been left behind, and may be cleared away.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Those of the file system; no room.
     pub fn begin(path: &Path, options: Options) -> std::io::Result<Run> {
         let mut how = File::options();
-        std::os::unix::fs::OpenOptionsExt::mode(&mut how, 0o600);
-        let file = how.read(true).write(true).create_new(true).open(path)?;
+        how.mode(0o600);
+        let file = loop {
+            let file = how.read(true).write(true).create_new(true).open(path)?;
+            // SAFETY: a descriptor of ours.
+            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            // Somebody who clears away may have come between.
+            if file.metadata()?.nlink() > 0 {
+                break file;
+            }
+        };
         let shared = Shared::create(&file, &options)?;
-        Ok(Run { shared, options, path: path.to_owned(), begun_ticks: clock::ticks() })
+        let begun_ticks = clock::ticks();
+        Ok(Run { shared, options, path: path.to_owned(), begun_ticks, _file: file })
     }
 
     /// Where the file is: the value of the variable that the library looks for.

@@ -5,11 +5,14 @@ use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::calls::{COUNT, REFUSALS};
 use super::histogram::Histogram;
 use halfwink_live::clock::Rate;
+use halfwink_live::descriptor::reserve;
+use halfwink_live::owner::Owner;
 use halfwink_live::sys;
 use halfwink_policy::offload::{DelegationKind, DelegationParameters};
 
@@ -101,7 +104,7 @@ pub struct CallCounts {
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub struct Block {
-    /// Process and thread (upper and lower half); 0 if it is free.
+    /// An [`Owner`]; 0 if it is free.
     owner: AtomicU64,
     /// When the thread began to own it, and its time so far in earlier lives, in ticks.
     pub begun_ticks: AtomicU64,
@@ -180,13 +183,13 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Makes the file, which must be empty, and maps it.
+    /// Makes the file, which must be empty, and maps it. All of it is reserved.
     ///
     /// # Errors
     /// Those of the file system; no room.
     pub fn create(file: &File, options: &Options) -> std::io::Result<Shared> {
         let bytes = Shared::bytes(options.log_records);
-        file.set_len(bytes as u64)?;
+        reserve(file, bytes)?;
         let shared = Shared::map(file, bytes, options.log_records)?;
         let h = shared.header();
         let n = options.policy.n_ns.unwrap_or(u64::MAX);
@@ -207,24 +210,30 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Maps the file of somebody else; its options.
+    /// Maps the file of another process of the same user; its options.
     ///
     /// # Errors
-    /// Those of the file system; it is not such a file.
+    /// Those of the file system; it is not such a file, or another user's, who could cut it short
+    /// under a program that writes.
     pub fn open(path: &Path) -> std::io::Result<(Shared, Options)> {
-        let file = File::options().read(true).write(true).open(path)?;
-        let length = file.metadata()?.len() as usize;
+        let mut how = File::options();
+        // A FIFO of that name would wait for its other end.
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+        let file = how.read(true).write(true).custom_flags(flags).open(path)?;
+        let about = file.metadata()?;
+        let length = about.len() as usize;
         let wrong = || std::io::Error::from(std::io::ErrorKind::InvalidData);
-        if length < Shared::bytes(0) {
+        let is_ours = about.is_file() && about.uid() == sys::geteuid();
+        if !is_ours || length < Shared::bytes(0) {
             return Err(wrong());
         }
         let mut shared = Shared::map(&file, length, 0)?;
         let h = shared.header();
-        let is_ours = h.magic.load(Ordering::Acquire) == MAGIC;
+        let is_whole = h.magic.load(Ordering::Acquire) == MAGIC;
         let records = h.log_records.load(Ordering::Relaxed);
         let kind = DelegationKind::from_number(h.kind.load(Ordering::Relaxed)).ok_or_else(wrong)?;
         let fits = (length - Shared::bytes(0)) as u64 / size_of::<Record>() as u64 >= records;
-        if !is_ours || !fits {
+        if !is_whole || !fits {
             return Err(wrong());
         }
         let n = h.n_ns.load(Ordering::Relaxed);
@@ -288,10 +297,11 @@ impl Shared {
         unsafe { core::slice::from_raw_parts(self.base.add(at).cast::<Record>(), count) }
     }
 
-    /// A free block for a thread, or one whose process has died.
+    /// A free block for a thread of the calling process, whose [`mark`](halfwink_live::owner::mark)
+    /// this is, or one whose process has died.
     #[must_use]
-    pub fn claim(&self, pid: u32, tid: u32) -> Option<&Block> {
-        let ours = u64::from(pid) << 32 | u64::from(tid);
+    pub fn claim(&self, pid: u32, tid: u32, mark: u32) -> Option<&Block> {
+        let Owner(ours) = Owner::new(pid, tid, mark);
         let take = |block: &Block, from: u64| {
             block.owner.compare_exchange(from, ours, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
@@ -302,7 +312,7 @@ impl Shared {
         });
         let dead = |block: &&Block| {
             let owner = block.owner.load(Ordering::Relaxed);
-            !sys::exists((owner >> 32) as u32) && take(block, owner)
+            Owner(owner).is_dead(mark) && take(block, owner)
         };
         let block = found.or_else(|| self.blocks().iter().find(dead))?;
         block.end_life();
@@ -335,6 +345,7 @@ impl Block {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use halfwink_live::owner;
 
     /// A file of its own, with these options.
     pub(crate) fn scratch(
@@ -394,15 +405,50 @@ pub(crate) mod tests {
     fn blocks_are_claimed_once_and_given_back() {
         let (path, shared, _) = scratch(DelegationKind::Never, 0);
         std::fs::remove_file(&path).unwrap();
-        let me = sys::getpid();
-        let taken: Vec<_> = (0..BLOCKS as u32).map(|t| shared.claim(me, 10 + t).unwrap()).collect();
-        assert!(shared.claim(me, 5_000).is_none());
+        let (me, mark) = (sys::getpid(), owner::mark());
+        let claim = |tid| shared.claim(me, tid, mark);
+        let taken: Vec<_> = (0..BLOCKS as u32).map(|t| claim(10 + t).unwrap()).collect();
+        assert!(claim(5_000).is_none());
         // The same thread again has replaced its program.
-        assert!(core::ptr::eq(shared.claim(me, 12).unwrap(), taken[2]));
+        assert!(core::ptr::eq(claim(12).unwrap(), taken[2]));
         taken[7].release();
-        assert!(core::ptr::eq(shared.claim(me, 5_000).unwrap(), taken[7]));
-        // Of a process that has died.
-        taken[9].owner.store(0x3fff_fffe << 32 | 1, Ordering::Relaxed);
-        assert!(core::ptr::eq(shared.claim(me, 5_001).unwrap(), taken[9]));
+        assert!(core::ptr::eq(claim(5_000).unwrap(), taken[7]));
+        // Of a process that has died, and of one that has died and whose number lives on.
+        taken[9].owner.store(Owner::new(0x3f_fffe, 1, mark).0, Ordering::Relaxed);
+        assert!(core::ptr::eq(claim(5_001).unwrap(), taken[9]));
+        taken[11].owner.store(Owner::new(me, 1, mark ^ 2).0, Ordering::Relaxed);
+        assert!(core::ptr::eq(claim(5_002).unwrap(), taken[11]));
+        // Of one in a namespace that cannot be seen into.
+        taken[13].owner.store(Owner::new(0x3f_fffe, 1, mark ^ 1 << 10).0, Ordering::Relaxed);
+        assert!(claim(5_003).is_none());
+    }
+
+    #[test]
+    fn all_of_it_is_there_before_it_is_written() {
+        let (path, shared, options) = scratch(DelegationKind::Never, 1_000);
+        let about = std::fs::metadata(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(shared.records().len(), options.log_records as usize);
+        assert!(about.blocks() * 512 >= about.len(), "{} of {}", about.blocks() * 512, about.len());
+    }
+
+    #[test]
+    fn files_of_others_are_refused() {
+        let (path, _, _) = scratch(DelegationKind::Never, 0);
+        let link = path.with_extension("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(Shared::open(&link).is_err(), "a link");
+        std::fs::remove_file(&link).unwrap();
+        assert!(Shared::open(&path).is_ok());
+        // Only root can give a file away.
+        if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
+            assert!(Shared::open(&path).is_err(), "of another user");
+        }
+        std::fs::remove_file(&path).unwrap();
+        let fifo = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: the path ends with a zero.
+        assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
+        assert!(Shared::open(&path).is_err(), "a FIFO");
+        std::fs::remove_file(&path).unwrap();
     }
 }

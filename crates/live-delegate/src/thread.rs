@@ -87,7 +87,8 @@ impl Thread {
         let Some(slot) = image.process.take_slot(tid) else { return core::ptr::null_mut() };
         // The mapping is never undone, so what it holds lives for ever.
         let shared: &'static Shared = &image.shared;
-        let Some(block) = shared.claim(pid, tid) else {
+        let mark = image.process.mark.load(Ordering::Relaxed);
+        let Some(block) = shared.claim(pid, tid, mark) else {
             image.process.leave_slot(slot);
             return core::ptr::null_mut();
         };
@@ -138,11 +139,9 @@ impl Thread {
         let place = if timed {
             self.set_now(image, clock::ticks());
             self.until_timed = self.next_timed(image);
-            // SAFETY: by the caller.
-            unsafe { self.ask_timed(index, args) }
+            self.ask_timed(index, args)
         } else {
-            // SAFETY: by the caller.
-            unsafe { self.ask(index, args) }
+            self.ask(index, args)
         };
         if place == Place::OsCore {
             // SAFETY: by the caller.
@@ -155,21 +154,19 @@ impl Thread {
     }
 
     #[cold]
-    unsafe fn ask_timed(&mut self, index: Index, args: &[u64; 6]) -> Place {
+    fn ask_timed(&mut self, index: Index, args: &[u64; 6]) -> Place {
         let begun = clock::ticks();
-        // SAFETY: by the caller.
-        let place = unsafe { self.ask(index, args) };
+        let place = self.ask(index, args);
         add(&self.block.decision_ticks, clock::ticks() - begun);
         add(&self.block.timed_decisions, 1);
         place
     }
 
     #[inline(always)]
-    unsafe fn ask(&mut self, index: Index, args: &[u64; 6]) -> Place {
+    fn ask(&mut self, index: Index, args: &[u64; 6]) -> Place {
         let number = CALLS[index as usize].number;
         let bytes = if self.wants_bytes && matches!(index, Index::Readv | Index::Writev) {
-            // SAFETY: by the caller, as for the call itself.
-            Some(unsafe { bytes_of(args[1], args[2]) })
+            bytes_of(args[1], args[2] as i32)
         } else {
             None
         };
@@ -235,6 +232,8 @@ impl Thread {
         let ended = clock::ticks();
         let Some(answer) = answer else { return self.refuse(index, Refusal::NoWorker) };
         if answer == DECLINED {
+            // Whatever was known of its descriptors is not so any more.
+            process.files.forget_those_of(call.rule, args);
             return self.refuse(index, Refusal::Declined);
         }
         // The signal that comes with these went to the worker, which takes none: again, here.
@@ -349,12 +348,39 @@ impl Thread {
     }
 }
 
-/// Bytes that an array of `count` pieces asks for.
-unsafe fn bytes_of(pieces: u64, count: u64) -> u64 {
-    let pieces = pieces as *const libc::iovec;
-    // The kernel takes no more.
-    (0..(count as usize).min(1024))
-        // SAFETY: by the caller.
-        .map(|i| unsafe { (*pieces.add(i)).iov_len as u64 })
-        .fold(0, u64::saturating_add)
+/// Pieces that are read at once: of most calls, all.
+const PIECES: usize = 16;
+/// The kernel takes no more (`UIO_MAXIOV`, include/uapi/linux/uio.h).
+const MOST_PIECES: usize = 1024;
+
+/// Bytes that an array of `count` pieces asks for; `None` if the kernel will refuse it, which then
+/// does so where the call was made.
+fn bytes_of(pieces: u64, count: i32) -> Option<u64> {
+    let count = usize::try_from(count).ok().filter(|n| *n <= MOST_PIECES)?;
+    let mut sum = 0u64;
+    for first in (0..count).step_by(PIECES) {
+        let mut words = [0u64; 2 * PIECES];
+        let read = &mut words[..2 * PIECES.min(count - first)];
+        let at = pieces.checked_add((first * size_of::<libc::iovec>()) as u64)?;
+        sys::copy_memory(at, read).ok()?;
+        // An address and a length each.
+        sum = read.chunks_exact(2).fold(sum, |sum, piece| sum.saturating_add(piece[1]));
+    }
+    Some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_pieces() {
+        let mut place = [0u8; 8];
+        let piece = libc::iovec { iov_base: place.as_mut_ptr().cast(), iov_len: 3 };
+        let pieces = [piece; 40];
+        let of = |count| bytes_of(pieces.as_ptr() as u64, count);
+        assert_eq!([of(0), of(1), of(16), of(40)], [Some(0), Some(3), Some(48), Some(120)]);
+        assert_eq!([of(-1), of(1025)], [None, None]);
+        assert_eq!([bytes_of(64, 2), bytes_of(u64::MAX - 7, 20)], [None, None]);
+    }
 }

@@ -9,6 +9,7 @@ use std::io::{Error, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
+use halfwink_live::descriptor::reserve;
 use halfwink_live::sys;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"halfwnp1");
@@ -172,7 +173,7 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Bytes of the file, most of which is never written.
+    /// Bytes of the file.
     pub const BYTES: usize = SLOTS_AT + SLOTS * size_of::<Slot>();
 
     /// Makes the file, which must be empty, and maps it.
@@ -180,7 +181,7 @@ impl Shared {
     /// # Errors
     /// Those of the file system; no room.
     pub fn create(file: &File, measures: bool) -> std::io::Result<Shared> {
-        file.set_len(Shared::BYTES as u64)?;
+        reserve(file, Shared::BYTES)?;
         let shared = Shared::map(file)?;
         let header = shared.header();
         header.measures.store(u32::from(measures), Ordering::Relaxed);
@@ -291,6 +292,14 @@ mod tests {
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         let shared = Shared::create(&file, true).unwrap();
         (folder, path, shared)
+    }
+
+    #[test]
+    fn all_of_it_is_there_before_it_is_written() {
+        let (_folder, path, _) = scratch();
+        let about = std::fs::metadata(path).unwrap();
+        let room = std::os::unix::fs::MetadataExt::blocks(&about) * 512;
+        assert!(room >= about.len(), "{room} of {}", about.len());
     }
 
     #[test]

@@ -16,12 +16,11 @@ use serde::{Deserialize, Serialize};
 use super::keeper::Keeper;
 
 /// What is done with packets beside routing them.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum App {
-    /// Nothing.
-    #[default]
-    Route,
+    /// Nothing. (Without its brackets serde would let any key pass.)
+    Route {},
     /// Flows are counted and told to a collector.
     Netflow(Netflow),
     /// ESP tunnels with AES-GCM.
@@ -120,7 +119,23 @@ pub struct Redundancy {
     pub sample_bits: Option<u8>,
 }
 
+impl Default for App {
+    fn default() -> App {
+        App::Route {}
+    }
+}
+
 impl App {
+    /// Whether its description holds keys: then the file is a secret.
+    #[must_use]
+    pub fn has_keys(&self) -> bool {
+        match self {
+            App::Ipsec(app) => !(app.outbound.is_empty() && app.inbound.is_empty()),
+            App::Redundancy(_) => true,
+            _ => false,
+        }
+    }
+
     /// Settings of the dataplane; `ports` are the interfaces by number. Numbers of associations
     /// are the keeper's.
     pub(super) fn settings(
@@ -130,7 +145,7 @@ impl App {
         keeper: &Keeper,
     ) -> Result<AppSettings, String> {
         Ok(match self {
-            App::Route => AppSettings::Route,
+            App::Route {} => AppSettings::Route,
             App::Netflow(app) => AppSettings::NetFlow(app.settings(start_unix_ns)?),
             App::Ipsec(app) => AppSettings::Ipsec(app.settings(keeper)?),
             App::Redundancy(app) => AppSettings::Redundancy(app.settings(ports)?),

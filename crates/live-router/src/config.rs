@@ -279,6 +279,37 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_no_table_knows_are_refused() {
+        let neighbour = "[[neighbour]]\ninterface = \"a\"\naddress = \"10.0.0.2\"\n";
+        let redundancy =
+            "[app]\nkind = \"redundancy\"\nlink = \"a\"\npeer = \"10.0.0.2\"\nkey = 1\n";
+        for table in [
+            "",
+            neighbour,
+            "[app]\nkind = \"route\"\n",
+            "[app]\nkind = \"netflow\"\ncollector = \"10.0.0.9:2055\"\n",
+            "[app]\nkind = \"ipsec\"\n",
+            "[app]\nkind = \"ipsec\"\n[[app.outbound]]\n",
+            redundancy,
+        ] {
+            let error = parse(&format!("{SHORT}{table}foo = 1\n")).err().map(|e| e.to_string());
+            assert!(error.as_ref().is_some_and(|e| e.contains("`foo`")), "{table}: {error:?}");
+        }
+        assert!(parse(&format!("{SHORT}[app]\nkind = \"route\"\n")).is_ok());
+    }
+
+    #[test]
+    fn what_holds_keys_is_a_secret() {
+        let has_keys = |table: &str| parse(&format!("{SHORT}{table}")).unwrap().app.has_keys();
+        let key = format!("\"0x{}aabbccdd\"", "0123456789abcdef".repeat(2));
+        let ends = "spi = 9\nlocal = \"10.0.0.1\"\npeer = \"10.0.0.2\"\nselectors = []\n";
+        assert!(has_keys(&format!(
+            "[app]\nkind = \"ipsec\"\n[[app.inbound]]\nkey = {key}\n{ends}"
+        )));
+        assert!(!has_keys("") && !has_keys("[app]\nkind = \"ipsec\"\n"));
+    }
+
+    #[test]
     fn addresses_of_neighbours() {
         assert_eq!(mac("02:00:00:00:00:0a"), Some([2, 0, 0, 0, 0, 10]));
         for bad in ["", "02", "02:00:00:00:00:zz", "02:00:00:00:00:01:02", "200:0:0:0:0:0"] {

@@ -1,5 +1,6 @@
 //! Descriptors and sockets: what routers, generators and sinks ask the kernel for alike.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -16,6 +17,23 @@ pub unsafe fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: by the caller.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Gives a file its length, and room for all of it: what turns out to be missing when a mapping is
+/// written ends the program that writes (`SIGBUS`).
+///
+/// # Errors
+/// As the file system says, and how much was wanted.
+pub fn reserve(file: &File, bytes: usize) -> io::Result<()> {
+    let length = i64::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    // SAFETY: plain numbers.
+    let error = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) };
+    if error == 0 {
+        return Ok(());
+    }
+    let why = io::Error::from_raw_os_error(error);
+    let text = format!("expected room for {bytes} bytes that processes share: {why}");
+    Err(io::Error::new(why.kind(), text))
 }
 
 /// A fresh socket.

@@ -12,6 +12,7 @@ pub mod descriptor;
 pub mod idle;
 #[cfg(feature = "program")]
 pub mod line;
+pub mod owner;
 #[cfg(feature = "program")]
 pub mod probe;
 #[cfg(feature = "program")]

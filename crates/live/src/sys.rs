@@ -76,6 +76,33 @@ pub fn exists(pid: u32) -> bool {
     (unsafe { call3(libc::SYS_kill, u64::from(pid), 0, 0) }) != -i64::from(libc::ESRCH)
 }
 
+/// Copies words of this process's own memory, which may not be there: none or all of them.
+///
+/// It is the kernel that reads, so a bad address is an answer and no signal.
+///
+/// # Errors
+/// The kernel's number: `EFAULT`, or that it does not allow this.
+pub fn copy_memory(from: u64, to: &mut [u64]) -> Result<(), i64> {
+    let bytes = size_of_val(to) as u64;
+    let (here, there) = ([to.as_mut_ptr() as u64, bytes], [from, bytes]);
+    let (ours, theirs) = (here.as_ptr() as u64, there.as_ptr() as u64);
+    let args = [u64::from(getpid()), ours, 1, theirs, 1, 0];
+    // SAFETY: the kernel writes at most the bytes of `to`, and checks the other address itself.
+    let answer = unsafe { call(libc::SYS_process_vm_readv, args) };
+    match answer {
+        n if n == bytes as i64 => Ok(()),
+        n if is_error(n) => Err(-n),
+        _ => Err(i64::from(libc::EFAULT)),
+    }
+}
+
+/// Who the process is, as far as files go.
+#[must_use]
+pub fn geteuid() -> u32 {
+    // SAFETY: no arguments.
+    (unsafe { call3(libc::SYS_geteuid, 0, 0, 0) }) as u32
+}
+
 /// Sleeps while `word` is `expected`, for `timeout_ns` at most. May return early.
 ///
 /// `shared` if the word lies in memory of several processes, or if the kernel itself wakes
@@ -291,6 +318,22 @@ mod tests {
         futex_wait(&word, 3, 1_000, false);
         futex_wake(&word, 1);
         assert_eq!(word.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_no_signal() {
+        let (from, mut to) = ([5u64, 6, 7], [0u64; 3]);
+        assert_eq!(copy_memory(from.as_ptr() as u64, &mut to), Ok(()));
+        assert_eq!(to, from);
+        assert_eq!(copy_memory(8, &mut to), Err(i64::from(libc::EFAULT)));
+        assert_eq!(copy_memory(u64::MAX - 64, &mut to), Err(i64::from(libc::EFAULT)));
+        // Pages end behind the first word.
+        let page = map_memory(8192).unwrap();
+        // SAFETY: the second half of what was just mapped.
+        unsafe { call3(libc::SYS_munmap, page as u64 + 4096, 4096, 0) };
+        let edge = page as u64 + 4096 - 8;
+        assert_eq!(copy_memory(edge, &mut to), Err(i64::from(libc::EFAULT)));
+        assert_eq!(copy_memory(edge, &mut to[..1]), Ok(()));
     }
 
     #[test]

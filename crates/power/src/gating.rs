@@ -42,6 +42,8 @@ pub enum Lost {
     L3,
     /// What branch prediction has learnt.
     Branch,
+    /// Translations of addresses.
+    Tlb,
 }
 
 impl Gating {

@@ -6,6 +6,8 @@ mod library;
 #[cfg(feature = "live")]
 mod live;
 #[cfg(feature = "live")]
+mod live_calibrate;
+#[cfg(feature = "live")]
 mod live_circuits;
 #[cfg(feature = "live")]
 mod live_preheat;
@@ -59,6 +61,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(circuits::circuit_runs, module)?)?;
     module.add_function(wrap_pyfunction!(circuits::circuit_schedule, module)?)?;
     module.add_function(wrap_pyfunction!(storage::storage_runs, module)?)?;
+    module.add_function(wrap_pyfunction!(storage::storage_load, module)?)?;
     module.add_function(wrap_pyfunction!(storage::storage_topology, module)?)?;
     module.add_function(wrap_pyfunction!(library::beside, module)?)?;
     module.add_function(wrap_pyfunction!(library::run_together, module)?)?;
@@ -80,6 +83,7 @@ fn live_parts(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<live_steer::LiveSteer>()?;
     module.add_function(wrap_pyfunction!(live_router::dataplane_costs, module)?)?;
     live::register(module)?;
+    live_calibrate::register(module)?;
     live_circuits::register(module)?;
     live_preheat::register(module)?;
     prototype::register(module)?;

@@ -8,8 +8,6 @@ use crate::description::Device;
 #[derive(Clone, Debug)]
 pub struct Queue {
     latency_ps: u64,
-    /// Between two requests.
-    gap_ps: u64,
     /// When the next may begin.
     free: u64,
     /// When each is done, and its ticket.
@@ -17,28 +15,25 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// For requests of so many bytes.
+    /// Of a device.
     #[must_use]
-    pub fn new(device: &Device, bytes: u32) -> Queue {
-        let by_rate_s = 1.0 / device.iops;
-        let by_bytes_s = f64::from(bytes) / (device.gb_per_s * 1e9);
+    pub fn new(device: &Device) -> Queue {
         Queue {
             latency_ps: ((device.latency_us + device.pcie_us) * 1e6) as u64,
-            gap_ps: (by_rate_s.max(by_bytes_s) * 1e12) as u64,
             free: 0,
             done: VecDeque::new(),
         }
     }
 
-    /// It takes a request.
-    pub fn take(&mut self, now: u64, io: u32) {
-        let due = self.begin(now);
+    /// It takes a request, after which it takes none for so long: see [`gap_ps`].
+    pub fn take(&mut self, now: u64, io: u32, gap_ps: u64) {
+        let due = self.begin(now, gap_ps);
         self.done.push_back((due, io, 0));
     }
 
     /// The same, but it is done later by so much, or never; the answer bears a ticket.
-    pub fn take_late(&mut self, now: u64, io: u32, ticket: u32, by: Option<u64>) {
-        let due = self.begin(now);
+    pub fn take_late(&mut self, now: u64, io: u32, gap_ps: u64, (ticket, by): (u32, Option<u64>)) {
+        let due = self.begin(now, gap_ps);
         let Some(by) = by else { return };
         let due = due.saturating_add(by);
         let at = self.done.partition_point(|&(before, ..)| before <= due);
@@ -46,9 +41,9 @@ impl Queue {
     }
 
     /// When a request is done that it takes now.
-    fn begin(&mut self, now: u64) -> u64 {
+    fn begin(&mut self, now: u64, gap_ps: u64) -> u64 {
         let begun = self.free.max(now);
-        self.free = begun + self.gap_ps;
+        self.free = begun + gap_ps;
         begun + self.latency_ps
     }
 
@@ -76,6 +71,14 @@ impl Queue {
     }
 }
 
+/// Between a request of so many bytes and the next, in picoseconds.
+#[must_use]
+pub fn gap_ps(device: &Device, bytes: u32) -> u64 {
+    let by_rate_s = 1.0 / device.iops;
+    let by_bytes_s = f64::from(bytes) / (device.gb_per_s * 1e9);
+    (by_rate_s.max(by_bytes_s) * 1e12) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,9 +87,9 @@ mod tests {
     fn requests_are_kept_apart_by_rate_or_by_bytes() {
         let device = Device { latency_us: 1.0, iops: 1e6, gb_per_s: 3.0, pcie_us: 10.0 };
         for (bytes, gap) in [(512, 1_000_000), (6000, 2_000_000)] {
-            let mut queue = Queue::new(&device, bytes);
-            queue.take(5_000_000, 7);
-            queue.take(5_000_000, 8);
+            let mut queue = Queue::new(&device);
+            queue.take(5_000_000, 7, gap_ps(&device, bytes));
+            queue.take(5_000_000, 8, gap_ps(&device, bytes));
             assert_eq!((queue.due(), queue.len()), (16_000_000, 2));
             assert_eq!(queue.pop(), Some((7, 0)));
             assert_eq!(queue.due(), 16_000_000 + gap);

@@ -10,7 +10,8 @@
 //! nanoseconds within a socket, hundreds between sockets. Which CPU completes an I/O is a policy of
 //! `halfwink-policy`; everything else of it is here: topology ([`Machine`]), lines
 //! ([`Distances`]), locks ([`lock`]), device ([`device`]), and the world that plays them
-//! ([`world`]). Closed forms stand beside it ([`closed_form`], [`application`]).
+//! ([`world`]). Closed forms stand beside it ([`closed_form`], [`application`]); what is issued may
+//! be a user's own ([`load`]).
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ mod coherence;
 mod description;
 pub mod device;
 mod faults;
+pub mod load;
 pub mod lock;
 pub mod world;
 

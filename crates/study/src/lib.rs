@@ -61,5 +61,5 @@ pub use worlds::server::{
     dispatch, proportionality, Kind as LoadKind, Rate, ServerInfo, ServerLoad, ServerQuestion,
     YearQuestion,
 };
-pub use worlds::storage::{StorageAsked, StorageInfo};
+pub use worlds::storage::{LoadAsked, StorageAsked, StorageInfo};
 pub use worlds::switching::SwitchingInfo;

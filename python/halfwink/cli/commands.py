@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
+from collections.abc import Sequence
+from json import dumps as json_of
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +33,8 @@ OutFolder = Annotated[str | None, Parameter(name=["-o", "--out"])]
 
 #: Where results go when nothing else is said.
 OUT = Path("halfwink-out")
+#: Of a folder's name, without its digest.
+NAME = 110
 
 
 def compare(
@@ -83,8 +88,10 @@ def compare(
     if not workloads:
         raise HalfwinkError("no workload was named; `halfwink list workloads` shows what there is")
     on = machine or comparing.default_machine(world)
-    folder = place(out or OUT / _slug("compare", *workloads, on))
     window = _window(timeline)
+    chosen = [world, technique or "", *(setting or []), instructions, window]
+    plain = chosen == [comparing.WORLD, "", None, None]
+    folder = place(out or OUT / _slug("compare", *workloads, on, told=[] if plain else chosen))
     with progress_bar("compare", quiet=quiet) as progress:
         begun = time.monotonic()
         results = comparing.compare(
@@ -152,7 +159,7 @@ def run(
     quiet
         No progress, no messages.
     """
-    folder = place(out or OUT / _slug("run", Path(study).stem))
+    folder = place(out or OUT / _slug("run", study))
     how: Any = {"executor": executor_named(executor), "fresh": fresh, "log": log}
     if part is not None:
         return _run_part(study, _part(part), folder, how, quiet=quiet)
@@ -336,6 +343,16 @@ def _window(text: str | None) -> tuple[int, int] | None:
     return (round(window[0] * 1000), round(window[1] * 1000))
 
 
-def _slug(*parts: str) -> str:
+def _slug(*parts: str, told: Sequence[Any] = ()) -> str:
+    """A folder's name: of parts, and a digest of them and of what else is ``told``, unless the
+    parts can be read from the name and are all."""
     names = [Path(part).stem if part.endswith((".hwt", ".toml")) else part for part in parts]
-    return re.sub(r"[^A-Za-z0-9.+=-]+", "-", "-".join(names))[:120]
+    readable = re.sub(r"[^A-Za-z0-9.+=-]+", "-", "-".join(names))
+    if not told and readable == "-".join(parts) and len(readable) <= NAME:
+        return readable
+    # Files of one name may be of several folders.
+    whole = [
+        str(Path(part).resolve()) if part.endswith((".hwt", ".toml")) else part for part in parts
+    ]
+    digest = hashlib.blake2b(json_of([whole, *told]).encode(), digest_size=4).hexdigest()
+    return f"{readable[:NAME]}-{digest}"

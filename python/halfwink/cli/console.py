@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from halfwink.cli.fitting import fit, folded
+from halfwink.errors import HalfwinkError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +53,21 @@ def say(message: str, *, quiet: bool = False) -> None:
         err.print(plain(message), markup=False)
 
 
+def claim(out: Path | None, default: Path, *, quiet: bool = False) -> Path:
+    """The file that a command writes: the one that was named, which is told of if it is replaced;
+    else the default one, which never is.
+
+    Raises:
+        HalfwinkError: there is a file of the default name.
+    """
+    path = out or default
+    if path.is_file():
+        if out is None:
+            raise HalfwinkError(f"{path} is there: expected -o FILE; -o {path} replaces it")
+        say(f"{path}: replaced", quiet=quiet)
+    return path
+
+
 def json_text(kind: str, document: Mapping[str, Any]) -> str:
     """A JSON document; its ``schema`` names its kind and version, which `halfwink.schemas`
     describes."""
@@ -67,7 +83,7 @@ def print_json(kind: str, document: Mapping[str, Any]) -> None:
 def put_json(kind: str, document: Mapping[str, Any], out: Path | None, *, json: bool) -> None:
     """A JSON document where it was asked for: in a file, on standard output."""
     if out is not None:
-        out.write_text(json_text(kind, document))
+        claim(out, out).write_text(json_text(kind, document))
     if json:
         print_json(kind, document)
 

@@ -61,10 +61,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "live preheat run": (
         ("--port 80 --set a.hws --shared /run/heat --key key", "beside your server"),
     ),
+    "calibrate host": (
+        ("-o host.toml", "this machine, and how well it is simulated"),
+        ("--quick --json", "in seconds, with every number and curve"),
+    ),
     "live block": (
         ("--unix /run/disk --ram 1G", "a disk of memory over NBD"),
         ("--unix /run/disk --file disk.img --direct", "a file, past the page cache"),
         ("--advise --iops 400000", "where queues and completions should run here"),
+        ("--advise --load job.fio", "the same for a job of fio, or a block trace"),
     ),
     "live circuits": (
         ("--hosts 4 --slot 2ms --night 0.2ms", "four hosts that take turns"),

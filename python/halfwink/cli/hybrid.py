@@ -121,7 +121,7 @@ def hybrid(
         workloads=[] if workload == "all" else workload.split(","),
         policies=split_techniques(policy) or [],
         loads=loads,
-        accuracy=None if accuracy is None else accuracy / 100,
+        accuracy_pct=accuracy,
         requests=requests,
         servers=servers,
         dispatch=dispatch,

@@ -12,7 +12,7 @@ from halfwink.cli.console import out as stdout
 from halfwink.cli.console import print_frame, print_json, say
 from halfwink.cli.settings import Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
-from halfwink.hybrid import ACCURACY, COUNTS, MOST_STEADY, hybrid_year
+from halfwink.hybrid import ACCURACY_PCT, COUNTS, MOST_STEADY, hybrid_year
 
 #: Columns of the table, in order.
 COLUMNS = [
@@ -44,7 +44,7 @@ def year(
     days: float = 365,
     dispatch: str = "random",
     points: int = 33,
-    accuracy: float = 100 * ACCURACY,
+    accuracy: float = ACCURACY_PCT,
     requests: int = MOST_STEADY,
     seed: int = 1,
     setting: Setting = None,
@@ -108,7 +108,7 @@ def year(
         workloads=[] if workload == "all" else workload.split(","),
         dispatch=dispatch,
         points=points,
-        accuracy=accuracy / 100,
+        accuracy_pct=accuracy,
         requests=requests,
         seed=seed,
         set=dict(settings(setting)),

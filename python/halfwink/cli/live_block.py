@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,6 +44,7 @@ def block(
     advise: Flag = False,
     iops: float | None = None,
     report: Path | None = None,
+    load: Path | None = None,
     seconds: float | None = None,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
@@ -77,7 +78,8 @@ def block(
     direct
         Then: whole blocks go past the page cache, by io_uring, where the file system lets them.
     latency_us
-        Memory that takes so long as a device would, in the mean.
+        Memory that takes so long as a device would, in the mean. With --load: the device's latency,
+        where a trace does not say it.
     seed
         Of those latencies.
     read_only
@@ -106,6 +108,9 @@ def block(
     report
         Then: what this command said with -o of a run under the user's own load, for what an I/O
         takes.
+    load
+        Then: the user's own load, which is simulated: a job file of fio, a trace of blktrace (any
+        of its files, or their folder), or the text of blkparse.
     seconds
         How long (default: until it is told to end).
     json
@@ -118,9 +123,9 @@ def block(
     if seconds is not None and not 0 < seconds <= 30 * 86_400:
         raise HalfwinkError(f"--seconds {seconds}: expected above 0, at most 30 days")
     if advise:
-        return _advise(cpus, iops, report, json)
-    if iops is not None or report is not None:
-        raise HalfwinkError("--iops and --report go with --advise")
+        return _advise(Asked(cpus, iops, report, load, latency_us), json)
+    if iops is not None or report is not None or load is not None:
+        raise HalfwinkError("--iops, --report and --load go with --advise")
     device = Device(
         ublk=None if ublk is None else (ublk or ["any"])[0],
         unix=unix,
@@ -164,16 +169,43 @@ def block(
     return 0
 
 
-def _advise(cpus: str | None, iops: float | None, report: Path | None, json: bool) -> int:
-    from halfwink.storage import simulate
+@dataclass(frozen=True)
+class Asked:
+    """What advice is asked for: see the options of these names."""
 
-    known = block_advice.load_of(report) if report is not None else block_advice.Load()
-    load = known if iops is None else replace(known, iops=iops)
-    measured = block_advice.measure(cpus)
+    cpus: str | None
+    iops: float | None
+    report: Path | None
+    load: Path | None
+    latency_us: float | None
+
+
+def _advise(asked: Asked, json: bool) -> int:
+    from halfwink import storage
+
+    if asked.load is not None and asked.iops is not None:
+        raise HalfwinkError("--iops: --load says how many I/Os there are")
+    if asked.load is None and asked.latency_us is not None:
+        raise HalfwinkError("--latency-us goes with --load, where --advise is")
+    known = block_advice.Load() if asked.report is None else block_advice.load_of(asked.report)
+    load = known if asked.iops is None else replace(known, iops=asked.iops)
+    measured = block_advice.measure(asked.cpus)
+    simulate: block_advice.Simulate = storage.simulate
+    played: dict[str, Any] | None = None
+    if asked.load is not None:
+        runs = storage.load_runs(
+            measured, asked.load, io_us=load.io_us, latency_us=asked.latency_us
+        )
+        load, expected = storage.asked_of(runs, load)
+        simulate = block_advice.known(expected)
+        played = {"load": runs.load, "policies": runs.expected()}
     advice = block_advice.advise(measured, load, simulate)
     if json:
-        print_json("live.block.advise", block_advice.document(measured, load, advice))
+        document = block_advice.document(measured, load, advice, played)
+        print_json("live.block.advise", document)
         return 0
+    if played is not None:
+        say(_described(played["load"]))
     rest = "poll" if advice.poll else "sleep"
     cpus_said = ",".join(map(str, advice.cpus))
     one = advice.queues == 1
@@ -182,17 +214,58 @@ def _advise(cpus: str | None, iops: float | None, report: Path | None, json: boo
     for reason in advice.why:
         say(f"  {reason}")
     print_table([("for", "left"), ("say", "left")], [list(line) for line in advice.lines])
+    if played is not None:
+        say("to expect (modelled, not measured; means and 95 % intervals over five seeds):")
+        show_expected(played["policies"])
+        return 0
     found = advice.expected
     shown = {
         "iops": ("I/Os a second", ",.0f"),
         "cpus": ("CPUs", ".2f"),
         "uj_per_io": ("uJ for each I/O", ",.0f"),
     }
-    say("to expect (modelled, not measured; the ends are of three seeds):")
+    say("to expect (modelled, not measured; 95 % intervals over five seeds):")
     for name, (title, form) in shown.items():
         value, low, high = (format(found[name + end], form) for end in ("", "_low", "_high"))
         say(f"  {value} {title} ({low} to {high})")
     return 0
+
+
+def _described(load: dict[str, Any]) -> str:
+    """What a load is, in a line or two."""
+    issuing = "1 CPU issues" if load["issuers"] == 1 else f"{load['issuers']} CPUs issue"
+    what = f"{issuing} {load['bytes']:,.0f} B an I/O, {load['reads_pct']:.0f} % reads"
+    if load["kind"] == "fio":
+        what += f", {load['depth']:,} in flight"
+        if load["phases"] > 1:
+            what += f" (the busiest of {load['phases']} phases)"
+    else:
+        what += f", {load['iops']:,.0f} a second, at most {load['peak_iops']:,.0f}"
+    what += f"; a device of {load['device_latency_us']:,.1f} us"
+    if load["kind"] == "blktrace" and load["traced_latency_us"] is None:
+        what += " (the trace does not say)"
+    return what + (f"\nnot played: {load['left_out']}" if load["left_out"] else "")
+
+
+def show_expected(policies: list[dict[str, Any]]) -> None:
+    """What to expect of a load under each policy."""
+    shown = {
+        "I/Os a s": ("iops", ",.0f"),
+        "p99 us": ("latency_p99_us", ",.1f"),
+        "driver CPUs": ("cpus", ".3f"),
+        "awake": ("awake_cpus", ".2f"),
+        "uJ an I/O": ("uj_per_io", ",.0f"),
+    }
+
+    def cell(row: dict[str, Any], name: str, form: str) -> str:
+        half = row[f"{name}_high"] - row[name]
+        return f"{format(row[name], form)} ±{format(half, form)}"
+
+    rows = [
+        [row["policy"], *(cell(row, name, form) for name, form in shown.values())]
+        for row in policies
+    ]
+    print_table([("policy", "left"), *((head, "right") for head in shown)], rows)
 
 
 def _us(value: float | None) -> str:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from inspect import BoundArguments
 from typing import Any
 
 from cyclopts import App, CycloptsError
 from cyclopts.exceptions import UnknownCommandError, UnknownOptionError
 
-from halfwink import __version__
+from halfwink import __version__, interrupts
 from halfwink.cli.console import err, plain
 from halfwink.errors import HalfwinkError, Interrupted, RunError
 
 EXIT_FAILED = 1
 EXIT_WRONG_USE = 2
-#: What shells report for a program that Ctrl-C ended.
-EXIT_INTERRUPTED = 130
 #: What takes a command of the user's after `--`: module, function.
 RUN_COMMANDS = (
     ("halfwink.cli.commands", "capture"),
@@ -53,6 +52,7 @@ COMMANDS = {
         "measure:measure",
         "Measure what this machine charges for each way to hand work to another core.",
     ),
+    "calibrate": ("calibrate:app", "Make a machine of what was measured."),
     "live": ("live:app", "Run techniques on this machine."),
     "segregation": ("segregation:app", "Keep kernel and user apart in the second-level cache."),
     "circuits": ("circuits:app", "Optical circuits that racks use by turns."),
@@ -107,7 +107,14 @@ def build(command: str | None = None) -> App:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command line and exits with its status."""
-    sys.exit(_run(list(sys.argv[1:] if arguments is None else arguments)))
+    interrupts.running()
+    try:
+        status = _run(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:
+        # Once more, while the first one was being told of.
+        status = interrupts.STATUS
+    interrupts.ending()
+    sys.exit(status)
 
 
 def _run(words: list[str]) -> int:
@@ -122,7 +129,7 @@ def _run(words: list[str]) -> int:
                     "`halfwink live delegate -- COMMAND`"
                 )
             bound.arguments["command"] = own
-        status = function(*bound.args, **bound.kwargs)
+        status = _called(function, bound)
         if {"--help", "-h"} & set(words):
             from halfwink.cli.examples import shown
 
@@ -139,8 +146,9 @@ def _run(words: list[str]) -> int:
         _complain(str(error))
         return EXIT_FAILED
     except (KeyboardInterrupt, Interrupted):
-        _complain("interrupted; finished runs are kept, the same command goes on")
-        return EXIT_INTERRUPTED
+        interrupts.ending()
+        err.print(interrupts.SAID, end="", markup=False)
+        return interrupts.STATUS
     except BrokenPipeError:
         # The reader has seen enough; Python would complain once more while closing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -149,6 +157,24 @@ def _run(words: list[str]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         _complain(f"{where}{error.strerror or error}")
         return EXIT_FAILED
+
+
+def _called(function: Callable[..., Any], bound: BoundArguments) -> Any:
+    """A command's own result; of a number that nothing counts in, one line.
+
+    Raises:
+        HalfwinkError: a whole number is negative or does not fit 64 bits, or what it is for.
+    """
+    try:
+        return function(*bound.args, **bound.kwargs)
+    except (OverflowError, TypeError) as error:
+        if not isinstance(error, OverflowError) and not isinstance(error.__cause__, OverflowError):
+            raise
+        for name, value in bound.arguments.items():
+            if isinstance(value, int) and not 0 <= value < 2**64:
+                option = f"--{name.replace('_', '-')}"
+                raise HalfwinkError(f"{option} {value}: expected 0 to {2**64 - 1}") from error
+        raise HalfwinkError(f"a number is out of range: {error}") from error
 
 
 def _before_and_after_dashes(words: list[str]) -> tuple[list[str], tuple[str, ...] | None]:

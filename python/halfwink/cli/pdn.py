@@ -94,6 +94,8 @@ def pdn(
         raise HalfwinkError(
             "expected one of --table, --fit, --sensitivity, --stagger, --calibrate, --case, --deck"
         )
+    if case is None and deck is None and (wake_up is not None or apart or out is not None):
+        raise HalfwinkError("--wake-up, --apart and --out are of a --case or a --deck")
     found = library().network(network, settings(setting))
     if deck is not None:
         return _deck(found.deck(deck, wake_up, apart), out, quiet)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from halfwink import capture as recorder
-from halfwink.cli.console import err, print_json, print_table, say
+from halfwink.cli.console import claim, err, print_json, print_table, say
 from halfwink.errors import HalfwinkError, RunError
 
 #: The exit status of a command whose work failed.
@@ -41,7 +41,7 @@ def record(
         names = ", ".join(recorder.WORKLOADS)
         raise HalfwinkError(f"no workload was named; there are: {names}; or -- and a command")
     name = workload or Path(command[0]).name
-    path = out or Path(f"{name}.hwt")
+    path = claim(out, Path(f"{name}.hwt"), quiet=quiet)
     last = ""
 
     def show(progress: recorder.Progress) -> None:

@@ -11,7 +11,7 @@ from halfwink.cli import placement, sides
 from halfwink.cli.console import out as stdout
 from halfwink.cli.console import plain, print_table, wide_out
 from halfwink.files import Place
-from halfwink.results import Results
+from halfwink.results import STUDY_FILE, Results
 from halfwink.summary import SPARED, summarize
 
 #: Intervals: the second that a narrow terminal goes without.
@@ -88,4 +88,6 @@ def draw(folder: Place, title: str, results: Results, plots: Sequence[dict[str, 
 
     extra = [Section(p["title"], "From the study.", study_plot(results, p)) for p in plots]
     made = studies.provenance()
-    write_report(folder / "report.html", title, results, extra=extra, provenance=made)
+    kept = folder / STUDY_FILE
+    study = kept.read_bytes().decode() if kept.exists() else ""
+    write_report(folder / "report.html", title, results, extra=extra, provenance=made, study=study)

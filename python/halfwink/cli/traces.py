@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from halfwink import _core
+from halfwink.cli.console import claim, print_json, print_table, say
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_table, say
 from halfwink.errors import HalfwinkError, RunError
-from halfwink.library import library
+from halfwink.library import library, trace_file
 
 app = App(name="trace", help="Look at, check and convert trace files.", help_on_error=False)
 
@@ -37,7 +37,7 @@ def info(
     Parameters
     ----------
     file
-        A trace (.hwt).
+        A trace (.hwt), or a recorded workload by name.
     kernel
         Show the kernel's part instead: the same as trace kernel.
     json
@@ -45,6 +45,7 @@ def info(
     """
     if kernel:
         return _show_kernel(str(file), "ev6", None, CAUSES, json=json)
+    file = trace_file(file)
     facts = jsonlib.loads(_core.trace_info(str(file)))
     if json:
         print_json("trace.info", facts)
@@ -100,13 +101,13 @@ def head(file: Path, *, count: Annotated[int, Parameter(name=["-n", "--count"])]
     Parameters
     ----------
     file
-        A trace (.hwt).
+        A trace (.hwt), or a recorded workload by name.
     count
         How many instructions.
     """
     if count < 0:
         raise HalfwinkError(f"-n {count}: expected 0 or more")
-    sys.stdout.write(_core.trace_head(str(file), count))
+    sys.stdout.write(_core.trace_head(str(trace_file(file)), count))
     return 0
 
 
@@ -117,10 +118,11 @@ def check(file: Path, *, json: Json = False) -> int:
     Parameters
     ----------
     file
-        A trace (.hwt).
+        A trace (.hwt), or a recorded workload by name.
     json
         Print one JSON document.
     """
+    file = trace_file(file)
     found = _core.trace_check(str(file))
     if json:
         print_json("trace.check", found)
@@ -157,7 +159,7 @@ def import_(
         No messages.
     """
     name = workload or file.name.split(".")[0]
-    path = out or file.with_name(f"{name}.hwt")
+    path = claim(out, file.with_name(f"{name}.hwt"), quiet=quiet)
     totals = jsonlib.loads(_core.import_champsim(str(file), str(path), name, limit))
     say(
         f"{path}: {totals['instructions']:,} instructions, {path.stat().st_size:,} bytes",
@@ -180,7 +182,7 @@ def export(
     Parameters
     ----------
     file
-        A trace (.hwt).
+        A trace (.hwt), or a recorded workload by name.
     out
         File to write (default: the trace's name with .champsim.xz).
     mode
@@ -190,9 +192,10 @@ def export(
     quiet
         No messages.
     """
-    path = out or file.with_suffix(".champsim.xz")
+    recorded = trace_file(file)
+    path = claim(out, file.with_suffix(".champsim.xz"), quiet=quiet)
     user, kernel = mode in ("user", "all"), mode in ("kernel", "all")
-    records, left_out = _core.export_champsim(str(file), str(path), user, kernel, limit)
+    records, left_out = _core.export_champsim(str(recorded), str(path), user, kernel, limit)
     note = f"; {left_out:,} accesses had no room in their records" if left_out else ""
     say(f"{path}: {records:,} records ({mode} instructions){note}", quiet=quiet)
     return 0
@@ -214,7 +217,7 @@ def caches(
     Parameters
     ----------
     file
-        A trace (.hwt).
+        A trace (.hwt), or a recorded workload by name.
     i1
         First-level instruction cache: capacity and ways.
     d1
@@ -228,7 +231,7 @@ def caches(
     json
         Print one JSON document.
     """
-    counts = _core.trace_caches(str(file), [i1, d1, ll], user, virtual)
+    counts = _core.trace_caches(str(trace_file(file)), [i1, d1, ll], user, virtual)
     shown = [row for row in counts if row[2]]
     columns = ["kind", "mode", "accesses", "l1_misses", "ll_misses"]
     if json:
@@ -364,7 +367,7 @@ def kernel(
     Parameters
     ----------
     workload
-        A trace (.hwt), or a workload by name.
+        A recorded workload by name, or a trace (.hwt).
     machine
         Machine whose caches are looked at.
     setting
@@ -408,7 +411,7 @@ def slice_(
     Parameters
     ----------
     file
-        A trace (.hwt).
+        A trace (.hwt), or a recorded workload by name.
     out
         Trace to write.
     skip
@@ -424,6 +427,9 @@ def slice_(
     """
     if min(skip, keep - 1) < 0 or warm_mb < 0:
         raise HalfwinkError("expected --skip 0 or more, --keep 1 or more, --warm-mb 0 or more")
+    file, out = trace_file(file), claim(out, out, quiet=quiet)
+    if out.exists() and out.samefile(file):
+        raise HalfwinkError(f"{out}: cannot replace the trace that is being cut")
     lines = int(warm_mb * (1 << 20) / 64)
     text = _core.trace_slice(str(file), str(out), (skip, keep), lines, not bytes_, 19)
     totals = jsonlib.loads(text)

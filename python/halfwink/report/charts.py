@@ -20,7 +20,11 @@ TECHNIQUE_COLOURS = {
     "tap": "#2a6fbb",
     "oracle": "#2f8f5b",
 }
-SPARE_COLOURS = ["#7b4fa3", "#4aa5a5", "#c2578f", "#6b7d2b", "#34495e"]
+#: Of all others, as many as a world has techniques: two of a colour would be one to the eye.
+SPARE_COLOURS = [
+    *("#7b4fa3", "#4aa5a5", "#c2578f", "#6b7d2b", "#34495e", "#e08a3c", "#5b9bd5", "#8c4a2f"),
+    *("#9fb83c", "#d64550", "#1f7a5a", "#a98be0", "#b8860b", "#7a8fa6", "#e58fc0", "#3c3cb4"),
+]
 
 #: What the ledger's rows are grouped into, from the bottom of a stack.
 ENERGY_GROUPS = {
@@ -48,17 +52,15 @@ LABELLED = 8
 PREFIXES = ((1e-6, 1e9, "n"), (1e-3, 1e6, "u"), (1.0, 1e3, "m"))
 
 
-def technique_scale(results: Results) -> alt.Scale:
-    """The colour of each technique."""
-    return _technique_scale(results.runs)
-
-
-def _technique_scale(runs: pl.DataFrame) -> alt.Scale:
-    names = runs["technique"].unique(maintain_order=True).to_list()
+def technique_scale(results: Results, *, baseline: bool = True) -> alt.Scale:
+    """The colour of each technique: the same in every chart of these results, with the baseline or
+    without."""
+    names = results.runs["technique"].unique(maintain_order=True).to_list()
     spare = iter(SPARE_COLOURS * len(names))
-    return alt.Scale(
-        domain=names, range=[TECHNIQUE_COLOURS.get(name) or next(spare) for name in names]
-    )
+    colours = {name: TECHNIQUE_COLOURS.get(name) or next(spare) for name in names}
+    if not baseline:
+        del colours[results.baseline]
+    return alt.Scale(domain=list(colours), range=list(colours.values()))
 
 
 def colour_scale(colours: dict[str, str], present: pl.Series) -> alt.Scale:
@@ -93,7 +95,7 @@ def tradeoff(results: Results) -> alt.FacetChart:
             scale=alt.Scale(zero=False, padding=12),
             axis=alt.Axis(tickCount=5),
         ),
-        color=alt.Color("technique:N", scale=_technique_scale(results.runs), title="technique"),
+        color=alt.Color("technique:N", scale=technique_scale(results), title="technique"),
         tooltip=columns,
     )
     layers = [base.mark_point(size=70, filled=True, opacity=0.85)]
@@ -119,16 +121,26 @@ def tradeoff(results: Results) -> alt.FacetChart:
 def _labels(runs: pl.DataFrame, y: str, x: str) -> pl.DataFrame:
     """``names`` of all techniques at a place, with the first of them; a place is as large as a
     label: a twentieth of a chart's height, an eighth of its width."""
-    cells: list[pl.Expr] = []
-    for axis, parts in ((y, 20), (x, 8)):
-        least, most = (pl.col(axis).min().over(KEYS), pl.col(axis).max().over(KEYS))
-        side = most * (1 + LEAST_SPAN) - least * (1 - LEAST_SPAN)
-        cells.append(((pl.col(axis) - least) / side * parts).round().alias(f"{axis}_cell"))
-    names = pl.col("technique").str.join(", ").alias("names")
-    shared = runs.group_by(*KEYS, *cells, maintain_order=True).agg(
-        names, pl.col("technique").first()
-    )
-    return shared.select(*KEYS, "technique", "names")
+    rows: list[dict[str, str]] = []
+    for key, group in runs.group_by(KEYS, maintain_order=True):
+        whose = dict(zip(KEYS, key, strict=True))
+        sides = {axis: _side(group[axis]) / parts for axis, parts in ((y, 20), (x, 8))}
+        places: list[tuple[dict[str, float], list[str]]] = []
+        for row in group.iter_rows(named=True):
+            for at, names in places:
+                if all(abs(row[axis] - at[axis]) < side for axis, side in sides.items()):
+                    names.append(row["technique"])
+                    break
+            else:
+                places.append(({axis: row[axis] for axis in sides}, [row["technique"]]))
+        rows += [{**whose, "technique": n[0], "names": ", ".join(n)} for _, n in places]
+    return pl.DataFrame(rows, schema=dict.fromkeys([*KEYS, "technique", "names"], pl.String))
+
+
+def _side(values: pl.Series) -> float:
+    """What a chart's side shows of these values; more than 0."""
+    low, high = (pl.Series([value]).cast(pl.Float64)[0] for value in (values.min(), values.max()))
+    return (high * (1 + LEAST_SPAN) - low * (1 - LEAST_SPAN)) or 1.0
 
 
 def _prefix(joules: object) -> tuple[float, str]:
@@ -147,9 +159,16 @@ def savings(results: Results) -> alt.LayerChart | alt.FacetChart:
     columns = [name for name in columns if name in runs.columns]
     title = "core energy saved (%), modelled" if has_cores else "energy saved (%), modelled"
     base = alt.Chart(runs.select(columns)).encode(
-        x=alt.X("slowdown_pct:Q", title="slowdown (%), modelled", scale=SLOWDOWN, axis=AXIS),
+        x=alt.X(
+            "slowdown_pct:Q",
+            title="slowdown (%), modelled; linear about zero, then logarithmic",
+            scale=SLOWDOWN,
+            axis=AXIS,
+        ),
         y=alt.Y(f"{saving}:Q", title=title),
-        color=alt.Color("technique:N", scale=_technique_scale(runs), title="technique"),
+        color=alt.Color(
+            "technique:N", scale=technique_scale(results, baseline=False), title="technique"
+        ),
         tooltip=columns,
     )
     points = base.mark_point(size=90, filled=True, opacity=0.85)

@@ -18,6 +18,7 @@ CAUSES = {
     "l3-stall": "#e07b53",
     "remote-stall": "#c0517a",
     "memory-stall": "#b93a32",
+    "tlb-stall": "#3fa7a0",
     "store-stall": "#6b7d2b",
     "system": "#4a4f57",
     "core-switch": "#1d2733",

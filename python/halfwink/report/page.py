@@ -22,6 +22,8 @@ from halfwink.files import Place, write_whole
 from halfwink.jobs import Job
 from halfwink.library import build_id, cache_dir, library, workloads
 from halfwink.report import charts, core_charts
+from halfwink.report.ledger import ledger
+from halfwink.report.methods import methods
 from halfwink.results import IDENTITY
 from halfwink.summary import SPARED, Summary, summarize
 
@@ -61,8 +63,10 @@ def write_report(
     *,
     extra: Sequence[Section] = (),
     provenance: Sequence[tuple[str, str]] = (),
+    study: str = "",
 ) -> None:
-    """Draws the report of runs of any world: what they have tables for.
+    """Draws the report of runs of any world: what they have tables for, and how to get them again
+    from the text of their ``study``.
 
     Raises:
         OSError: it cannot be written.
@@ -86,7 +90,9 @@ def write_report(
             {"title": s.title, "text": s.text, "spec": _embedded(s.chart.to_dict())}
             for s in sections
         ],
-        ledger=_ledger(results),
+        ledger=ledger(results),
+        methods=methods(results),
+        study=study,
         techniques=_techniques(results),
         workloads=_workloads(results),
         machines=_machines(results),
@@ -208,29 +214,6 @@ def _break_even_ns(results: Results) -> float | None:
     return sum(
         facts[name] for name in ("gating.break_even_ns", "gating.wake_up_ns", "gating.restore_ns")
     )
-
-
-def _ledger(results: Results) -> list[dict[str, str]]:
-    names = ["workload", "technique", "component", "state", "mode", "cause"]
-    rows = (
-        results.ledger.with_columns(
-            pl.col("component")
-            .str.replace(r"^core\d+$", "cores")
-            .str.replace(r"^os\d+$", "OS cores")
-            .alias("component")
-        )
-        .group_by(names)
-        .agg(pl.col("time_s").sum(), pl.col("energy_j").sum())
-        .sort(names)
-    )
-    return [
-        {
-            **{name: row[name] for name in names},
-            "time": f"{1e6 * row['time_s']:.2f}",
-            "energy": f"{1e6 * row['energy_j']:.3f}",
-        }
-        for row in rows.iter_rows(named=True)
-    ]
 
 
 def _workloads(results: Results) -> list[dict[str, str]]:

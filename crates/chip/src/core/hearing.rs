@@ -28,6 +28,9 @@ impl Core {
     /// One of its requests has to wait for memory; a policy that hears tokens hears of it.
     fn missed(&mut self, missed: &Missed) {
         self.inbox.postpone(missed.number, missed.estimate_at);
+        if missed.prefetch {
+            return;
+        }
         let (line, created) = (LineAddr(missed.line), missed.unknown_at);
         let token = Token { line, created, bound: Bound::Unknown };
         self.tell(created, Event::Token(token));
@@ -44,7 +47,9 @@ impl Core {
             ReadNews::Done { answer, known } => {
                 let bound = Bound::Eta(answer.at - known);
                 let token = Token { line: LineAddr(answer.line), created: known, bound };
-                self.tell(known + self.tokens.eta, Event::Token(token));
+                if !answer.prefetch {
+                    self.tell(known + self.tokens.eta, Event::Token(token));
+                }
                 self.receive(answer.at, Message::Answer(answer));
             }
         }

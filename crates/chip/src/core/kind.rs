@@ -3,23 +3,27 @@
 use halfwink_units::Cycle;
 
 use super::in_order::InOrder;
-use super::out_of_order::OutOfOrder;
+use super::out_of_order::{Narrow, Wide, Widest};
 use super::pipeline::{Common, Pause};
 use crate::cpi_stack::Reason;
 use crate::machine::CoreKind;
 use crate::uncore::Answer;
 
-/// Either kind of pipeline.
+/// Either kind of pipeline, the out-of-order one by the size of its window.
 pub(super) enum Pipeline {
     InOrder(Box<InOrder>),
-    OutOfOrder(Box<OutOfOrder>),
+    Narrow(Box<Narrow>),
+    Wide(Box<Wide>),
+    Widest(Box<Widest>),
 }
 
 macro_rules! each_kind {
     ($self:expr, $pipeline:ident => $body:expr) => {
         match $self {
             Pipeline::InOrder($pipeline) => $body,
-            Pipeline::OutOfOrder($pipeline) => $body,
+            Pipeline::Narrow($pipeline) => $body,
+            Pipeline::Wide($pipeline) => $body,
+            Pipeline::Widest($pipeline) => $body,
         }
     };
 }
@@ -28,7 +32,11 @@ impl Pipeline {
     pub(super) fn new(kind: CoreKind, common: Common) -> Pipeline {
         match kind {
             CoreKind::InOrder => Pipeline::InOrder(Box::new(InOrder::new(common))),
-            CoreKind::OutOfOrder(_) => Pipeline::OutOfOrder(Box::new(OutOfOrder::new(common))),
+            CoreKind::OutOfOrder(window) => match window.reorder.max(common.spec.store_queue) {
+                0..=128 => Pipeline::Narrow(Box::new(Narrow::new(common))),
+                129..=512 => Pipeline::Wide(Box::new(Wide::new(common))),
+                _ => Pipeline::Widest(Box::new(Widest::new(common))),
+            },
         }
     }
 
@@ -54,6 +62,16 @@ impl Pipeline {
 
     pub(super) fn answer(&mut self, answer: &Answer, at: Cycle) -> bool {
         each_kind!(self, p => p.answer(answer, at))
+    }
+
+    #[cfg(test)]
+    pub(super) fn never_skip(&mut self) {
+        match self {
+            Pipeline::InOrder(_) => {}
+            Pipeline::Narrow(pipeline) => pipeline.never_skip = true,
+            Pipeline::Wide(pipeline) => pipeline.never_skip = true,
+            Pipeline::Widest(pipeline) => pipeline.never_skip = true,
+        }
     }
 
     pub(super) fn cycle(&self) -> Cycle {

@@ -25,6 +25,7 @@ use crate::gate::{Gate, PolicyError, Stepped};
 use crate::machine::{BranchSpec, TokenSpec};
 use crate::memory::Undecided;
 use crate::os_cores::{Calls, Departure};
+use crate::package::Halts;
 use crate::private::{Notice, Warm};
 use crate::uncore::{Answer, AnsweredBy, Level};
 use flush::Flush;
@@ -147,6 +148,8 @@ pub(crate) struct Core {
     pub(crate) late_wakes: u64,
     pub(crate) started: Time,
     pub(crate) finished: Option<Time>,
+    /// From each halt to its interrupt, where the package may sleep meanwhile.
+    halts: Option<Halts>,
     running_from: Cycle,
     /// Cycles in which the pipeline ran.
     pub(crate) running_cycles: Cycle,
@@ -183,9 +186,7 @@ impl Core {
 
     #[cfg(test)]
     pub(crate) fn never_skip(&mut self) {
-        if let Pipeline::OutOfOrder(pipeline) = &mut self.pipeline {
-            pipeline.never_skip = true;
-        }
+        self.pipeline.never_skip();
     }
 
     /// Latencies of requests that were completed here since somebody asked.
@@ -325,7 +326,9 @@ impl Core {
             Some((at, Message::Answer(answer))) => {
                 let answer = self.remembered(answer);
                 self.pipeline.answer(&answer, cycle);
-                self.tell(at, Event::Response { line: LineAddr(answer.line) });
+                if self.common().private.answer_was_wanted {
+                    self.tell(at, Event::Response { line: LineAddr(answer.line) });
+                }
                 Ok(())
             }
             Some((at, Message::Grant(wake_up))) => {
@@ -409,6 +412,9 @@ impl Core {
         }
         let wake_at = self.woken_ahead(now, wake_at);
         self.running_cycles += at - self.running_from;
+        if let Some(halts) = &mut self.halts {
+            halts.push((now, wake_at));
+        }
         self.phase = Phase::Halted { wake_at, woken: false };
         self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))?;
         self.followers.wait_begins(now, true);
@@ -485,6 +491,10 @@ impl Core {
     ) -> Result<(), CoreError> {
         let cycle = self.clock.cycle_at_or_after(at);
         let moves = self.pipeline.answer(answer, cycle);
+        if !moves && !self.common().private.answer_was_wanted {
+            // Nobody waits for a prefetch, and no policy hears of it.
+            return Ok(());
+        }
         let response = Event::Response { line: LineAddr(answer.line) };
         if moves && movable.is_none() && self.gate.is_powered() {
             let end = self.end_stall(at, stall, answer.by())?;

@@ -8,13 +8,13 @@
 
 use halfwink_policy::offload::{Counts, Sample, Traits};
 use halfwink_trace::Event;
-use halfwink_units::{Cycle, Time};
+use halfwink_units::{Asid, Cycle, Time};
 
 use super::thread::{Thread, ThreadContext};
-use crate::branch::Predictor;
+use crate::branch::{Guess, Predictor};
 use crate::cpi_stack::{ActiveCycles, Reason};
 use crate::front_end::FrontEnd;
-use crate::machine::{CoreSpec, Machine};
+use crate::machine::{CoreSpec, FetchSpec, Machine};
 use crate::os_cores::Crossed;
 use crate::private::Private;
 use crate::segregated::Segregated;
@@ -51,6 +51,8 @@ pub(crate) enum StallOn {
     Data,
     Fetch,
     Store,
+    /// The translation of an address.
+    Tlb,
 }
 
 impl StallOn {
@@ -58,6 +60,7 @@ impl StallOn {
     pub(crate) fn reason(self, by: AnsweredBy) -> Reason {
         match (self, by.level) {
             (StallOn::Data | StallOn::Fetch, _) if by.lost => Reason::Cold,
+            (StallOn::Tlb, _) => Reason::Tlb,
             (StallOn::Fetch, _) => Reason::Fetch,
             (StallOn::Store, _) => Reason::Store,
             (StallOn::Data, Level::L3) => Reason::L3,
@@ -80,6 +83,7 @@ pub(crate) struct Mark {
 /// What a core has beside its kind of pipeline: the thread that it runs, caches, and accounts.
 pub(crate) struct Common {
     pub(crate) spec: CoreSpec,
+    pub(crate) fetch: FetchSpec,
     pub(crate) front_end: FrontEnd,
     /// Of the thread whose front end this is.
     pub(crate) context: ThreadContext,
@@ -87,6 +91,8 @@ pub(crate) struct Common {
     pub(crate) predictor: Predictor,
     pub(crate) active: ActiveCycles,
     latencies: [Cycle; OPS],
+    /// Cycles until the front end turns at a branch that it did not know of.
+    pub(crate) redirect: Cycle,
     pub(crate) marks: Vec<Mark>,
     /// Of requests that were completed here since somebody looked.
     pub(crate) completed: Vec<Time>,
@@ -115,12 +121,14 @@ impl Common {
     ) -> Common {
         Common {
             spec: machine.core,
+            fetch: machine.fetch,
             front_end: thread.front_end,
             context: thread.context,
             private: Private::new(machine, core, hears_tokens, segregated),
             predictor: Predictor::new(machine.branch),
             active: ActiveCycles::default(),
             latencies: latencies(&machine.core),
+            redirect: machine.branch.btb.map_or(0, |btb| btb.redirect),
             marks: Vec::new(),
             completed: Vec::new(),
             fetch_line: u64::MAX,
@@ -173,16 +181,16 @@ impl Common {
         self.latencies[op as usize]
     }
 
-    /// Whether the branch in front goes where the front end thinks, and whether it is taken. A
-    /// branch that an interrupt hides counts as right: where it goes is not in the trace.
+    /// What the front end makes of the branch in front, and whether it is taken. A branch that an
+    /// interrupt hides counts as right: where it goes is not in the trace.
     #[inline(never)]
-    pub(crate) fn branch(&mut self, uop: &Uop) -> (bool, bool) {
-        let Some(target) = self.front_end.next_pc() else { return (true, true) };
+    pub(crate) fn branch(&mut self, uop: &Uop) -> (Guess, bool) {
+        let Some(target) = self.front_end.next_pc() else { return (Guess::Right, true) };
         let run = self.front_end.run();
         let (pc, fall_through, kernel) =
             (run.pc + u64::from(uop.offset), run.fall_through, run.kernel);
-        let right = self.predictor.is_right(uop.branch, pc, fall_through, target, kernel);
-        (right, target != fall_through)
+        let guess = self.predictor.guess(uop.branch, pc, fall_through, target, kernel);
+        (guess, target != fall_through)
     }
 
     /// Counts the requests that passed by.
@@ -200,11 +208,24 @@ impl Common {
         }
     }
 
-    /// Notes a request that passes by; false for every other event.
+    /// The thread goes on with other page tables.
+    fn switch_space(&mut self, asid: Asid) {
+        let space = self.front_end.space.switched(asid);
+        let is_other = std::mem::replace(&mut self.front_end.space, space) != space;
+        if let (true, Some(translation)) = (is_other, &mut self.private.translation) {
+            translation.switch_space();
+        }
+    }
+
+    /// Notes a request or another address space that passes by; true for a request.
     pub(crate) fn mark(&mut self, event: &Event, at: Cycle) -> bool {
         let (id, recorded_ns, begins) = match *event {
             Event::RequestBegin { id, at_ns } => (id, at_ns, true),
             Event::RequestEnd { id, at_ns } => (id, at_ns, false),
+            Event::AddressSpace(asid) => {
+                self.switch_space(asid);
+                return false;
+            }
             _ => return false,
         };
         self.marks.push(Mark { at, id, recorded_ns, begins });

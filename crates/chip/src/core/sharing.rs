@@ -152,6 +152,10 @@ impl Core {
         if !context.os.as_ref().is_some_and(|os| os.is_detached) {
             let thread = Some(front_end.thread());
             let is_other = std::mem::replace(&mut self.last_thread, thread) != thread;
+            if let (true, Some(t)) = (is_other, &mut self.pipeline.common_mut().private.translation)
+            {
+                t.switch_space();
+            }
             // Who slept and comes back to a core that nobody used meanwhile finds its state there.
             if is_other || self.left.1 == Departure::Crosses {
                 self.pipeline.spend(self.switch, Reason::Switch);

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use halfwink_engine::{Input, InputError};
-use halfwink_power::Gating;
+use halfwink_power::{Gating, Lost};
 use halfwink_units::{Clock, Cycle, Time, LINE_BYTES};
 use toml::Spanned;
 
@@ -13,9 +13,8 @@ use super::file::{
 };
 use super::memory::MemorySpec;
 use super::{
-    BranchSpec, CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec,
-    Latencies, Machine, MapgSpec, OsSpec, PowerSpec, SafeWakeUp, TokenSpec, WakeUpSpec, Window,
-    MAX_CORES, MAX_WINDOW,
+    CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec, Latencies, Machine,
+    MapgSpec, OsSpec, PowerSpec, SafeWakeUp, TokenSpec, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 
 pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputError> {
@@ -28,16 +27,14 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
         .ok_or_else(|| check.fail(&file.chip.clock_ghz, "expected a clock below 1000 GHz"))?;
     let memory = check.memory(&file.memory)?;
     let (gating, power) = (check.gating(&file.gating)?, check.power(&file.power, &memory)?);
+    let core = check.core(&file.core)?;
     let machine = Machine {
         description: file.description,
         cores: check.within(&file.chip.cores, 1, MAX_CORES, "cores")?,
         clock,
-        core: check.core(&file.core)?,
-        branch: BranchSpec {
-            predictor: file.branch.predictor,
-            indirect_entries: check.power_of_two(&file.branch.indirect_entries, "entries")?,
-            return_entries: check.within(&file.branch.return_entries, 1, 256, "entries")?,
-        },
+        core,
+        fetch: check.fetch(file.fetch.as_ref(), core.kind)?,
+        branch: check.branch(&file.branch)?,
         l1i: check.l1(&file.l1i, 1)?,
         // A load from two lines needs two at once.
         l1d: check.l1(&file.l1d, 2)?,
@@ -46,6 +43,8 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
             latency: check.l2_latency(&file.l2.latency_ns, clock)?,
             bank_latency: check.bank_latency(&file.l2, clock)?,
         },
+        prefetch: check.prefetch(file.prefetch.as_ref())?,
+        tlb: file.tlb.as_ref().map(|tlb| check.tlb(tlb)).transpose()?,
         l3: L3Spec {
             geometry: match file.l3.size.get_ref().as_str() {
                 "none" => None,
@@ -70,12 +69,18 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
             t_llc: check.time(&file.mapg.t_llc_ns)?,
             t_mem: check.time(&file.mapg.t_mem_ns)?,
         },
+        idle_states: check.idle_states(file.idle_states, &power)?,
+        package: check.package(file.package)?,
         unused: gating.gated_power(power.core.leakage_w),
         gating,
         power,
     };
     if machine.l3.latency == Time::ZERO {
         return Err(check.fail(&file.l3.latency_ns, "a shared cache takes time; expected > 0 ns"));
+    }
+    if machine.tlb.is_none() && machine.gating.loses(Lost::Tlb) {
+        let message = "gating.loses: \"tlb\", but the machine has no [tlb]";
+        return Err(check.fail(&file.gating, message));
     }
     if machine.tokens.eta > machine.memory.response {
         let expected = "an estimate must not arrive after the data: expected at most response_ns";
@@ -97,7 +102,7 @@ impl Check<'_> {
         self.input.error_at(&at.span(), message)
     }
 
-    fn within(
+    pub(super) fn within(
         &self,
         value: &Spanned<usize>,
         min: usize,

@@ -6,7 +6,10 @@ use halfwink_units::Cycle;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{DvfsSpec, Latencies, PredictorKind, SafeWakeUp, Units, WakeUpKind};
+use super::branch::{BranchSection, FetchSection};
+use super::prefetch::PrefetchSection;
+use super::translation::TlbSection;
+use super::{DvfsSpec, IdleState, Latencies, PackageSpec, SafeWakeUp, Units, WakeUpKind};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -16,9 +19,13 @@ pub(super) struct MachineFile {
     pub(super) chip: ChipSection,
     pub(super) core: CoreSection,
     pub(super) branch: BranchSection,
+    /// Without it, fetch is not ahead of dispatch.
+    pub(super) fetch: Option<Spanned<FetchSection>>,
     pub(super) l1i: L1Section,
     pub(super) l1d: L1Section,
     pub(super) l2: L2Section,
+    pub(super) tlb: Option<TlbSection>,
+    pub(super) prefetch: Option<PrefetchSection>,
     pub(super) l3: L3Section,
     pub(super) memory: MemorySection,
     pub(super) tokens: TokenSection,
@@ -28,6 +35,9 @@ pub(super) struct MachineFile {
     pub(super) dvfs: Spanned<DvfsSpec>,
     pub(super) wake_up: Spanned<WakeUpSection>,
     pub(super) os: Spanned<OsSection>,
+    #[serde(default)]
+    pub(super) idle_states: Vec<Spanned<IdleState>>,
+    pub(super) package: Option<Spanned<PackageSpec>>,
     pub(super) power: PowerSection,
 }
 
@@ -60,14 +70,6 @@ pub(super) struct CoreSection {
     pub(super) atomic_cycles: Cycle,
     pub(super) units: Spanned<Units>,
     pub(super) latency_cycles: Spanned<Latencies>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BranchSection {
-    pub(super) predictor: PredictorKind,
-    pub(super) indirect_entries: Spanned<usize>,
-    pub(super) return_entries: Spanned<usize>,
 }
 
 #[derive(Deserialize)]

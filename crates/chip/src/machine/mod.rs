@@ -3,24 +3,34 @@
 //! [`Machine::parse`] turns a TOML file into values that are known to be possible; everything
 //! behind it can rely on them.
 
+mod branch;
 mod central;
 mod check;
+mod facts;
 mod file;
+mod idle;
 mod memory;
 mod power;
+mod prefetch;
 #[cfg(test)]
 mod tests;
+mod translation;
 
 use halfwink_dram::CommandEnergy;
 use halfwink_engine::{Input, InputError};
 use halfwink_policy::gating::{Costs, Slots};
-use halfwink_policy::offload::{Organisation, Parameters, HARDWARE_CYCLES, STATIC_CHECK_CYCLES};
 use halfwink_power::pdn::Grid;
 use halfwink_power::{CachePower, CorePower, Gating};
 use halfwink_units::{Clock, Cycle, Power, Time, LINE_BYTES};
 use serde::Deserialize;
 
+pub use branch::{
+    BranchSpec, BtbSpec, FetchSpec, IndirectSpec, PerceptronSpec, PredictorKind, TageSpec,
+};
+pub use idle::{IdleState, PackageSleep, PackageSpec};
 pub use memory::{MemoryKind, MemorySpec};
+pub use prefetch::{PrefetchKind, PrefetchSpec, PrefetcherSpec};
+pub use translation::{TlbLevelSpec, TlbSpec};
 
 /// A chip that can be simulated.
 #[derive(Clone, Debug)]
@@ -35,12 +45,18 @@ pub struct Machine {
     pub core: CoreSpec,
     /// Branch prediction.
     pub branch: BranchSpec,
+    /// How instructions are brought in.
+    pub fetch: FetchSpec,
     /// Instruction cache of each core.
     pub l1i: L1Spec,
     /// Data cache of each core.
     pub l1d: L1Spec,
     /// Private second-level cache of each core.
     pub l2: L2Spec,
+    /// Address translation of each core; none if it takes no time.
+    pub tlb: Option<TlbSpec>,
+    /// Prefetchers of each core.
+    pub prefetch: PrefetchSpec,
     /// Cache shared by all cores.
     pub l3: L3Spec,
     /// Memory behind it.
@@ -61,6 +77,10 @@ pub struct Machine {
     pub wake_up: WakeUpSpec,
     /// Cores that a technique may set aside for the kernel.
     pub os: OsSpec,
+    /// C-states of a core, by name.
+    pub idle_states: Vec<IdleState>,
+    /// What the package takes beside its parts, if that is known.
+    pub package: Option<PackageSpec>,
     /// Power of all parts.
     pub power: PowerSpec,
 }
@@ -109,7 +129,7 @@ pub struct Window {
 }
 
 /// Largest reorder buffer.
-pub const MAX_WINDOW: usize = 128;
+pub const MAX_WINDOW: usize = 1024;
 /// Most cores of a chip.
 pub const MAX_CORES: usize = 64;
 
@@ -145,29 +165,6 @@ pub struct Latencies {
     pub fp_multiply: Cycle,
     /// Floating-point division; occupies its unit.
     pub fp_divide: Cycle,
-}
-
-/// Branch prediction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BranchSpec {
-    /// Direction predictor.
-    pub predictor: PredictorKind,
-    /// Entries of the indirect target table (a power of two).
-    pub indirect_entries: usize,
-    /// Depth of the return address stack.
-    pub return_entries: usize,
-}
-
-/// Direction predictors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PredictorKind {
-    /// Never wrong, for studies that exclude branches.
-    Perfect,
-    /// 2048 two-bit counters.
-    Bimodal,
-    /// The Alpha 21264's local and global predictors with a chooser.
-    Tournament,
 }
 
 /// Shape of a cache.
@@ -404,9 +401,12 @@ impl Machine {
             clock,
             core,
             branch,
+            fetch,
             l1i,
             l1d,
             l2,
+            tlb,
+            prefetch,
             l3,
             memory,
             tokens,
@@ -418,10 +418,13 @@ impl Machine {
             mapg: _,
             fupg: _,
             dvfs: _,
+            idle_states: _,
+            package: _,
             power: _,
         } = self;
-        let caches = (l1i, l1d, l2, l3);
-        format!("{:?}", (cores, clock, core, branch, caches, memory, tokens, wake_up, os))
+        let caches = (l1i, l1d, l2, l3, tlb, prefetch);
+        let front = (branch, fetch);
+        format!("{:?}", (cores, clock, core, front, caches, memory, tokens, wake_up, os))
     }
 
     /// The same machine with another number of cores (1..=[`MAX_CORES`]).
@@ -540,61 +543,9 @@ impl Machine {
         }
     }
 
-    /// Outstanding accesses that a core can have: its miss registers together.
+    /// Outstanding accesses that a core can have: its miss registers together, and its walkers.
     #[must_use]
     pub fn token_entries(&self) -> usize {
-        self.l1i.mshrs + self.l1d.mshrs
+        self.l1i.mshrs + self.l1d.mshrs + self.tlb.map_or(0, |tlb| tlb.walkers)
     }
-
-    /// Named quantities that follow from the description, for targets in closed form.
-    #[must_use]
-    pub fn facts(&self) -> Vec<(&'static str, f64)> {
-        let costs = self.gating_costs(0);
-        let associative = Organisation::PUBLISHED_ASSOCIATIVE;
-        let without_tags = match associative {
-            Organisation::FullyAssociative { entries } => Organisation::DirectMapped { entries },
-            other => other,
-        };
-        vec![
-            ("gating.break_even_ns", costs.break_even.as_ns()),
-            ("gating.wake_up_ns", costs.wake_up.as_ns()),
-            ("gating.wake_up_energy_pj", self.gating.wake_up_energy_pj),
-            ("gating.restore_ns", costs.restore.as_ns()),
-            (
-                "gating.restore_cycles",
-                (self.gating.control_cycles + self.gating.refill_cycles) as f64,
-            ),
-            ("tap.entries", self.token_entries() as f64),
-            // One valid bit, the physical address, and the bound in steps of 100 ps (Sec 2.3.4).
-            ("tap.entry_bits", f64::from(1 + 64 + COUNTER_BITS)),
-            ("mapg.bits", f64::from(2 * COUNTER_BITS)),
-            // For each bank the open row (of 32768 in a 2 Gb device) and until when it is busy.
-            (
-                "memory.estimate_bits_per_rank",
-                self.memory.banks_per_rank() as f64 * f64::from(ROW_BITS + COUNTER_BITS),
-            ),
-            ("fupg.core_share", self.fupg.core_share),
-            ("wake_up.modes", self.wake_up.modes as f64),
-            ("os.round_trip_cycles", 2.0 * self.os.switch as f64),
-            // Of the offload policies, whatever the machine (Nellans 2014, Sec 4.6).
-            ("os.check_cycles", f64::from(STATIC_CHECK_CYCLES)),
-            ("os.decision_cycles", f64::from(HARDWARE_CYCLES)),
-            ("os.predictor_bytes", predictor_bytes(associative)),
-            (
-                "os.predictor_tag_bytes",
-                predictor_bytes(associative) - predictor_bytes(without_tags),
-            ),
-            ("os.predictor_direct_bytes", predictor_bytes(Organisation::PUBLISHED_DIRECT)),
-        ]
-    }
-}
-
-/// Width of the delay registers: 100 ps steps up to 3.28 us (Strong 2013, Sec 2.3.3).
-const ROW_BITS: u32 = 15;
-const COUNTER_BITS: u32 = 15;
-
-/// Memory of the published run-length predictor; none of a table without bound.
-fn predictor_bytes(organisation: Organisation) -> f64 {
-    let bits = organisation.storage_bits(Parameters::published(organisation).length_bits);
-    bits.unwrap_or(0) as f64 / 8.0
 }

@@ -43,6 +43,60 @@ fn the_machine_beside_champsim_is_one() {
     assert!(matches!(machine.memory.kind, MemoryKind::Dram(_)));
 }
 
+/// Cores of today: they are what their sources say, and ask for what is built.
+#[test]
+fn machines_of_today_are_possible() {
+    for (text, window, cores) in [
+        (include_str!("../../../../machines/golden-cove.toml"), 512, 56),
+        (include_str!("../../../../machines/zen4.toml"), 320, 8),
+        (include_str!("../../../../machines/neoverse-v2.toml"), 320, 64),
+    ] {
+        let machine = parse(text).unwrap();
+        let CoreKind::OutOfOrder(queues) = machine.core.kind else { panic!("out of order") };
+        assert_eq!((queues.reorder, machine.cores), (window, cores));
+        assert!(matches!(machine.branch.predictor, PredictorKind::Tage(_)));
+        assert!(machine.fetch.queue > 0 && machine.branch.btb.is_some());
+        // From load to use, as measured: all levels together, and a closed row of memory.
+        let closed = machine.memory.conflict().as_ns() - 39.0 * 0.416;
+        let first = machine.clock.time_of(machine.l1d.latency + machine.l2.latency).as_ns();
+        let ends = machine.memory.request + machine.memory.response + machine.l3.latency;
+        let idle = first + ends.as_ns() + closed;
+        assert!((106.0..116.0).contains(&idle), "{}: {idle} ns", machine.description);
+    }
+}
+
+#[test]
+fn what_a_front_end_cannot_be_is_refused_with_its_line() {
+    const ZEN4: &str = include_str!("../../../../machines/zen4.toml");
+    const IN_ORDER: &str = include_str!("../../../../machines/in-order.toml");
+    let line = |text: &str, of: &str| text[..text.find(of).unwrap()].lines().count() + 1;
+    let cases = [
+        ("window = 320", "window = 4000", "4000 entries, expected 1 to 1024"),
+        ("tables = 12", "tables = 17", "17 tables, expected 1 to 16"),
+        ("entries = 2048", "entries = 1000", "1000 entries, expected a power of two"),
+        ("longest_history = 1000", "longest_history = 9", "expected at least 15: 12 tables"),
+        ("longest_history = 1000", "longest_history = 5000", "5000 branches, expected 1 to 2047"),
+        ("ways = 7 ", "ways = 5 ", "expected a power of two"),
+        ("redirect_cycles = 9", "redirect_cycles = 0", "0 cycles, expected 1 to 200"),
+        ("lines_per_cycle = 1", "lines_per_cycle = 0", "0 lines a cycle, expected 1 to 8"),
+        ("queue = 32 ", "queue = 999 ", "999 lines, expected 0 to 256"),
+        ("predictor = \"tage\"", "predictor = \"bimodal\"", "`predictor` does not name"),
+        ("predictor = \"tage\"", "predictor = \"perceptron\"", "does not name"),
+    ];
+    for (from, to, expected) in cases {
+        let error = refused_in(ZEN4, from, to);
+        assert!(error.contains(expected), "{from}: {error}");
+    }
+    let error = refused_in(ZEN4, "queue = 32 ", "queue = 999 ");
+    let at = format!("ev6.toml:{}: ", line(ZEN4, "queue = 32 "));
+    assert!(error.starts_with(&at), "{at}{error}");
+    let fetch = "[fetch]\nqueue = 8\nlines_per_cycle = 1\nnext_lines = 0\n[l1i]\n";
+    let error = refused_in(IN_ORDER, "[l1i]\n", fetch);
+    assert!(error.contains("out-of-order cores only"), "{error}");
+    let error = refused("predictor = \"tournament\"", "predictor = \"tage\"");
+    assert!(error.contains("needs its sizes in [branch.tage]"), "{error}");
+}
+
 #[test]
 fn the_predictor_takes_what_section_4_6_2_says() {
     let facts = ev6().facts();
@@ -70,7 +124,7 @@ fn what_cannot_be_is_refused() {
     let cases = [
         ("cores = 4", "cores = 0", ":10: 0 cores, expected 1 to 64"),
         ("clock_ghz = 3.3", "clock_ghz = -1.0", "a clock of -1, expected more than 0"),
-        ("window = 80", "window = 400", "400 entries, expected 1 to 128"),
+        ("window = 80", "window = 4000", "4000 entries, expected 1 to 1024"),
         ("window = 80", "widnow = 80", "did you mean `window`?"),
         ("alu = 6", "alu = 0", "at least 1 a cycle"),
         ("mshrs = 16", "mshrs = 0", "0 miss registers"),
@@ -211,4 +265,103 @@ fn wake_up_control_is_checked() {
     assert!(why.contains("fall from 1"), "{why}");
     let why = refused("core_share = 0.61", "core_share = 6.1");
     assert!(why.contains("shares must be 0 to 1"), "{why}");
+}
+
+const TLB: &str = r#"
+[tlb]
+walkers = 4
+walk_cache_entries = 32
+user_pages = "4K"
+kernel_pages = "2M"
+pcid = true
+[tlb.l1i]
+entries = 256
+ways = 8
+[tlb.l1d]
+entries = 96
+ways = 6
+large_entries = 32
+large_ways = 4
+[tlb.l2]
+entries = 2048
+ways = 16
+latency_cycles = 7
+"#;
+
+/// What is wrong with the shipped machine and this section, changed: line and message.
+fn refused_section(section: &str, from: &str, to: &str) -> String {
+    let text = EV6.to_owned() + section;
+    parse(&text).unwrap();
+    let line = 1 + text.lines().position(|line| line.starts_with(from)).unwrap();
+    let error = refused_in(&text, from, to);
+    assert!(error.starts_with(&format!("ev6.toml:{line}: ")), "{to}: {error}");
+    error
+}
+
+#[test]
+fn a_tlb_that_no_page_fits_is_named_with_its_line() {
+    let spec = parse(&(EV6.to_owned() + TLB)).unwrap().tlb.unwrap();
+    assert_eq!(spec.data.all, Geometry { sets: 16, ways: 6 });
+    assert_eq!((spec.large, spec.second_latency), ([false, true], 7));
+    assert_eq!(parse(EV6).unwrap().tlb, None);
+    let cases = [
+        ("entries = 256", "entries = 0", "0 entries, a TLB that no page fits: expected 1 or more"),
+        ("entries = 96", "entries = 1", "a TLB that no access to two pages fits"),
+        ("entries = 2048", "entries = 48", "are 3 sets, expected a power of two"),
+        ("ways = 16", "ways = 5", "2048 entries in 5 ways, expected whole sets"),
+        ("walkers = 4", "walkers = 0", "0 walkers, expected 1 to 64"),
+        ("latency_cycles = 7", "latency_cycles = 0", "a latency of 0 cycles"),
+        ("large_entries = 32", "large_entries = 6", "6 entries in 4 ways"),
+        ("kernel_pages = \"2M\"", "kernel_pages = \"1G\"", "`4K` or `2M`"),
+    ];
+    for (from, to, expected) in cases {
+        // `ways = 16` is there before, of another cache: the line is the section's.
+        let within = TLB.lines().position(|line| line.starts_with(from)).unwrap();
+        let error = parse(&(EV6.to_owned() + &TLB.replacen(from, to, 1))).unwrap_err().to_string();
+        assert!(error.contains(expected), "{to}: {error}");
+        let line: usize = error.split(':').nth(1).unwrap().parse().unwrap();
+        let named = line - EV6.lines().count() - 1;
+        // What a number of ways makes impossible may be named by the entries, a line before.
+        assert!(named.abs_diff(within) <= 1, "{to}: {error}");
+    }
+    let alone = EV6.to_owned() + &TLB.replace("large_ways = 4\n", "");
+    assert!(parse(&alone).unwrap_err().to_string().contains("go together"));
+    let error = refused("loses = []", "loses = [\"tlb\"]");
+    assert!(error.contains("\"tlb\", but the machine has no [tlb]"), "{error}");
+}
+
+#[test]
+fn prefetchers_that_cannot_be_are_named_with_their_line() {
+    const PREFETCH: &str = r#"
+[prefetch.l1i]
+kind = "next-line"
+degree = 1
+queue = 2
+[prefetch.l2]
+kind = "streamer"
+degree = 3
+distance = 20
+entries = 16
+queue = 24
+"#;
+    assert_eq!(parse(EV6).unwrap().prefetch, PrefetchSpec::default());
+    let cases = [
+        ("degree = 3", "degree = 25", "a degree of 25 lines, but a queue of 24"),
+        ("degree = 3", "degree = 21", "a degree of 21 lines, but a distance of 20"),
+        ("degree = 3", "degree = 0", "0 lines at an access, expected 1 to 64"),
+        ("queue = 24", "queue = 65", "65 lines on their way, expected 1 to 64"),
+        ("entries = 16", "entries = 9", "9 entries, expected a power of two"),
+        ("kind = \"streamer\"", "kind = \"stride\"", "no `stride` prefetcher here, expected next"),
+        ("kind = \"streamer\"", "kind = \"stream\"", "did you mean `streamer`?"),
+    ];
+    for (from, to, expected) in cases {
+        let error = refused_section(PREFETCH, from, to);
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+    let missing = PREFETCH.replace("distance = 20\n", "");
+    let error = parse(&(EV6.to_owned() + &missing)).unwrap_err().to_string();
+    assert!(error.contains("a streamer prefetcher needs `distance` and `entries`"), "{error}");
+    let surplus = PREFETCH.replace("queue = 2\n", "queue = 2\nentries = 4\n");
+    let error = parse(&(EV6.to_owned() + &surplus)).unwrap_err().to_string();
+    assert!(error.contains("has neither `distance` nor `entries`"), "{error}");
 }

@@ -158,7 +158,7 @@ pub fn requests(
                 }
             }
             Item::Event(event) => {
-                pass.event();
+                pass.event(event);
                 let waits = matches!(
                     event,
                     Event::Idle { .. } | Event::RequestBegin { .. } | Event::RequestEnd { .. }

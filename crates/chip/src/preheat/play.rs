@@ -111,6 +111,7 @@ pub fn play(
         load: LoadKind::Open,
         limit: u64::MAX,
         start: Time::ZERO,
+        shared: None,
     };
     let mut chip = Chip::new(machine, vec![task], &options, &[], codes)?;
     state.put_into(&mut chip.cores[0], &mut chip.shared.uncore)?;

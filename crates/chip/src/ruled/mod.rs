@@ -241,6 +241,7 @@ impl RuledCache {
             line: last >> TAG_SHIFT,
             dirty: last & flag::DIRTY != 0,
             kernel: last & flag::KERNEL != 0,
+            prefetched: last & flag::PREFETCHED != 0,
         })
     }
 

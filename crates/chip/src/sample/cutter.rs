@@ -97,8 +97,8 @@ pub fn cut<E: From<ChipError>>(
         let item = task.source.next_item().map_err(ChipError::from)?;
         let id = match item {
             Item::Run(id) => id,
-            Item::Event(_) => {
-                pass.event();
+            Item::Event(event) => {
+                pass.event(event);
                 push(&mut open, item, &[]);
                 continue;
             }

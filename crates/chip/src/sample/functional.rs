@@ -1,4 +1,5 @@
-//! Caches and branch predictor without time: what they would hold after so many instructions.
+//! Caches, translations and branch predictor without time: what they would hold after so many
+//! instructions.
 //!
 //! Rules of replacement and of write-backs are those of the chip's own caches, on which this
 //! stands. What differs is the order: here every access happens where the program has it. In the
@@ -7,16 +8,17 @@
 
 use std::sync::Arc;
 
-use halfwink_trace::{Address, Branch, TemplateId, WarmSet};
+use halfwink_trace::{Address, Branch, Event, TemplateId, WarmSet};
 
 use crate::branch::{BranchCounts, Predictor};
 use crate::cache::{flag, Cache};
 use crate::chip::ChipError;
 use crate::core::Core;
 use crate::lines::Span;
-use crate::machine::Machine;
+use crate::machine::{Machine, TlbSpec};
 use crate::private::{CacheCounts, Private};
 use crate::segregated::SecondLevel;
+use crate::translation::{Buffers, Page, Space, TlbCounts};
 use crate::uncore::{L3Counts, Uncore};
 use crate::uop::{Code, Op, Playable};
 
@@ -29,6 +31,9 @@ pub struct WarmState {
     l2: Cache,
     l3: Option<Cache>,
     predictor: Predictor,
+    /// Translations, if they take time, and the page tables that are used.
+    buffers: Option<Buffers>,
+    space: Space,
 }
 
 impl WarmState {
@@ -42,7 +47,9 @@ impl WarmState {
         }
         let predictor = Predictor::new(machine.branch);
         let SecondLevel::Plain(l2) = private.l2 else { unreachable!("nobody rules it") };
-        WarmState { l1i: private.l1i, l1d: private.l1d, l2, l3: uncore.l3, predictor }
+        let buffers = machine.tlb.as_ref().map(Buffers::new);
+        let (l1i, l1d, l3, space) = (private.l1i, private.l1d, uncore.l3, Space::of(0));
+        WarmState { l1i, l1d, l2, l3, predictor, buffers, space }
     }
 
     /// Puts all of it into the first core of a chip that has not begun.
@@ -60,6 +67,10 @@ impl WarmState {
             && match (&uncore.l3, &self.l3) {
                 (Some(theirs), Some(ours)) => theirs.is_shaped_like(ours),
                 (theirs, ours) => theirs.is_none() && ours.is_none(),
+            }
+            && match (&private.translation, &self.buffers) {
+                (Some(theirs), Some(ours)) => theirs.buffers.is_shaped_like(ours),
+                (theirs, ours) => theirs.is_none() && ours.is_none(),
             };
         if !shaped_alike {
             return Err(ChipError::OtherCaches);
@@ -68,6 +79,10 @@ impl WarmState {
         private.l1d.clone_from(&self.l1d);
         l2.clone_from(&self.l2);
         uncore.l3.clone_from(&self.l3);
+        if let (Some(theirs), Some(ours)) = (&mut private.translation, &self.buffers) {
+            theirs.buffers.clone_from(ours);
+        }
+        common.front_end.space = self.space;
         common.predictor.clone_from(&self.predictor);
         common.predictor.counts = BranchCounts::default();
         Ok(())
@@ -81,6 +96,8 @@ pub struct FunctionalCounts {
     pub instructions: [u64; 2],
     /// Accesses and misses of the private caches; nothing is outstanding here.
     pub caches: CacheCounts,
+    /// What translation did, if it takes time.
+    pub tlb: TlbCounts,
     /// Those of the third level.
     pub l3: L3Counts,
     /// Branches.
@@ -119,6 +136,10 @@ pub(crate) struct Functional {
     code: Arc<Code>,
     footprints: Vec<Footprint>,
     steps: Vec<Step>,
+    /// Virtual address of what each step fetches.
+    fetches: Vec<u64>,
+    /// Of translations, if they take time.
+    tlb: Option<TlbSpec>,
     /// The repeated string instruction that the last run ended in.
     fold: Option<u64>,
     fetched: u64,
@@ -128,10 +149,13 @@ pub(crate) struct Functional {
 
 impl Functional {
     pub(crate) fn new(machine: &Machine, code: Arc<Code>, warm: &WarmSet) -> Functional {
-        let mut steps = Vec::new();
-        let footprints = code.playable.iter().map(|run| footprint(&code, run, &mut steps));
+        let (mut steps, mut fetches) = (Vec::new(), Vec::new());
+        let of = |run| footprint(&code, run, &mut steps, &mut fetches);
+        let footprints = code.playable.iter().map(of).collect();
         Functional {
-            footprints: footprints.collect(),
+            footprints,
+            fetches,
+            tlb: machine.tlb,
             state: WarmState::new(machine, warm),
             counts: FunctionalCounts::default(),
             code,
@@ -150,8 +174,16 @@ impl Functional {
     }
 
     /// What comes next is not an instruction: where the last branch went is not in the trace.
-    pub(crate) fn event(&mut self) {
+    pub(crate) fn event(&mut self, event: Event) {
         self.open = None;
+        let Event::AddressSpace(asid) = event else { return };
+        let space = self.state.space.switched(asid);
+        let is_other = std::mem::replace(&mut self.state.space, space) != space;
+        if let (true, Some(spec), Some(buffers)) = (is_other, &self.tlb, &mut self.state.buffers) {
+            if !spec.pcid {
+                buffers.flush();
+            }
+        }
     }
 
     /// What comes next is this run: now it is known where the last branch went.
@@ -161,7 +193,7 @@ impl Functional {
         let Some((branch, pc)) = self.footprints[open.0 as usize].branch else { return };
         let run = &self.code.playable[open.0 as usize];
         let target = self.code.playable[id.0 as usize].pc;
-        self.state.predictor.is_right(branch, pc, run.fall_through, target, run.kernel);
+        self.state.predictor.guess(branch, pc, run.fall_through, target, run.kernel);
     }
 
     /// A run of this template; how many instructions it retires.
@@ -179,14 +211,18 @@ impl Functional {
                 Step::Fetch(line) => {
                     if self.fetched != line {
                         self.fetched = line;
+                        if self.tlb.is_some() {
+                            let span = Span { first: line, last: line };
+                            self.translate(self.fetches[n as usize], span, true, kernel);
+                        }
                         self.fetch(line, kernel);
                     }
                 }
                 Step::Load { access, size } => {
-                    self.data(addresses[usize::from(access)].phys.0, size, 0, kernel);
+                    self.data(addresses[usize::from(access)], size, 0, kernel);
                 }
                 Step::Store { access, size } => {
-                    self.data(addresses[usize::from(access)].phys.0, size, flag::DIRTY, kernel);
+                    self.data(addresses[usize::from(access)], size, flag::DIRTY, kernel);
                 }
             }
         }
@@ -210,11 +246,52 @@ impl Functional {
     }
 
     #[inline]
-    fn data(&mut self, address: u64, size: u8, dirty: u64, kernel: bool) {
-        for line in Span::new(address, size).lines() {
+    fn data(&mut self, address: Address, size: u8, dirty: u64, kernel: bool) {
+        let span = Span::new(address.phys.0, size);
+        if self.tlb.is_some() {
+            self.translate(address.virt.0, span, false, kernel);
+        }
+        for line in span.lines() {
             self.counts.caches.l1d_accesses[usize::from(kernel)] += 1;
             if self.state.l1d.touch(line, dirty).is_none() {
                 self.data_miss(line, dirty, kernel);
+            }
+        }
+    }
+
+    /// The pages of an access to this virtual address and these physical lines.
+    fn translate(&mut self, virt: u64, span: Span, code: bool, kernel: bool) {
+        let (Some(spec), space) = (self.tlb, self.state.space) else { return };
+        let page = Page::of(space, virt, span.first, spec.sizes());
+        let last = page.last(span.first, span.last);
+        self.translate_page(page, code, kernel);
+        if last != page {
+            self.translate_page(last, code, kernel);
+        }
+    }
+
+    fn translate_page(&mut self, page: Page, code: bool, kernel: bool) {
+        let Some(buffers) = &mut self.state.buffers else { return };
+        let (mode, counts) = (usize::from(kernel), &mut self.counts.tlb);
+        let (accesses, misses) = match code {
+            true => (&mut counts.instruction_accesses, &mut counts.instruction_misses),
+            false => (&mut counts.data_accesses, &mut counts.data_misses),
+        };
+        accesses[mode] += 1;
+        if buffers.use_first(page, code) {
+            return;
+        }
+        misses[mode] += 1;
+        if buffers.use_second(page) {
+            return;
+        }
+        counts.walks[mode] += 1;
+        let begin = buffers.first_read(page);
+        for level in (page.leaf()..=begin).rev() {
+            self.counts.tlb.walk_reads[mode] += 1;
+            self.second_level(page.entry_line(level), kernel);
+            if let Some(buffers) = &mut self.state.buffers {
+                buffers.has_read(page, level);
             }
         }
     }
@@ -269,13 +346,20 @@ impl Functional {
 }
 
 /// Appends what a template touches, in the order in which its micro-operations do.
-fn footprint(code: &Code, run: &Playable, steps: &mut Vec<Step>) -> Footprint {
+fn footprint(
+    code: &Code,
+    run: &Playable,
+    steps: &mut Vec<Step>,
+    fetches: &mut Vec<u64>,
+) -> Footprint {
     let first = steps.len() as u32;
     let (mut line, mut branch) = (None, None);
     for uop in &code.uops[run.first_uop as usize..][..run.uops as usize] {
         if uop.new_line {
             let next = run.line_at(uop.offset);
             if line.replace(next) != Some(next) {
+                fetches.resize(steps.len(), 0);
+                fetches.push(run.pc.wrapping_add(u64::from(uop.offset)));
                 steps.push(Step::Fetch(next));
             }
         }

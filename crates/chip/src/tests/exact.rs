@@ -1,8 +1,11 @@
 //! What must not change a result: skipping, running ahead, the order in which cores are simulated.
 
+use super::prefetch::prefetching;
+use super::translation::translating;
 use super::*;
 use crate::WakeUpKind;
 use halfwink_trace::{Event, Kernel, Synthetic};
+use halfwink_units::Asid;
 use proptest::prelude::*;
 
 /// Everything about a result that is not how long the host took.
@@ -12,9 +15,11 @@ pub(super) fn fingerprint(result: &RunResult) -> String {
     for core in &result.cores {
         let branches = core.branches;
         text += &format!(
-            "{:?} {:?} {branches:?} {:?} {:?} {} {} {:?} {:?}\n",
+            "{:?} {:?} {:?} {:?} {branches:?} {:?} {:?} {} {} {:?} {:?}\n",
             core.work,
             core.caches,
+            core.tlb,
+            core.prefetch,
             core.residency,
             core.stalls.total(),
             core.wakes,
@@ -81,10 +86,27 @@ pub(super) fn script(recipe: &Recipe, seed: u64) -> (Script, Vec<u64>) {
                 let from_ns = 1_000_000 * round;
                 script.event(Event::Idle { from_ns, to_ns: from_ns + 300 });
             }
+            if n as u64 % 13 == 3 + round {
+                script.event(Event::AddressSpace(Asid(round)));
+            }
             script.run(*template, addresses.clone());
         }
     }
     (script, lines)
+}
+
+/// Machines with nothing more, with translation buffers that nearly all accesses miss, and with
+/// prefetchers at all caches.
+pub(super) const EXTRAS: usize = 5;
+
+pub(super) fn with_extras(machine: Machine, extras: usize) -> Machine {
+    match extras {
+        0 => machine,
+        1 => translating(machine, 1, 0),
+        2 => translating(machine, 2, 2),
+        3 => prefetching(machine),
+        _ => prefetching(translating(machine, 1, 2)),
+    }
 }
 
 pub(super) fn any_recipe() -> impl Strategy<Value = Recipe> {
@@ -99,8 +121,12 @@ proptest! {
     })]
 
     #[test]
-    fn skipping_cycles_changes_nothing(recipe in any_recipe(), technique in 0..TECHNIQUES.len()) {
-        let machine = simple("out-of-order");
+    fn skipping_cycles_changes_nothing(
+        recipe in any_recipe(),
+        technique in 0..TECHNIQUES.len(),
+        extras in 0..EXTRAS,
+    ) {
+        let machine = with_extras(simple("out-of-order"), extras);
         let go = |never_skip| {
             let (script, lines) = script(&recipe, 0);
             let tasks = vec![task(script, warm(&lines, &[]))];
@@ -118,8 +144,9 @@ proptest! {
         control in 0..3usize,
         quantum in 1u64..300,
         small in any::<bool>(),
+        extras in 0..EXTRAS,
     ) {
-        let mut machine = simple(KINDS[kind]);
+        let mut machine = with_extras(simple(KINDS[kind]), extras);
         if small {
             // Code that is fetched from the third level while a division goes on for longer.
             machine.l1i.geometry = crate::Geometry { sets: 2, ways: 1 };
@@ -141,8 +168,12 @@ proptest! {
     }
 
     #[test]
-    fn what_never_delays_never_delays(recipe in any_recipe(), kind in 0..2usize) {
-        let machine = simple(KINDS[kind]);
+    fn what_never_delays_never_delays(
+        recipe in any_recipe(),
+        kind in 0..2usize,
+        extras in 0..EXTRAS,
+    ) {
+        let machine = with_extras(simple(KINDS[kind]), extras);
         let end = |technique| {
             let (script, lines) = script(&recipe, 0);
             let result = run(&machine, technique, vec![task(script, warm(&lines, &[]))]);

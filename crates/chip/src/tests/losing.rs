@@ -23,7 +23,7 @@ pub(super) fn losing(mut machine: Machine, loses: &[Lost], after_us: f64) -> Mac
 pub(super) fn losing_somehow(machine: Machine, how: usize) -> Machine {
     match how {
         0 => machine,
-        1 => losing(machine, &[Lost::L1i, Lost::L1d, Lost::L2, Lost::Branch], 0.0),
+        1 => losing(machine, &[Lost::L1i, Lost::L1d, Lost::L2, Lost::Branch, Lost::Tlb], 0.0),
         _ => losing(machine, &[Lost::L1d, Lost::Branch], 0.05),
     }
 }

@@ -1,15 +1,20 @@
 //! Tests of the whole chip, by area: hand-computed cycles, exactness, gating, contention, requests.
 
 mod exact;
+mod fetch;
 mod followers;
 mod gating;
 mod hand;
 mod losing;
 mod os_cores;
+mod package;
+mod prefetch;
 mod preheat;
 mod requests;
 mod segregation;
 mod shared;
+mod shared_text;
+mod translation;
 mod ultrasparc;
 
 use std::sync::Arc;
@@ -320,6 +325,7 @@ fn task(source: impl Source + 'static, warm: Arc<WarmSet>) -> Task {
         load: LoadKind::Closed,
         limit: u64::MAX,
         start: Time::ZERO,
+        shared: None,
     }
 }
 

@@ -41,11 +41,13 @@ pub enum Payer {
     Preheat,
     /// A device that reads or writes memory by itself.
     Device,
+    /// A core's prefetchers.
+    Prefetch,
 }
 
 impl Payer {
     /// Those that are no code.
-    pub const OTHERS: [Payer; 3] = [Payer::Sleep, Payer::Preheat, Payer::Device];
+    pub const OTHERS: [Payer; 4] = [Payer::Sleep, Payer::Preheat, Payer::Device, Payer::Prefetch];
 }
 
 /// Commands that one payer's requests took.
@@ -116,8 +118,8 @@ pub struct Counts {
     pub writes: [u64; 2],
     /// Rows opened, for the request that wanted it.
     pub activates: [u64; 2],
-    /// The same three of [`Payer::OTHERS`].
-    pub others: [Commands; 3],
+    /// The same of [`Payer::OTHERS`].
+    pub others: [Commands; 4],
     /// Refreshes of ranks.
     pub refreshes: u64,
     /// Reads that the write queue answered.
@@ -167,7 +169,7 @@ impl Counts {
         let code = match payer {
             Payer::User => Some(0),
             Payer::Kernel => Some(1),
-            Payer::Sleep | Payer::Preheat | Payer::Device => None,
+            Payer::Sleep | Payer::Preheat | Payer::Device | Payer::Prefetch => None,
         };
         match (code, kind) {
             (Some(mode), Kind::Read) => &mut self.reads[mode],

@@ -16,6 +16,7 @@ mod books;
 pub mod chakra;
 pub mod collective;
 pub mod files;
+mod parts;
 mod paths;
 mod pieces;
 mod planes;
@@ -57,6 +58,9 @@ pub struct Routes {
     /// What a day has left over takes flows of other racks to the rack at its end, where they wait
     /// for their circuit (Mellette 2017, RotorNet, Sec 4.2; Valiant).
     pub relays: bool,
+    /// A server has an equal part of each circuit of its rack, in whole frames, also if the others
+    /// have nothing to send, and not what is fair (opera-sim, `rlbmodule.cpp`).
+    pub even_parts: bool,
 }
 
 /// What came of it. Everything is modelled.

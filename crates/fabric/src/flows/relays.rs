@@ -40,7 +40,11 @@ impl World<'_> {
             if !piece.is_at_server || piece.bytes <= NOTHING {
                 continue;
             }
-            let bytes = piece.bytes.min(most - sent);
+            let room = self.room_between(plane, between, piece.flow);
+            if room < 1.0 {
+                continue;
+            }
+            let bytes = piece.bytes.min(most - sent).min(room);
             if bytes < 1.0 {
                 break;
             }

@@ -9,6 +9,7 @@ use halfwink_policy::Host;
 use halfwink_units::Time;
 
 use super::books::{close, Used};
+use super::parts::parts;
 use super::paths::Paths;
 use super::pieces::{remove, Piece, Pieces, Queues, Way, NOTHING};
 use super::planes::Plane;
@@ -68,7 +69,7 @@ pub(super) struct World<'a> {
     pub(super) traffic: &'a Traffic,
     policy: Host<CircuitsPolicy>,
     pub(super) racks: usize,
-    servers: u32,
+    pub(super) servers: u32,
     pub(super) planes: Vec<Plane>,
     /// Planes of the machine that one of the policy stands for.
     each: u32,
@@ -76,7 +77,7 @@ pub(super) struct World<'a> {
     /// Bytes in a picosecond, of a circuit.
     pub(super) circuit: f64,
     packet_gbps: f64,
-    capacity: Vec<f64>,
+    pub(super) capacity: Vec<f64>,
     pub(super) pieces: Pieces,
     pub(super) waiting: Queues,
     /// Pieces that need no circuit of their own.
@@ -124,6 +125,9 @@ impl<'a> World<'a> {
         let mut capacity = vec![rate(racks.server_gbps); 2 * servers as usize];
         capacity.extend(vec![circuit; usize::from(planes) * count]);
         capacity.extend(vec![rate(packet_gbps); 2 * count]);
+        if setting.routes.even_parts {
+            capacity.extend(vec![0.0; parts(planes, servers)]);
+        }
         let flows = traffic.flows();
         let begins = flows.iter().zip(0..).filter(|(_, n)| traffic.waits_for()[*n as usize] == 0);
         World {
@@ -364,6 +368,9 @@ impl<'a> World<'a> {
             self.planes[number].dusk(self.now, night, &mut self.policy)
         } else {
             self.planes[number].dawn(self.now);
+            if self.setting.routes.even_parts {
+                self.set_parts(number);
+            }
             if self.setting.routes.relays {
                 self.begin_relays(number);
             }
@@ -471,6 +478,9 @@ impl<'a> World<'a> {
         let (piece, mut needs) = (self.pieces[number], Needs::default());
         let flow = self.traffic.flows()[piece.flow as usize];
         needs.push(self.circuit_item(plane as u8, rack as u16));
+        if self.setting.routes.even_parts {
+            self.push_parts(&piece, plane, &mut needs);
+        }
         if piece.is_at_server {
             needs.push(flow.from);
         }

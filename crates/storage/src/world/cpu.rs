@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use halfwink_engine::Mode;
 
+use super::source::Source;
+
 /// What a CPU does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
@@ -178,8 +180,13 @@ pub(super) struct Cpu {
     pub ready: Vec<u32>,
     /// Of a submission that was interrupted, what is left.
     pub left: Option<u64>,
-    /// The I/O that it submits.
+    /// The I/O that it submits, and how long the device takes no other after it.
     pub submitting: u32,
+    pub device_ps: u64,
+    /// What it issues.
+    pub source: Source,
+    /// I/Os that may be issued again, in order.
+    pub thinking: VecDeque<(u64, u32)>,
     /// The I/Os that it completes.
     pub completing: Vec<u32>,
     /// Whom it gives one.
@@ -212,6 +219,9 @@ impl Cpu {
             ready: Vec::new(),
             left: None,
             submitting: 0,
+            device_ps: 0,
+            source: Source::default(),
+            thinking: VecDeque::new(),
             completing: Vec::new(),
             to: 0,
             coalesced: 0,

@@ -47,7 +47,7 @@ impl World<'_, '_> {
 
     /// The CPU that issued an I/O.
     pub(super) fn issuer(&self, io: u32) -> u16 {
-        self.setting.first + (io / self.setting.depth) as u16
+        self.issuers[io as usize]
     }
 
     /// There is something for a CPU: an interrupt takes it from what it issues, a mailbox waits.

@@ -8,11 +8,11 @@ mod books;
 mod cpu;
 mod hearing;
 mod lanes;
+mod source;
 mod steps;
 
 pub use cpu::{Stage, State};
 
-use halfwink_engine::draw::exponential;
 use halfwink_engine::{stream, Closed, Histogram, Imbalance, Interrupted, RunControl, Stream};
 use halfwink_policy::completion::{Completion, CompletionPolicy, Event, Hears, Queues};
 use halfwink_policy::{Host, StuckTimer};
@@ -21,10 +21,12 @@ use rand::Rng;
 
 use self::cpu::{Cpu, FROM_ELSEWHERE};
 use self::lanes::Lanes;
+use self::source::Source;
 use crate::coherence::Distances;
 use crate::description::Machine;
 use crate::device;
 use crate::faults::{Broken, Fate, FaultCounts};
+use crate::load::{Issues, MOST_IN_FLIGHT};
 use crate::lock::{Deadlock, Lock, Wanted};
 
 /// I/Os between two looks at whether the run shall stop.
@@ -75,6 +77,9 @@ pub struct Setting<'a> {
     pub rate: Option<f64>,
     /// Whether times between I/Os are exponential where rates are limited, and else even.
     pub poisson: bool,
+    /// What each CPU issues, where they do not all issue alike: then depth, bytes and rate are
+    /// these, and there are as many issuers.
+    pub load: Option<&'a [Issues]>,
     /// I/Os before any is counted.
     pub warm_up: u64,
     /// I/Os that are counted.
@@ -227,8 +232,6 @@ struct Costs {
     shared_lines: u64,
     batch: usize,
     period: u64,
-    /// Between two I/Os of an issuer, if rates are limited.
-    gap: u64,
 }
 
 struct World<'a, 'b> {
@@ -245,8 +248,9 @@ struct World<'a, 'b> {
     device: device::Queue,
     /// What goes wrong with it, if anything does.
     fate: Option<Box<Fate>>,
-    /// When each I/O was issued; [`ENDED`] if it is not on its way.
+    /// When each I/O was issued, [`ENDED`] if it is not on its way; and by whom.
     begun: Vec<u64>,
+    issuers: Vec<u16>,
     random: Stream,
     favours: Stream,
     looked: u64,
@@ -315,8 +319,11 @@ fn check(setting: &Setting) -> Result<(), WorldError> {
         let (issuers, first) = (setting.issuers, setting.first);
         return fail(format!("{issuers} issuing CPUs from CPU {first} on: there are {cpus}"));
     }
-    if setting.depth == 0 || setting.depth > 4096 {
-        return fail(format!("depth {}: expected 1 to 4096", setting.depth));
+    if setting.depth == 0 || setting.depth > MOST_IN_FLIGHT {
+        return fail(format!("depth {}: expected 1 to {MOST_IN_FLIGHT}", setting.depth));
+    }
+    if let Some(issues) = setting.load {
+        check_load(issues, setting.issuers).map_err(WorldError::Setting)?;
     }
     if setting.bytes == 0 || setting.ios == 0 {
         return fail("expected I/Os of 1 byte or more, and 1 of them or more".to_owned());
@@ -327,12 +334,24 @@ fn check(setting: &Setting) -> Result<(), WorldError> {
     Ok(())
 }
 
+fn check_load(load: &[Issues], issuers: u16) -> Result<(), String> {
+    if load.len() != usize::from(issuers) {
+        return Err(format!("{} loads for {issuers} issuing CPUs", load.len()));
+    }
+    for issues in load {
+        let depth = issues.depth();
+        if depth == 0 || depth > MOST_IN_FLIGHT {
+            return Err(format!("depth {depth}: expected 1 to {MOST_IN_FLIGHT}"));
+        }
+    }
+    Ok(())
+}
+
 impl<'a, 'b> World<'a, 'b> {
     fn new(setting: &'b Setting<'a>, policy: CompletionPolicy) -> World<'a, 'b> {
         let spec = setting.machine.spec();
         let distances = Distances::new(&spec.topology, &spec.coherence);
         let cpus = distances.cpus();
-        let ios = setting.depth as usize * usize::from(setting.issuers);
         let own_queues = policy.queues() == Queues::EachCpu;
         let lock = |of, home| Lock::new(of, spec.topology.sockets, home);
         let mut locks = vec![
@@ -353,9 +372,10 @@ impl<'a, 'b> World<'a, 'b> {
             cpus: (0..cpus).map(|_| Cpu::new()).collect(),
             lanes: Lanes::new(usize::from(cpus) + 3),
             locks,
-            device: device::Queue::new(&spec.device, setting.bytes),
-            fate: spec.faults.of(setting.seed, ios),
-            begun: vec![ENDED; ios],
+            device: device::Queue::new(&spec.device),
+            fate: None,
+            begun: vec![],
+            issuers: vec![],
             random: stream(setting.seed, "submit"),
             favours: stream(setting.seed, "locks"),
             looked: 0,
@@ -380,15 +400,20 @@ impl<'a, 'b> World<'a, 'b> {
     fn begin(&mut self) {
         self.policy.start(|_, _| ());
         let setting = self.setting;
-        for issuer in 0..setting.issuers {
-            let cpu = usize::from(setting.first + issuer);
-            let first = u32::from(issuer) * setting.depth;
-            self.cpus[cpu].ready.extend((first..first + setting.depth).rev());
-            let apart = self.costs.gap.max(self.costs.submit).max(1);
-            let offset = apart / u64::from(setting.issuers) * u64::from(issuer);
-            self.cpus[cpu].may_issue = offset;
-            self.lanes.set(cpu, offset);
+        let sources = Source::all(setting, &setting.machine.spec().device);
+        for (issuer, source) in (0..setting.issuers).zip(sources) {
+            let cpu = setting.first + issuer;
+            let (first, depth) = (self.begun.len() as u32, source.depth);
+            self.begun.resize((first + depth) as usize, ENDED);
+            self.issuers.resize(self.begun.len(), cpu);
+            let of = (u64::from(issuer), u64::from(setting.issuers));
+            let due = source.first(self.costs.submit, of);
+            let it = &mut self.cpus[usize::from(cpu)];
+            it.ready.extend((first..first + depth).rev());
+            (it.source, it.may_issue) = (source, due);
+            self.lanes.set(usize::from(cpu), due);
         }
+        self.fate = setting.machine.spec().faults.of(setting.seed, self.begun.len());
         // Policies that poll are asked how CPUs wait before anything happens.
         for cpu in 0..self.cpus.len() {
             if self.hears_polls {
@@ -421,14 +446,6 @@ impl<'a, 'b> World<'a, 'b> {
         }
         let even = f64::from(self.random.next_u32()) / 4_294_967_296.0;
         (submit as f64 * (1.0 + jitter * (2.0 * even - 1.0))) as u64
-    }
-
-    /// Time to an issuer's next, if rates are limited.
-    fn gap(&mut self) -> u64 {
-        if !self.setting.poisson || self.costs.gap == 0 {
-            return self.costs.gap;
-        }
-        (self.costs.gap as f64 * exponential(&mut self.random)) as u64
     }
 
     /// The lock of the request queue that a CPU uses.
@@ -482,11 +499,16 @@ impl<'a, 'b> World<'a, 'b> {
         if !self.fate.as_mut().is_some_and(|fate| fate.ends_as_error(io)) {
             self.latency.record(Time(now - begun));
         }
-        if issuer == by {
-            self.cpus[issuer].ready.push(io);
+        let (is_own, it) = (issuer == by, &mut self.cpus[issuer]);
+        let ready = if is_own { io } else { io | FROM_ELSEWHERE };
+        if it.source.think > 0 {
+            it.thinking.push_back((now + it.source.think, ready));
+        } else {
+            it.ready.push(ready);
+        }
+        if is_own {
             return;
         }
-        self.cpus[issuer].ready.push(io | FROM_ELSEWHERE);
         if matches!(self.cpus[issuer].stage, Stage::Idle | Stage::Polling) {
             self.attract(issuer, now, false);
         }
@@ -540,7 +562,6 @@ impl Costs {
             shared_lines: (block.shared_lines * 1e3) as u64,
             batch: driver.batch as usize,
             period,
-            gap: setting.rate.map_or(0, |rate| (f64::from(setting.issuers) / rate * 1e12) as u64),
         }
     }
 }

@@ -103,11 +103,19 @@ impl World<'_, '_> {
     /// Issues the next I/O, if there is one; else rests.
     fn issue(&mut self, cpu: usize, now: u64) {
         let it = &mut self.cpus[cpu];
-        if it.ready.is_empty() {
+        while let Some(&(due, io)) = it.thinking.front() {
+            if due > now {
+                break;
+            }
+            it.thinking.pop_front();
+            it.ready.push(io);
+        }
+        if it.ready.is_empty() && it.thinking.is_empty() {
             return self.rest(cpu, now);
         }
-        if now < it.may_issue {
-            let due = it.may_issue;
+        let thought = if it.ready.is_empty() { it.thinking.front() } else { None };
+        let due = thought.map_or(it.may_issue, |&(due, _)| due.max(it.may_issue));
+        if now < due {
             self.rest(cpu, now);
             let lane = self.lanes.due(cpu).min(due);
             return self.lanes.set(cpu, lane);
@@ -115,11 +123,9 @@ impl World<'_, '_> {
         let Some(io) = it.ready.pop() else { return };
         it.submitting = io & !FROM_ELSEWHERE;
         let wake = if io & FROM_ELSEWHERE == 0 { 0 } else { self.costs.wake };
-        // Never so far behind that it could catch up at once.
-        let (gap, mean) = (self.gap(), self.costs.gap);
-        let it = &mut self.cpus[cpu];
-        it.may_issue = (it.may_issue + gap).max(now.saturating_sub(mean));
-        self.begun[(io & !FROM_ELSEWHERE) as usize] = now;
+        self.begun[it.submitting as usize] = it.source.asked(it.may_issue, now);
+        it.device_ps = it.source.device_ps(&self.setting.machine.spec().device);
+        it.may_issue = it.source.next(it.may_issue, now, &mut self.random);
         self.issued += 1;
         let last = std::mem::replace(&mut self.last, cpu as u16);
         let shared = self.costs.shared_lines * self.distances.line(last, cpu as u16) / 1000;
@@ -128,13 +134,13 @@ impl World<'_, '_> {
     }
 
     fn submit_to_device(&mut self, cpu: usize, now: u64) {
-        let io = self.cpus[cpu].submitting;
+        let it = &self.cpus[cpu];
+        let (io, gap) = (it.submitting, it.device_ps);
         if let Some(fate) = &mut self.fate {
-            let (ticket, late) = fate.take(now, io);
-            self.device.take_late(now, io, ticket, late);
+            self.device.take_late(now, io, gap, fate.take(now, io));
             self.lanes.set(self.cpus.len() + TIMEOUTS, fate.due());
         } else {
-            self.device.take(now, io);
+            self.device.take(now, io, gap);
         }
         self.lanes.set(self.device_lane(), self.device.due());
         self.next(cpu, now);

@@ -43,10 +43,10 @@ pub fn policy(name: &str, machine: &Machine) -> Option<CompletionPolicy> {
 }
 
 /// A setting with something changed.
-pub fn play_with(
-    machine: &Machine,
+pub fn play_with<'a>(
+    machine: &'a Machine,
     name: &str,
-    change: impl FnOnce(&mut Setting),
+    change: impl FnOnce(&mut Setting<'a>),
 ) -> Result<Run, WorldError> {
     let mut setting = Setting {
         machine,
@@ -58,6 +58,7 @@ pub fn play_with(
         bytes: 512,
         rate: None,
         poisson: false,
+        load: None,
         warm_up: 5_000,
         ios: 20_000,
         seed: 1,

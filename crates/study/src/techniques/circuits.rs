@@ -25,6 +25,8 @@ const LONG_DAY: Parameter = Parameter::number("day_us", "us", 584.0, (1e-3, 1e9)
     .about("length of a day", "Mellette 2020, Sec 4.1: six slices of 99 us, less a night");
 const RELAYS: Parameter = Parameter::words("relays", &["yes", "no"])
     .about("whether flows may wait in a rack between", "Mellette 2017, Sec 4.2");
+const PARTS: Parameter = Parameter::words("parts", &["fair", "even"])
+    .about("of a circuit, which servers of a rack have", "halfwink; even: opera-sim's RotorLB");
 const SHORT: Parameter = Parameter::number("short_mb", "MB", 15.0, (0.0, 1e9))
     .about("flows that do not wait for their circuit are smaller", "Mellette 2020, Sec 5");
 const WEEK: Parameter = Parameter::number("week_us", "us", 0.0, (1e-3, 1e10))
@@ -86,7 +88,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         worlds: &["racks"],
         title: "everybody's turn on several planes; what a day has left goes by a rack between",
         source: "Mellette 2017, RotorNet",
-        parameters: &[DAY, RELAYS],
+        parameters: &[DAY, RELAYS, PARTS],
         make: Make::Circuits(|choice, fabric| {
             Box::new(Turns::rotor(fabric.hosts, fabric.planes, day(choice)))
         }),
@@ -97,7 +99,7 @@ pub(super) const TECHNIQUES: &[Technique] = &[
         worlds: &["racks"],
         title: "the same, one plane after the other; short flows go over several circuits",
         source: "Mellette 2020, Opera",
-        parameters: &[LONG_DAY, RELAYS, SHORT],
+        parameters: &[LONG_DAY, RELAYS, SHORT, PARTS],
         make: Make::Circuits(|choice, fabric| {
             Box::new(Turns::opera(fabric.hosts, fabric.planes, day(choice)))
         }),

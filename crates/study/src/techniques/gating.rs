@@ -41,6 +41,7 @@ impl GatingContext {
 pub(super) const GATING: Gating = Gating {
     retention: true,
     adapt: |machine| machine,
+    lacks: |_| None,
     needs_os_cores: false,
     plan: Plan::Once,
     delays: |_| Delays::Anywhere,

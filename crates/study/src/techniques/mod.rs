@@ -4,6 +4,7 @@
 //! which worlds have the events that it needs and which parameters it takes, and makes its policy
 //! from what a world hands over: costs, cores, rates. Policies never see machine files.
 
+mod c_states;
 mod choice;
 mod circuits;
 mod completion;
@@ -91,6 +92,8 @@ pub struct Gating {
     pub retention: bool,
     /// What it changes of the machine.
     pub adapt: fn(Machine) -> Machine,
+    /// What a machine lacks that it needs, if it lacks something.
+    pub lacks: fn(&Machine) -> Option<&'static str>,
     /// Moves kernel code to cores that the machine must set aside.
     pub needs_os_cores: bool,
     /// How it is run.
@@ -165,8 +168,9 @@ pub enum Plan {
 }
 
 /// The list, a family after the other. Its order means nothing.
-const FAMILIES: [&[Technique]; 10] = [
+const FAMILIES: [&[Technique]; 11] = [
     gating::TECHNIQUES,
+    c_states::TECHNIQUES,
     offload::TECHNIQUES,
     segregation::TECHNIQUES,
     wake_up::TECHNIQUES,

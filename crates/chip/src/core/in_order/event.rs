@@ -63,7 +63,8 @@ impl InOrder {
         let fill = private
             .data_misses
             .next_fill(self.cycle)
-            .min(private.instruction_misses.next_fill(self.cycle));
+            .min(private.instruction_misses.next_fill(self.cycle))
+            .min(private.next_translation(self.cycle));
         let known = if self.last_known > self.cycle { self.last_known } else { UNKNOWN };
         let next = fill.min(known);
         if next != UNKNOWN {

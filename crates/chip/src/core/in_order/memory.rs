@@ -5,8 +5,10 @@ use halfwink_units::Cycle;
 use super::{Blocked, InOrder, Origin, QueuedStore, Ready, Step};
 use crate::core::pipeline::StallOn;
 use crate::cpi_stack::Reason;
+use crate::front_end::By;
 use crate::miss::UNKNOWN;
 use crate::private::Access;
+use crate::translation::Page;
 use crate::uop::{Uop, NO_REG};
 
 impl InOrder {
@@ -14,11 +16,17 @@ impl InOrder {
     pub(super) fn load(&mut self, uop: &Uop, until: Cycle) -> Step {
         let (first, last, byte) = self.common.front_end.data_lines();
         let end = byte + u64::from(uop.size) - 1;
+        let by = self.common.front_end.by(uop);
+        let pages = self.sizes.map(|sizes| self.common.front_end.data_pages(sizes));
+        if let Some(step) = pages.and_then(|pages| self.translate(pages, false, by, until)) {
+            return step;
+        }
         let hit = self.cycle + self.common.private.l1d_latency();
         // Assumption: a load that the store covers only in part is forwarded too. Most real cores
         // let it wait until the store has written the cache.
         let overlaps = |s: &QueuedStore| s.first_byte <= end && byte <= s.last_byte;
         if self.stores.iter().any(overlaps) {
+            self.translated(pages, by);
             self.write(uop, hit, Reason::Dependency);
             self.issue(uop);
             return Step::Again;
@@ -32,7 +40,6 @@ impl InOrder {
         let mut miss = 0;
         let lines = [first, last];
         let lines = if first == last { &lines[..1] } else { &lines[..] };
-        let by = self.common.front_end.by(uop);
         for &line in lines {
             let work = &self.common.front_end.work;
             match self.common.private.load(line, by, self.cycle, work) {
@@ -48,6 +55,7 @@ impl InOrder {
                 }
             }
         }
+        self.translated(pages, by);
         if answers > 0 {
             // Assumption: what comes from the second level for its other line is there by then. It
             // need not be, if the miss is an older load's that is about to be answered.
@@ -58,6 +66,13 @@ impl InOrder {
         }
         self.issue(uop);
         Step::Again
+    }
+
+    #[inline]
+    fn translated(&mut self, pages: Option<[Page; 2]>, by: By) {
+        if let Some(pages) = pages {
+            self.common.private.translated(pages, false, by.kernel());
+        }
     }
 
     /// Registers the results of a load in a miss; the number of answers it now waits for.
@@ -103,12 +118,18 @@ impl InOrder {
             self.pass_to(next.max(self.cycle + 1).min(until), Reason::Store);
             return Step::Again;
         }
+        let by = self.common.front_end.by(uop);
+        let pages = self.sizes.map(|sizes| self.common.front_end.data_pages(sizes));
+        if let Some(step) = pages.and_then(|pages| self.translate(pages, false, by, until)) {
+            return step;
+        }
+        self.translated(pages, by);
         let (first, last, byte) = self.common.front_end.data_lines();
         self.stores.push_back(QueuedStore {
             lines: [first, last],
             first_byte: byte,
             last_byte: byte + u64::from(uop.size) - 1,
-            by: self.common.front_end.by(uop),
+            by,
             earliest: self.cycle + 1,
             half: false,
         });

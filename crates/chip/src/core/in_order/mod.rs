@@ -18,10 +18,12 @@ use halfwink_units::Cycle;
 
 use self::word::{ByUnit, Ready};
 use super::pipeline::{Common, Pause, StallOn};
-use crate::cpi_stack::{Reason, REASONS};
+use crate::branch::Guess;
+use crate::cpi_stack::{Reason, REASON_SLOTS};
 use crate::front_end::{By, Head};
 use crate::miss::UNKNOWN;
 use crate::private::Access;
+use crate::translation::{Page, Sizes};
 use crate::uncore::Answer;
 use crate::uop::{Op, Unit, Uop, NO_REG, REGISTERS, UNITS};
 
@@ -60,6 +62,8 @@ enum Blocked {
     FetchRegister,
     /// This many data miss registers.
     DataRegisters(u32),
+    /// The translation of an address.
+    Translation,
     /// The end of all misses.
     Quiet,
 }
@@ -93,6 +97,8 @@ pub(crate) struct InOrder {
     leaving: bool,
     ended: bool,
     blocked: Blocked,
+    /// Of pages, if translation takes time.
+    sizes: Option<Sizes>,
 }
 
 /// One way to go on.
@@ -106,6 +112,7 @@ enum Step {
 impl InOrder {
     pub(crate) fn new(common: Common) -> InOrder {
         let units = common.spec.units;
+        let sizes = common.private.translates().then(|| common.private.page_sizes());
         InOrder {
             stores: VecDeque::with_capacity(common.spec.store_queue),
             limits: [
@@ -134,6 +141,7 @@ impl InOrder {
             leaving: false,
             ended: false,
             blocked: Blocked::No,
+            sizes,
         }
     }
 
@@ -142,6 +150,7 @@ impl InOrder {
     pub(crate) fn run(&mut self, until: Cycle) -> Pause {
         self.blocked = Blocked::No;
         while self.cycle < until && self.common.private.lets_run() {
+            self.common.private.go_on_walking(self.cycle);
             // Stores first: they are older than what issues in this cycle, and a line that they
             // bring in, or push out, is what a load of this cycle finds.
             self.drain_stores(self.cycle);
@@ -200,7 +209,7 @@ impl InOrder {
             let worked = waited & u64::from(self.issued > 0);
             let cycles = &mut self.common.active.cycles[mode];
             cycles[Reason::Base as usize] += worked;
-            cycles[(needed.0 & 0xff) as usize % REASONS] += cycle - self.cycle - worked;
+            cycles[(needed.0 & 0xff) as usize % REASON_SLOTS] += cycle - self.cycle - worked;
             // All ones if nothing was waited for: the counts of the cycle stay, or else begin anew.
             let keep = waited.wrapping_sub(1);
             (self.issued, self.issued_in.0) = (self.issued & keep, self.issued_in.0 & keep);
@@ -338,6 +347,10 @@ impl InOrder {
             if let Some(step) = self.fetch(until) {
                 return step;
             }
+            // A prefetch may be answered before the next wait is over: see `run`.
+            if !self.common.private.requests.is_empty() {
+                return Step::Again;
+            }
         }
         if let Some(step) = self.operands(&uop, until) {
             return step;
@@ -373,8 +386,16 @@ impl InOrder {
             return None;
         }
         let by = self.common.front_end.by(self.common.front_end.uop());
+        let page = self.sizes.map(|sizes| self.common.front_end.fetch_page(sizes));
+        if let Some(step) = page.and_then(|page| self.translate([page; 2], true, by, until)) {
+            return Some(step);
+        }
         let work = &self.common.front_end.work;
-        match self.common.private.fetch(line, by, self.cycle, work) {
+        let access = self.common.private.fetch(line, by, self.cycle, work);
+        if let (Some(page), false) = (page, access == Access::NoRegister) {
+            self.common.private.translated([page; 2], true, by.kernel());
+        }
+        match access {
             Access::Hit => {
                 self.common.fetch_line = line;
                 None
@@ -400,6 +421,16 @@ impl InOrder {
                 Some(Step::Again)
             }
         }
+    }
+
+    /// Waits for the translation of an access's pages; `None` if it is there.
+    fn translate(&mut self, pages: [Page; 2], code: bool, by: By, until: Cycle) -> Option<Step> {
+        let at = self.common.private.translate(pages, code, by, self.cycle)?;
+        if at == UNKNOWN {
+            return Some(Step::Wait(Blocked::Translation, StallOn::Tlb));
+        }
+        self.pass_to(at.min(until), Reason::Tlb);
+        Some(Step::Again)
     }
 
     /// Waits for sources, and for earlier writers of the results; `None` if all are there.
@@ -475,12 +506,14 @@ impl InOrder {
         self.issued += 1;
         self.issued_in.count(uop.op.unit() as usize);
         if uop.branch != Branch::None {
-            let (right, taken) = self.common.branch(uop);
-            if !right {
+            let (guess, taken) = self.common.branch(uop);
+            if guess == Guess::Wrong {
                 // Wrong-path instructions are not in the trace: the front end stands still until
                 // the branch has its result, and begins to refill then.
                 let resolved = self.cycle + self.common.latency(uop.op);
                 self.redirect(resolved + self.common.spec.refill, Reason::Branch);
+            } else if guess == Guess::Redirected {
+                self.redirect(self.cycle + self.common.redirect, Reason::Branch);
             } else if taken {
                 self.redirect(self.cycle + 1, Reason::Base);
             }

@@ -41,6 +41,9 @@ impl InOrder {
     }
 
     pub(super) fn can_move(&mut self, at: Cycle) -> bool {
+        if self.common.private.can_walk() {
+            return true;
+        }
         if !self.stores.is_empty() && !self.store_blocked {
             return true;
         }
@@ -56,6 +59,8 @@ impl InOrder {
             Blocked::FetchRegister => self.common.private.instruction_misses.has_free(at),
             Blocked::DataRegisters(n) => self.common.private.data_misses.free(at) >= n,
             Blocked::Quiet => self.common.private.is_quiet(at),
+            // Its walk goes on.
+            Blocked::Translation => false,
         }
     }
 
@@ -76,6 +81,7 @@ impl InOrder {
             // from where it is answered, is not known yet.
             Blocked::DataRegisters(_) => Why::Reason(Reason::Memory),
             Blocked::Drain => Why::Reason(Reason::System),
+            Blocked::Translation => Why::Reason(Reason::Tlb),
             Blocked::Quiet | Blocked::No => Why::Reason(Reason::Store),
         }
     }

@@ -2,12 +2,16 @@
 
 use halfwink_units::Cycle;
 
+use super::NO_SLOT;
 use crate::miss::UNKNOWN;
 
-/// Completions by cycle, for latencies shorter than the ring.
+/// Completions by cycle, for latencies shorter than the ring: a list of slots for each cycle, since
+/// a slot completes once.
 #[derive(Debug)]
-pub(super) struct Calendar {
-    slots: Box<[u128; RING]>,
+pub(super) struct Calendar<const N: usize> {
+    first: Box<[u16; RING]>,
+    /// By slot, the next one of its cycle.
+    links: Box<[u16; N]>,
     occupied: [u64; RING / 64],
 }
 
@@ -15,25 +19,36 @@ pub(super) struct Calendar {
 /// cycles, and to 64 + 100 cycles for a line of the second level (`machine/check.rs`).
 const RING: usize = 256;
 
-impl Calendar {
-    pub(super) fn new() -> Calendar {
-        Calendar { slots: Box::new([0; RING]), occupied: [0; RING / 64] }
+impl<const N: usize> Calendar<N> {
+    pub(super) fn new() -> Calendar<N> {
+        Calendar {
+            first: Box::new([NO_SLOT; RING]),
+            links: Box::new([NO_SLOT; N]),
+            occupied: [0; RING / 64],
+        }
     }
 
-    /// These slots complete at `cycle`, as is known at `now`.
+    /// This slot completes at `cycle`, as is known at `now`.
     #[inline]
-    pub(super) fn add(&mut self, now: Cycle, cycle: Cycle, slots: u128) {
+    pub(super) fn add(&mut self, now: Cycle, cycle: Cycle, slot: usize) {
         debug_assert!(now < cycle && cycle - now < RING as Cycle, "it would be due a round early");
         let n = cycle as usize % RING;
-        self.slots[n] |= slots;
+        self.links[slot % N] = std::mem::replace(&mut self.first[n], slot as u16);
         self.occupied[n / 64] |= 1 << (n % 64);
     }
 
+    /// The first slot that completes at `cycle`, or [`NO_SLOT`]; none does any more.
     #[inline]
-    pub(super) fn take(&mut self, cycle: Cycle) -> u128 {
+    pub(super) fn take(&mut self, cycle: Cycle) -> u16 {
         let n = cycle as usize % RING;
         self.occupied[n / 64] &= !(1 << (n % 64));
-        std::mem::take(&mut self.slots[n])
+        std::mem::replace(&mut self.first[n], NO_SLOT)
+    }
+
+    /// The one that was taken with this one, or [`NO_SLOT`].
+    #[inline]
+    pub(super) fn behind(&self, slot: usize) -> u16 {
+        self.links[slot % N]
     }
 
     /// The first cycle after `now` at which something completes, or [`UNKNOWN`].

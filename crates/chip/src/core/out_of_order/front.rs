@@ -3,14 +3,16 @@
 use halfwink_trace::{Branch, Event};
 use halfwink_units::Cycle;
 
-use super::{Front, OutOfOrder, Slot, EMPTY, NO_SLOT, SLOTS};
+use super::{link, slot_of, Front, OutOfOrder, Slot, EMPTY, NO_SLOT};
+use crate::branch::Guess;
 use crate::cpi_stack::Reason;
 use crate::front_end::Head;
+use crate::miss::UNKNOWN;
 use crate::os_cores::Crossed;
 use crate::private::Access;
 use crate::uop::{Op, Uop, NO_REG};
 
-impl OutOfOrder {
+impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     /// Takes operations from the front end into the window.
     #[inline]
     pub(super) fn dispatch(&mut self, now: Cycle) -> bool {
@@ -102,19 +104,26 @@ impl OutOfOrder {
         if !self.has_room(&uop) {
             return false;
         }
-        let n = self.tail as usize % SLOTS;
+        let n = slot_of::<N>(self.tail);
         self.enter(&uop, n);
         let mut goes_on = true;
         if uop.branch != Branch::None {
-            let (right, taken) = self.common.branch(&uop);
-            if !right {
-                self.slots[n].mispredicted = true;
-                self.front = Front::Branch;
-                self.front_reason = Reason::Branch;
+            let (guess, taken) = self.guess(&uop, now);
+            match guess {
+                Guess::Right => {}
+                Guess::Redirected => {
+                    self.front = Front::Until(now + self.common.redirect);
+                    self.front_reason = Reason::Branch;
+                }
+                Guess::Wrong => {
+                    self.slots[n].mispredicted = true;
+                    self.front = Front::Branch;
+                    self.front_reason = Reason::Branch;
+                }
             }
             // What a taken branch leads to is in another line, or another part of it: the fetch of
             // a cycle ends here.
-            goes_on = right && !taken;
+            goes_on = guess == Guess::Right && !taken;
         }
         if uop.serializing {
             self.front = Front::Serial;
@@ -133,7 +142,18 @@ impl OutOfOrder {
         if line == self.common.fetch_line {
             return true;
         }
+        if self.ahead.is_some() {
+            return self.take_line(line, now);
+        }
         let by = self.common.front_end.by(self.common.front_end.uop());
+        let page = self.sizes.map(|sizes| self.common.front_end.fetch_page(sizes));
+        if let Some(page) = page {
+            if let Some(at) = self.common.private.translate([page; 2], true, by, now) {
+                self.front = if at == UNKNOWN { Front::Translating } else { Front::Until(at) };
+                self.front_reason = Reason::Tlb;
+                return false;
+            }
+        }
         let work = &self.common.front_end.work;
         self.front = match self.common.private.fetch(line, by, now, work) {
             Access::Hit => Front::Running,
@@ -145,6 +165,9 @@ impl OutOfOrder {
                 return false;
             }
         };
+        if let Some(page) = page {
+            self.common.private.translated([page; 2], true, by.kernel());
+        }
         // Also if it is still on the way: it counts as one access, and is there when the front goes
         // on.
         self.common.fetch_line = line;
@@ -176,11 +199,20 @@ impl OutOfOrder {
         }
     }
 
+    /// What goes into slot `n` waits for what is in slot `producer`. Two waits for one result are
+    /// over at once, so they may count as two.
+    #[inline]
+    pub(super) fn wait_for(&mut self, producer: usize, n: usize, slot: &mut Slot) {
+        debug_assert!(!self.done.contains(producer), "who is done wakes nobody any more");
+        let first = &mut self.slots[producer % N].dependents;
+        slot.links[usize::from(slot.pending)] = std::mem::replace(first, link(n, slot.pending));
+        slot.pending += 1;
+    }
+
     /// Puts the operation into slot `n`.
     #[inline]
     fn enter(&mut self, uop: &Uop, n: usize) {
-        let bit = 1u128 << n;
-        debug_assert_eq!(self.done & bit, 0, "the slot's last operation has not committed");
+        debug_assert!(!self.done.contains(n), "the slot's last operation has not committed");
         let mut slot = Slot {
             op: uop.op,
             results: uop.results,
@@ -191,12 +223,11 @@ impl OutOfOrder {
         for source in uop.sources {
             let producer = self.producer[usize::from(source)];
             if producer != NO_SLOT {
-                debug_assert_eq!(self.done >> producer & 1, 0, "who is done wakes nobody any more");
-                let dependents = &mut self.slots[usize::from(producer)].dependents;
-                // Two sources from one producer are one wait: it wakes each dependent once.
-                slot.pending += u8::from(*dependents & bit == 0);
-                *dependents |= bit;
+                self.wait_for(usize::from(producer), n, &mut slot);
             }
+        }
+        if let (Some(sizes), Op::Load | Op::Store) = (self.sizes, uop.op) {
+            self.pages[n] = self.common.front_end.data_pages(sizes);
         }
         match uop.op {
             Op::Load => {
@@ -204,7 +235,7 @@ impl OutOfOrder {
                 self.waiting_integer += 1;
                 let (first, last, byte) = self.common.front_end.data_lines();
                 slot.lines = [first, last];
-                self.forward(byte, bit, &mut slot);
+                self.forward(byte, n, &mut slot);
             }
             Op::Store => {
                 self.waiting_integer += 1;
@@ -218,7 +249,7 @@ impl OutOfOrder {
         // forgotten, which is all that renaming has to do here.
         for register in uop.results {
             if register != NO_REG {
-                self.producer[usize::from(register)] = n as u8;
+                self.producer[usize::from(register)] = n as u16;
             }
         }
         let pending = slot.pending;

@@ -2,12 +2,31 @@
 
 use halfwink_units::Cycle;
 
-use super::{Forward, OutOfOrder, QueuedStore, Slot, Waits, FORWARD_ENTRIES, SLOTS};
+use super::{slot_of, Front, OutOfOrder, Slot, Waits};
 use crate::front_end::By;
 use crate::private::Access;
-use crate::uop::{Op, Uop};
+use crate::uop::{Op, Unit, Uop};
 
-impl OutOfOrder {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueuedStore {
+    pub(super) lines: [u64; 2],
+    pub(super) by: By,
+}
+
+/// Remembers which queued store last wrote each eight bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Forward {
+    pub(super) granule: u64,
+    /// Number of the store, and of its window entry.
+    pub(super) store: u64,
+    pub(super) sequence: u64,
+}
+
+/// Entries of a direct-mapped table for each of the longest store queue: a store that another one's
+/// granule displaces forwards nothing, and its loads go to the cache.
+pub(super) const FORWARD_ENTRIES: usize = 8;
+
+impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     /// The oldest committed store writes the data cache.
     #[inline]
     pub(super) fn drain_store(&mut self, now: Cycle) -> bool {
@@ -20,7 +39,7 @@ impl OutOfOrder {
         if self.store_head == self.store_committed {
             return false;
         }
-        let store = self.stores[self.store_head as usize % SLOTS];
+        let store = self.stores[slot_of::<N>(self.store_head)];
         let [first, last] = store.lines;
         let private = &mut self.common.private;
         if !self.store_half && private.store(first, store.by, now) == Access::NoRegister {
@@ -43,9 +62,21 @@ impl OutOfOrder {
     #[inline]
     pub(super) fn issue_memory(&mut self, n: usize, now: Cycle) {
         let Slot { op, forwarded, lines: [first, last], by, .. } = self.slots[n];
+        let pages = self.sizes.map(|_| self.pages[n]);
+        if let Some(pages) = pages {
+            if self.common.private.translate(pages, false, by, now).is_some() {
+                self.slots[n].waits = Waits::Translation;
+                self.untranslated.insert(n);
+                return;
+            }
+        }
         // A store only brings address and value to its queue; the cache hears of it when it has
         // committed, since until then it may not have happened.
         if op == Op::Store || forwarded {
+            if let Some(pages) = pages {
+                self.slots[n].waits = Waits::Unit;
+                self.common.private.translated(pages, false, by.kernel());
+            }
             self.start(n, now);
             return;
         }
@@ -54,12 +85,15 @@ impl OutOfOrder {
         let mut ready = now + self.common.private.l1d_latency();
         if blocked || !self.read_line(n, first, by, now, &mut ready) {
             self.slots[n].waits = Waits::Register;
-            self.blocked |= 1 << n;
+            self.blocked.insert(n);
             return;
         }
         if last != first {
             let is_read = self.read_line(n, last, by, now, &mut ready);
             debug_assert!(is_read, "half of a load is under way");
+        }
+        if let Some(pages) = pages {
+            self.common.private.translated(pages, false, by.kernel());
         }
         // Only here does it leave the queue: one that was put aside keeps its place there.
         self.waiting_integer -= 1;
@@ -69,7 +103,16 @@ impl OutOfOrder {
         // for its other line is there by then; it need not be if the miss is an older one.
         if slot.answers == 0 {
             slot.waits = if ready > hit { Waits::L2 } else { Waits::Unit };
-            self.calendar.add(now, ready, 1 << n);
+            self.calendar.add(now, ready, n);
+        }
+    }
+
+    /// Whoever found no translation tries again.
+    #[cold]
+    pub(super) fn try_again(&mut self) {
+        self.ready[Unit::Memory as usize].absorb(&mut self.untranslated);
+        if self.front == Front::Translating {
+            self.front = Front::Running;
         }
     }
 
@@ -81,9 +124,9 @@ impl OutOfOrder {
             Access::Hit => {}
             Access::At(cycle) => *ready = (*ready).max(cycle),
             Access::Outstanding(register) => {
-                let miss = self.common.private.data_misses.get(register);
-                if miss.waiters & 1 << n == 0 {
-                    miss.waiters |= 1 << n;
+                let waiters = &mut self.waiters[register];
+                if !waiters.contains(n) {
+                    waiters.insert(n);
                     self.slots[n].answers += 1;
                 }
                 self.slots[n].waits = Waits::Outstanding(register as u8);
@@ -95,12 +138,12 @@ impl OutOfOrder {
 
     pub(super) fn enter_store(&mut self, uop: &Uop, by: By) {
         let (first, last, byte) = self.common.front_end.data_lines();
-        self.stores[self.store_tail as usize % SLOTS] = QueuedStore { lines: [first, last], by };
+        self.stores[slot_of::<N>(self.store_tail)] = QueuedStore { lines: [first, last], by };
         let end = byte + u64::from(uop.size) - 1;
         // The trace knows addresses before the core does: a load never passes an older store that
         // it overlaps, so none has to be squashed and replayed.
         for granule in (byte >> 3)..=(end >> 3) {
-            self.forwards[granule as usize % FORWARD_ENTRIES] =
+            self.forwards[granule as usize % (FORWARD_ENTRIES * N)] =
                 Forward { granule, store: self.store_tail, sequence: self.tail };
         }
         self.store_tail += 1;
@@ -111,20 +154,17 @@ impl OutOfOrder {
     /// Assumption: the aligned eight bytes of the load's first byte decide, whether or not the
     /// store covers all that is read. To compare bytes, each load would have to search the queue.
     #[inline]
-    pub(super) fn forward(&mut self, byte: u64, bit: u128, slot: &mut Slot) {
+    pub(super) fn forward(&mut self, byte: u64, n: usize, slot: &mut Slot) {
         let granule = byte >> 3;
-        let entry = self.forwards[granule as usize % FORWARD_ENTRIES];
+        let entry = self.forwards[granule as usize % (FORWARD_ENTRIES * N)];
         // Entries are never taken out: one whose store has written the cache says so by its number.
         if entry.granule != granule || entry.store < self.store_head {
             return;
         }
         slot.forwarded = true;
-        let in_window = entry.sequence >= self.head;
-        let store_bit = self.bit(entry.sequence);
-        if in_window && self.done & store_bit == 0 {
-            let dependents = &mut self.slots[entry.sequence as usize % SLOTS].dependents;
-            slot.pending += u8::from(*dependents & bit == 0);
-            *dependents |= bit;
+        let store = slot_of::<N>(entry.sequence);
+        if entry.sequence >= self.head && !self.done.contains(store) {
+            self.wait_for(store, n, slot);
         }
     }
 }

@@ -6,8 +6,8 @@
 //!            └───────── mispredicted branch resolved ───┘
 //! ```
 //!
-//! Sets of window slots are bit masks: the oldest ready operation is found by a rotation and a
-//! count of zeros, and waking dependents is a walk over the set bits.
+//! Sets of window slots are bit masks ([`slots`]): the oldest ready operation is the first bit from
+//! the head's on, round and round. Who waits for a result is a list through the waiting slots.
 //!
 //! A cycle goes through the stages from the last to the first, so that what leaves a stage makes
 //! room for what enters it a cycle later, and nothing passes two stages in one cycle.
@@ -21,29 +21,43 @@
 //! Assumptions: no wrong-path fetch (a mispredicted branch stops dispatch until it is resolved);
 //! loads wait only for stores that they overlap; the front end tracks the stack pointer.
 
+mod ahead;
 mod calendar;
 mod front;
+mod issue;
 mod memory;
+mod slots;
 
 use std::collections::VecDeque;
 
 use halfwink_trace::Event;
 use halfwink_units::Cycle;
 
+use self::ahead::{Ahead, Block};
 use self::calendar::Calendar;
+use self::memory::{Forward, QueuedStore, FORWARD_ENTRIES};
+use self::slots::SlotSet;
 use super::pipeline::{Common, Pause, Stall, StallOn};
 use crate::cpi_stack::Reason;
 use crate::front_end::By;
 use crate::machine::{CoreKind, Window, MAX_WINDOW};
 use crate::miss::UNKNOWN;
+use crate::translation::{Page, Sizes};
 use crate::uncore::Answer;
 use crate::uop::{Op, Unit, NO_REG, REGISTERS};
 
-/// Slots of the window; a power of two, at least [`MAX_WINDOW`]. The bits of a mask: with more, a
-/// set of slots would not be one value of the host any more.
-const SLOTS: usize = 128;
-const _: () = assert!(MAX_WINDOW <= SLOTS && SLOTS == u128::BITS as usize);
-const NO_SLOT: u8 = u8::MAX;
+/// No slot, and no [`link`].
+const NO_SLOT: u16 = u16::MAX;
+/// Results that an operation can wait for: four sources, and the value of a store.
+const WAITS: usize = 5;
+/// Distance of a slot's links.
+const LINKS: usize = 8;
+const _: () = assert!(WAITS <= LINKS && MAX_WINDOW * LINKS < NO_SLOT as usize);
+
+/// A pipeline of the smallest of these windows that it fits: the host's time grows with the masks.
+pub(crate) type Narrow = OutOfOrder<2, 128>;
+pub(crate) type Wide = OutOfOrder<8, 512>;
+pub(crate) type Widest = OutOfOrder<16, MAX_WINDOW>;
 
 /// Where a load that was issued waits for its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +70,16 @@ enum Waits {
     Outstanding(u8),
     /// For a miss register.
     Register,
+    /// For the translation of its address.
+    Translation,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// Slots that wait for this one's result.
-    dependents: u128,
+    /// The first that waits for this one's result: its slot, and which of its waits it is.
+    dependents: u16,
+    /// By wait of this one, the next that waits for the same result.
+    links: [u16; WAITS],
     /// Results that this one waits for.
     pending: u8,
     /// Answers of the shared levels that a load still waits for.
@@ -78,7 +96,8 @@ struct Slot {
 }
 
 const EMPTY: Slot = Slot {
-    dependents: 0,
+    dependents: NO_SLOT,
+    links: [NO_SLOT; WAITS],
     pending: 0,
     answers: 0,
     op: Op::Nop,
@@ -105,52 +124,42 @@ enum Front {
     Fetch,
     /// No instruction miss register is free.
     FetchRegister,
+    /// The translation of the next instruction's address is with the shared levels.
+    Translating,
     /// The thread goes to another core, as soon as nothing is in flight.
     Leaving,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct QueuedStore {
-    lines: [u64; 2],
-    by: By,
-}
-
-/// Remembers which queued store last wrote each eight bytes.
-#[derive(Clone, Copy, Debug)]
-struct Forward {
-    granule: u64,
-    /// Number of the store, and of its window entry.
-    store: u64,
-    sequence: u64,
-}
-
-/// A direct-mapped table, eight times as large as the longest store queue: a store that another
-/// one's granule displaces forwards nothing, and its loads go to the cache.
-const FORWARD_ENTRIES: usize = 1024;
-
-/// The pipeline.
-pub(crate) struct OutOfOrder {
+/// The pipeline, with a window of `N` slots in `W` words.
+pub(crate) struct OutOfOrder<const W: usize, const N: usize> {
     pub(crate) common: Common,
     pub(crate) cycle: Cycle,
     window: Window,
-    slots: Box<[Slot; SLOTS]>,
+    slots: Box<[Slot; N]>,
     /// Numbers of the oldest operation and of the next to come.
     head: u64,
     tail: u64,
     /// Completed, not committed.
-    done: u128,
+    done: SlotSet<W>,
     /// Ready to issue: by unit, and divisions apart, whose units are busy for long.
-    ready: [u128; 4],
-    ready_divide: [u128; 2],
+    ready: [SlotSet<W>; 4],
+    ready_divide: [SlotSet<W>; 2],
     divide_free: [Cycle; 2],
     /// Loads that found no miss register.
-    blocked: u128,
-    producer: [u8; REGISTERS],
-    calendar: Calendar,
+    blocked: SlotSet<W>,
+    /// Loads and stores that found no translation.
+    untranslated: SlotSet<W>,
+    /// If translation takes time: sizes of pages, and the pages of each load and store.
+    sizes: Option<Sizes>,
+    pages: Box<[[Page; 2]]>,
+    /// By miss register of data, loads that wait for its answer.
+    waiters: Box<[SlotSet<W>]>,
+    producer: [u16; REGISTERS],
+    calendar: Calendar<N>,
     waiting_integer: usize,
     waiting_fp: usize,
     loads: usize,
-    stores: Box<[QueuedStore; SLOTS]>,
+    stores: Box<[QueuedStore; N]>,
     store_head: u64,
     store_committed: u64,
     store_tail: u64,
@@ -160,6 +169,8 @@ pub(crate) struct OutOfOrder {
     forwards: Box<[Forward]>,
     front: Front,
     front_reason: Reason,
+    /// Fetch, if it is ahead of dispatch.
+    ahead: Option<Box<Ahead>>,
     /// Ends of requests, and the number of the operation behind the last of each.
     request_ends: VecDeque<(u64, Event)>,
     halt: Option<(u64, u64)>,
@@ -168,36 +179,43 @@ pub(crate) struct OutOfOrder {
     pub(crate) never_skip: bool,
 }
 
-impl OutOfOrder {
-    pub(crate) fn new(common: Common) -> OutOfOrder {
+impl<const W: usize, const N: usize> OutOfOrder<W, N> {
+    pub(crate) fn new(common: Common) -> OutOfOrder<W, N> {
+        const { assert!(N == W * u64::BITS as usize && N.is_power_of_two() && N <= MAX_WINDOW) };
         let CoreKind::OutOfOrder(window) = common.spec.kind else {
             unreachable!("the machine says which kind of core to build")
         };
+        let sizes = common.private.translates().then(|| common.private.page_sizes());
         let no_forward = Forward { granule: u64::MAX, store: 0, sequence: 0 };
         OutOfOrder {
+            ahead: Ahead::new(common.fetch),
+            waiters: vec![SlotSet::EMPTY; common.private.data_misses.registers()].into(),
             common,
             cycle: 0,
             window,
-            slots: Box::new([EMPTY; SLOTS]),
+            slots: Box::new([EMPTY; N]),
             head: 0,
             tail: 0,
-            done: 0,
-            ready: [0; 4],
-            ready_divide: [0; 2],
+            done: SlotSet::EMPTY,
+            ready: [SlotSet::EMPTY; 4],
+            ready_divide: [SlotSet::EMPTY; 2],
             divide_free: [0; 2],
-            blocked: 0,
+            blocked: SlotSet::EMPTY,
+            untranslated: SlotSet::EMPTY,
+            sizes,
+            pages: vec![[Page::default(); 2]; N].into_boxed_slice(),
             producer: [NO_SLOT; REGISTERS],
             calendar: Calendar::new(),
             waiting_integer: 0,
             waiting_fp: 0,
             loads: 0,
-            stores: Box::new([QueuedStore { lines: [0; 2], by: By::default() }; SLOTS]),
+            stores: Box::new([QueuedStore { lines: [0; 2], by: By::default() }; N]),
             store_head: 0,
             store_committed: 0,
             store_tail: 0,
             store_half: false,
             store_blocked: false,
-            forwards: vec![no_forward; FORWARD_ENTRIES].into_boxed_slice(),
+            forwards: vec![no_forward; FORWARD_ENTRIES * N].into_boxed_slice(),
             front: Front::Running,
             front_reason: Reason::Base,
             request_ends: VecDeque::new(),
@@ -213,14 +231,19 @@ impl OutOfOrder {
             let now = self.cycle;
             // Before everything else: operations may issue in the cycle in which their operands
             // come (full bypassing), and the oldest may retire in it.
-            let done = self.calendar.take(now);
-            if done != 0 {
-                self.complete(done, now);
+            let mut done = self.calendar.take(now);
+            while done != NO_SLOT {
+                let n = usize::from(done);
+                done = self.calendar.behind(n);
+                self.complete(n, now);
             }
             // Loads that found no miss register try again together: the oldest wins, as it would
             // have if all had asked in every cycle.
-            if self.blocked != 0 && self.common.private.data_misses.has_free(now) {
-                self.ready[Unit::Memory as usize] |= std::mem::take(&mut self.blocked);
+            if !self.blocked.is_empty() && self.common.private.data_misses.has_free(now) {
+                self.ready[Unit::Memory as usize].absorb(&mut self.blocked);
+            }
+            if self.common.private.go_on_walking(now) {
+                self.try_again();
             }
             let committed = self.commit();
             if committed && !self.request_ends.is_empty() {
@@ -232,6 +255,7 @@ impl OutOfOrder {
             // No short circuit: every stage has its turn. A completion that let none of them move
             // is no movement: what it changed beyond them, the front's wait, `next_cycle` knows.
             let moved = committed | self.drain_store(now) | self.issue(now) | self.dispatch(now);
+            let moved = moved | self.fetch_ahead(now);
             if moved || self.never_skip && self.next_cycle(now) != UNKNOWN {
                 self.charge(why, kernel, 1);
                 self.cycle = now + 1;
@@ -277,6 +301,7 @@ impl OutOfOrder {
         let on = match self.why() {
             _ if self.head == self.tail && self.front == Front::Fetch => StallOn::Fetch,
             Why::Reason(Reason::Fetch) => StallOn::Fetch,
+            Why::Reason(Reason::Tlb) => StallOn::Tlb,
             _ if self.head == self.tail => StallOn::Store,
             _ => StallOn::Data,
         };
@@ -301,6 +326,9 @@ impl OutOfOrder {
         );
         (self.front, self.ended, self.halt) = (Front::Running, false, None);
         self.common.fetch_line = u64::MAX;
+        if let Some(ahead) = &mut self.ahead {
+            ahead.begin();
+        }
         self.resume(cycle);
     }
 
@@ -314,39 +342,44 @@ impl OutOfOrder {
             for (mode, cycles) in miss.waited.into_iter().enumerate() {
                 self.common.active.add(mode == 1, reason, cycles);
             }
-            let mut arrived = 0;
-            for n in bits(miss.waiters) {
+            let waiters = &mut self.waiters[usize::from(miss.register)];
+            for n in std::mem::replace(waiters, SlotSet::EMPTY).iter() {
                 let slot = &mut self.slots[n];
                 debug_assert!(slot.op == Op::Load && slot.answers > 0, "who waits is a load");
                 slot.answers -= 1;
                 if slot.answers == 0 {
-                    arrived |= 1 << n;
-                } else if let Some(other) = self.common.private.data_misses.waited_by(n) {
+                    self.complete(n, at);
+                } else if let Some(other) = self.waiters.iter().position(|set| set.contains(n)) {
                     // It is from two lines: the other one holds it now.
                     slot.waits = Waits::Outstanding(other as u8);
                 }
             }
-            self.complete(arrived, at);
             // The answer has freed a register, for whoever found none.
             self.store_blocked = false;
-            self.ready[Unit::Memory as usize] |= std::mem::take(&mut self.blocked);
+            self.ready[Unit::Memory as usize].absorb(&mut self.blocked);
         }
         if let Some(miss) = instruction {
             for (mode, cycles) in miss.waited.into_iter().enumerate() {
                 self.common.active.add(mode == 1, StallOn::Fetch.reason(by), cycles);
             }
-            if matches!(self.front, Front::Fetch | Front::FetchRegister) {
+            let arrived = match self.front {
+                // It may be another line that fetch has asked for ahead.
+                Front::Fetch => line == self.common.fetch_line,
+                Front::FetchRegister => true,
+                _ => false,
+            };
+            if arrived {
                 self.front = Front::Running;
-                front_moves = true;
             }
+            front_moves = self.line_arrived(line, at) || arrived;
         }
         self.can_move(at, front_moves)
     }
 
     /// True if something can move that could not before an answer.
     fn can_move(&mut self, at: Cycle, front_moves: bool) -> bool {
-        let ready = self.ready.iter().chain(&self.ready_divide).any(|&mask| mask != 0);
-        let oldest_done = self.head < self.tail && self.done & self.bit(self.head) != 0;
+        let ready = self.ready.iter().chain(&self.ready_divide).any(|set| !set.is_empty());
+        let oldest_done = self.head < self.tail && self.done.contains(slot_of::<N>(self.head));
         let stores = self.store_head < self.store_committed && !self.store_blocked;
         let was_draining = self.waits_for_quiet() && self.head == self.tail;
         ready
@@ -354,6 +387,7 @@ impl OutOfOrder {
             || stores
             || front_moves
             || was_draining && self.common.private.is_quiet(at)
+            || self.common.private.can_walk()
     }
 
     #[inline]
@@ -361,16 +395,11 @@ impl OutOfOrder {
         self.halt.is_some() || self.ended || self.front == Front::Leaving
     }
 
-    #[inline]
-    fn bit(&self, number: u64) -> u128 {
-        1 << (number as usize % SLOTS)
-    }
-
     /// Privilege of the oldest operation, or of what comes next.
     #[inline]
     fn kernel(&mut self) -> bool {
         if self.head < self.tail {
-            self.slots[self.head as usize % SLOTS].by.kernel()
+            self.slots[slot_of::<N>(self.head)].by.kernel()
         } else {
             self.common.front_end.is_kernel()
         }
@@ -388,11 +417,12 @@ impl OutOfOrder {
                 _ => Why::Reason(self.front_reason),
             };
         }
-        match self.slots[self.head as usize % SLOTS].waits {
+        match self.slots[slot_of::<N>(self.head)].waits {
             Waits::Unit => Why::Reason(Reason::Dependency),
             Waits::L2 => Why::Reason(Reason::L2),
             // Who will free one is not known yet.
             Waits::Register => Why::Reason(Reason::Memory),
+            Waits::Translation => Why::Reason(Reason::Tlb),
             Waits::Outstanding(n) => Why::Outstanding(n),
         }
     }
@@ -410,7 +440,7 @@ impl OutOfOrder {
 
     /// The next cycle at which something can happen without an answer, or [`UNKNOWN`].
     fn next_cycle(&mut self, now: Cycle) -> Cycle {
-        let mut next = self.calendar.next(now);
+        let mut next = self.calendar.next(now).min(self.common.private.next_translation(now));
         if let Front::Until(cycle) = self.front {
             if cycle > now && !self.ended {
                 next = next.min(cycle);
@@ -418,67 +448,61 @@ impl OutOfOrder {
         }
         let private = &self.common.private;
         let waits_for_quiet = self.waits_for_quiet();
-        if self.blocked != 0 || self.store_blocked || waits_for_quiet {
+        if !self.blocked.is_empty() || self.store_blocked || waits_for_quiet {
             next = next.min(private.data_misses.next_fill(now));
         }
-        if self.front == Front::FetchRegister || waits_for_quiet {
+        let block = self.ahead.as_ref().map_or(Block::No, |ahead| ahead.block);
+        let asks = block == Block::Register;
+        if let Block::Until(cycle) = block {
+            next = next.min(cycle.max(now + 1));
+        }
+        if self.front == Front::FetchRegister || asks || waits_for_quiet {
             next = next.min(private.instruction_misses.next_fill(now));
         }
         for (ready, free) in self.ready_divide.iter().zip(self.divide_free) {
-            if *ready != 0 {
+            if !ready.is_empty() {
                 next = next.min(free.max(now + 1));
             }
         }
         next
     }
 
-    /// Results of these slots are there.
-    fn complete(&mut self, slots: u128, now: Cycle) {
-        debug_assert_eq!(self.done & slots, 0, "a result comes once");
-        self.done |= slots;
-        for n in bits(slots) {
-            let slot = &mut self.slots[n];
-            slot.waits = Waits::Unit;
-            for register in slot.results {
-                // A later writer of the register may have taken it over.
-                if self.producer[usize::from(register)] == n as u8 {
-                    self.producer[usize::from(register)] = NO_SLOT;
-                }
-            }
-            // When it is resolved, not when it retires: older misses do not hold the right path up.
-            if slot.mispredicted {
-                self.front = Front::Until(now + self.common.spec.refill);
-                self.front_reason = Reason::Branch;
-            }
-            if slot.serializing {
-                self.front = Front::Until(now + self.common.spec.refill);
-                self.front_reason = Reason::System;
-            }
-            let dependents = std::mem::take(&mut slot.dependents);
-            for d in bits(dependents) {
-                let dependent = &mut self.slots[d];
-                dependent.pending -= 1;
-                if dependent.pending == 0 {
-                    let op = dependent.op;
-                    self.make_ready(op, d);
-                }
+    /// The result of a slot is there.
+    #[inline]
+    fn complete(&mut self, n: usize, now: Cycle) {
+        debug_assert!(!self.done.contains(n), "a result comes once");
+        self.done.insert(n);
+        let slot = &mut self.slots[n % N];
+        slot.waits = Waits::Unit;
+        for register in slot.results {
+            // A later writer of the register may have taken it over.
+            if self.producer[usize::from(register)] == n as u16 {
+                self.producer[usize::from(register)] = NO_SLOT;
             }
         }
-    }
-
-    /// Sets by unit, so that issuing looks at no operation whose unit is taken.
-    #[inline]
-    fn make_ready(&mut self, op: Op, n: usize) {
-        let mask = match op {
-            Op::Divide => &mut self.ready_divide[0],
-            Op::FpDivide => &mut self.ready_divide[1],
-            _ => match op.unit() {
-                // Occupies its place only.
-                Unit::Nothing => &mut self.done,
-                unit => &mut self.ready[unit as usize],
-            },
-        };
-        *mask |= 1 << n;
+        // When it is resolved, not when it retires: older misses do not hold the right path up.
+        if slot.mispredicted {
+            self.front = Front::Until(now + self.common.spec.refill);
+            self.front_reason = Reason::Branch;
+            if let Some(ahead) = &mut self.ahead {
+                ahead.block = Block::No;
+            }
+        }
+        if slot.serializing {
+            self.front = Front::Until(now + self.common.spec.refill);
+            self.front_reason = Reason::System;
+        }
+        let mut link = std::mem::replace(&mut slot.dependents, NO_SLOT);
+        while link != NO_SLOT {
+            let (d, wait) = (usize::from(link) / LINKS, usize::from(link) % LINKS);
+            let dependent = &mut self.slots[d % N];
+            link = dependent.links[wait];
+            dependent.pending -= 1;
+            if dependent.pending == 0 {
+                let op = dependent.op;
+                self.make_ready(op, d);
+            }
+        }
     }
 
     /// Retires the oldest operations that are done.
@@ -487,12 +511,12 @@ impl OutOfOrder {
         let before = self.head;
         let limit = self.tail.min(before + self.common.spec.width as u64);
         while self.head < limit {
-            let bit = self.bit(self.head);
-            if self.done & bit == 0 {
+            let n = slot_of::<N>(self.head);
+            if !self.done.contains(n) {
                 break;
             }
-            self.done &= !bit;
-            let slot = &self.slots[self.head as usize % SLOTS];
+            self.done.remove(n);
+            let slot = &self.slots[n];
             debug_assert!(slot.pending == 0 && slot.answers == 0, "it retires with something due");
             match slot.op {
                 Op::Load => self.loads -= 1,
@@ -515,64 +539,6 @@ impl OutOfOrder {
             self.request_ends.pop_front();
         }
     }
-
-    /// Starts the oldest ready operations, as many as there are units.
-    #[inline]
-    fn issue(&mut self, now: Cycle) -> bool {
-        let units = self.common.spec.units;
-        // Oldest first within each unit; where the width is less than all units together, units
-        // have their turn in this order, whatever the age of what they start.
-        let mut budget = self.common.spec.width;
-        let start = budget;
-        for _ in 0..units.memory.min(budget) {
-            let Some(n) = self.oldest(self.ready[Unit::Memory as usize]) else { break };
-            self.ready[Unit::Memory as usize] &= !(1 << n);
-            self.issue_memory(n, now);
-            budget -= 1;
-        }
-        for (unit, count) in
-            [(Unit::Alu, units.alu), (Unit::Multiply, units.multiply), (Unit::Fp, units.fp)]
-        {
-            for _ in 0..count.min(budget) {
-                let Some(n) = self.oldest(self.ready[unit as usize]) else { break };
-                self.ready[unit as usize] &= !(1 << n);
-                self.start(n, now);
-                budget -= 1;
-            }
-        }
-        for which in 0..2 {
-            if self.ready_divide[which] != 0 && self.divide_free[which] <= now && budget > 0 {
-                let n = self.oldest(self.ready_divide[which]).expect("the mask is not empty");
-                self.ready_divide[which] &= !(1 << n);
-                // Not pipelined: the divider is taken until the result is there.
-                self.divide_free[which] = self.start(n, now);
-                budget -= 1;
-            }
-        }
-        budget < start
-    }
-
-    /// The oldest slot of a set.
-    #[inline]
-    fn oldest(&self, mask: u128) -> Option<usize> {
-        // Slots are given out round and round: seen from the head's, the lowest bit is the oldest.
-        let shift = (self.head as usize % SLOTS) as u32;
-        let rotated = mask.rotate_right(shift);
-        (rotated != 0).then(|| (rotated.trailing_zeros() + shift) as usize % SLOTS)
-    }
-
-    /// Starts an operation in its unit and returns when its result is there.
-    #[inline]
-    fn start(&mut self, n: usize, now: Cycle) -> Cycle {
-        let op = self.slots[n].op;
-        let done = now + self.common.latency(op);
-        self.calendar.add(now, done, 1 << n);
-        match op.unit() {
-            Unit::Fp => self.waiting_fp -= 1,
-            _ => self.waiting_integer -= 1,
-        }
-        done
-    }
 }
 
 /// Why a cycle passed without retiring anything.
@@ -583,14 +549,14 @@ enum Why {
     Outstanding(u8),
 }
 
-/// Numbers of the set bits, lowest first.
+/// The slot of the operation of this number.
 #[inline]
-fn bits(mut mask: u128) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        (mask != 0).then(|| {
-            let n = mask.trailing_zeros() as usize;
-            mask &= mask - 1;
-            n
-        })
-    })
+fn slot_of<const N: usize>(number: u64) -> usize {
+    number as usize % N
+}
+
+/// One of a slot's waits, in the list of who waits for the same.
+#[inline]
+fn link(slot: usize, wait: u8) -> u16 {
+    (slot * LINKS) as u16 + u16::from(wait)
 }

@@ -66,8 +66,30 @@ struct ChipJob {
     instructions: Option<u64>,
     /// Part of the run to record the states of, in nanoseconds from its start.
     timeline_ns: Option<(u64, u64)>,
-    /// Its parts are CPUs of one recorded machine.
-    one_memory: bool,
+    memory: Memory,
+}
+
+/// What programs side by side have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    /// Nothing.
+    Apart,
+    /// All: they are CPUs of one recorded machine.
+    One,
+    /// Copies of a recording: what none of them ever writes.
+    SharedText,
+}
+
+impl Memory {
+    const WORDS: &[&str] = &["apart", "one", "shared-text"];
+
+    fn of(word: &str) -> Memory {
+        match word {
+            "one" => Memory::One,
+            "shared-text" => Memory::SharedText,
+            _ => Memory::Apart,
+        }
+    }
 }
 
 const OPTIONS: &[Parameter] = &[
@@ -76,8 +98,11 @@ const OPTIONS: &[Parameter] = &[
         .about("of each core, at most", "as many as wanted"),
     Parameter::text("timeline_ns", "two times, as 0..5000", "none")
         .about("part of the run whose states are kept, in nanoseconds", "what is to be seen"),
-    Parameter::words("memory", &["apart", "one"])
-        .about("of programs side by side; `one` for CPUs of one recorded run", "halfwink"),
+    Parameter::words("memory", Memory::WORDS).about(
+        "of programs side by side; `one` for CPUs of one recorded run, `shared-text` for copies \
+         that share what none writes",
+        "halfwink",
+    ),
 ];
 
 /// Parameters of techniques that were a machine's.
@@ -198,9 +223,11 @@ impl World for Chip {
         let machine = library.machine(&job.machine, &settings.machine)?;
         let workload = library.workload(&job.workload)?;
         fits(&workload, &machine)?;
-        let one_memory = settings.options.word("memory") == "one";
-        if one_memory {
-            io_path::of_one_run(&workload)?;
+        let memory = Memory::of(settings.options.word("memory"));
+        match memory {
+            Memory::Apart => {}
+            Memory::One => io_path::of_one_run(&workload)?,
+            Memory::SharedText => workload.check_copies()?,
         }
         if gating.needs_os_cores && machine.machine.os.cores == 0 {
             let (technique, machine) = (&settings.choice, &machine.name);
@@ -208,6 +235,9 @@ impl World for Chip {
                 "technique `{technique}` needs OS cores, machine `{machine}` sets none aside; \
                  expected os.cores above 0"
             )));
+        }
+        if let Some(lacking) = (gating.lacks)(&machine.machine) {
+            return Err(StudyError::Usage(format!("{}: {lacking}", machine.name)));
         }
         if let Some(how) = gating.segregation {
             let adapted = adapted(&settings.choice, &gating, machine.machine.clone());
@@ -220,7 +250,7 @@ impl World for Chip {
             gating,
             instructions: settings.options.given("instructions").map(|n| n as u64),
             timeline_ns: timeline,
-            one_memory,
+            memory,
         }))
     }
 
@@ -315,7 +345,7 @@ impl Prepared for ChipJob {
 
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
         let mut machine = adapted(&self.choice, &self.gating, self.machine.machine.clone());
-        machine.os.one_memory = self.one_memory;
+        machine.os.one_memory = self.memory == Memory::One;
         let (frequency, machine, result) = self.chosen(&machine, control, logs)?;
         Ok(self.tables(&machine, frequency, &result))
     }
@@ -419,12 +449,15 @@ impl ChipJob {
         control: &RunControl,
         logs: &Logs,
     ) -> Result<RunResult, StudyError> {
-        let tasks = self.workload.tasks(self.instructions)?;
+        let tasks = match self.memory {
+            Memory::SharedText => self.workload.sharing_tasks(self.instructions)?,
+            Memory::Apart | Memory::One => self.workload.tasks(self.instructions)?,
+        };
         let policy =
             |core: usize| logs.gating(core, self.gating.policy(&self.choice, machine, core));
         // Threads that take turns need somebody to see them enter and leave the kernel; and cores
         // look into each other's caches only with one.
-        let meet = self.workload.cores() > machine.cores || self.one_memory;
+        let meet = self.workload.cores() > machine.cores || self.memory != Memory::Apart;
         let make = self.gating.offload.or(meet.then_some(WATCH));
         let alone = machine.clone().without_os_cores();
         let machine = if self.gating.offload.is_some() { machine } else { &alone };

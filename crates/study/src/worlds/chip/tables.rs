@@ -1,6 +1,9 @@
 //! What a run found out, as sums and tables.
 
-use halfwink_chip::{add_calls, Calls, CoreResult, EnergyParts, Machine, MemoryKind, RunResult};
+use halfwink_chip::{
+    add_calls, Calls, CoreResult, EnergyParts, Machine, MemoryKind, PrefetchCounts,
+    PrefetcherCounts, RunResult, TlbCounts,
+};
 use halfwink_engine::Histogram;
 use halfwink_policy::offload::{CallProfile, Cause};
 use halfwink_power::CoreState;
@@ -203,6 +206,21 @@ pub(crate) fn counter_table(result: &RunResult) -> Table {
         ] {
             push(&name, counter, values);
         }
+        for (counter, values) in tlb_counters(&core.tlb) {
+            push(&name, counter, values);
+        }
+        for (cache, counts) in prefetchers(&core.prefetch) {
+            for (counter, count) in [
+                ("issued", counts.issued),
+                ("dropped", counts.dropped),
+                ("useful", counts.useful),
+                ("late", counts.late),
+                ("useless", counts.useless),
+                ("lookups", counts.lookups),
+            ] {
+                push(&name, &format!("{cache}.prefetch.{counter}"), [count, 0]);
+            }
+        }
     }
     push("l3", "accesses", result.l3.accesses);
     push("l3", "misses", result.l3.misses);
@@ -213,7 +231,7 @@ pub(crate) fn counter_table(result: &RunResult) -> Table {
     push("memory", "writes", result.memory.writes);
     push("memory", "activates", result.memory.activates);
     // What no code asked for, where there was some of it.
-    for (n, payer) in ["flush", "preheat", "device"].into_iter().enumerate() {
+    for (n, payer) in ["flush", "preheat", "device", "prefetch"].into_iter().enumerate() {
         let commands = result.memory.others[n];
         for (component, counter, count) in [
             ("l3", "accesses", result.l3.others[n]),
@@ -238,6 +256,28 @@ pub(crate) fn counter_table(result: &RunResult) -> Table {
         push("memory", counter, [count, 0]);
     }
     table
+}
+
+/// What translation took, where it takes anything.
+fn tlb_counters(tlb: &TlbCounts) -> Vec<(&'static str, [u64; 2])> {
+    if *tlb == TlbCounts::default() {
+        return Vec::new();
+    }
+    vec![
+        ("itlb.accesses", tlb.instruction_accesses),
+        ("itlb.misses", tlb.instruction_misses),
+        ("dtlb.accesses", tlb.data_accesses),
+        ("dtlb.misses", tlb.data_misses),
+        ("tlb.walks", tlb.walks),
+        ("tlb.walk_reads", tlb.walk_reads),
+        ("tlb.walk_misses", tlb.walk_misses),
+    ]
+}
+
+/// Prefetchers that were asked anything; what they do is nobody's, and stands in the first column.
+fn prefetchers(counts: &PrefetchCounts) -> impl Iterator<Item = (&'static str, PrefetcherCounts)> {
+    let all = [("l1i", counts.l1i), ("l1d", counts.l1d), ("l2", counts.l2)];
+    all.into_iter().filter(|(_, counts)| *counts != PrefetcherCounts::default())
 }
 
 pub(crate) fn histogram_table(result: &RunResult) -> Table {

@@ -4,7 +4,7 @@ use halfwink_chip::{run_together, CodeCache, Follower, Machine, Options};
 use halfwink_engine::RunControl;
 use halfwink_policy::gating::GatingPolicy;
 
-use super::{adapted, ChipJob};
+use super::{adapted, ChipJob, Memory};
 use crate::error::StudyError;
 use crate::techniques::{Delays, Plan};
 use crate::world::Tables;
@@ -15,7 +15,7 @@ impl ChipJob {
     pub(super) fn shared_pace(&self) -> Option<String> {
         let takes_turns = self.workload.cores() > self.machine.machine.cores;
         let moves = self.gating.offload.is_some() || self.gating.segregation.is_some();
-        if self.gating.plan != Plan::Once || moves || takes_turns || self.one_memory {
+        if self.gating.plan != Plan::Once || moves || takes_turns || self.memory != Memory::Apart {
             return None;
         }
         let delays = (self.gating.delays)(&self.choice);

@@ -3,9 +3,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::SystemTime;
 
+use halfwink_chip::SharedLines;
 use halfwink_trace::{Header, Totals, TraceFile};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -23,6 +24,8 @@ pub(crate) struct Trace {
     pub(crate) totals: Totals,
     /// Open while anything plays it; jobs that play it at once share it.
     open: Mutex<Weak<TraceFile>>,
+    /// Which of its lines copies share, once somebody asked.
+    shared: OnceLock<Arc<SharedLines>>,
 }
 
 /// What tells a file from another of its name, or from itself before it was written again.
@@ -49,7 +52,8 @@ impl Trace {
         let stamp = Stamp::of(&path).map_err(|error| io(&path, error))?;
         let bytes = fs::read(&path).map_err(|error| io(&path, error))?;
         let (header, totals) = (file.header().clone(), file.footer().totals.clone());
-        Ok(Trace { digest: xxh3_64(&bytes), stamp, header, totals, path, open: Mutex::default() })
+        let (open, shared) = (Mutex::default(), OnceLock::new());
+        Ok(Trace { digest: xxh3_64(&bytes), stamp, header, totals, path, open, shared })
     }
 
     /// Whether its file is still what was opened.
@@ -73,5 +77,18 @@ impl Trace {
         }
         *open = Arc::downgrade(&file);
         Ok(file)
+    }
+
+    /// Which of its lines copies of it share; a pass over all of it when it is first asked for.
+    ///
+    /// # Errors
+    /// If the file is gone or damaged.
+    pub(crate) fn shared_lines(&self) -> Result<Arc<SharedLines>, StudyError> {
+        if let Some(lines) = self.shared.get() {
+            return Ok(Arc::clone(lines));
+        }
+        let file = self.file()?;
+        let lines = SharedLines::of(&mut file.stream(), &file.warm()?)?;
+        Ok(Arc::clone(self.shared.get_or_init(|| Arc::new(lines))))
     }
 }

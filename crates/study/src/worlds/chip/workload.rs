@@ -182,6 +182,36 @@ impl Workload {
         self.parts.iter().any(|part| load_of(part) == LoadKind::Open)
     }
 
+    /// Checks that there are copies of a recording.
+    pub(crate) fn check_copies(&self) -> Result<(), StudyError> {
+        let copied = |part: &Part| part.copies > 1 && matches!(part.kind, WorkloadKind::Trace(_));
+        if self.parts.iter().any(copied) {
+            return Ok(());
+        }
+        let name = &self.name;
+        let message =
+            format!("memory=shared-text: `{name}`: expected copies of a recording, as nginx*4");
+        Err(StudyError::Usage(message))
+    }
+
+    /// The work of each core, of which copies of a recording have in common what none ever writes.
+    ///
+    /// # Errors
+    /// As [`Workload::tasks`].
+    pub(crate) fn sharing_tasks(&self, limit: Option<u64>) -> Result<Vec<Task>, StudyError> {
+        let mut tasks = self.tasks(limit)?;
+        let mut rest = &mut tasks[..];
+        for part in &self.parts {
+            let (own, behind) = rest.split_at_mut(part.copies);
+            rest = behind;
+            if let WorkloadKind::Trace(trace) = &part.kind {
+                let lines = trace.shared_lines()?;
+                own.iter_mut().for_each(|task| task.shared = Some(Arc::clone(&lines)));
+            }
+        }
+        Ok(tasks)
+    }
+
     /// The work of each core.
     ///
     /// # Errors
@@ -220,6 +250,7 @@ impl Workload {
                     load: load_of(part),
                     limit: limit.unwrap_or(u64::MAX),
                     start: STAGGER * tasks.len() as u64,
+                    shared: None,
                 });
             }
         }

@@ -69,6 +69,7 @@ fn routes(choice: &Choice) -> Routes {
     Routes {
         hops_below_bytes: choice.given_or_default("short_mb").map_or(0.0, |mb| mb * 1e6),
         relays: has("relays") && choice.word("relays") == "yes",
+        even_parts: has("parts") && choice.word("parts") == "even",
     }
 }
 

@@ -133,7 +133,7 @@ struct StorageJob {
     load: Load,
 }
 
-fn failed(error: WorldError) -> StudyError {
+pub(super) fn failed(error: WorldError) -> StudyError {
     match error {
         WorldError::Interrupted(_) => StudyError::Interrupted,
         WorldError::Setting(message) => StudyError::Usage(message),
@@ -160,6 +160,7 @@ impl StorageInfo {
             bytes: load.bytes,
             rate: load.rate,
             poisson: load.poisson,
+            load: None,
             warm_up: load.warm_up,
             ios: load.ios,
             seed: load.seed,

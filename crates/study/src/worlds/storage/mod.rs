@@ -3,9 +3,11 @@
 mod applications;
 mod figures;
 mod job;
+mod loads;
 mod runs;
 
 pub use job::Storage;
+pub use loads::LoadAsked;
 pub use runs::StorageAsked;
 
 use halfwink_engine::Input;

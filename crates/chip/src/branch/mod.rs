@@ -1,13 +1,27 @@
-//! Branch prediction: direction, indirect targets, return addresses.
+//! Branch prediction: direction, indirect targets, return addresses, and whether the front end
+//! knows that there is a branch at all.
 //!
 //! Prediction and learning are one call, when the front end meets the branch: a trace has no wrong
 //! path, so nothing has to be undone, and histories hold outcomes as if each were known at once. A
 //! real front end learns the outcome some cycles later. Predictors are a core's and not a thread's:
 //! the kernel trains and disturbs what user code finds, as on real machines.
 
+mod history;
+mod loops;
+mod perceptron;
+mod tage;
+mod targets;
+#[cfg(test)]
+mod tests;
+
 use halfwink_trace::Branch;
 
+use self::perceptron::Perceptron;
+use self::tage::Tage;
+use self::targets::{Indirect, TargetBuffer};
 use crate::machine::{BranchSpec, PredictorKind};
+
+pub(crate) use history::{MAX_HISTORY, MAX_TABLES};
 
 /// What the predictor did, by privilege (user, kernel).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,13 +30,27 @@ pub struct BranchCounts {
     pub predicted: [u64; 2],
     /// Of these, wrong.
     pub mispredicted: [u64; 2],
+    /// Taken branches that were predicted right and that the branch target buffer did not hold.
+    pub redirected: [u64; 2],
+}
+
+/// What the front end made of a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guess {
+    /// It went on where the branch goes.
+    Right,
+    /// It did not know of the branch, and turns when it has decoded it.
+    Redirected,
+    /// It goes on where the branch does not go, until that is resolved.
+    Wrong,
 }
 
 /// All predictors of a core.
 #[derive(Clone, Debug)]
 pub(crate) struct Predictor {
     direction: Direction,
-    indirect: Vec<(u64, u64)>,
+    indirect: Indirect,
+    buffer: Option<TargetBuffer>,
     returns: Vec<u64>,
     depth: usize,
     pub(crate) counts: BranchCounts,
@@ -33,6 +61,8 @@ enum Direction {
     Perfect,
     Bimodal(Vec<u8>),
     Tournament(Box<Tournament>),
+    Tage(Box<Tage>),
+    Perceptron(Box<Perceptron>),
 }
 
 impl Predictor {
@@ -41,10 +71,15 @@ impl Predictor {
             PredictorKind::Perfect => Direction::Perfect,
             PredictorKind::Bimodal => Direction::Bimodal(vec![1; BIMODAL_ENTRIES]),
             PredictorKind::Tournament => Direction::Tournament(Box::default()),
+            PredictorKind::Tage(spec) => Direction::Tage(Box::new(Tage::new(&spec))),
+            PredictorKind::Perceptron(spec) => {
+                Direction::Perceptron(Box::new(Perceptron::new(&spec)))
+            }
         };
         Predictor {
             direction,
-            indirect: vec![(u64::MAX, 0); spec.indirect_entries],
+            indirect: Indirect::new(spec.indirect_entries, spec.indirect.as_ref()),
+            buffer: spec.btb.as_ref().map(TargetBuffer::new),
             returns: Vec::with_capacity(spec.return_entries),
             depth: spec.return_entries,
             counts: BranchCounts::default(),
@@ -57,35 +92,68 @@ impl Predictor {
     }
 
     /// The branch at `pc` goes to `target`; `fall_through` is the address behind it. Learns, and
-    /// tells whether the prediction was right.
+    /// tells what the front end made of it.
     #[inline]
-    pub(crate) fn is_right(
+    pub(crate) fn guess(
         &mut self,
         branch: Branch,
         pc: u64,
         fall_through: u64,
         target: u64,
         kernel: bool,
+    ) -> Guess {
+        let taken = target != fall_through;
+        let mode = usize::from(kernel);
+        if !self.goes_right(branch, pc, fall_through, target, mode) {
+            return Guess::Wrong;
+        }
+        let Some(buffer) = self.buffer.as_mut().filter(|_| taken) else { return Guess::Right };
+        if buffer.has(pc) || matches!(self.direction, Direction::Perfect) {
+            return Guess::Right;
+        }
+        self.counts.redirected[mode] += 1;
+        Guess::Redirected
+    }
+
+    /// Whether direction and target are right.
+    #[inline]
+    fn goes_right(
+        &mut self,
+        branch: Branch,
+        pc: u64,
+        fall_through: u64,
+        target: u64,
+        mode: usize,
     ) -> bool {
         let right = match branch {
-            Branch::Conditional => self.direction.is_right(pc, target != fall_through),
+            Branch::Conditional => {
+                let taken = target != fall_through;
+                self.indirect.push(taken);
+                self.direction.is_right(pc, taken)
+            }
             Branch::IndirectJump => self.indirect_is_right(pc, target),
-            // Its target is in the instruction, as that of a direct jump: nothing to predict, since
-            // no target buffer is modelled that could miss.
+            // Its target is in the instruction, as that of a direct jump: nothing to predict.
             Branch::Call => {
                 self.push(fall_through);
+                self.direction.push(target, 1);
                 return true;
             }
             Branch::IndirectCall => {
                 self.push(fall_through);
                 self.indirect_is_right(pc, target)
             }
-            Branch::Return => self.returns.pop() == Some(target),
-            _ => return true,
+            Branch::Return => {
+                self.direction.push(target, 1);
+                self.returns.pop() == Some(target)
+            }
+            _ => {
+                self.direction.push(target, 1);
+                return true;
+            }
         };
         let right = right || matches!(self.direction, Direction::Perfect);
-        self.counts.predicted[usize::from(kernel)] += 1;
-        self.counts.mispredicted[usize::from(kernel)] += u64::from(!right);
+        self.counts.predicted[mode] += 1;
+        self.counts.mispredicted[mode] += u64::from(!right);
         right
     }
 
@@ -99,15 +167,20 @@ impl Predictor {
     }
 
     fn indirect_is_right(&mut self, pc: u64, target: u64) -> bool {
-        debug_assert!(self.indirect.len().is_power_of_two(), "the mask below needs it");
-        let index = hash(pc) as usize & (self.indirect.len() - 1);
-        let entry = &mut self.indirect[index];
-        // Tagged with the whole address: a branch never takes another's target for its own.
-        let right = *entry == (pc, target);
-        *entry = (pc, target);
+        let right = self.indirect.is_right(pc, target);
+        // Where it went says more than one bit can: what comes depends on it.
+        let bits = hash(target);
+        for n in 0..INDIRECT_BITS {
+            self.indirect.push(bits >> n & 1 != 0);
+        }
+        self.direction.push(target, INDIRECT_BITS);
         right
     }
 }
+
+/// Bits of an indirect branch's target that go into histories. Assumption (ITTAGE of JWAC-2 has
+/// ten, of which path and target share some).
+const INDIRECT_BITS: u32 = 3;
 
 /// x86 branches lie at any byte: mix the address so that tables fill evenly. The factor is 2^64 by
 /// the golden ratio (Knuth, TAOCP 3, Sec 6.4); a product's upper bits depend on all of the address,
@@ -133,6 +206,26 @@ impl Direction {
                 right
             }
             Direction::Tournament(tables) => tables.is_right(pc, taken),
+            Direction::Tage(tage) => tage.is_right(pc, taken),
+            Direction::Perceptron(perceptron) => perceptron.is_right(pc, taken),
+        }
+    }
+
+    /// A branch that is no conditional one went to `target`: so many bits of it into the history of
+    /// those predictors that go by the path.
+    #[inline]
+    fn push(&mut self, target: u64, bits: u32) {
+        if let Direction::Perfect | Direction::Bimodal(_) | Direction::Tournament(_) = self {
+            return;
+        }
+        let mixed = hash(target);
+        for n in 0..bits {
+            let bit = mixed >> n & 1 != 0;
+            match self {
+                Direction::Tage(tage) => tage.push(bit),
+                Direction::Perceptron(perceptron) => perceptron.push(bit),
+                _ => {}
+            }
         }
     }
 }
@@ -195,50 +288,5 @@ impl Tournament {
         *history = (*history << 1 | u16::from(taken)) & 1023;
         self.path = (self.path << 1 | u16::from(taken)) & 4095;
         right
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn predictor(kind: PredictorKind) -> Predictor {
-        Predictor::new(BranchSpec { predictor: kind, indirect_entries: 16, return_entries: 2 })
-    }
-
-    fn wrong(predictor: &mut Predictor, outcomes: impl Iterator<Item = bool>) -> usize {
-        outcomes
-            .filter(|&taken| {
-                let target = if taken { 0x2000 } else { 0x1002 };
-                !predictor.is_right(Branch::Conditional, 0x1000, 0x1002, target, false)
-            })
-            .count()
-    }
-
-    #[test]
-    fn a_loop_of_seven_is_learnt_by_local_history_only() {
-        let pattern = || (0..7_000).map(|n| n % 7 != 6);
-        assert!(wrong(&mut predictor(PredictorKind::Tournament), pattern()) < 60);
-        assert_eq!(wrong(&mut predictor(PredictorKind::Bimodal), pattern()), 1001);
-        assert_eq!(wrong(&mut predictor(PredictorKind::Perfect), pattern()), 0);
-    }
-
-    #[test]
-    fn returns_are_predicted_as_deep_as_the_stack() {
-        let mut predictor = predictor(PredictorKind::Tournament);
-        for n in 0..3 {
-            predictor.is_right(Branch::Call, n, 100 + n, 7, false);
-        }
-        assert!(predictor.is_right(Branch::Return, 0, 0, 102, false));
-        assert!(predictor.is_right(Branch::Return, 0, 0, 101, false));
-        assert!(!predictor.is_right(Branch::Return, 0, 0, 100, false), "it was pushed out");
-    }
-
-    #[test]
-    fn an_indirect_jump_repeats_its_last_target() {
-        let mut predictor = predictor(PredictorKind::Bimodal);
-        let mut jump = |to| predictor.is_right(Branch::IndirectJump, 0x10, 0x12, to, true);
-        assert_eq!([jump(5), jump(5), jump(6), jump(6)], [false, true, false, true]);
-        assert_eq!(predictor.counts.mispredicted, [0, 2]);
     }
 }

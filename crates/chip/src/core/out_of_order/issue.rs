@@ -1,0 +1,79 @@
+//! From the window into the units.
+
+use halfwink_units::Cycle;
+
+use super::slots::SlotSet;
+use super::{slot_of, OutOfOrder};
+use crate::uop::{Op, Unit};
+
+impl<const W: usize, const N: usize> OutOfOrder<W, N> {
+    /// Sets by unit, so that issuing looks at no operation whose unit is taken.
+    #[inline]
+    pub(super) fn make_ready(&mut self, op: Op, n: usize) {
+        let set = match op {
+            Op::Divide => &mut self.ready_divide[0],
+            Op::FpDivide => &mut self.ready_divide[1],
+            _ => match op.unit() {
+                // Occupies its place only.
+                Unit::Nothing => &mut self.done,
+                unit => &mut self.ready[unit as usize],
+            },
+        };
+        set.insert(n);
+    }
+
+    /// Starts the oldest ready operations, as many as there are units.
+    #[inline]
+    pub(super) fn issue(&mut self, now: Cycle) -> bool {
+        let units = self.common.spec.units;
+        // Oldest first within each unit; where the width is less than all units together, units
+        // have their turn in this order, whatever the age of what they start.
+        let mut budget = self.common.spec.width;
+        let start = budget;
+        for _ in 0..units.memory.min(budget) {
+            let Some(n) = self.oldest(&self.ready[Unit::Memory as usize]) else { break };
+            self.ready[Unit::Memory as usize].remove(n);
+            self.issue_memory(n, now);
+            budget -= 1;
+        }
+        for (unit, count) in
+            [(Unit::Alu, units.alu), (Unit::Multiply, units.multiply), (Unit::Fp, units.fp)]
+        {
+            for _ in 0..count.min(budget) {
+                let Some(n) = self.oldest(&self.ready[unit as usize]) else { break };
+                self.ready[unit as usize].remove(n);
+                self.start(n, now);
+                budget -= 1;
+            }
+        }
+        for which in 0..2 {
+            if self.divide_free[which] <= now && budget > 0 {
+                let Some(n) = self.oldest(&self.ready_divide[which]) else { continue };
+                self.ready_divide[which].remove(n);
+                // Not pipelined: the divider is taken until the result is there.
+                self.divide_free[which] = self.start(n, now);
+                budget -= 1;
+            }
+        }
+        budget < start
+    }
+
+    /// The oldest slot of a set.
+    #[inline]
+    fn oldest(&self, set: &SlotSet<W>) -> Option<usize> {
+        set.first_from(slot_of::<N>(self.head))
+    }
+
+    /// Starts an operation in its unit and returns when its result is there.
+    #[inline]
+    pub(super) fn start(&mut self, n: usize, now: Cycle) -> Cycle {
+        let op = self.slots[n].op;
+        let done = now + self.common.latency(op);
+        self.calendar.add(now, done, n);
+        match op.unit() {
+            Unit::Fp => self.waiting_fp -= 1,
+            _ => self.waiting_integer -= 1,
+        }
+        done
+    }
+}

@@ -1,0 +1,67 @@
+//! Logs in parts: `events`, before it `events.1`, before that `events.2`. A part that is full gets
+//! the next number and the oldest one goes, so that a program may run for ever.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Longest part of a live program's log, and how many are kept.
+// assumption: a gibibyte is little for a disk and much for whoever reads; a router's policy that is
+// called a thousand times a second fills it in some three hours.
+const LIVE_BYTES: u64 = 256 << 20;
+const LIVE_COUNT: u32 = 4;
+
+/// Where the parts of a log are, how long, and how many.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    path: PathBuf,
+    bytes: u64,
+    count: u32,
+}
+
+impl Parts {
+    /// So many parts at most, the present one among them. Each ends at the first line that makes it
+    /// longer than `bytes`.
+    #[must_use]
+    pub fn new(path: &Path, bytes: u64, count: u32) -> Parts {
+        Parts { path: path.to_owned(), bytes, count: count.max(1) }
+    }
+
+    /// Those of a live program: four of 256 MiB.
+    #[must_use]
+    pub fn live(path: &Path) -> Parts {
+        Parts::new(path, LIVE_BYTES, LIVE_COUNT)
+    }
+
+    /// The present one.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn numbered(&self, number: u32) -> PathBuf {
+        let mut name = OsString::from(&self.path);
+        if number > 0 {
+            name.push(format!(".{number}"));
+        }
+        name.into()
+    }
+
+    /// Numbers the parts that there are, and begins a new one. What is no file, such as a pipe, is
+    /// written as it is.
+    pub(crate) fn next(&self) -> io::Result<File> {
+        let is_full = fs::symlink_metadata(&self.path).is_ok_and(|m| m.is_file() && m.len() > 0);
+        for number in (0..self.count - 1).rev().filter(|_| is_full) {
+            match fs::rename(self.numbered(number), self.numbered(number + 1)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        File::create(&self.path)
+    }
+}

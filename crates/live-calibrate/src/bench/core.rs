@@ -1,0 +1,248 @@
+//! Widths, latencies, branches: what needs no memory but a few lines of the first cache.
+
+use super::Host;
+use crate::arena::{lines, Arena};
+use crate::code::reg::{R8, RAX, RBP, RBX, RCX, RDX, RSI};
+use crate::code::{Code, Gpr, Sse};
+use crate::fit::Measured;
+use crate::sample::{Bench, Cycles};
+use crate::Fault;
+
+/// General registers that a kernel with one place may use freely.
+const FREE: [Gpr; 11] = [0, 2, 3, 5, 8, 9, 10, 11, 12, 13, 14];
+/// Operations of an iteration: so many that the loop's own two count for little, and few enough
+/// for every store of decoded operations.
+const UNROLL: usize = 240;
+
+pub(super) fn measure(bench: &mut Bench, host: &mut Host) -> Result<(), Fault> {
+    let arena = Arena::new(1 << 21, true).map_err(Fault::Memory)?;
+    widths(bench, host, &arena)?;
+    latencies(bench, host, &arena)?;
+    forwarding(bench, host, &arena)?;
+    branches(bench, host, &arena)
+}
+
+/// Runs code whose places are in an arena that outlives it.
+fn cycles(
+    bench: &mut Bench,
+    code: Code,
+    operations: usize,
+    arena: &Arena,
+) -> Result<Cycles, Fault> {
+    // SAFETY: kernels here touch the first page of the arena alone, or follow pointers inside it.
+    unsafe { bench.cycles(code, operations, (arena.base(), arena.base())) }
+}
+
+/// What is measured must repeat.
+fn put(
+    bench: &Bench,
+    host: &mut Host,
+    name: &'static str,
+    unit: &'static str,
+    found: Measured,
+) -> Result<(), Fault> {
+    bench.check(name, found)?;
+    host.put(name, unit, found);
+    Ok(())
+}
+
+/// An operation by its number in an iteration.
+type Body = fn(&mut Code, usize);
+
+/// Operations that do not wait for each other, by kind: how many start in a cycle.
+const WIDTHS: [(&str, Body); 11] = [
+    ("width.nop", |code, _| {
+        code.nops(1);
+    }),
+    ("width.alu", |code, n| {
+        code.add(FREE[n % 11], RCX);
+    }),
+    ("width.multiply", |code, n| {
+        code.imul(FREE[n % 11], RCX);
+    }),
+    ("width.fp_add", |code, n| {
+        code.sse(Sse::Add, (n % 14) as u8, 15);
+    }),
+    ("width.fp_multiply", |code, n| {
+        code.sse(Sse::Multiply, (n % 14) as u8, 15);
+    }),
+    ("width.fp", |code, n| {
+        let op = if n % 2 == 0 { Sse::Add } else { Sse::Multiply };
+        code.sse(op, (n % 14) as u8, 15);
+    }),
+    ("width.vector", |code, n| {
+        code.sse(Sse::Integer, (n % 14) as u8, 15);
+    }),
+    ("width.load", |code, n| {
+        // Over all banks of the cache.
+        code.load(FREE[n % 11], RSI, (n % 64 * 8) as i32);
+    }),
+    ("width.store", |code, n| {
+        code.store(RCX, RSI, (n % 8 * 8) as i32);
+    }),
+    // Through two registers: cores that rename memory compare places by base and offset.
+    ("width.load_store", |code, n| match n % 3 {
+        0 => {
+            code.store(RCX, RDX, (2048 + n % 64 * 8) as i32);
+        }
+        _ => {
+            code.load([RAX, RBX, RBP, R8][n % 4], RSI, (n % 64 * 8) as i32);
+        }
+    }),
+    // As programs mix them: half integer, a third memory, the rest floating point.
+    ("width.mixed", |code, n| match n % 6 {
+        0 | 2 | 4 => {
+            code.add(FREE[n / 2 % 5], RCX);
+        }
+        1 | 3 => {
+            code.load(FREE[5 + n % 6], RSI, (n % 64 * 8) as i32);
+        }
+        _ => {
+            code.sse(Sse::Add, (n / 6 % 14) as u8, 15);
+        }
+    }),
+];
+
+fn widths(bench: &mut Bench, host: &mut Host, arena: &Arena) -> Result<(), Fault> {
+    for (name, body) in WIDTHS {
+        let mut code = Code::new();
+        code.set(RCX, 1);
+        zero_vectors(&mut code);
+        code.top();
+        (0..UNROLL).for_each(|n| body(&mut code, n));
+        // The loop's end is a further operation that issues: dec and jnz, fused where cores fuse.
+        let found = cycles(bench, code, UNROLL, arena)?.inverse(1.0);
+        put(bench, host, name, "a cycle", found)?;
+    }
+    Ok(())
+}
+
+/// Denormal or invalid numbers would take another way through the units.
+fn zero_vectors(code: &mut Code) {
+    for v in 0..16 {
+        code.set(RAX, 1f64.to_bits()).to_vector(v, RAX);
+    }
+}
+
+/// Operations of which each waits for the one before.
+fn latencies(bench: &mut Bench, host: &mut Host, arena: &Arena) -> Result<(), Fault> {
+    let chains: [(&'static str, usize, Body); 8] = [
+        ("latency.alu", UNROLL, |code, _| {
+            code.add(RAX, RCX);
+        }),
+        ("latency.multiply", UNROLL, |code, _| {
+            code.imul(RAX, RCX);
+        }),
+        // rcx is 1: the quotient is the dividend, of 32 bits, and nothing remains.
+        ("latency.divide", 40, |code, _| {
+            code.div(RCX);
+        }),
+        ("latency.vector", UNROLL, |code, _| {
+            code.sse(Sse::Integer, 0, 1);
+        }),
+        ("latency.fp_add", UNROLL, |code, _| {
+            code.sse(Sse::Add, 0, 1);
+        }),
+        ("latency.fp_multiply", UNROLL, |code, _| {
+            code.sse(Sse::Multiply, 0, 1);
+        }),
+        // By 1 the quotient keeps all its digits: v0 is a third.
+        ("latency.fp_divide", 40, |code, _| {
+            code.sse(Sse::Divide, 2, 1);
+        }),
+        ("latency.atomic", 40, |code, _| {
+            code.lock_add(RCX, RSI, 0);
+        }),
+    ];
+    for (name, count, body) in chains {
+        let mut code = Code::new();
+        zero_vectors(&mut code);
+        code.set(RAX, (1f64 / 3.0).to_bits()).to_vector(2, RAX);
+        code.set(RAX, 0x89ab_cdef).set(RDX, 0).set(RCX, 1).top();
+        (0..count).for_each(|n| body(&mut code, n));
+        let found = cycles(bench, code, count, arena)?;
+        // An atomic operation waits for what else is in the store queue: it is not alike each time.
+        if name == "latency.atomic" {
+            host.put(name, "cycles", found);
+        } else {
+            put(bench, host, name, "cycles", found)?;
+        }
+    }
+    let mut code = Code::new();
+    code.copy(RAX, RSI).top();
+    arena.link(&lines(4096, 1));
+    // The order begins with whatever line: the chain comes through the first one too.
+    (0..UNROLL).for_each(|_| {
+        code.load(RAX, RAX, 0);
+    });
+    let found = cycles(bench, code, UNROLL, arena)?;
+    put(bench, host, "latency.load", "cycles", found)
+}
+
+/// A store, and a load of the same place that waits for it.
+fn forwarding(bench: &mut Bench, host: &mut Host, arena: &Arena) -> Result<(), Fault> {
+    for (name, other) in [("forward.same_register", false), ("forward.other_register", true)] {
+        let mut code = Code::new();
+        code.set(RAX, 1).set(RCX, 0).copy(RBX, RSI).top();
+        for _ in 0..60 {
+            // Cores that rename memory recognise a place by base and offset; through another
+            // register, whose value is late, they have to look into the store queue.
+            code.store(RAX, RSI, 0);
+            if other {
+                code.load(RAX, RBX, 0);
+            } else {
+                code.load(RAX, RSI, 0);
+            }
+        }
+        let found = cycles(bench, code, 60, arena)?;
+        host.put(name, "cycles", found);
+    }
+    Ok(())
+}
+
+/// Branches of an iteration of the random kernel.
+const TOSSES: usize = 16;
+
+fn branches(bench: &mut Bench, host: &mut Host, arena: &Arena) -> Result<(), Fault> {
+    // The same code, with bits that are random or all alike: the difference is mispredictions.
+    let toss = |mask: u64| {
+        let mut code = Code::new();
+        // The state goes on from run to run: predictors of today learn thousands of tosses.
+        code.load(R8, RSI, 0).set(RCX, mask).set(RBX, 1).top();
+        for _ in 0..TOSSES {
+            // xorshift64 (Marsaglia 2003)
+            for shift in [13, -7, 17] {
+                code.copy(RAX, R8).shift(RAX, shift).xor(R8, RAX);
+            }
+            code.copy(RDX, R8).shift(RDX, -33);
+            code.raw(&[0x48, 0x21, 0xca]); // and rdx, rcx
+            code.skip_if_odd(RDX, 3).add(RBP, RBX);
+        }
+        code.store(R8, RSI, 0);
+        code
+    };
+    arena.write(0, 0x1234_5678_9abc_def1);
+    let random = cycles(bench, toss(1), TOSSES, arena)?;
+    let alike = cycles(bench, toss(0), TOSSES, arena)?;
+    // Half of fair tosses are guessed wrong, by whatever predictor.
+    let found = Measured { value: 2.0 * (random.value - alike.value), ..random };
+    put(bench, host, "branch.mispredicted", "cycles", found)?;
+    let mut points = Vec::new();
+    for depth in (4..=80).step_by(4) {
+        let mut code = Code::new();
+        code.top().nested_calls(depth);
+        points.push((depth as f64, cycles(bench, code, depth, arena)?.value));
+    }
+    if let Some(depth) = return_entries(&points) {
+        host.put("branch.return_entries", "entries", Measured { value: depth, ..random });
+    }
+    host.curve("returns", ("calls deep", "cycles for a call and its return"), points, Vec::new());
+    Ok(())
+}
+
+/// The deepest nest of calls whose returns cost no more than those of shallower ones.
+fn return_entries(points: &[(f64, f64)]) -> Option<f64> {
+    let low = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
+    let first_high = points.iter().position(|p| p.1 > 1.5 * low)?;
+    points.get(first_high.checked_sub(1)?).map(|p| p.0)
+}

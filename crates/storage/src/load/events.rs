@@ -1,0 +1,267 @@
+//! Events of the block layer become the requests that reach its driver.
+
+use std::collections::HashMap;
+
+use super::{Issues, MOST_PS, MOST_REQUESTS};
+
+/// Longest trace: 30 days.
+const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
+const SECTOR: u64 = 512;
+/// assumption: queues have to hold what comes in the busiest of times so long.
+const PEAK_PS: u64 = 100_000_000_000;
+
+/// A request of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// When it comes, from the trace's begin on.
+    pub at_ps: u64,
+    /// Of it.
+    pub bytes: u32,
+}
+
+/// What happened to an I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// It was asked for (Q).
+    Queue,
+    /// It became the end of another one (M), or the begin (F).
+    BackMerge,
+    FrontMerge,
+    /// The driver has it (D).
+    Issue,
+    /// It is done (C).
+    Complete,
+}
+
+/// An event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event {
+    pub(super) at_ns: u64,
+    pub(super) cpu: u32,
+    pub(super) device: u32,
+    pub(super) what: What,
+    pub(super) sector: u64,
+    pub(super) bytes: u32,
+    pub(super) writes: bool,
+    pub(super) discards: bool,
+}
+
+/// A block trace, of one device.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// Requests of each CPU that has any.
+    pub cpus: Vec<Vec<Request>>,
+    /// From the first to the last, and the mean time of one more.
+    pub span_ps: u64,
+    /// Share that reads.
+    pub reads: f64,
+    /// From the driver to the end, the middle one; none if that was not traced.
+    pub latency_us: Option<f64>,
+    /// What is not played.
+    pub left_out: Vec<String>,
+}
+
+/// A request while it is collected.
+#[derive(Clone, Copy)]
+struct Asked {
+    at_ns: u64,
+    cpu: u32,
+    bytes: u64,
+    writes: bool,
+    merged: bool,
+}
+
+#[derive(Default)]
+struct Collected {
+    asked: Vec<Asked>,
+    /// Where nothing was traced but what the driver has.
+    issued: Vec<Asked>,
+    begins: HashMap<u64, usize>,
+    ends: HashMap<u64, usize>,
+    with_driver: HashMap<u64, u64>,
+    latencies: Vec<u64>,
+    empty: u64,
+    discards: u64,
+}
+
+impl Collected {
+    fn event(&mut self, event: &Event) {
+        let (begin, bytes) = (event.sector, u64::from(event.bytes));
+        let end = begin.saturating_add(bytes / SECTOR);
+        match event.what {
+            What::Complete => {
+                if let Some(at) = self.with_driver.remove(&begin) {
+                    self.latencies.push(event.at_ns.saturating_sub(at));
+                }
+                self.begins.remove(&begin);
+                self.ends.remove(&end);
+            }
+            _ if event.discards => self.discards += u64::from(event.what == What::Queue),
+            _ if bytes == 0 => self.empty += u64::from(event.what == What::Queue),
+            What::Queue => {
+                self.begins.insert(begin, self.asked.len());
+                self.ends.insert(end, self.asked.len());
+                self.asked.push(asked(event));
+            }
+            What::BackMerge => self.merge(begin, self.ends.get(&begin).copied(), end, bytes),
+            What::FrontMerge => self.merge(begin, self.begins.get(&end).copied(), end, bytes),
+            What::Issue => {
+                self.with_driver.insert(begin, event.at_ns);
+                self.issued.push(asked(event));
+            }
+        }
+    }
+
+    /// What begins here is a part of another one from now on.
+    fn merge(&mut self, begin: u64, other: Option<usize>, end: u64, bytes: u64) {
+        let (Some(own), Some(other)) = (self.begins.get(&begin).copied(), other) else { return };
+        if own == other || self.asked[own].merged {
+            return;
+        }
+        self.asked[own].merged = true;
+        self.asked[other].bytes += bytes;
+        self.begins.insert(begin, other);
+        self.ends.insert(end, other);
+    }
+}
+
+fn asked(event: &Event) -> Asked {
+    let Event { at_ns, cpu, bytes, writes, .. } = *event;
+    Asked { at_ns, cpu, bytes: u64::from(bytes), writes, merged: false }
+}
+
+impl Trace {
+    /// Of all events, in any order.
+    pub(super) fn of(mut events: Vec<Event>) -> Result<Trace, String> {
+        events.sort_by_key(|event| event.at_ns);
+        let mut devices: HashMap<u32, Collected> = HashMap::new();
+        for event in &events {
+            devices.entry(event.device).or_default().event(event);
+        }
+        let mut devices: Vec<_> = devices.into_iter().collect();
+        // The busiest; of equals the lowest number.
+        devices.sort_by_key(|(number, it)| {
+            (std::cmp::Reverse(it.asked.len().max(it.issued.len())), *number)
+        });
+        let others: usize = devices.iter().skip(1).map(|(_, it)| it.asked.len()).sum();
+        let Some((_, found)) = devices.into_iter().next() else {
+            return Err("found no events, expected requests of a block device".to_owned());
+        };
+        let mut trace = found.finish()?;
+        if others > 0 {
+            trace.left_out.push(format!("{others} requests of other devices"));
+        }
+        Ok(trace)
+    }
+
+    /// Requests in all.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.cpus.iter().map(Vec::len).sum()
+    }
+
+    /// Requests a second.
+    #[must_use]
+    pub fn iops(&self) -> f64 {
+        self.requests() as f64 / (self.span_ps as f64 * 1e-12)
+    }
+
+    /// Requests a second in the busiest tenth of a second.
+    #[must_use]
+    pub fn peak_iops(&self) -> f64 {
+        let all = self.merged();
+        if self.span_ps <= PEAK_PS {
+            return self.iops();
+        }
+        let (mut first, mut most) = (0, 0);
+        for (last, request) in all.iter().enumerate() {
+            while request.0.at_ps - all[first].0.at_ps >= PEAK_PS {
+                first += 1;
+            }
+            most = most.max(last + 1 - first);
+        }
+        most as f64 / (PEAK_PS as f64 * 1e-12)
+    }
+
+    /// Bytes of a request, in the mean.
+    #[must_use]
+    pub fn bytes(&self) -> f64 {
+        let all: u64 = self.cpus.iter().flatten().map(|it| u64::from(it.bytes)).sum();
+        all as f64 / self.requests() as f64
+    }
+
+    /// All in order, each with its CPU.
+    fn merged(&self) -> Vec<(Request, usize)> {
+        let with = |(cpu, requests): (usize, &Vec<Request>)| {
+            requests.iter().map(|&it| (it, cpu)).collect::<Vec<_>>()
+        };
+        let mut all: Vec<_> = self.cpus.iter().enumerate().flat_map(with).collect();
+        all.sort_by_key(|(request, cpu)| (request.at_ps, *cpu));
+        all
+    }
+
+    pub(super) fn issues(&self, cpus: u16, part: f64) -> Vec<Issues> {
+        let all = self.merged();
+        let late = all.len().saturating_sub(MOST_REQUESTS);
+        let first = (part.clamp(0.0, 1.0) * late as f64) as usize;
+        let from_ps = if late == 0 { 0 } else { all[first].0.at_ps };
+        let window = all[first..].iter().take(MOST_REQUESTS);
+        let window: Vec<_> =
+            window.take_while(|(request, _)| request.at_ps - from_ps <= MOST_PS).collect();
+        let is_whole = window.len() == all.len();
+        let last_ps = window.last().map_or(0, |(request, _)| request.at_ps - from_ps);
+        let gap_ps = last_ps / (window.len() as u64).max(1);
+        let span_ps = if is_whole { self.span_ps } else { last_ps + gap_ps }.max(1);
+        let count = usize::from(cpus).min(self.cpus.len()).max(1);
+        let mut of_cpu = vec![Vec::new(); count];
+        for (request, cpu) in window {
+            let at_ps = request.at_ps - from_ps;
+            of_cpu[cpu % count].push(Request { at_ps, bytes: request.bytes });
+        }
+        of_cpu.retain(|requests| !requests.is_empty());
+        of_cpu.into_iter().map(|requests| Issues::Open { requests, span_ps }).collect()
+    }
+}
+
+impl Collected {
+    fn finish(self) -> Result<Trace, String> {
+        let was_asked = !self.asked.is_empty();
+        let asked = if was_asked { self.asked } else { self.issued };
+        let kept: Vec<_> = asked.into_iter().filter(|it| !it.merged).collect();
+        let (Some(first), Some(last)) = (kept.first(), kept.last()) else {
+            return Err("found no requests with bytes (events Q or D)".to_owned());
+        };
+        let (begin, length) = (first.at_ns, last.at_ns - first.at_ns);
+        if length == 0 {
+            return Err("expected requests at two different times".to_owned());
+        }
+        if length > LONGEST_NS {
+            return Err(format!("{length} ns from first to last, expected at most 30 days"));
+        }
+        let mut numbers: Vec<u32> = kept.iter().map(|it| it.cpu).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut cpus = vec![Vec::new(); numbers.len()];
+        for it in &kept {
+            let place = numbers.binary_search(&it.cpu).unwrap_or(0);
+            let bytes = it.bytes.min(u64::from(u32::MAX)) as u32;
+            cpus[place].push(Request { at_ps: 1000 * (it.at_ns - begin), bytes });
+        }
+        let mut left_out = Vec::new();
+        if self.empty > 0 {
+            left_out.push(format!("{} flushes without bytes", self.empty));
+        }
+        if self.discards > 0 {
+            left_out.push(format!("{} discards", self.discards));
+        }
+        let (count, mut latencies) = (kept.len() as u64, self.latencies);
+        latencies.sort_unstable();
+        Ok(Trace {
+            cpus,
+            span_ps: (1000 * length).saturating_add(1000 * length / (count - 1).max(1)),
+            reads: kept.iter().filter(|it| !it.writes).count() as f64 / count as f64,
+            latency_us: latencies.get(latencies.len() / 2).map(|&ns| ns as f64 * 1e-3),
+            left_out,
+        })
+    }
+}

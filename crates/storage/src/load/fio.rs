@@ -1,0 +1,423 @@
+//! Job files of fio, as far as they say what is in flight (fio 3.33, HOWTO).
+
+use std::collections::BTreeSet;
+
+use super::{Closed, File, Issues, LoadError, MOST_IN_FLIGHT};
+
+/// fio's defaults.
+const BLOCK_BYTES: f64 = 4096.0;
+const MIX_PCT: f64 = 50.0;
+/// Most jobs and most bytes of a block.
+const MOST_COPIES: f64 = 65_536.0;
+const MOST_BLOCK: f64 = (1_u32 << 30) as f64;
+
+/// Engines that have one I/O in flight whatever `iodepth` says. The first is what fio takes.
+const ONE_IN_FLIGHT: [&str; 7] = ["psync", "sync", "vsync", "pvsync", "pvsync2", "mmap", "splice"];
+/// Keys that say what is in flight.
+const PLAYED: [&str; 22] = [
+    "bs",
+    "blocksize",
+    "bsrange",
+    "blocksize_range",
+    "bssplit",
+    "rw",
+    "readwrite",
+    "rwmixread",
+    "rwmixwrite",
+    "ioengine",
+    "iodepth",
+    "numjobs",
+    "rate",
+    "rate_iops",
+    "rate_process",
+    "thinktime",
+    "stonewall",
+    "wait_for_previous",
+    "kb_base",
+    "name",
+    "read_iolog",
+    "include",
+];
+/// Keys that make no difference to it: where, how long, what is written down.
+const NEUTRAL: [&str; 33] = [
+    "filename",
+    "directory",
+    "size",
+    "filesize",
+    "offset",
+    "io_size",
+    "runtime",
+    "time_based",
+    "timeout",
+    "ramp_time",
+    "direct",
+    "buffered",
+    "group_reporting",
+    "new_group",
+    "thread",
+    "description",
+    "randrepeat",
+    "norandommap",
+    "random_generator",
+    "randseed",
+    "allrandrepeat",
+    "refill_buffers",
+    "write_bw_log",
+    "write_lat_log",
+    "write_iops_log",
+    "log_avg_msec",
+    "uri",
+    "invalidate",
+    "create_on_open",
+    "unlink",
+    "percentile_list",
+    "clat_percentiles",
+    "loops",
+];
+
+/// Jobs alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Of its section.
+    pub name: String,
+    /// How many of it run (`numjobs`).
+    pub copies: u32,
+    /// What each has in flight.
+    pub depth: u32,
+    /// Of an I/O, in the mean.
+    pub bytes: f64,
+    /// Share that reads.
+    pub reads: f64,
+    /// I/Os a second of each at most.
+    pub rate: Option<f64>,
+    /// Whether times between them are exponential then.
+    pub poisson: bool,
+    /// From the end of an I/O to the next.
+    pub think_us: f64,
+}
+
+/// A job file: what runs at once, by phases that follow each other (`stonewall`).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Jobs {
+    /// In order; each has a job.
+    pub phases: Vec<Vec<Job>>,
+    /// Keys that may change the load and are not played.
+    pub left_out: Vec<String>,
+}
+
+/// A section as it is written, with what is global before it.
+#[derive(Clone, Debug, Default)]
+struct Section {
+    name: String,
+    line: u64,
+    /// Key, value, line; of equal keys the last counts.
+    values: Vec<(String, String, u64)>,
+}
+
+/// Reads a job file.
+pub(super) fn read(file: &File, text: &str) -> Result<Jobs, LoadError> {
+    let (sections, mut jobs) = (sections(file, text)?, Jobs::default());
+    let mut unknown = BTreeSet::new();
+    for section in &sections {
+        let keys = section.values.iter().map(|(key, _, _)| key.as_str());
+        unknown.extend(keys.filter(|key| !PLAYED.contains(key) && !NEUTRAL.contains(key)));
+        let reader = Reader { file, section, kb: 1024.0 };
+        let kb = reader.value("kb_base").map_or("1024", |(value, _)| value);
+        let kb = if kb == "1000" { 1000.0 } else { 1024.0 };
+        let job = Reader { kb, ..reader }.job()?;
+        let waits = reader.is_set("stonewall") || reader.is_set("wait_for_previous");
+        match jobs.phases.last_mut() {
+            Some(phase) if !waits => phase.push(job),
+            _ => jobs.phases.push(vec![job]),
+        }
+    }
+    if jobs.phases.is_empty() {
+        return Err(LoadError::of(file, None, "found no jobs, expected a section `[name]`"));
+    }
+    let copies: f64 = jobs.phases.iter().flatten().map(|job| f64::from(job.copies)).sum();
+    if copies > MOST_COPIES {
+        let message = format!("found {copies} jobs, expected at most {MOST_COPIES}");
+        return Err(LoadError::of(file, None, message));
+    }
+    jobs.left_out = unknown.into_iter().map(str::to_owned).collect();
+    Ok(jobs)
+}
+
+fn sections(file: &File, text: &str) -> Result<Vec<Section>, LoadError> {
+    let (mut global, mut sections) = (Vec::new(), Vec::<Section>::new());
+    let mut in_global = false;
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(rest) = line.strip_prefix('[') {
+            let Some(name) = rest.strip_suffix(']').filter(|name| !name.is_empty()) else {
+                let message = format!("found `{line}`, expected `[name]`");
+                return Err(LoadError::of(file, Some(number), message));
+            };
+            in_global = name == "global";
+            if !in_global {
+                let (name, values) = (name.to_owned(), Vec::clone(&global));
+                sections.push(Section { name, line: number, values });
+            }
+            continue;
+        }
+        let include = line.strip_prefix("include ").map(|rest| ("include", rest));
+        let (key, value) = include.or(line.split_once('=')).unwrap_or((line, "1"));
+        let value = (key.trim().to_owned(), value.trim().to_owned(), number);
+        if in_global {
+            global.push(value);
+        } else if let Some(section) = sections.last_mut() {
+            section.values.push(value);
+        } else {
+            let message = format!("found `{line}`, expected a section `[name]` before");
+            return Err(LoadError::of(file, Some(number), message));
+        }
+    }
+    Ok(sections)
+}
+
+/// Reads one section's values.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    file: &'a File,
+    section: &'a Section,
+    /// What a `k` is.
+    kb: f64,
+}
+
+impl<'a> Reader<'a> {
+    fn wrong(&self, line: u64, message: String) -> LoadError {
+        LoadError::of(self.file, Some(line), message)
+    }
+
+    fn value(&self, key: &str) -> Option<(&'a str, u64)> {
+        let found = self.section.values.iter().rev().find(|(name, _, _)| name == key);
+        found.map(|(_, value, line)| (value.as_str(), *line))
+    }
+
+    fn either(&self, key: &str, other: &str) -> Option<(&'a str, u64)> {
+        let later = [self.value(key), self.value(other)].into_iter().flatten();
+        later.max_by_key(|(_, line)| *line)
+    }
+
+    fn is_set(&self, key: &str) -> bool {
+        self.value(key).is_some_and(|(value, _)| value != "0")
+    }
+
+    /// A number with a suffix, in a range.
+    fn number(&self, key: &str, word: &str, line: u64, most: f64) -> Result<f64, LoadError> {
+        let found = scaled(word, self.kb).filter(|found| (0.0..=most).contains(found));
+        found.ok_or_else(|| {
+            let message = format!("{key}: found `{word}`, expected a number up to {most}");
+            self.wrong(line, message)
+        })
+    }
+
+    fn whole(&self, key: &str, default: f64, most: f64) -> Result<u32, LoadError> {
+        let Some((word, line)) = self.value(key) else { return Ok(default as u32) };
+        let found = self.number(key, word, line, most)?;
+        if found < 1.0 || found.fract() != 0.0 {
+            let message = format!("{key}: found `{word}`, expected a whole number from 1 on");
+            return Err(self.wrong(line, message));
+        }
+        Ok(found as u32)
+    }
+
+    /// Values of reads and of writes: one for both, or apart by a comma; none where it is empty.
+    fn pair(&self, word: &'a str) -> [&'a str; 2] {
+        let mut words = word.split(',').map(str::trim);
+        let reads = words.next().unwrap_or("");
+        [reads, words.next().unwrap_or(reads)]
+    }
+
+    /// The mean block of reads and of writes.
+    fn blocks(&self) -> Result<[f64; 2], LoadError> {
+        let mut found = [BLOCK_BYTES; 2];
+        if let Some((word, line)) = self.either("bs", "blocksize") {
+            for (bytes, word) in found.iter_mut().zip(self.pair(word)) {
+                if !word.is_empty() {
+                    *bytes = self.number("bs", word, line, MOST_BLOCK)?;
+                }
+            }
+        }
+        if let Some((word, line)) = self.either("bsrange", "blocksize_range") {
+            for (bytes, word) in found.iter_mut().zip(self.pair(word)) {
+                let (least, most) = word.split_once(['-', ':']).unwrap_or((word, word));
+                let end = |word: &str| self.number("bsrange", word.trim(), line, MOST_BLOCK);
+                *bytes = (end(least)? + end(most)?) / 2.0;
+            }
+        }
+        if let Some((word, line)) = self.value("bssplit") {
+            for (bytes, word) in found.iter_mut().zip(self.pair(word)) {
+                *bytes = self.split(word, line)?;
+            }
+        }
+        if let Some(bytes) = found.iter().find(|bytes| **bytes < 1.0) {
+            let message = format!("bs: found {bytes}, expected 1 byte or more");
+            return Err(self.wrong(self.section.line, message));
+        }
+        Ok(found)
+    }
+
+    /// `4k/60:64k/40`; sizes without a share have what is left alike.
+    fn split(&self, word: &str, line: u64) -> Result<f64, LoadError> {
+        let (mut sum, mut shares, mut rest) = (0.0, 0.0, Vec::new());
+        for part in word.split(':') {
+            let (size, share) = part.split_once('/').unwrap_or((part, ""));
+            let size = self.number("bssplit", size.trim(), line, MOST_BLOCK)?;
+            if share.trim().is_empty() {
+                rest.push(size);
+                continue;
+            }
+            let share = self.number("bssplit", share.trim(), line, 100.0)?;
+            (sum, shares) = (sum + size * share, shares + share);
+        }
+        if shares > 100.0 || (rest.is_empty() && shares < 100.0) {
+            let message = format!("bssplit: shares sum to {shares}, expected 100");
+            return Err(self.wrong(line, message));
+        }
+        let each = (100.0 - shares) / (rest.len() as f64).max(1.0);
+        Ok((sum + rest.iter().map(|size| size * each).sum::<f64>()) / 100.0)
+    }
+
+    /// Share of reads.
+    fn reads(&self) -> Result<f64, LoadError> {
+        let Some((word, line)) = self.either("rw", "readwrite") else { return Ok(1.0) };
+        match word.split(':').next().unwrap_or(word) {
+            "read" | "randread" => Ok(1.0),
+            "write" | "randwrite" => Ok(0.0),
+            "rw" | "readwrite" | "randrw" => {
+                let pct = |key: &str| {
+                    let value = self.value(key);
+                    value.map(|(word, line)| self.number(key, word, line, 100.0)).transpose()
+                };
+                let writes = pct("rwmixwrite")?.map(|writes| 100.0 - writes);
+                Ok(pct("rwmixread")?.or(writes).unwrap_or(MIX_PCT) / 100.0)
+            }
+            _ => {
+                let message = format!("rw: found `{word}`, expected reads, writes, or both");
+                Err(self.wrong(line, message))
+            }
+        }
+    }
+
+    /// The least of what limits reads and writes, whose mix is given.
+    fn limit(&self, reads: f64, blocks: [f64; 2]) -> Result<Option<f64>, LoadError> {
+        let mut least: Option<f64> = None;
+        for (key, units) in [("rate", blocks), ("rate_iops", [1.0; 2])] {
+            let Some((word, line)) = self.value(key) else { continue };
+            let directions = self.pair(word).into_iter().zip(units).zip([reads, 1.0 - reads]);
+            for ((word, unit), share) in directions {
+                if word.is_empty() || share <= 0.0 {
+                    continue;
+                }
+                let found = self.number(key, word, line, 1e15)? / unit / share;
+                if found > 0.0 {
+                    least = Some(least.map_or(found, |least| least.min(found)));
+                }
+            }
+        }
+        Ok(least)
+    }
+
+    fn job(&self) -> Result<Job, LoadError> {
+        if let Some((_, line)) = self.value("include") {
+            let message = "include: expected its lines here";
+            return Err(self.wrong(line, message.to_owned()));
+        }
+        if let Some((word, line)) = self.value("read_iolog") {
+            let message = format!("read_iolog: this job replays `{word}`; name that file");
+            return Err(self.wrong(line, message));
+        }
+        let engine = self.value("ioengine").map_or(ONE_IN_FLIGHT[0], |(word, _)| word);
+        let depth = self.whole("iodepth", 1.0, MOST_COPIES)?;
+        let (reads, blocks) = (self.reads()?, self.blocks()?);
+        let think_us = self.value("thinktime").map_or(Ok(0.0), |(word, line)| {
+            microseconds(word).filter(|us| (0.0..=1e9).contains(us)).ok_or_else(|| {
+                self.wrong(line, format!("thinktime: found `{word}`, expected up to 1000 s"))
+            })
+        })?;
+        Ok(Job {
+            name: self.section.name.clone(),
+            copies: self.whole("numjobs", 1.0, MOST_COPIES)?,
+            depth: if ONE_IN_FLIGHT.contains(&engine) { 1 } else { depth },
+            bytes: reads * blocks[0] + (1.0 - reads) * blocks[1],
+            reads,
+            rate: self.limit(reads, blocks)?,
+            poisson: self.value("rate_process").is_some_and(|(word, _)| word == "poisson"),
+            think_us,
+        })
+    }
+}
+
+/// A number, and by a suffix how many: with a base of 1024 (fio's default) `4k` is 4096 and `4ki`
+/// is 4000.
+fn scaled(word: &str, kb: f64) -> Option<f64> {
+    let word = word.to_ascii_lowercase();
+    if let Some(hex) = word.strip_prefix("0x") {
+        return u64::from_str_radix(hex, 16).ok().map(|value| value as f64);
+    }
+    let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
+    let (number, suffix) = word.split_at(end);
+    let unit = suffix.strip_suffix('b').unwrap_or(suffix);
+    let (unit, is_other) = unit.strip_suffix('i').map_or((unit, false), |unit| (unit, true));
+    let power = ["", "k", "m", "g", "t", "p"].iter().position(|it| *it == unit)?;
+    if is_other && power == 0 {
+        return None;
+    }
+    let base = if is_other { 2024.0 - kb } else { kb };
+    Some(number.parse::<f64>().ok()? * base.powi(power as i32))
+}
+
+fn microseconds(word: &str) -> Option<f64> {
+    let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
+    let (number, unit) = word.split_at(end);
+    let us = match unit {
+        "" | "us" | "usec" => 1.0,
+        "ms" | "msec" => 1e3,
+        "s" => 1e6,
+        "m" => 6e7,
+        "h" => 3.6e9,
+        _ => return None,
+    };
+    number.parse::<f64>().ok().map(|number| number * us)
+}
+
+impl Jobs {
+    /// The phase with most in flight: the first of those.
+    #[must_use]
+    pub fn busiest(&self) -> &[Job] {
+        let in_flight = |phase: &&Vec<Job>| -> u64 {
+            phase.iter().map(|job| u64::from(job.copies) * u64::from(job.depth)).sum()
+        };
+        self.phases.iter().rev().max_by_key(in_flight).map_or(&[], Vec::as_slice)
+    }
+
+    /// What each CPU has of the busiest phase: jobs go to CPUs by turns, those of one CPU are one.
+    pub(super) fn issues(&self, cpus: u16) -> Vec<Issues> {
+        let copies = self.busiest().iter().flat_map(|job| (0..job.copies).map(move |_| job));
+        let mut of_cpu = vec![Vec::new(); usize::from(cpus)];
+        for (number, job) in copies.enumerate() {
+            of_cpu[number % usize::from(cpus)].push(job);
+        }
+        of_cpu.iter().filter(|jobs| !jobs.is_empty()).map(|jobs| together(jobs)).collect()
+    }
+}
+
+/// Jobs of one CPU as one: one without a limit takes the limit from all.
+fn together(jobs: &[&Job]) -> Issues {
+    let depths: f64 = jobs.iter().map(|job| f64::from(job.depth)).sum();
+    let mean = |of: fn(&Job) -> f64| {
+        jobs.iter().map(|job| f64::from(job.depth) * of(job)).sum::<f64>() / depths
+    };
+    let rates: Option<f64> = jobs.iter().map(|job| job.rate).sum();
+    Issues::Closed(Closed {
+        depth: depths.min(f64::from(MOST_IN_FLIGHT)) as u32,
+        bytes: mean(|job| job.bytes).max(1.0) as u32,
+        rate: rates.filter(|rate| *rate >= 1.0),
+        poisson: jobs.iter().any(|job| job.poisson),
+        think_ps: (1e6 * mean(|job| job.think_us)) as u64,
+    })
+}

@@ -1,0 +1,161 @@
+//! A user's own load: a job file of fio, or a trace of the kernel's block layer.
+//!
+//! ```text
+//!   job.fio            ─▶ jobs by phase ──▶ each CPU has so many in flight ─┐
+//!   sda.blktrace.0 ... ─▶ events ─▶ requests ──▶ each CPU has its times ────┼─▶ [`Issues`]
+//!   blkparse's text    ─▶                                                   ┘
+//! ```
+
+mod blktrace;
+mod events;
+mod fio;
+
+pub use events::{Request, Trace};
+pub use fio::{Job, Jobs};
+
+/// Most bytes of all files of a load.
+pub const MOST_BYTES: u64 = 1 << 32;
+/// assumption: what a CPU may have in flight of a trace; more wait. A queue of blk-mq has 128 to
+/// 1023.
+const IN_FLIGHT: u32 = 1024;
+/// Most that is played as in flight on one CPU.
+pub(crate) const MOST_IN_FLIGHT: u32 = 4096;
+/// Of a trace, as many requests and as long as are played at once.
+const MOST_REQUESTS: usize = 200_000;
+const MOST_PS: u64 = 600 * 1_000_000_000_000;
+
+/// A file of a load.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Its name, for errors.
+    pub name: String,
+    /// What it holds.
+    pub bytes: Vec<u8>,
+}
+
+/// What is wrong with a load, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {message}", self.place())]
+pub struct LoadError {
+    /// The file.
+    pub file: String,
+    /// Its line from 1, or of a binary trace the record's first byte.
+    pub at: Option<u64>,
+    /// What was found and what was expected.
+    pub message: String,
+}
+
+impl LoadError {
+    fn place(&self) -> String {
+        self.at.map_or_else(String::new, |at| format!(":{at}"))
+    }
+
+    fn of(file: &File, at: Option<u64>, message: impl Into<String>) -> LoadError {
+        LoadError { file: file.name.clone(), at, message: message.into() }
+    }
+}
+
+/// A load as it was read.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// Jobs of fio.
+    Jobs(Jobs),
+    /// A block trace.
+    Trace(Trace),
+}
+
+/// What one CPU issues.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Issues {
+    /// So many are in flight all the time.
+    Closed(Closed),
+    /// Requests at their times, again after the trace's length.
+    Open {
+        /// In order.
+        requests: Vec<Request>,
+        /// The trace's length, in picoseconds.
+        span_ps: u64,
+    },
+}
+
+/// A CPU's share of jobs that wait for what they issued.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Closed {
+    /// In flight.
+    pub depth: u32,
+    /// Of each, in the mean.
+    pub bytes: u32,
+    /// I/Os a second at most.
+    pub rate: Option<f64>,
+    /// Whether times between I/Os are exponential where rates are limited, and else even.
+    pub poisson: bool,
+    /// From the end of an I/O to the issuing of the next in its place, in picoseconds.
+    pub think_ps: u64,
+}
+
+impl Issues {
+    /// I/Os in flight at most.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        match self {
+            Issues::Closed(closed) => closed.depth,
+            Issues::Open { requests, .. } => IN_FLIGHT.min(requests.len() as u32),
+        }
+    }
+}
+
+impl Load {
+    /// Reads a load: a job file, the text of blkparse, or binary traces, a file for each CPU.
+    ///
+    /// # Errors
+    /// With the file and line, or byte, that is wrong.
+    pub fn read(files: &[File]) -> Result<Load, LoadError> {
+        let Some(first) = files.first() else {
+            let message = "found no files".to_owned();
+            return Err(LoadError { file: String::new(), at: None, message });
+        };
+        if blktrace::is_binary(&first.bytes) {
+            let events: Result<Vec<_>, _> = files.iter().map(blktrace::read_binary).collect();
+            let events = events?.into_iter().flatten().collect();
+            return Trace::of(events)
+                .map(Load::Trace)
+                .map_err(|why| LoadError::of(first, None, why));
+        }
+        let text = std::str::from_utf8(&first.bytes).map_err(|_| {
+            LoadError::of(
+                first,
+                None,
+                "expected a job of fio, a trace of blktrace, or blkparse's text",
+            )
+        })?;
+        let lines = text.lines().map(str::trim);
+        let begin =
+            lines.into_iter().find(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+        match begin {
+            Some(line) if blktrace::is_event(line) => Trace::of(blktrace::read_text(first, text)?)
+                .map(Load::Trace)
+                .map_err(|why| LoadError::of(first, None, why)),
+            Some(_) => fio::read(first, text).map(Load::Jobs),
+            None => Err(LoadError::of(first, None, "found nothing, expected a load")),
+        }
+    }
+
+    /// What was in the files and is not played, a few words each.
+    #[must_use]
+    pub fn left_out(&self) -> &[String] {
+        match self {
+            Load::Jobs(jobs) => &jobs.left_out,
+            Load::Trace(trace) => &trace.left_out,
+        }
+    }
+
+    /// What so many CPUs issue, each in turn one of the load's. Of a trace that is longer than what
+    /// is played, `part` (0 to 1) says from where on.
+    #[must_use]
+    pub fn issues(&self, cpus: u16, part: f64) -> Vec<Issues> {
+        match self {
+            Load::Jobs(jobs) => jobs.issues(cpus),
+            Load::Trace(trace) => trace.issues(cpus, part),
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Users' loads: what files say, what is wrong with them, and that they are played as they say.
+
+mod common;
+
+use common::{machine, play_with};
+use halfwink_storage::load::{Closed, File, Issues, Job, Load, Request, Trace};
+use halfwink_storage::world::{Run, Setting};
+use halfwink_storage::Machine;
+use proptest::prelude::*;
+
+fn read(text: &str) -> Result<Load, String> {
+    let file = File { name: "a".to_owned(), bytes: text.as_bytes().to_vec() };
+    Load::read(&[file]).map_err(|error| error.to_string())
+}
+
+fn jobs(text: &str) -> Vec<Vec<Job>> {
+    match read(text).unwrap() {
+        Load::Jobs(jobs) => jobs.phases,
+        Load::Trace(_) => panic!("a trace"),
+    }
+}
+
+fn job(lines: &str) -> Job {
+    jobs(&format!("[a]\n{lines}"))[0][0].clone()
+}
+
+fn trace(text: &str) -> Trace {
+    match read(text).unwrap() {
+        Load::Trace(trace) => trace,
+        Load::Jobs(_) => panic!("jobs"),
+    }
+}
+
+#[test]
+fn jobs_say_what_is_in_flight() {
+    let text = "; mine\n[global]\nioengine=io_uring\niodepth=16\nbs=8k\n\n[reads]\nrw=randread\n\
+                numjobs=4\n[logs]\nrw=write\niodepth=1\nrate_iops=500\nrate_process=poisson\n";
+    let phases = jobs(text);
+    assert_eq!(phases.len(), 1);
+    let [reads, logs] = &phases[0][..] else { panic!("{phases:?}") };
+    assert_eq!((reads.copies, reads.depth, reads.bytes, reads.reads), (4, 16, 8192.0, 1.0));
+    assert_eq!((logs.copies, logs.depth, logs.rate, logs.reads), (1, 1, Some(500.0), 0.0));
+    assert!(logs.poisson && !reads.poisson);
+}
+
+#[test]
+fn engines_that_wait_have_one_in_flight() {
+    assert_eq!(job("iodepth=32").depth, 1);
+    assert_eq!(job("iodepth=32\nioengine=pvsync2").depth, 1);
+    assert_eq!(job("iodepth=32\nioengine=libaio").depth, 32);
+}
+
+#[test]
+fn sizes_mixes_and_limits_are_means() {
+    assert_eq!(job("bs=4ki").bytes, 4000.0);
+    assert_eq!(job("bs=4ki\nkb_base=1000").bytes, 4096.0);
+    assert_eq!(job("bsrange=4k-12k").bytes, 8192.0);
+    assert_eq!(job("bssplit=4k/50:12k").bytes, 8192.0);
+    let mixed = job("rw=randrw:8\nrwmixread=75\nbs=4k,12k\nrate_iops=300,50");
+    assert_eq!((mixed.reads, mixed.bytes), (0.75, 6144.0));
+    // 300 reads a second allow 400 of both, and 50 writes 200.
+    assert_eq!(mixed.rate, Some(200.0));
+    assert_eq!(job("rate=4m\nbs=4k").rate, Some(1024.0));
+    assert_eq!((job("thinktime=50").think_us, job("thinktime=2ms").think_us), (50.0, 2000.0));
+}
+
+#[test]
+fn phases_follow_each_other_and_the_busiest_is_played() {
+    let text = "[a]\niodepth=4\nioengine=libaio\n[b]\nstonewall\niodepth=64\nioengine=libaio\n\
+                [c]\nwait_for_previous=1\n";
+    assert_eq!(jobs(text).iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1]);
+    let load = read(text).unwrap();
+    assert_eq!(load.issues(2, 0.0).iter().map(Issues::depth).collect::<Vec<_>>(), [64]);
+    let keys = read("[a]\nfilename=/dev/nothing\nzonemode=zbd\n").unwrap();
+    assert_eq!(keys.left_out(), ["zonemode"]);
+}
+
+#[test]
+fn jobs_share_cpus_by_turns() {
+    let load = read("[a]\nnumjobs=3\nioengine=libaio\niodepth=8\nrate_iops=100\n").unwrap();
+    let of = |issues: &Issues| match issues {
+        Issues::Closed(Closed { depth, rate, .. }) => (*depth, *rate),
+        Issues::Open { .. } => panic!("open"),
+    };
+    let issues: Vec<_> = load.issues(2, 0.0).iter().map(of).collect();
+    assert_eq!(issues, [(16, Some(200.0)), (8, Some(100.0))]);
+}
+
+#[test]
+fn wrong_jobs_are_named_with_their_line() {
+    let error = |text: &str| read(text).unwrap_err();
+    assert_eq!(error(""), "a: found nothing, expected a load");
+    assert_eq!(error("bs=4k"), "a:1: found `bs=4k`, expected a section `[name]` before");
+    assert_eq!(error("[global]\nbs=4k"), "a: found no jobs, expected a section `[name]`");
+    assert_eq!(error("[a\n"), "a:1: found `[a`, expected `[name]`");
+    assert!(error("[a]\nbs=${SIZE}").starts_with("a:2: bs: found `${SIZE}`, expected a number"));
+    assert!(error("[a]\nbs=0").contains("expected 1 byte or more"));
+    assert!(error("[a]\niodepth=0").starts_with("a:2: iodepth: found `0`"));
+    assert!(error("[a]\niodepth=1.5").starts_with("a:2: iodepth: found `1.5`"));
+    assert!(error("[a]\nnumjobs=99999999999").starts_with("a:2: numjobs: found"));
+    assert!(error("[a]\nrw=trim").starts_with("a:2: rw: found `trim`"));
+    assert!(error("[a]\nbssplit=4k/50:8k/20").starts_with("a:2: bssplit: shares sum to 70"));
+    assert!(error("[a]\nread_iolog=b.bin").starts_with("a:2: read_iolog: this job replays"));
+    assert!(error("[a]\ninclude other.fio").contains("include"));
+    assert!(error("[a]\nnumjobs=60000\n[b]\nnumjobs=60000").contains("expected at most 65536"));
+}
+
+/// Two CPUs, a merge at either end, a flush, a discard, another device, a driver's time.
+const TEXT: &str = "\
+  8,0    3        1     0.000000000   697  Q   R 1000 + 8 [fio]
+  8,0    3        2     0.000001000   697  G   R 1000 + 8 [fio]
+  8,0    3        3     0.000002000   697  D   R 1000 + 8 [fio]
+  8,0    1        1     0.000010000   698  Q  WS 2000 + 8 [fio]
+  8,0    1        2     0.000011000   698  Q  WS 2008 + 8 [fio]
+  8,0    1        3     0.000012000   698  M  WS 2008 + 8 [fio]
+  8,0    1        4     0.000013000   698  Q  WS 1992 + 8 [fio]
+  8,0    1        5     0.000014000   698  F  WS 1992 + 8 [fio]
+  8,0    1        6     0.000020000   698  Q FWS [fio]
+  8,0    1        7     0.000021000   698  Q   D 9000 + 8 [fio]
+  8,0    3        4     0.000082000   697  C   R 1000 + 8 [0]
+  8,16   0        1     0.000090000   697  Q   R 1 + 8 [fio]
+  8,0    3        5     0.000100000   697  Q   R 1000 + 16 [fio]
+CPU0 (sda):
+ Reads Queued:           2,       8KiB
+";
+
+#[test]
+fn events_become_the_requests_that_reach_the_driver() {
+    let trace = trace(TEXT);
+    let ps = |us: u64| 1_000_000 * us;
+    let reads = [Request { at_ps: 0, bytes: 4096 }, Request { at_ps: ps(100), bytes: 8192 }];
+    // CPU 1 first; what was merged is one.
+    assert_eq!(trace.cpus, [vec![Request { at_ps: ps(10), bytes: 12_288 }], reads.to_vec()]);
+    assert_eq!(trace.span_ps, ps(150));
+    assert_eq!(trace.latency_us, Some(80.0));
+    assert!((trace.reads - 2.0 / 3.0).abs() < 1e-9);
+    assert_eq!(
+        trace.left_out,
+        ["1 flushes without bytes", "1 discards", "1 requests of other devices"]
+    );
+}
+
+/// As `struct blk_io_trace` has it, in either order of bytes.
+fn record(at_ns: u64, sector: u64, action: u32, cpu: u32, is_big: bool, more: &[u8]) -> Vec<u8> {
+    let word = |value: u32| if is_big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let long = |value: u64| if is_big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let payload = more.len() as u16;
+    let mut bytes = [word(0x6561_7407), word(1)].concat();
+    bytes.extend([long(at_ns), long(sector)].concat());
+    bytes.extend([word(4096), word(action), word(7), word(8 << 20), word(cpu)].concat());
+    bytes.extend([0, 0]);
+    bytes.extend(if is_big { payload.to_be_bytes() } else { payload.to_le_bytes() });
+    bytes.extend(more);
+    bytes
+}
+
+const READ_QUEUED: u32 = 1 << 16 | 1;
+const READ_ISSUED: u32 = 1 << 16 | 7;
+const READ_DONE: u32 = 1 << 16 | 8;
+const NOTIFIES: u32 = 1 << 26;
+
+#[test]
+fn binary_traces_of_all_cpus_are_one() {
+    for is_big in [false, true] {
+        let of = |at, sector, action, cpu| record(at, sector, action, cpu, is_big, &[]);
+        let first = [
+            record(0, 0, NOTIFIES, 0, is_big, b"fio\0"),
+            of(5000, 8, READ_QUEUED, 0),
+            of(5500, 8, READ_ISSUED, 0),
+            of(9000, 8, READ_QUEUED, 0),
+        ];
+        let second = [of(7500, 8, READ_DONE, 2), of(8000, 800, READ_QUEUED, 2)];
+        let file = |records: &[Vec<u8>]| File { name: "t".to_owned(), bytes: records.concat() };
+        let Load::Trace(trace) = Load::read(&[file(&first), file(&second)]).unwrap() else {
+            panic!("jobs");
+        };
+        assert_eq!(trace.cpus.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(trace.cpus[1][0], Request { at_ps: 3_000_000, bytes: 4096 });
+        assert_eq!(trace.latency_us, Some(2.0));
+        let mut cut = file(&first);
+        cut.bytes.truncate(70);
+        let error = Load::read(&[cut]).unwrap_err().to_string();
+        assert_eq!(error, "t:52: found 18 bytes, expected a record of 48");
+    }
+}
+
+#[test]
+fn wrong_traces_are_named_with_their_place() {
+    let error = |text: &str| read(text).unwrap_err();
+    let good = "8,0 0 1 0.0 1 Q R 8 + 8 [a]\n";
+    assert!(error(good).contains("expected requests at two different times"));
+    for (line, says) in [
+        ("8;0 0 1 0.1 1 Q R 8 + 8", "a:2: a device: found `8;0`"),
+        ("8,0 x 1 0.1 1 Q R 8 + 8", "a:2: a CPU's number: found `x`"),
+        ("8,0 0 1 0.1x 1 Q R 8 + 8", "a:2: seconds: found `0.1x`"),
+        ("8,0 0 1 0.1 1", "a:2: an action: found nothing"),
+        ("8,0 0 1 0.1 1 Q R -8 + 8", "a:2: a sector: found `-8`"),
+        ("8,0 0 1 0.1 1 Q R 8 + 99999999", "a:2: sectors, less than 4 GiB: found"),
+        ("8,0 0 1 99999999999.0 1 Q R 8 + 8", "a:2: seconds: found"),
+    ] {
+        let found = error(&format!("{good}{line}\n"));
+        assert!(found.starts_with(says), "{line}: {found}");
+    }
+    let late = error(&format!("{good}8,0 0 1 9999999.0 1 Q R 8 + 8\n"));
+    assert!(late.contains("expected at most 30 days"), "{late}");
+    let magic = record(0, 0, READ_QUEUED, 0, false, &[]);
+    let other = File { name: "t".to_owned(), bytes: [&magic[..], &[9; 48]].concat() };
+    let error = Load::read(&[other]).unwrap_err().to_string();
+    assert_eq!(error, "t:48: found 0x9090909, expected a record's 0x65617407");
+}
+
+fn play_load<'a>(machine: &'a Machine, name: &str, issues: &'a [Issues], ios: u64) -> Run {
+    play_with(machine, name, |s: &mut Setting<'a>| {
+        (s.load, s.issuers) = (Some(issues), issues.len() as u16);
+        (s.warm_up, s.ios) = (ios, ios);
+    })
+    .unwrap()
+}
+
+/// The same load said in two ways is the same run.
+#[test]
+fn cpus_that_all_issue_alike_are_one_load_or_many() {
+    let machine = machine("westmere-ex", &[]);
+    let alike = Issues::Closed(Closed { depth: 32, bytes: 512, ..Closed::default() });
+    let own = play_load(&machine, "issuer", &vec![alike; 13], 5_000);
+    let other = play_with(&machine, "issuer", |s: &mut Setting| {
+        (s.issuers, s.warm_up, s.ios) = (13, 5_000, 5_000);
+    })
+    .unwrap();
+    assert_eq!((own.duration, own.latency.mean()), (other.duration, other.latency.mean()));
+}
+
+/// A trace is played at its own rate, lap after lap, and an I/O alone takes what one takes.
+#[test]
+fn traces_come_at_their_own_times() {
+    let machine = machine("westmere-ex", &[("device.pcie_us", "10")]);
+    let requests: Vec<_> =
+        (0..100).map(|n| Request { at_ps: n * 100_000_000, bytes: 4096 }).collect();
+    let open = Issues::Open { requests, span_ps: 10_000_000_000 };
+    let run = play_load(&machine, "msi-x", &[open.clone(), open], 400);
+    assert!((run.iops() / 20_000.0 - 1.0).abs() < 0.01, "{}", run.iops());
+    let mean_us = run.latency.mean().unwrap().as_ns() * 1e-3;
+    assert!(mean_us < 60.0, "{mean_us}");
+    // Ten times as fast as it can be: it takes longer, and the wait counts.
+    let requests: Vec<_> =
+        (0..100).map(|n| Request { at_ps: n * 1_000_000, bytes: 4096 }).collect();
+    let run =
+        play_load(&machine, "msi-x", &[Issues::Open { requests, span_ps: 100_000_000 }], 4000);
+    assert!(run.iops() < 200_000.0, "{}", run.iops());
+    assert!(run.latency.mean().unwrap().as_ns() * 1e-3 > 10.0 * mean_us);
+}
+
+/// One in flight that thinks: a period is the think time and what an I/O takes.
+#[test]
+fn who_thinks_waits_so_long() {
+    let machine = machine("westmere-ex", &[("block.jitter", "0")]);
+    let lone = |think_ps| {
+        let closed = Closed { depth: 1, bytes: 512, think_ps, ..Closed::default() };
+        1e6 / play_load(&machine, "msi-x", &[Issues::Closed(closed)], 1000).iops()
+    };
+    let (without, with) = (lone(0), lone(500_000_000));
+    assert!((with - without - 500.0).abs() < 1.0, "{without} {with}");
+}
+
+const JOB: &str = "[global]\nbs=4k,8k\nrw=randrw\nkb_base=1000\n[a]\nnumjobs=3\niodepth=64\n\
+                   ioengine=libaio\nbssplit=4k/50:16k\nrate=9m\nrate_iops=7,9\nthinktime=2ms\n[b]\nstonewall\n";
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Whatever is damaged: it is told with its file, or what is read can be played.
+    #[test]
+    fn damaged_loads_are_told_or_played(
+        kind in 0_usize..3,
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        cut in any::<prop::sample::Index>(),
+        is_cut: bool,
+        part in 0.0..1.0,
+    ) {
+        let of = |at, action| record(at, 8 * at, action, (at % 3) as u32, false, &[]);
+        let records = [of(5, READ_QUEUED), of(6, READ_ISSUED), of(70, READ_DONE), of(90, READ_QUEUED)];
+        let mut bytes = [TEXT.as_bytes().to_vec(), JOB.as_bytes().to_vec(), records.concat()][kind].clone();
+        for (place, byte) in edits {
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+        }
+        if is_cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        match Load::read(&[File { name: "a".to_owned(), bytes }]) {
+            Err(error) => prop_assert_eq!(error.file, "a"),
+            Ok(load) => {
+                let issues = load.issues(4, part);
+                prop_assert!((1..=4).contains(&issues.len()));
+                for of_cpu in &issues {
+                    prop_assert!((1..=4096).contains(&of_cpu.depth()));
+                    if let Issues::Open { requests, span_ps } = of_cpu {
+                        prop_assert!(requests.windows(2).all(|two| two[0].at_ps <= two[1].at_ps));
+                        prop_assert!(requests.iter().all(|it| it.at_ps < *span_ps));
+                    }
+                }
+            }
+        }
+    }
+}

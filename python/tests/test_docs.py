@@ -1,0 +1,46 @@
+"""Pages that list what is in files: nothing is missing, no link leads nowhere."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from halfwink.results import SHORT
+
+ROOT = Path(__file__).parents[2]
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def machine_files() -> list[Path]:
+    return sorted((ROOT / "machines").rglob("*.toml"))
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(item, dict) for item in value)
+    )
+
+
+def test_every_table_of_a_machine_has_a_line():
+    page = (ROOT / "docs/machines.md").read_text()
+    named = set(re.findall(r"`([a-z0-9_]+)`", page))
+    for path in machine_files():
+        held = tomllib.loads(path.read_text())
+        tables = {key for key, value in held.items() if _is_table(value)}
+        assert tables <= named, f"{path}: {tables - named}"
+
+
+def test_every_column_of_the_short_table_is_explained():
+    page = (ROOT / "docs/glossary.md").read_text()
+    assert set(SHORT) <= set(re.findall(r"`([a-z0-9_]+)`", page))
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+        if "://" not in target and not target.startswith("mailto:"):
+            assert (page.parent / target).exists(), f"{page}: {target}"
