@@ -19,9 +19,9 @@ const TYPE: usize = 3;
 fn proxy() -> &'static Steer {
     static PROXY: OnceLock<Steer> = OnceLock::new();
     PROXY.get_or_init(|| {
-        // Port 1 of loopback, where nobody listens.
+        // Port 1 of two addresses of loopback, where nobody listens.
         let text = "schema = 1\nlisten = \"127.0.0.1:0\"\nthreads = 1\n\
-             [small]\naddress = \"127.0.0.1:1\"\n[big]\naddress = \"127.0.0.1:1\"\n";
+             [small]\naddress = \"127.0.0.1:1\"\n[big]\naddress = \"127.0.0.2:1\"\n";
         let config = Config::parse(&Input::new("x.toml", text), Path::new("")).expect("ours");
         let watts = [Watts::default(); 2];
         Steer::start(config, Box::new(AlwaysOn::new(1)), watts, None).expect("loopback")
