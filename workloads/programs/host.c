@@ -12,7 +12,6 @@
  * -DALONE there is none (workloads/host/make.sh), else there is one around it. */
 #include <stddef.h>
 #include <stdint.h>
-
 #include "mark.h"
 
 static void stop_recording(void) {

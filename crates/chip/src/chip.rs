@@ -231,10 +231,10 @@ impl<'a> Chip<'a> {
         refuse(machine, &tasks, options)?;
         let memories = Memories::of(machine, &tasks);
         let mut uncore = Uncore::new(machine);
-        let (mut cores, mut warm) = (Vec::new(), Vec::with_capacity(tasks.len()));
+        let (mut cores, mut wait) = (Vec::new(), Vec::new());
+        let mut warm = Vec::with_capacity(tasks.len());
         let users = tasks.len().min(machine.cores);
         let slice = (tasks.len() > users).then_some(machine.os.time_slice);
-        let mut wait = Vec::new();
         let timeline = options.timeline.map(|(from, until)| Timeline::new(from, until));
         let followers = if can_be_followed(machine, options) { followers } else { &[] };
         for (n, task) in tasks.into_iter().enumerate() {
@@ -265,13 +265,11 @@ impl<'a> Chip<'a> {
         }
         let os_cores = options.offload.map_or(0, |_| machine.os.cores);
         for n in users..users + os_cores {
-            let (policy, timeline) = ((options.policy)(n), timeline.clone());
-            cores.push(Core::new(&machine.os_core(), n, CoreInput::vacant(policy, timeline))?);
+            let vacant = CoreInput::vacant((options.policy)(n), timeline.clone());
+            cores.push(Core::new(&machine.os_core(), n, vacant)?);
         }
-        let scheduler = options.offload.map(|_| {
-            let apart = if memories.meet() { 1 } else { users };
-            Scheduler::new(users, os_cores, apart, wait)
-        });
+        let apart = if memories.meet() { 1 } else { users };
+        let scheduler = options.offload.map(|_| Scheduler::new(users, os_cores, apart, wait));
         warm_up(&mut cores, users, &memories, &mut uncore, &warm);
         cores.iter_mut().for_each(Core::begin_losses);
         let wake_up = WakeUpController::of(machine, users, options.wake_up);

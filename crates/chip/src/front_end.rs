@@ -10,6 +10,7 @@ use halfwink_trace::{
 };
 use halfwink_units::LINE_SHIFT;
 
+pub(crate) use crate::by::{By, Coming};
 use crate::cpi_stack::UnitCounts;
 use crate::lines::memory_base;
 use crate::shared_lines::SharedLines;
@@ -60,29 +61,6 @@ pub struct WorkCounts {
     pub uops: [u64; 2],
 }
 
-/// Whose an access is: the lower bits of the virtual address of its instruction, and its privilege.
-/// In one word, since every operation of a window has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct By(u32);
-
-impl By {
-    #[inline]
-    pub(crate) const fn new(pc: u64, kernel: bool) -> By {
-        By((pc as u32) << 1 | kernel as u32)
-    }
-
-    #[inline]
-    pub(crate) fn kernel(self) -> bool {
-        self.0 & 1 != 0
-    }
-
-    /// 31 bits of the address.
-    #[inline]
-    pub(crate) fn pc(self) -> u64 {
-        u64::from(self.0 >> 1)
-    }
-}
-
 /// How far fetch is ahead of dispatch.
 #[derive(Clone, Copy, Debug)]
 struct Fetched {
@@ -116,17 +94,6 @@ impl Fetched {
         self.runs -= 1;
         self.instructions -= u64::from(instructions);
     }
-}
-
-/// What comes next for fetch.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Coming {
-    /// This line, and the virtual address of its first instruction.
-    Line(u64, By, u64),
-    /// This branch; it goes to `target`, unless something comes between.
-    Branch { branch: Branch, pc: u64, fall_through: u64, target: Option<u64>, kernel: bool },
-    /// Nothing before dispatch has gone on.
-    Nothing,
 }
 
 /// Vectors of addresses that are kept for use again.

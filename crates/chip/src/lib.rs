@@ -18,6 +18,7 @@
 mod accounting;
 mod agent;
 mod branch;
+mod by;
 mod cache;
 mod chip;
 mod core;
@@ -32,6 +33,7 @@ mod machine;
 mod memory;
 mod miss;
 mod misses;
+mod next_lines;
 mod os_cores;
 mod os_profile;
 mod package;

@@ -10,9 +10,9 @@ pub(crate) type Halts = Vec<(Time, Time)>;
 
 /// How long the package of a machine whose first cores are these slept before `now`.
 ///
-/// A core is halted from the operating system's halt to the interrupt that ends it, whatever its own
-/// sleep costs it beside that, before it begins, and once its work is done. Cores without work do
-/// not count.
+/// A core is halted from the operating system's halt to the interrupt that ends it, whatever its
+/// own sleep costs it beside that, before it begins, and once its work is done. Cores without work
+/// do not count.
 pub(crate) fn asleep(machine: &Machine, cores: &[Core], now: Time) -> Time {
     let sleeping = machine.package.as_ref().filter(|package| package.sleeps);
     let Some(sleep) = sleeping.and_then(|package| package.sleep) else { return Time::ZERO };

@@ -10,7 +10,7 @@
 //! anything.
 
 use halfwink_trace::WarmLine;
-use halfwink_units::{Clock, Cycle, Time, LINE_SHIFT, PAGE_SHIFT};
+use halfwink_units::{Clock, Cycle, Time};
 
 use crate::agent::Agent;
 use crate::cache::{flag, Cache};
@@ -44,8 +44,6 @@ pub struct CacheCounts {
     /// Most misses outstanding at once.
     pub most_outstanding: u32,
 }
-
-const LINES_PER_PAGE: u64 = 1 << (PAGE_SHIFT - LINE_SHIFT);
 
 /// How an access goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +99,7 @@ pub(crate) struct Private {
     l1d_latency: Cycle,
     l2_latency: Cycle,
     /// Lines brought in behind each line of instructions.
-    next_lines: u64,
+    pub(crate) next_lines: u64,
     /// Of a bank, where the second level is ruled.
     bank_latency: Cycle,
     pub(crate) counts: CacheCounts,
@@ -256,33 +254,6 @@ impl Private {
         outstanding(n, self.instruction_misses.get(n))
     }
 
-    /// Brings in the lines behind this one, as far as its page goes. One register is left for a
-    /// line that is waited for.
-    fn fetch_next(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) {
-        let mode = usize::from(by.kernel());
-        for next in line + 1..=line + self.next_lines {
-            if next % LINES_PER_PAGE == 0 {
-                return;
-            }
-            // Asking makes nothing recent.
-            if self.l1i.change(next, 0, 0).is_some()
-                || self.instruction_misses.find(next, now).is_some()
-            {
-                continue;
-            }
-            if self.instruction_misses.free(now) < 2 {
-                return;
-            }
-            self.counts.l1i_prefetches[mode] += 1;
-            self.l1i.insert(next, flag::PENDING);
-            let reference = Reference::of(next, by, true);
-            let fill = self.second_level(reference, Want::Read, now, Some(work));
-            let register = self.instruction_misses.allocate(next, fill, now);
-            debug_assert!(register.is_some(), "a register is free");
-            self.count_outstanding(now);
-        }
-    }
-
     /// Reads a line of data at cycle `now`, when the core has done so much `work`.
     #[inline]
     pub(crate) fn load(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) -> Access {
@@ -401,7 +372,7 @@ impl Private {
     }
 
     #[inline]
-    fn count_outstanding(&mut self, now: Cycle) {
+    pub(crate) fn count_outstanding(&mut self, now: Cycle) {
         let now_outstanding = self.instruction_misses.in_use(now) + self.data_misses.in_use(now);
         self.counts.most_outstanding = self.counts.most_outstanding.max(now_outstanding);
     }
@@ -438,7 +409,7 @@ impl Private {
     /// A miss of the first level at cycle `now`: the cycle at which its data is there, or
     /// [`UNKNOWN`]. `work` is what the core has done, where that does not depend on how far its
     /// pipeline has run.
-    fn second_level(
+    pub(crate) fn second_level(
         &mut self,
         reference: Reference,
         want: Want,

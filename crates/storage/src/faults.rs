@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   taken ──▶ answered, late now and then ── interrupt ──▶ heard
-//!     │                                   └─ or lost ─────▶ unheard ── the CPU's next interrupt ──▶ heard
+//!     │                                   └─ or lost ─────▶ unheard ── next interrupt ──▶ heard
 //!     └── never answered ── timeout ──▶ heard, as an error      └── or its timeout ──▶ heard
 //! ```
 //!

@@ -263,7 +263,8 @@ fn who_thinks_waits_so_long() {
 }
 
 const JOB: &str = "[global]\nbs=4k,8k\nrw=randrw\nkb_base=1000\n[a]\nnumjobs=3\niodepth=64\n\
-                   ioengine=libaio\nbssplit=4k/50:16k\nrate=9m\nrate_iops=7,9\nthinktime=2ms\n[b]\nstonewall\n";
+                   ioengine=libaio\nbssplit=4k/50:16k\nrate=9m\nrate_iops=7,9\nthinktime=2ms\n\
+                   [b]\nstonewall\n";
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
@@ -278,8 +279,10 @@ proptest! {
         part in 0.0..1.0,
     ) {
         let of = |at, action| record(at, 8 * at, action, (at % 3) as u32, false, &[]);
-        let records = [of(5, READ_QUEUED), of(6, READ_ISSUED), of(70, READ_DONE), of(90, READ_QUEUED)];
-        let mut bytes = [TEXT.as_bytes().to_vec(), JOB.as_bytes().to_vec(), records.concat()][kind].clone();
+        let records =
+            [of(5, READ_QUEUED), of(6, READ_ISSUED), of(70, READ_DONE), of(90, READ_QUEUED)];
+        let kinds = [TEXT.as_bytes().to_vec(), JOB.as_bytes().to_vec(), records.concat()];
+        let mut bytes = kinds[kind].clone();
         for (place, byte) in edits {
             let place = place.index(bytes.len());
             bytes[place] = byte;

@@ -25,9 +25,8 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
     let hz = check.positive(&file.chip.clock_ghz, "a clock")? * 1e9;
     let clock = Clock::from_hz(hz.round() as u64)
         .ok_or_else(|| check.fail(&file.chip.clock_ghz, "expected a clock below 1000 GHz"))?;
-    let memory = check.memory(&file.memory)?;
+    let (memory, core) = (check.memory(&file.memory)?, check.core(&file.core)?);
     let (gating, power) = (check.gating(&file.gating)?, check.power(&file.power, &memory)?);
-    let core = check.core(&file.core)?;
     let machine = Machine {
         description: file.description,
         cores: check.within(&file.chip.cores, 1, MAX_CORES, "cores")?,

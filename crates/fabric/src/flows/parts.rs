@@ -1,4 +1,5 @@
-//! Even parts of circuits, as the hosts of opera-sim's RotorLB send (`rlbmodule.cpp`, Mellette 2020).
+//! Even parts of circuits, as the hosts of opera-sim's RotorLB send (`rlbmodule.cpp`, Mellette
+//! 2020).
 //!
 //! In each day a server sends and receives its part of the frames of each circuit of its rack, and
 //! no more if others leave theirs (`_max_pkts`). What waits in a rack between is with its servers:

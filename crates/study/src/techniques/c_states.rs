@@ -1,5 +1,6 @@
-//! Idle states of cores and packages of today, as techniques: what Linux does on such a machine, and
-//! what research proposes in its place. States are the machine's (`[[idle_states]]`, `[package]`).
+//! Idle states of cores and packages of today, as techniques: what Linux does on such a machine,
+//! and what research proposes in its place. States are the machine's (`[[idle_states]]`,
+//! `[package]`).
 
 use halfwink_chip::Machine;
 use halfwink_policy::gating::{AlwaysOn, GatingPolicy, IdleGate, IdleMenu, IdleMenuParameters};

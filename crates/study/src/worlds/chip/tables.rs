@@ -1,7 +1,7 @@
 //! What a run found out, as sums and tables.
 
 use halfwink_chip::{
-    add_calls, Calls, CoreResult, EnergyParts, Machine, MemoryKind, PrefetchCounts,
+    add_calls, Calls, CoreResult, EnergyParts, Machine, MemoryCounts, MemoryKind, PrefetchCounts,
     PrefetcherCounts, RunResult, TlbCounts,
 };
 use halfwink_engine::Histogram;
@@ -244,18 +244,21 @@ pub(crate) fn counter_table(result: &RunResult) -> Table {
             }
         }
     }
-    // What the controllers do of themselves is nobody's; it stands in the first column.
-    let memory = &result.memory;
-    for (counter, count) in [
+    for (counter, count) in of_controllers(&result.memory) {
+        push("memory", counter, [count, 0]);
+    }
+    table
+}
+
+/// What the controllers do of themselves is nobody's; it stands in the first column.
+fn of_controllers(memory: &MemoryCounts) -> [(&'static str, u64); 5] {
+    [
         ("refreshes", memory.refreshes),
         ("forwarded", memory.forwarded),
         ("merged", memory.merged),
         ("held", memory.held),
         ("queued_writes", memory.queued_writes),
-    ] {
-        push("memory", counter, [count, 0]);
-    }
-    table
+    ]
 }
 
 /// What translation took, where it takes anything.

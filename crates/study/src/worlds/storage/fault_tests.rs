@@ -52,6 +52,7 @@ fn no_io_is_lost_or_ends_twice_whatever_goes_wrong() {
             bytes: 512,
             rate: any(random, &[None, Some(50e3)]),
             poisson: seed % 2 == 0,
+            load: None,
             warm_up: any(random, &[0, 50]),
             ios: 200,
             seed,
