@@ -42,6 +42,8 @@ pub(crate) struct Gate {
     /// How long waking takes this time.
     wake_up: Time,
     halted: bool,
+    /// The present halt is over before the policy could hear of it.
+    passed_over: bool,
     /// Where a central controller grants faster wake-ups: what goes to it.
     reports: Option<Reports>,
     /// Events that the policy still has to hear, in the order in which it will.
@@ -113,6 +115,7 @@ impl Gate {
             wakes: 0,
             wake_up: costs.wake_up,
             halted: false,
+            passed_over: false,
             reports: reports.then(Reports::default),
             pending: VecDeque::new(),
             timeline,
@@ -230,8 +233,20 @@ impl Gate {
         self.deliver(now, &event)
     }
 
+    /// The operating system would halt the core, but what ends the halt is there already: it looks
+    /// once more before it halts, and the policy hears of nothing.
+    pub(crate) fn passes_over(&mut self, now: Time) -> Result<(), PolicyError> {
+        self.catch_up(now)?;
+        self.rest(now);
+        (self.halted, self.passed_over) = (true, true);
+        Ok(())
+    }
+
     /// The wait is over at `now`. Whether the core is powered by then is up to the policy.
     pub(crate) fn wait_ends(&mut self, now: Time, halted: bool) -> Result<(), PolicyError> {
+        if std::mem::take(&mut self.passed_over) {
+            return Ok(());
+        }
         let began = self.waiting_since;
         let event = if halted { Event::IdleEnd { began } } else { Event::StallEnd { began } };
         self.deliver(now, &event)

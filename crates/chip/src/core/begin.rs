@@ -13,7 +13,6 @@ use crate::followers::FollowerInput;
 use crate::gate::Gate;
 use crate::machine::{Machine, WakeUpKind};
 use crate::os_cores::{Calls, Departure};
-use crate::package::Halts;
 use crate::timeline::Timeline;
 
 /// The gate of the technique that paces the run, and those of the ones that follow.
@@ -98,19 +97,11 @@ impl Core {
             late: Time::ZERO,
             late_wakes: 0,
             started,
+            looks_again: !machine.idle_states.is_empty(),
             halts: machine.package.is_some().then(Vec::new),
             finished: None,
             running_from: first,
             running_cycles: 0,
         })
-    }
-
-    /// Spans before `now` in which it had nothing to do.
-    pub(crate) fn halts(&self, now: Time) -> Halts {
-        let own = self.halts.iter().flatten().copied();
-        let before = std::iter::once((Time::ZERO, self.started));
-        let after = self.finished.map(|finished| (finished, now));
-        let all = before.chain(own).chain(after).map(|(from, to)| (from, to.min(now)));
-        all.filter(|(from, to)| from < to).collect()
     }
 }

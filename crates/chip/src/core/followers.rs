@@ -109,6 +109,10 @@ impl Followers {
         });
     }
 
+    pub(super) fn pass_over(&mut self, now: Time) {
+        self.each(|sleep| sleep.gate.passes_over(now).map(|()| true));
+    }
+
     pub(super) fn wait_begins(&mut self, now: Time, halted: bool) {
         self.each(|sleep| sleep.gate.wait_begins(now, halted).map(|()| true));
     }

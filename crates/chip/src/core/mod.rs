@@ -3,6 +3,7 @@
 mod begin;
 mod flush;
 mod followers;
+mod halt;
 mod hearing;
 mod in_order;
 mod inbox;
@@ -148,6 +149,9 @@ pub(crate) struct Core {
     pub(crate) late_wakes: u64,
     pub(crate) started: Time,
     pub(crate) finished: Option<Time>,
+    /// Its operating system does not halt it if there is something to do by then. (Where a state is
+    /// left in nanoseconds it makes no difference, and published machines have none else.)
+    looks_again: bool,
     /// From each halt to its interrupt, where the package may sleep meanwhile.
     halts: Option<Halts>,
     running_from: Cycle,
@@ -402,24 +406,6 @@ impl Core {
         }
         self.followers.catch_up(now, MOST_NEWS);
         Ok(())
-    }
-
-    fn halt(&mut self, at: Cycle, from_ns: u64, to_ns: u64) -> Result<bool, CoreError> {
-        let now = self.clock.time_of(at);
-        let wake_at = self.pipeline.common_mut().context.end_of_halt(from_ns, to_ns, now);
-        if self.shares {
-            return self.leave(Departure::Sleeps(wake_at));
-        }
-        let wake_at = self.woken_ahead(now, wake_at);
-        self.running_cycles += at - self.running_from;
-        if let Some(halts) = &mut self.halts {
-            halts.push((now, wake_at));
-        }
-        self.phase = Phase::Halted { wake_at, woken: false };
-        self.gate.wait_begins(now, true).map_err(|e| self.policy_error(e))?;
-        self.followers.wait_begins(now, true);
-        self.look_at_caches(now);
-        Ok(true)
     }
 
     /// An answer, with whether a sleep made it necessary.

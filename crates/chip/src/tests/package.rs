@@ -121,3 +121,26 @@ fn states_that_cannot_be_are_named_with_their_line() {
         assert!(!error.contains('\n'), "{error}");
     }
 }
+
+#[test]
+fn who_is_late_does_not_halt_for_what_is_there() {
+    let late = || {
+        let mut writer = Writer::new();
+        let block = writer.block(&[alu(1, &[1])]);
+        let (mut script, lines) = writer.script();
+        for (from_ns, to_ns) in [(1_000, 2_000), (2_500, 3_000), (3_500, 4_000)] {
+            script.run(block, vec![]);
+            script.event(Event::Idle { from_ns, to_ns });
+        }
+        script.run(block, vec![]);
+        Task { load: LoadKind::Open, ..task(script, warm(&lines, &[])) }
+    };
+    // It wakes 10 us after the first halt: what ends the others has come long before.
+    let machine = parse(STATES).unwrap().with_idle_state("c6");
+    let result = run(&machine, "idle-gate", vec![late()]);
+    assert_eq!((result.cores[0].wakes, result.duration.0 / 1_000_000), (1, 11));
+    // Cores that sleep for nanoseconds do as they are told.
+    let machine = Machine { idle_states: Vec::new(), ..machine };
+    let result = run(&machine, "idle-gate", vec![late()]);
+    assert_eq!((result.cores[0].wakes, result.duration.0 / 1_000_000), (3, 31));
+}
