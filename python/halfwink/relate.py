@@ -15,7 +15,7 @@ KEYS = ["workload", "machine", "set"]
 _UNIT = re.compile(r"(_j_per_unit|_[a-z]+)$")
 #: What Linux does with idle times anyway, of each world the first that was run.
 IDLE_STATES = {
-    "chip": ("c6", "idle-menu", "idle-adaptive", "idle-gate"),
+    "chip": ("c1e", "c6", "idle-menu", "idle-adaptive", "idle-gate"),
     "router": ("napi-menu", "napi-teo", "napi-c6"),
     "switching": ("power-down-adaptive", "power-down-always"),
 }
