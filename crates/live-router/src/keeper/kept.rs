@@ -88,6 +88,8 @@ impl Kept {
         if let Some(retry) = self.retry.filter(|&retry| now < retry) {
             return Some(retry);
         }
+        // Before `wanted`. Not while a write is waited for: each packet would ring.
+        self.numbers.heard();
         let wanted = self.numbers.wanted();
         if self.record.reserved.saturating_sub(wanted) <= self.low() {
             self.grow(now, wanted);

@@ -29,8 +29,11 @@ impl Fake {
     }
 
     fn start(&self) -> Result<Kept, String> {
+        self.start_with(Box::new(|| ()))
+    }
+
+    fn start_with(&self, bell: Bell) -> Result<Kept, String> {
         let record = locked(&self.0).0;
-        let bell: Bell = Box::new(|| ());
         Kept::begin((256, false), record, bell, Box::new(self.clone()), Duration::ZERO)
     }
 
@@ -242,6 +245,34 @@ fn a_folder_that_goes_away_is_named_and_stops_what_needs_it() {
     }
     let why = keeper.problem().unwrap();
     assert!(why.contains("esp/inbound-") && why.contains("No such file"), "{why}");
+}
+
+/// A worker saw the limit before it was raised, and asks for what is there already: the bell must
+/// ring again when more is wanted, or nobody would ever wake the thread that records it.
+#[test]
+fn who_asks_for_what_is_there_silences_no_later_bell() {
+    let disk = Fake::new(Direction::Outbound);
+    let rung = Arc::new(Mutex::new(0));
+    let count = rung.clone();
+    let mut kept = disk.start_with(Box::new(move || *locked(&count) += 1)).unwrap();
+    // To the worker all but nothing is left; to the keeper all but one.
+    kept.numbers.raise(MOST_BLOCK, u64::MAX);
+    assert_eq!(kept.numbers.take(MOST), Ok(1));
+    assert_eq!(*locked(&rung), 1);
+    assert_eq!(kept.care(seconds(1)), None, "nothing is due, and the thread sleeps until it rings");
+    assert_eq!(disk.writes(), 1, "of the start");
+    assert_eq!(kept.numbers.take(MOST), Ok(2));
+    assert_eq!(*locked(&rung), 2);
+    // While a write is waited for, packets ring no more than once.
+    disk.set(Health::Full);
+    while kept.numbers.take(MOST).is_ok() {}
+    let retry = kept.care(seconds(2)).unwrap();
+    let before = *locked(&rung);
+    for late in 0..10 {
+        assert!(kept.numbers.take(MOST).is_err());
+        assert_eq!(kept.care(seconds(2) + Duration::from_millis(late)), Some(retry));
+    }
+    assert_eq!(*locked(&rung), before + 1);
 }
 
 #[test]
