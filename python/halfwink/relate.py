@@ -130,7 +130,12 @@ def with_beyond_idle(runs: pl.DataFrame, world: str) -> pl.DataFrame:
 
 def sleeps(technique: str, world: str) -> bool:
     """Whether a technique, with any parameters and modifiers, rivals idle states."""
-    return _families(world).get(technique.split("+")[0].split(":")[0]) in SLEEPERS
+    return family_of(technique, world) in SLEEPERS
+
+
+def family_of(technique: str, world: str) -> str | None:
+    """The family of a technique, with any parameters and modifiers; none if it has none there."""
+    return _families(world).get(technique.split("+")[0].split(":")[0])
 
 
 @lru_cache

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from halfwink.relate import IDLE_STATES, KEYS, ends, sleeps, with_beyond_idle
+from halfwink.relate import IDLE_STATES, KEYS, ends, family_of, sleeps, with_beyond_idle
 from halfwink.summary import energy, fixed
 
 if TYPE_CHECKING:
@@ -157,7 +157,9 @@ class _Judged:
         if rivals is None or not self.wins or not sleeps(best["technique"], self.results.world):
             return []
         if idle is None:
-            return [f"How much of it idle states save anyway is not known: add {rivals[0]}."]
+            # One that every machine of the world has.
+            usual = next(n for n in rivals if family_of(n, self.results.world) != "c-states")
+            return [f"How much of it idle states save anyway is not known: add {usual}."]
         alone = idle["energy_saving_pct"]
         what = f"take {fixed(-alone)} % more" if alone <= -0.005 else f"save {fixed(alone)} %"
         anyway = f"Idle states alone ({idle['technique']}) {what}"

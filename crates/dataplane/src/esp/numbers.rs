@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::replay::Replay;
 use crate::counters::DropReason;
 
-/// Told that more numbers are wanted; at most once until it was heard or they are given, by a worker,
-/// so that it must neither wait nor fail.
+/// Told that more numbers are wanted; at most once until it was heard or they are given, by a
+/// worker, so that it must neither wait nor fail.
 pub type Bell = Box<dyn Fn() + Send + Sync>;
 
 /// Sequence numbers of one direction of an association, shared by all workers and by whoever keeps
@@ -92,10 +92,10 @@ impl Numbers {
         self.0.asked.store(false, Ordering::Release);
     }
 
-    /// The bell was heard, and rings again for what is asked from now on. Whoever hears it calls this
-    /// before it looks at [`Numbers::wanted`], even if nothing turns out to be wanted: a worker that
-    /// saw the limit before the last raise asks for what is there already, and would have asked for
-    /// all that comes later.
+    /// The bell was heard, and rings again for what is asked from now on. Whoever hears it calls
+    /// this before it looks at [`Numbers::wanted`], even if nothing turns out to be wanted: a worker
+    /// that saw the limit before the last raise asks for what is there already, and would have asked
+    /// for all that comes later.
     pub fn heard(&self) {
         // Who asked before has its number in `wanted` by now; who asks later rings.
         self.0.asked.swap(false, Ordering::AcqRel);

@@ -113,7 +113,11 @@ mod tests {
     fn by_pace(workload: &str, machine: &str) -> BTreeMap<String, Vec<PreparedJob>> {
         let mut paces: BTreeMap<String, Vec<PreparedJob>> = BTreeMap::new();
         for technique in techniques().filter(|t| t.worlds.contains(&"chip")) {
-            if !matches!(technique.make, Make::Gating(Gating { needs_os_cores: false, .. })) {
+            let Make::Gating(gating @ Gating { needs_os_cores: false, .. }) = technique.make else {
+                continue;
+            };
+            let found = library().machine(machine, &[]).unwrap();
+            if (gating.lacks)(&found.machine).is_some() {
                 continue;
             }
             let prepared = job(workload, machine, technique.name);

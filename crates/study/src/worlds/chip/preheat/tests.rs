@@ -58,6 +58,8 @@ fn what_cannot_be_is_one_line() {
     assert!(complain(&none, &[]).contains("expected 1 to 1048576"));
     let many = PreheatQuestion { training: 10_000, ..few() };
     assert!(complain(&many, &[]).contains("leave none to measure"));
-    let unknown = complain(&few(), &[("gating.loses", "[\"tlb\"]")]);
-    assert!(unknown.contains("tlb") && unknown.contains("l1i"), "{unknown}");
+    let unknown = complain(&few(), &[("gating.loses", "[\"rob\"]")]);
+    assert!(unknown.contains("rob") && unknown.contains("l1i"), "{unknown}");
+    let none = complain(&few(), &[("gating.loses", "[\"tlb\"]")]);
+    assert!(none.ends_with("gating.loses: \"tlb\", but the machine has no [tlb]"), "{none}");
 }
