@@ -52,14 +52,21 @@ unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     unsafe { real(value) }
 }
 
+/// Whether the calling thread is that with which the process began.
+fn is_first() -> bool {
+    // SAFETY: neither touches memory.
+    unsafe { libc::gettid() == libc::getpid() }
+}
+
 /// A thread that may be cancelled at any instruction makes its calls itself: nobody could wait for
-/// what is on its way.
+/// what is on its way. Not so the first thread: programs say this of all their threads to be rid of
+/// the others after a crash (Redis does), and nobody cancels the one that does all the work.
 #[no_mangle]
 unsafe extern "C-unwind" fn pthread_setcanceltype(kind: c_int, before: *mut c_int) -> c_int {
     // PTHREAD_CANCEL_ASYNCHRONOUS, of glibc as of musl.
     const AT_ANY_TIME: c_int = 1;
     // Before the change, since a cancellation may come with it; after a change back.
-    if kind == AT_ANY_TIME {
+    if kind == AT_ANY_TIME && !is_first() {
         hub::stand_aside(true);
     }
     // SAFETY: libc's function of this name has this type.
