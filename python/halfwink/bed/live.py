@@ -86,6 +86,8 @@ class Live:
         self.log = self.path.with_name("log.jsonl")
         self._out, self._err = self.path.with_name("out.json"), self.path.with_name("err.txt")
         self.path.write_text(text or description())
+        # It may hold keys.
+        self.path.chmod(0o600)
         self.routes.write_text(routes() if route_lines is None else route_lines)
         self._samples = self.path.with_name("samples.jsonl")
         if samples_s is not None:
