@@ -93,9 +93,9 @@ impl Numbers {
     }
 
     /// The bell was heard, and rings again for what is asked from now on. Whoever hears it calls
-    /// this before it looks at [`Numbers::wanted`], even if nothing turns out to be wanted: a worker
-    /// that saw the limit before the last raise asks for what is there already, and would have asked
-    /// for all that comes later.
+    /// this before it looks at [`Numbers::wanted`], even if nothing turns out to be wanted: a
+    /// worker that saw the limit before the last raise asks for what is there already, and would
+    /// have asked for all that comes later.
     pub fn heard(&self) {
         // Who asked before has its number in `wanted` by now; who asks later rings.
         self.0.asked.swap(false, Ordering::AcqRel);
