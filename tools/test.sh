@@ -30,7 +30,7 @@ if command -v c++ >/dev/null; then
     CARGO_TARGET_DIR="$PWD/target" cargo check --manifest-path fuzz/Cargo.toml --locked --quiet
 else
     [ -z "${HALFWINK_REQUIRE_ALL:-}" ]
-    echo "skipped: no C++ compiler; run: apt-get install -y g++" >&2
+    echo "skipped: no C++ compiler; halfwink doctor has the line that adds one" >&2
 fi
 
 if [ -d capture ]; then
