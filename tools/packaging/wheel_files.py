@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = "halfwink/data"
 #: Recordings in the base wheel: two services, two programs. With gcc's it would come too near to
 #: 12 MB.
-RECORDINGS = ("nginx", "memcached", "gzip", "perl")
+RECORDINGS = ("nginx", "memcached", "hmmer", "perl")
 #: What else of `workloads/` does: loads of servers, flows, a recorded prototype.
 FOLDERS = (
     "machines",
@@ -30,7 +30,6 @@ FOLDERS = (
     "targets",
     "workloads/server",
     "workloads/flows",
-    "workloads/host",
 )
 MORE = ("workloads/prototype", "workloads/README.md", "workloads/worldcup98-1998-06-30.csv")
 LIBRARIES = ("libhalfwink_delegate.so", "libhalfwink_preheat_preload.so")
@@ -166,9 +165,12 @@ def workloads(out: Path) -> Path:
     contents = Contents()
     for name in elsewhere():
         contents.add_tree(ROOT / f"workloads/{name}.hwt", f"{DATA}/workloads/{name}.hwt")
+    more = len(contents.files)
+    # Programs that `halfwink calibrate host` times, with a recording of each.
+    contents.add_tree(ROOT / "workloads/host", f"{DATA}/workloads/host")
     return addition(
         "workloads",
-        f"{len(contents.files)} more recorded workloads for halfwink",
+        f"{more} more recorded workloads for halfwink",
         contents,
         out,
         terms="MIT OR Apache-2.0",
