@@ -33,7 +33,6 @@ mod machine;
 mod memory;
 mod miss;
 mod misses;
-mod next_lines;
 mod os_cores;
 mod os_profile;
 mod package;

@@ -31,8 +31,6 @@ pub struct CacheCounts {
     pub l1i_accesses: [u64; 2],
     /// Of these, missed.
     pub l1i_misses: [u64; 2],
-    /// Lines that were brought in before they were fetched, behind one that was.
-    pub l1i_prefetches: [u64; 2],
     /// Lines accessed for loads and stores.
     pub l1d_accesses: [u64; 2],
     /// Of these, missed.
@@ -98,8 +96,6 @@ pub(crate) struct Private {
     l1i_latency: Cycle,
     l1d_latency: Cycle,
     l2_latency: Cycle,
-    /// Lines brought in behind each line of instructions.
-    pub(crate) next_lines: u64,
     /// Of a bank, where the second level is ruled.
     bank_latency: Cycle,
     pub(crate) counts: CacheCounts,
@@ -142,7 +138,6 @@ impl Private {
             l1i_latency: machine.l1i.latency,
             l1d_latency: machine.l1d.latency,
             l2_latency: machine.l2.latency,
-            next_lines: machine.fetch.next_lines as u64,
             bank_latency: machine.l2.bank_latency,
             counts: CacheCounts::default(),
             requests: Vec::new(),
@@ -193,13 +188,8 @@ impl Private {
     #[inline]
     pub(crate) fn fetch(&mut self, line: u64, by: By, now: Cycle, work: &WorkCounts) -> Access {
         let access = self.fetch_line(line, by, now, work);
-        if access != Access::NoRegister {
-            if self.next_lines > 0 {
-                self.fetch_next(line, by, now, work);
-            }
-            if self.prefetchers.is_some() {
-                self.fetched(line, by, now);
-            }
+        if self.prefetchers.is_some() && access != Access::NoRegister {
+            self.fetched(line, by, now);
         }
         access
     }

@@ -104,8 +104,6 @@ pub struct FetchSpec {
     pub queue: usize,
     /// Lines looked up in a cycle.
     pub lines_per_cycle: usize,
-    /// Lines behind each line looked up that are brought in too, within its page.
-    pub next_lines: usize,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -174,13 +172,10 @@ struct BtbSection {
 pub(super) struct FetchSection {
     queue: Spanned<usize>,
     lines_per_cycle: Spanned<usize>,
-    next_lines: Spanned<usize>,
 }
 
 /// Most lines ahead of dispatch. Assumption: real queues have 16 to 64.
 const MAX_QUEUE: usize = 256;
-/// Most lines behind one.
-const MAX_NEXT_LINES: usize = 8;
 
 impl Check<'_> {
     pub(super) fn branch(&self, section: &BranchSection) -> Result<BranchSpec, InputError> {
@@ -315,17 +310,14 @@ impl Check<'_> {
         let Some(section) = section else { return Ok(FetchSpec::default()) };
         let file = section.get_ref();
         let queue = self.within(&file.queue, 0, MAX_QUEUE, "lines")?;
-        for ahead in [&file.queue, &file.next_lines] {
-            if *ahead.get_ref() > 0 && kind == CoreKind::InOrder {
-                let message = "fetch ahead of dispatch is for out-of-order cores only: expected 0";
-                return Err(self.fail(ahead, message));
-            }
+        if queue > 0 && kind == CoreKind::InOrder {
+            let message = "fetch ahead of dispatch is for out-of-order cores only: expected 0";
+            return Err(self.fail(&file.queue, message));
         }
         let least = usize::from(queue > 0);
         Ok(FetchSpec {
             queue,
             lines_per_cycle: self.within(&file.lines_per_cycle, least, 8, "lines a cycle")?,
-            next_lines: self.within(&file.next_lines, 0, MAX_NEXT_LINES, "lines")?,
         })
     }
 }

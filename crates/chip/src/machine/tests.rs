@@ -90,7 +90,7 @@ fn what_a_front_end_cannot_be_is_refused_with_its_line() {
     let error = refused_in(ZEN4, "queue = 32 ", "queue = 999 ");
     let at = format!("ev6.toml:{}: ", line(ZEN4, "queue = 32 "));
     assert!(error.starts_with(&at), "{at}{error}");
-    let fetch = "[fetch]\nqueue = 8\nlines_per_cycle = 1\nnext_lines = 0\n[l1i]\n";
+    let fetch = "[fetch]\nqueue = 8\nlines_per_cycle = 1\n[l1i]\n";
     let error = refused_in(IN_ORDER, "[l1i]\n", fetch);
     assert!(error.contains("out-of-order cores only"), "{error}");
     let error = refused("predictor = \"tournament\"", "predictor = \"tage\"");

@@ -5,6 +5,7 @@ use super::exact::{
     any_recipe, fingerprint, first_difference, script, with_extras, Recipe, EXTRAS,
 };
 use super::*;
+use crate::{PrefetchKind, PrefetchSpec, PrefetcherSpec};
 use proptest::prelude::*;
 
 /// With a window of so many, and queues to match.
@@ -19,10 +20,18 @@ fn window(entries: usize) -> Machine {
     Machine::parse(&Input::new("window", text)).unwrap()
 }
 
+/// So many lines behind each that is fetched are brought in, too, if any.
+fn next_lines(lines: usize) -> PrefetchSpec {
+    let (kind, degree, queue) = (PrefetchKind::NextLine, lines, 8);
+    let it = PrefetcherSpec { kind, degree, distance: degree, entries: 1, queue };
+    PrefetchSpec { l1i: (lines > 0).then_some(it), ..PrefetchSpec::default() }
+}
+
 /// The same with fetch ahead, a target buffer, and predictors of today.
-fn ahead(entries: usize, queue: usize, next_lines: usize) -> Machine {
+fn ahead(entries: usize, queue: usize, lines: usize) -> Machine {
     let mut machine = window(entries);
-    machine.fetch = crate::FetchSpec { queue, lines_per_cycle: 2, next_lines };
+    machine.fetch = crate::FetchSpec { queue, lines_per_cycle: 2 };
+    machine.prefetch = next_lines(lines);
     machine.l1i.mshrs = 4;
     machine.branch.btb = Some(crate::BtbSpec { entries: 8, ways: 2, redirect: 3 });
     machine.branch.predictor = crate::PredictorKind::Tage(crate::TageSpec {
@@ -76,12 +85,12 @@ proptest! {
         recipe in any_recipe(),
         size in 0..3usize,
         queue in 0..3usize,
-        next_lines in 0..3usize,
+        lines in 0..3usize,
         tiny in any::<bool>(),
         technique in 0..TECHNIQUES.len(),
         extras in 0..EXTRAS,
     ) {
-        let machine = ahead([16, 129, 512][size], [0, 1, 16][queue], next_lines);
+        let machine = ahead([16, 129, 512][size], [0, 1, 16][queue], lines);
         let mut machine = with_extras(machine, extras);
         if tiny {
             machine.l1i.geometry = crate::Geometry { sets: 2, ways: 1 };
@@ -96,10 +105,10 @@ proptest! {
         recipes in prop::collection::vec(any_recipe(), 1..4),
         technique in 0..TECHNIQUES.len(),
         quantum in 1u64..300,
-        next_lines in 0..2usize,
+        lines in 0..2usize,
         extras in 0..EXTRAS,
     ) {
-        let machine = with_extras(ahead(512, 16, next_lines), extras);
+        let machine = with_extras(ahead(512, 16, lines), extras);
         let go = |quantum| {
             let tasks = recipes.iter().enumerate().map(|(n, recipe)| {
                 let (script, lines) = script(recipe, n as u64);
@@ -141,9 +150,10 @@ fn row_of_lines(lines: u64) -> Script {
 
 #[test]
 fn lines_that_are_asked_for_ahead_come_beside_each_other() {
-    let end = |queue, next_lines, mshrs| {
+    let end = |queue, lines, mshrs| {
         let mut machine = window(128);
-        machine.fetch = crate::FetchSpec { queue, lines_per_cycle: 1, next_lines };
+        machine.fetch = crate::FetchSpec { queue, lines_per_cycle: 1 };
+        machine.prefetch = next_lines(lines);
         machine.l1i.mshrs = mshrs;
         ns(&run(&machine, "always-on", vec![task(row_of_lines(8), Arc::default())]))
     };
@@ -164,22 +174,23 @@ fn lines_that_are_asked_for_ahead_come_beside_each_other() {
 #[test]
 fn the_next_line_of_another_page_is_not_brought_in() {
     let mut machine = window(128);
-    machine.fetch = crate::FetchSpec { queue: 0, lines_per_cycle: 0, next_lines: 2 };
+    machine.prefetch = next_lines(2);
     machine.l1i.mshrs = 8;
     let mut writer = Writer::new();
     // The last line of a page and the one before it.
     let last = writer.block_at(0x1_0f80, false, &[alu(0, &[1]); 16]);
     let (mut script, _) = writer.script();
     script.run(last, Vec::new());
-    let caches = run(&machine, "always-on", vec![task(script, Arc::default())]).cores[0].caches;
-    assert_eq!((caches.l1i_misses, caches.l1i_prefetches), ([1, 0], [1, 0]));
+    let result = run(&machine, "always-on", vec![task(script, Arc::default())]);
+    let core = &result.cores[0];
+    assert_eq!((core.caches.l1i_misses, core.prefetch.l1i.issued), ([1, 0], 1));
 }
 
 #[test]
 fn a_branch_that_is_not_known_costs_its_redirect() {
     let end = |redirect: Option<u64>, queue| {
         let mut machine = window(128);
-        machine.fetch = crate::FetchSpec { queue, lines_per_cycle: 2, next_lines: 0 };
+        machine.fetch = crate::FetchSpec { queue, lines_per_cycle: 2 };
         machine.branch.btb =
             redirect.map(|redirect| crate::BtbSpec { entries: 64, ways: 4, redirect });
         let mut writer = Writer::new();
