@@ -9,6 +9,7 @@
 mod history;
 mod loops;
 mod perceptron;
+mod tables;
 mod tage;
 mod targets;
 #[cfg(test)]

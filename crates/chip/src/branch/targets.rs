@@ -1,7 +1,7 @@
 //! Where indirect branches go, and which branches the front end knows to be there.
 
 use super::hash;
-use super::history::{geometric, Folds, History, MAX_TABLES};
+use super::tables::{Found, Shape, Tables, Tagged};
 use crate::cache::Cache;
 use crate::machine::{BtbSpec, Geometry, IndirectSpec};
 
@@ -10,12 +10,12 @@ use crate::machine::{BtbSpec, Geometry, IndirectSpec};
 #[derive(Clone, Debug)]
 pub(super) struct Indirect {
     last: Vec<(u64, u64)>,
-    tagged: Option<Box<Tagged>>,
+    tagged: Option<Box<ByHistory>>,
 }
 
 impl Indirect {
     pub(super) fn new(entries: usize, spec: Option<&IndirectSpec>) -> Indirect {
-        let tagged = spec.map(|spec| Box::new(Tagged::new(spec)));
+        let tagged = spec.map(|spec| Box::new(ByHistory::new(spec)));
         Indirect { last: vec![(u64::MAX, 0); entries], tagged }
     }
 
@@ -55,69 +55,52 @@ struct Entry {
 /// ITTAGE: tables with tags that look back over ever longer histories, each entry with a target
 /// (Seznec, "A 64-Kbytes ITTAGE indirect branch predictor", JWAC-2, 2011).
 #[derive(Clone, Debug)]
-struct Tagged {
-    entries: Vec<Entry>,
-    tables: usize,
-    table_bits: u32,
-    tag_mask: u32,
-    history: History,
-    indices: Folds,
-    tags: Folds,
+struct ByHistory {
+    tables: Tables<Entry, 1>,
     failed: u32,
-    random: u32,
+}
+
+impl Tagged for Entry {
+    #[inline]
+    fn tag(&self) -> u16 {
+        self.tag
+    }
 }
 
 /// Allocations that failed before all entries have to show their use anew. Assumption.
 const PATIENCE: u32 = 256;
 
-impl Tagged {
-    fn new(spec: &IndirectSpec) -> Tagged {
-        let lengths = geometric(spec.tables, spec.shortest_history, spec.longest_history);
-        let table_bits = spec.entries.ilog2();
-        Tagged {
-            entries: vec![Entry::default(); spec.tables * spec.entries],
+impl ByHistory {
+    fn new(spec: &IndirectSpec) -> ByHistory {
+        let tables = Tables::new(&Shape {
             tables: spec.tables,
-            table_bits,
-            tag_mask: (1 << spec.tag_bits) - 1,
-            history: History::new(lengths),
-            indices: Folds::new(lengths, table_bits),
-            tags: Folds::new(lengths, spec.tag_bits),
-            failed: 0,
-            random: 1,
-        }
+            entries: spec.entries,
+            tag_bits: spec.tag_bits,
+            shortest: spec.shortest_history,
+            longest: spec.longest_history,
+        });
+        ByHistory { tables, failed: 0 }
     }
 
     fn push(&mut self, bit: bool) {
-        self.history.push(bit, [&mut self.indices, &mut self.tags].into_iter());
+        self.tables.push(bit);
     }
 
     /// `base`: whether the table without history would be right.
     fn is_right(&mut self, pc: u64, target: u64, base: bool) -> bool {
-        let mixed = hash(pc) as u32;
-        let index_mask = (1 << self.table_bits) - 1;
-        let (mut places, mut tags) = ([0; MAX_TABLES], [0; MAX_TABLES]);
-        let (mut provider, mut alternate) = (None, None);
-        for n in 0..self.tables {
-            let index = (mixed ^ mixed >> (n + 1) ^ self.indices.values[n]) & index_mask;
-            places[n] = (n << self.table_bits) + index as usize;
-            tags[n] =
-                ((mixed.rotate_right(9) ^ mixed ^ self.tags.values[n]) & self.tag_mask) as u16;
-            if self.entries[places[n]].tag == tags[n] {
-                alternate = provider.replace(n);
-            }
-        }
-        let of = |n: usize| self.entries[places[n]].target == target;
-        let alternate = alternate.map_or(base, of);
-        let right = provider.map_or(base, |n| {
+        let found = self.tables.look_up(pc);
+        let of = |n: usize| self.tables.at(&found, n).target == target;
+        let alternate = found.alternate.map_or(base, of);
+        let right = found.provider.map_or(base, |n| {
             // What has been wrong as often as right is worth less than the shorter history.
-            if self.entries[places[n]].sure == 0 {
+            if self.tables.at(&found, n).sure == 0 {
                 alternate
             } else {
                 of(n)
             }
         });
-        if let Some(n) = provider {
-            let entry = &mut self.entries[places[n]];
+        if let Some(n) = found.provider {
+            let entry = self.tables.at_mut(&found, n);
             let was = entry.target == target;
             entry.useful |= was && !alternate;
             match (was, entry.sure) {
@@ -127,31 +110,24 @@ impl Tagged {
             }
         }
         if !right {
-            self.allocate(provider.map_or(0, |n| n + 1), &places, &tags, target);
+            self.allocate(&found, target);
         }
         right
     }
 
-    fn allocate(
-        &mut self,
-        first: usize,
-        places: &[usize; MAX_TABLES],
-        tags: &[u16; MAX_TABLES],
-        target: u64,
-    ) {
-        self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let skip = usize::from(self.random >> 31 != 0 && first + 1 < self.tables);
-        for n in first + skip..self.tables {
-            let entry = &mut self.entries[places[n]];
+    fn allocate(&mut self, found: &Found, target: u64) {
+        for n in self.tables.candidates(found.longer()) {
+            let tag = found.tag(n);
+            let entry = self.tables.at_mut(found, n);
             if !entry.useful {
-                *entry = Entry { target, tag: tags[n], sure: 1, useful: false };
+                *entry = Entry { target, tag, sure: 1, useful: false };
                 return;
             }
         }
         self.failed += 1;
         if self.failed == PATIENCE {
             self.failed = 0;
-            self.entries.iter_mut().for_each(|entry| entry.useful = false);
+            self.tables.all_mut().for_each(|entry| entry.useful = false);
         }
     }
 }
