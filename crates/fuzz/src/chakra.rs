@@ -5,10 +5,12 @@ use arbitrary::{Arbitrary, Unstructured};
 use halfwink_engine::RunControl;
 use halfwink_fabric::flows::chakra::schema::{Attribute, Node, Value};
 use halfwink_fabric::flows::chakra::{read, write, File};
-use halfwink_fabric::flows::{play, RackPower, Racks, Routes, Setting};
+use halfwink_fabric::flows::{play, Routes, Setting};
 use halfwink_fabric::CircuitSwitch;
 use halfwink_policy::circuits::{CircuitsPolicy, Still};
 use halfwink_units::Time;
+
+use crate::racks::racks;
 
 const SERVERS: u32 = 4;
 /// Largest trace that is played, in flows: others take long.
@@ -60,31 +62,10 @@ impl Any {
     }
 }
 
-fn racks() -> Racks {
-    Racks {
-        count: SERVERS as u16,
-        servers: 1,
-        server_gbps: 8.0,
-        planes: 1,
-        packet_gbps: 0.0,
-        packet_below_bytes: 0.0,
-        goodput: 1.0,
-        hop_us: 0.0,
-        frame_bytes: 0.0,
-        packet_hops: 4,
-        power: RackPower {
-            circuit_port_w: 0.0,
-            packet_w_per_gbps: 0.0,
-            transceiver_w: 0.0,
-            server_w: 0.0,
-        },
-    }
-}
-
 /// Reads a trace of these files, and plays it over a packet switch.
 fn check(files: Vec<Vec<u8>>, ranks_per_server: u32) {
     let named = |(n, bytes)| File::new(format!("trace.{n}.et"), bytes);
-    let racks = racks();
+    let racks = racks(SERVERS as u16, 1);
     let found = files.into_iter().enumerate().map(named).collect::<Result<Vec<_>, _>>();
     let traffic = match found.and_then(|files| read(&files, &racks, ranks_per_server)) {
         Ok(traffic) => traffic,

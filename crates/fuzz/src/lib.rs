@@ -38,6 +38,9 @@ targets! {
     "worlds": descriptions;
 }
 
+#[cfg(feature = "fabric")]
+mod racks;
+
 /// As much of it as is text.
 #[allow(dead_code)]
 fn text(bytes: &[u8]) -> &str {
