@@ -69,54 +69,54 @@ fn steerings() -> Vec<(&'static str, SteeringPolicy)> {
 }
 
 /// A proxy of two machines that do what they are asked to by the next event.
+struct Proxy {
+    run: String,
+    heard: Time,
+    next: Vec<Event>,
+    at: [u64; 2],
+    sent: u64,
+}
+
+impl Proxy {
+    fn does(&mut self, time: Time, action: Action) {
+        let (run, heard) = (&self.run, self.heard);
+        assert!(time >= heard, "{run}: it heard {heard}, then {time}");
+        self.heard = time;
+        match action {
+            Action::Send { side } => {
+                self.sent += 1;
+                self.at[side as usize] += 1;
+            }
+            Action::Wake { side } => self.next.push(Event::Awake { side }),
+            Action::Sleep { side } => self.next.push(Event::Asleep { side }),
+        }
+    }
+}
+
 fn steer(name: &str, policy: SteeringPolicy, seed: u64) -> u64 {
     let (mut random, mut clock) = (Random(seed), Clock::new());
     let mut host = Host::new(policy);
-    let (mut heard, mut next, mut at) = (Time::ZERO, Vec::new(), [0_u64; 2]);
+    let run = format!("{name}, seed {seed}");
+    let mut it = Proxy { run: run.clone(), heard: Time::ZERO, next: vec![], at: [0; 2], sent: 0 };
     host.start(|_, _| {});
     for _ in 0..60 {
         let now = clock.read(&mut random);
-        let mut sent = 0;
-        let mut act = |time: Time, action: Action| {
-            assert!(time >= heard, "{name}, seed {seed}: it heard {heard}, then {time}");
-            heard = time;
-            match action {
-                Action::Send { side } => {
-                    sent += 1;
-                    at[side as usize] += 1;
-                }
-                Action::Wake { side } => next.push(Event::Awake { side }),
-                Action::Sleep { side } => next.push(Event::Asleep { side }),
-            }
-        };
-        let rang = host.ring(now, &mut act).unwrap_or_else(|e| panic!("{name}, seed {seed}: {e}"));
-        assert!(rang < 1000, "{name}, seed {seed}: {rang} rings at once");
-        assert_eq!(sent, 0, "{name}, seed {seed}: nobody had come");
+        it.sent = 0;
+        let rang = host.ring(now, |time, action| it.does(time, action));
+        let rang = rang.unwrap_or_else(|e| panic!("{run}: {e}"));
+        assert!(rang < 1000, "{run}: {rang} rings at once");
+        assert_eq!(it.sent, 0, "{run}: nobody had come");
         let side = [Side::Small, Side::Big][random.below(2) as usize];
-        let event = match (next.pop(), random.below(2)) {
+        let event = match (it.next.pop(), random.below(2)) {
             (Some(done), _) => done,
-            (None, 0) if at[side as usize] > 0 => {
-                at[side as usize] -= 1;
+            (None, 0) if it.at[side as usize] > 0 => {
+                it.at[side as usize] -= 1;
                 Event::Finish { side, latency: Time(random.below(HOUR)) }
             }
             _ => Event::Arrive,
         };
-        let mut sent = 0;
-        let mut more = Vec::new();
-        host.deliver(now, &event, |time, action| {
-            assert!(time >= heard, "{name}, seed {seed}: it heard {heard}, then {time}");
-            heard = time;
-            match action {
-                Action::Send { side } => {
-                    sent += 1;
-                    at[side as usize] += 1;
-                }
-                Action::Wake { side } => more.push(Event::Awake { side }),
-                Action::Sleep { side } => more.push(Event::Asleep { side }),
-            }
-        });
-        next.extend(more);
-        assert_eq!(sent, u64::from(event == Event::Arrive), "{name}, seed {seed}: {event:?}");
+        host.deliver(now, &event, |time, action| it.does(time, action));
+        assert_eq!(it.sent, u64::from(event == Event::Arrive), "{run}: {event:?}");
     }
     assert_eq!(host.steps_back() > 0, clock.back > 0, "{name}, seed {seed}");
     assert_eq!(host.now(), Time(clock.latest), "{name}, seed {seed}");
