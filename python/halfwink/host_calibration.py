@@ -142,7 +142,7 @@ def calibrate_host(
         numbers=pl.DataFrame(host["numbers"]).select("name", "value", "unit", "spread_pct", "runs"),
         curves=_curves(host),
         programs=rows,
-        notes=list(host["notes"]),
+        notes=[*host["notes"], *_not_installed()],
     )
 
 
@@ -152,6 +152,12 @@ def _silent(_: str) -> None: ...
 def program_names() -> list[str]:
     """Programs that can be timed and played."""
     return sorted(path.stem for path in (root() / _FOLDER).glob("*.hwt"))
+
+
+def _not_installed() -> list[str]:
+    if program_names():
+        return []
+    return ["no programs to time are installed; run: pip install halfwink-workloads"]
 
 
 def _chosen(programs: Sequence[str] | None, quick: bool) -> list[str]:
