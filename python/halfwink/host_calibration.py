@@ -29,6 +29,7 @@ import polars as pl
 from halfwink import _core
 from halfwink.comparison import compare
 from halfwink.errors import HalfwinkError, RunError
+from halfwink.installed import fix
 from halfwink.library import root
 
 #: Where what is not measured comes from.
@@ -157,7 +158,7 @@ def program_names() -> list[str]:
 def _not_installed() -> list[str]:
     if program_names():
         return []
-    return ["no programs to time are installed; run: pip install halfwink-workloads"]
+    return [f"no programs to time are installed; run: {fix('workloads')}"]
 
 
 def _chosen(programs: Sequence[str] | None, quick: bool) -> list[str]:
