@@ -44,6 +44,12 @@ impl Outages {
         (now >= self.begins).then_some(self.ends)
     }
 
+    /// When it next stops working, or works again, after `now`, which is never before an earlier
+    /// one.
+    pub fn change(&mut self, now: Time) -> Time {
+        self.until(now).unwrap_or(self.begins)
+    }
+
     fn next(&mut self) {
         // No time at all would never get anywhere.
         let mut span = |mean: f64| Time(((exponential(&mut self.random) * mean) as u64).max(1));

@@ -3,7 +3,7 @@
 use halfwink_engine::RunControl;
 use halfwink_fabric::flows::chakra::schema::{Attribute, CollectiveType, Node, NodeType, Value};
 use halfwink_fabric::flows::chakra::{read, write, ChakraError, File};
-use halfwink_fabric::flows::{play, RackPower, Racks, Routes, Run, Setting, Traffic};
+use halfwink_fabric::flows::{play, RackFaults, RackPower, Racks, Routes, Run, Setting, Traffic};
 use halfwink_fabric::CircuitSwitch;
 use halfwink_policy::circuits::{CircuitsPolicy, Still};
 use halfwink_units::Time;
@@ -22,6 +22,7 @@ fn racks() -> Racks {
         hop_us: 0.0,
         frame_bytes: 0.0,
         packet_hops: 4,
+        faults: RackFaults::default(),
         power: RackPower {
             circuit_port_w: 0.25,
             packet_w_per_gbps: 1.5,
@@ -87,8 +88,13 @@ fn run(traffic: &Traffic) -> Run {
         circuits_per_port: 1.0,
         propagation_us: 0.0,
     };
-    let setting =
-        Setting { racks: &racks, switch: &switch, routes: Routes::default(), at_most: Time::NEVER };
+    let setting = Setting {
+        racks: &racks,
+        switch: &switch,
+        routes: Routes::default(),
+        at_most: Time::NEVER,
+        seed: 1,
+    };
     let policy: CircuitsPolicy = Box::new(Still::packets(4));
     play(&setting, policy, traffic, &RunControl::new()).unwrap()
 }

@@ -5,7 +5,7 @@ use halfwink_fabric::flows::collective::{add, Collective, Members};
 use halfwink_fabric::flows::traffic::ALONE;
 use halfwink_fabric::flows::workload::{Amount, Workload};
 use halfwink_fabric::flows::{
-    play, Flow, FlowsError, RackPower, Racks, Routes, Run, Setting, Traffic,
+    play, Flow, FlowsError, RackFaults, RackPower, Racks, Routes, Run, Setting, Traffic,
 };
 use halfwink_fabric::CircuitSwitch;
 use halfwink_policy::circuits::{
@@ -29,6 +29,7 @@ fn racks(count: u16, servers: u16, planes: u8) -> Racks {
         hop_us: 0.0,
         frame_bytes: 0.0,
         packet_hops: 4,
+        faults: RackFaults::default(),
         power: RackPower {
             circuit_port_w: 0.25,
             packet_w_per_gbps: 1.5,
@@ -53,7 +54,7 @@ fn switch(ports: u32) -> CircuitSwitch {
 fn run(racks: &Racks, routes: Routes, policy: CircuitsPolicy, traffic: &mut Traffic) -> Run {
     traffic.close();
     let switch = switch(u32::from(racks.count));
-    let setting = Setting { racks, switch: &switch, routes, at_most: Time::NEVER };
+    let setting = Setting { racks, switch: &switch, routes, at_most: Time::NEVER, seed: 1 };
     play(&setting, policy, traffic, &RunControl::new()).unwrap()
 }
 
@@ -273,7 +274,8 @@ fn what_has_not_ended_has_no_time() {
     let mut flows = traffic(&[flow(0, 1, 1e9, 0.0), flow(1, 0, 1250.0, 0.0)]);
     flows.close();
     let at_most = Time::ns(1_000_000);
-    let setting = Setting { racks: &racks, switch: &switch, routes: Routes::default(), at_most };
+    let setting =
+        Setting { racks: &racks, switch: &switch, routes: Routes::default(), at_most, seed: 1 };
     let done = play(&setting, packets(2), &flows, &RunControl::new()).unwrap();
     assert_eq!(done.times, [None, Some(Time::ns(1000))]);
     assert_eq!(done.duration, at_most);
@@ -287,7 +289,8 @@ fn the_end_comes_before_a_flow_that_would_begin_later() {
     let mut flows = traffic(&[flow(0, 1, 1.0, 0.0), flow(0, 1, 1.0, 1e6)]);
     flows.close();
     let at_most = Time::ns(10_000_000);
-    let setting = Setting { racks: &racks, switch: &switch, routes: Routes::default(), at_most };
+    let setting =
+        Setting { racks: &racks, switch: &switch, routes: Routes::default(), at_most, seed: 1 };
     let policy = Box::new(Turns::opera(6, 2, Time::ns(90_000)));
     let done = play(&setting, policy, &flows, &RunControl::new()).unwrap();
     assert_eq!((done.duration, done.times[1]), (at_most, None));
@@ -313,7 +316,8 @@ fn every_plane_draws_power() {
 fn impossible_flows_are_named() {
     let (racks, switch) = (racks(2, 1, 1), switch(2));
     let at_most = Time::NEVER;
-    let setting = Setting { racks: &racks, switch: &switch, routes: Routes::default(), at_most };
+    let setting =
+        Setting { racks: &racks, switch: &switch, routes: Routes::default(), at_most, seed: 1 };
     for (wrong, said) in [
         (flow(0, 2, 1.0, 0.0), "flow 0: server 2, expected 0 to 1"),
         (flow(0, 1, 0.0, 0.0), "flow 0: 0 bytes, expected 1 or more"),
@@ -449,7 +453,8 @@ impl Circuits for Wrong {}
 fn nobody_receives_from_two() {
     let (racks, switch) = (racks(3, 1, 1), switch(3));
     let at_most = Time::NEVER;
-    let setting = Setting { racks: &racks, switch: &switch, routes: Routes::default(), at_most };
+    let setting =
+        Setting { racks: &racks, switch: &switch, routes: Routes::default(), at_most, seed: 1 };
     let mut flows = traffic(&[flow(0, 1, 1.0, 0.0)]);
     flows.close();
     let error = play(&setting, Box::new(Wrong(0)), &flows, &RunControl::new()).unwrap_err();

@@ -93,7 +93,7 @@ fn check(files: Vec<Vec<u8>>, ranks_per_server: u32) {
         propagation_us: 0.0,
     };
     let (routes, at_most) = (Routes::default(), Time::ns(10_000_000_000_000));
-    let setting = Setting { racks: &racks, switch: &switch, routes, at_most };
+    let setting = Setting { racks: &racks, switch: &switch, routes, at_most, seed: 1 };
     let policy: CircuitsPolicy = Box::new(Still::packets(SERVERS as u16));
     let run = play(&setting, policy, &traffic, &RunControl::new()).expect("it can be played");
     assert!(run.duration <= at_most);

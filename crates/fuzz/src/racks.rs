@@ -1,6 +1,6 @@
 //! Racks for what is read about them, which draw no power.
 
-use halfwink_fabric::flows::{RackPower, Racks};
+use halfwink_fabric::flows::{RackFaults, RackPower, Racks};
 
 /// So many racks of so many servers; a byte takes a nanosecond of a server's port.
 pub(crate) fn racks(count: u16, servers: u16) -> Racks {
@@ -15,6 +15,7 @@ pub(crate) fn racks(count: u16, servers: u16) -> Racks {
         hop_us: 0.0,
         frame_bytes: 0.0,
         packet_hops: 4,
+        faults: RackFaults::default(),
         power: RackPower {
             circuit_port_w: 0.0,
             packet_w_per_gbps: 0.0,

@@ -155,6 +155,7 @@ fn finish(mut traffic: Traffic) -> Result<Traffic, FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flows::RackFaults;
     use crate::flows::RackPower;
 
     fn racks() -> Racks {
@@ -175,6 +176,7 @@ mod tests {
             hop_us: 0.0,
             frame_bytes: 0.0,
             packet_hops: 1,
+            faults: RackFaults::default(),
             power,
         }
     }

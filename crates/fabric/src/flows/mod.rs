@@ -15,6 +15,7 @@
 mod books;
 pub mod chakra;
 pub mod collective;
+mod faults;
 pub mod files;
 mod parts;
 mod paths;
@@ -30,6 +31,7 @@ mod world;
 use halfwink_engine::{Closed, Imbalance, Interrupted};
 use halfwink_units::Time;
 
+pub use faults::{RackFaultCounts, RackFaults, RacksBroken};
 pub use racks::{RackPower, Racks};
 pub use traffic::{Flow, Traffic};
 pub use world::play;
@@ -47,6 +49,8 @@ pub struct Setting<'a> {
     pub routes: Routes,
     /// What has not ended then has not ended.
     pub at_most: Time,
+    /// Of what goes wrong.
+    pub seed: u64,
 }
 
 /// How flows find their way over circuits.
@@ -84,6 +88,8 @@ pub struct Run {
     pub up: f64,
     /// Events played.
     pub events: u64,
+    /// How often something went wrong.
+    pub faults: RackFaultCounts,
     /// Time and energy.
     pub books: Closed,
 }
@@ -100,6 +106,7 @@ impl Run {
             days: 0,
             up: 0.0,
             events: 0,
+            faults: RackFaultCounts::default(),
             books: Closed { components: vec![], rows: Default::default(), duration: Time::ZERO },
         }
     }
@@ -114,6 +121,9 @@ pub enum FlowsError {
     /// Its books do not balance.
     #[error(transparent)]
     Imbalance(#[from] Imbalance),
+    /// What holds in every run did not.
+    #[error("{0}: a mistake of halfwink")]
+    Broken(RacksBroken),
     /// A flow is between servers that are not there, or of no bytes.
     #[error("flow {flow}: {message}")]
     Flow {

@@ -57,6 +57,12 @@ impl Pieces {
         self.free.push(number);
     }
 
+    /// Of all that are there, what they were when they set out, in bytes.
+    pub(super) fn sizes(&self) -> f64 {
+        let all: f64 = self.all.iter().map(|piece| piece.size).sum();
+        all - self.free.iter().map(|&number| self.all[number as usize].size).sum::<f64>()
+    }
+
     pub(super) fn are_none(&self) -> bool {
         self.all.len() == self.free.len()
     }

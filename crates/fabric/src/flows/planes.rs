@@ -14,6 +14,8 @@ pub(super) struct Plane {
     /// Whom each rack sends to while a day lasts; nobody in the night.
     pub(super) to: Vec<Option<u16>>,
     coming: Vec<Option<u16>>,
+    /// What the policy asked for, if something may be wrong with that; empty in the night.
+    asked: Vec<Option<u16>>,
     day: Time,
     slot: u32,
     pub(super) is_up: bool,
@@ -34,6 +36,7 @@ impl Plane {
             number,
             to: nobody.clone(),
             coming: nobody,
+            asked: vec![],
             day: Time::ZERO,
             slot: 0,
             is_up: true,
@@ -68,6 +71,7 @@ impl Plane {
     ) -> Result<(), FlowsError> {
         self.passes(now);
         self.to.fill(None);
+        self.asked.clear();
         (self.is_up, self.until) = (false, now + night);
         let (plane, slot) = (self.number, self.slot);
         self.day = matching::ask(policy, now, (plane, slot), "rack", &mut self.coming)
@@ -82,6 +86,26 @@ impl Plane {
         self.is_up = true;
         self.until = now.saturating_add(self.day);
         self.begun += 1;
+    }
+
+    /// The slot whose day it is.
+    pub(super) fn day_number(&self) -> u32 {
+        self.slot.wrapping_sub(1)
+    }
+
+    /// Something may be wrong with circuits of this day, and with these it is.
+    pub(super) fn misses(&mut self, missed: &[bool]) {
+        for (to, _) in self.to.iter_mut().zip(missed).filter(|(_, &is_missed)| is_missed) {
+            *to = None;
+        }
+        self.asked.clone_from(&self.to);
+    }
+
+    /// Circuits are there if both links are up.
+    pub(super) fn light(&mut self, is_up: impl Fn(usize, usize) -> bool) {
+        for (from, (to, asked)) in self.to.iter_mut().zip(&self.asked).enumerate() {
+            *to = asked.filter(|&to| is_up(from, usize::from(to)));
+        }
     }
 
     /// Leaps over whole slots up to `then`, at the end of which the matching is another one: for

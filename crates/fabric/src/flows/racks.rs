@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::faults::RackFaults;
 use crate::description::{at_least, positive, wrong, DescriptionError};
 
 /// Most racks: what waits is kept for each pair.
@@ -34,6 +35,9 @@ pub struct Racks {
     pub frame_bytes: f64,
     /// Hops of a frame over the packet switch, which may be several in layers.
     pub packet_hops: u32,
+    /// What goes wrong.
+    #[serde(default)]
+    pub faults: RackFaults,
     /// What draws power.
     pub power: RackPower,
 }
@@ -98,6 +102,7 @@ impl Racks {
         }
         at_least("racks.hop_us", self.hop_us, 0.0)?;
         at_least("racks.frame_bytes", self.frame_bytes, 0.0)?;
+        self.faults.check()?;
         at_least("racks.power.circuit_port_w", self.power.circuit_port_w, 0.0)?;
         at_least("racks.power.packet_w_per_gbps", self.power.packet_w_per_gbps, 0.0)?;
         at_least("racks.power.transceiver_w", self.power.transceiver_w, 0.0)?;

@@ -48,9 +48,12 @@ impl World<'_> {
             if bytes < 1.0 {
                 break;
             }
+            // Less than a byte stays nowhere alone.
+            let all = piece.bytes - bytes < 1.0;
+            let bytes = if all { piece.bytes } else { bytes };
             sent += bytes;
             let part = Piece { to: between as u16, way: Way::Relay, bytes, size: bytes, ..piece };
-            if piece.bytes - bytes < 1.0 {
+            if all {
                 self.take(number);
                 self.pieces.remove(number);
                 self.run.delivered += piece.size - piece.bytes;

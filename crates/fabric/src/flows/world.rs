@@ -9,6 +9,7 @@ use halfwink_policy::Host;
 use halfwink_units::Time;
 
 use super::books::{close, Used};
+use super::faults::{Fates, RacksBroken};
 use super::parts::parts;
 use super::paths::Paths;
 use super::pieces::{remove, Piece, Pieces, Queues, Way, NOTHING};
@@ -73,10 +74,10 @@ pub(super) struct World<'a> {
     pub(super) planes: Vec<Plane>,
     /// Planes of the machine that one of the policy stands for.
     each: u32,
-    paths: Paths,
+    pub(super) paths: Paths,
     /// Bytes in a picosecond, of a circuit.
     pub(super) circuit: f64,
-    packet_gbps: f64,
+    pub(super) packet_gbps: f64,
     pub(super) capacity: Vec<f64>,
     pub(super) pieces: Pieces,
     pub(super) waiting: Queues,
@@ -98,13 +99,19 @@ pub(super) struct World<'a> {
     groups_open: Vec<u32>,
     /// Pairs of the time before that have circuits.
     joined: Vec<(u32, u8)>,
-    running: Vec<u32>,
-    needs: Vec<Needs>,
+    pub(super) running: Vec<u32>,
+    pub(super) needs: Vec<Needs>,
     rates: Vec<f64>,
     /// What short flows leave, and the rates of the others.
     left: Vec<f64>,
     later: Vec<f64>,
     sharing: Sharing,
+    /// What goes wrong, if anything does; links of a rack to planes, then to the packet switch.
+    pub(super) fates: Option<Box<Fates>>,
+    pub(super) packet_links: usize,
+    pub(super) missed: Vec<bool>,
+    /// Bytes of flows between servers that began.
+    pub(super) sent: f64,
     pub(super) now: Time,
     pub(super) run: Run,
 }
@@ -129,6 +136,9 @@ impl<'a> World<'a> {
             capacity.extend(vec![0.0; parts(planes, servers)]);
         }
         let flows = traffic.flows();
+        let packet_links = (packet_gbps / switch.port_gbps).ceil() as usize;
+        let links = usize::from(planes) + packet_links;
+        let fates = Fates::new(&racks.faults, setting.seed, count, links).map(Box::new);
         let begins = flows.iter().zip(0..).filter(|(_, n)| traffic.waits_for()[*n as usize] == 0);
         World {
             begins: begins.map(|(flow, n)| Reverse((flow.after, n))).collect(),
@@ -164,6 +174,10 @@ impl<'a> World<'a> {
             rates: vec![],
             left: vec![],
             later: vec![],
+            fates,
+            packet_links,
+            missed: vec![false; count],
+            sent: 0.0,
             now: Time::ZERO,
             run: Run::begin(flows.len()),
             setting,
@@ -181,6 +195,9 @@ impl<'a> World<'a> {
             let next = self.next();
             if next == Time::NEVER {
                 // What is left waits for circuits that never come.
+                if let Some(&piece) = self.running.first() {
+                    return Err(RacksBroken::Stranded(self.pieces[piece].flow).into());
+                }
                 break;
             }
             if next > self.setting.at_most {
@@ -188,20 +205,24 @@ impl<'a> World<'a> {
                 break;
             }
             self.advance(next);
-            done += self.arrivals();
+            done += self.arrivals()?;
             while let Some(&Reverse((at, flow))) = self.begins.peek() {
                 if at > self.now {
                     break;
                 }
                 self.begins.pop();
-                self.begin(flow);
+                self.begin(flow)?;
             }
+            self.links_change();
             for plane in 0..self.planes.len() {
                 while self.planes[plane].until <= self.now {
                     self.boundary(plane)?;
                 }
             }
             self.share();
+            if self.fates.is_some() {
+                self.check_circuits()?;
+            }
         }
         Ok(())
     }
@@ -221,6 +242,12 @@ impl<'a> World<'a> {
             let ps = (self.pieces[piece].bytes.max(0.0) / rate).ceil().max(1.0);
             first = first.min(self.now.saturating_add(Time(ps as u64)));
         }
+        if let Some(fates) = &self.fates {
+            // If all is up and nothing else comes, nothing that comes up helps.
+            if first != Time::NEVER || !fates.all_up() {
+                first = first.min(fates.next);
+            }
+        }
         first.max(self.now)
     }
 
@@ -233,7 +260,7 @@ impl<'a> World<'a> {
     }
 
     /// Pieces of which nothing is left. How many flows ended.
-    fn arrivals(&mut self) -> u64 {
+    fn arrivals(&mut self) -> Result<u64, RacksBroken> {
         let mut done = 0;
         for n in 0..self.running.len() {
             let number = self.running[n];
@@ -259,10 +286,10 @@ impl<'a> World<'a> {
             self.open[piece.flow as usize] -= 1;
             if self.open[piece.flow as usize] == 0 {
                 done += 1;
-                self.end(piece.flow, hops);
+                self.end(piece.flow, hops)?;
             }
         }
-        done
+        Ok(done)
     }
 
     fn count_bytes(&mut self, piece: &Piece, hops: u32) {
@@ -285,10 +312,17 @@ impl<'a> World<'a> {
     }
 
     /// A flow's last piece arrived.
-    fn end(&mut self, number: u32, hops: u32) {
+    fn end(&mut self, number: u32, hops: u32) -> Result<(), RacksBroken> {
         let flow = self.traffic.flows()[number as usize];
         let at = self.now + Time::from_ns(1e3 * self.setting.racks.way_us(hops, flow.bytes));
+        let (took, capacity) =
+            (at - self.began[number as usize], self.capacity[flow.from as usize]);
+        let least = Time(((flow.bytes - NOTHING) / capacity * (1.0 - 1e-9)) as u64);
+        if took < least {
+            return Err(RacksBroken::TooFast(number, took, least));
+        }
         self.ended(number, flow.group, at);
+        Ok(())
     }
 
     fn ended(&mut self, number: u32, group: u32, at: Time) {
@@ -310,12 +344,13 @@ impl<'a> World<'a> {
         }
     }
 
-    fn begin(&mut self, number: u32) {
+    fn begin(&mut self, number: u32) -> Result<(), RacksBroken> {
         let flow = self.traffic.flows()[number as usize];
         if flow.from == flow.to {
             // Takes its time and nothing else: that is over now.
             self.began[number as usize] = self.now.saturating_sub(flow.after);
-            return self.ended(number, flow.group, self.now);
+            self.ended(number, flow.group, self.now);
+            return Ok(());
         }
         self.began[number as usize] = self.now;
         let racks = self.setting.racks;
@@ -331,6 +366,7 @@ impl<'a> World<'a> {
             Way::Direct
         };
         let bytes = flow.bytes;
+        self.sent += bytes;
         self.open[number as usize] = 1;
         let piece = self.pieces.add(Piece {
             flow: number,
@@ -345,6 +381,7 @@ impl<'a> World<'a> {
             Way::Direct => self.waiting.push(&self.pieces[piece], piece),
             _ => self.loose.push(piece),
         }
+        Ok(())
     }
 
     /// Whether a flow takes circuits that are there for others: policies that go by what waits for
@@ -368,6 +405,7 @@ impl<'a> World<'a> {
             self.planes[number].dusk(self.now, night, &mut self.policy)
         } else {
             self.planes[number].dawn(self.now);
+            self.dawn_faults(number);
             if self.setting.routes.even_parts {
                 self.set_parts(number);
             }
@@ -468,6 +506,9 @@ impl<'a> World<'a> {
         }
         self.joined = joined;
         for n in 0..self.relays.len() {
+            if self.planes[n / self.racks].to[n % self.racks].is_none() {
+                continue;
+            }
             for place in 0..self.relays[n].len() {
                 self.run_on_circuit(self.relays[n][place], n / self.racks, n % self.racks);
             }
@@ -491,7 +532,7 @@ impl<'a> World<'a> {
         self.needs.push(needs);
     }
 
-    fn circuit_item(&self, plane: u8, rack: u16) -> u32 {
+    pub(super) fn circuit_item(&self, plane: u8, rack: u16) -> u32 {
         2 * self.servers + u32::from(plane) * self.racks as u32 + u32::from(rack)
     }
 
@@ -521,11 +562,13 @@ impl<'a> World<'a> {
     }
 
     fn close(mut self) -> Result<Run, FlowsError> {
+        self.check_bytes()?;
         let all_ended = self.pieces.are_none() && self.begins.is_empty();
         let at_most =
             if self.setting.at_most == Time::NEVER { self.now } else { self.setting.at_most };
         let end = if all_ended { self.run.duration.max(self.now) } else { at_most };
         let mut run = self.run;
+        run.faults = self.fates.map(|fates| fates.counts).unwrap_or_default();
         let shares = end.as_s().max(1e-12) * self.planes.len() as f64;
         for plane in &mut self.planes {
             plane.close(end);

@@ -64,7 +64,7 @@ impl FabricInfo {
 }
 
 /// What ways a technique has for flows.
-fn routes(choice: &Choice) -> Routes {
+pub(super) fn routes(choice: &Choice) -> Routes {
     let has = |name: &str| choice.technique().parameters.iter().any(|known| known.name == name);
     Routes {
         hops_below_bytes: choice.given_or_default("short_mb").map_or(0.0, |mb| mb * 1e6),
@@ -181,6 +181,7 @@ impl Prepared for RacksJob {
             switch: &self.info.fabric.spec().switch,
             routes: routes(&self.choice),
             at_most: self.at_most,
+            seed: self.amount.seed,
         };
         let policy = logs.circuits(0, self.info.rack_policy(&self.choice)?);
         let run = play(&setting, policy, &traffic, control).map_err(failed)?;

@@ -1,0 +1,233 @@
+//! What goes wrong between racks: circuits that miss a day, links that go down.
+//!
+//! ```text
+//!   dawn ── a circuit finds its light, or misses this day
+//!   link of a rack ── up ──▶ down: no circuit from it nor to it; packets take the other links
+//! ```
+//!
+//! No schedule is told. Servers see at once which circuits are there (assumption: loss of light).
+
+use halfwink_engine::{stream, Outages};
+use halfwink_units::Time;
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+
+use super::pieces::NOTHING;
+use super::planes::Plane;
+use super::world::World;
+use super::FlowsError;
+use crate::description::{at_least, positive, wrong, DescriptionError};
+
+/// What goes wrong with each link of a rack; nothing, if it is not said.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RackFaults {
+    /// Share of its days that a circuit misses, 0 to 1.
+    pub day_lost: f64,
+    /// How long a rack's link to a circuit or packet switch is up, in seconds, in the mean;
+    /// exponential. 0: for ever.
+    pub link_down_every_s: f64,
+    /// How long it then is down, in milliseconds, in the mean; exponential.
+    pub link_down_ms: f64,
+}
+
+impl Default for RackFaults {
+    fn default() -> RackFaults {
+        RackFaults { day_lost: 0.0, link_down_every_s: 0.0, link_down_ms: 10.0 }
+    }
+}
+
+/// How often something went wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RackFaultCounts {
+    /// Days that circuits missed.
+    pub days: u64,
+    /// Links that went down.
+    pub links: u64,
+}
+
+/// What holds whatever goes wrong did not: a mistake of this crate.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum RacksBroken {
+    /// Bytes of flows that began neither arrived nor are on their way.
+    #[error("{0} bytes were sent, {1} arrived or are on their way")]
+    Unbalanced(f64, f64),
+    /// A flow ended before its server could have sent it.
+    #[error("flow {0} took {1}, its server needs {2} to send it")]
+    TooFast(u32, Time, Time),
+    /// A piece is on a circuit that is not up.
+    #[error("flow {0} is sent on plane {1} by rack {2}, which has no circuit there")]
+    Dark(u32, u8, u16),
+    /// Nothing will ever happen, and yet flows have what they need.
+    #[error("flow {0} can be sent and is not, for ever")]
+    Stranded(u32),
+}
+
+impl From<RacksBroken> for FlowsError {
+    fn from(broken: RacksBroken) -> FlowsError {
+        FlowsError::Broken(broken)
+    }
+}
+
+impl RackFaults {
+    pub(crate) fn check(&self) -> Result<(), DescriptionError> {
+        if !(0.0..=1.0).contains(&self.day_lost) {
+            let message = format!("found {}, expected 0 to 1", self.day_lost);
+            return Err(wrong("racks.faults.day_lost", message));
+        }
+        at_least("racks.faults.link_down_every_s", self.link_down_every_s, 0.0)?;
+        positive("racks.faults.link_down_ms", self.link_down_ms)
+    }
+
+    /// Whether there are any.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.day_lost > 0.0 || self.link_down_every_s > 0.0
+    }
+}
+
+/// A link, and what is before it.
+#[derive(Clone, Debug)]
+struct Link {
+    outages: Outages,
+    is_up: bool,
+    changes: Time,
+}
+
+/// Fates of all links of all racks: to each plane, then to the packet switch.
+#[derive(Clone, Debug)]
+pub(super) struct Fates {
+    faults: RackFaults,
+    seed: u64,
+    racks: usize,
+    links: Vec<Link>,
+    /// When the first of them changes.
+    pub(super) next: Time,
+    pub(super) counts: RackFaultCounts,
+}
+
+impl Fates {
+    /// Of so many links of each rack, if anything goes wrong.
+    pub(super) fn new(faults: &RackFaults, seed: u64, racks: usize, links: usize) -> Option<Fates> {
+        let every = Time::from_ns(faults.link_down_every_s * 1e9);
+        let lasts = Time::from_ns(faults.link_down_ms * 1e6);
+        let link = |n: usize| {
+            let random = stream(seed, &format!("link {} of rack {}", n / racks, n % racks));
+            let mut outages = Outages::new(random, every, lasts);
+            let changes = outages.change(Time::ZERO);
+            Link { outages, is_up: true, changes }
+        };
+        faults.any().then(|| {
+            let links: Vec<Link> = (0..links * racks).map(link).collect();
+            let next = links.iter().map(|link| link.changes).min().unwrap_or(Time::NEVER);
+            let counts = RackFaultCounts::default();
+            Fates { faults: *faults, seed, racks, links, next, counts }
+        })
+    }
+
+    /// Links that change up to `now`. Whether any did.
+    pub(super) fn pass(&mut self, now: Time) -> bool {
+        if self.next > now {
+            return false;
+        }
+        for link in self.links.iter_mut().filter(|link| link.changes <= now) {
+            let was_up = link.is_up;
+            link.is_up = link.outages.until(now).is_none();
+            link.changes = link.outages.change(now);
+            self.counts.links += u64::from(was_up && !link.is_up);
+        }
+        self.next = self.links.iter().map(|link| link.changes).min().unwrap_or(Time::NEVER);
+        true
+    }
+
+    pub(super) fn all_up(&self) -> bool {
+        self.links.iter().all(|link| link.is_up)
+    }
+
+    /// Which racks miss a day of a plane. Whoever asks again hears the same, so that slots over
+    /// which a run leaps change nothing.
+    pub(super) fn misses(&mut self, plane: u8, slot: u32, missed: &mut [bool]) {
+        if self.faults.day_lost <= 0.0 {
+            return;
+        }
+        let mut random = stream(self.seed, &format!("day {slot} of plane {plane}"));
+        for is_missed in missed {
+            *is_missed = random.random::<f64>() < self.faults.day_lost;
+        }
+    }
+
+    /// Circuits of a plane that are there.
+    pub(super) fn darken(&self, plane: &mut Plane) {
+        let first = usize::from(plane.number()) * self.racks;
+        let links = &self.links[first..first + self.racks];
+        plane.light(|from, to| links[from].is_up && links[to].is_up);
+    }
+
+    /// Of a rack's links to the packet switch, which are `count` from number `first` on, the share
+    /// that is up.
+    pub(super) fn share_up(&self, rack: usize, first: usize, count: usize) -> f64 {
+        let up = (first..first + count).filter(|link| self.links[link * self.racks + rack].is_up);
+        up.count() as f64 / count.max(1) as f64
+    }
+}
+
+impl World<'_> {
+    /// Links go down and come back.
+    pub(super) fn links_change(&mut self) {
+        let Some(fates) = &mut self.fates else { return };
+        if !fates.pass(self.now) {
+            return;
+        }
+        self.paths.forget();
+        for plane in &mut self.planes {
+            fates.darken(plane);
+        }
+        let packets = self.circuit_item(self.planes.len() as u8, 0) as usize;
+        let Some(fates) = &self.fates else { return };
+        // Gb/s are 1e-3 bit/ps.
+        let rate = self.packet_gbps * 1e-3 / 8.0 * self.setting.racks.goodput;
+        for rack in 0..self.racks {
+            let share = fates.share_up(rack, self.planes.len(), self.packet_links);
+            self.capacity[packets + rack] = rate * share;
+            self.capacity[packets + self.racks + rack] = rate * share;
+        }
+    }
+
+    /// Which circuits of a day are not there.
+    pub(super) fn dawn_faults(&mut self, number: usize) {
+        let Some(fates) = &mut self.fates else { return };
+        let plane = &mut self.planes[number];
+        fates.misses(plane.number(), plane.day_number(), &mut self.missed);
+        let lost =
+            self.missed.iter().zip(&plane.to).filter(|(missed, to)| **missed && to.is_some());
+        fates.counts.days += lost.count() as u64;
+        plane.misses(&self.missed);
+        fates.darken(plane);
+    }
+
+    /// Nothing is sent where there is no circuit.
+    pub(super) fn check_circuits(&self) -> Result<(), RacksBroken> {
+        let circuits = 2 * self.servers..self.circuit_item(self.planes.len() as u8, 0);
+        for (&piece, needs) in self.running.iter().zip(&self.needs) {
+            for item in needs.as_slice().iter().filter(|item| circuits.contains(item)) {
+                let place = (item - circuits.start) as usize;
+                let (plane, rack) = (place / self.racks, place % self.racks);
+                if !self.planes[plane].is_up || self.planes[plane].to[rack].is_none() {
+                    let flow = self.pieces[piece].flow;
+                    return Err(RacksBroken::Dark(flow, plane as u8, rack as u16));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What was sent arrived or is on its way.
+    pub(super) fn check_bytes(&self) -> Result<(), RacksBroken> {
+        let found = self.run.delivered + self.pieces.sizes();
+        let few = (self.run.times.len() + 1) as f64 * NOTHING + 1e-9 * self.sent;
+        if (found - self.sent).abs() > few {
+            return Err(RacksBroken::Unbalanced(self.sent, found));
+        }
+        Ok(())
+    }
+}
