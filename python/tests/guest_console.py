@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import subprocess
 import time
@@ -37,7 +38,7 @@ class Console:
                     return lines, text
                 lines.append(text)
             ready = select.select([self._out], [], [], max(end - time.monotonic(), 0))[0]
-            data = self._out.read1(1 << 16) if ready else b""
+            data = os.read(self._out.fileno(), 1 << 16) if ready else b""
             if not data:
                 why = "ended" if ready else f"was silent for {seconds:.0f} s"
                 raise GuestError(f"the guest {why}; it said last: {' | '.join(lines[-5:])}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -83,7 +83,7 @@ class Live:
 
 
 @contextmanager
-def live(guest: KeysGuest) -> Iterator[Live]:
+def live(guest: KeysGuest) -> Generator[Live]:
     router = Live(guest)
     try:
         yield router
@@ -343,7 +343,7 @@ def daemon(guest: KeysGuest, place: str, ends: tuple[str, str], nets: tuple[str,
 
 
 @contextmanager
-def daemons(guest: KeysGuest) -> Iterator[None]:
+def daemons(guest: KeysGuest) -> Generator[None]:
     """strongSwan at both ends; the router's kernel has its address for what the daemon says."""
     guest.run(f"ip -n rt address add {ROUTER}/24 dev rt1")
     guest.inside("rt", "sh -c 'echo 1 >/proc/sys/net/ipv4/icmp_echo_ignore_all'")

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from guest_console import Console
 
@@ -144,7 +145,11 @@ class XfrmGuest(Console):
             "for tap in rt1 far0; do ip tuntap add dev $tap mode tap; ip link set $tap up; done\n"
             "echo 1 >/proc/sys/net/ipv6/conf/rt1/disable_ipv6"
         )
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        pipes: dict[str, Any] = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+        }
         self._process = bed.router.start(_words(kernel, initrd), **pipes)
         super().__init__(self._process.popen)
         try:
