@@ -105,6 +105,7 @@ LIVE_FIXES = {
     "router: AF_XDP sockets": "run as root, or with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF",
     "router: packet sockets": "run as root, or with CAP_NET_RAW",
     "router: TAP devices": "run as root, or with CAP_NET_ADMIN",
+    "router: keys of the kernel": "a kernel with XFRM_USER, as root or with CAP_NET_ADMIN",
     "preheat: lines of the kernel": "run as root, or with CAP_BPF and CAP_PERFMON",
     "preheat: restarts": "run as root, or with CAP_BPF and CAP_PERFMON",
     "preheat: handshakes": "run as root, or with CAP_NET_RAW",

@@ -12,13 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import select
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
-from types import TracebackType
+from typing import Any
+
+from guest_console import Console
 
 from halfwink.bed import Bed
 from halfwink.capture import guest as guests
@@ -44,7 +44,7 @@ MODULES = (
     "seqiv",
 )
 RAM_MIB = 192
-BOOT_S, COMMAND_S = 90.0, 30.0
+BOOT_S = 90.0
 #: The guest's networks: towards the router, towards the sink.
 NEAR, FAR = ("10.2.0.2/24", "fd02::2/64"), ("10.3.0.1/24", "fd03::1/64")
 SINK = ("10.3.0.2/24", "fd03::2/64")
@@ -68,11 +68,7 @@ poweroff -f
 """
 
 
-class GuestError(AssertionError):
-    """The guest did not do what it was told."""
-
-
-def _with_libraries(binary: Path) -> list[Path]:
+def with_libraries(binary: Path) -> list[Path]:
     """A program of the host's and the libraries that it is linked to."""
     listed = subprocess.run(["ldd", binary], capture_output=True, text=True, check=True).stdout
     return [binary, *(Path(path) for path in re.findall(r"(/\S+) \(0x", listed))]
@@ -110,7 +106,7 @@ def _build(work: Path, out: Path, ip: Path) -> None:
         cpio.file("halfwink/order", "".join(f"{path.name}\n" for path in modules).encode())
         for path in modules:
             cpio.file(f"halfwink/{path.name}", path.read_bytes())
-        binary, *libraries = _with_libraries(ip)
+        binary, *libraries = with_libraries(ip)
         cpio.file("halfwink/ip", binary.read_bytes(), 0o755)
         for path in libraries:
             cpio.file(str(path).removeprefix("/"), path.read_bytes(), 0o755)
@@ -133,7 +129,7 @@ def _words(kernel: Path, initrd: Path) -> list[str]:
     return words
 
 
-class XfrmGuest:
+class XfrmGuest(Console):
     """The guest, instead of the wire between a bed's router and its sink; with the bed it ends."""
 
     def __init__(self, bed: Bed) -> None:
@@ -149,14 +145,15 @@ class XfrmGuest:
             "for tap in rt1 far0; do ip tuntap add dev $tap mode tap; ip link set $tap up; done\n"
             "echo 1 >/proc/sys/net/ipv6/conf/rt1/disable_ipv6"
         )
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        pipes: dict[str, Any] = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+        }
         self._process = bed.router.start(_words(kernel, initrd), **pipes)
-        assert self._process.popen.stdin is not None
-        assert self._process.popen.stdout is not None
-        self._in, self._out = self._process.popen.stdin, self._process.popen.stdout
-        self._rest = b""
+        super().__init__(self._process.popen)
         try:
-            self._until("@ready", BOOT_S)
+            self.until("@ready", BOOT_S)
             self._join()
         except BaseException:
             self.close()
@@ -179,39 +176,6 @@ class XfrmGuest:
         lines += ["ip route add default via 10.2.0.1", "ip route add default via fd02::1"]
         for line in lines:
             self.run(line)
-
-    def _until(self, mark: str, seconds: float) -> tuple[list[str], str]:
-        """Lines until one begins with a mark; and that one."""
-        lines: list[str] = []
-        end = time.monotonic() + seconds
-        while True:
-            while b"\n" in self._rest:
-                line, self._rest = self._rest.split(b"\n", 1)
-                text = line.decode(errors="replace").strip("\r")
-                if text.startswith(mark):
-                    return lines, text
-                lines.append(text)
-            ready = select.select([self._out], [], [], max(end - time.monotonic(), 0))[0]
-            data = self._out.read1(1 << 16) if ready else b""
-            if not data:
-                why = "ended" if ready else f"was silent for {seconds:.0f} s"
-                raise GuestError(f"the guest {why}; it said last: {' | '.join(lines[-5:])}")
-            self._rest += data
-
-    def run(self, command: str) -> str:
-        """Runs lines of a shell in it, to their end; what they printed.
-
-        Raises:
-            GuestError: the last of them failed.
-        """
-        line = "; ".join(part.strip() for part in command.strip().splitlines())
-        self._in.write(line.encode() + b"\n")
-        self._in.flush()
-        lines, status = self._until("@done ", COMMAND_S)
-        text = "\n".join(lines)
-        if status != "@done 0":
-            raise GuestError(f"in the guest: {line[:200]}: {text[-300:]}")
-        return text
 
     def stats(self) -> dict[str, int]:
         """Counters of xfrm that are not 0."""
@@ -239,13 +203,4 @@ class XfrmGuest:
     def close(self) -> None:
         """Ends it."""
         self._process.stop()
-        for pipe in (self._in, self._out):
-            pipe.close()
-
-    def __enter__(self) -> XfrmGuest:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()
+        self.close_pipes()

@@ -14,7 +14,7 @@ use crate::settings::{
     SecurityAssociation, Settings, SettingsError, StaticNeighbour,
 };
 use crate::wire::{put16, put32, Mac, ETHERNET, V4};
-use crate::{checksum, rss, Forwarder, Numbers, Out, Shared, Verdict};
+use crate::{checksum, rss, Forwarder, Lifetime, Numbers, Out, Shared, Verdict};
 
 /// The cost of one element for packets of one size.
 #[derive(Clone, Debug, PartialEq)]
@@ -323,11 +323,12 @@ fn ipsec(near: bool) -> AppSettings {
         esn: true,
         selectors: vec![],
         numbers: Numbers::unkept(0),
+        lifetime: Lifetime::default(),
     };
     let list: Vec<_> = key.map(association).into_iter().collect();
     AppSettings::Ipsec(match near {
-        true => IpsecSettings { outbound: list, inbound: vec![] },
-        false => IpsecSettings { outbound: vec![], inbound: list },
+        true => IpsecSettings { outbound: list, inbound: vec![], ..IpsecSettings::default() },
+        false => IpsecSettings { outbound: vec![], inbound: list, ..IpsecSettings::default() },
     })
 }
 

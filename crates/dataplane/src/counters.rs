@@ -84,6 +84,14 @@ drop_reasons! {
     EspUnreserved = "esp_unreserved",
     /// ESP whose sequence number is beyond what has been recorded.
     EspUnrecorded = "esp_unrecorded",
+    /// The association has carried all that it may.
+    EspExpired = "esp_expired",
+    /// The packet is for a tunnel that has no key now.
+    EspNoKey = "esp_no_key",
+    /// A packet in the clear that should have come by a tunnel.
+    EspClear = "esp_clear",
+    /// Of a key exchange, which the kernel's daemon has had besides.
+    Ike = "ike",
     /// An encoded packet that cannot be.
     RedundancyBad = "redundancy_bad",
     /// An encoded packet refers to one that was lost, or is gone from the store.

@@ -6,6 +6,7 @@
 //!                      |<--- authenticated -->|  |<--------------- encrypted ------------>|
 //! ```
 
+mod lifetime;
 mod numbers;
 mod record;
 mod replay;
@@ -19,7 +20,8 @@ use ring::aead::{Aad, LessSafeKey, Nonce, UnboundKey, AES_128_GCM, AES_256_GCM};
 
 use crate::counters::DropReason;
 use crate::frame::Frame;
-use crate::settings::{AeadKey, IpsecSettings, SecurityAssociation, SettingsError};
+use crate::settings::{AeadKey, ClosedTunnel, IpsecSettings, SecurityAssociation, SettingsError};
+pub use lifetime::Lifetime;
 pub use numbers::{Bell, Numbers};
 pub use record::{AssociationId, Direction, NumberRecord, RecordError};
 
@@ -38,7 +40,9 @@ const LEAST_SPI: u32 = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Ipsec {
     pub(crate) outbound: Vec<Outbound>,
+    closed: Vec<ClosedTunnel>,
     inbound: HashMap<u32, Inbound>,
+    pub(crate) kernel: bool,
 }
 
 /// A direction that this router encrypts.
@@ -90,16 +94,43 @@ impl Ipsec {
                 return Err(SettingsError::Association { spi: association.spi, what });
             }
         }
-        Ok(Ipsec { outbound, inbound })
+        Ok(Ipsec { outbound, closed: settings.closed.clone(), inbound, kernel: settings.kernel })
     }
 
     /// The association that packets to `to` leave by, as its place in the list.
+    ///
+    /// # Errors
+    ///
+    /// They are a tunnel's that has none now: they must not leave in the clear.
     #[inline]
-    pub(crate) fn outbound_for(&self, to: IpAddr) -> Option<usize> {
-        self.outbound.iter().position(|o| match o.association.selectors.as_slice() {
-            [] => to != o.association.peer && !is_link_local(to),
-            some => some.iter().any(|prefix| prefix.contains(&to)),
-        })
+    pub(crate) fn outbound_for(&self, to: IpAddr) -> Result<Option<usize>, DropReason> {
+        let found = self.outbound.iter().position(|outbound| {
+            enters(&outbound.association.selectors, outbound.association.peer, to)
+        });
+        let closed = self.closed.iter().any(|tunnel| {
+            found.is_none_or(|place| tunnel.before <= place)
+                && enters(&tunnel.selectors, tunnel.peer, to)
+        });
+        if closed {
+            return Err(DropReason::EspNoKey);
+        }
+        Ok(found)
+    }
+
+    /// Whether a packet that came in the clear should have come by a tunnel.
+    #[inline]
+    pub(crate) fn is_missing(&self, from: IpAddr, protocol: u8) -> bool {
+        if !self.kernel || protocol == wire::ESP {
+            return false;
+        }
+        let behind = |selectors: &[IpNet], peer: IpAddr| {
+            selectors.iter().any(|prefix| prefix.contains(&from))
+                // Neighbour discovery.
+                && !(from == peer && protocol == wire::ICMP6)
+        };
+        let open = self.outbound.iter().map(|o| (&o.association.selectors, o.association.peer));
+        let closed = self.closed.iter().map(|tunnel| (&tunnel.selectors, tunnel.peer));
+        open.chain(closed).any(|(selectors, peer)| behind(selectors, peer))
     }
 
     /// Decrypts, in place, an ESP packet whose outer header has `outer` bytes: what is left is the
@@ -110,6 +141,7 @@ impl Ipsec {
         outer: usize,
         from: IpAddr,
     ) -> Result<(), DropReason> {
+        let len = frame.len() - ETHERNET;
         let esp = &mut frame.bytes_mut()[ETHERNET + outer..];
         // The shortest ciphertext is a trailer, padded to a word (RFC 4303, 2.4).
         if esp.len() < HEAD + IV + 4 + TAG || !esp.len().is_multiple_of(4) {
@@ -127,6 +159,7 @@ impl Ipsec {
         // Only what is authentic moves the window, and between look and move another worker may
         // have taken the same number.
         numbers.accept(sequence)?;
+        inbound.association.lifetime.carry(sequence, len)?;
         let (inner_len, ethertype) = inner(opened).ok_or(DropReason::EspInner)?;
         // Authentic is not yet allowed: the peer may speak for its own networks only (RFC 4301,
         // 5.2 step 4).
@@ -194,6 +227,7 @@ impl Outbound {
         }
         // Last of what can fail: a number that is taken and not sent is a gap for the other end.
         let sequence = self.next_sequence()?;
+        self.association.lifetime.carry(sequence, total)?;
         let is_v4 = frame.bytes()[ETHERNET] >> 4 == 4;
         let tos = match is_v4 {
             true => frame.bytes()[ETHERNET + 1],
@@ -259,6 +293,15 @@ impl Outbound {
                 }
             }
         }
+    }
+}
+
+/// Whether packets to `to` go into a tunnel to `peer` with these selectors.
+#[inline]
+fn enters(selectors: &[IpNet], peer: IpAddr, to: IpAddr) -> bool {
+    match selectors {
+        [] => to != peer && !is_link_local(to),
+        some => some.iter().any(|prefix| prefix.contains(&to)),
     }
 }
 

@@ -132,7 +132,11 @@ impl Worker {
     ) -> Result<Way, (IcmpError, DropReason)> {
         let tables = cx.tables;
         let App::Ipsec(ipsec) = &tables.app else { return plain_way(tables, to, hop) };
-        let tunnel = if self.inside { None } else { ipsec.outbound_for(to) };
+        let tunnel = match self.inside {
+            true => None,
+            // Prohibited, says RFC 4301, 5.1.
+            false => ipsec.outbound_for(to).map_err(|why| (IcmpError::Prohibited, why))?,
+        };
         let Some(place) = tunnel else { return plain_way(tables, to, hop) };
         // A packet that enters a tunnel goes where the tunnel's other end is, whatever the route
         // to its own destination says.
@@ -140,6 +144,13 @@ impl Worker {
         let peer = outbound.peer();
         let way = plain_way(tables, peer, tables.fib.lookup(peer))?;
         Ok(Way { mtu: outbound.inner_mtu(way.mtu), tunnel, ..way })
+    }
+
+    /// Whether a packet that is not out of a tunnel should be.
+    #[inline]
+    pub(crate) fn is_clear(&self, cx: &Cx<'_>, from: IpAddr, protocol: u8) -> bool {
+        let App::Ipsec(ipsec) = &cx.tables.app else { return false };
+        !self.inside && ipsec.is_missing(from, protocol)
     }
 
     /// The last steps of a packet's way.

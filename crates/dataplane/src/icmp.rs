@@ -9,6 +9,7 @@ use crate::counters::DropReason;
 use crate::fib::Hop;
 use crate::frame::Frame;
 use crate::icmp_error::IcmpError;
+use crate::tables::App;
 use crate::verdict::Verdict;
 use crate::wire::{
     self, be16, put16, put32, transport, V4Header, V6Header, ETHERNET, ETHERTYPE_V4, ETHERTYPE_V6,
@@ -181,6 +182,9 @@ impl Worker {
     ) -> Verdict {
         let unwanted = DropReason::Unwanted;
         if header.protocol == wire::UDP {
+            if is_ike(cx, &frame.bytes()[ETHERNET + header.len..]) {
+                return Verdict::Drop(DropReason::Ike);
+            }
             let why = (IcmpError::PortUnreachable, unwanted);
             return self.refuse(cx, Some(port), frame.bytes(), why);
         }
@@ -234,6 +238,9 @@ impl Worker {
         }
         if header.next != wire::ICMP6 {
             if !multicast && header.next == wire::UDP {
+                if is_ike(cx, &frame.bytes()[ETHERNET + V6..]) {
+                    return Verdict::Drop(DropReason::Ike);
+                }
                 let why = (IcmpError::PortUnreachable, unwanted);
                 return self.refuse(cx, Some(port), frame.bytes(), why);
             }
@@ -272,4 +279,11 @@ impl Worker {
         self.originate(cx, port, frame);
         Verdict::Consumed
     }
+}
+
+/// Whether a UDP datagram for the router is of a key exchange (RFC 7296, 2; RFC 3948, 2) that the
+/// kernel's daemon has had as well.
+fn is_ike(cx: &Cx<'_>, datagram: &[u8]) -> bool {
+    let App::Ipsec(ipsec) = &cx.tables.app else { return false };
+    ipsec.kernel && datagram.len() >= 4 && matches!(be16(datagram, 2), 500 | 4500)
 }

@@ -7,6 +7,8 @@ pub(crate) enum IcmpError {
     NoRoute,
     HostUnreachable,
     PortUnreachable,
+    /// By what the router was told about tunnels.
+    Prohibited,
     /// The MTU that would have done.
     TooBig(usize),
 }
@@ -19,6 +21,7 @@ impl IcmpError {
             IcmpError::NoRoute => (3, 0, 0),
             IcmpError::HostUnreachable => (3, 1, 0),
             IcmpError::PortUnreachable => (3, 3, 0),
+            IcmpError::Prohibited => (3, 13, 0),
             IcmpError::TooBig(mtu) => (3, 4, mtu as u32 & 0xffff),
         }
     }
@@ -30,6 +33,7 @@ impl IcmpError {
             IcmpError::NoRoute => (1, 0, 0),
             IcmpError::HostUnreachable => (1, 3, 0),
             IcmpError::PortUnreachable => (1, 4, 0),
+            IcmpError::Prohibited => (1, 1, 0),
             IcmpError::TooBig(mtu) => (2, 0, mtu as u32),
         }
     }

@@ -46,6 +46,9 @@ impl Worker {
             Ok(restored) => header = restored.unwrap_or(header),
             Err(verdict) => return verdict,
         }
+        if self.is_clear(cx, IpAddr::V4(header.src.into()), header.protocol) {
+            return Verdict::Drop(DropReason::EspClear);
+        }
         match cx.tables.fib.v4(header.dst) {
             Hop::Local => self.v4_local(cx, port, &header, frame),
             Hop::Broadcast => Verdict::Drop(DropReason::Broadcast),

@@ -44,6 +44,9 @@ impl Worker {
                 false => Verdict::Drop(DropReason::LinkLocal),
             };
         }
+        if self.is_clear(cx, src.into(), header.next) {
+            return Verdict::Drop(DropReason::EspClear);
+        }
         if cx.tables.fib.v6(header.dst) == Hop::Local {
             return self.v6_local(cx, port, &header, frame);
         }

@@ -32,11 +32,11 @@ mod wire;
 mod worker;
 
 pub use counters::{Counters, DropReason};
-pub use esp::{AssociationId, Bell, Direction, NumberRecord, Numbers, RecordError};
+pub use esp::{AssociationId, Bell, Direction, Lifetime, NumberRecord, Numbers, RecordError};
 pub use forwarder::Forwarder;
 pub use frame::Frame;
 pub use settings::{
-    AeadKey, AppSettings, ExportFormat, IpsecSettings, NetFlowSettings, PortSettings,
+    AeadKey, AppSettings, ClosedTunnel, ExportFormat, IpsecSettings, NetFlowSettings, PortSettings,
     RedundancySettings, Route, SecurityAssociation, Settings, SettingsError, StaticNeighbour,
 };
 pub use shared::Shared;

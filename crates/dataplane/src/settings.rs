@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use halfwink_units::Time;
 use ipnet::IpNet;
 
-use crate::esp::Numbers;
+use crate::esp::{Lifetime, Numbers};
 use crate::wire::Mac;
 
 /// All that a router is told.
@@ -192,6 +192,20 @@ pub struct SecurityAssociation {
     /// numbers go on where they were for as long as the key is used: over reloads as the same
     /// handle, over restarts by a record ([`Numbers::after`]).
     pub numbers: Numbers,
+    /// How much it may carry.
+    pub lifetime: Lifetime,
+}
+
+/// A tunnel without an outbound association, as between the end of one and the beginning of the
+/// next: what would enter it is dropped, since it must not leave in the clear (RFC 4301, 5.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedTunnel {
+    /// It comes before the outbound association at this place, and after those before it.
+    pub before: usize,
+    /// The other end.
+    pub peer: IpAddr,
+    /// As [`SecurityAssociation::selectors`].
+    pub selectors: Vec<IpNet>,
 }
 
 /// Settings of the IPsec application.
@@ -201,6 +215,13 @@ pub struct IpsecSettings {
     pub outbound: Vec<SecurityAssociation>,
     /// What this router decrypts.
     pub inbound: Vec<SecurityAssociation>,
+    /// Tunnels that it has no key for now, in order.
+    pub closed: Vec<ClosedTunnel>,
+    /// Its associations are those of the kernel beside it. Then what is for the router's UDP ports
+    /// 500 and 4500 is left to the daemon there, without a word. And what comes in the clear from
+    /// a tunnel's networks is dropped (RFC 4301, 5.2): a kernel that has decrypted a packet, too,
+    /// hands it to packet sockets a second time.
+    pub kernel: bool,
 }
 
 /// Settings of the redundancy elimination application: both ends of one link do this.

@@ -8,7 +8,7 @@ mod bed;
 
 use bed::*;
 use halfwink_dataplane::{
-    AeadKey, AppSettings, Forwarder, Frame, IpsecSettings, NetFlowSettings, Numbers, Out,
+    AeadKey, AppSettings, Forwarder, Frame, IpsecSettings, Lifetime, NetFlowSettings, Numbers, Out,
     RedundancySettings, SecurityAssociation, Settings, Shared, Verdict,
 };
 use halfwink_units::Time;
@@ -76,13 +76,15 @@ fn no_application_allocates_for_a_packet() {
         esn: false,
         selectors: vec![],
         numbers: Numbers::unkept(0),
+        lifetime: Lifetime::default(),
     };
     let redundancy = RedundancySettings {
         link: 1,
         peer: "10.0.1.9".parse().expect("one"),
         ..RedundancySettings::default()
     };
-    let ipsec = IpsecSettings { outbound: vec![association], inbound: vec![] };
+    let ipsec =
+        IpsecSettings { outbound: vec![association], inbound: vec![], ..IpsecSettings::default() };
     assert_eq!(allocations(AppSettings::Route), 0);
     assert_eq!(allocations(AppSettings::NetFlow(NetFlowSettings::default())), 0);
     assert_eq!(allocations(AppSettings::Ipsec(ipsec)), 0);

@@ -4,7 +4,7 @@ mod bed;
 
 use bed::*;
 use halfwink_dataplane::{
-    AeadKey, AppSettings, Forwarder, Frame, IpsecSettings, NetFlowSettings, Numbers,
+    AeadKey, AppSettings, Forwarder, Frame, IpsecSettings, Lifetime, NetFlowSettings, Numbers,
     RedundancySettings, SecurityAssociation, Settings, Shared, Verdict,
 };
 use halfwink_units::Time;
@@ -21,6 +21,7 @@ fn apps() -> &'static [Arc<Shared>] {
         esn: true,
         selectors: vec![],
         numbers: Numbers::unkept(0),
+        lifetime: Lifetime::default(),
     };
     APPS.get_or_init(|| {
         let all = [
@@ -29,6 +30,7 @@ fn apps() -> &'static [Arc<Shared>] {
             AppSettings::Ipsec(IpsecSettings {
                 outbound: vec![association(256, 1)],
                 inbound: vec![association(257, 2)],
+                ..IpsecSettings::default()
             }),
             AppSettings::Redundancy(RedundancySettings {
                 link: 1,

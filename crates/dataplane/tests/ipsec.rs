@@ -4,8 +4,8 @@ mod bed;
 
 use bed::*;
 use halfwink_dataplane::{
-    AeadKey, AppSettings, DropReason, Forwarder, Frame, IpsecSettings, Numbers,
-    SecurityAssociation, Settings, Verdict,
+    AeadKey, AppSettings, ClosedTunnel, DropReason, Forwarder, Frame, IpsecSettings, Lifetime,
+    Numbers, SecurityAssociation, Settings, Verdict,
 };
 
 fn association(spi: u32, ends: [&str; 2], key: u8, selector: &str) -> SecurityAssociation {
@@ -17,6 +17,7 @@ fn association(spi: u32, ends: [&str; 2], key: u8, selector: &str) -> SecurityAs
         esn: false,
         selectors: vec![selector.parse().expect("a prefix")],
         numbers: Numbers::unkept(0),
+        lifetime: Lifetime::default(),
     }
 }
 
@@ -26,6 +27,7 @@ fn near() -> Settings {
     settings.app = AppSettings::Ipsec(IpsecSettings {
         outbound: vec![association(0x1001, ["10.0.1.1", "10.0.1.9"], 1, "192.0.2.0/24")],
         inbound: vec![association(0x1002, ["10.0.1.1", "10.0.1.9"], 2, "192.0.2.0/24")],
+        ..IpsecSettings::default()
     });
     let AppSettings::Ipsec(ipsec) = &mut settings.app else { panic!("it is") };
     ipsec.outbound[0].numbers = Numbers::unkept(0x0102_0304_0506_0700);
@@ -50,6 +52,7 @@ fn far() -> Settings {
     settings.app = AppSettings::Ipsec(IpsecSettings {
         outbound: vec![association(0x1002, ["10.0.1.9", "10.0.1.1"], 2, "10.0.0.0/24")],
         inbound: vec![association(0x1001, ["10.0.1.9", "10.0.1.1"], 1, "10.0.0.0/24")],
+        ..IpsecSettings::default()
     });
     settings
 }
@@ -204,4 +207,123 @@ fn workers_never_share_a_sequence_number() {
     });
     all.sort_unstable();
     assert_eq!(all, (1..=8000).collect::<Vec<u32>>());
+}
+
+/// The near router's settings with another application.
+fn near_with(change: impl FnOnce(&mut IpsecSettings)) -> Settings {
+    let mut settings = near();
+    let AppSettings::Ipsec(ipsec) = &mut settings.app else { panic!("it is") };
+    change(ipsec);
+    settings
+}
+
+#[test]
+fn a_tunnel_without_a_key_lets_nothing_out_in_the_clear() {
+    let closed = |before, selector: &str| ClosedTunnel {
+        before,
+        peer: "10.0.1.9".parse().expect("one"),
+        selectors: vec![selector.parse().expect("one")],
+    };
+    let frame = udp4("10.0.0.2", "192.0.2.7", 64, b"a secret");
+    let mut bed = Bed::new(near_with(|ipsec| {
+        ipsec.outbound.clear();
+        ipsec.closed = vec![closed(0, "192.0.2.0/24")];
+    }));
+    assert_eq!(bed.give(0, &frame).0, Verdict::Drop(DropReason::EspNoKey));
+    let (port, told) = bed.taken().remove(0);
+    // Destination unreachable, prohibited: to the sender, and nothing of it further.
+    assert_eq!((port, told[23], &told[34..36], bed.taken().len()), (0, 1, &[3, 13][..], 0));
+    // Before a wider tunnel that has a key it is not passed by; behind it nothing comes to it.
+    for (before, verdict) in
+        [(0, Verdict::Drop(DropReason::EspNoKey)), (1, Verdict::Send { port: 1 })]
+    {
+        let mut bed =
+            Bed::new(near_with(|ipsec| ipsec.closed = vec![closed(before, "192.0.2.0/25")]));
+        assert_eq!(bed.give(0, &frame).0, verdict);
+        let other = udp4("10.0.0.2", "192.0.2.200", 64, b"x");
+        assert_eq!(bed.give(0, &other).0, Verdict::Send { port: 1 });
+    }
+}
+
+#[test]
+fn an_association_carries_what_it_may_and_no_more() {
+    let frame = udp4("10.0.0.2", "192.0.2.7", 64, b"x");
+    let mut plain = Bed::new(near());
+    let bytes = plain.give(0, &frame).1.len() as u64 - 14;
+    for (packets, most, carried, sent) in [
+        (2, u64::MAX, 0, 2),
+        (u64::MAX, 3 * bytes, 0, 3),
+        (u64::MAX, 3 * bytes, bytes + 1, 1),
+        (u64::MAX, 0, 0, 0),
+    ] {
+        let lifetime = || Lifetime::new(packets, most, carried);
+        let mut near = Bed::new(near_with(|ipsec| ipsec.outbound[0].lifetime = lifetime()));
+        let mut deaf = far();
+        let AppSettings::Ipsec(ipsec) = &mut deaf.app else { panic!("it is") };
+        ipsec.inbound[0].lifetime = lifetime();
+        let (mut plain, mut deaf) = (Bed::new(self::near()), Bed::new(deaf));
+        for n in 0..4 {
+            let sealed = plain.give(0, &frame).1;
+            let (out, into) = match n < sent {
+                true => (Verdict::Send { port: 1 }, Verdict::Send { port: 1 }),
+                false => {
+                    (Verdict::Drop(DropReason::EspExpired), Verdict::Drop(DropReason::EspExpired))
+                }
+            };
+            assert_eq!(near.give(0, &frame).0, out, "{n} of {packets}, {most} bytes");
+            assert_eq!(deaf.give(0, &sealed).0, into, "{n} of {packets}, {most} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_key_exchange_is_left_to_the_kernel_without_a_word() {
+    let exchange = |port: u16| {
+        let mut frame = udp4("10.0.0.2", "10.0.0.1", 64, b"x");
+        frame[36..38].copy_from_slice(&port.to_be_bytes());
+        frame
+    };
+    let mut bed = Bed::new(near_with(|ipsec| ipsec.kernel = true));
+    for port in [500, 4500] {
+        assert_eq!(bed.give(0, &exchange(port)).0, Verdict::Drop(DropReason::Ike));
+        assert_eq!(bed.taken().len(), 0);
+    }
+    let mut six = udp6("2001:db8::2", "2001:db8::1", 64, b"x");
+    six[56..58].copy_from_slice(&500u16.to_be_bytes());
+    assert_eq!(bed.give(0, &six).0, Verdict::Drop(DropReason::Ike));
+    assert_eq!(bed.give(0, &exchange(501)).0, Verdict::Drop(DropReason::Unwanted));
+    assert_eq!(bed.taken().len(), 1, "nobody is there");
+    let mut bed = Bed::new(near());
+    assert_eq!(bed.give(0, &exchange(500)).0, Verdict::Drop(DropReason::Unwanted));
+    assert_eq!(bed.taken().len(), 1, "nobody is there");
+}
+
+#[test]
+fn what_should_have_come_by_a_tunnel_does_not_come_in_the_clear() {
+    let mut clear = udp4("192.0.2.7", "10.0.0.2", 64, b"x");
+    clear[..6].copy_from_slice(&MAC[1]);
+    let mut bed = Bed::new(near_with(|ipsec| ipsec.kernel = true));
+    assert_eq!(bed.give(1, &clear).0, Verdict::Drop(DropReason::EspClear));
+    let mut own = udp4("192.0.2.7", "10.0.1.1", 64, b"x");
+    own[..6].copy_from_slice(&MAC[1]);
+    assert_eq!(bed.give(1, &own).0, Verdict::Drop(DropReason::EspClear));
+    assert_eq!(bed.taken().len(), 0);
+    // The same out of the tunnel, and ESP itself.
+    let mut far = Bed::new(far());
+    let mut back = udp4("192.0.2.7", "10.0.0.2", 64, b"x");
+    back[..6].copy_from_slice(&MAC[1]);
+    let (_, sealed) = far.give(1, &back);
+    assert_eq!(bed.give(1, &sealed).0, Verdict::Send { port: 0 });
+    // Without a key it is no more welcome.
+    let mut bed = Bed::new(near_with(|ipsec| {
+        let selectors = std::mem::take(&mut ipsec.outbound).remove(0).selectors;
+        let peer = "10.0.1.9".parse().expect("one");
+        ipsec.closed = vec![ClosedTunnel { before: 0, peer, selectors }];
+        ipsec.kernel = true;
+    }));
+    assert_eq!(bed.give(1, &clear).0, Verdict::Drop(DropReason::EspClear));
+    // Others are not the tunnel's.
+    let mut other = udp4("198.51.100.7", "10.0.0.2", 64, b"x");
+    other[..6].copy_from_slice(&MAC[1]);
+    assert_eq!(bed.give(1, &other).0, Verdict::Send { port: 0 });
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use halfwink_dataplane::{
-    AeadKey, AppSettings, Forwarder, Frame, IpsecSettings, Numbers, Out, PortSettings,
+    AeadKey, AppSettings, Forwarder, Frame, IpsecSettings, Lifetime, Numbers, Out, PortSettings,
     SecurityAssociation, Settings, Shared, Verdict,
 };
 use halfwink_units::Time;
@@ -48,8 +48,9 @@ fn router() -> Arc<Shared> {
             esn: false,
             selectors: vec![],
             numbers: Numbers::unkept(0),
+            lifetime: Lifetime::default(),
         };
-        let ipsec = IpsecSettings { outbound: vec![], inbound: vec![association] };
+        let ipsec = IpsecSettings { inbound: vec![association], ..IpsecSettings::default() };
         let app = AppSettings::Ipsec(ipsec);
         let settings = Settings { ports: ports.collect(), app, ..Settings::default() };
         Shared::new(settings).expect("good settings")

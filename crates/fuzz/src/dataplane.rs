@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use halfwink_dataplane::{
-    AeadKey, AppSettings, Forwarder, Frame, IpsecSettings, NetFlowSettings, Numbers, Out,
+    AeadKey, AppSettings, Forwarder, Frame, IpsecSettings, Lifetime, NetFlowSettings, Numbers, Out,
     PortSettings, RedundancySettings, Route, SecurityAssociation, Settings, Shared,
     StaticNeighbour, Verdict,
 };
@@ -34,6 +34,7 @@ fn apps() -> Vec<AppSettings> {
         esn: key == 2,
         selectors: vec![],
         numbers: Numbers::unkept(0),
+        lifetime: Lifetime::default(),
     };
     let netflow = |format| NetFlowSettings { format, flows: 16, ..NetFlowSettings::default() };
     vec![
@@ -43,6 +44,7 @@ fn apps() -> Vec<AppSettings> {
         AppSettings::Ipsec(IpsecSettings {
             outbound: vec![association(256, 1)],
             inbound: vec![association(257, 2)],
+            ..IpsecSettings::default()
         }),
         AppSettings::Redundancy(RedundancySettings {
             link: 1,

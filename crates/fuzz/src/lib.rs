@@ -26,7 +26,7 @@ targets! {
     "eventlog": event_log;
     "fabric": chakra, flow_files;
     "live-block": nbd;
-    "live-router": router_config;
+    "live-router": router_config, xfrm;
     "live-steer": steer, steer_config, http2;
     "policy": announce, gating, line_sets, preheat, sync_frames;
     "resctrl": resctrl;

@@ -6,14 +6,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use halfwink_dataplane::{
-    AeadKey, AppSettings, Direction, ExportFormat, IpsecSettings, NetFlowSettings,
+    AeadKey, AppSettings, Direction, ExportFormat, IpsecSettings, Lifetime, NetFlowSettings,
     RedundancySettings, SecurityAssociation,
 };
+use halfwink_live::program::config::plain;
 use halfwink_units::Time;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::keeper::Keeper;
+use super::keys::{self, Keys, Table, Tunnel};
+use super::loader::Sources;
 
 /// What is done with packets beside routing them.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -76,6 +79,12 @@ pub struct Ipsec {
     /// What is decrypted.
     #[serde(default)]
     pub inbound: Vec<Association>,
+    /// Where keys come from: `given`, which is in the two lists above, or `kernel`.
+    #[serde(default)]
+    pub keys: Keys,
+    /// Tunnels whose associations are the kernel's.
+    #[serde(default)]
+    pub tunnel: Vec<Tunnel>,
     /// Folder of the records of sequence numbers; relative to the description. Without:
     /// `$STATE_DIRECTORY/esp`, `$XDG_STATE_HOME/halfwink/esp` or `~/.local/state/halfwink/esp`.
     pub state: Option<PathBuf>,
@@ -141,15 +150,20 @@ impl App {
     pub(super) fn settings(
         &self,
         ports: &[&str],
-        start_unix_ns: u64,
-        keeper: &Keeper,
+        sources: &Sources,
+        table: &mut Table,
     ) -> Result<AppSettings, String> {
         Ok(match self {
             App::Route {} => AppSettings::Route,
-            App::Netflow(app) => AppSettings::NetFlow(app.settings(start_unix_ns)?),
-            App::Ipsec(app) => AppSettings::Ipsec(app.settings(keeper)?),
+            App::Netflow(app) => AppSettings::NetFlow(app.settings(sources.start_unix_ns)?),
+            App::Ipsec(app) => AppSettings::Ipsec(app.settings(&sources.keeper, table)?),
             App::Redundancy(app) => AppSettings::Redundancy(app.settings(ports)?),
         })
+    }
+
+    /// Whether its keys are the kernel's.
+    pub(super) fn follows_kernel(&self) -> bool {
+        matches!(self, App::Ipsec(app) if app.keys == Keys::Kernel)
     }
 
     /// The socket of the collector of flows, if there is one.
@@ -199,8 +213,32 @@ impl Netflow {
 }
 
 impl Ipsec {
-    fn settings(&self, keeper: &Keeper) -> Result<IpsecSettings, String> {
-        if self.outbound.is_empty() && self.inbound.is_empty() {
+    /// Mistakes; `own`: the router's addresses.
+    pub(super) fn check(&self, own: &[IpAddr]) -> Result<(), (&'static str, String)> {
+        let given = match self.outbound.is_empty() {
+            true => "app.inbound",
+            false => "app.outbound",
+        };
+        match self.keys {
+            Keys::Given if !self.tunnel.is_empty() => Err((
+                "app.tunnel",
+                "found [[app.tunnel]], expected `keys = \"kernel\"` beside it".to_owned(),
+            )),
+            Keys::Kernel if !(self.outbound.is_empty() && self.inbound.is_empty()) => Err((
+                given,
+                format!("found [[{given}]], expected [[app.tunnel]]: keys are the kernel's"),
+            )),
+            Keys::Kernel if self.tunnel.is_empty() => Err((
+                "app.keys",
+                "found \"kernel\" and no [[app.tunnel]], expected one at least".to_owned(),
+            )),
+            Keys::Kernel => keys::check(&self.tunnel, own).map_err(|why| ("app.tunnel", why)),
+            Keys::Given => Ok(()),
+        }
+    }
+
+    fn settings(&self, keeper: &Keeper, table: &mut Table) -> Result<IpsecSettings, String> {
+        if self.outbound.is_empty() && self.inbound.is_empty() && self.tunnel.is_empty() {
             return Ok(IpsecSettings::default());
         }
         let folder = match &self.state {
@@ -210,12 +248,21 @@ impl Ipsec {
                 "app.state: expected a folder for records, since $HOME is not set either",
             )?,
         };
+        if self.keys == Keys::Kernel {
+            let mut numbering = |direction, (spi, esn): (u32, bool), key: &AeadKey| {
+                keeper.numbers(&folder, direction, (spi, esn), key)
+            };
+            let (settings, lines) = table.settings(&self.tunnel, &mut numbering);
+            lines.iter().for_each(|line| eprintln!("halfwink: {}", plain(line)));
+            return Ok(settings);
+        }
         let all = |given: &[Association], way| -> Result<Vec<_>, String> {
             given.iter().map(|sa| sa.settings(way, &folder, keeper)).collect()
         };
         Ok(IpsecSettings {
             outbound: all(&self.outbound, Direction::Outbound)?,
             inbound: all(&self.inbound, Direction::Inbound)?,
+            ..IpsecSettings::default()
         })
     }
 }
@@ -240,6 +287,7 @@ impl Association {
             key,
             esn: self.esn,
             selectors: self.selectors.clone(),
+            lifetime: Lifetime::default(),
         })
     }
 }

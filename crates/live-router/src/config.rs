@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::app::App;
 use super::interface::Interface;
-use super::keeper::Keeper;
+use super::keys::Table;
+use super::loader::Sources;
 use super::pool::MTU;
 use super::port::Io;
 use halfwink_live::descriptor::mac;
@@ -110,7 +111,7 @@ const fn default_queue() -> usize {
 }
 
 /// What only a restart can change: sockets, queues, threads, and the policy with its model.
-pub(super) const FIXED: [&str; 15] = [
+pub(super) const FIXED: [&str; 16] = [
     "policy",
     "workers",
     "cpus",
@@ -126,6 +127,7 @@ pub(super) const FIXED: [&str; 15] = [
     "port.queues",
     "app.collector",
     "app.state",
+    "app.keys",
 ];
 
 impl Config {
@@ -184,6 +186,10 @@ impl Config {
             }
             self.port_number(&neighbour.interface)?;
         }
+        if let App::Ipsec(app) = &self.app {
+            let own = self.port.iter().flat_map(|port| &port.addresses);
+            app.check(&own.map(IpNet::addr).collect::<Vec<_>>())?;
+        }
         Ok(())
     }
 
@@ -202,8 +208,8 @@ impl Config {
     pub(super) fn settings(
         &self,
         interfaces: &[Interface],
-        start_unix_ns: u64,
-        keeper: &Keeper,
+        sources: &Sources,
+        table: &mut Table,
     ) -> Result<Settings, String> {
         let ports: Vec<PortSettings> = self
             .port
@@ -232,9 +238,21 @@ impl Config {
                 Some(StaticNeighbour { port, address: n.address, mac: mac(&n.mac)? })
             })
             .collect();
-        let names: Vec<&str> = self.port.iter().map(|port| port.interface.as_str()).collect();
-        let app: AppSettings = self.app.settings(&names, start_unix_ns, keeper)?;
+        let app = self.app_settings(sources, table)?;
         Ok(Settings { ports, routes, neighbours, app })
+    }
+
+    /// The part of them that is the application's.
+    ///
+    /// # Errors
+    /// As [`Config::settings`].
+    pub(super) fn app_settings(
+        &self,
+        sources: &Sources,
+        table: &mut Table,
+    ) -> Result<AppSettings, String> {
+        let names: Vec<&str> = self.port.iter().map(|port| port.interface.as_str()).collect();
+        self.app.settings(&names, sources, table)
     }
 }
 
@@ -296,6 +314,30 @@ mod tests {
             assert!(error.as_ref().is_some_and(|e| e.contains("`foo`")), "{table}: {error:?}");
         }
         assert!(parse(&format!("{SHORT}[app]\nkind = \"route\"\n")).is_ok());
+    }
+
+    #[test]
+    fn keys_are_given_or_the_kernels() {
+        let ipsec = |lines: &str| {
+            let text = format!("{SHORT}[app]\nkind = \"ipsec\"\n{lines}");
+            parse(&text).map(|config| config.app.has_keys()).map_err(|e| e.to_string())
+        };
+        let tunnel = "[[app.tunnel]]\nlocal = \"10.0.0.1\"\npeer = \"10.0.0.2\"\n";
+        assert_eq!(ipsec(&format!("keys = \"kernel\"\n{tunnel}")), Ok(false));
+        let said = |lines: &str| ipsec(lines).unwrap_err();
+        assert!(said(tunnel).contains("expected `keys = \"kernel\"`"), "{}", said(tunnel));
+        assert!(said("keys = \"kernel\"\n").contains("expected one at least"));
+        assert!(said("keys = \"daemon\"\n").contains("`given` or `kernel`"));
+        let key = format!("key = \"{}\"\n", "0".repeat(40));
+        let ends = "spi = 9\nlocal = \"10.0.0.1\"\npeer = \"10.0.0.2\"\n";
+        let both = format!("keys = \"kernel\"\n{tunnel}[[app.inbound]]\n{ends}{key}");
+        assert!(said(&both).contains("found [[app.inbound]]"), "{}", said(&both));
+        let far = tunnel.replace("10.0.0.1", "10.0.9.1");
+        let far = said(&format!("keys = \"kernel\"\n{far}"));
+        assert!(
+            far.starts_with("r.toml:8: app.tunnel: ") && far.contains("of a [[port]]"),
+            "{far}"
+        );
     }
 
     #[test]

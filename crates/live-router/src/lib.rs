@@ -26,6 +26,8 @@ mod config;
 mod control;
 mod interface;
 mod keeper;
+mod keys;
+mod loader;
 mod meter;
 mod pool;
 mod port;
@@ -41,8 +43,10 @@ mod worker;
 pub use app::App;
 pub use config::Config;
 pub use interface::Interface;
+pub use keys::{read as read_xfrm, Association as XfrmAssociation, Malformed, Name, News};
+pub use keys::{Keys, Tunnel};
 pub use meter::Residency;
-pub use port::{features, Io};
+pub use port::Io;
 pub use report::{PortReport, Report, WorkerReport};
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,16 +54,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use halfwink_dataplane::{Forwarder, Shared};
+use halfwink_dataplane::Forwarder;
 use halfwink_eventlog::Tap;
 use halfwink_policy::scaling::{Action, Event, ScalingPolicy};
 use halfwink_units::Time;
 
 use control::{Clock, Control};
 use halfwink_live::clock::Rate;
-use halfwink_live::program::config::{changes, refuse};
 use halfwink_live::sys::CpuSet;
 use keeper::Keeper;
+use keys::{Follower, Table};
+use loader::{Loader, Sources};
 use meter::Meter;
 use pool::Pool;
 use ports::{PortSeen, Ports};
@@ -78,13 +83,20 @@ pub fn costs(repeats: usize) -> Result<Vec<halfwink_dataplane::costs::Cost>, Str
     halfwink_dataplane::costs::measure(&mut clock, repeats).map_err(|e| e.to_string())
 }
 
+/// What of it works here.
+#[must_use]
+pub fn features() -> Vec<halfwink_live::probe::Feature> {
+    let mut found = port::features();
+    found.push(keys::feature());
+    found
+}
+
 /// Where its policy's events and actions are logged.
 pub type EventLog = Tap<Event, Action>;
 
 /// A router at work. Dropping it stops it.
 pub struct Router {
-    config: Arc<Mutex<Config>>,
-    shared: Arc<Shared>,
+    loader: Arc<Loader>,
     common: Arc<Common>,
     meters: Vec<Arc<Meter>>,
     seen: Vec<Arc<Mutex<Seen>>>,
@@ -92,11 +104,11 @@ pub struct Router {
     ports: Arc<Mutex<Vec<PortSeen>>>,
     steering: Arc<Steering>,
     bell: Arc<Bell>,
-    interfaces: Arc<Mutex<Vec<Interface>>>,
     /// Between which moments its workers' meters did.
     began: [Instant; 2],
-    start_unix_ns: u64,
     keeper: Arc<Keeper>,
+    /// Of the kernel's keys, if they are used.
+    follower: Option<Follower>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -118,8 +130,13 @@ impl Router {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let start_unix_ns = since_epoch.as_nanos() as u64;
         let keeper = Arc::new(Keeper::new());
-        let settings = config.settings(&interfaces, start_unix_ns, &keeper)?;
-        let shared = Shared::new(settings).map_err(|e| e.to_string())?;
+        let (opened, table) = match config.app.follows_kernel() {
+            true => keys::open().map(|(opened, table)| (Some(opened), table))?,
+            false => (None, Table::default()),
+        };
+        let sources = Sources { start_unix_ns, keeper: keeper.clone() };
+        let loader = Arc::new(Loader::new(config.clone(), interfaces, sources, table)?);
+        let follower = opened.map(|opened| Follower::start(opened, loader.clone())).transpose()?;
         let hears: Vec<bool> = (0..config.workers).map(|n| policy.hears_polls(n)).collect();
         let rate = Rate::measure();
         let common = Arc::new(Common {
@@ -148,7 +165,7 @@ impl Router {
             .collect();
         let bell = Arc::new(Bell::new().map_err(|e| format!("eventfd: {e}"))?);
         let mut router = Router {
-            shared,
+            loader,
             common,
             meters: queues.iter().map(|q| q.meter.clone()).collect(),
             seen: queues.iter().map(|q| q.seen.clone()).collect(),
@@ -156,12 +173,10 @@ impl Router {
             ports: ports.seen(),
             steering: Arc::default(),
             bell,
-            interfaces: Arc::new(Mutex::new(interfaces)),
             began: [begins, Instant::now()],
-            start_unix_ns,
             keeper,
+            follower,
             threads: Vec::new(),
-            config: Arc::new(Mutex::new(config)),
         };
         router.begin(queues, ports, redirect)?;
         Ok(router)
@@ -177,7 +192,8 @@ impl Router {
         let mut workers: Vec<Worker> = queues
             .into_iter()
             .map(|queue| {
-                let forwarder = Forwarder::new(self.shared.clone(), u16::from(queue.number));
+                let forwarder =
+                    Forwarder::new(self.loader.shared().clone(), u16::from(queue.number));
                 Worker::new(queue, forwarder, self.common.clone())
             })
             .collect();
@@ -190,7 +206,7 @@ impl Router {
             steering: self.steering.clone(),
             on_back: self.on_back(),
             cared: Instant::now(),
-            moderation: Time::from_ns(locked(&self.config).moderation_us * 1e3),
+            moderation: Time::from_ns(self.loader.config().moderation_us * 1e3),
             fed: false,
         };
         self.spawn(0, move || receiver.run())?;
@@ -201,7 +217,7 @@ impl Router {
     }
 
     fn spawn(&mut self, number: u8, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
-        let cpus = locked(&self.config).cpus.clone();
+        let cpus = self.loader.config().cpus;
         let cpu = (!cpus.is_empty()).then(|| cpus[usize::from(number) % cpus.len()]);
         let body = move || {
             if let Some(cpu) = cpu {
@@ -220,17 +236,9 @@ impl Router {
 
     /// What is to be done if ports are back, perhaps with other addresses and neighbours.
     fn on_back(&self) -> OnBack {
-        let (config, shared) = (self.config.clone(), self.shared.clone());
-        let (kept, start) = (self.interfaces.clone(), self.start_unix_ns);
-        let keeper = self.keeper.clone();
+        let loader = self.loader.clone();
         Box::new(move |ports, back| {
-            let interfaces: Vec<Interface> = ports.interfaces().cloned().collect();
-            // The settings were valid before; a file that has gone since leaves them as they are.
-            if let Ok(settings) = locked(&config).settings(&interfaces, start, &keeper) {
-                let _ = shared.reload(settings);
-            }
-            back.iter().for_each(|&port| shared.link_came_back(port));
-            *locked(&kept) = interfaces;
+            loader.ports_back(ports.interfaces().cloned().collect(), back);
         })
     }
 
@@ -240,19 +248,13 @@ impl Router {
     /// # Errors
     /// What is wrong, or can only change by a restart; then nothing changes.
     pub fn reload(&self, config: Config) -> Result<Vec<String>, String> {
-        let changes = changes(&*locked(&self.config), &config);
-        refuse(&changes, &config::FIXED)?;
-        let interfaces = locked(&self.interfaces).clone();
-        let settings = config.settings(&interfaces, self.start_unix_ns, &self.keeper)?;
-        self.shared.reload(settings).map_err(|e| e.to_string())?;
-        *locked(&self.config) = config;
-        Ok(changes)
+        self.loader.reload(config)
     }
 
     /// The description in use.
     #[must_use]
     pub fn config(&self) -> Config {
-        locked(&self.config).clone()
+        self.loader.config()
     }
 
     /// Stops: what has arrived is forwarded, nothing more is taken. Returns once all is done.
@@ -263,6 +265,7 @@ impl Router {
             // A thread that panicked has said so.
             let _ = thread.join();
         }
+        self.follower = None;
         self.keeper.end();
     }
 

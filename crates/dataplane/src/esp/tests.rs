@@ -22,6 +22,7 @@ fn association(spi: u32, key: &[u8], esn: bool) -> SecurityAssociation {
         esn,
         selectors: Vec::new(),
         numbers: Numbers::unkept(0),
+        lifetime: Lifetime::default(),
     }
 }
 
@@ -137,7 +138,11 @@ fn a_counter_never_comes_round() {
     for (esn, most) in [(false, u64::from(u32::MAX)), (true, u64::MAX)] {
         let association = association(256, &[1; 20], esn);
         let own = [association.local];
-        let settings = IpsecSettings { outbound: vec![association], inbound: vec![] };
+        let settings = IpsecSettings {
+            outbound: vec![association],
+            inbound: vec![],
+            ..IpsecSettings::default()
+        };
         let ipsec = Ipsec::build(&settings, &own).expect("good settings");
         let outbound = &ipsec.outbound[0];
         outbound.association.numbers.set_used(most - 1);
@@ -155,7 +160,8 @@ fn associations_that_cannot_work_are_refused() {
     let refused = |change: &dyn Fn(&mut SecurityAssociation)| {
         let mut bad = good.clone();
         change(&mut bad);
-        let settings = IpsecSettings { outbound: vec![bad], inbound: vec![] };
+        let settings =
+            IpsecSettings { outbound: vec![bad], inbound: vec![], ..IpsecSettings::default() };
         Ipsec::build(&settings, &own).expect_err("refused").to_string()
     };
     assert!(refused(&|a| a.spi = 255).contains("reserved"));
@@ -164,7 +170,11 @@ fn associations_that_cannot_work_are_refused() {
     assert!(refused(&|a| a.peer = "::1".parse().expect("one")).contains("families"));
     let mut other = good.clone();
     other.spi = 300;
-    let settings = IpsecSettings { outbound: vec![good.clone()], inbound: vec![other] };
+    let settings = IpsecSettings {
+        outbound: vec![good.clone()],
+        inbound: vec![other],
+        ..IpsecSettings::default()
+    };
     let error = Ipsec::build(&settings, &own).expect_err("one nonce twice").to_string();
     assert!(error.contains("same key and salt"));
     assert!(AeadKey::new(&[0; 16]).is_none() && AeadKey::from_hex("0x0g").is_none());
@@ -178,7 +188,8 @@ fn a_reload_goes_on_with_the_numbers_of_a_key() {
     let own = [one.local];
     let build = |spi| {
         let outbound = vec![SecurityAssociation { spi, ..one.clone() }];
-        Ipsec::build(&IpsecSettings { outbound, inbound: vec![] }, &own).expect("good")
+        Ipsec::build(&IpsecSettings { outbound, inbound: vec![], ..IpsecSettings::default() }, &own)
+            .expect("good")
     };
     let (old, new) = (build(256), build(999));
     assert_eq!(old.outbound[0].next_sequence(), Ok(1));
@@ -334,7 +345,7 @@ proptest! {
         (inbound.local, inbound.peer) = (outbound.peer, outbound.local);
         let build = |outbound: &[_], inbound: &[_], own| {
             let (outbound, inbound) = (outbound.into(), inbound.into());
-            let settings = IpsecSettings { outbound, inbound };
+            let settings = IpsecSettings { outbound, inbound, ..IpsecSettings::default() };
             Ipsec::build(&settings, &[own]).expect("good settings")
         };
         let sender = build(std::slice::from_ref(&outbound), &[], outbound.local);

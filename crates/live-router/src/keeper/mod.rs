@@ -76,6 +76,19 @@ impl Keeper {
         Ok(numbers)
     }
 
+    /// Gives up all but these: records what of the others was used, and uses no more of it.
+    pub(super) fn keep_only(&self, used: &[&Numbers]) {
+        locked(&self.shared.kept).retain_mut(|kept| {
+            let stays = used.contains(&&kept.numbers);
+            if !stays {
+                if let Err(why) = kept.end() {
+                    eprintln!("halfwink: {why}");
+                }
+            }
+            stays
+        });
+    }
+
     /// Why a record could not be written the last time, if that is so for any.
     pub(super) fn problem(&self) -> Option<String> {
         locked(&self.shared.problem).clone()

@@ -1,0 +1,77 @@
+"""A shell on the serial line of a guest, which runs lines one at a time."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from types import TracebackType
+from typing import Any, Self
+
+COMMAND_S = 30.0
+
+
+class GuestError(AssertionError):
+    """The guest did not do what it was told."""
+
+
+class Console:
+    """A guest whose first process is the shell of `xfrm_guest.INIT`."""
+
+    def __init__(self, process: subprocess.Popen[Any]) -> None:
+        """Takes the serial line, which is QEMU's standard input and output."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._in, self._out = process.stdin, process.stdout
+        self._rest = b""
+
+    def until(self, mark: str, seconds: float) -> tuple[list[str], str]:
+        """Lines until one begins with a mark; and that one."""
+        lines: list[str] = []
+        end = time.monotonic() + seconds
+        while True:
+            while b"\n" in self._rest:
+                line, self._rest = self._rest.split(b"\n", 1)
+                text = line.decode(errors="replace").strip("\r")
+                if text.startswith(mark):
+                    return lines, text
+                lines.append(text)
+            ready = select.select([self._out], [], [], max(end - time.monotonic(), 0))[0]
+            data = os.read(self._out.fileno(), 1 << 16) if ready else b""
+            if not data:
+                why = "ended" if ready else f"was silent for {seconds:.0f} s"
+                raise GuestError(f"the guest {why}; it said last: {' | '.join(lines[-5:])}")
+            self._rest += data
+
+    def run(self, command: str, seconds: float = COMMAND_S) -> str:
+        """Runs lines of a shell in it, to their end; what they printed.
+
+        Raises:
+            GuestError: the last of them failed.
+        """
+        line = "; ".join(part.strip() for part in command.strip().splitlines())
+        self._in.write(line.encode() + b"\n")
+        self._in.flush()
+        lines, status = self.until("@done ", seconds)
+        text = "\n".join(lines)
+        if status != "@done 0":
+            raise GuestError(f"in the guest: {line[:200]}: {text[-300:]}")
+        return text
+
+    def close_pipes(self) -> None:
+        """Its end."""
+        for pipe in (self._in, self._out):
+            pipe.close()
+
+    def close(self) -> None:
+        """Ends it."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
