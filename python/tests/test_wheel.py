@@ -230,9 +230,7 @@ def test_wheels_are_small_and_their_tag_is_true(wheels: Path) -> None:
         # A static program needs no glibc, yet its wheel is of one machine.
         programs = [content for content in contents if content[:4] == b"\x7fELF"]
         needed = {
-            int(minor)
-            for content in programs
-            for minor in re.findall(rb"GLIBC_2\.(\d+)", content)
+            int(minor) for content in programs for minor in re.findall(rb"GLIBC_2\.(\d+)", content)
         }
         tags = re.findall(r"manylinux_2_(\d+)", wheel.name)
         assert bool(programs) == bool(tags), wheel.name
