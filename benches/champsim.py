@@ -94,8 +94,8 @@ def champsim(binary: Path, trace: Path, instructions: int) -> Played:
         core["cycles"],
         misses("cpu0_L1I", "LOAD"),
         misses("cpu0_L1D", "LOAD", "WRITE"),
-        misses("cpu0_L2C", "LOAD", "RFO"),
-        misses("LLC", "LOAD", "RFO"),
+        misses("cpu0_L2C", "LOAD", "RFO", "TRANSLATION"),
+        misses("LLC", "LOAD", "RFO", "TRANSLATION"),
         wrong,
         seconds,
     )

@@ -45,6 +45,13 @@ class Builder:
             archive.extractall(self.folder, filter="data")
         # Its Makefile looks into each of its tests, which need a library more.
         shutil.rmtree(self.folder / "test", ignore_errors=True)
+        # Pages stay where they were recorded: so do sets, rows and banks.
+        vmem = self.folder / "src" / "vmem.cc"
+        theirs = "champsim::page_number{vaddr}}, ppage_front())"
+        source = vmem.read_text()
+        if source.count(theirs) != 1:
+            raise HalfwinkError(f"{vmem}: expected `{theirs}` once, to keep pages in their places")
+        vmem.write_text(source.replace(theirs, "champsim::page_number{vaddr}}, vaddr)"))
         # It takes its libraries from vcpkg; Debian's command line library is headers alone.
         system = self.folder / "vcpkg_installed" / "system"
         (system / "include").mkdir(parents=True)

@@ -15,9 +15,8 @@ DEVICES = Path(__file__).parent.parent / "crates" / "dram" / "devices"
 #: Our direction predictors, and the modules beside this file that are the same.
 PREDICTORS = {"bimodal": "halfwink_bimodal", "tournament": "halfwink_tournament"}
 
-#: Bytes of a page. One of 2 MB holds all bits that choose a set of any cache here, so
-#: that ChampSim's physical addresses fall into the sets of the recorded ones.
-HUGE = 1 << 21
+#: Bytes of a page.
+PAGE = 4096
 
 
 def _bytes(size: str) -> int:
@@ -28,9 +27,18 @@ def _bytes(size: str) -> int:
 
 
 #: What a level takes beyond its `hit_latency`, in cycles: measured with loads that depend on each
-#: other, in footprints of each level. Of the first level, from a load's issue to its user's.
+#: other, in footprints of each level. Of the first level, from a load's issue to its user's; it
+#: must be told 2 or more, since translation, which is beside the look-up, takes as long.
 BEYOND_FIRST = 3
 BEYOND = 2
+#: A cache that is told `n` look-ups a cycle begins `n` times its `hit_latency` in one cycle more
+#: than that latency: for the two that a core asks for, and a store's, it must be told four.
+FIRST_LOOK_UPS = 4
+#: A second level of translations takes three more.
+BEYOND_TLB = 3
+#: From the cycle in which a branch completes to the dispatch of what follows, beyond the penalty
+#: and the instruction cache: to fetch (2), decode and dispatch (1 each). Measured too.
+BEYOND_PENALTY = 3
 
 
 def _cache(section: dict[str, Any], hit: int, wide: int, mshrs: int) -> dict[str, Any]:
@@ -78,8 +86,9 @@ def _core(machine: dict[str, Any]) -> dict[str, Any]:
         "schedule_latency": 0,
         # An instruction's user follows a cycle later all the same.
         "execute_latency": 0,
-        # Behind it come the first-level instruction cache, decode and dispatch.
-        "mispredict_penalty": max(core["refill_cycles"] - machine["l1i"]["latency_cycles"] - 2, 1),
+        "mispredict_penalty": core["refill_cycles"]
+        - machine["l1i"]["latency_cycles"]
+        - BEYOND_PENALTY,
         "branch_predictor": PREDICTORS[branch["predictor"]],
         "btb": "halfwink_targets",
     }
@@ -107,12 +116,24 @@ def _memory(memory: dict[str, Any], device: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def configuration(
-    machine_file: Path, *, name: str, page: int = HUGE, **changes: Any
-) -> dict[str, Any]:
+def _tlb(section: dict[str, Any], hit: int) -> dict[str, Any]:
+    """Translations of one level."""
+    queues = {"rq_size": 32, "wq_size": 32, "pq_size": 0, "mshr_size": 16}
+    rates = {"hit_latency": hit, "fill_latency": 1, "max_tag_check": 8, "max_fill": 8}
+    return {"sets": section["entries"] // section["ways"], "ways": section["ways"]} | queues | rates
+
+
+def _walker(tlb: dict[str, Any]) -> dict[str, Any]:
+    """Page walks through the second level, with a cache for each level above the leaves."""
+    caches = {f"pscl{level}_set": 1 for level in (2, 3, 4, 5)}
+    caches |= {f"pscl{level}_way": tlb["walk_cache_entries"] for level in (2, 3, 4, 5)}
+    return caches | {"lower_level": "cpu0_L2C", "mshr_size": tlb["walkers"]}
+
+
+def configuration(machine_file: Path, *, name: str, **changes: Any) -> dict[str, Any]:
     """ChampSim's configuration for a machine file of one core.
 
-    `page` are the bytes of a page; `changes` are put over the core's keys, for experiments.
+    `changes` are put over the core's keys, for experiments.
     """
     machine = tomllib.loads(machine_file.read_text())
     device = tomllib.loads((DEVICES / f"{machine['memory']['device']}.toml").read_text())
@@ -123,14 +144,14 @@ def configuration(
 
     def first(section: str) -> dict[str, Any]:
         level = machine[section]
-        return _cache(level, level["latency_cycles"] - BEYOND_FIRST, 2, level["mshrs"])
+        hit = level["latency_cycles"] - BEYOND_FIRST
+        return _cache(level, hit, FIRST_LOOK_UPS, level["mshrs"])
 
-    quick = {"rq_size": 16, "wq_size": 16, "pq_size": 0, "mshr_size": 16}
-    quick |= {"hit_latency": 1, "fill_latency": 1, "max_tag_check": 8, "max_fill": 8}
+    tlb = machine["tlb"]
     return {
         "executable_name": name,
         "block_size": LINE,
-        "page_size": page,
+        "page_size": PAGE,
         "heartbeat_frequency": 1_000_000_000,
         "num_cores": 1,
         "ooo_cpu": [_core(machine) | changes],
@@ -139,13 +160,14 @@ def configuration(
         "L1D": first("l1d"),
         "L2C": _cache(machine["l2"], cycles("l2"), 2, 64),
         "LLC": _cache(machine["l3"], cycles("l3"), 1, 64) | {"frequency": round(clock * 1000)},
-        "ITLB": {"sets": 16, "ways": 4} | quick,
-        "DTLB": {"sets": 16, "ways": 4} | quick,
-        "STLB": {"sets": 128, "ways": 12} | quick,
+        "ITLB": _tlb(tlb["l1i"], 1),
+        "DTLB": _tlb(tlb["l1d"], 1),
+        "STLB": _tlb(tlb["l2"], tlb["l2"]["latency_cycles"] - BEYOND_TLB),
+        "PTW": _walker(tlb),
         "physical_memory": _memory(machine["memory"], device),
         "virtual_memory": {
             "pte_page_size": 4096,
-            "num_levels": 5 if page == 4096 else 4,
+            "num_levels": 5,
             "minor_fault_penalty": 1,
             "randomization": 1,
         },

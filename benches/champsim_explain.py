@@ -17,32 +17,37 @@ from champsim_build import Builder
 
 @dataclass(frozen=True)
 class Change:
-    """What is changed: keys of ChampSim's core, its page size, or values of our machine."""
+    """What is changed: keys of ChampSim's core or first-level caches, or values of our machine."""
 
     what: str
     theirs: dict[str, object] = field(default_factory=dict)
-    page: int = champsim_config.HUGE
-    #: Outstanding misses of ChampSim's first-level instruction cache, if not those of the match.
-    code_misses: int | None = None
+    first: dict[str, object] = field(default_factory=dict)
     ours: dict[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        return self.what.replace(" ", "-").replace(",", "").lower()
+        return self.what.replace(" ", "-").replace(",", "").replace(":", "").lower()
 
 
 CHANGES = (
     Change("matched"),
-    Change("ChampSim: pages of 4 KB, anywhere", page=4096),
+    Change("ChampSim: first levels told two look-ups", first={"max_tag_check": 2}),
+    Change("ChampSim: first levels told 1 cycle", first={"hit_latency": 1}),
+    Change("ChampSim: a code miss at a time", first={"mshr_size": 1}),
     Change(
         "ChampSim: its own bimodal and targets", {"branch_predictor": "bimodal", "btb": "basic_btb"}
     ),
-    Change("ChampSim: a code miss at a time", code_misses=1),
     Change("halfwink: bimodal too", ours={"branch.predictor": "bimodal"}),
-    Change("halfwink: twice as wide", ours={"core.width": "12", "core.units.alu": "12"}),
-    Change("halfwink: a window of 120", ours={"core.window": "120"}),
-    Change("halfwink: refill 4 cycles sooner", ours={"core.refill_cycles": "3"}),
-    Change("halfwink: first level 2 cycles", ours={"l1d.latency_cycles": "2"}),
+    Change("halfwink: branches in any order", ours={"core.branches_in_order": "false"}),
+    Change("halfwink: lines pass no stages", ours={"fetch.depth_cycles": "0"}),
+    Change("halfwink: redirected after 1 cycle", ours={"branch.btb.redirect_cycles": "1"}),
+    Change("halfwink: half the queue of fetch", ours={"fetch.queue": "8"}),
+    Change("halfwink: two lines a cycle", ours={"fetch.lines_per_cycle": "2"}),
+    Change("halfwink: a width of 6", ours={"core.width": "6"}),
+    Change(
+        "halfwink: refill as of EV6", ours={"core.refill_cycles": "7", "fetch.depth_cycles": "2"}
+    ),
+    Change("halfwink: first level 4 cycles", ours={"l1d.latency_cycles": "4"}),
     Change("halfwink: second level 1 ns sooner", ours={"l2.latency_ns": "3.0"}),
 )
 
@@ -58,12 +63,12 @@ def main(builder: Builder, workloads: list[str], instructions: int, out: Path) -
     print(f"{'changed':<42}{'workload':<11}{'LLC':>8}{'MPKI':>8}{'IPC':>8}")
     for change in CHANGES:
         binary = plain
-        if change.theirs or change.code_misses or change.page != champsim_config.HUGE:
-            config = champsim_config.configuration(
-                MACHINE, name=change.name.replace(":", ""), page=change.page, **change.theirs
-            )
-            if change.code_misses is not None:
-                config["L1I"]["mshr_size"] = change.code_misses
+        if change.theirs or change.first:
+            config = champsim_config.configuration(MACHINE, name=change.name, **change.theirs)
+            # Misses at a time are those of code alone.
+            caches = ("L1I",) if "mshr_size" in change.first else ("L1I", "L1D")
+            for cache in caches:
+                config[cache] |= change.first
             binary = builder.build(config)
         for workload, (records, trace) in pairs.items():
             theirs, own = before[workload]

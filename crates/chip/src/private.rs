@@ -171,6 +171,11 @@ impl Private {
         }
     }
 
+    /// Cycles from a hit in the instruction cache to its line.
+    pub(crate) fn l1i_latency(&self) -> Cycle {
+        self.l1i_latency
+    }
+
     /// Cycles from a hit in the data cache to its data.
     #[inline]
     pub(crate) fn l1d_latency(&self) -> Cycle {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::check::Check;
-use super::CoreKind;
+use super::{CoreKind, CoreSpec};
 use crate::branch::{MAX_HISTORY, MAX_TABLES};
 
 /// Branch prediction.
@@ -104,6 +104,10 @@ pub struct FetchSpec {
     pub queue: usize,
     /// Lines looked up in a cycle.
     pub lines_per_cycle: usize,
+    /// Cycles from a line's arrival to the dispatch of what is in it: with the latency of the
+    /// instruction cache, the end of the refill, before which fetch does not begin. None: what is
+    /// there can be dispatched at once, and fetch begins as soon as it knows where.
+    pub depth: Option<Cycle>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -172,6 +176,7 @@ struct BtbSection {
 pub(super) struct FetchSection {
     queue: Spanned<usize>,
     lines_per_cycle: Spanned<usize>,
+    depth_cycles: Option<Spanned<usize>>,
 }
 
 /// Most lines ahead of dispatch. Assumption: real queues have 16 to 64.
@@ -305,12 +310,13 @@ impl Check<'_> {
     pub(super) fn fetch(
         &self,
         section: Option<&Spanned<FetchSection>>,
-        kind: CoreKind,
+        core: &CoreSpec,
+        latency: Cycle,
     ) -> Result<FetchSpec, InputError> {
         let Some(section) = section else { return Ok(FetchSpec::default()) };
         let file = section.get_ref();
         let queue = self.within(&file.queue, 0, MAX_QUEUE, "lines")?;
-        if queue > 0 && kind == CoreKind::InOrder {
+        if queue > 0 && core.kind == CoreKind::InOrder {
             let message = "fetch ahead of dispatch is for out-of-order cores only: expected 0";
             return Err(self.fail(&file.queue, message));
         }
@@ -318,6 +324,16 @@ impl Check<'_> {
         Ok(FetchSpec {
             queue,
             lines_per_cycle: self.within(&file.lines_per_cycle, least, 8, "lines a cycle")?,
+            depth: match &file.depth_cycles {
+                // The refill is at most 200 cycles.
+                Some(depth) => {
+                    let most = core.refill.saturating_sub(latency) as usize;
+                    let what = "cycles: these and l1i.latency_cycles are part of \
+                                core.refill_cycles";
+                    Some(self.within(depth, 0, most, what)? as Cycle)
+                }
+                None => None,
+            },
         })
     }
 }

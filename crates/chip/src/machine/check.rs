@@ -32,7 +32,7 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
         cores: check.within(&file.chip.cores, 1, MAX_CORES, "cores")?,
         clock,
         core,
-        fetch: check.fetch(file.fetch.as_ref(), core.kind)?,
+        fetch: check.fetch(file.fetch.as_ref(), &core, *file.l1i.latency_cycles.get_ref())?,
         branch: check.branch(&file.branch)?,
         l1i: check.l1(&file.l1i, 1)?,
         // A load from two lines needs two at once.
@@ -260,6 +260,13 @@ impl Check<'_> {
             atomic: section.atomic_cycles,
             units,
             latency,
+            branches_in_order: match (&section.branches_in_order, kind) {
+                (Some(value), CoreKind::InOrder) => {
+                    let message = "all is in order on an in-order core: leave it out";
+                    return Err(self.fail(value, message));
+                }
+                (value, _) => value.as_ref().is_some_and(|value| *value.get_ref()),
+            },
         })
     }
 

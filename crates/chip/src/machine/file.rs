@@ -70,6 +70,7 @@ pub(super) struct CoreSection {
     pub(super) atomic_cycles: Cycle,
     pub(super) units: Spanned<Units>,
     pub(super) latency_cycles: Spanned<Latencies>,
+    pub(super) branches_in_order: Option<Spanned<bool>>,
 }
 
 #[derive(Deserialize)]

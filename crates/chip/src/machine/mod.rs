@@ -104,6 +104,9 @@ pub struct CoreSpec {
     pub units: Units,
     /// Cycles by kind of operation.
     pub latency: Latencies,
+    /// An out-of-order core resolves each branch after the one before it, but for indirect jumps
+    /// and returns: the others read the instruction pointer.
+    pub branches_in_order: bool,
 }
 
 /// The two kinds of pipelines.

@@ -30,7 +30,7 @@ fn next_lines(lines: usize) -> PrefetchSpec {
 /// The same with fetch ahead, a target buffer, and predictors of today.
 fn ahead(entries: usize, queue: usize, lines: usize) -> Machine {
     let mut machine = window(entries);
-    machine.fetch = crate::FetchSpec { queue, lines_per_cycle: 2 };
+    machine.fetch = crate::FetchSpec { queue, lines_per_cycle: 2, depth: None };
     machine.prefetch = next_lines(lines);
     machine.l1i.mshrs = 4;
     machine.branch.btb = Some(crate::BtbSpec { entries: 8, ways: 2, redirect: 3 });
@@ -87,11 +87,14 @@ proptest! {
         queue in 0..3usize,
         lines in 0..3usize,
         tiny in any::<bool>(),
+        depth in prop::option::of(0..4u64),
         technique in 0..TECHNIQUES.len(),
         extras in 0..EXTRAS,
     ) {
         let machine = ahead([16, 129, 512][size], [0, 1, 16][queue], lines);
         let mut machine = with_extras(machine, extras);
+        machine.fetch.depth = depth;
+        machine.core.branches_in_order = depth.is_some();
         if tiny {
             machine.l1i.geometry = crate::Geometry { sets: 2, ways: 1 };
             machine.l2.geometry = crate::Geometry { sets: 4, ways: 2 };
@@ -152,7 +155,7 @@ fn row_of_lines(lines: u64) -> Script {
 fn lines_that_are_asked_for_ahead_come_beside_each_other() {
     let end = |queue, lines, mshrs| {
         let mut machine = window(128);
-        machine.fetch = crate::FetchSpec { queue, lines_per_cycle: 1 };
+        machine.fetch = crate::FetchSpec { queue, lines_per_cycle: 1, depth: None };
         machine.prefetch = next_lines(lines);
         machine.l1i.mshrs = mshrs;
         ns(&run(&machine, "always-on", vec![task(row_of_lines(8), Arc::default())]))
@@ -190,7 +193,7 @@ fn the_next_line_of_another_page_is_not_brought_in() {
 fn a_branch_that_is_not_known_costs_its_redirect() {
     let end = |redirect: Option<u64>, queue| {
         let mut machine = window(128);
-        machine.fetch = crate::FetchSpec { queue, lines_per_cycle: 2 };
+        machine.fetch = crate::FetchSpec { queue, lines_per_cycle: 2, depth: None };
         machine.branch.btb =
             redirect.map(|redirect| crate::BtbSpec { entries: 64, ways: 4, redirect });
         let mut writer = Writer::new();

@@ -6,6 +6,7 @@ mod followers;
 mod gating;
 mod hand;
 mod losing;
+mod matched;
 mod os_cores;
 mod package;
 mod prefetch;

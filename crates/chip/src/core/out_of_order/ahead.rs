@@ -34,6 +34,8 @@ pub(super) enum Block {
     Walk,
     /// The same, which is there then.
     Until(Cycle),
+    /// It has turned, and begins then.
+    Turns(Cycle),
 }
 
 impl Block {
@@ -65,12 +67,15 @@ pub(super) struct Ahead {
     cycle: Cycle,
     looked_up: usize,
     moved: bool,
+    /// Cycles from a line's arrival to its dispatch, and from the look-up of one that is there.
+    depth: Cycle,
+    there: Cycle,
     pub(super) block: Block,
 }
 
 impl Ahead {
-    /// None if fetch is not ahead.
-    pub(super) fn new(spec: FetchSpec) -> Option<Box<Ahead>> {
+    /// None if fetch is not ahead; the instruction cache takes this `latency`.
+    pub(super) fn new(spec: FetchSpec, latency: Cycle) -> Option<Box<Ahead>> {
         (spec.queue > 0).then(|| {
             Box::new(Ahead {
                 lines: VecDeque::with_capacity(spec.queue),
@@ -80,6 +85,8 @@ impl Ahead {
                 cycle: 0,
                 looked_up: 0,
                 moved: false,
+                depth: spec.depth.unwrap_or(0),
+                there: spec.depth.map_or(0, |depth| latency + depth),
                 block: Block::No,
             })
         })
@@ -89,6 +96,13 @@ impl Ahead {
     pub(super) fn begin(&mut self) {
         debug_assert!(self.lines.is_empty() && self.guesses.is_empty(), "the last one's are left");
         self.block = Block::No;
+    }
+
+    /// The front end turns: what comes next is dispatched at `at` if its line is there.
+    pub(super) fn turn(&mut self, now: Cycle, at: Cycle) {
+        let begins = at.saturating_sub(self.there);
+        let is_later = self.there > 0 && begins > now;
+        self.block = if is_later { Block::Turns(begins) } else { Block::No };
     }
 
     /// Short branches in one line add no lines: both are bounded.
@@ -105,7 +119,12 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         if ahead.cycle != now {
             (ahead.cycle, ahead.looked_up, ahead.moved) = (now, 0, false);
         }
-        if ahead.block == Block::Branch || !ahead.has_room() {
+        let waits = match ahead.block {
+            Block::Branch => true,
+            Block::Turns(cycle) => now < cycle,
+            Block::No | Block::Register | Block::Walk | Block::Until(_) => false,
+        };
+        if waits || !ahead.has_room() {
             return ahead.moved;
         }
         ahead.block = Block::No;
@@ -127,8 +146,8 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                         }
                         let work = &common.front_end.work;
                         let ready = match common.private.fetch(line, by, now, work) {
-                            Access::Hit => now,
-                            Access::At(cycle) => cycle,
+                            Access::Hit => now + ahead.there,
+                            Access::At(cycle) => cycle + ahead.depth,
                             Access::Outstanding(_) => UNKNOWN,
                             Access::NoRegister => {
                                 ahead.block = Block::Register;
@@ -177,7 +196,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                 Block::Until(at) => {
                     (self.front, self.front_reason) = (Front::Until(at), Reason::Tlb);
                 }
-                Block::No | Block::Branch => {}
+                Block::No | Block::Branch | Block::Turns(_) => {}
             }
             return false;
         };
@@ -204,7 +223,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         let (guess, taken) = guess.unwrap_or((Guess::Right, true));
         if guess == Guess::Redirected {
             // It is decoded now.
-            ahead.block = Block::No;
+            ahead.turn(now, now + self.common.redirect);
         }
         (guess, taken)
     }
@@ -214,7 +233,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         let Some(ahead) = &mut self.ahead else { return false };
         for waiting in ahead.lines.iter_mut().filter(|waiting| waiting.ready == UNKNOWN) {
             if waiting.line == line {
-                waiting.ready = at;
+                waiting.ready = at + ahead.depth;
             }
         }
         let asks = ahead.block == Block::Register;

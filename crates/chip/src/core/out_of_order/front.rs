@@ -3,7 +3,7 @@
 use halfwink_trace::{Branch, Event};
 use halfwink_units::Cycle;
 
-use super::{link, slot_of, Front, OutOfOrder, Slot, EMPTY, NO_SLOT};
+use super::{link, slot_of, Front, OutOfOrder, Slot, EMPTY, INSTRUCTION_POINTER, NO_SLOT};
 use crate::branch::Guess;
 use crate::cpi_stack::Reason;
 use crate::front_end::Head;
@@ -226,6 +226,14 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                 self.wait_for(usize::from(producer), n, &mut slot);
             }
         }
+        if uop.op == Op::Branch && self.common.spec.branches_in_order {
+            let before = self.producer[usize::from(INSTRUCTION_POINTER)];
+            let reads = !matches!(uop.branch, Branch::Return | Branch::IndirectJump);
+            if reads && before != NO_SLOT {
+                self.wait_for(usize::from(before), n, &mut slot);
+            }
+            slot.results[1] = INSTRUCTION_POINTER;
+        }
         if let (Some(sizes), Op::Load | Op::Store) = (self.sizes, uop.op) {
             self.pages[n] = self.common.front_end.data_pages(sizes);
         }
@@ -247,7 +255,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         }
         // After the sources: an operation may read what it writes. An earlier producer is simply
         // forgotten, which is all that renaming has to do here.
-        for register in uop.results {
+        for register in slot.results {
             if register != NO_REG {
                 self.producer[usize::from(register)] = n as u16;
             }

@@ -50,6 +50,8 @@ use crate::uop::{Op, Unit, NO_REG, REGISTERS};
 const NO_SLOT: u16 = u16::MAX;
 /// Results that an operation can wait for: four sources, and the value of a store.
 const WAITS: usize = 5;
+/// Beyond the registers, the one that keeps branches in order where a core does.
+const INSTRUCTION_POINTER: u8 = REGISTERS as u8;
 /// Distance of a slot's links.
 const LINKS: usize = 8;
 const _: () = assert!(WAITS <= LINKS && MAX_WINDOW * LINKS < NO_SLOT as usize);
@@ -154,7 +156,7 @@ pub(crate) struct OutOfOrder<const W: usize, const N: usize> {
     pages: Box<[[Page; 2]]>,
     /// By miss register of data, loads that wait for its answer.
     waiters: Box<[SlotSet<W>]>,
-    producer: [u16; REGISTERS],
+    producer: [u16; REGISTERS + 1],
     calendar: Calendar<N>,
     waiting_integer: usize,
     waiting_fp: usize,
@@ -188,7 +190,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         let sizes = common.private.translates().then(|| common.private.page_sizes());
         let no_forward = Forward { granule: u64::MAX, store: 0, sequence: 0 };
         OutOfOrder {
-            ahead: Ahead::new(common.fetch),
+            ahead: Ahead::new(common.fetch, common.private.l1i_latency()),
             waiters: vec![SlotSet::EMPTY; common.private.data_misses.registers()].into(),
             common,
             cycle: 0,
@@ -204,7 +206,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             untranslated: SlotSet::EMPTY,
             sizes,
             pages: vec![[Page::default(); 2]; N].into_boxed_slice(),
-            producer: [NO_SLOT; REGISTERS],
+            producer: [NO_SLOT; REGISTERS + 1],
             calendar: Calendar::new(),
             waiting_integer: 0,
             waiting_fp: 0,
@@ -369,7 +371,11 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                 _ => false,
             };
             if arrived {
-                self.front = Front::Running;
+                // Behind it are the stages up to dispatch.
+                self.front = match self.common.fetch.depth {
+                    Some(depth) if self.front == Front::Fetch => Front::Until(at + depth),
+                    _ => Front::Running,
+                };
             }
             front_moves = self.line_arrived(line, at) || arrived;
         }
@@ -453,7 +459,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         }
         let block = self.ahead.as_ref().map_or(Block::No, |ahead| ahead.block);
         let asks = block == Block::Register;
-        if let Block::Until(cycle) = block {
+        if let Block::Until(cycle) | Block::Turns(cycle) = block {
             next = next.min(cycle.max(now + 1));
         }
         if self.front == Front::FetchRegister || asks || waits_for_quiet {
@@ -485,7 +491,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             self.front = Front::Until(now + self.common.spec.refill);
             self.front_reason = Reason::Branch;
             if let Some(ahead) = &mut self.ahead {
-                ahead.block = Block::No;
+                ahead.turn(now, now + self.common.spec.refill);
             }
         }
         if slot.serializing {
