@@ -41,6 +41,7 @@ def test_a_report_is_accessible_fits_and_prints_whole(case: str, tmp_path: Path)
 def test_a_sweeps_values_are_not_added_up(case: str, tmp_path: Path):
     results = results_of(case, tmp_path)
     drawn = charts.energy_stack(results).data
+    assert isinstance(drawn, pl.DataFrame)
     stacks = drawn.group_by("panel", "technique").agg(pl.col("share_pct").sum())
     assert stacks.height == results.runs.height == 4
     base = stacks.filter(technique=results.baseline)["share_pct"].to_list()
