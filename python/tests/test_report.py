@@ -59,7 +59,7 @@ def test_a_browser_draws_every_chart(report: Path, tmp_path: Path):
 #: Written into the page: what is wider than it should be, and what sorting by a heading gives.
 PROBE = """
 <script>
-addEventListener("load", () => setTimeout(() => {
+ready.then(() => {
   const table = document.getElementById("table");
   const found = {
     inner: innerWidth,
@@ -74,7 +74,7 @@ addEventListener("load", () => setTimeout(() => {
     found[order] = [...body.rows].slice(1).map((row) => row.cells[0].textContent.trim());
   }
   show(found);
-}, 2000));
+});
 </script>
 """
 

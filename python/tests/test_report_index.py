@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from browser import breaches, browse, probed
+from browser import browse, probed, views
 from conftest import Halfwink
 
 import halfwink as hw
@@ -108,9 +108,12 @@ def test_the_page_fits_its_window_and_finds_words(
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "dark"), [(390, False), (1280, True)])
-def test_the_page_is_accessible(width: int, dark: bool, runs: Path, tmp_path: Path):
-    assert breaches(runs / "index.html", tmp_path, width, dark=dark) == []
+def test_the_page_is_accessible_and_prints_whole(runs: Path, tmp_path: Path):
+    screens, paper = views(runs / "index.html", tmp_path)
+    assert [view.broken for view in [*screens, paper]] == [[]] * 5
+    assert min(view.passed for view in [*screens, paper]) > 10
+    # Nobody searches on paper.
+    assert (paper.hidden, paper.clipped) == (["Find", "4 of 4"], [])
 
 
 @pytest.mark.browser

@@ -19,6 +19,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_slice, module)?)?;
     module.add_function(wrap_pyfunction!(import_champsim, module)?)?;
     module.add_function(wrap_pyfunction!(export_champsim, module)?)?;
+    module.add_function(wrap_pyfunction!(export_drmemtrace, module)?)?;
     module.add_function(wrap_pyfunction!(trace_caches, module)?)?;
     module.add_function(wrap_pyfunction!(trace_decode, module)?)
 }
@@ -238,4 +239,39 @@ fn export_champsim(
         let done = write_whole(&out, |w| trace::export_champsim(&file, options, w, compression))?;
         Ok((done.records, done.accesses_left_out))
     })
+}
+
+/// Writes what a CPU of a trace did as a drmemtrace; what was written, as a dict.
+#[pyfunction]
+#[pyo3(signature = (path, out, kernel, cpu=None, limit=None))]
+fn export_drmemtrace(
+    py: Python<'_>,
+    path: PathBuf,
+    out: PathBuf,
+    kernel: bool,
+    cpu: Option<u16>,
+    limit: Option<u64>,
+) -> PyResult<Bound<'_, PyDict>> {
+    let file = open(&path)?;
+    let options = trace::DrmemtraceOptions { kernel, cpu, limit };
+    let done = py.detach(|| {
+        let compression = trace::Compression::of(&out);
+        write_whole(&out, |w| {
+            trace::export_drmemtrace(&file, options, w, compression).map_err(|e| e.in_file(&path))
+        })
+    })?;
+    let dict = PyDict::new(py);
+    for (name, value) in [
+        ("user_instructions", done.instructions[0]),
+        ("kernel_instructions", done.instructions[1]),
+        ("repeats", done.repeats),
+        ("loads", done.loads),
+        ("stores", done.stores),
+        ("taken", done.taken),
+        ("threads", done.threads),
+        ("gaps", done.gaps),
+    ] {
+        dict.set_item(name, value)?;
+    }
+    Ok(dict)
 }

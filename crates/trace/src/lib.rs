@@ -15,6 +15,7 @@ mod builder;
 mod champsim;
 mod check;
 mod decode;
+mod drmemtrace;
 mod error;
 mod event;
 mod format;
@@ -37,6 +38,7 @@ pub use champsim::{
 };
 pub use check::{check, CheckReport};
 pub use decode::{decode_block, mnemonic};
+pub use drmemtrace::{export_drmemtrace, DrmemtraceCounts, DrmemtraceOptions};
 pub use error::{Problem, TraceError};
 pub use event::Event;
 pub use format::{

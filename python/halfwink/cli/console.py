@@ -195,8 +195,9 @@ def progress_bar(title: str, *, quiet: bool = False) -> Generator[Callable[[batc
 
         def report(p: batch.Progress) -> None:
             elapsed = bar.tasks[0].elapsed or 0.0
-            known = p.work_done and elapsed > 1
-            speed = f"{p.work_done / elapsed / 1e6:.3g} M {p.unit}/s" if known else ""
+            rate = p.work_done / elapsed if elapsed > 1 else 0.0
+            pace = f"{rate / 1e6:.3g} M" if rate >= 1e4 else f"{rate:,.0f}"
+            speed = f"{pace} {p.unit}/s" if rate > 0 else ""
             bar.update(task, total=p.jobs, completed=p.jobs_done, speed=speed)
 
         yield report

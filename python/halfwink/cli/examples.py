@@ -37,7 +37,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "trace head": (("nginx.hwt -n 40", "the first 40 instructions"),),
     "trace check": (("nginx.hwt", "whether it is whole and sound"),),
     "trace import": (("champsim.trace.xz -o mine.hwt --limit 50000000", "from another simulator"),),
-    "trace export": (("nginx.hwt -o nginx.champsim", "for another simulator"),),
+    "trace export": (
+        ("nginx.hwt -o nginx.champsim", "for another simulator"),
+        ("nginx --format drmemtrace -o nginx.drmemtrace.gz", "for DynamoRIO's tools"),
+    ),
     "trace caches": (("nginx.hwt --ll 8MB:16", "misses with caches of your choice"),),
     "trace io": (
         ("null-blk-many --beside null-blk-many-other", "instructions and lines of a block I/O"),

@@ -173,32 +173,58 @@ def export(
     file: Path,
     *,
     out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
+    format_: Annotated[Literal["champsim", "drmemtrace"], Parameter(name="--format")] = "champsim",
     mode: Literal["user", "kernel", "all"] = "all",
+    cpu: int | None = None,
     limit: int | None = None,
     quiet: Quiet = False,
 ) -> int:
-    """Write a trace as ChampSim records; the ending of the name says how to compress.
+    """Write a trace for another simulator; the ending of the name says how to compress.
 
     Parameters
     ----------
     file
         A trace (.hwt), or a recorded workload by name.
     out
-        File to write (default: the trace's name with .champsim.xz).
+        File to write (default: the trace's name with .champsim.xz or .drmemtrace.gz).
+    format_
+        ChampSim records (raw, .xz, .gz, .bz2), or DynamoRIO's drmemtrace (raw, .gz).
     mode
-        Which instructions: user, kernel or all.
+        Which instructions: user, kernel (ChampSim only) or all.
+    cpu
+        With drmemtrace, of this CPU of the recorded machine; may be left out if it used one.
     limit
-        Records to write, at most.
+        Instructions to write, at most.
     quiet
         No messages.
     """
+    if cpu is not None and not (format_ == "drmemtrace" and 0 <= cpu < 1 << 16):
+        raise HalfwinkError(f"--cpu {cpu}: expected 0 to 65535, with --format drmemtrace")
     recorded = trace_file(file)
+    if format_ == "drmemtrace":
+        if mode == "kernel":
+            raise HalfwinkError("--mode kernel: a drmemtrace has user code; expected user or all")
+        path = claim(out, file.with_suffix(".drmemtrace.gz"), quiet=quiet)
+        done = _core.export_drmemtrace(str(recorded), str(path), mode == "all", cpu, limit)
+        say(f"{path}: {_drmemtrace(done)}", quiet=quiet)
+        return 0
     path = claim(out, file.with_suffix(".champsim.xz"), quiet=quiet)
     user, kernel = mode in ("user", "all"), mode in ("kernel", "all")
     records, left_out = _core.export_champsim(str(recorded), str(path), user, kernel, limit)
     note = f"; {left_out:,} accesses had no room in their records" if left_out else ""
     say(f"{path}: {records:,} records ({mode} instructions){note}", quiet=quiet)
     return 0
+
+
+def _drmemtrace(done: dict[str, int]) -> str:
+    """What was written, in the words of DynamoRIO's `basic_counts`."""
+    user, kernel = done["user_instructions"], done["kernel_instructions"]
+    note = f"; {done['gaps']:,} gaps that nothing recorded explains" if done["gaps"] else ""
+    return (
+        f"{user + kernel - done['repeats']:,} fetched instructions and {done['repeats']:,} "
+        f"repetitions ({_share(kernel, user + kernel)} kernel), {done['loads']:,} loads, "
+        f"{done['stores']:,} stores, {done['threads']:,} threads{note}"
+    )
 
 
 @app.command

@@ -49,6 +49,10 @@ AXIS = alt.Axis(tickCount=6)
 LEAST_SPAN = 0.05
 #: Points of a chart, at most, that are labelled.
 LABELLED = 8
+#: Bars of so many runs can be told apart; the table has all.
+PANELS = 24
+#: A heading of several lines.
+SPLIT = alt.Header(labelExpr="split(datum.value, '\\n')")
 PREFIXES = ((1e-6, 1e9, "n"), (1e-3, 1e6, "u"), (1.0, 1e3, "m"))
 
 
@@ -209,6 +213,7 @@ def energy_stack(results: Results) -> alt.FacetChart:
             (1e6 * pl.col("energy_j") / pl.col("units")).alias("uj_per_unit"),
             pl.col("group").replace_strict(stack, range(len(stack))).alias("order"),
         )
+        .pipe(panelled, results)
     )
     return (
         alt.Chart(data)
@@ -218,10 +223,10 @@ def energy_stack(results: Results) -> alt.FacetChart:
             y=alt.Y("sum(share_pct):Q", title="energy (% of baseline), modelled"),
             color=alt.Color("group:N", scale=colour_scale(colours, data["group"]), title=None),
             order=alt.Order("order:Q"),
-            tooltip=["technique", "group", "share_pct", "uj_per_unit", "unit_of_work"],
+            tooltip=[*KEYS, "technique", "group", "share_pct", "uj_per_unit", "unit_of_work"],
         )
         .properties(width=150, height=230)
-        .facet(facet=alt.Facet("workload:N", title=None, sort=workloads(results)), columns=4)
+        .facet(facet=panel_facet(results), columns=4)
     )
 
 
@@ -340,3 +345,26 @@ def order(results: Results) -> list[str]:
 
 def workloads(results: Results) -> list[str]:
     return results.runs["workload"].unique(maintain_order=True).to_list()
+
+
+def panels(results: Results) -> pl.DataFrame:
+    """Each workload on each machine with each value of a sweep, in order: the columns of `KEYS`,
+    and its ``panel``: a line for each of them that differs. Of large sweeps the first `PANELS`."""
+    groups = results.runs.select(KEYS).unique(maintain_order=True)
+    told = [name for name in KEYS[1:] if groups[name].n_unique() > 1]
+    lines = {
+        "machine": pl.format("on {}", "machine"),
+        "set": pl.col("set").str.replace_all(" ", "\n"),
+    }
+    label = pl.concat_str("workload", *(lines[n] for n in told), separator="\n", ignore_nulls=True)
+    return groups.head(PANELS).with_columns(label.alias("panel"))
+
+
+def panelled(frame: pl.DataFrame, results: Results) -> pl.DataFrame:
+    """The rows of a table that `panels` have, each with its panel."""
+    return frame.join(panels(results), on=KEYS, nulls_equal=True)
+
+
+def panel_facet(results: Results) -> alt.Facet:
+    names = panels(results)["panel"].to_list()
+    return alt.Facet("panel:N", title=None, sort=names, header=SPLIT)

@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 
 from halfwink.relate import KEYS
-from halfwink.report.charts import colour_scale, order, workloads
+from halfwink.report.charts import SPLIT, colour_scale, order, panel_facet, panelled, panels
 from halfwink.results import Results
 
 CAUSES = {
@@ -53,6 +53,7 @@ def cpi_stack(results: Results) -> alt.FacetChart:
             (pl.col("time_s") * pl.col("hz") / pl.col("instructions")).alias("cpi"),
             pl.col("cause").replace_strict(list(CAUSES), range(len(CAUSES))).alias("order"),
         )
+        .pipe(panelled, results)
     )
     return (
         alt.Chart(data)
@@ -62,10 +63,10 @@ def cpi_stack(results: Results) -> alt.FacetChart:
             y=alt.Y("sum(cpi):Q", title="cycles per instruction, modelled"),
             color=alt.Color("cause:N", scale=colour_scale(CAUSES, data["cause"]), title=None),
             order=alt.Order("order:Q"),
-            tooltip=["workload", "mode", "cause", "cpi"],
+            tooltip=[*KEYS, "mode", "cause", "cpi"],
         )
         .properties(width=70, height=230)
-        .facet(facet=alt.Facet("workload:N", title=None, sort=workloads(results)), columns=8)
+        .facet(facet=panel_facet(results), columns=8)
         .resolve_scale(y="independent")
     )
 
@@ -77,7 +78,8 @@ def stall_histogram(results: Results, break_even_ns: float | None = None) -> alt
     ).with_columns(
         (pl.col("count") * (pl.col("from_ns") * pl.col("to_ns")).sqrt()).alias("time_ns")
     )
-    total = pl.col("time_ns").sum().over("workload")
+    total = pl.col("time_ns").sum().over("panel")
+    data = data.pipe(panelled, results)
     data = data.with_columns((100 * pl.col("time_ns") / total).alias("share_pct"))
     bars = (
         alt.Chart()
@@ -91,7 +93,7 @@ def stall_histogram(results: Results, break_even_ns: float | None = None) -> alt
             x2="to_ns:Q",
             y=alt.Y("share_pct:Q", title="share of stalled time (%)"),
             y2=alt.Y2Datum(0),
-            tooltip=["workload", "from_ns", "to_ns", "count", "share_pct"],
+            tooltip=[*KEYS, "from_ns", "to_ns", "count", "share_pct"],
         )
         .properties(width=190, height=150)
     )
@@ -99,19 +101,16 @@ def stall_histogram(results: Results, break_even_ns: float | None = None) -> alt
     if break_even_ns is not None:
         rule = alt.Chart().mark_rule(color="#222", strokeDash=[4, 3])
         layers.append(rule.encode(x=alt.XDatum(break_even_ns)))
-    return alt.layer(*layers, data=data).facet(
-        facet=alt.Facet("workload:N", title=None, sort=workloads(results)), columns=4
-    )
+    return alt.layer(*layers, data=data).facet(facet=panel_facet(results), columns=4)
 
 
 def residency(results: Results) -> alt.FacetChart:
     """Share of the run in each power state."""
     states = list(STATES)
     data = (
-        results.runs.select(
-            "workload", "technique", *[pl.col(f"{s}_share").alias(s) for s in states]
-        )
-        .unpivot(states, index=["workload", "technique"], variable_name="state", value_name="share")
+        results.runs.select(*KEYS, "technique", *[pl.col(f"{s}_share").alias(s) for s in states])
+        .unpivot(states, index=[*KEYS, "technique"], variable_name="state", value_name="share")
+        .pipe(panelled, results)
         .with_columns(
             (100 * pl.col("share")).alias("share_pct"),
             pl.col("state").replace_strict(states, range(len(states))).alias("order"),
@@ -125,10 +124,10 @@ def residency(results: Results) -> alt.FacetChart:
             y=alt.Y("sum(share_pct):Q", title="time (%), modelled", scale=alt.Scale(domainMax=100)),
             color=alt.Color("state:N", scale=colour_scale(STATES, data["state"]), title=None),
             order=alt.Order("order:Q"),
-            tooltip=["workload", "technique", "state", "share_pct"],
+            tooltip=[*KEYS, "technique", "state", "share_pct"],
         )
         .properties(width=150, height=200)
-        .facet(facet=alt.Facet("workload:N", title=None, sort=workloads(results)), columns=4)
+        .facet(facet=panel_facet(results), columns=4)
     )
 
 
@@ -148,14 +147,15 @@ def kernel_time(results: Results) -> alt.FacetChart:
     )
     most = calls.group_by("cause").agg(pl.col("running_s").sum()).sort("running_s", descending=True)
     shown = most["cause"].head(CAUSES_SHOWN).to_list()
-    runs = results.runs.select("workload", "machine", "set", "technique", "run_s")
+    runs = results.runs.select(*KEYS, "technique", "run_s")
     bars = (
         calls.with_columns(
             pl.when(pl.col("cause").is_in(shown)).then("cause").otherwise(pl.lit("others"))
         )
-        .join(runs, on=["workload", "machine", "set", "technique"], nulls_equal=True)
+        .join(runs, on=[*KEYS, "technique"], nulls_equal=True)
+        .pipe(panelled, results)
         .with_columns((100 * pl.col("running_s") / pl.col("run_s")).alias("share_pct"))
-        .group_by("workload", "technique", "cause", "place")
+        .group_by("panel", "technique", "cause", "place")
         .agg(pl.col("share_pct").sum(), pl.col("invocations").sum())
     )
     return (
@@ -171,7 +171,9 @@ def kernel_time(results: Results) -> alt.FacetChart:
         )
         .properties(width=220, height=150)
         .facet(
-            row=alt.Row("workload:N", title=None),
+            row=alt.Row(
+                "panel:N", title=None, header=SPLIT, sort=panels(results)["panel"].to_list()
+            ),
             column=alt.Column(
                 "technique:N",
                 title=None,

@@ -21,6 +21,7 @@ from halfwink.errors import HalfwinkError
 from halfwink.files import Place, write_whole
 from halfwink.jobs import Job
 from halfwink.library import build_id, cache_dir, library, workloads
+from halfwink.relate import KEYS
 from halfwink.report import charts, core_charts
 from halfwink.report.ledger import ledger
 from halfwink.report.methods import methods
@@ -143,7 +144,8 @@ def _sections(results: Results) -> list[Section]:
     sections.append(
         Section(
             "Where the energy goes",
-            "Everything that is modelled, relative to the baseline of the same workload.",
+            "Everything that is modelled, relative to the baseline of the same work."
+            + _cut(results),
             charts.energy_stack(results),
         )
     )
@@ -204,6 +206,13 @@ def _core_sections(results: Results) -> list[Section]:
             )
         )
     return sections
+
+
+def _cut(results: Results) -> str:
+    """What charts with a panel for each value of a sweep leave out."""
+    count = results.runs.select(KEYS).n_unique()
+    shown = charts.PANELS
+    return f" Of {count:,} settings the first {shown} are drawn." if count > shown else ""
 
 
 def _break_even_ns(results: Results) -> float | None:
