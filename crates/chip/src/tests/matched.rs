@@ -1,6 +1,6 @@
 //! The machine that is compared with ChampSim (`benches/champsim/matched.toml`): what its terms
-//! take, as loops of one thing, which took the same there (docs/champsim.md has both); and the parts
-//! of it that a core has only if it is told to, by hand.
+//! take, as loops of one thing, which took the same there (docs/champsim.md has both); and the
+//! parts of it that a core has only if it is told to, by hand.
 
 use super::*;
 
