@@ -118,6 +118,20 @@ class LocalExecutor:
                 except BaseException as error:
                     done.put((share, error))
 
+        # What it does may be done twice: workers that nobody told would keep the process for ever.
+        def stop() -> None:
+            stopping.set()
+            for _ in threads:
+                tasks.put(None)
+            # A job that starts while others are stopped is stopped in the next round.
+            while any(thread.is_alive() for thread in threads):
+                with lock:
+                    for control, _ in running.values():
+                        control.stop()
+                for thread in threads:
+                    if thread.is_alive():
+                        thread.join(0.1)
+
         # Not `concurrent.futures`: an interrupt inside its `wait` leaves locks of futures taken
         # that workers then wait for, for ever. A `SimpleQueue` is got from in one step.
         threads = [threading.Thread(target=serve) for _ in range(self.workers)]
@@ -144,17 +158,20 @@ class LocalExecutor:
                     pending += 1
                 look()
         finally:
-            stopping.set()
-            for _ in threads:
-                tasks.put(None)
-            # A job that starts while others are stopped is stopped in the next round.
-            while any(thread.is_alive() for thread in threads):
-                with lock:
-                    for control, _ in running.values():
-                        control.stop()
-                for thread in threads:
-                    if thread.is_alive():
-                        thread.join(0.1)
+            unless_interrupted(stop)
+
+
+def unless_interrupted(end: Callable[[], None]) -> None:
+    """Calls what ends something, again if an interrupt cuts it short, and passes that on then."""
+    interrupt: KeyboardInterrupt | None = None
+    while True:
+        try:
+            end()
+            break
+        except KeyboardInterrupt as error:
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
 
 
 class Submits(Protocol):

@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -193,6 +194,25 @@ def test_an_interrupt_at_any_time_ends_a_batch():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 100
+
+
+def test_an_interrupt_while_a_batch_ends_leaves_no_worker_behind(monkeypatch: pytest.MonkeyPatch):
+    # One that came there left workers without the news that there is nothing to come.
+    before = set(threading.enumerate())
+    real, left = threading.Event.set, [1]
+
+    def interrupted(event: threading.Event):
+        # Threads set events of their own when they start.
+        if sys._getframe(1).f_code.co_name != "stop" or not left:
+            return real(event)
+        left.pop()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Event, "set", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(LocalExecutor(2).run([], lambda _: None))
+    assert not left
+    assert set(threading.enumerate()) == before
 
 
 def test_a_job_that_fails_ends_the_batch_and_keeps_what_was_finished(tmp_path: Path):
