@@ -370,14 +370,22 @@ def test_strongswan_agrees_on_keys_and_changes_them_in_the_middle_of_traffic(gue
             swanctl(guest, place, "--rekey --child nets")
             guest.run("sleep 1")
         guest.wait("grep -q received /tmp/ping.txt")
-        assert counts(guest.run("cat /tmp/ping.txt")) == (800, 800)
+        sent, back = counts(guest.run("cat /tmp/ping.txt"))
+        # While a daemon changes keys its own kernel may find no association for an answer: what
+        # that counts is lost, and nothing else.
+        stat = guest.run("ip netns exec peer cat /proc/net/xfrm_stat")
+        errors = re.search(r"XfrmAcquireError\s+(\d+)", stat)
+        assert errors is not None, stat
+        lost = int(errors[1])
+        assert (sent, back) == (800, 800 - lost)
+        assert lost < 8
         used = re.findall(r"SPI (0x[0-9a-f]+), (\w+), .* is used", router.said())
         assert len([spi for spi, way in used if way == "outbound"]) == 3, used
         swanctl(guest, "peer", "--terminate --ike tunnel")
         guest.run("sleep 1")
         assert ping(guest) == (5, 0)
         found = router.stop()
-    assert (found["esp_encrypted"], found["esp_decrypted"]) == (810, 810)
+    assert (found["esp_encrypted"], found["esp_decrypted"]) == (810, 810 - lost)
     assert found["drop_esp_no_key"] == 5
     # The daemon's packets are its kernel's; the router is silent about them. And that kernel
     # decrypts besides, and shows the router what it finds.
