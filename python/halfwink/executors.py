@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -107,39 +109,44 @@ class LocalExecutor:
 
         tasks: SimpleQueue[Share | None] = SimpleQueue()
         done: SimpleQueue[tuple[Share, list[Result] | BaseException]] = SimpleQueue()
-        stopping = threading.Event()
+        stopping = False
+        working: set[int] = set()
+        ended: SimpleQueue[None] = SimpleQueue()
 
-        def serve() -> None:
+        def serve(worker: int) -> None:
+            working.add(worker)
             while (share := tasks.get()) is not None:
-                if stopping.is_set():
+                if stopping:
                     continue
                 try:
                     done.put((share, work(share)))
                 except BaseException as error:
                     done.put((share, error))
+            working.discard(worker)
+            ended.put(None)
 
-        # What it does may be done twice: workers that nobody told would keep the process for ever.
+        # What it does may be done twice. A worker that has not begun yet takes no job any more.
         def stop() -> None:
-            stopping.set()
-            for _ in threads:
+            nonlocal stopping
+            stopping = True
+            for _ in range(self.workers):
                 tasks.put(None)
             # A job that starts while others are stopped is stopped in the next round.
-            while any(thread.is_alive() for thread in threads):
+            while working:
                 with lock:
                     for control, _ in running.values():
                         control.stop()
-                for thread in threads:
-                    if thread.is_alive():
-                        thread.join(0.1)
+                with suppress(Empty):
+                    ended.get(timeout=0.1)
 
-        # Not `concurrent.futures`: an interrupt inside its `wait` leaves locks of futures taken
-        # that workers then wait for, for ever. A `SimpleQueue` is got from in one step.
-        threads = [threading.Thread(target=serve) for _ in range(self.workers)]
+        # Neither `concurrent.futures` nor threads and events of `threading`: an interrupt inside
+        # `wait`, `start` or `set` leaves locks taken that others then wait for, for ever. What is
+        # used here is got, put and started in one step.
         waiting = iter(shares)
         pending = 0
         try:
-            for thread in threads:
-                thread.start()
+            for worker in range(self.workers):
+                _thread.start_new_thread(serve, (worker,))
             for share in islice(waiting, AHEAD * self.workers):
                 tasks.put(share)
                 pending += 1

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import multiprocessing
 import pickle
 import re
 import subprocess
 import sys
-import threading
+import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
-from halfwink import HalfwinkError, Interrupted, Job, LocalExecutor, RunError
+from halfwink import HalfwinkError, Interrupted, Job, LocalExecutor, RunError, executors
 from halfwink.batch import Progress, run_jobs
 from halfwink.executors import executor_named, run_job
 from halfwink.jobs import names, pairs, plan
@@ -198,21 +200,24 @@ def test_an_interrupt_at_any_time_ends_a_batch():
 
 def test_an_interrupt_while_a_batch_ends_leaves_no_worker_behind(monkeypatch: pytest.MonkeyPatch):
     # One that came there left workers without the news that there is nothing to come.
-    before = set(threading.enumerate())
-    real, left = threading.Event.set, [1]
+    before, left = _thread._count(), [1]
 
-    def interrupted(event: threading.Event):
-        # Threads set events of their own when they start.
-        if sys._getframe(1).f_code.co_name != "stop" or not left:
-            return real(event)
-        left.pop()
-        raise KeyboardInterrupt
+    class Interrupted(SimpleQueue[object]):
+        def put(self, item: object, block: bool = True, timeout: float | None = None):
+            if item is None and sys._getframe(1).f_code.co_name == "stop" and left:
+                left.pop()
+                raise KeyboardInterrupt
+            super().put(item, block, timeout)
 
-    monkeypatch.setattr(threading.Event, "set", interrupted)
+    monkeypatch.setattr(executors, "SimpleQueue", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         list(LocalExecutor(2).run([], lambda _: None))
     assert not left
-    assert set(threading.enumerate()) == before
+    for _ in range(10_000):
+        if _thread._count() == before:
+            break
+        time.sleep(0.001)
+    assert _thread._count() == before
 
 
 def test_a_job_that_fails_ends_the_batch_and_keeps_what_was_finished(tmp_path: Path):
