@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -19,6 +20,10 @@ import pytest
 from halfwink import bed, capture, programs, schemas
 from halfwink.capture import host
 from halfwink.capture.errors import MissingRequirementError
+
+# A shell's background jobs ignore Ctrl-C, and so would what tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: What is missing fails, instead of being skipped.
 REQUIRED = bool(os.environ.get("HALFWINK_REQUIRE_ALL"))

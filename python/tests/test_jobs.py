@@ -9,12 +9,12 @@ import pickle
 import re
 import subprocess
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
+from conftest import wait_until
 
 from halfwink import HalfwinkError, Interrupted, Job, LocalExecutor, RunError, executors
 from halfwink.batch import Progress, run_jobs
@@ -213,11 +213,7 @@ def test_an_interrupt_while_a_batch_ends_leaves_no_worker_behind(monkeypatch: py
     with pytest.raises(KeyboardInterrupt):
         list(LocalExecutor(2).run([], lambda _: None))
     assert not left
-    for _ in range(10_000):
-        if _thread._count() == before:
-            break
-        time.sleep(0.001)
-    assert _thread._count() == before
+    wait_until(lambda: _thread._count() == before)
 
 
 def test_a_job_that_fails_ends_the_batch_and_keeps_what_was_finished(tmp_path: Path):
