@@ -6,6 +6,7 @@ import os
 import select
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,7 +17,7 @@ class GuestError(AssertionError):
     """The guest did not do what it was told."""
 
 
-class Console:
+class Console(ABC):
     """A guest whose first process is the shell of `xfrm_guest.INIT`."""
 
     def __init__(self, process: subprocess.Popen[Any]) -> None:
@@ -64,9 +65,9 @@ class Console:
         for pipe in (self._in, self._out):
             pipe.close()
 
+    @abstractmethod
     def close(self) -> None:
         """Ends it."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self

@@ -9,7 +9,7 @@ use halfwink_units::Time;
 use super::ports::Ports;
 use halfwink_live::descriptor::owned;
 
-/// Wakes the receiver from outside.
+/// Wakes a thread that waits for descriptors from outside.
 #[derive(Debug)]
 pub(super) struct Bell(OwnedFd);
 
@@ -26,6 +26,12 @@ impl Bell {
     }
 }
 
+impl AsRawFd for Bell {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
 /// An epoll set of all sockets. Edges are enough: whoever waits here has found every socket empty
 /// since its last edge.
 #[derive(Debug)]
@@ -39,7 +45,7 @@ impl Waiter {
         // SAFETY: plain numbers; a fresh descriptor is ours alone.
         let set = unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }?;
         let waiter = Waiter { set, _bell: bell.clone() };
-        waiter.add(bell.0.as_raw_fd());
+        waiter.add(bell.as_raw_fd());
         waiter.watch(ports);
         Ok(waiter)
     }
@@ -94,7 +100,7 @@ mod tests {
         // SAFETY: as above.
         let set = unsafe { owned(libc::epoll_create1(0)) }.unwrap();
         let waiter = Waiter { set, _bell: bell.clone() };
-        waiter.add(bell.0.as_raw_fd());
+        waiter.add(bell.as_raw_fd());
         let long = Time::ns(60_000_000_000);
         for _ in 0..3 {
             bell.ring();

@@ -23,7 +23,8 @@ pub use message::{read, Association, Malformed, Name, News};
 pub(super) use table::Table;
 
 use super::loader::Loader;
-use socket::{Events, Heard, Waker};
+use super::waiter::Bell;
+use socket::{Events, Heard};
 
 /// After a change, until numbers of associations that are gone are given up: packets that are under
 /// way with them have left by then.
@@ -115,7 +116,7 @@ pub(super) fn open() -> Result<(Opened, Table), String> {
 
 /// The thread that follows the kernel's table. Dropping it ends it.
 pub(super) struct Follower {
-    waker: Arc<Waker>,
+    bell: Arc<Bell>,
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -123,12 +124,12 @@ pub(super) struct Follower {
 impl Follower {
     /// From now on a router uses what the kernel's table has.
     pub(super) fn start(opened: Opened, loader: Arc<Loader>) -> Result<Follower, String> {
-        let waker = Arc::new(Waker::new().map_err(|e| format!("eventfd: {e}"))?);
+        let bell = Arc::new(Bell::new().map_err(|e| format!("eventfd: {e}"))?);
         let stopping = Arc::new(AtomicBool::new(false));
         let mut follow = Follow {
             events: opened.0,
             loader,
-            waker: waker.clone(),
+            bell: bell.clone(),
             stopping: stopping.clone(),
             forget: None,
             retry: None,
@@ -136,14 +137,14 @@ impl Follower {
         let thread = std::thread::Builder::new().name("esp-keys".to_owned());
         let thread = thread.spawn(move || follow.run());
         let thread = Some(thread.map_err(|e| format!("thread of keys: {e}"))?);
-        Ok(Follower { waker, stopping, thread })
+        Ok(Follower { bell, stopping, thread })
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
-        self.waker.wake();
+        self.bell.ring();
         if let Some(thread) = self.thread.take() {
             // A thread that panicked has said so.
             let _ = thread.join();
@@ -154,7 +155,7 @@ impl Drop for Follower {
 struct Follow {
     events: Events,
     loader: Arc<Loader>,
-    waker: Arc<Waker>,
+    bell: Arc<Bell>,
     stopping: Arc<AtomicBool>,
     /// When what is gone is given up.
     forget: Option<Instant>,
@@ -167,7 +168,7 @@ impl Follow {
         let mut ends = self.loader.next_end();
         while !self.stopping.load(Ordering::Acquire) {
             let due = [ends, self.forget, self.retry].into_iter().flatten().min();
-            self.events.wait(&self.waker, due);
+            self.events.wait(&self.bell, due);
             let now = Instant::now();
             if self.heard(now) || ends.is_some_and(|end| end <= now) {
                 self.loader.keys_changed();

@@ -1,15 +1,15 @@
 //! The kernel's table of associations over a socket (XFRM over netlink).
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use halfwink_live::descriptor::owned;
 use netlink_packet_core::{NetlinkHeader, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST};
 use netlink_packet_xfrm::constants::{XFRMNLGRP_EXPIRE, XFRMNLGRP_SA, XFRM_MSG_GETSA};
 use netlink_sys::{protocols::NETLINK_XFRM, Socket, SocketAddr};
 
 use super::message::{read, Association, News};
+use crate::waiter::Bell;
 
 /// The longest datagram: the kernel makes none beyond 32 KiB (netlink_dump).
 const DATAGRAM: usize = 64 << 10;
@@ -20,23 +20,6 @@ const DUMPS: usize = 16;
 
 /// What a daemon that speaks IKE, or anybody, does to the kernel's table.
 pub(super) struct Events(Socket);
-
-/// Whoever wakes the thread that waits for events.
-#[derive(Debug)]
-pub(super) struct Waker(OwnedFd);
-
-impl Waker {
-    pub(super) fn new() -> io::Result<Waker> {
-        // SAFETY: plain numbers; a fresh descriptor is ours alone.
-        unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }.map(Waker)
-    }
-
-    pub(super) fn wake(&self) {
-        let one = 1u64;
-        // SAFETY: eight bytes of ours.
-        unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
-    }
-}
 
 /// What the socket had.
 pub(super) enum Heard {
@@ -67,13 +50,13 @@ impl Events {
         Ok(Events(socket))
     }
 
-    /// Waits for events, the waker, or a moment.
-    pub(super) fn wait(&self, waker: &Waker, until: Option<Instant>) {
+    /// Waits for events, the bell, or a moment.
+    pub(super) fn wait(&self, bell: &Bell, until: Option<Instant>) {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         // Not a millisecond too early; a day at most.
         let ms = |left: Duration| left.min(Duration::from_secs(86_400)).as_millis() as i32 + 1;
         let watch = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut fds = [watch(self.0.as_raw_fd()), watch(waker.0.as_raw_fd())];
+        let mut fds = [watch(self.0.as_raw_fd()), watch(bell.as_raw_fd())];
         // SAFETY: two entries of ours.
         unsafe { libc::poll(fds.as_mut_ptr(), 2, left.map_or(-1, ms)) };
     }
