@@ -507,6 +507,12 @@ impl FrontEnd {
         &self.code.uops[self.uop]
     }
 
+    /// True if the run has one left, and it is part of the macro-operation before it.
+    #[inline]
+    pub(crate) fn next_joins(&self) -> bool {
+        self.uop < self.end && self.code.uops[self.uop].joins
+    }
+
     /// The micro-operation in front, if the run has one left and it is an ordinary one.
     #[inline]
     pub(crate) fn ordinary_uop(&self) -> Option<Uop> {

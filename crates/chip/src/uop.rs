@@ -89,7 +89,11 @@ pub(crate) struct Uop {
     pub(crate) new_line: bool,
     /// Waits for everything before it, holds back everything after it.
     pub(crate) serializing: bool,
-    /// Neither of these, and not for a unit that is busy for long: nearly all of them.
+    /// Of the same instruction as the one before it, or a branch that a comparison decides.
+    pub(crate) joins: bool,
+    /// Gives one register what another one holds.
+    pub(crate) moves: bool,
+    /// Neither of these two, and not for a unit that is busy for long: nearly all of them.
     pub(crate) ordinary: bool,
     /// Bytes from the first byte of the block to its instruction.
     pub(crate) offset: u16,
@@ -190,6 +194,7 @@ impl Code {
         for (n, instr) in executed.iter().enumerate() {
             let at = self.uops.len();
             self.crack_instr(instr, n, sites);
+            let decides = n > 0 && is_fused(&executed[n - 1], instr);
             let its_line = block.pc_of(instr) >> LINE_SHIFT;
             let end_line = block.end_of(instr).wrapping_sub(1) >> LINE_SHIFT;
             let first = &mut self.uops[at];
@@ -201,6 +206,8 @@ impl Code {
                 self.straddle(at, instr);
                 line = Some(end_line);
             }
+            self.uops[at].joins = decides;
+            self.uops[at + 1..].iter_mut().for_each(|uop| uop.joins = true);
         }
         // A faulting instruction does not retire, but its accesses reached the caches. Nothing
         // depends on them: what it loaded is loaded again when it is tried again.
@@ -310,7 +317,7 @@ impl Code {
                 // Nobody waits for it, and it waits for nobody.
                 (sources, all) = ([NO_REG; 4], [NO_REG; 2]);
             }
-            self.uops.push(Uop { sources, results: all, op, ..blank(instr) });
+            self.uops.push(Uop { moves: moves(instr), sources, results: all, op, ..blank(instr) });
         }
         for (access, site) in own(true) {
             let mut sources = registers(instr.address);
@@ -362,9 +369,25 @@ fn blank(instr: &Instr) -> Uop {
         size: 0,
         new_line: false,
         serializing: false,
+        joins: false,
+        moves: false,
         ordinary: false,
         offset: instr.offset,
     }
+}
+
+/// True if an instruction gives one register what another one holds.
+fn moves(instr: &Instr) -> bool {
+    let one = |set: RegSet| set.iter().count() == 1;
+    instr.kind == Kind::Move && instr.address == RegSet(0) && one(instr.reads) && one(instr.writes)
+}
+
+/// True if decoders make one operation of a comparison and the conditional branch behind it, as
+/// x86-64 cores do since Core 2 (cmp, test) and Bulldozer: they are what writes nothing but flags.
+fn is_fused(comparison: &Instr, branch: &Instr) -> bool {
+    comparison.kind == Kind::IntAlu
+        && comparison.writes == RegSet::FLAGS
+        && branch.branch == Branch::Conditional
 }
 
 fn operation(instr: &Instr, accesses: usize) -> Op {

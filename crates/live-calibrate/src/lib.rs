@@ -20,7 +20,7 @@ pub mod sample;
 
 use std::io;
 
-pub use bench::{measure, Curve, Host};
+pub use bench::{forget_branches, measure, Curve, Host};
 pub use record::{record, RecordFault, Recorded};
 
 /// Why a machine was not measured.

@@ -8,13 +8,12 @@ use halfwink_units::{Clock, Cycle, Time, LINE_BYTES};
 use toml::Spanned;
 
 use super::file::{
-    CoreSection, FupgSection, KindName, L1Section, L2Section, MachineFile, OsSection, PowerSection,
-    WakeUpSection,
+    FupgSection, L1Section, L2Section, MachineFile, OsSection, PowerSection, WakeUpSection,
 };
 use super::memory::MemorySpec;
 use super::{
-    CoreKind, CoreSpec, DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec, Latencies, Machine,
-    MapgSpec, OsSpec, PowerSpec, SafeWakeUp, TokenSpec, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
+    DvfsSpec, FupgSpec, Geometry, L1Spec, L2Spec, L3Spec, Machine, MapgSpec, OsSpec, PowerSpec,
+    SafeWakeUp, TokenSpec, WakeUpSpec, MAX_CORES,
 };
 
 pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputError> {
@@ -208,66 +207,6 @@ impl Check<'_> {
             return Err(self.fail(bank, message));
         }
         Ok(cycles)
-    }
-
-    fn core(&self, section: &CoreSection) -> Result<CoreSpec, InputError> {
-        let queues = [
-            (&section.window, "window", MAX_WINDOW),
-            (&section.integer_queue, "integer_queue", MAX_WINDOW),
-            (&section.fp_queue, "fp_queue", MAX_WINDOW),
-            (&section.load_queue, "load_queue", MAX_WINDOW),
-        ];
-        let kind = match section.kind.get_ref() {
-            KindName::InOrder => {
-                for (value, name, _) in queues {
-                    if let Some(value) = value {
-                        let message = format!("`{name}` is for out-of-order cores only");
-                        return Err(self.fail(value, message));
-                    }
-                }
-                CoreKind::InOrder
-            }
-            KindName::OutOfOrder => {
-                let mut sizes = [0; 4];
-                for (size, (value, name, max)) in sizes.iter_mut().zip(queues) {
-                    let Some(value) = value else {
-                        let message = format!("an out-of-order core needs `{name}`");
-                        return Err(self.fail(&section.kind, message));
-                    };
-                    *size = self.within(value, 1, max, "entries")?;
-                }
-                let [reorder, integer, fp, loads] = sizes;
-                CoreKind::OutOfOrder(Window { reorder, integer, fp, loads })
-            }
-        };
-        let units = *section.units.get_ref();
-        if [units.alu, units.multiply, units.fp, units.memory].contains(&0) {
-            return Err(self.fail(&section.units, "every unit must start at least 1 a cycle"));
-        }
-        let latency = *section.latency_cycles.get_ref();
-        let Latencies { alu, multiply, divide, vector, fp_add, fp_multiply, fp_divide } = latency;
-        let all = [alu, multiply, divide, vector, fp_add, fp_multiply, fp_divide];
-        let all = all.into_iter().chain([section.atomic_cycles, section.syscall_cycles]);
-        if all.chain([section.refill_cycles]).any(|n| !(1..=200).contains(&n)) {
-            return Err(self.fail(&section.latency_cycles, "latencies must be 1 to 200 cycles"));
-        }
-        Ok(CoreSpec {
-            kind,
-            width: self.within(&section.width, 1, 16, "micro-operations a cycle")?,
-            store_queue: self.within(&section.store_queue, 1, MAX_WINDOW, "entries")?,
-            refill: section.refill_cycles,
-            syscall: section.syscall_cycles,
-            atomic: section.atomic_cycles,
-            units,
-            latency,
-            branches_in_order: match (&section.branches_in_order, kind) {
-                (Some(value), CoreKind::InOrder) => {
-                    let message = "all is in order on an in-order core: leave it out";
-                    return Err(self.fail(value, message));
-                }
-                (value, _) => value.as_ref().is_some_and(|value| *value.get_ref()),
-            },
-        })
     }
 
     fn gating(&self, section: &Spanned<Gating>) -> Result<Gating, InputError> {

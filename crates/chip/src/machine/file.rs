@@ -71,6 +71,17 @@ pub(super) struct CoreSection {
     pub(super) units: Spanned<Units>,
     pub(super) latency_cycles: Spanned<Latencies>,
     pub(super) branches_in_order: Option<Spanned<bool>>,
+    pub(super) fusion: Option<Spanned<bool>>,
+    pub(super) move_elimination: Option<Spanned<bool>>,
+    pub(super) index_cycles: Option<Spanned<Cycle>>,
+    pub(super) busy_cycles: Option<Spanned<BusySection>>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BusySection {
+    pub(super) divide: Option<Cycle>,
+    pub(super) fp_divide: Option<Cycle>,
 }
 
 #[derive(Deserialize)]

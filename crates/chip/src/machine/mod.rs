@@ -6,6 +6,7 @@
 mod branch;
 mod central;
 mod check;
+mod core;
 mod facts;
 mod file;
 mod idle;
@@ -90,7 +91,8 @@ pub struct Machine {
 pub struct CoreSpec {
     /// In program order, or as operands become ready.
     pub kind: CoreKind,
-    /// Micro-operations fetched, dispatched, issued, committed per cycle.
+    /// Micro-operations fetched, dispatched, issued, committed per cycle; with `fusion`,
+    /// macro-operations are dispatched and committed.
     pub width: usize,
     /// Stores that have not written the data cache.
     pub store_queue: usize,
@@ -107,6 +109,15 @@ pub struct CoreSpec {
     /// An out-of-order core resolves each branch after the one before it, but for indirect jumps
     /// and returns: the others read the instruction pointer.
     pub branches_in_order: bool,
+    /// An out-of-order core dispatches and commits the micro-operations of an instruction, and a
+    /// comparison with the branch behind it, as one.
+    pub fusion: bool,
+    /// An out-of-order core renames moves between registers: they take a place and no time.
+    pub move_elimination: bool,
+    /// More cycles of a load whose address has an index.
+    pub index: Cycle,
+    /// Cycles until a divider takes the next operation: integer, floating point.
+    pub busy: [Cycle; 2],
 }
 
 /// The two kinds of pipelines.
@@ -146,6 +157,10 @@ pub struct Units {
     pub multiply: usize,
     /// Floating point and vectors.
     pub fp: usize,
+    /// Of these, additions at most; as many as `fp` if it is not said.
+    pub fp_add: Option<usize>,
+    /// Likewise multiplications.
+    pub fp_multiply: Option<usize>,
     /// Data cache ports.
     pub memory: usize,
 }

@@ -13,6 +13,7 @@
 //! have is what is in flight: misses, the store queue, rows open in memory, and what a policy has
 //! learnt. That is what the first instructions of a window are played for without being measured.
 
+mod again;
 mod cutter;
 mod excerpt;
 mod functional;
@@ -20,6 +21,7 @@ mod functional;
 mod tests;
 mod window;
 
+pub use again::again;
 pub use cutter::{cut, Cut, Window};
 pub(crate) use excerpt::Excerpt;
 pub use excerpt::ExcerptSource;

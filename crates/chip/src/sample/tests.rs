@@ -8,7 +8,7 @@ use halfwink_policy::gating::{AlwaysOn, GatingPolicy, Tap};
 use halfwink_trace::{Kernel, LoadKind, Synthetic, TraceFile};
 use halfwink_units::Time;
 
-use super::{cut, measure, Cut, FunctionalCounts, Measured, Window};
+use super::{again, cut, measure, Cut, FunctionalCounts, Measured, Window};
 use crate::chip::{run, ChipError, CodeCache, Options, Task};
 use crate::machine::Machine;
 use crate::result::RunResult;
@@ -200,4 +200,30 @@ fn cold_fills_are_counted_until_the_third_level_is_full() {
         assert!(near(l3.cold_fills[0]) && l3.cold_fills[0] <= l3.misses[0], "{l3:?}");
         assert!(near(found.l3.cold_fills[0]), "{:?}", found.l3);
     }
+}
+
+#[test]
+fn what_is_played_again_finds_what_the_first_time_left() {
+    // A search by branches, in memory that its caches hold.
+    let machine = machine("ev6");
+    let path = format!("{}/../../workloads/host/search.hwt", env!("CARGO_MANIFEST_DIR"));
+    let file = TraceFile::open(Path::new(&path)).unwrap();
+    let warm = Arc::new(file.warm().unwrap());
+    let count = file.footer().totals.instructions;
+    let sources = [file.stream(), file.stream()];
+    let second = again(&machine, sources, &warm, count, &RunControl::new()).unwrap();
+    let first = full(&machine, "always-on", task("host/search", u64::MAX));
+    assert_eq!(second.instructions, count);
+    assert_eq!(first.cores[0].work.instructions.iter().sum::<u64>(), count);
+    // Nothing but the predictor is warmer: a third of its first mispredictions are gone.
+    let mut perfect = machine.clone();
+    perfect.branch.predictor = crate::PredictorKind::Perfect;
+    let without = full(&perfect, "always-on", task("host/search", u64::MAX)).duration;
+    assert!(second.time < first.duration, "{:?} {:?}", second.time, first.duration);
+    assert!(second.time > without);
+    // With nothing to learn, the second time is as the first.
+    let sources = [file.stream(), file.stream()];
+    let second = again(&perfect, sources, &warm, count, &RunControl::new()).unwrap();
+    let off = second.time.as_ns() / without.as_ns() - 1.0;
+    assert!(off.abs() < 0.01, "{off}");
 }

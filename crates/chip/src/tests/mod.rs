@@ -3,6 +3,7 @@
 mod exact;
 mod fetch;
 mod followers;
+mod fused;
 mod gating;
 mod hand;
 mod losing;

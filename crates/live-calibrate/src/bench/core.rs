@@ -3,7 +3,7 @@
 use super::Host;
 use crate::arena::{lines, Arena};
 use crate::code::reg::{R8, RAX, RBP, RBX, RCX, RDX, RSI};
-use crate::code::{Code, Gpr, Sse};
+use crate::code::{Code, Gpr, Kernel, Sse};
 use crate::fit::Measured;
 use crate::sample::{Bench, Cycles};
 use crate::Fault;
@@ -18,6 +18,7 @@ pub(super) fn measure(bench: &mut Bench, host: &mut Host) -> Result<(), Fault> {
     let arena = Arena::new(1 << 21, true).map_err(Fault::Memory)?;
     widths(bench, host, &arena)?;
     latencies(bench, host, &arena)?;
+    dividers(bench, host, &arena)?;
     forwarding(bench, host, &arena)?;
     branches(bench, host, &arena)
 }
@@ -126,9 +127,13 @@ fn zero_vectors(code: &mut Code) {
 
 /// Operations of which each waits for the one before.
 fn latencies(bench: &mut Bench, host: &mut Host, arena: &Arena) -> Result<(), Fault> {
-    let chains: [(&'static str, usize, Body); 8] = [
+    let chains: [(&'static str, usize, Body); 9] = [
         ("latency.alu", UNROLL, |code, _| {
             code.add(RAX, RCX);
+        }),
+        // There and back: none, if moves are renamed.
+        ("latency.move", UNROLL, |code, n| {
+            code.copy([RBX, RBP][n % 2], [RBX, RBP][(n + 1) % 2]);
         }),
         ("latency.multiply", UNROLL, |code, _| {
             code.imul(RAX, RCX);
@@ -176,7 +181,37 @@ fn latencies(bench: &mut Bench, host: &mut Host, arena: &Arena) -> Result<(), Fa
         code.load(RAX, RAX, 0);
     });
     let found = cycles(bench, code, UNROLL, arena)?;
-    put(bench, host, "latency.load", "cycles", found)
+    put(bench, host, "latency.load", "cycles", found)?;
+    // The same walk with an index, which is 0.
+    let mut code = Code::new();
+    code.copy(RAX, RSI).set(RCX, 0).top();
+    (0..UNROLL).for_each(|_| {
+        code.raw(&[0x48, 0x8b, 0x04, 0xc8]); // mov rax, [rax + 8 * rcx]
+    });
+    let found = cycles(bench, code, UNROLL, arena)?;
+    put(bench, host, "latency.load_indexed", "cycles", found)
+}
+
+/// Divisions that do not wait for each other: how long each keeps its unit.
+fn dividers(bench: &mut Bench, host: &mut Host, arena: &Arena) -> Result<(), Fault> {
+    let mut code = Code::new();
+    code.set(RCX, 1).top();
+    for _ in 0..40 {
+        code.raw(&[0xb8]).raw(&0x89ab_cdef_u32.to_le_bytes()); // mov eax, a quotient of 32 bits
+        code.raw(&[0x31, 0xd2]).div(RCX); // xor edx, edx
+    }
+    let found = cycles(bench, code, 40, arena)?;
+    put(bench, host, "busy.divide", "cycles", found)?;
+    let mut code = Code::new();
+    for v in 0..15 {
+        code.set(RAX, (1f64 / 3.0).to_bits()).to_vector(v, RAX);
+    }
+    code.set(RAX, 1f64.to_bits()).to_vector(15, RAX).top();
+    (0..56).for_each(|n| {
+        code.sse(Sse::Divide, n % 14, 15);
+    });
+    let found = cycles(bench, code, 56, arena)?;
+    put(bench, host, "busy.fp_divide", "cycles", found)
 }
 
 /// A store, and a load of the same place that waits for it.
@@ -205,22 +240,6 @@ const TOSSES: usize = 16;
 
 fn branches(bench: &mut Bench, host: &mut Host, arena: &Arena) -> Result<(), Fault> {
     // The same code, with bits that are random or all alike: the difference is mispredictions.
-    let toss = |mask: u64| {
-        let mut code = Code::new();
-        // The state goes on from run to run: predictors of today learn thousands of tosses.
-        code.load(R8, RSI, 0).set(RCX, mask).set(RBX, 1).top();
-        for _ in 0..TOSSES {
-            // xorshift64 (Marsaglia 2003)
-            for shift in [13, -7, 17] {
-                code.copy(RAX, R8).shift(RAX, shift).xor(R8, RAX);
-            }
-            code.copy(RDX, R8).shift(RDX, -33);
-            code.raw(&[0x48, 0x21, 0xca]); // and rdx, rcx
-            code.skip_if_odd(RDX, 3).add(RBP, RBX);
-        }
-        code.store(R8, RSI, 0);
-        code
-    };
     arena.write(0, 0x1234_5678_9abc_def1);
     let random = cycles(bench, toss(1), TOSSES, arena)?;
     let alike = cycles(bench, toss(0), TOSSES, arena)?;
@@ -237,6 +256,42 @@ fn branches(bench: &mut Bench, host: &mut Host, arena: &Arena) -> Result<(), Fau
         host.put("branch.return_entries", "entries", Measured { value: depth, ..random });
     }
     host.curve("returns", ("calls deep", "cycles for a call and its return"), points, Vec::new());
+    Ok(())
+}
+
+/// Branches by the bits of a random number that `mask` lets through.
+fn toss(mask: u64) -> Code {
+    let mut code = Code::new();
+    // The state goes on from run to run: predictors of today learn thousands of tosses.
+    code.load(R8, RSI, 0).set(RCX, mask).set(RBX, 1).top();
+    for _ in 0..TOSSES {
+        // xorshift64 (Marsaglia 2003)
+        for shift in [13, -7, 17] {
+            code.copy(RAX, R8).shift(RAX, shift).xor(R8, RAX);
+        }
+        code.copy(RDX, R8).shift(RDX, -33);
+        code.raw(&[0x48, 0x21, 0xca]); // and rdx, rcx
+        code.skip_if_odd(RDX, 3).add(RBP, RBX);
+    }
+    code.store(R8, RSI, 0);
+    code
+}
+
+/// Tosses after which a predictor knows nothing of what it learnt before: many times as many as any
+/// has entries.
+const FORGOTTEN_AFTER: u64 = 1 << 19;
+
+/// Makes the predictor of this CPU forget the branches of programs that ran before.
+///
+/// # Errors
+/// If the kernel lets nobody make code.
+pub fn forget_branches() -> Result<(), Fault> {
+    let arena = Arena::new(1 << 12, false).map_err(Fault::Memory)?;
+    // Another sequence each time: the last one would be known.
+    arena.write(0, halfwink_live::clock::ticks_fenced() | 1);
+    let kernel = Kernel::map(&toss(1).finish()).map_err(Fault::Code)?;
+    // SAFETY: the kernel touches the first word of the arena alone.
+    unsafe { kernel.run(FORGOTTEN_AFTER / TOSSES as u64, arena.base(), std::ptr::null_mut()) };
     Ok(())
 }
 

@@ -4,6 +4,8 @@ mod core;
 mod memory;
 mod window;
 
+pub use core::forget_branches;
+
 use serde::Serialize;
 
 use crate::fit::{Level, Measured};

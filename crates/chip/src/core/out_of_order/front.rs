@@ -17,7 +17,8 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     #[inline]
     pub(super) fn dispatch(&mut self, now: Cycle) -> bool {
         let before = self.tail;
-        for _ in 0..self.common.spec.width {
+        let mut width = self.common.spec.width;
+        while width > 0 || self.next_joins() {
             match self.front {
                 Front::Running => {}
                 Front::Until(cycle) if cycle <= now => self.front = Front::Running,
@@ -30,11 +31,20 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             if !matches!(self.common.front_end.head(), Head::Uop) && !self.events(now) {
                 break;
             }
+            let joins = self.next_joins();
             if !self.dispatch_one(now) {
                 break;
             }
+            width -= usize::from(!joins);
         }
         self.tail > before
+    }
+
+    /// True if the operation in front is part of the macro-operation before it, and takes no place
+    /// of its own.
+    #[inline]
+    fn next_joins(&self) -> bool {
+        self.common.spec.fusion && self.common.front_end.next_joins()
     }
 
     /// Deals with what lies between instructions; true if an operation comes next.
@@ -209,6 +219,22 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         slot.pending += 1;
     }
 
+    /// Gives the register that a move writes the result that the one that it reads has, or will
+    /// have; false if that result has gone to another register already.
+    fn rename(&mut self, uop: &Uop) -> bool {
+        let [to, from] = [uop.results[0], uop.sources[0]].map(usize::from);
+        let producer = self.producer[from];
+        if producer != NO_SLOT {
+            let slot = &mut self.slots[usize::from(producer) % N];
+            if slot.moved_to != NO_REG {
+                return false;
+            }
+            slot.moved_to = to as u8;
+        }
+        self.producer[to] = producer;
+        true
+    }
+
     /// Puts the operation into slot `n`.
     #[inline]
     fn enter(&mut self, uop: &Uop, n: usize) {
@@ -218,8 +244,14 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             results: uop.results,
             by: self.common.front_end.by(uop),
             serializing: uop.serializing,
+            joins: uop.joins && self.common.spec.fusion,
             ..EMPTY
         };
+        if uop.moves && self.common.spec.move_elimination && self.rename(uop) {
+            slot.op = Op::Nop;
+            self.slots[n] = slot;
+            return self.make_ready(Op::Nop, n);
+        }
         for source in uop.sources {
             let producer = self.producer[usize::from(source)];
             if producer != NO_SLOT {
@@ -243,6 +275,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                 self.waiting_integer += 1;
                 let (first, last, byte) = self.common.front_end.data_lines();
                 slot.lines = [first, last];
+                slot.indexed = uop.sources[1] != NO_REG;
                 self.forward(byte, n, &mut slot);
             }
             Op::Store => {

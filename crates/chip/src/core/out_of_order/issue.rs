@@ -13,6 +13,8 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         let set = match op {
             Op::Divide => &mut self.ready_divide[0],
             Op::FpDivide => &mut self.ready_divide[1],
+            Op::FpAdd if self.common.spec.units.fp_add.is_some() => &mut self.ready_fp[0],
+            Op::FpMultiply if self.common.spec.units.fp_multiply.is_some() => &mut self.ready_fp[1],
             _ => match op.unit() {
                 // Occupies its place only.
                 Unit::Nothing => &mut self.done,
@@ -28,7 +30,9 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         let units = self.common.spec.units;
         // Oldest first within each unit; where the width is less than all units together, units
         // have their turn in this order, whatever the age of what they start.
-        let mut budget = self.common.spec.width;
+        // Fused, operations are many more than what is dispatched: the units are what bounds them.
+        let fused = self.common.spec.fusion;
+        let mut budget = if fused { usize::MAX } else { self.common.spec.width };
         let start = budget;
         for _ in 0..units.memory.min(budget) {
             let Some(n) = self.oldest(&self.ready[Unit::Memory as usize]) else { break };
@@ -36,8 +40,17 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             self.issue_memory(n, now);
             budget -= 1;
         }
+        let mut fp = units.fp;
+        for (which, count) in [units.fp_add, units.fp_multiply].into_iter().enumerate() {
+            for _ in 0..count.unwrap_or(0).min(fp).min(budget) {
+                let Some(n) = self.oldest(&self.ready_fp[which]) else { break };
+                self.ready_fp[which].remove(n);
+                self.start(n, now);
+                (fp, budget) = (fp - 1, budget - 1);
+            }
+        }
         for (unit, count) in
-            [(Unit::Alu, units.alu), (Unit::Multiply, units.multiply), (Unit::Fp, units.fp)]
+            [(Unit::Alu, units.alu), (Unit::Multiply, units.multiply), (Unit::Fp, fp)]
         {
             for _ in 0..count.min(budget) {
                 let Some(n) = self.oldest(&self.ready[unit as usize]) else { break };
@@ -50,8 +63,9 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             if self.divide_free[which] <= now && budget > 0 {
                 let Some(n) = self.oldest(&self.ready_divide[which]) else { continue };
                 self.ready_divide[which].remove(n);
-                // Not pipelined: the divider is taken until the result is there.
-                self.divide_free[which] = self.start(n, now);
+                // Not pipelined: the divider is taken until the result is there, or nearly so.
+                self.divide_free[which] = now + self.common.spec.busy[which];
+                self.start(n, now);
                 budget -= 1;
             }
         }
@@ -64,9 +78,9 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         set.first_from(slot_of::<N>(self.head))
     }
 
-    /// Starts an operation in its unit and returns when its result is there.
+    /// Starts an operation in its unit.
     #[inline]
-    pub(super) fn start(&mut self, n: usize, now: Cycle) -> Cycle {
+    pub(super) fn start(&mut self, n: usize, now: Cycle) {
         let op = self.slots[n].op;
         let done = now + self.common.latency(op);
         self.calendar.add(now, done, n);
@@ -74,6 +88,5 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             Unit::Fp => self.waiting_fp -= 1,
             _ => self.waiting_integer -= 1,
         }
-        done
     }
 }

@@ -61,7 +61,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     /// Starts a load or a store; a load without a miss register is put aside.
     #[inline]
     pub(super) fn issue_memory(&mut self, n: usize, now: Cycle) {
-        let Slot { op, forwarded, lines: [first, last], by, .. } = self.slots[n];
+        let Slot { op, forwarded, indexed, lines: [first, last], by, .. } = self.slots[n];
         let pages = self.sizes.map(|_| self.pages[n]);
         if let Some(pages) = pages {
             if self.common.private.translate(pages, false, by, now).is_some() {
@@ -82,7 +82,9 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         }
         // A load from two lines starts only if both can miss: half of it could not be taken back.
         let blocked = first != last && self.common.private.data_misses.free(now) < 2;
-        let mut ready = now + self.common.private.l1d_latency();
+        let index = if indexed { self.common.spec.index } else { 0 };
+        let hit = now + self.common.private.l1d_latency() + index;
+        let mut ready = hit;
         if blocked || !self.read_line(n, first, by, now, &mut ready) {
             self.slots[n].waits = Waits::Register;
             self.blocked.insert(n);
@@ -97,7 +99,6 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         }
         // Only here does it leave the queue: one that was put aside keeps its place there.
         self.waiting_integer -= 1;
-        let hit = now + self.common.private.l1d_latency();
         let slot = &mut self.slots[n];
         // Answers complete it, if it waits for any. Assumption: what comes from the second level
         // for its other line is there by then; it need not be if the miss is an older one.

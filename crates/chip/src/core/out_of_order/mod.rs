@@ -93,6 +93,12 @@ struct Slot {
     serializing: bool,
     /// A load whose data comes from the store queue.
     forwarded: bool,
+    /// Part of the macro-operation before it.
+    joins: bool,
+    /// A register that a move has given its result to, or [`NO_REG`].
+    moved_to: u8,
+    /// A load whose address takes longer to form.
+    indexed: bool,
     waits: Waits,
     lines: [u64; 2],
 }
@@ -108,6 +114,9 @@ const EMPTY: Slot = Slot {
     mispredicted: false,
     serializing: false,
     forwarded: false,
+    joins: false,
+    moved_to: NO_REG,
+    indexed: false,
     waits: Waits::Unit,
     lines: [0; 2],
 };
@@ -146,6 +155,8 @@ pub(crate) struct OutOfOrder<const W: usize, const N: usize> {
     /// Ready to issue: by unit, and divisions apart, whose units are busy for long.
     ready: [SlotSet<W>; 4],
     ready_divide: [SlotSet<W>; 2],
+    /// Additions and multiplications of floating point, if their units are not all of them.
+    ready_fp: [SlotSet<W>; 2],
     divide_free: [Cycle; 2],
     /// Loads that found no miss register.
     blocked: SlotSet<W>,
@@ -201,6 +212,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             done: SlotSet::EMPTY,
             ready: [SlotSet::EMPTY; 4],
             ready_divide: [SlotSet::EMPTY; 2],
+            ready_fp: [SlotSet::EMPTY; 2],
             divide_free: [0; 2],
             blocked: SlotSet::EMPTY,
             untranslated: SlotSet::EMPTY,
@@ -384,7 +396,8 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
 
     /// True if something can move that could not before an answer.
     fn can_move(&mut self, at: Cycle, front_moves: bool) -> bool {
-        let ready = self.ready.iter().chain(&self.ready_divide).any(|set| !set.is_empty());
+        let apart = self.ready_divide.iter().chain(&self.ready_fp);
+        let ready = self.ready.iter().chain(apart).any(|set| !set.is_empty());
         let oldest_done = self.head < self.tail && self.done.contains(slot_of::<N>(self.head));
         let stores = self.store_head < self.store_committed && !self.store_blocked;
         let was_draining = self.waits_for_quiet() && self.head == self.tail;
@@ -486,6 +499,9 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                 self.producer[usize::from(register)] = NO_SLOT;
             }
         }
+        if slot.moved_to != NO_REG && self.producer[usize::from(slot.moved_to)] == n as u16 {
+            self.producer[usize::from(slot.moved_to)] = NO_SLOT;
+        }
         // When it is resolved, not when it retires: older misses do not hold the right path up.
         if slot.mispredicted {
             self.front = Front::Until(now + self.common.spec.refill);
@@ -515,14 +531,16 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     #[inline]
     fn commit(&mut self) -> bool {
         let before = self.head;
-        let limit = self.tail.min(before + self.common.spec.width as u64);
-        while self.head < limit {
+        let mut width = self.common.spec.width;
+        while self.head < self.tail {
             let n = slot_of::<N>(self.head);
-            if !self.done.contains(n) {
+            let slot = &self.slots[n];
+            let takes = usize::from(!slot.joins);
+            if takes > width || !self.done.contains(n) {
                 break;
             }
+            width -= takes;
             self.done.remove(n);
-            let slot = &self.slots[n];
             debug_assert!(slot.pending == 0 && slot.answers == 0, "it retires with something due");
             match slot.op {
                 Op::Load => self.loads -= 1,
