@@ -133,6 +133,8 @@ PROGRAMS = (
     Program("nbdkit", "nbdkit", "bench: a server of block devices"),
     Program("qemu-nbd", "qemu-utils", "bench: a server of block devices"),
     Program("gcc", "gcc libc6-dev", "tests: small programs"),
+    Program("zsh", "zsh", "tests: completion"),
+    Program("fish", "fish", "tests: completion"),
     Program("chromium", "chromium", "tests: a browser"),
     Program("valgrind", "valgrind", "tests, bench: misses by Cachegrind"),
     Program("mount", "mount", "tests: a full disk"),

@@ -187,7 +187,18 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_finished(halfwink, tmp_path:
             "unknown option `--machin`; did you mean `--machine`?",
         ),
         (("report", "."), "no results.parquet"),
-        (("run", "no-such"), "unknown study `no-such`"),
+        (
+            ("run", "no-such"),
+            "unknown study `no-such`; `halfwink list studies` shows what there is",
+        ),
+        (
+            ("compare", "one", "-w", "router"),
+            "unknown application `one`; `halfwink list workloads -w router` shows what there is",
+        ),
+        (
+            ("hybrid", "--policy", "menu"),
+            "unknown technique `menu`; `halfwink list techniques -w server` shows what there is",
+        ),
         (("reproduce", "gatin"), "no target, area or work `gatin`"),
     ],
 )
@@ -228,3 +239,21 @@ def test_without_names_what_a_machine_cannot_play_is_left_out_and_said(halfwink)
     done = halfwink("compare", "web@1g", "-w", "switching", "-t", "unmod,slow")
     assert done.status == 2
     assert "no kernel `slow`" in done.complaint
+
+
+def test_all_are_those_that_the_machine_plays(halfwink):
+    words = ("compare", "alu", "-n", "20000", "--json")
+    done = halfwink(*words, "-t", "all")
+    assert done.status == 0, done.err
+    all_of_it = {run["technique"] for run in done.json()["results"]}
+    assert all_of_it == {run["technique"] for run in halfwink(*words).json()["results"]}
+    # A family that somebody named is missed.
+    done = halfwink(*words, "-t", "tap,all-c-states")
+    assert done.status == 0, done.err
+    assert "left out: c1e, c6, " in done.err
+    done = halfwink(*words, "-t", "all-c-states")
+    assert done.status == 2
+    assert "names no such state" in done.complaint
+    done = halfwink(*words, "-t", "all,c6")
+    assert done.status == 2
+    assert "names no such state" in done.complaint

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from inspect import BoundArguments
+from itertools import pairwise
 from typing import Any
 
 from cyclopts import App, CycloptsError
 from cyclopts.exceptions import UnknownCommandError, UnknownOptionError
 
 from halfwink import __version__, interrupts
+from halfwink.cli.completion import answer, asked
 from halfwink.cli.console import err, plain
 from halfwink.errors import HalfwinkError, Interrupted, RunError
 
@@ -24,6 +27,26 @@ RUN_COMMANDS = (
     ("halfwink.cli.live", "delegate"),
     ("halfwink.cli.live", "idle"),
 )
+#: In which list the names of something are.
+LISTED = {
+    "application": "workloads",
+    "machine": "machines",
+    "network": "networks",
+    "study": "studies",
+    "technique": "techniques",
+    "workload": "workloads",
+}
+#: A name that is not there, where no other one is near.
+UNKNOWN = re.compile(rf"unknown ({'|'.join(LISTED)}) `[^`]*`$")
+#: Commands of one world other than the chip.
+ONLY_WORLD = {
+    "hybrid": "server",
+    "hybrid-year": "server",
+    "preheat": "preheat",
+    "router": "router",
+    "storage": "storage",
+    "switching": "switching",
+}
 #: Every command: where it is, and the first line of its own help. A command is imported when it is
 #: used: data frames alone take longer to import than help takes to print.
 COMMANDS = {
@@ -82,7 +105,7 @@ COMMANDS = {
     ),
     "completion": (
         "completion:completion",
-        "Print a script that completes commands and options in a shell.",
+        "Print a script that completes commands, options and names in a shell.",
     ),
     "doctor": (
         "commands:doctor",
@@ -108,6 +131,9 @@ def build(command: str | None = None) -> App:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command line and exits with its status."""
     interrupts.running()
+    if asked():
+        answer(list(sys.argv[1:] if arguments is None else arguments))
+        sys.exit(0)
     try:
         status = _run(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:
@@ -140,7 +166,7 @@ def _run(words: list[str]) -> int:
         _complain(_usage(app, error))
         return EXIT_WRONG_USE
     except HalfwinkError as error:
-        _complain(str(error))
+        _complain(_with_list(str(error), words))
         return EXIT_WRONG_USE
     except RunError as error:
         _complain(str(error))
@@ -188,6 +214,19 @@ def _before_and_after_dashes(words: list[str]) -> tuple[list[str], tuple[str, ..
 def _complain(message: str) -> None:
     line = " ".join(message.split())
     err.print(f"halfwink: {plain(line)}", markup=False)
+
+
+def _with_list(message: str, words: list[str]) -> str:
+    """Of a name that nothing is near to: where those that there are stand."""
+    found = UNKNOWN.search(message)
+    if found is None:
+        return message
+    what = LISTED[found[1]]
+    world = ONLY_WORLD.get(next((w for w in words if not w.startswith("-")), ""))
+    named = (after for word, after in pairwise(words) if word in ("-w", "--world"))
+    if (world := next(named, world)) is not None and what != "studies":
+        what += f" -w {world}"
+    return f"{message}; `halfwink list {what}` shows what there is"
 
 
 def _usage(app: App, error: CycloptsError) -> str:
