@@ -30,6 +30,8 @@ DEFAULT_MACHINE = "ev6-4"
 DEFAULT_MACHINES = {WORLD: DEFAULT_MACHINE, "switching": "alpha@sim-cs", "storage": "westmere-ex"}
 #: Families of which only some machines know anything: where nobody named them, nobody misses them.
 OF_SOME_MACHINES = ("c-states",)
+#: Stands for every technique of a world; with a family behind it, for those of that one.
+ALL = "all"
 #: What others are compared with, in the worlds that know it.
 BASELINE = "always-on"
 
@@ -44,9 +46,9 @@ def technique_names(wanted: str | Sequence[str] | None, world: str = WORLD) -> l
     known = [t for t in listed if not t["is_modifier"]]
     everything = [t["name"] for t in known]
     chosen: list[str] = []
-    for name in names(wanted) or ["all"]:
-        family = name.removeprefix("all-") if name.startswith("all-") else None
-        members = [t["name"] for t in known if name == "all" or t["family"] == family]
+    for name in names(wanted) or [ALL]:
+        family = name.removeprefix(f"{ALL}-") if name.startswith(f"{ALL}-") else None
+        members = [t["name"] for t in known if name == ALL or t["family"] == family]
         if family is not None and not members:
             families = sorted({t["family"] for t in known})
             raise HalfwinkError(f"unknown family `{family}`; there are: {', '.join(families)}")
@@ -74,8 +76,8 @@ def compare(
 
     Args:
         workloads: names (``nginx``), files (``my.hwt``), copies (``nginx*4``), mixes (``a+b``).
-        techniques: names, with parameters (``tap:wake=last``); all if none are given. The baseline
-            always runs.
+        techniques: names, with parameters (``tap:wake=last``); all if none are given. Of ``all``,
+            or ``all-FAMILY``, those that the machine can play. The baseline always runs.
         machine: name, with a number of cores (``ev6-16``), or a file.
         world: another than the chip: workloads, machines and techniques are that one's then.
         set: values to change, by path: ``{"gating.wake_up_ns": 16}``.
@@ -106,8 +108,9 @@ def compare(
         for workload in named
         for technique in chosen
     ]
-    if techniques is None:
-        jobs = _playable(jobs)
+    wanted = names(techniques) or [ALL]
+    if any(map(_is_group, wanted)):
+        jobs = _playable(jobs, wanted)
         chosen = list(dict.fromkeys(job.technique for job in jobs))
     folder = place(out) if out is not None else None
     store = RunStore(folder / "runs") if folder is not None else None
@@ -125,11 +128,17 @@ def compare(
     return results
 
 
-def _playable(jobs: list[Job]) -> list[Job]:
+def _is_group(technique: str) -> bool:
+    """Whether it stands for several."""
+    return technique == ALL or technique.startswith(f"{ALL}-")
+
+
+def _playable(jobs: list[Job], wanted: Sequence[str]) -> list[Job]:
     """Without the techniques that the machine lacks what they need for; tells of them.
 
     Raises:
-        HalfwinkError: none can be played.
+        HalfwinkError: none but the baseline can be played, or not one that was ``wanted`` by its
+            own name.
     """
     without: dict[str, HalfwinkError] = {}
     for job in jobs:
@@ -137,14 +146,17 @@ def _playable(jobs: list[Job]) -> list[Job]:
             try:
                 job.prepare()
             except HalfwinkError as error:
+                if job.technique in wanted:
+                    raise
                 without[job.technique] = error
     kept = [job for job in jobs if job.technique not in without]
-    if not kept:
+    if without and all(job.technique == BASELINE for job in kept):
         raise next(iter(without.values()))
     missed = {
         technique: str(error)
         for technique, error in without.items()
-        if family_of(technique, kept[0].world) not in OF_SOME_MACHINES
+        if (family := family_of(technique, kept[0].world)) not in OF_SOME_MACHINES
+        or f"{ALL}-{family}" in wanted
     }
     for reason in dict.fromkeys(missed.values()):
         names = [technique for technique, why in missed.items() if why == reason]

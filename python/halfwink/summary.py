@@ -81,7 +81,10 @@ def _number(column: str, digits: int, factor: float = 1.0) -> Callable[[Row], st
 def _energy(row: Row) -> str:
     value, half = row["energy_j_per_unit"], _half(row, "energy_j_per_unit")
     text = f"{energy(value)}/{row['unit_of_work']}"
-    return f"{text} ±{100 * half / value:.2g} %" if value and half is not None else text
+    if not value or half is None:
+        return text
+    share = 100 * half / value
+    return f"{text} ±{share:.0f} %" if share >= 10 else f"{text} ±{share:.2g} %"
 
 
 def _rate(row: Row) -> str:

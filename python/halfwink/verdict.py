@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from halfwink import wording
 from halfwink.relate import IDLE_STATES, KEYS, ends, family_of, sleeps, with_beyond_idle
 from halfwink.summary import energy, fixed
 
@@ -25,6 +26,8 @@ Row = dict[str, Any]
 TOLERATED_PCT = 5.0
 #: Less than this, in per cent, is no saving.
 LEAST_PCT = 0.005
+#: Less than this beyond idle states, in per cent, is called next to nothing.
+LITTLE_PCT = 0.1
 #: A technique is said to be faster than the winner if it takes at most so much of its time.
 FASTER = 0.9
 #: As :data:`TOLERATED_PCT`, of what was lost, in per cent of all work.
@@ -114,6 +117,8 @@ class _Judged:
     fastest: Row | None
     bound: Row | None
     idle: Row | None
+    #: Takes least of all that were run beside the baseline and are no bounds.
+    nearest: Row | None
 
     @property
     def wins(self) -> bool:
@@ -139,9 +144,11 @@ class _Judged:
             saving = _with_interval(best, "energy_saving_pct")
             line = f"{best['technique']} takes least: {saving} % less energy than "
             line += f"{base['technique']} ({now} instead of {then} per {unit}), {_cost(best, base)}"
-            lines.append(line + ".")
+            chance = "; it may be chance" if _may_be_chance(best, "energy_saving_pct") else ""
+            lines.append(f"{line}{chance}.")
         else:
-            lines.append(f"Nothing saves energy against {base['technique']} here{self._limits()}.")
+            line = f"Nothing saves energy against {base['technique']} here{self._limits()}"
+            lines.append(f"{line}{self._nearest()}.")
         lines += self._beyond()
         if self.wins:
             lines.append(self._power())
@@ -150,6 +157,15 @@ class _Judged:
 
     def _limits(self) -> str:
         return f" at less than {TOLERATED_PCT:.0f} % slowdown" if self.greedy is not None else ""
+
+    def _nearest(self) -> str:
+        """Of what saves nothing, the one that costs least."""
+        if self.greedy is not None or self.nearest is None:
+            return ""
+        name, saving = self.nearest["technique"], _saving(self.nearest)
+        if saving > -LEAST_PCT:
+            return f": {name}, the nearest, takes as much"
+        return f": {name}, the nearest, takes {wording.percent(-saving)} more"
 
     def _beyond(self) -> list[str]:
         best, idle = self.best, self.idle
@@ -165,27 +181,33 @@ class _Judged:
         anyway = f"Idle states alone ({idle['technique']}) {what}"
         if best["technique"] == idle["technique"]:
             return [f"{anyway}: no technique that was run adds to that."]
-        return [f"{anyway}: beyond them {best['technique']} saves {_pct(best['beyond_idle_pct'])}."]
+        beyond = _with_interval(best, "beyond_idle_pct", short=True)
+        line = f"{anyway}: beyond them {best['technique']} saves {beyond} %"
+        if _may_be_chance(best, "beyond_idle_pct"):
+            return [f"{line}, which may be chance."]
+        return [f"{line}, next to nothing." if best["beyond_idle_pct"] < LITTLE_PCT else f"{line}."]
 
     def _power(self) -> str:
         one = ONE.get(self.results.world, "machine")
         base_w = self.base["energy_j"] / self.base["duration_s"]
         kwh = self.saved_w * HOURS_A_YEAR / 1000
-        line = f"For the same work that is {_si(self.saved_w)}W of the {_si(base_w)}W of a {one}: "
-        line += f"{_figure(kwh)} kWh a year of one that always runs so, "
-        return line + f"{_figure(kwh * FLEET)} kWh of {FLEET}."
+        saved, all_of_it = (wording.si(watts) for watts in (self.saved_w, base_w))
+        line = f"For the same work that is {saved}W of the {all_of_it}W of a {one}: "
+        line += f"{wording.figure(kwh)} kWh a year of one that always runs so, "
+        return line + f"{wording.figure(kwh * FLEET)} kWh of {FLEET}."
 
     def _others(self) -> list[str]:
         lines: list[str] = []
         if (row := self.fastest) is not None:
             saved = row["energy_saving_pct"]
-            less = f"{_pct(abs(saved))} {'less' if saved > 0 else 'more'}"
+            less = f"{wording.percent(abs(saved))} {'less' if saved > 0 else 'more'}"
             lines.append(f"{row['technique']} is fastest: {less} energy, {_cost(row, self.base)}.")
         if (row := self.greedy) is not None:
-            saving, cost = _pct(row["energy_saving_pct"]), _cost(row, self.base)
+            saving, cost = wording.percent(row["energy_saving_pct"]), _cost(row, self.base)
             lines.append(f"{row['technique']} would save {saving}, at a price: {cost}.")
-        if (row := self.bound) is not None and _saving(row) >= _saving(self.best):
-            saving = _pct(row["energy_saving_pct"])
+        # A bound that is none, or that everything reaches, says nothing.
+        if (row := self.bound) is not None and _saving(row) >= max(_saving(self.best), LEAST_PCT):
+            saving = wording.percent(row["energy_saving_pct"])
             lines.append(f"{row['technique']}, which knows the future, saves {saving}.")
         return lines
 
@@ -221,7 +243,8 @@ def _judge(results: Results, group: pl.DataFrame) -> _Judged | None:
         # No faster than the baseline, or hardly than the best.
         fastest = None
     bound = max(bounds, key=_saving, default=None)
-    return _Judged(results, base, best, greedy, fastest, bound, idle)
+    nearest = max(real, key=_saving, default=None)
+    return _Judged(results, base, best, greedy, fastest, bound, idle, nearest)
 
 
 def _saving(row: Row) -> float:
@@ -261,11 +284,11 @@ def _of_many(results: Results, judged: list[_Judged], runs: pl.DataFrame) -> lis
             lines.append(f"Nothing saves energy on {names}.")
             continue
         most = [one.best["energy_saving_pct"] for one in where]
-        span = _span(most)
+        span = wording.span(most)
         beyond = [b for one in where if (b := one.best["beyond_idle_pct"]) is not None]
         line = f"{name} takes least on {names}: {span} less than {results.baseline}"
         if beyond and where[0].idle is not None and name != where[0].idle["technique"]:
-            line += f"; beyond idle states {_span(beyond)}"
+            line += f"; beyond idle states {wording.span(beyond)}"
         lines.append(line + ".")
     return lines
 
@@ -288,9 +311,10 @@ def _steadiest(results: Results, runs: pl.DataFrame, count: int) -> str | None:
     if best.is_empty():
         return None
     row = best.row(-1, named=True)
-    line = f"Over all {count}, {row['technique']} saves most: {_pct(row['mean'])} in the mean"
+    mean = wording.percent(row["mean"])
+    line = f"Over all {count}, {row['technique']} saves most: {mean} in the mean"
     if row["beyond"] is not None:
-        line += f", {_pct(row['beyond'])} beyond idle states"
+        line += f", {wording.percent(row['beyond'])} beyond idle states"
     if row["slowest"] is not None:
         line += f"; at most {fixed(row['slowest'])} % slower"
     return line + "."
@@ -306,7 +330,7 @@ def _rests_on(results: Results, runs: pl.DataFrame) -> str:
     counted = "instructions" if "instructions" in runs.columns else "units"
     unit = "instruction" if counted == "instructions" else str(runs["unit_of_work"][0])
     counts: list[float] = runs[counted].drop_nulls().cast(pl.Float64).to_list()
-    line = f"All of it is modelled, from {_count(max(counts, default=0))} {unit}s a run"
+    line = f"All of it is modelled, from {wording.count(max(counts, default=0))} {unit}s a run"
     machines = runs["machine"].unique(maintain_order=True).to_list()
     line += f" on {machines[0]}" if len(machines) == 1 else ""
     low, _ = ends("energy_saving_pct")
@@ -322,7 +346,7 @@ def _cost(row: Row, base: Row) -> str:
         parts.append(_slower(row, slower))
     ours, theirs = row.get("latency_p99_us"), base.get("latency_p99_us")
     if ours is not None and theirs is not None:
-        before, now = _us(theirs), _us(ours)
+        before, now = wording.duration(theirs), wording.duration(ours)
         parts.append(f"p99 {now}" if before == now else f"p99 {before} -> {now}")
     lost = row.get("lost_pct")
     if lost is not None and lost > 0.0005:
@@ -335,46 +359,27 @@ def _slower(row: Row, slower: float) -> str:
         return "as fast"
     if slower >= 100:
         times = 1 + slower / 100
-        return f"{times:.1f} times as slow" if times < 100 else f"{_figure(times)} times as slow"
+        return (
+            f"{times:.1f} times as slow"
+            if times < 100
+            else f"{wording.figure(times)} times as slow"
+        )
     by = _with_interval(row, "slowdown_pct").removeprefix("-")
     return f"{by} % {'slower' if slower > 0 else 'faster'}"
 
 
-def _with_interval(row: Row, column: str) -> str:
+def _half(row: Row, column: str) -> float | None:
     low, high = (row.get(end) for end in ends(column))
-    text = fixed(row[column])
-    return text if low is None or high is None else f"{text} ±{fixed((high - low) / 2)}"
+    return None if low is None or high is None else (high - low) / 2
 
 
-def _pct(value: float) -> str:
-    return f"{fixed(value, 2 if abs(value) < 10 else 1)} %"
+def _with_interval(row: Row, column: str, *, short: bool = False) -> str:
+    value, half = row[column], _half(row, column)
+    text = wording.percent(value).removesuffix(" %") if short else fixed(value)
+    return text if half is None else f"{text} ±{fixed(half)}"
 
 
-def _span(values: list[float]) -> str:
-    low, high = min(values), max(values)
-    return _pct(low) if _pct(low) == _pct(high) else f"{_pct(low)} to {_pct(high)}"
-
-
-def _us(value: float) -> str:
-    for limit, factor, unit in ((1e3, 1.0, "us"), (1e6, 1e-3, "ms")):
-        if value < limit:
-            return f"{value * factor:.3g} {unit}"
-    return f"{value / 1e6:.3g} s"
-
-
-def _si(value: float) -> str:
-    """With a fitting prefix, up to the unit's sign."""
-    for limit, factor, prefix in ((1e-3, 1e6, "u"), (1.0, 1e3, "m"), (1e3, 1.0, "")):
-        if abs(value) < limit:
-            return f"{value * factor:.3g} {prefix}"
-    return f"{value / 1e3:.3g} k"
-
-
-def _count(value: float) -> str:
-    return f"{value / 1e6:.3g} M" if value >= 1e6 else _figure(value)
-
-
-def _figure(value: float) -> str:
-    if abs(value) < 0.005:
-        return "0"
-    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 100 else f"{value:.2g}"
+def _may_be_chance(row: Row, column: str) -> bool:
+    """Whether its 95 % interval over seeds holds nothing saved, too."""
+    half = _half(row, column)
+    return half is not None and row[column] - half <= 0

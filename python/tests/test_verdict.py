@@ -121,11 +121,40 @@ def test_who_loses_work_does_not_win():
 
 def test_nothing_saved_is_said_and_nothing_beside_the_baseline_too():
     found = verdict(results("storage", {"one": (10.0, 5.0), "two": (12.0, 5.0)}))
-    assert found.sentences[0] == "Nothing saves energy against one here."
+    assert found.sentences[0] == (
+        "Nothing saves energy against one here: two, the nearest, takes 20.0 % more."
+    )
     assert found.winners.select("technique", "saved_w").rows() == [("one", 0.0)]
     found = verdict(results("storage", {"one": (10.0, 5.0)}))
     assert "name a technique beside it" in found.sentences[0]
     assert found.winners.is_empty()
+
+
+def test_a_bound_that_saves_nothing_is_not_named():
+    runs = {"always-on": (100.0, 50.0), "idle-menu": (100.001, 50.0), "dvfs-oracle": (100.0, 50.0)}
+    found = verdict(results(runs=runs))
+    assert found.sentences[0] == (
+        "Nothing saves energy against always-on here: idle-menu, the nearest, takes as much."
+    )
+    assert "dvfs-oracle" not in str(found)
+
+
+def test_next_to_nothing_is_said_to_be_that():
+    runs = {"always-on": (100.0, 50.0), "idle-menu": (80.0, 50.0), "tap": (79.96, 50.0)}
+    _, idle, *_ = verdict(results(runs=runs)).sentences
+    assert idle.endswith(": beyond them tap saves 0.05 %, next to nothing.")
+
+
+def test_what_seeds_do_not_agree_on_may_be_chance():
+    tables: list[pl.DataFrame] = []
+    for seed, tap in ((1, 70.0), (2, 82.0), (3, 86.0)):
+        runs = {"always-on": (100.0, 50.0), "idle-menu": (80.0, 50.0), "tap": (tap, 50.0)}
+        tables.append(results(runs=runs, set=f"seed={seed}").runs)
+    found = verdict(Results("chip", {"run": pl.concat(tables)}, "always-on"))
+    # 30, 18 and 14 %, 8.33 apart from their mean as usual; Student's t of two is 4.30.
+    assert found.sentences[0].startswith("tap takes least: 20.67 ±20.69 % less energy")
+    assert found.sentences[0].endswith("; it may be chance.")
+    assert "beyond them tap saves 0.83 ±25.86 %, which may be chance." in found.sentences[1]
 
 
 def test_what_saves_less_and_is_faster_is_named():

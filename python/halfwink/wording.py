@@ -1,0 +1,47 @@
+"""Numbers as sentences have them."""
+
+from __future__ import annotations
+
+from halfwink.summary import fixed
+
+
+def percent(value: float) -> str:
+    """Per cent, with the digits that matter."""
+    return f"{fixed(value, 2 if abs(value) < 10 else 1)} %"
+
+
+def span(values: list[float]) -> str:
+    """From the least of some per cent to the most."""
+    low, high = min(values), max(values)
+    return percent(low) if percent(low) == percent(high) else f"{percent(low)} to {percent(high)}"
+
+
+def duration(value: float) -> str:
+    """Microseconds, in a fitting unit."""
+    for limit, factor, unit in ((1e3, 1.0, "us"), (1e6, 1e-3, "ms")):
+        if value < limit:
+            return f"{value * factor:.3g} {unit}"
+    return f"{value / 1e6:.3g} s"
+
+
+def si(value: float) -> str:
+    """With a fitting prefix, up to the unit's sign."""
+    for limit, factor, prefix in ((1e-3, 1e6, "u"), (1.0, 1e3, "m"), (1e3, 1.0, "")):
+        if abs(value) < limit:
+            return f"{value * factor:.3g} {prefix}"
+    return f"{value / 1e3:.3g} k"
+
+
+def count(value: float) -> str:
+    """How many, with a fitting prefix, up to what is counted."""
+    for limit, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if value >= limit:
+            return f"{value / limit:.3g} {prefix}"
+    return figure(value)
+
+
+def figure(value: float) -> str:
+    """A number for people, thousands apart."""
+    if abs(value) < 0.005:
+        return "0"
+    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 100 else f"{value:.2g}"
