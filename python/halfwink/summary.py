@@ -134,6 +134,8 @@ def summarize(results: Results) -> Summary:
     runs = results.runs
     if results.has(HOST):
         host = results.tables[HOST].select(*IDENTITY, "rate").unique(IDENTITY)
+        # Work that no simulator plays out is not played at a speed.
+        host = host.with_columns(pl.when(pl.col("rate") > 0).then("rate"))
         runs = runs.join(host, on=IDENTITY, how="left", nulls_equal=True, maintain_order="left")
     runs = _best_first(over_seeds(runs), results.baseline)
     shown = [cell for cell in CELLS if cell[1] in runs.columns and runs[cell[1]].count() > 0]

@@ -30,6 +30,8 @@ LEAST_PCT = 0.005
 LITTLE_PCT = 0.1
 #: A technique is said to be faster than the winner if it takes at most so much of its time.
 FASTER = 0.9
+#: What takes so many times as long is no price, but work that is not done.
+DEAREST = 100.0
 #: As :data:`TOLERATED_PCT`, of what was lost, in per cent of all work.
 LOST_PCT = 0.1
 #: Techniques that know the future: a bound, and no choice.
@@ -235,7 +237,8 @@ def _judge(results: Results, group: pl.DataFrame) -> _Judged | None:
     if idle in can and round(_saving(best) - _saving(idle), 4) <= 0:
         # As good as what is there anyway: that is the answer.
         best = idle
-    greedy = max((row for row in real if row not in can), key=_saving, default=None)
+    dear = [row for row in real if row not in can and _time(row) <= DEAREST]
+    greedy = max(dear, key=_saving, default=None)
     if greedy is not None and _saving(greedy) <= max(_saving(best), 0):
         greedy = None
     fastest = min([base, *can], key=_time)

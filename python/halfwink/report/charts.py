@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from halfwink.errors import HalfwinkError
-from halfwink.relate import KEYS, ends
+from halfwink.relate import KEYS
 from halfwink.results import Results, sweep_columns
 
 #: Techniques in a fixed order of colours, so that a technique looks the same in every report.
@@ -43,17 +43,10 @@ ENERGY_GROUPS = {
 #: Most slowdowns are hundredths of a per cent, some are whole ones: linear about zero, then not.
 SLOWDOWN = alt.Scale(type="symlog", constant=0.02, nice=False)
 AXIS = alt.Axis(tickCount=6)
-
-
-#: What a chart's sides show at least, as a share of the values to either side.
-LEAST_SPAN = 0.05
-#: Points of a chart, at most, that are labelled.
-LABELLED = 8
 #: Bars of so many runs can be told apart; the table has all.
 PANELS = 24
 #: A heading of several lines.
 SPLIT = alt.Header(labelExpr="split(datum.value, '\\n')")
-PREFIXES = ((1e-6, 1e9, "n"), (1e-3, 1e6, "u"), (1.0, 1e3, "m"))
 
 
 def technique_scale(results: Results, *, baseline: bool = True) -> alt.Scale:
@@ -70,87 +63,6 @@ def technique_scale(results: Results, *, baseline: bool = True) -> alt.Scale:
 def colour_scale(colours: dict[str, str], present: pl.Series) -> alt.Scale:
     names = [name for name in colours if name in set(present.to_list())]
     return alt.Scale(domain=names, range=[colours[name] for name in names])
-
-
-def tradeoff(results: Results) -> alt.FacetChart:
-    """Joules for a unit of work against latency: a point per run in which something waited.
-
-    Bars are 95 % intervals, where they are known. Runs at the same place share a label, where the
-    places are few.
-    """
-    runs = results.runs.drop_nulls("latency_p99_us")
-    factor, prefix = _prefix(runs["energy_j_per_unit"].median())
-    energy = f"energy_{prefix}j_per_unit"
-    runs = runs.with_columns((factor * pl.col("energy_j_per_unit")).alias(energy))
-    columns = [*KEYS, "technique", energy, "latency_mean_us", "latency_p99_us"]
-    limits = [name for name in ends("latency_p99_us") if name in runs.columns]
-    runs = runs.join(_labels(runs, energy, "latency_p99_us"), on=[*KEYS, "technique"], how="left")
-    few = runs.group_by("workload").agg(pl.col("names").count())["names"].max()
-    base = alt.Chart().encode(
-        x=alt.X(
-            "latency_p99_us:Q",
-            title="99th percentile of latency (us), modelled",
-            scale=alt.Scale(zero=False, nice=True, padding=16),
-            axis=alt.Axis(tickCount=4),
-        ),
-        y=alt.Y(
-            f"{energy}:Q",
-            title=f"{prefix}J per {runs['unit_of_work'][0]}, modelled",
-            scale=alt.Scale(zero=False, padding=12),
-            axis=alt.Axis(tickCount=5),
-        ),
-        color=alt.Color("technique:N", scale=technique_scale(results), title="technique"),
-        tooltip=columns,
-    )
-    layers = [base.mark_point(size=70, filled=True, opacity=0.85)]
-    if len(limits) == 2 and runs[limits[0]].count() > 0:
-        low, high = limits
-        layers.append(base.mark_rule().encode(x=f"{low}:Q", x2=f"{high}:Q"))
-    if isinstance(few, int) and few <= LABELLED:
-        label = base.mark_text(dy=-10, fontSize=10, limit=270, color="#7d8796")
-        label = label.encode(text="names:N", color=alt.value("#7d8796"))
-        layers.append(label.transform_filter("isValid(datum.names)"))
-    # Differences that do not matter are not drawn as if they did.
-    for factor in (1 - LEAST_SPAN, 1 + LEAST_SPAN):
-        room = base.transform_calculate(at=f"{factor} * datum.latency_p99_us")
-        layers.append(room.mark_point(opacity=0).encode(x="at:Q", tooltip=alt.value(None)))
-    return (
-        alt.layer(*layers, data=runs.select(*columns, *limits, "names"))
-        .properties(width=300, height=220)
-        .facet(facet=alt.Facet("workload:N", title=None, sort=workloads(results)), columns=3)
-        .resolve_scale(x="independent", y="independent")
-    )
-
-
-def _labels(runs: pl.DataFrame, y: str, x: str) -> pl.DataFrame:
-    """``names`` of all techniques at a place, with the first of them; a place is as large as a
-    label: a twentieth of a chart's height, an eighth of its width."""
-    rows: list[dict[str, str]] = []
-    for key, group in runs.group_by(KEYS, maintain_order=True):
-        whose = dict(zip(KEYS, key, strict=True))
-        sides = {axis: _side(group[axis]) / parts for axis, parts in ((y, 20), (x, 8))}
-        places: list[tuple[dict[str, float], list[str]]] = []
-        for row in group.iter_rows(named=True):
-            for at, names in places:
-                if all(abs(row[axis] - at[axis]) < side for axis, side in sides.items()):
-                    names.append(row["technique"])
-                    break
-            else:
-                places.append(({axis: row[axis] for axis in sides}, [row["technique"]]))
-        rows += [{**whose, "technique": n[0], "names": ", ".join(n)} for _, n in places]
-    return pl.DataFrame(rows, schema=dict.fromkeys([*KEYS, "technique", "names"], pl.String))
-
-
-def _side(values: pl.Series) -> float:
-    """What a chart's side shows of these values; more than 0."""
-    low, high = (pl.Series([value]).cast(pl.Float64)[0] for value in (values.min(), values.max()))
-    return (high * (1 + LEAST_SPAN) - low * (1 - LEAST_SPAN)) or 1.0
-
-
-def _prefix(joules: object) -> tuple[float, str]:
-    """Factor and prefix with which joules of this size are read well."""
-    size = joules if isinstance(joules, float) else 0.0
-    return next(((f, p) for limit, f, p in PREFIXES if size < limit), (1.0, ""))
 
 
 def savings(results: Results) -> alt.LayerChart | alt.FacetChart:

@@ -25,6 +25,7 @@ from halfwink.relate import KEYS
 from halfwink.report import charts, core_charts
 from halfwink.report.ledger import ledger
 from halfwink.report.methods import methods
+from halfwink.report.tradeoff_chart import far_out, tradeoff
 from halfwink.results import IDENTITY
 from halfwink.summary import SPARED, Summary, summarize
 
@@ -127,8 +128,8 @@ def _sections(results: Results) -> list[Section]:
             Section(
                 "Energy against latency",
                 "What a unit of work costs and how long it takes, waiting included. Down and to "
-                "the left is better.",
-                charts.tradeoff(results),
+                "the left is better." + far_out(results),
+                tradeoff(results),
             )
         )
     if not others.is_empty():
