@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from halfwink.cli.fitting import fit, folded, needed
+from halfwink.cli.fitting import GAP, SENTENCE, fit, folded, least, narrowed, needed
 
 TABLE = {
     "workload": ["count", "count"],
@@ -61,3 +61,36 @@ def test_every_column_is_shown_once_or_named():
             # The last that went had to.
             last = found.left_out[-1]
             assert needed(found.columns | {last: table[last]}) > width
+
+
+def test_sentences_wrap_before_anything_goes():
+    headings, sides = ["item", "ns", "what it is"], ["left", "right", "left"]
+    rows = [["wake-up", "120", "an empty call through the mailbox"], ["call", "7", "none"]]
+    wide = narrowed(headings, sides, rows, 7 + 3 + 33 + 2 * GAP)
+    assert (wide.kept, wide.wrapped, wide.folds) == ([0, 1, 2], set(), False)
+    tight = narrowed(headings, sides, rows, 7 + 3 + SENTENCE + 2 * GAP)
+    assert (tight.kept, tight.wrapped, tight.left_out) == ([0, 1, 2], {2}, [])
+    tighter = narrowed(headings, sides, rows, 7 + SENTENCE + GAP)
+    assert (tighter.kept, tighter.left_out) == ([0, 2], [1])
+
+
+def test_a_narrowed_table_fits_and_says_what_it_lacks():
+    draw = random.Random(11)
+
+    def text(letters: str) -> str:
+        return "".join(draw.choices(letters, k=draw.randint(1, 12)))
+
+    for _ in range(2000):
+        count = draw.randint(1, 9)
+        headings = [text("ab ") for _ in range(count)]
+        sides = ["left", *draw.choices(["left", "right"], k=count - 1)]
+        rows = [[text("ab") for _ in range(count)] for _ in range(draw.randint(1, 4))]
+        found = narrowed(headings, sides, rows, 60)
+        assert sorted(found.kept + found.shared + found.left_out) == list(range(count))
+        assert all(sides[number] == "right" for number in found.left_out)
+        cells = [[row[number] for row in rows] for number in found.kept]
+        widths = [least(headings[n], c) for n, c in zip(found.kept, cells, strict=True)]
+        fits = sum(widths) + GAP * (len(widths) - 1) <= 60
+        assert fits or all(sides[number] == "left" for number in found.kept[1:])
+        if found.left_out or found.shared:
+            assert found.folds

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from json import dumps as json_of
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -15,7 +16,8 @@ from cyclopts import Parameter
 from halfwink import cold_start, designs, studies
 from halfwink import comparison as comparing
 from halfwink import doctor as checking
-from halfwink.cli.console import print_json, print_table, progress_bar, say
+from halfwink.cli.console import out as stdout
+from halfwink.cli.console import plain, print_json, print_table, progress_bar, say
 from halfwink.cli.results import draw, print_results
 from halfwink.cli.settings import Log, Setting, settings, split_techniques
 from halfwink.errors import HalfwinkError
@@ -33,6 +35,8 @@ OutFolder = Annotated[str | None, Parameter(name=["-o", "--out"])]
 
 #: Where results go when nothing else is said.
 OUT = Path("halfwink-out")
+#: A terminal that has room for what `halfwink doctor` finds in columns.
+ROOMY = 160
 #: Of a folder's name, without its digest.
 NAME = 110
 
@@ -311,9 +315,28 @@ def doctor(*, json: Json = False) -> int:
     if json:
         print_json("doctor", {"findings": [f.__dict__ for f in findings]})
         return 0
+    if stdout.is_terminal and stdout.width < ROOMY:
+        _narrow(findings)
+        return 0
     rows = [[f.what, "yes" if f.present else "no", f.detail, f.fix] for f in findings]
     print_table([("what", "left"), ("here", "left"), ("detail", "left"), ("to add", "left")], rows)
     return 0
+
+
+def _narrow(findings: Sequence[checking.Finding]) -> None:
+    """Without columns: a line to copy stays one, where it fits."""
+    for f in findings:
+        told = [f"{'yes' if f.present else 'no':3}  {f.what}: {f.detail}".rstrip(": ")]
+        told += [f"     to add: {f.fix}"] if f.fix else []
+        for text in told:
+            lines = wrap(
+                text,
+                stdout.width,
+                subsequent_indent=" " * 5,
+                break_on_hyphens=False,
+                break_long_words=False,
+            )
+            stdout.print(plain("\n".join(lines)), markup=False)
 
 
 def _warn(results: Results) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from halfwink.cli.fitting import fit, folded
+from halfwink.cli.fitting import fit, folded, least, narrowed
 from halfwink.errors import HalfwinkError
 
 if TYPE_CHECKING:
@@ -95,13 +95,31 @@ def print_table(
     ruled: Sequence[int] = (),
     to: Console | None = None,
 ) -> None:
-    """A table; columns are (heading, "left" or "right"); a line follows each row in ``ruled``."""
+    """A table; columns are (heading, "left" or "right"); a line follows each row in ``ruled``. On a
+    terminal that is too narrow nothing is cut: see :func:`halfwink.cli.fitting.narrowed`."""
+    console = to or out
+    headings, sides = [h for h, _ in columns], [side for _, side in columns]
+    width = console.width if console.is_terminal else PIPE_WIDTH
+    how = narrowed(headings, sides, rows, width)
+    if how.shared:
+        said = ", ".join(f"{headings[n]} {rows[0][n]}" for n in how.shared)
+        console.print(_text(said))
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading, side in columns:
-        table.add_column(heading, justify="right" if side == "right" else "left", no_wrap=True)
+    for n in how.kept:
+        cells = [row[n] for row in rows]
+        wraps = n in how.wrapped
+        table.add_column(
+            folded(headings[n], cells) if how.folds and not wraps else headings[n],
+            justify="right" if sides[n] == "right" else "left",
+            no_wrap=not wraps,
+            overflow="fold" if wraps else "ellipsis",
+            min_width=None if wraps or not how.folds else min(least(headings[n], cells), width),
+        )
     for number, row in enumerate(rows):
-        table.add_row(*map(_text, row), end_section=number in ruled)
-    (to or out).print(table)
+        table.add_row(*(_text(row[n]) for n in how.kept), end_section=number in ruled)
+    console.print(table)
+    if how.left_out:
+        console.print(_text(f"no room for: {', '.join(headings[n] for n in how.left_out)}"))
 
 
 def print_listing(

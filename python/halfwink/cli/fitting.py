@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 #: Between two columns.
 GAP = 2
+#: What a column of sentences keeps when it gives way.
+SENTENCE = 16
 
 
 class Fitted(NamedTuple):
@@ -53,3 +55,61 @@ def fit(columns: dict[str, list[str]], width: int, spared: Sequence[str]) -> Fit
         if left.pop(heading, None) is not None:
             left_out.append(heading)
     return Fitted(shared, left, left_out)
+
+
+class Narrowed(NamedTuple):
+    """Which columns of a table a terminal shows, and how."""
+
+    #: Numbers of the columns that are left.
+    kept: list[int]
+    #: Those of them whose text goes on in the next line.
+    wrapped: set[int]
+    #: Those that all rows share: said once.
+    shared: list[int]
+    #: Those there was no room for.
+    left_out: list[int]
+    #: Whether headings have a word a line.
+    folds: bool
+
+
+def narrowed(
+    headings: Sequence[str], sides: Sequence[str], rows: Sequence[Sequence[str]], width: int
+) -> Narrowed:
+    """If it does not fit so many columns: sentences wrap; then what all of several rows share goes
+    above; then numbers go, from the right. The first column stays whole: names."""
+    cells = [[row[number] for row in rows] for number in range(len(headings))]
+    kept = list(range(len(headings)))
+
+    def whole(number: int) -> int:
+        lines = [line for text in cells[number] for line in text.splitlines()]
+        return max(map(len, (*headings[number].splitlines(), *lines, "")))
+
+    if sum(map(whole, kept)) + GAP * (len(kept) - 1) <= width:
+        return Narrowed(kept, set(), [], [], folds=False)
+    wrapped = {
+        number
+        for number in kept[1:]
+        if sides[number] != "right"
+        and max(map(len, cells[number]), default=0) > SENTENCE
+        and any(" " in text for text in cells[number])
+    }
+
+    def missing() -> bool:
+        widths = [
+            SENTENCE if number in wrapped else least(headings[number], cells[number])
+            for number in kept
+        ]
+        return sum(widths) + GAP * (len(widths) - 1) > width
+
+    shared: list[int] = []
+    if missing() and len(rows) > 1:
+        shared = [n for n in kept if sides[n] != "right" and len(set(cells[n])) == 1]
+        kept = [number for number in kept if number not in shared]
+    left_out: list[int] = []
+    for number in reversed(kept[1:]):
+        if not missing():
+            break
+        if sides[number] == "right":
+            kept.remove(number)
+            left_out.insert(0, number)
+    return Narrowed(kept, wrapped & set(kept), shared, left_out, folds=True)
