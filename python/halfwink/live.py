@@ -9,7 +9,6 @@ done.status, done.report["residency"]
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import signal
@@ -207,12 +206,6 @@ def idle(
         timer.cancel()
         timer.join()
     return status, found[0] if found else watch.end()
-
-
-def save(done: Delegated, out: Path | None) -> None:
-    """Writes the report as JSON."""
-    if out is not None:
-        out.write_text(json.dumps(done.report, indent=2) + "\n")
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Halfwink, lacking, need, wait_until
+from conftest import Halfwink, document, lacking, need, wait_until
 
 import halfwink
 from halfwink import _core, live
@@ -61,7 +60,7 @@ def run(folder: Path, *command: str, policy: str | None = None, options: tuple[s
     if policy is not None:
         words = [*DELEGATE, "-q", "--policy", policy, "-o", str(report), *options, "--", *words]
     done = subprocess.run(words, cwd=folder, capture_output=True, timeout=60, check=False)
-    found = json.loads(report.read_text()) if policy is not None else {}
+    found = document(report.read_text()) if policy is not None else {}
     return Ended(done.returncode, done.stdout, done.stderr, found)
 
 
@@ -331,7 +330,7 @@ def test_nginx_and_curl(tmp_path: Path, sendfile: str) -> None:
         theirs = [*DELEGATE, "-q", "--policy", "always", "--", *get]
         done = subprocess.run([*theirs, *urls], capture_output=True, timeout=60, check=True)
         assert done.stdout == b"".join(contents.values()) * 10
-    calls = {c["name"]: c for c in json.loads(report.read_text())["calls"]}
+    calls = {c["name"]: c for c in document(report.read_text())["calls"]}
     moved = "sendfile" if sendfile == "on" else "writev"
     assert calls[moved]["delegated"] >= 50
     assert calls["recv"]["delegated"] >= 50
@@ -361,7 +360,7 @@ def test_redis(tmp_path: Path) -> None:
         assert b"started" in ask("bgrewriteaof")
         assert int(ask("dbsize")) > 1
     assert (tmp_path / "dump.rdb").stat().st_size > 100
-    calls = {c["name"]: c for c in json.loads(report.read_text())["calls"]}
+    calls = {c["name"]: c for c in document(report.read_text())["calls"]}
     assert calls["read"]["delegated"] > 1000
 
 
@@ -394,7 +393,7 @@ def test_killing_the_program(tmp_path: Path) -> None:
         assert wrapper.stdout.readline() == "on\n"
         os.kill(program, signal.SIGKILL)
         assert wrapper.wait(20) == 128 + signal.SIGKILL
-    assert json.loads(report.read_text())["process_images"] > 1
+    assert document(report.read_text())["process_images"] > 1
 
 
 def test_killing_the_command_leaves_the_program(tmp_path: Path) -> None:

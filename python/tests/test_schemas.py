@@ -10,7 +10,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from conftest import Halfwink, document
+from conftest import Halfwink, document, lacking
 
 import halfwink
 from halfwink import HalfwinkError, schemas
@@ -76,6 +76,53 @@ def test_a_document_that_is_not_as_it_says_is_found() -> None:
         document(json.dumps({"schema": 1}))
     with pytest.raises(HalfwinkError, match="no JSON document `mine`"):
         schemas.schema("mine")
+
+
+#: Commands that are over in seconds, by the kind of what they print, where no other test reads it.
+QUICK = {
+    "list.experiments": "list experiments",
+    "list.mutants": "list mutants",
+    "list.networks": "list networks",
+    "list.workloads": "list workloads",
+    "live.costs": "live costs --repeats 1",
+    "live.idle": "live idle --seconds 0.1",
+    "live.sink": "live sink lo --seconds 0.1",
+    "pdn.case": "pdn --case awa./..../..../....",
+    "preheat.simulate": "preheat simulate nginx --requests 20 --training 5",
+    "reproduce.targets": "reproduce switching",
+    "storage.simulate": "storage simulate westmere-ex --ios 2000 --issuers 1",
+    "trace.check": "trace check nginx",
+    "trace.misses": "trace caches nginx",
+    "trace.os-profile": "trace kernel nginx",
+}
+
+
+@pytest.mark.parametrize("kind", QUICK)
+def test_a_command_prints_what_its_schema_says(halfwink: Halfwink, kind: str) -> None:
+    done = halfwink(*QUICK[kind].split(), "--json")
+    if kind == "live.sink" and "CAP_NET_RAW" in done.err:
+        lacking(done.complaint, kernel=True)
+    assert done.status == 0, done.err
+    assert schemas.kind_of(done.json()) == kind
+
+
+#: What a name says of a value: sampled documents whose values were null do not show it.
+TEXTS = re.compile(r"(^|_)(fallback|unread|reason|why|path|title|note|mechanism|name)$")
+
+
+@pytest.mark.parametrize("kind", schemas.kinds())
+def test_what_is_text_is_no_number(kind: str) -> None:
+    def wrong(part: object, name: str) -> list[str]:
+        if not isinstance(part, dict):
+            return []
+        found = [name] if TEXTS.search(name) and "number" in part.get("type", ()) else []
+        for key, inner in part.get("properties", {}).items():
+            found += wrong(inner, key)
+        for key in ("items", "additionalProperties"):
+            found += wrong(part.get(key), name if key == "items" else "")
+        return found
+
+    assert wrong(schemas.schema(kind), "") == []
 
 
 def test_they_can_be_listed(halfwink: Halfwink) -> None:

@@ -80,10 +80,12 @@ def print_json(kind: str, document: Mapping[str, Any]) -> None:
     sys.stdout.write(json_text(kind, document))
 
 
-def put_json(kind: str, document: Mapping[str, Any], out: Path | None, *, json: bool) -> None:
+def put_json(
+    kind: str, document: Mapping[str, Any], out: Path | None, *, json: bool, quiet: bool = False
+) -> None:
     """A JSON document where it was asked for: in a file, on standard output."""
     if out is not None:
-        claim(out, out).write_text(json_text(kind, document))
+        claim(out, out, quiet=quiet).write_text(json_text(kind, document))
     if json:
         print_json(kind, document)
 

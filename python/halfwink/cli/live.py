@@ -64,7 +64,7 @@ def delegate(
     log: Path | None = None,
     log_records: Annotated[int, Parameter(name="--log-records")] = LOG_RECORDS,
     die_with_us: Annotated[bool, Parameter(name="--die-with-us", negative="")] = False,
-    out: Annotated[Path | None, Parameter(name=["-o", "--out", "--json"])] = None,
+    out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
     quiet: Quiet = False,
 ) -> int:
     """Run a program (after --) whose system calls may be made on another CPU.
@@ -96,7 +96,7 @@ def delegate(
     die_with_us
         Kill the program if this command is killed.
     out
-        File for the report as JSON.
+        File for the report as a JSON document.
     quiet
         No report on standard error.
     """
@@ -124,7 +124,7 @@ def delegate(
         log_records=log_records,
         die_with_us=die_with_us,
     )
-    living.save(done, out)
+    put_json("live.delegate", done.report, out, json=False, quiet=quiet)
     if not quiet:
         _show(done.report)
     return done.status
