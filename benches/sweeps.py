@@ -21,6 +21,7 @@ from halfwink.batch import run_jobs
 from halfwink.executors import Executor, LocalExecutor, run_job
 from halfwink.jobs import Job, pairs
 from halfwink.pools import Dask
+from halfwink.report import write_report
 from halfwink.results import collect, open_results
 from halfwink.store import RunStore
 
@@ -109,8 +110,8 @@ def overheads(turns: int) -> dict[str, float]:
 
 
 def points(turns: int) -> dict[str, float]:
-    """Seconds of collecting points that are stored, of asking for some of them in SQL, and of both:
-    medians of so many turns."""
+    """Seconds of collecting points that are stored and asking for some of them in SQL, of asking
+    alone, and of collecting and drawing their report: medians of so many turns."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         study = folder / "points.toml"
@@ -125,7 +126,16 @@ def points(turns: int) -> dict[str, float]:
             assert hw.collected(str(study), out=folder).results.runs.height == POINTS
             ask()
 
-        work: dict[str, Callable[[], None]] = {"collected and queried": both, "queried": ask}
+        def drawn() -> None:
+            """From what is stored to the page with its charts."""
+            found = hw.collected(str(study), out=folder).results
+            write_report(folder / "report.html", "points", found)
+
+        work: dict[str, Callable[[], None]] = {
+            "collected and queried": both,
+            "queried": ask,
+            "collected and drawn": drawn,
+        }
         taken: dict[str, list[float]] = {name: [] for name in work}
         for _ in range(turns):
             for name, do in work.items():

@@ -290,3 +290,14 @@ def test_other_tables_fit_eighty_columns_too(tmp_path: Path, words: list[str]):
     assert not any("…" in line for line in lines), lines
     # But for what has no space to break it at.
     assert max(len(line) for line in lines if " " in line.strip()) <= 80, lines
+
+
+def test_a_chart_is_never_replaced_silently_nor_of_an_unknown_kind(halfwink, tmp_path: Path):
+    words = ("circuits", "model", "--plot")
+    assert halfwink(*words, "p.html").err == "chart: p.html\n"
+    assert halfwink(*words, "p.html").err == "p.html: replaced\nchart: p.html\n"
+    done = halfwink(*words, "p.xyz")
+    assert done.status == 2
+    assert done.complaint.startswith("p.xyz: expected a name that ends in .html, .svg")
+    done = halfwink(*words, "nowhere/p.html")
+    assert done.complaint == "nowhere/p.html: No such file or directory"

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from halfwink import circuits
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, say
+from halfwink.cli.console import print_frame, print_json, save_chart
 from halfwink.cli.fabric_advice import advise
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
@@ -65,8 +65,7 @@ def model(
     found = circuits.fabric(fabric, set=dict(settings(setting)))
     tables = found.frames()
     if plot is not None:
-        found.chart().save(str(plot), inline=plot.suffix == ".html")
-        say(f"chart: {plot}")
+        save_chart(found.chart(), plot)
     if json:
         wanted = {name: tables[name].to_dicts() for name in chosen or tables}
         print_json("circuits.model", {"fabric": fabric, **wanted})

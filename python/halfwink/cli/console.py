@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Of the JSON documents: it changes when something that was there is not, or means something else.
 VERSION = 1
+#: Endings of files that charts are drawn into.
+PLOTS = (".html", ".svg", ".png", ".pdf", ".json")
 #: Wide enough for any table of ours when the output is a file or a pipe.
 PIPE_WIDTH = 10_000
 
@@ -66,6 +68,22 @@ def claim(out: Path | None, default: Path, *, quiet: bool = False) -> Path:
             raise HalfwinkError(f"{path} is there: expected -o FILE; -o {path} replaces it")
         say(f"{path}: replaced", quiet=quiet)
     return path
+
+
+def save_chart(chart: Any, path: Path, *, quiet: bool = False) -> None:
+    """Draws a chart into a file of a kind that charts can have, and says where.
+
+    Raises:
+        HalfwinkError: it cannot be written there, or not as that.
+    """
+    if path.suffix not in PLOTS:
+        raise HalfwinkError(f"{path}: expected a name that ends in {', '.join(PLOTS)}")
+    claim(path, path, quiet=quiet)
+    try:
+        chart.save(str(path), inline=path.suffix == ".html")
+    except (OSError, ValueError) as error:
+        raise HalfwinkError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    say(f"chart: {path}", quiet=quiet)
 
 
 def json_text(kind: str, document: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from halfwink import fabric_advice
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, progress_bar, say
+from halfwink.cli.console import print_frame, print_json, progress_bar, save_chart
 from halfwink.cli.settings import Setting, settings, split_techniques
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -69,8 +69,7 @@ def advise(
             progress=progress,
         )
     if plot is not None:
-        found.chart().save(str(plot), inline=plot.suffix == ".html")
-        say(f"chart: {plot}")
+        save_chart(found.chart(), plot)
     if json:
         tables = {"runs": found.runs, "sensitivity": found.sensitivity}
         document = {name: table.to_dicts() for name, table in tables.items()}

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import polars as pl
 from cyclopts import Parameter
 
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, say
+from halfwink.cli.console import print_frame, print_json, save_chart
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 from halfwink.preheat_world import preheat_experiments
-
-if TYPE_CHECKING:
-    import altair as alt
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 Machine = Annotated[str, Parameter(name=["-m", "--machine"])]
@@ -75,7 +72,8 @@ def breakdown(
 
         shown = steps.filter(pl.col("how") == "cumulative")
         chart = alt.Chart(shown).mark_bar()
-        _save(chart.encode(x=alt.X("step", sort=None), y="factor", tooltip=columns[2:]), plot)
+        step, shown_too = alt.X("step", sort=None), columns[2:]
+        save_chart(chart.encode(x=step, y="factor", tooltip=shown_too), plot)
     if json:
         print_json("preheat.breakdown", {"steps": steps.select(columns).to_dicts()})
     else:
@@ -123,17 +121,10 @@ def deadline(
         leads = table.filter((pl.col("wake_us") == wake) & (pl.col("bandwidth") == 1))
         chart = alt.Chart(leads).mark_line(point=True)
         x, y = "lead_us", "net_gain_us"
-        _save(chart.encode(x=x, y=y, color="late", row="workload").properties(height=120), plot)
+        drawn = chart.encode(x=x, y=y, color="late", row="workload")
+        save_chart(drawn.properties(height=120), plot)
     if json:
         print_json("preheat.deadline", {"requests": table.to_dicts()})
     else:
         print_frame(table.select(columns))
     return 0
-
-
-def _save(chart: alt.Chart, path: Path) -> None:
-    try:
-        chart.save(str(path))
-    except (OSError, ValueError) as error:
-        raise HalfwinkError(f"{path}: {error}") from None
-    say(f"plot: {path}")

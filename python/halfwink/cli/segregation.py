@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_json, print_table, say
+from halfwink.cli.console import print_json, print_table, save_chart
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 
@@ -63,20 +63,12 @@ def sweep(
         raise HalfwinkError(f"{plot}: expected a name that ends in {', '.join(PLOTS)}")
     found = segregation_sweep(workload, l1=l1, l2=l2, only=only, set=dict(settings(setting)))
     if plot is not None:
-        _draw(found, plot)
+        save_chart(found.chart(), plot)
     if json:
         print_json("segregation.sweep", _document(workload, l1, l2, found))
     else:
         _show(workload, l2, found)
     return 0
-
-
-def _draw(found: Segregation, plot: Path) -> None:
-    try:
-        found.chart().save(str(plot), inline=plot.suffix == ".html")
-    except OSError as error:
-        raise HalfwinkError(f"{plot}: {error.strerror}") from error
-    say(f"wrote {plot}")
 
 
 def _document(workload: str, l1: str, l2: str, found: Segregation) -> dict[str, Any]:

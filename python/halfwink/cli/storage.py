@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 from halfwink import storage
 from halfwink.cli.console import out as stdout
-from halfwink.cli.console import print_frame, print_json, say
+from halfwink.cli.console import print_frame, print_json, save_chart, say
 from halfwink.cli.settings import Setting, settings
 from halfwink.errors import HalfwinkError
 from halfwink.files import write_whole
@@ -82,8 +82,7 @@ def simulate(
         set=dict(settings(setting)),
     )
     if plot is not None:
-        found.chart().save(str(plot), inline=plot.suffix == ".html")
-        say(f"chart: {plot}")
+        save_chart(found.chart(), plot)
     words = [told(found, name) for name in found.runs["policy"].unique(maintain_order=True)]
     if json:
         print_json(
