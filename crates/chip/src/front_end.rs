@@ -15,7 +15,7 @@ use crate::cpi_stack::UnitCounts;
 use crate::lines::memory_base;
 use crate::shared_lines::SharedLines;
 use crate::translation::{Page, Sizes, Space};
-use crate::uop::{Code, Playable, Uop};
+use crate::uop::{fold, Code, Playable, Uop};
 
 /// Blocks of the longest interrupt that goes its own way. To know whether an interrupt simply
 /// returns, it is read to its end and held with all its addresses: a trace that never returns must
@@ -510,7 +510,7 @@ impl FrontEnd {
     /// True if the run has one left, and it is part of the macro-operation before it.
     #[inline]
     pub(crate) fn next_joins(&self) -> bool {
-        self.uop < self.end && self.code.uops[self.uop].joins
+        self.uop < self.end && self.code.uops[self.uop].folds & fold::JOINS != 0
     }
 
     /// The micro-operation in front, if the run has one left and it is an ordinary one.

@@ -71,6 +71,17 @@ impl Op {
     }
 }
 
+/// What may be made of a micro-operation on some cores, as bits.
+pub(crate) mod fold {
+    /// It is of the same instruction as the one before it, or a branch that a comparison decides:
+    /// fused.
+    pub(crate) const JOINS: u8 = 1;
+    /// It gives one register what another one holds: eliminated.
+    pub(crate) const MOVES: u8 = 2;
+    /// It loads from an address with an index: later.
+    pub(crate) const INDEXED: u8 = 4;
+}
+
 /// A micro-operation, as cracked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Uop {
@@ -89,10 +100,8 @@ pub(crate) struct Uop {
     pub(crate) new_line: bool,
     /// Waits for everything before it, holds back everything after it.
     pub(crate) serializing: bool,
-    /// Of the same instruction as the one before it, or a branch that a comparison decides.
-    pub(crate) joins: bool,
-    /// Gives one register what another one holds.
-    pub(crate) moves: bool,
+    /// What cores of today make of it, if they do: of [`fold`].
+    pub(crate) folds: u8,
     /// Neither of these two, and not for a unit that is busy for long: nearly all of them.
     pub(crate) ordinary: bool,
     /// Bytes from the first byte of the block to its instruction.
@@ -206,8 +215,8 @@ impl Code {
                 self.straddle(at, instr);
                 line = Some(end_line);
             }
-            self.uops[at].joins = decides;
-            self.uops[at + 1..].iter_mut().for_each(|uop| uop.joins = true);
+            self.uops[at].folds |= if decides { fold::JOINS } else { 0 };
+            self.uops[at + 1..].iter_mut().for_each(|uop| uop.folds |= fold::JOINS);
         }
         // A faulting instruction does not retire, but its accesses reached the caches. Nothing
         // depends on them: what it loaded is loaded again when it is tried again.
@@ -296,6 +305,7 @@ impl Code {
                 op: Op::Load,
                 access: access as u16,
                 size: site.size,
+                folds: if instr.address.0.count_ones() > 1 { fold::INDEXED } else { 0 },
                 ..blank(instr)
             });
             load_temps[i % 2] = temp;
@@ -317,7 +327,8 @@ impl Code {
                 // Nobody waits for it, and it waits for nobody.
                 (sources, all) = ([NO_REG; 4], [NO_REG; 2]);
             }
-            self.uops.push(Uop { moves: moves(instr), sources, results: all, op, ..blank(instr) });
+            let folds = if moves(instr) { fold::MOVES } else { 0 };
+            self.uops.push(Uop { folds, sources, results: all, op, ..blank(instr) });
         }
         for (access, site) in own(true) {
             let mut sources = registers(instr.address);
@@ -369,8 +380,7 @@ fn blank(instr: &Instr) -> Uop {
         size: 0,
         new_line: false,
         serializing: false,
-        joins: false,
-        moves: false,
+        folds: 0,
         ordinary: false,
         offset: instr.offset,
     }
@@ -378,7 +388,7 @@ fn blank(instr: &Instr) -> Uop {
 
 /// True if an instruction gives one register what another one holds.
 fn moves(instr: &Instr) -> bool {
-    let one = |set: RegSet| set.iter().count() == 1;
+    let one = |set: RegSet| set.0.is_power_of_two();
     instr.kind == Kind::Move && instr.address == RegSet(0) && one(instr.reads) && one(instr.writes)
 }
 

@@ -3,14 +3,14 @@
 use halfwink_trace::{Branch, Event};
 use halfwink_units::Cycle;
 
-use super::{link, slot_of, Front, OutOfOrder, Slot, EMPTY, INSTRUCTION_POINTER, NO_SLOT};
+use super::{link, rare, slot_of, Front, OutOfOrder, Slot, EMPTY, INSTRUCTION_POINTER, NO_SLOT};
 use crate::branch::Guess;
 use crate::cpi_stack::Reason;
 use crate::front_end::Head;
 use crate::miss::UNKNOWN;
 use crate::os_cores::Crossed;
 use crate::private::Access;
-use crate::uop::{Op, Uop, NO_REG};
+use crate::uop::{fold, Op, Uop, NO_REG};
 
 impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     /// Takes operations from the front end into the window.
@@ -18,7 +18,8 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     pub(super) fn dispatch(&mut self, now: Cycle) -> bool {
         let before = self.tail;
         let mut width = self.common.spec.width;
-        while width > 0 || self.next_joins() {
+        let fuses = self.folds & fold::JOINS != 0;
+        while width > 0 || fuses && self.common.front_end.next_joins() {
             match self.front {
                 Front::Running => {}
                 Front::Until(cycle) if cycle <= now => self.front = Front::Running,
@@ -31,20 +32,15 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             if !matches!(self.common.front_end.head(), Head::Uop) && !self.events(now) {
                 break;
             }
-            let joins = self.next_joins();
             if !self.dispatch_one(now) {
                 break;
             }
-            width -= usize::from(!joins);
+            let last = slot_of::<N>(self.tail - 1);
+            if !fuses || self.slots[last].folds & fold::JOINS == 0 {
+                width -= 1;
+            }
         }
         self.tail > before
-    }
-
-    /// True if the operation in front is part of the macro-operation before it, and takes no place
-    /// of its own.
-    #[inline]
-    fn next_joins(&self) -> bool {
-        self.common.spec.fusion && self.common.front_end.next_joins()
     }
 
     /// Deals with what lies between instructions; true if an operation comes next.
@@ -126,7 +122,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                     self.front_reason = Reason::Branch;
                 }
                 Guess::Wrong => {
-                    self.slots[n].mispredicted = true;
+                    self.slots[n].rare |= rare::MISPREDICTED;
                     self.front = Front::Branch;
                     self.front_reason = Reason::Branch;
                 }
@@ -226,10 +222,11 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         let producer = self.producer[from];
         if producer != NO_SLOT {
             let slot = &mut self.slots[usize::from(producer) % N];
-            if slot.moved_to != NO_REG {
+            if slot.rare & rare::COPIED != 0 {
                 return false;
             }
-            slot.moved_to = to as u8;
+            slot.rare |= rare::COPIED;
+            slot.copy = to as u8;
         }
         self.producer[to] = producer;
         true
@@ -243,11 +240,11 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             op: uop.op,
             results: uop.results,
             by: self.common.front_end.by(uop),
-            serializing: uop.serializing,
-            joins: uop.joins && self.common.spec.fusion,
+            rare: if uop.serializing { rare::SERIALIZING } else { 0 },
+            folds: uop.folds & self.folds,
             ..EMPTY
         };
-        if uop.moves && self.common.spec.move_elimination && self.rename(uop) {
+        if slot.folds & fold::MOVES != 0 && self.rename(uop) {
             slot.op = Op::Nop;
             self.slots[n] = slot;
             return self.make_ready(Op::Nop, n);
@@ -275,7 +272,6 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                 self.waiting_integer += 1;
                 let (first, last, byte) = self.common.front_end.data_lines();
                 slot.lines = [first, last];
-                slot.indexed = uop.sources[1] != NO_REG;
                 self.forward(byte, n, &mut slot);
             }
             Op::Store => {

@@ -31,8 +31,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         // Oldest first within each unit; where the width is less than all units together, units
         // have their turn in this order, whatever the age of what they start.
         // Fused, operations are many more than what is dispatched: the units are what bounds them.
-        let fused = self.common.spec.fusion;
-        let mut budget = if fused { usize::MAX } else { self.common.spec.width };
+        let mut budget = self.starts;
         let start = budget;
         for _ in 0..units.memory.min(budget) {
             let Some(n) = self.oldest(&self.ready[Unit::Memory as usize]) else { break };
@@ -41,12 +40,14 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             budget -= 1;
         }
         let mut fp = units.fp;
-        for (which, count) in [units.fp_add, units.fp_multiply].into_iter().enumerate() {
-            for _ in 0..count.unwrap_or(0).min(fp).min(budget) {
-                let Some(n) = self.oldest(&self.ready_fp[which]) else { break };
-                self.ready_fp[which].remove(n);
-                self.start(n, now);
-                (fp, budget) = (fp - 1, budget - 1);
+        if self.has_split_fp {
+            for (which, count) in [units.fp_add, units.fp_multiply].into_iter().enumerate() {
+                for _ in 0..count.unwrap_or(0).min(fp).min(budget) {
+                    let Some(n) = self.oldest(&self.ready_fp[which]) else { break };
+                    self.ready_fp[which].remove(n);
+                    self.start(n, now);
+                    (fp, budget) = (fp - 1, budget - 1);
+                }
             }
         }
         for (unit, count) in

@@ -5,7 +5,7 @@ use halfwink_units::Cycle;
 use super::{slot_of, Front, OutOfOrder, Slot, Waits};
 use crate::front_end::By;
 use crate::private::Access;
-use crate::uop::{Op, Unit, Uop};
+use crate::uop::{fold, Op, Unit, Uop};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueuedStore {
@@ -61,7 +61,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
     /// Starts a load or a store; a load without a miss register is put aside.
     #[inline]
     pub(super) fn issue_memory(&mut self, n: usize, now: Cycle) {
-        let Slot { op, forwarded, indexed, lines: [first, last], by, .. } = self.slots[n];
+        let Slot { op, forwarded, folds, lines: [first, last], by, .. } = self.slots[n];
         let pages = self.sizes.map(|_| self.pages[n]);
         if let Some(pages) = pages {
             if self.common.private.translate(pages, false, by, now).is_some() {
@@ -82,7 +82,7 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         }
         // A load from two lines starts only if both can miss: half of it could not be taken back.
         let blocked = first != last && self.common.private.data_misses.free(now) < 2;
-        let index = if indexed { self.common.spec.index } else { 0 };
+        let index = if folds & fold::INDEXED != 0 { self.common.spec.index } else { 0 };
         let hit = now + self.common.private.l1d_latency() + index;
         let mut ready = hit;
         if blocked || !self.read_line(n, first, by, now, &mut ready) {

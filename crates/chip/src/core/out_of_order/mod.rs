@@ -40,11 +40,11 @@ use self::slots::SlotSet;
 use super::pipeline::{Common, Pause, Stall, StallOn};
 use crate::cpi_stack::Reason;
 use crate::front_end::By;
-use crate::machine::{CoreKind, Window, MAX_WINDOW};
+use crate::machine::{CoreKind, CoreSpec, Window, MAX_WINDOW};
 use crate::miss::UNKNOWN;
 use crate::translation::{Page, Sizes};
 use crate::uncore::Answer;
-use crate::uop::{Op, Unit, NO_REG, REGISTERS};
+use crate::uop::{fold, Op, Unit, NO_REG, REGISTERS};
 
 /// No slot, and no [`link`].
 const NO_SLOT: u16 = u16::MAX;
@@ -54,6 +54,15 @@ const WAITS: usize = 5;
 const INSTRUCTION_POINTER: u8 = REGISTERS as u8;
 /// Distance of a slot's links.
 const LINKS: usize = 8;
+/// What few operations do when their result is there, as bits.
+mod rare {
+    /// The front end turns around.
+    pub(super) const MISPREDICTED: u8 = 1;
+    /// The front end goes on.
+    pub(super) const SERIALIZING: u8 = 2;
+    /// A move has given the result to one more register.
+    pub(super) const COPIED: u8 = 4;
+}
 const _: () = assert!(WAITS <= LINKS && MAX_WINDOW * LINKS < NO_SLOT as usize);
 
 /// A pipeline of the smallest of these windows that it fits: the host's time grows with the masks.
@@ -89,16 +98,14 @@ struct Slot {
     op: Op,
     results: [u8; 2],
     by: By,
-    mispredicted: bool,
-    serializing: bool,
+    /// What few operations do when their result is there: of [`rare`].
+    rare: u8,
     /// A load whose data comes from the store queue.
     forwarded: bool,
-    /// Part of the macro-operation before it.
-    joins: bool,
-    /// A register that a move has given its result to, or [`NO_REG`].
-    moved_to: u8,
-    /// A load whose address takes longer to form.
-    indexed: bool,
+    /// Of [`fold`], what this core makes of it.
+    folds: u8,
+    /// If it is copied: a register that a move has given its result to.
+    copy: u8,
     waits: Waits,
     lines: [u64; 2],
 }
@@ -111,12 +118,10 @@ const EMPTY: Slot = Slot {
     op: Op::Nop,
     results: [NO_REG; 2],
     by: By::new(0, false),
-    mispredicted: false,
-    serializing: false,
+    rare: 0,
     forwarded: false,
-    joins: false,
-    moved_to: NO_REG,
-    indexed: false,
+    folds: 0,
+    copy: NO_REG,
     waits: Waits::Unit,
     lines: [0; 2],
 };
@@ -155,6 +160,11 @@ pub(crate) struct OutOfOrder<const W: usize, const N: usize> {
     /// Ready to issue: by unit, and divisions apart, whose units are busy for long.
     ready: [SlotSet<W>; 4],
     ready_divide: [SlotSet<W>; 2],
+    /// Of [`fold`], what this core does.
+    folds: u8,
+    /// Operations that may start in a cycle.
+    starts: usize,
+    has_split_fp: bool,
     /// Additions and multiplications of floating point, if their units are not all of them.
     ready_fp: [SlotSet<W>; 2],
     divide_free: [Cycle; 2],
@@ -200,6 +210,8 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         };
         let sizes = common.private.translates().then(|| common.private.page_sizes());
         let no_forward = Forward { granule: u64::MAX, store: 0, sequence: 0 };
+        let spec = common.spec;
+        let folds = folds(&spec);
         OutOfOrder {
             ahead: Ahead::new(common.fetch, common.private.l1i_latency()),
             waiters: vec![SlotSet::EMPTY; common.private.data_misses.registers()].into(),
@@ -213,6 +225,9 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             ready: [SlotSet::EMPTY; 4],
             ready_divide: [SlotSet::EMPTY; 2],
             ready_fp: [SlotSet::EMPTY; 2],
+            folds,
+            starts: if spec.fusion { usize::MAX } else { spec.width },
+            has_split_fp: spec.units.fp_add.or(spec.units.fp_multiply).is_some(),
             divide_free: [0; 2],
             blocked: SlotSet::EMPTY,
             untranslated: SlotSet::EMPTY,
@@ -499,22 +514,10 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
                 self.producer[usize::from(register)] = NO_SLOT;
             }
         }
-        if slot.moved_to != NO_REG && self.producer[usize::from(slot.moved_to)] == n as u16 {
-            self.producer[usize::from(slot.moved_to)] = NO_SLOT;
-        }
-        // When it is resolved, not when it retires: older misses do not hold the right path up.
-        if slot.mispredicted {
-            self.front = Front::Until(now + self.common.spec.refill);
-            self.front_reason = Reason::Branch;
-            if let Some(ahead) = &mut self.ahead {
-                ahead.turn(now, now + self.common.spec.refill);
-            }
-        }
-        if slot.serializing {
-            self.front = Front::Until(now + self.common.spec.refill);
-            self.front_reason = Reason::System;
-        }
         let mut link = std::mem::replace(&mut slot.dependents, NO_SLOT);
+        if slot.rare != 0 {
+            self.complete_rare(n, now);
+        }
         while link != NO_SLOT {
             let (d, wait) = (usize::from(link) / LINKS, usize::from(link) % LINKS);
             let dependent = &mut self.slots[d % N];
@@ -527,20 +530,41 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
         }
     }
 
+    #[cold]
+    fn complete_rare(&mut self, n: usize, now: Cycle) {
+        let Slot { rare, copy, .. } = self.slots[n % N];
+        if rare & rare::COPIED != 0 && self.producer[usize::from(copy)] == n as u16 {
+            self.producer[usize::from(copy)] = NO_SLOT;
+        }
+        // When it is resolved, not when it retires: older misses do not hold the right path up.
+        if rare & rare::MISPREDICTED != 0 {
+            self.front = Front::Until(now + self.common.spec.refill);
+            self.front_reason = Reason::Branch;
+            if let Some(ahead) = &mut self.ahead {
+                ahead.turn(now, now + self.common.spec.refill);
+            }
+        }
+        if rare & rare::SERIALIZING != 0 {
+            self.front = Front::Until(now + self.common.spec.refill);
+            self.front_reason = Reason::System;
+        }
+    }
+
     /// Retires the oldest operations that are done.
     #[inline]
     fn commit(&mut self) -> bool {
         let before = self.head;
-        let mut width = self.common.spec.width;
-        while self.head < self.tail {
+        let limit = match self.folds & fold::JOINS {
+            0 => self.tail.min(before + self.common.spec.width as u64),
+            _ => self.behind_fused(),
+        };
+        while self.head < limit {
             let n = slot_of::<N>(self.head);
-            let slot = &self.slots[n];
-            let takes = usize::from(!slot.joins);
-            if takes > width || !self.done.contains(n) {
+            if !self.done.contains(n) {
                 break;
             }
-            width -= takes;
             self.done.remove(n);
+            let slot = &self.slots[n];
             debug_assert!(slot.pending == 0 && slot.answers == 0, "it retires with something due");
             match slot.op {
                 Op::Load => self.loads -= 1,
@@ -550,6 +574,18 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             self.head += 1;
         }
         self.head > before
+    }
+
+    /// The operation behind as many macro-operations as may retire in a cycle.
+    fn behind_fused(&self) -> u64 {
+        let mut left = self.common.spec.width;
+        let takes = |n: u64| usize::from(self.slots[slot_of::<N>(n)].folds & fold::JOINS == 0);
+        let mut limit = self.head;
+        while limit < self.tail && takes(limit) <= left {
+            left -= takes(limit);
+            limit += 1;
+        }
+        limit
     }
 
     /// Requests whose last operation has retired are complete.
@@ -563,6 +599,14 @@ impl<const W: usize, const N: usize> OutOfOrder<W, N> {
             self.request_ends.pop_front();
         }
     }
+}
+
+/// What a core makes of operations that may be folded.
+fn folds(core: &CoreSpec) -> u8 {
+    let of = |is: bool, bit: u8| if is { bit } else { 0 };
+    of(core.fusion, fold::JOINS)
+        | of(core.move_elimination, fold::MOVES)
+        | of(core.index > 0, fold::INDEXED)
 }
 
 /// Why a cycle passed without retiring anything.
