@@ -288,8 +288,7 @@ impl Code {
                 .enumerate()
                 .filter(move |(_, s)| usize::from(s.instr) == n && s.write == write)
         };
-        let loads = own(false).count();
-        let stores = own(true).count();
+        let [loads, stores] = [false, true].map(|write| own(write).count());
         let data = data_sources(instr);
         let results = result_registers(instr);
         let op = operation(instr, loads + stores);
@@ -305,7 +304,7 @@ impl Code {
                 op: Op::Load,
                 access: access as u16,
                 size: site.size,
-                folds: if instr.address.0.count_ones() > 1 { fold::INDEXED } else { 0 },
+                folds: indexed(instr),
                 ..blank(instr)
             });
             load_temps[i % 2] = temp;
@@ -327,8 +326,7 @@ impl Code {
                 // Nobody waits for it, and it waits for nobody.
                 (sources, all) = ([NO_REG; 4], [NO_REG; 2]);
             }
-            let folds = if moves(instr) { fold::MOVES } else { 0 };
-            self.uops.push(Uop { folds, sources, results: all, op, ..blank(instr) });
+            self.uops.push(Uop { folds: moves(instr), sources, results: all, op, ..blank(instr) });
         }
         for (access, site) in own(true) {
             let mut sources = registers(instr.address);
@@ -386,10 +384,24 @@ fn blank(instr: &Instr) -> Uop {
     }
 }
 
-/// True if an instruction gives one register what another one holds.
-fn moves(instr: &Instr) -> bool {
+/// Whether an instruction gives one register what another one holds.
+fn moves(instr: &Instr) -> u8 {
     let one = |set: RegSet| set.0.is_power_of_two();
-    instr.kind == Kind::Move && instr.address == RegSet(0) && one(instr.reads) && one(instr.writes)
+    let is_plain = instr.kind == Kind::Move && instr.address == RegSet(0);
+    if is_plain && one(instr.reads) && one(instr.writes) {
+        fold::MOVES
+    } else {
+        0
+    }
+}
+
+/// Whether its address has an index.
+fn indexed(instr: &Instr) -> u8 {
+    if instr.address.0.count_ones() > 1 {
+        fold::INDEXED
+    } else {
+        0
+    }
 }
 
 /// True if decoders make one operation of a comparison and the conditional branch behind it, as
