@@ -385,6 +385,32 @@ fn tap_may_wake_for_the_last_response() {
 }
 
 #[test]
+fn tap_forgets_a_token_that_came_after_its_response() {
+    // Of B nothing more is heard: its response came at 30, before the token that says "unknown".
+    let stale = |at: f64| {
+        vec![
+            (ns(30.0), Event::Response { line: B }),
+            (ns(40.0), token(B, 18.5, Bound::Unknown)),
+            (ns(at), Event::StallBegin),
+            (ns(at + 81.0), Event::Response { line: A }),
+        ]
+    };
+    // Whoever waits for the last response has that of A, and none to come.
+    let last = || Tap::new(EV6, 20).waking_for(WakeFor::LastResponse);
+    insta::assert_snapshot!(decisions(&mut last(), stale(50.0)), @r"
+        50.00 Gate
+     100131.00 Wake
+    ");
+    // Who waits for the first is woken by that of A, and late; and later gates no more for B.
+    insta::assert_snapshot!(decisions(&mut Tap::new(EV6, 20), stale(50.0)), @r"
+       50.00 Gate
+      131.00 Wake
+    ");
+    insta::assert_snapshot!(decisions(&mut Tap::new(EV6, 20), stale(100_041.0)), @"");
+    insta::assert_snapshot!(decisions(&mut last(), stale(100_041.0)), @"");
+}
+
+#[test]
 fn slots_move_a_wake_up_to_the_last_that_is_early_enough() {
     let slots = Slots::nth(1, 5, Time(900));
     let costs = Costs { slots, ..EV6 };

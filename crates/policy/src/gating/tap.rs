@@ -4,6 +4,10 @@
 //! Every cache that misses sends a token with the earliest time the next level could answer; the
 //! last level sends "unknown", and the memory controller follows with an estimate that is a lower
 //! bound. The core sleeps until just before the earliest of them, so it is never late.
+//!
+//! Tokens may be lost or late. Who waits for the first response is woken by that at the latest; who
+//! waits for the last one must not wait for a response that came before its token did. So what
+//! nobody told more of for [`PATIENCE`] is forgotten.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,12 +17,18 @@ use halfwink_units::{LineAddr, Time};
 use super::{Action, Bound, Costs, Event, Gating, Pending, Token};
 use crate::{Policy, Snapshot};
 
+/// assumption: no access takes so long. (The thesis' registers hold 3.28 us; a queue that is full
+/// of accesses to one bank may take longer.)
+const PATIENCE: Time = Time::ns(100_000);
+
 /// One outstanding access: 1 valid + 64 address + 15 bound = 80 bits in hardware.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     line: LineAddr,
     /// Earliest response; `None` while unknown.
     earliest: Option<Time>,
+    /// When it was told of first.
+    since: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +124,7 @@ impl Tap {
         } else if earliest.is_some_and(|at| at < now) {
             // Stale: it promises nothing any more.
         } else if self.table.len() < self.capacity {
-            self.table.push(Entry { line: token.line, earliest });
+            self.table.push(Entry { line: token.line, earliest, since: now });
             self.most_entries = self.most_entries.max(self.table.len());
         } else {
             self.overflows += 1;
@@ -123,6 +133,21 @@ impl Tap {
 
     fn has_unknown(&self) -> bool {
         self.table.iter().any(|e| e.earliest.is_none())
+    }
+
+    /// Drops what was not heard of for too long.
+    fn forget(&mut self, now: Time) {
+        self.table.retain(|e| e.earliest.is_some() || now.saturating_sub(e.since) < PATIENCE);
+    }
+
+    /// When to wake, if nothing else is heard: `known` is what is known. Who is woken by any
+    /// response needs no more than that.
+    fn alarm(&self, now: Time, known: Option<Time>) -> Option<Time> {
+        match (known, self.wake_for) {
+            (Some(at), _) => Some(self.costs_now().wake_start(at)),
+            (None, WakeFor::FirstResponse) => None,
+            (None, WakeFor::LastResponse) => Some(now + PATIENCE),
+        }
     }
 
     /// When to be awake, as far as is known.
@@ -146,7 +171,7 @@ impl Tap {
                 if pays {
                     self.state = State::Gated;
                     self.pending = Some(Action::Gate);
-                    self.timer = known.map(|at| self.costs.wake_start(at));
+                    self.timer = self.alarm(now, known);
                 }
             }
             State::Gated => self.sleep_until(now, known),
@@ -158,8 +183,7 @@ impl Tap {
     fn sleep_until(&mut self, now: Time, known: Option<Time>) {
         match known {
             Some(at) if self.costs_now().wake_start(at) <= now => self.wake(now),
-            Some(at) => self.timer = Some(self.costs_now().wake_start(at)),
-            None => self.timer = None,
+            _ => self.timer = self.alarm(now, known),
         }
     }
 
@@ -193,6 +217,7 @@ impl Policy for Tap {
             Event::StallBegin => {
                 self.stalled = true;
                 self.state = State::Stalled;
+                self.forget(now);
                 self.reevaluate(now);
             }
             Event::StallEnd { .. } => {
@@ -221,6 +246,7 @@ impl Policy for Tap {
 
     fn on_timer(&mut self, now: Time) {
         self.timer = None;
+        self.forget(now);
         if self.state == State::Gated {
             self.wake(now);
         }
