@@ -10,6 +10,7 @@ use super::inbox::Inbox;
 use super::{Core, CoreError, Message, Phase};
 use crate::losing::{DirtyLine, SentBack};
 use crate::memory::Undecided;
+use crate::uncore::Answer;
 
 /// A flush that is under way.
 pub(super) struct Flush {
@@ -85,7 +86,12 @@ impl Core {
     /// Lets the flush go on at `at`, which [`Core::flush_at`] gave.
     pub(super) fn step_flush(&mut self, at: Time) {
         let Some(flush) = &mut self.flush else { return };
-        if heard(&mut self.inbox, at) {
+        if let Some(answer) = heard(&mut self.inbox, at) {
+            if answer.prefetch {
+                // It was on its way before the flush, and nobody waits for it.
+                self.pipeline.answer(&answer, self.clock.cycle_at_or_after(at));
+                return;
+            }
             let waited = flush.on_the_way == flush.buffers;
             (flush.on_the_way, flush.last_answer) = (flush.on_the_way - 1, at);
             if let Some(dirty) = flush.walk.get(flush.next).filter(|_| waited) {
@@ -173,9 +179,12 @@ impl Core {
 }
 
 /// Takes the answer that came at `at`, if one did.
-fn heard(inbox: &mut Inbox, at: Time) -> bool {
+fn heard(inbox: &mut Inbox, at: Time) -> Option<Answer> {
     if inbox.next_time() > at {
-        return false;
+        return None;
     }
-    matches!(inbox.pop(), Some((_, Message::Answer(_))))
+    match inbox.pop() {
+        Some((_, Message::Answer(answer))) => Some(answer),
+        _ => None,
+    }
 }
