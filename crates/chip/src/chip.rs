@@ -1,6 +1,8 @@
 //! Running a chip: cores go on independently until they must hear from outside, and what they share
 //! serves them in the order of time.
 
+mod check;
+
 use std::sync::Arc;
 
 use halfwink_engine::{Interrupted, RunControl};
@@ -15,6 +17,7 @@ use crate::accounting::{Accountant, AccountingError, EnergyParts};
 use crate::agent::Agent;
 use crate::core::{Core, CoreError, CoreInput, Message, Shared, Thread};
 use crate::engine::Engine;
+use crate::faults::Broken;
 use crate::followers::{can_be_followed, follow_core, Follower, Followers};
 use crate::front_end::FrontEnd;
 use crate::lines::{memory_of, Memories};
@@ -99,6 +102,9 @@ pub enum ChipError {
     /// A policy or a pipeline did the impossible.
     #[error(transparent)]
     Core(#[from] CoreError),
+    /// With faults of this seed, something that must hold whatever goes wrong does not.
+    #[error("seed {0}: {1}")]
+    Broken(u64, Broken),
     /// The accounts do not balance.
     #[error(transparent)]
     Accounting(#[from] AccountingError),
@@ -146,6 +152,8 @@ pub fn run(
 
 pub(crate) struct Chip<'a> {
     clock: Clock,
+    /// That of what goes wrong, if anything may.
+    fault_seed: Option<u64>,
     pub(crate) accountant: Accountant<'a>,
     /// Those of the tasks, then those for the kernel.
     pub(crate) cores: Vec<Core>,
@@ -242,7 +250,7 @@ impl<'a> Chip<'a> {
             let front_end = memories.place(n, FrontEnd::new(task.source, code, n, task.limit));
             let mut thread = Thread::new(seen(front_end, options), task.load);
             thread.context.os = options.offload.map(|policy| {
-                let mut os = OsThread::new(policy(n), n % users);
+                let mut os = OsThread::on(machine, policy(n), n % users);
                 os.slice = slice;
                 Box::new(os)
             });
@@ -269,13 +277,14 @@ impl<'a> Chip<'a> {
             cores.push(Core::new(&machine.os_core(), n, vacant)?);
         }
         let apart = if memories.meet() { 1 } else { users };
-        let scheduler = options.offload.map(|_| Scheduler::new(users, os_cores, apart, wait));
+        let scheduler = options.offload.map(|_| Scheduler::new(machine, users, apart, wait));
         warm_up(&mut cores, users, &memories, &mut uncore, &warm);
         cores.iter_mut().for_each(Core::begin_losses);
         let wake_up = WakeUpController::of(machine, users, options.wake_up);
         let shortest_message = cores.iter().map(Core::shortest_message).min().unwrap_or(Time::ZERO);
         Ok(Chip {
             clock: machine.clock,
+            fault_seed: machine.faults.any().then_some(machine.faults.seed),
             accountant: Accountant::new(machine, users, options.retention),
             slices: Slices::new(),
             followers: Followers::new(followers, users),
@@ -474,9 +483,8 @@ impl<'a> Chip<'a> {
     fn limit(&mut self, behind: Reached, progress: &Progress) -> Time {
         // The end of a slice is the one time at which all cores have come equally far: sums that
         // are taken there do not depend on who ran ahead.
-        let end = self.slices.next().min(self.stop);
         let is_vacant = self.is_vacant(behind);
-        let end = if is_vacant { self.stop } else { end };
+        let end = if is_vacant { self.stop } else { self.slices.next().min(self.stop) };
         let ahead = behind.local.saturating_add(self.quantum).min(end);
         if self.scheduler.is_none() {
             // Nobody but a device looks into its caches, and nobody gives it a thread.
@@ -534,6 +542,7 @@ impl<'a> Chip<'a> {
         if self.instructions() == 0 {
             return Err(ChipError::NoWork);
         }
+        self.check_work()?;
         let scheduler = self.scheduler.take();
         let users = self.accountant.users();
         for ended in scheduler.map(Scheduler::end).into_iter().flatten() {
@@ -544,6 +553,7 @@ impl<'a> Chip<'a> {
             core.close(duration)?;
         }
         self.shared.uncore.finish(duration);
+        self.check_times(duration)?;
         let sums = self.sums(duration);
         self.followers.drop_parted(&mut self.cores);
         let uncore = &self.shared.uncore;

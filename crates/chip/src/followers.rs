@@ -47,10 +47,11 @@ pub fn run_together(
     Ok((result, followed))
 }
 
-/// Grants go to one core's gate, and a thread that moves takes no gate along.
+/// Grants go to one core's gate, a thread that moves takes no gate along, and what goes wrong with
+/// wake-ups is one technique's own.
 pub(crate) fn can_be_followed(machine: &Machine, options: &Options<'_>) -> bool {
     let is_alone = options.offload.is_none() && options.segregated.is_none();
-    is_alone && machine.wake_up.controller != WakeUpKind::Central
+    is_alone && machine.wake_up.controller != WakeUpKind::Central && !machine.faults.any()
 }
 
 /// A follower's policy of one core, with what sleeping costs.

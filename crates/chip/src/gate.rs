@@ -7,6 +7,7 @@ use halfwink_policy::{wake_up, Host, StuckTimer};
 use halfwink_power::CoreState;
 use halfwink_units::Time;
 
+use crate::faults::WakeFate;
 use crate::timeline::Timeline;
 
 /// Times by power state.
@@ -46,6 +47,8 @@ pub(crate) struct Gate {
     passed_over: bool,
     /// Where a central controller grants faster wake-ups: what goes to it.
     reports: Option<Reports>,
+    /// What its wake-ups meet, if anything goes wrong with them.
+    fate: Option<Box<WakeFate>>,
     /// Events that the policy still has to hear, in the order in which it will.
     pending: VecDeque<(Time, u8, Event)>,
     pub(crate) timeline: Option<Timeline>,
@@ -117,6 +120,7 @@ impl Gate {
             halted: false,
             passed_over: false,
             reports: reports.then(Reports::default),
+            fate: None,
             pending: VecDeque::new(),
             timeline,
         }
@@ -130,6 +134,17 @@ impl Gate {
     pub(crate) fn losing_after(mut self, after: Option<Time>) -> Gate {
         self.loses_after = after;
         self
+    }
+
+    /// Its wake-ups meet this.
+    pub(crate) fn fated(mut self, fate: Option<Box<WakeFate>>) -> Gate {
+        self.fate = fate;
+        self
+    }
+
+    /// Orders to wake that were lost, and wake-ups that were late.
+    pub(crate) fn faults(&self) -> [u64; 2] {
+        self.fate.as_ref().map_or([0; 2], |fate| [fate.lost, fate.late])
     }
 
     /// True once when what is about to be lost has to be written back: then [`Gate::flushed`].
@@ -340,8 +355,11 @@ impl Gate {
     /// Charges at the core's next slot; until then it stays gated. Slots keep neighbours from
     /// drawing charge at once, which would make the supply droop (Strong 2013, Sec 2.3.2).
     fn charge_in_slot(&mut self, now: Time) {
-        self.loss_due = false;
-        let slot = self.costs.slots.next(now);
+        // One that was ordered before begins no later for being ordered again.
+        let ordered =
+            if std::mem::take(&mut self.loss_due) { Time::NEVER } else { self.transition };
+        let from = self.fate.as_mut().map_or(now, |fate| fate.ordered(now));
+        let slot = self.costs.slots.next(from).min(ordered);
         if slot == now {
             self.charge(now);
         } else {
@@ -355,7 +373,8 @@ impl Gate {
         self.wakes += 1;
         self.segment_wakes += 1;
         self.enter(CoreState::Charging, now);
-        self.transition = now + self.wake_up;
+        let delay = self.fate.as_mut().map_or(Time::ZERO, |fate| fate.delay());
+        self.transition = now + self.wake_up + delay;
     }
 
     /// The supply is off. A core that waits for memory asks for a fast wake-up; one that is halted

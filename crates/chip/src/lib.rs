@@ -24,6 +24,7 @@ mod chip;
 mod core;
 mod cpi_stack;
 mod engine;
+mod faults;
 mod followers;
 mod front_end;
 mod gate;
@@ -63,6 +64,7 @@ pub use chip::{run, ChipError, CodeCache, Options, Task};
 pub use core::{CoreError, PreheatCounts};
 pub use cpi_stack::{Reason, UnitCounts};
 pub use engine::EngineCounts;
+pub use faults::{Broken, FaultCounts};
 pub use followers::{run_together, Follower};
 pub use front_end::WorkCounts;
 pub use gate::PolicyError;
@@ -70,11 +72,11 @@ pub use gate::PolicyError;
 pub use halfwink_dram::Counts as MemoryCounts;
 pub use losing::LossCounts;
 pub use machine::{
-    BranchSpec, BtbSpec, CoreKind, CoreSpec, DvfsSpec, FetchSpec, FupgSpec, Geometry, IdleState,
-    IndirectSpec, L1Spec, L2Spec, L3Spec, Latencies, Machine, MapgSpec, MemoryKind, MemorySpec,
-    OsSpec, PackageSleep, PackageSpec, PerceptronSpec, PowerSpec, PredictorKind, PrefetchKind,
-    PrefetchSpec, PrefetcherSpec, SafeWakeUp, TageSpec, TlbLevelSpec, TlbSpec, TokenSpec, Units,
-    WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
+    BranchSpec, BtbSpec, CoreKind, CoreSpec, DvfsSpec, FaultSpec, FetchSpec, FupgSpec, Geometry,
+    IdleState, IndirectSpec, L1Spec, L2Spec, L3Spec, Latencies, Machine, MapgSpec, MemoryKind,
+    MemorySpec, OsSpec, PackageSleep, PackageSpec, PerceptronSpec, PowerSpec, PredictorKind,
+    PrefetchKind, PrefetchSpec, PrefetcherSpec, SafeWakeUp, TageSpec, TlbLevelSpec, TlbSpec,
+    TokenSpec, Units, WakeUpKind, WakeUpSpec, Window, MAX_CORES, MAX_WINDOW,
 };
 pub use misses::{count_misses, MissCount, MissCounts, MissSetup};
 pub use os_cores::{add_calls, kernel_entry, Call, Calls};

@@ -8,6 +8,7 @@ use crate::accounting::EnergyParts;
 use crate::branch::BranchCounts;
 use crate::core::Core;
 use crate::cpi_stack::UnitCounts;
+use crate::faults::FaultCounts;
 use crate::front_end::WorkCounts;
 use crate::gate::Residency;
 use crate::losing::LossCounts;
@@ -51,6 +52,8 @@ pub struct CoreResult {
     pub residency: Residency,
     /// What its energy went into.
     pub energy: EnergyParts,
+    /// What went wrong with it, and with the thread that began on it.
+    pub faults: FaultCounts,
     /// Wake-ups from the gated state.
     pub wakes: u64,
     /// Wake-ups that were late, and by how much together.
@@ -106,6 +109,7 @@ pub(crate) fn result(core: &Core, follower: Option<usize>, energy: EnergyParts) 
         memory_stalls: core.memory_stalls.clone(),
         residency: gate.residency,
         energy,
+        faults: core.faults(),
         wakes: gate.wakes,
         late_wakes: core.late_wakes,
         late: core.late,

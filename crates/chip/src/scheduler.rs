@@ -6,6 +6,8 @@ use halfwink_engine::{Class, EventQueue};
 use halfwink_units::Time;
 
 use crate::core::{Core, Message, Thread};
+use crate::faults::{Broken, FaultCounts, Silence};
+use crate::machine::Machine;
 use crate::os_cores::{add_calls, os_core_of, Calls, Departure};
 
 /// Something that the scheduler does with a core.
@@ -40,17 +42,25 @@ pub(crate) struct Scheduler {
     is_free: Vec<bool>,
     ended: Vec<Option<Thread>>,
     /// Interrupts that ran beside the thread of each core.
-    beside: Vec<Calls>,
+    beside: Vec<(Calls, FaultCounts)>,
+    /// Threads and interrupts beside them that began, and that ended.
+    begun: [u64; 2],
+    /// Kernel instructions that those have played which ended.
+    played: u64,
+    /// When each OS core takes no threads, if that ever happens, and how long is waited for it.
+    silences: Vec<Option<Box<Silence>>>,
+    timeout: Time,
 }
 
 impl Scheduler {
     /// For the first threads on their cores, and those that `wait` for theirs.
     pub(crate) fn new(
+        machine: &Machine,
         users: usize,
-        os_cores: usize,
         memories: usize,
         wait: Vec<Thread>,
     ) -> Scheduler {
+        let (os_cores, faults) = (machine.os.cores, &machine.faults);
         let cores = users + os_cores;
         let threads = users + wait.len();
         let mut scheduler = Scheduler {
@@ -61,7 +71,11 @@ impl Scheduler {
             queues: (0..cores).map(|_| VecDeque::new()).collect(),
             is_free: (0..cores).map(|core| core >= users).collect(),
             ended: (0..threads).map(|_| None).collect(),
-            beside: vec![Calls::new(); threads],
+            beside: vec![<(Calls, FaultCounts)>::default(); threads],
+            begun: [threads as u64, 0],
+            played: 0,
+            silences: (0..os_cores).map(|core| Silence::of(faults, core)).collect(),
+            timeout: faults.os_timeout,
         };
         for thread in wait {
             let (at, home) = (thread.left.0, thread.home(0));
@@ -99,13 +113,19 @@ impl Scheduler {
                 self.send(until, Event::Arrives(core, Box::new(thread)));
             }
             Departure::Yields => self.send(at, Event::Arrives(core, Box::new(thread))),
-            Departure::Ends => match thread.context.os {
-                Some(mut os) if os.is_detached => {
-                    os.ends(at, thread.front_end.kernel_instructions);
-                    add_calls(&mut self.beside[number], &os.calls);
+            Departure::Ends => {
+                self.begun[1] += 1;
+                self.played += thread.front_end.kernel_instructions;
+                match thread.context.os {
+                    Some(mut os) if os.is_detached => {
+                        os.ends(at, thread.front_end.kernel_instructions);
+                        let (calls, faults) = &mut self.beside[number];
+                        add_calls(calls, &os.calls);
+                        faults.add(&os.faults);
+                    }
+                    _ => self.ended[number] = Some(thread),
                 }
-                _ => self.ended[number] = Some(thread),
-            },
+            }
         }
     }
 
@@ -113,12 +133,20 @@ impl Scheduler {
     pub(crate) fn deliver(&mut self, cores: &mut [Core]) {
         let Some((at, event)) = self.events.pop() else { return };
         match event {
-            Event::Free(core) => match self.queues[core].pop_front() {
-                Some(thread) => cores[core].receive(at, Message::Thread(thread)),
-                None => self.is_free[core] = true,
-            },
+            Event::Free(core) => {
+                if let Some(until) = self.silent_until(core, at) {
+                    let queue = std::mem::take(&mut self.queues[core]);
+                    queue.into_iter().for_each(|thread| self.wait(core, at, until, thread));
+                }
+                match self.queues[core].pop_front() {
+                    Some(thread) => cores[core].receive(at, Message::Thread(thread)),
+                    None => self.is_free[core] = true,
+                }
+            }
             Event::Arrives(core, thread) => {
-                if std::mem::take(&mut self.is_free[core]) {
+                if let Some(until) = self.silent_until(core, at) {
+                    self.wait(core, at, until, thread);
+                } else if std::mem::take(&mut self.is_free[core]) {
                     cores[core].receive(at, Message::Thread(thread));
                 } else {
                     self.queues[core].push_back(thread);
@@ -127,8 +155,29 @@ impl Scheduler {
         }
     }
 
+    /// When a core takes threads again, if it is one for the kernel that does not at `at`.
+    fn silent_until(&mut self, core: usize, at: Time) -> Option<Time> {
+        let os_core = core.checked_sub(self.users)?;
+        self.silences[os_core].as_mut()?.until(at)
+    }
+
+    /// A thread that is not taken waits, and goes home if that takes too long.
+    fn wait(&mut self, core: usize, at: Time, until: Time, mut thread: Box<Thread>) {
+        let patience = at.saturating_add(self.timeout);
+        let home = thread.home(core);
+        let Some(os) = &mut thread.context.os else { return };
+        os.faults.os_waits += 1;
+        if until <= patience {
+            self.send(until, Event::Arrives(core, thread));
+        } else {
+            os.times_out(until);
+            self.send(patience, Event::Arrives(home, thread));
+        }
+    }
+
     /// An interrupt leaves its thread, which goes on at `home`, for an OS core.
     pub(crate) fn detaches(&mut self, home: usize, at: Time, interrupt: Thread) {
+        self.begun[0] += 1;
         let os_core = self.os_core_of(home);
         self.send(at, Event::Arrives(os_core, Box::new(interrupt)));
     }
@@ -138,12 +187,23 @@ impl Scheduler {
         self.users + os_core_of(home, self.os_cores)
     }
 
+    /// Whether all has ended that began, with all instructions of the kernel that `cores` retired.
+    pub(crate) fn check(&self, cores: &[Core]) -> Result<(), Broken> {
+        let retired = cores.iter().map(|core| core.common().front_end.work.instructions[1]).sum();
+        match self.begun {
+            [begun, ended] if begun != ended => Err(Broken::Unended(begun, ended)),
+            _ if self.played != retired => Err(Broken::Unbalanced(self.played, retired)),
+            _ => Ok(()),
+        }
+    }
+
     /// The threads that ended, in their order.
     pub(crate) fn end(self) -> Vec<Thread> {
         let mut ended: Vec<Thread> = self.ended.into_iter().flatten().collect();
-        for (thread, beside) in ended.iter_mut().zip(self.beside) {
+        for (thread, (calls, faults)) in ended.iter_mut().zip(self.beside) {
             if let Some(os) = &mut thread.context.os {
-                add_calls(&mut os.calls, &beside);
+                add_calls(&mut os.calls, &calls);
+                os.faults.add(&faults);
             }
         }
         ended

@@ -9,6 +9,7 @@ use super::inbox::Inbox;
 use super::kind::Pipeline;
 use super::pipeline::Common;
 use super::{Core, CoreError, CoreInput, Phase, Thread, Waited};
+use crate::faults::{Met, WakeFate};
 use crate::followers::FollowerInput;
 use crate::gate::Gate;
 use crate::machine::{Machine, WakeUpKind};
@@ -29,7 +30,8 @@ fn gates(
     };
     let followers = followers.into_iter().map(follow).collect();
     let gate = Gate::new(index, policy, machine.gating_costs(index), reports, timeline)
-        .losing_after(machine.gating.loses_after());
+        .losing_after(machine.gating.loses_after())
+        .fated(WakeFate::of(&machine.faults, index));
     (gate, followers)
 }
 
@@ -52,9 +54,8 @@ impl Core {
         let first = clock.cycle_at_or_after(input.start);
         common.private.begin(first);
         let l2_span = clock.time_of(common.private.least_l2_latency());
-        let shortest_request = clock.time_of(common.private.shortest_request());
-        let shortest_report = if reports { machine.wake_up.delay } else { Time::NEVER };
-        let shortest_message = shortest_request.min(shortest_report);
+        let report = if reports { machine.wake_up.delay } else { Time::NEVER };
+        let shortest_message = clock.time_of(common.private.shortest_request()).min(report);
         let mut pipeline = Pipeline::new(machine.core.kind, common);
         let started = clock.time_of(first);
         pipeline.resume(first);
@@ -66,6 +67,7 @@ impl Core {
         Ok(Core {
             followers: Followers::begin(followers, started),
             hears_tokens,
+            met: Met::of(&machine.faults, index),
             index,
             clock,
             tokens: machine.tokens,

@@ -4,6 +4,7 @@ use halfwink_policy::gating::{Bound, Event, Token};
 use halfwink_units::{LineAddr, Time};
 
 use super::{Core, Message, Waited};
+use crate::faults::FaultCounts;
 use crate::gate::Gate;
 use crate::memory::ReadNews;
 use crate::uncore::{Missed, Served};
@@ -58,10 +59,16 @@ impl Core {
     /// Policies that listen to tokens will hear of this when its time has come.
     #[inline]
     pub(super) fn tell(&mut self, at: Time, event: Event) {
+        let Some(at) = self.met.arrival(at, &event) else { return };
         if self.gate.hears_tokens {
             self.gate.schedule(at, event);
         }
         self.followers.tell(at, event);
+    }
+
+    /// What went wrong with it, and with the thread that began on it.
+    pub(crate) fn faults(&self) -> FaultCounts {
+        self.met.counts(self.gate.faults())
     }
 
     /// How it slept: under its own policy, or under that of a follower, who has not parted.

@@ -22,6 +22,7 @@ use halfwink_power::CoreState;
 use halfwink_trace::TraceError;
 use halfwink_units::{Clock, Cycle, LineAddr, Time};
 
+use crate::faults::Met;
 use crate::gate::{Gate, PolicyError, Stepped};
 use crate::machine::{BranchSpec, TokenSpec};
 use crate::memory::Undecided;
@@ -109,6 +110,8 @@ pub(crate) struct Core {
     pub(crate) followers: Followers,
     /// Somebody listens to tokens.
     hears_tokens: bool,
+    /// What goes wrong with it, if anything does.
+    met: Met,
     inbox: Inbox,
     /// Requests so far that it waited for.
     awaited: u64,
@@ -393,6 +396,7 @@ impl Core {
                     (clock.time_of(at), Event::Response { line: LineAddr(line) })
                 }
             };
+            let Some(at) = self.met.arrival(at, &event) else { continue };
             if self.gate.hears_tokens {
                 self.gate.schedule(at, event);
             }

@@ -103,6 +103,7 @@ impl Core {
         self.finished = self.finished.max(Some(ended.left.0));
         if let Some(os) = &ended.context.os {
             add_calls(&mut self.calls, &os.calls);
+            self.met.threads.add(&os.faults);
         }
         let requests = &mut self.pipeline.common_mut().context.requests;
         requests.completed += ended.context.requests.completed;

@@ -8,7 +8,8 @@ use halfwink_units::{Clock, Cycle, Time, LINE_BYTES};
 use toml::Spanned;
 
 use super::file::{
-    FupgSection, L1Section, L2Section, MachineFile, OsSection, PowerSection, WakeUpSection,
+    FupgSection, L1Section, L2Section, MachineFile, OsSection, PowerSection, TokenSection,
+    WakeUpSection,
 };
 use super::memory::MemorySpec;
 use super::{
@@ -53,12 +54,7 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
             occupancy: check.time(&file.l3.occupancy_ns)?,
         },
         memory,
-        tokens: TokenSpec {
-            l1: check.time(&file.tokens.l1_ns)?,
-            l2: check.time(&file.tokens.l2_ns)?,
-            l3: check.time(&file.tokens.l3_ns)?,
-            eta: check.time(&file.tokens.eta_ns)?,
-        },
+        tokens: check.tokens(&file.tokens)?,
         fupg: check.fupg(&file.fupg)?,
         dvfs: check.dvfs(&file.dvfs)?,
         wake_up: check.wake_up(&file.wake_up)?,
@@ -69,6 +65,7 @@ pub(super) fn build(input: &Input, file: MachineFile) -> Result<Machine, InputEr
         },
         idle_states: check.idle_states(file.idle_states, &power)?,
         package: check.package(file.package)?,
+        faults: check.faults(file.faults.as_ref())?,
         unused: gating.gated_power(power.core.leakage_w),
         gating,
         power,
@@ -145,6 +142,15 @@ impl Check<'_> {
         } else {
             Err(self.fail(value, format!("a time of {ns} ns, expected 0 to 1e9")))
         }
+    }
+
+    fn tokens(&self, section: &TokenSection) -> Result<TokenSpec, InputError> {
+        Ok(TokenSpec {
+            l1: self.time(&section.l1_ns)?,
+            l2: self.time(&section.l2_ns)?,
+            l3: self.time(&section.l3_ns)?,
+            eta: self.time(&section.eta_ns)?,
+        })
     }
 
     fn geometry(

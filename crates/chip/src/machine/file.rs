@@ -7,6 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::branch::{BranchSection, FetchSection};
+use super::faults::FaultsSection;
 use super::prefetch::PrefetchSection;
 use super::translation::TlbSection;
 use super::{DvfsSpec, IdleState, Latencies, PackageSpec, SafeWakeUp, Units, WakeUpKind};
@@ -38,6 +39,7 @@ pub(super) struct MachineFile {
     #[serde(default)]
     pub(super) idle_states: Vec<Spanned<IdleState>>,
     pub(super) package: Option<Spanned<PackageSpec>>,
+    pub(super) faults: Option<FaultsSection>,
     pub(super) power: PowerSection,
 }
 

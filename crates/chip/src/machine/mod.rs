@@ -8,6 +8,7 @@ mod central;
 mod check;
 mod core;
 mod facts;
+mod faults;
 mod file;
 mod idle;
 mod memory;
@@ -28,6 +29,7 @@ use serde::Deserialize;
 pub use branch::{
     BranchSpec, BtbSpec, FetchSpec, IndirectSpec, PerceptronSpec, PredictorKind, TageSpec,
 };
+pub use faults::FaultSpec;
 pub use idle::{IdleState, PackageSleep, PackageSpec};
 pub use memory::{MemoryKind, MemorySpec};
 pub use prefetch::{PrefetchKind, PrefetchSpec, PrefetcherSpec};
@@ -82,6 +84,8 @@ pub struct Machine {
     pub idle_states: Vec<IdleState>,
     /// What the package takes beside its parts, if that is known.
     pub package: Option<PackageSpec>,
+    /// What goes wrong.
+    pub faults: FaultSpec,
     /// Power of all parts.
     pub power: PowerSpec,
 }
@@ -430,6 +434,7 @@ impl Machine {
             tokens,
             wake_up,
             os,
+            faults,
             description: _,
             gating: _,
             unused: _,
@@ -442,7 +447,8 @@ impl Machine {
         } = self;
         let caches = (l1i, l1d, l2, l3, tlb, prefetch);
         let front = (branch, fetch);
-        format!("{:?}", (cores, clock, core, front, caches, memory, tokens, wake_up, os))
+        let cores = (cores, clock, core, front);
+        format!("{:?}", (cores, caches, memory, tokens, wake_up, os, faults))
     }
 
     /// The same machine with another number of cores (1..=[`MAX_CORES`]).
@@ -516,6 +522,7 @@ impl Machine {
             l3: self.l3,
             memory: self.memory.clone(),
             tokens: self.tokens,
+            faults: self.faults,
             os: OsSpec { kind: None, ..self.os.clone() },
             power: PowerSpec { core: own.power.core, ..self.power.clone() },
             wake_up,

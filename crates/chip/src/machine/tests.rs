@@ -365,3 +365,33 @@ queue = 24
     let error = parse(&(EV6.to_owned() + &surplus)).unwrap_err().to_string();
     assert!(error.contains("has neither `distance` nor `entries`"), "{error}");
 }
+
+#[test]
+fn faults_that_cannot_be_are_refused_with_their_line() {
+    assert!(!ev6().faults.any() && ev6().faults == FaultSpec::NONE);
+    let line = |of: &str| EV6[..EV6.find(of).unwrap()].lines().count() + 1;
+    for (from, to, expected) in [
+        ("wake_lost = 0.0", "wake_lost = 1.5", "faults.wake_lost: 1.5, expected 0 to 1"),
+        ("token_late = 0.0", "token_late = -0.1", "faults.token_late: -0.1, expected 0 to 1"),
+        ("wake_late = 0.0", "wake_late = nan", "faults.wake_late: NaN, expected 0 to 1"),
+        ("late_ns = 0.0", "late_ns = -1.0", "faults.late_ns: -1, expected 0 to 1000000000"),
+        ("os_silent_us = 100.0", "os_silent_us = 0.0", "os_silent_us: 0, expected 0.001 to"),
+        ("os_gone_us = 0.0", "os_gone = 0.0", "unknown field `os_gone`"),
+        ("token_lost = 0.0", "tokens_lost = 0.0", "did you mean `token_lost`?"),
+    ] {
+        let error = refused(from, to);
+        assert!(error.contains(expected), "{from}: {error}");
+        let at = format!("ev6.toml:{}: ", line(from));
+        assert!(error.starts_with(&at), "{at}{error}");
+    }
+    // A file of before has none.
+    let (before, after) = EV6.split_once("[faults]").unwrap();
+    let text = format!("{before}{}", &after[after.find("[power.core]").unwrap()..]);
+    assert_eq!(parse(&text).unwrap().faults, FaultSpec::NONE);
+    // They are part of what paces a run, seed and all.
+    let late = |seed| {
+        let faults = FaultSpec { wake_late: 0.1, seed, ..FaultSpec::NONE };
+        Machine { faults, ..ev6() }.pace()
+    };
+    assert!(late(1) != late(2) && late(1) != ev6().pace());
+}

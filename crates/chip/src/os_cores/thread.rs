@@ -8,6 +8,9 @@ use halfwink_policy::Host;
 use halfwink_units::{Cycle, Time};
 
 use super::entry::kernel_entry;
+use super::os_core_of;
+use crate::faults::{FaultCounts, Silence};
+use crate::machine::Machine;
 
 /// Why a core that shares its work with others lost its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +104,11 @@ pub(crate) struct OsThread {
     since: Time,
     yields: bool,
     pub(crate) calls: Calls,
+    /// When its OS core takes no threads, if that ever happens.
+    silence: Option<Box<Silence>>,
+    /// It was not taken, and knows that it will not be before this.
+    refused_until: Time,
+    pub(crate) faults: FaultCounts,
 }
 
 impl OsThread {
@@ -115,7 +123,38 @@ impl OsThread {
             since: Time::ZERO,
             yields: false,
             calls: Calls::new(),
+            silence: None,
+            refused_until: Time::ZERO,
+            faults: FaultCounts::default(),
         }
+    }
+
+    /// On a machine whose OS cores may take no threads.
+    pub(crate) fn on(machine: &Machine, policy: OffloadPolicy, home: usize) -> OsThread {
+        let silence = match machine.os.cores {
+            0 => None,
+            os_cores => Silence::of(&machine.faults, os_core_of(home, os_cores)),
+        };
+        OsThread { silence, ..OsThread::new(policy, home) }
+    }
+
+    /// Its OS core has not taken it, and takes no thread before `until`: it goes home.
+    pub(crate) fn times_out(&mut self, until: Time) {
+        self.faults.os_timeouts += 1;
+        self.refused_until = until;
+        self.stays();
+    }
+
+    /// Whether it would not be taken if it left at `at`, for this place. Who waited in vain knows
+    /// until when; a core that takes no threads takes no interrupts either, which is known at once.
+    fn is_refused(&mut self, place: Place, at: Time) -> bool {
+        let refused = match place {
+            Place::Here => false,
+            Place::OsCore => at < self.refused_until,
+            Place::Beside => self.silence.as_mut().is_some_and(|s| s.until(at).is_some()),
+        };
+        self.faults.os_refusals += u64::from(refused);
+        refused
     }
 
     /// Where the thread goes on.
@@ -140,7 +179,8 @@ impl OsThread {
         debug_assert!(self.invocation.is_none(), "an invocation ends before the next begins");
         let entry = cause.and_then(|event| kernel_entry(&event));
         let action = entry.and_then(|entry| self.policy.decide(at, &Event::Enter(entry)));
-        let place = action.map_or(Place::Here, |action| action.place);
+        let asked = action.map_or(Place::Here, |action| action.place);
+        let place = if self.is_refused(asked, at) { Place::Here } else { asked };
         self.invocation = Some(Invocation {
             cause: entry.map(|entry| entry.cause),
             place,
@@ -210,7 +250,9 @@ impl OsThread {
             }
             action = self.policy.decide(at, &Event::Sample(sample)).or(action);
         }
-        let stays_there = action.is_some_and(|action| action.place == Place::OsCore);
+        let asks = action.is_some_and(|action| action.place == Place::OsCore);
+        // Who is there already need not be taken.
+        let stays_there = asks && (core != self.home || !self.is_refused(Place::OsCore, at));
         let cycles = action.map_or(0, |action| Cycle::from(action.decision_cycles));
         let crossed = self.goes_to(stays_there, cycles, core);
         let is_over = self.slice.is_some_and(|slice| at.saturating_sub(self.since) >= slice);

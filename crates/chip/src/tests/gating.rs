@@ -16,7 +16,7 @@ fn one_miss(kind: &str, technique: &str) -> RunResult {
     run(&simple(kind), technique, vec![task(script, warm(&lines, &[]))])
 }
 
-fn spans(result: &RunResult) -> Vec<(&'static str, u64, u64)> {
+pub(super) fn spans(result: &RunResult) -> Vec<(&'static str, u64, u64)> {
     let timeline = result.cores[0].timeline.as_ref().unwrap();
     let in_ns = |t: Time| t.0 / 1000;
     timeline.spans.iter().map(|&(s, a, b)| (s.name(), in_ns(a), in_ns(b))).collect()
@@ -296,7 +296,7 @@ fn slots_are_kept_by_every_core_and_technique() {
     }
 }
 
-fn chase() -> halfwink_trace::SyntheticSource {
+pub(super) fn chase() -> halfwink_trace::SyntheticSource {
     busy(Kernel::Chase, 1 << 20).source()
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the whole chip, by area: hand-computed cycles, exactness, gating, contention, requests.
 
 mod exact;
+mod faults;
 mod fetch;
 mod followers;
 mod fused;

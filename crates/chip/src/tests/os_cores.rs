@@ -8,17 +8,17 @@ use halfwink_trace::Event;
 const READ: Event = Event::Syscall { number: 0, args: [3, DATA, 4096, 0, 0, 0] };
 const TICK: Event = Event::Interrupt { vector: 236 };
 
-type Make = fn() -> OffloadPolicy;
+pub(super) type Make = fn() -> OffloadPolicy;
 
-fn never() -> OffloadPolicy {
+pub(super) fn never() -> OffloadPolicy {
     Box::new(Fixed::never())
 }
 
-fn always() -> OffloadPolicy {
+pub(super) fn always() -> OffloadPolicy {
     Box::new(Fixed::always())
 }
 
-fn try_offload(
+pub(super) fn try_offload(
     machine: &Machine,
     technique: &str,
     make: Make,
@@ -38,7 +38,7 @@ fn try_offload(
     play(machine, tasks, &options, how)
 }
 
-fn offload(machine: &Machine, make: Make, tasks: Vec<Task>) -> RunResult {
+pub(super) fn offload(machine: &Machine, make: Make, tasks: Vec<Task>) -> RunResult {
     try_offload(machine, "always-on", make, tasks, USUAL).unwrap()
 }
 
@@ -46,7 +46,7 @@ const KERNEL: u64 = 0x8_0000;
 
 /// A user block, a call of eight additions, the user block again; `user` and `kernel` may access
 /// data, whose addresses are given.
-fn one_call(user: &[Step], kernel: &[Step], data: [u64; 3]) -> Task {
+pub(super) fn one_call(user: &[Step], kernel: &[Step], data: [u64; 3]) -> Task {
     let mut writer = Writer::new();
     let before = writer.block(user);
     let call = writer.block_at(KERNEL, true, kernel);
@@ -66,7 +66,7 @@ fn one_call(user: &[Step], kernel: &[Step], data: [u64; 3]) -> Task {
     task
 }
 
-fn additions() -> Vec<Step> {
+pub(super) fn additions() -> Vec<Step> {
     vec![alu(1, &[1]); 8]
 }
 
@@ -209,7 +209,7 @@ fn a_thread_that_keeps_up_is_hosted_and_one_that_does_not_comes_home() {
     assert!(there > 0 && home > 3 * there, "{home} {there}");
 }
 
-fn beside() -> OffloadPolicy {
+pub(super) fn beside() -> OffloadPolicy {
     Box::new(PerCall::new(Vec::new(), 16, Place::Beside))
 }
 
@@ -250,7 +250,7 @@ fn interrupts_that_halt_or_switch_processes_stay_with_their_thread() {
 }
 
 /// Calls and interrupts over a few lines of data that user and kernel share, and some idle time.
-fn random_calls(seed: u64, calls: usize) -> Task {
+pub(super) fn random_calls(seed: u64, calls: usize) -> Task {
     // A linear congruential generator (Knuth, TAOCP vol. 2, 3.3.4) is random enough.
     let mut state = seed;
     let mut random = |below: u64| {
