@@ -1,5 +1,7 @@
 //! Tests that play many seeds of faults, and name those that broke something.
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
 use halfwink_engine::Stream;
 use rand::RngExt;
 
@@ -21,7 +23,9 @@ pub(crate) fn play(test: &str, kept: &[u64], usual: u64, mut one: impl FnMut(u64
     };
     let mut broken = Vec::new();
     for seed in seeds {
-        for what in one(seed) {
+        // One under which the program itself fails is named, too.
+        let found = catch_unwind(AssertUnwindSafe(|| one(seed)));
+        for what in found.unwrap_or_else(|_| vec!["panicked".to_owned()]) {
             broken
                 .push(format!("{ONE}={seed} cargo test -p halfwink-study --lib {test}  # {what}"));
         }

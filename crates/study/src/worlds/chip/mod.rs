@@ -2,6 +2,8 @@
 
 mod closed_form;
 mod entries;
+#[cfg(test)]
+mod fault_tests;
 mod io_path;
 mod network;
 mod os_profile;
@@ -29,7 +31,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use halfwink_chip::{
-    run, CodeCache, LossCounts, Machine, Options, Precision, RunResult, Segregated, MAX_CORES,
+    run, CodeCache, LossCounts, Machine, Options, Precision, RunResult, Segregated, Task, MAX_CORES,
 };
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
@@ -67,6 +69,8 @@ struct ChipJob {
     /// Part of the run to record the states of, in nanoseconds from its start.
     timeline_ns: Option<(u64, u64)>,
     memory: Memory,
+    /// Of what goes wrong.
+    seed: u64,
 }
 
 /// What programs side by side have in common.
@@ -103,6 +107,8 @@ const OPTIONS: &[Parameter] = &[
          that share what none writes",
         "halfwink",
     ),
+    Parameter::whole("seed", 1, (0, u64::MAX))
+        .about("of the machine's faults; nothing else is random", "halfwink"),
 ];
 
 /// Parameters of techniques that were a machine's.
@@ -251,6 +257,7 @@ impl World for Chip {
             instructions: settings.options.given("instructions").map(|n| n as u64),
             timeline_ns: timeline,
             memory,
+            seed: settings.options.number("seed") as u64,
         }))
     }
 
@@ -346,6 +353,7 @@ impl Prepared for ChipJob {
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
         let mut machine = adapted(&self.choice, &self.gating, self.machine.machine.clone());
         machine.os.one_memory = self.memory == Memory::One;
+        machine.faults.seed = self.seed;
         let (frequency, machine, result) = self.chosen(&machine, control, logs)?;
         Ok(self.tables(&machine, frequency, &result))
     }
@@ -453,11 +461,23 @@ impl ChipJob {
             Memory::SharedText => self.workload.sharing_tasks(self.instructions)?,
             Memory::Apart | Memory::One => self.workload.tasks(self.instructions)?,
         };
-        let policy =
-            |core: usize| logs.gating(core, self.gating.policy(&self.choice, machine, core));
         // Threads that take turns need somebody to see them enter and leave the kernel; and cores
         // look into each other's caches only with one.
         let meet = self.workload.cores() > machine.cores || self.memory != Memory::Apart;
+        self.play_tasks(tasks, meet, machine, calls, control, logs)
+    }
+
+    fn play_tasks(
+        &self,
+        tasks: Vec<Task>,
+        meet: bool,
+        machine: &Machine,
+        calls: &[CallProfile],
+        control: &RunControl,
+        logs: &Logs,
+    ) -> Result<RunResult, StudyError> {
+        let policy =
+            |core: usize| logs.gating(core, self.gating.policy(&self.choice, machine, core));
         let make = self.gating.offload.or(meet.then_some(WATCH));
         let alone = machine.clone().without_os_cores();
         let machine = if self.gating.offload.is_some() { machine } else { &alone };

@@ -209,6 +209,10 @@ pub(crate) fn counter_table(result: &RunResult) -> Table {
         for (counter, values) in tlb_counters(&core.tlb) {
             push(&name, counter, values);
         }
+        // What went wrong, where something did, is nobody's: it stands in the first column.
+        for (counter, count) in core.faults.named().into_iter().filter(|(_, count)| *count > 0) {
+            push(&name, counter, [count, 0]);
+        }
         for (cache, counts) in prefetchers(&core.prefetch) {
             for (counter, count) in [
                 ("issued", counts.issued),
@@ -324,7 +328,7 @@ pub(super) fn named_cores(result: &RunResult) -> impl Iterator<Item = (String, &
 }
 
 /// Kernel invocations of all threads, by cause.
-fn calls_of(result: &RunResult) -> Calls {
+pub(super) fn calls_of(result: &RunResult) -> Calls {
     let mut calls = Calls::new();
     result.cores.iter().for_each(|core| add_calls(&mut calls, &core.calls));
     calls

@@ -27,6 +27,10 @@ impl ChipJob {
         if loses && self.workload.halts() && delays != Delays::Never {
             return None;
         }
+        // What goes wrong with one technique does not with another.
+        if self.machine.machine.faults.any() {
+            return None;
+        }
         let is_late = self.workload.halts() && delays == Delays::AfterHalts;
         let machine = self.alone();
         if machine.central_wake_up(self.workload.cores()).is_some() {
