@@ -399,15 +399,31 @@ fn tap_forgets_a_token_that_came_after_its_response() {
     let last = || Tap::new(EV6, 20).waking_for(WakeFor::LastResponse);
     insta::assert_snapshot!(decisions(&mut last(), stale(50.0)), @r"
         50.00 Gate
-     100131.00 Wake
+     20131.00 Wake
     ");
     // Who waits for the first is woken by that of A, and late; and later gates no more for B.
     insta::assert_snapshot!(decisions(&mut Tap::new(EV6, 20), stale(50.0)), @r"
        50.00 Gate
       131.00 Wake
     ");
-    insta::assert_snapshot!(decisions(&mut Tap::new(EV6, 20), stale(100_041.0)), @"");
-    insta::assert_snapshot!(decisions(&mut last(), stale(100_041.0)), @"");
+    insta::assert_snapshot!(decisions(&mut Tap::new(EV6, 20), stale(20_041.0)), @"");
+    insta::assert_snapshot!(decisions(&mut last(), stale(20_041.0)), @"");
+    // An earlier token that is later still makes a bound of it that has passed: nobody gates for A
+    // before it is forgotten.
+    let bound = |at: f64| {
+        let mut events = stale(20_000.0);
+        events.truncate(2);
+        events.push((ns(50.0), token(B, 4.5, Bound::NotBefore(ns(13.0)))));
+        events.extend(full_miss(A, at, at + 81.0));
+        events.push((ns(at + 5.0), Event::StallBegin));
+        events.push((ns(at + 81.0), Event::Response { line: A }));
+        events
+    };
+    insta::assert_snapshot!(decisions(&mut Tap::new(EV6, 20), bound(100.0)), @"");
+    insta::assert_snapshot!(decisions(&mut Tap::new(EV6, 20), bound(30_000.0)), @r"
+     30017.50 Gate
+     30067.77 Wake
+    ");
 }
 
 #[test]

@@ -17,9 +17,9 @@ use halfwink_units::{LineAddr, Time};
 use super::{Action, Bound, Costs, Event, Gating, Pending, Token};
 use crate::{Policy, Snapshot};
 
-/// assumption: no access takes so long. (The thesis' registers hold 3.28 us; a queue that is full
-/// of accesses to one bank may take longer.)
-const PATIENCE: Time = Time::ns(100_000);
+/// assumption: no access takes so long. (The thesis' registers hold 3.28 us; but 256 others may
+/// pass one by in our controllers, at 50 ns each, and two queues of 32 be served before.)
+const PATIENCE: Time = Time::ns(20_000);
 
 /// One outstanding access: 1 valid + 64 address + 15 bound = 80 bits in hardware.
 #[derive(Clone, Copy, Debug)]
@@ -135,9 +135,11 @@ impl Tap {
         self.table.iter().any(|e| e.earliest.is_none())
     }
 
-    /// Drops what was not heard of for too long.
+    /// Drops what should have been heard of long ago: as long as it is there, it would keep the
+    /// core asleep, or awake.
     fn forget(&mut self, now: Time) {
-        self.table.retain(|e| e.earliest.is_some() || now.saturating_sub(e.since) < PATIENCE);
+        let since = |e: &Entry| e.earliest.map_or(e.since, |at| at.max(e.since));
+        self.table.retain(|e| now.saturating_sub(since(e)) < PATIENCE);
     }
 
     /// When to wake, if nothing else is heard: `known` is what is known. Who is woken by any
