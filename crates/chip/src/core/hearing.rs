@@ -59,6 +59,9 @@ impl Core {
     /// Policies that listen to tokens will hear of this when its time has come.
     #[inline]
     pub(super) fn tell(&mut self, at: Time, event: Event) {
+        if !self.hears_tokens {
+            return;
+        }
         let Some(at) = self.met.arrival(at, &event) else { return };
         if self.gate.hears_tokens {
             self.gate.schedule(at, event);
