@@ -68,7 +68,8 @@ fn proves(job: &Job, families: &[&str]) -> Report {
 fn forged(path: &Path, text: &str, name: &str) {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let middle = lines.len() / 2;
-    let wrong = (middle..lines.len()).find(|&n| lines[n].contains(",\"actions\":[")).unwrap();
+    let wrong = (middle..lines.len()).find(|&n| lines[n].contains(",\"actions\":["));
+    let wrong = wrong.unwrap_or_else(|| panic!("{name}: no action in the second half of its log"));
     let cut = lines[wrong].find(",\"actions\":[").unwrap();
     lines[wrong] = format!("{}}}", &lines[wrong][..cut]);
     fs::write(path, lines.join("\n") + "\n").unwrap();
@@ -171,6 +172,31 @@ fn chips_are_replayed() {
     let offload = job(["chip", "apache*2", "ev6-2", "os-offload"], &short);
     let report = proves(&offload, &["gating", "offload"]);
     assert!(report.policies >= 4, "two threads on two cores, and OS cores: {report:?}");
+}
+
+#[test]
+fn chips_with_faults_are_replayed() {
+    let faulty = |machine, workload, technique| {
+        let options = [("instructions", "100000"), ("seed", "7")];
+        let mut job = job(["chip", workload, machine, technique], &options);
+        let set = [
+            ("faults.wake_lost", "0.01"),
+            ("faults.wake_late", "0.2"),
+            ("faults.late_ns", "50"),
+            ("faults.token_lost", "0.05"),
+            ("faults.token_late", "0.02"),
+            ("faults.token_late_ns", "50"),
+            ("faults.os_silent_every_us", "20"),
+            ("faults.os_silent_us", "20"),
+            ("faults.os_timeout_us", "5"),
+        ];
+        job.set = set.map(|(path, value)| (path.to_owned(), value.to_owned())).to_vec();
+        job
+    };
+    for technique in ["tap", "tap:wake=last", "mapg-counter", "tap-or-mapg"] {
+        proves(&faulty("ev6-1", "nginx", technique), &["gating"]);
+    }
+    proves(&faulty("ev6-2", "apache*2", "os-offload"), &["gating", "offload"]);
 }
 
 #[test]
