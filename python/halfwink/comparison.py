@@ -32,12 +32,16 @@ DEFAULT_MACHINES = {WORLD: DEFAULT_MACHINE, "switching": "alpha@sim-cs", "storag
 OF_SOME_MACHINES = ("c-states",)
 #: Stands for every technique of a world; with a family behind it, for those of that one.
 ALL = "all"
+#: What is compared on a chip where no technique is named: idle states, and gating in stalls by
+#: hope, by a guess, by tokens, and with foresight. Seconds, where all take a minute.
+ONE_OF_EACH = ("idle-menu", "idle-gate", "mapg-counter", "tap", "oracle")
 #: What others are compared with, in the worlds that know it.
 BASELINE = "always-on"
 
 
 def technique_names(wanted: str | Sequence[str] | None, world: str = WORLD) -> list[str]:
-    """The techniques to run, baseline first; ``all`` and ``all-FAMILY`` stand for many.
+    """The techniques to run, baseline first; ``all`` and ``all-FAMILY`` stand for many. If none is
+    wanted: one of each kind on a chip, all in other worlds.
 
     Where the world knows no ``always-on`` the first technique is what others are compared with.
     """
@@ -46,7 +50,7 @@ def technique_names(wanted: str | Sequence[str] | None, world: str = WORLD) -> l
     known = [t for t in listed if not t["is_modifier"]]
     everything = [t["name"] for t in known]
     chosen: list[str] = []
-    for name in names(wanted) or [ALL]:
+    for name in _asked(wanted, world):
         family = name.removeprefix(f"{ALL}-") if name.startswith(f"{ALL}-") else None
         members = [t["name"] for t in known if name == ALL or t["family"] == family]
         if family is not None and not members:
@@ -55,6 +59,10 @@ def technique_names(wanted: str | Sequence[str] | None, world: str = WORLD) -> l
         chosen.extend(members or [name])
     first = [BASELINE] if BASELINE in everything else []
     return list(dict.fromkeys(first + chosen))
+
+
+def _asked(wanted: str | Sequence[str] | None, world: str) -> list[str]:
+    return names(wanted) or (list(ONE_OF_EACH) if world == WORLD else [ALL])
 
 
 def compare(
@@ -76,8 +84,9 @@ def compare(
 
     Args:
         workloads: names (``nginx``), files (``my.hwt``), copies (``nginx*4``), mixes (``a+b``).
-        techniques: names, with parameters (``tap:wake=last``); all if none are given. Of ``all``,
-            or ``all-FAMILY``, those that the machine can play. The baseline always runs.
+        techniques: names, with parameters (``tap:wake=last``). Of ``all``, or ``all-FAMILY``, those
+            that the machine can play. If none are given: ``ONE_OF_EACH`` on a chip, all in other
+            worlds. The baseline always runs.
         machine: name, with a number of cores (``ev6-16``), or a file.
         world: another than the chip: workloads, machines and techniques are that one's then.
         set: values to change, by path: ``{"gating.wake_up_ns": 16}``.
@@ -108,7 +117,7 @@ def compare(
         for workload in named
         for technique in chosen
     ]
-    wanted = names(techniques) or [ALL]
+    wanted = _asked(techniques, world)
     if any(map(_is_group, wanted)):
         jobs = _playable(jobs, wanted)
         chosen = list(dict.fromkeys(job.technique for job in jobs))

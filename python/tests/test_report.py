@@ -18,7 +18,7 @@ from halfwink.summary import energy
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    results = compare(["nginx", "chase"], instructions=200_000)
+    results = compare(["nginx", "chase"], techniques="all", instructions=200_000)
     path = tmp_path_factory.mktemp("report") / "report.html"
     write_report(path, "a <title> & more", results)
     return path

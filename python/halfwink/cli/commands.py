@@ -63,8 +63,8 @@ def compare(
     workloads
         Names (nginx), files (my.hwt), copies (nginx*4), mixes (nginx+gcc), or chase:mb=64.
     technique
-        Techniques, separated by commas, with parameters (tap:wake=last); all-gating for a family.
-        All, if none is given.
+        Techniques, separated by commas, with parameters (tap:wake=last); all, all-gating for a
+        family. Without: five of gating and idling on a chip, all in another world.
     machine
         Machine, with a number of cores (ev6-16), or a file. Default: ev6-4, or a world's first.
     world
@@ -119,6 +119,8 @@ def compare(
         print_results(results, wide=wide)
     _warn(results)
     say(f"{_speed(results, seconds)}; report: {folder / 'report.html'}", quiet=quiet)
+    if technique is None and world == comparing.WORLD:
+        say("five of many techniques: `-t all` compares what the machine plays", quiet=quiet)
     if window is not None:
         say(f"timeline for ui.perfetto.dev: {folder / 'timeline.json'}", quiet=quiet)
     return 0

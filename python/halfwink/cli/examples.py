@@ -7,6 +7,7 @@ from collections.abc import Sequence
 #: By command: lines behind ``halfwink COMMAND``, each with what it is for.
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "compare": (
+        ("nginx", "one of each kind of techniques, in seconds"),
         ("nginx -t idle-menu,tap", "who saves most, and beyond idle states"),
         ("nginx gzip -m ev6-1 --json", "two workloads on one core, for programs"),
         ("all-to-all -w fabric -o out", "another world; its results in out/"),
