@@ -181,3 +181,14 @@ fn a_watch_without_a_goal_never_ends_a_run_and_few_slices_have_no_interval() {
     // The first interval has no known length.
     assert_eq!(constant.precision().mean_s.samples, 199);
 }
+
+#[test]
+fn an_estimate_in_other_words() {
+    let found = Estimate { mean: -4.0, half_width: 1.0, samples: 9 };
+    assert_eq!((found.relative(), found.interval()), (0.25, Some((-5.0, -3.0))));
+    let halves = found.times(2.0);
+    assert_eq!(halves, Estimate { mean: -8.0, half_width: 2.0, samples: 9 });
+    assert_eq!(halves.relative(), 0.25);
+    assert_eq!(Estimate { half_width: f64::INFINITY, ..found }.interval(), None);
+    assert_eq!(Estimate { mean: f64::NAN, ..found }.interval(), None);
+}

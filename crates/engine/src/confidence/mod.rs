@@ -85,13 +85,6 @@ impl Estimate {
     pub fn relative(&self) -> f64 {
         self.half_width / self.mean.abs()
     }
-
-    /// Whether two estimates agree: they differ by no more than both half widths together as
-    /// independent errors.
-    #[must_use]
-    pub fn agrees(&self, other: &Estimate) -> bool {
-        (self.mean - other.mean).abs() <= self.half_width.hypot(other.half_width)
-    }
 }
 
 /// How well something is to be known before a run may end.
