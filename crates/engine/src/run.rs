@@ -43,3 +43,16 @@ impl RunControl {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_says_what_is_done_and_hears_that_it_shall_stop() {
+        let control = RunControl::new();
+        assert_eq!((control.report(7), control.done()), (Ok(()), 7));
+        control.stop();
+        assert_eq!((control.report(9), control.done()), (Err(Interrupted), 9));
+    }
+}
