@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Halfwink
+from conftest import Done, Halfwink
 
 from halfwink import HalfwinkError, RunError, _core, calibrate_host, host_calibration
 from halfwink import host_machine as host
@@ -175,9 +175,20 @@ def test_caches_are_read_as_the_kernel_reports_them(tmp_path: Path) -> None:
     assert host.reported_caches(4, tmp_path) == []
 
 
+def _patiently(halfwink: Halfwink, *words: str) -> Done:
+    """Who shares this CPU may take most of its time: then there is no clock to go by, which is
+    said."""
+    done = halfwink(*words)
+    for _ in range(9):
+        if "no stable clock" not in done.err:
+            break
+        done = halfwink(*words)
+    return done
+
+
 def test_a_machine_is_measured_end_to_end(halfwink: Halfwink, tmp_path: Path) -> None:
     words = ["calibrate", "host", "--quick", "--max-spread", "100", "--programs", "chacha,count"]
-    done = halfwink(*words, "-o", "host.toml", "--json")
+    done = _patiently(halfwink, *words, "-o", "host.toml", "--json")
     assert done.status == 0, done.err
     document = done.json()
     text = (tmp_path / "host.toml").read_text()
@@ -197,7 +208,8 @@ def test_a_machine_is_measured_end_to_end(halfwink: Halfwink, tmp_path: Path) ->
 def test_a_machine_that_is_too_noisy_says_so_and_writes_nothing(
     halfwink: Halfwink, tmp_path: Path
 ) -> None:
-    done = halfwink("calibrate", "host", "--quick", "--max-spread", "0", "-q", "-o", "host.toml")
+    words = ("calibrate", "host", "--quick", "--max-spread", "0", "-q", "-o", "host.toml")
+    done = _patiently(halfwink, *words)
     assert done.status == 1
     noisy = r"too noisy: .* repeats within [\d.]+ % \(\d+ runs\), expected at most 0 %"
     assert re.fullmatch(noisy, done.complaint)
