@@ -29,6 +29,13 @@ pub fn by_inversion(probability: f64) -> f64 {
     -probability.ln()
 }
 
+/// Whether something comes that comes with this probability; of nothing nothing is drawn, so what
+/// never comes changes no other draw.
+#[inline]
+pub fn comes<R: Rng + ?Sized>(random: &mut R, share: f64) -> bool {
+    share > 0.0 && random.random::<f64>() < share
+}
+
 /// An even number in (0, 1], of 53 bits.
 #[inline]
 pub fn above_zero<R: Rng + ?Sized>(random: &mut R) -> f64 {

@@ -1,9 +1,9 @@
 //! What goes wrong between hosts and their switch: frames that are lost, sync frames that are lost,
 //! links that go down, hosts that fall silent.
 
+use halfwink_engine::draw::comes;
 use halfwink_engine::{stream, Outages, Stream};
 use halfwink_units::Time;
-use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use crate::description::{at_least, positive, wrong, DescriptionError};
@@ -157,8 +157,4 @@ impl Fate {
     pub(crate) fn silent_until(&mut self, now: Time) -> Option<Time> {
         self.silences.until(now)
     }
-}
-
-fn comes(random: &mut Stream, share: f64) -> bool {
-    share > 0.0 && random.random::<f64>() < share
 }

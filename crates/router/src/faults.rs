@@ -8,10 +8,9 @@
 //!
 //! No policy is told: it hears of a core again when that polls.
 
-use halfwink_engine::draw::exponential;
+use halfwink_engine::draw::{comes, exponential};
 use halfwink_engine::{stream, Outages, Stream};
 use halfwink_units::Time;
-use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 /// What goes wrong with each of the cores; nothing, if it is not said.
@@ -159,8 +158,4 @@ impl Fate {
         self.counts.silent += 1;
         Some(until.0)
     }
-}
-
-fn comes(random: &mut Stream, share: f64) -> bool {
-    share > 0.0 && random.random::<f64>() < share
 }

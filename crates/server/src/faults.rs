@@ -9,10 +9,9 @@
 //! [`Event::Lost`](halfwink_policy::steering::Event::Lost), each request that was there finishes
 //! and comes anew, and one that is sent to a lost machine is refused at once.
 
-use halfwink_engine::draw::exponential;
+use halfwink_engine::draw::{comes, exponential};
 use halfwink_engine::{stream, Stream};
 use halfwink_units::Time;
-use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{within, ModelError};
@@ -93,10 +92,10 @@ pub(crate) struct Fate {
 impl Fate {
     /// How long a wake-up takes that should take `wake`; never, if its order is lost.
     pub(crate) fn wake(&mut self, wake: Time) -> Time {
-        if self.comes(self.faults.wake_lost) {
+        if comes(&mut self.random, self.faults.wake_lost) {
             return Time::NEVER;
         }
-        let late = self.comes(self.faults.wake_late);
+        let late = comes(&mut self.random, self.faults.wake_late);
         wake + if late { self.exponential_ms(self.faults.late_ms) } else { Time::ZERO }
     }
 
@@ -115,14 +114,10 @@ impl Fate {
 
     /// How long it stays lost.
     pub(crate) fn repair(&mut self) -> Time {
-        if self.comes(self.faults.gone) {
+        if comes(&mut self.random, self.faults.gone) {
             return Time::NEVER;
         }
         self.exponential_ms(self.faults.repair_s * 1e3)
-    }
-
-    fn comes(&mut self, share: f64) -> bool {
-        share > 0.0 && self.random.random::<f64>() < share
     }
 
     fn exponential_ms(&mut self, mean: f64) -> Time {

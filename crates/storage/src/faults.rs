@@ -12,10 +12,9 @@
 
 use std::collections::VecDeque;
 
-use halfwink_engine::draw::exponential;
+use halfwink_engine::draw::{comes, exponential};
 use halfwink_engine::{stream, Stream};
 use halfwink_units::Time;
-use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use crate::description::{at_least, within, wrong, DescriptionError};
@@ -148,11 +147,11 @@ impl Fate {
         self.tickets[n] = self.tickets[n].wrapping_add(1);
         self.is_out[n] = true;
         self.deadlines.push_back((now.saturating_add(self.timeout), io, self.tickets[n]));
-        if self.comes(self.faults.io_lost) {
+        if comes(&mut self.random, self.faults.io_lost) {
             return (self.tickets[n], None);
         }
         let mut by = 0;
-        if self.comes(self.faults.io_late) {
+        if comes(&mut self.random, self.faults.io_late) {
             self.counts.late += 1;
             by = Time::from_ns(exponential(&mut self.random) * self.faults.late_ms * 1e6).0;
         }
@@ -168,7 +167,7 @@ impl Fate {
 
     /// Whether the interrupt for it is lost, which the CPU would have got.
     pub(crate) fn loses_interrupt(&mut self, cpu: usize, io: u32) -> bool {
-        let is_lost = self.comes(self.faults.interrupt_lost);
+        let is_lost = comes(&mut self.random, self.faults.interrupt_lost);
         if is_lost {
             self.counts.interrupts_lost += 1;
             self.unheard.push((cpu, io));
@@ -221,9 +220,5 @@ impl Fate {
     /// I/Os that nobody has heard of.
     pub(crate) fn out(&self) -> usize {
         self.is_out.iter().filter(|is_out| **is_out).count()
-    }
-
-    fn comes(&mut self, share: f64) -> bool {
-        share > 0.0 && self.random.random::<f64>() < share
     }
 }
