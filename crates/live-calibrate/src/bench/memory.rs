@@ -86,14 +86,11 @@ fn octaves(from: usize, to: usize, per_octave: usize) -> Vec<usize> {
 const ROUNDS: usize = 3;
 
 fn ladder(bench: &mut Bench, host: &mut Host, chase: &Chase, arena: &Arena) -> Result<(), Fault> {
-    let mut points: Vec<(f64, f64)> = Vec::new();
+    let sizes = octaves(LEAST, arena.bytes(), bench.effort.per_octave);
+    let mut points: Vec<_> = sizes.iter().map(|&size| (size as f64, f64::INFINITY)).collect();
     for _ in 0..ROUNDS {
-        for (n, size) in octaves(LEAST, arena.bytes(), bench.effort.per_octave).iter().enumerate() {
-            let height = chase.walk(bench, arena, &lines(*size, 1))?.value;
-            match points.get_mut(n) {
-                Some(point) => point.1 = point.1.min(height),
-                None => points.push((*size as f64, height)),
-            }
+        for (&size, (_, least)) in sizes.iter().zip(&mut points) {
+            *least = least.min(chase.walk(bench, arena, &lines(size, 1))?.value);
         }
     }
     let found = plateaus(&points, 3);
@@ -227,15 +224,7 @@ fn small_pages(
 /// of translation holds, whose lines the second-level cache does.
 fn walks(bench: &Bench, host: &mut Host, small: &Arena, count: usize) -> Result<(), Fault> {
     let places = pages(count.min(small.bytes() / PAGE), 5);
-    small.link(&places);
-    let heads = Arena::new(PAGE, false).map_err(Fault::Memory)?;
-    let mut points = Vec::new();
-    for walks in [1, 2, 4, 8, 12, 16] {
-        for n in 0..walks {
-            heads.write(8 * n, small.address(places[n * (places.len() / walks)]));
-        }
-        points.push((walks as f64, together(bench, &heads, walks)?));
-    }
+    let points = at_once(bench, small, &places, &[1, 2, 4, 8, 12, 16])?;
     let least = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
     host.put(
         "tlb.walks",
@@ -307,15 +296,8 @@ fn in_flight(
     for (name, alone, bytes) in targets {
         let (Some(bytes), Some(alone)) = (bytes, host.get(alone)) else { continue };
         let places = lines(bytes, 6);
-        arena.link(&places);
-        let heads = Arena::new(PAGE, false).map_err(Fault::Memory)?;
-        let mut points = Vec::new();
-        for walks in [1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, WALKS] {
-            for n in 0..walks {
-                heads.write(8 * n, arena.address(places[n * (places.len() / walks)]));
-            }
-            points.push((walks as f64, together(bench, &heads, walks)?));
-        }
+        let counts = [1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, WALKS];
+        let points = at_once(bench, arena, &places, &counts)?;
         // A walk alone as it is here: with its head in memory, and where translation adds as much.
         let own = points[0].1;
         if let Some(found) = parallelism(own, &points) {
@@ -324,6 +306,25 @@ fn in_flight(
         host.curve(name, ("walks", "ns for each load"), points, Vec::new());
     }
     Ok(())
+}
+
+/// By how many walks go at once through these places, nanoseconds of a load.
+fn at_once(
+    bench: &Bench,
+    arena: &Arena,
+    places: &[usize],
+    counts: &[usize],
+) -> Result<Vec<(f64, f64)>, Fault> {
+    arena.link(places);
+    let heads = Arena::new(PAGE, false).map_err(Fault::Memory)?;
+    let mut points = Vec::new();
+    for &walks in counts {
+        for n in 0..walks {
+            heads.write(8 * n, arena.address(places[n * (places.len() / walks)]));
+        }
+        points.push((walks as f64, together(bench, &heads, walks)?));
+    }
+    Ok(points)
 }
 
 /// Nanoseconds of a load, of so many walks that take turns; their heads lie in memory.
