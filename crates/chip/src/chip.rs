@@ -2,17 +2,16 @@
 //! serves them in the order of time.
 
 mod check;
+mod options;
 
 use std::sync::Arc;
 
 use halfwink_engine::{Interrupted, RunControl};
-use halfwink_policy::gating::GatingPolicy;
-use halfwink_policy::offload::OffloadPolicy;
-use halfwink_policy::wake_up::{Central, WakeUpPolicy};
 use halfwink_power::Lost;
 use halfwink_trace::{LoadKind, Program, Source, TraceError, WarmSet};
 use halfwink_units::{Clock, Time};
 
+pub use self::options::Options;
 use crate::accounting::{Accountant, AccountingError, EnergyParts};
 use crate::agent::Agent;
 use crate::core::{Core, CoreError, CoreInput, Message, Shared, Thread};
@@ -27,7 +26,6 @@ use crate::precision::{Slices, Sums};
 use crate::progress::{Progress, Reached};
 use crate::result::{result, CoreResult, RunResult};
 use crate::scheduler::Scheduler;
-use crate::segregated::Segregated;
 use crate::shared_lines::SharedLines;
 use crate::timeline::Timeline;
 use crate::uncore::{Request, Served, SnoopResult, Uncore, Want};
@@ -50,24 +48,6 @@ pub struct Task {
     /// Lines that it has in common with all tasks that name the same ones; only where threads are
     /// watched ([`Options::offload`]). Without them, all it touches is its own.
     pub shared: Option<Arc<SharedLines>>,
-}
-
-/// How to run a chip.
-pub struct Options<'a> {
-    /// Makes the gating policy of each core; OS cores come behind the others.
-    pub policy: &'a dyn Fn(usize) -> GatingPolicy,
-    /// Makes the policy that decides where kernel entries of a task run. Without one they run where
-    /// they are, and the machine needs no OS cores.
-    pub offload: Option<&'a dyn Fn(usize) -> OffloadPolicy>,
-    /// Who rules the second levels of the cores with work of their own. Without one they are plain
-    /// caches.
-    pub segregated: Option<Segregated<'a>>,
-    /// Cores carry retention cells, which leak a little while they are on.
-    pub retention: bool,
-    /// Hosts the central wake-up controller of a machine that has one, for who wants to log it.
-    pub wake_up: Option<&'a dyn Fn(Central) -> WakeUpPolicy>,
-    /// Part of the run whose states are kept for a picture.
-    pub timeline: Option<(Time, Time)>,
 }
 
 /// A run ended early.

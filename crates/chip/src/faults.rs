@@ -12,12 +12,13 @@
 //! No policy is told. What a gate meets is drawn in the order of its time; what a token meets, by
 //! what it is: nothing that is drawn depends on which core the host plays first.
 
-use halfwink_engine::draw::{above_zero, exponential};
+use halfwink_engine::draw::{comes, exponential};
 use halfwink_engine::{stream, Outages, Stream};
 use halfwink_policy::gating::{Bound, Event, Token};
 use halfwink_units::Time;
 
 use crate::machine::FaultSpec;
+use crate::spread::spread;
 
 /// How often something went wrong with a core and the thread that began on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -216,18 +217,11 @@ impl Silence {
     }
 }
 
-fn comes(random: &mut Stream, share: f64) -> bool {
-    share > 0.0 && above_zero(random) <= share
-}
-
 fn drawn(random: &mut Stream, mean: Time) -> Time {
     Time((exponential(random) * mean.0 as f64) as u64)
 }
 
-/// Neighbouring numbers far apart (Steele, Lea and Flood 2014, `SplitMix64`).
+/// Neighbouring numbers far apart, and nothing no longer nothing (the step of `SplitMix64`).
 fn mixed(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
+    spread(number.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }

@@ -49,6 +49,7 @@ mod scheduler;
 mod second_level;
 mod segregated;
 mod shared_lines;
+mod spread;
 #[cfg(test)]
 mod tests;
 mod timeline;

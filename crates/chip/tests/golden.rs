@@ -159,14 +159,7 @@ fn line(name: &str, result: &RunResult) -> String {
 /// A run without offload: machine, technique, programs.
 fn gated(machine: &Machine, technique: &str, names: &[&str]) -> RunResult {
     let policy = |core: usize| gating(machine, technique, core);
-    let options = Options {
-        policy: &policy,
-        offload: None,
-        retention: technique != "always-on",
-        wake_up: None,
-        segregated: None,
-        timeline: None,
-    };
+    let options = Options { retention: technique != "always-on", ..Options::new(&policy) };
     let tasks = tasks(names, 150_000);
     run(machine, tasks, &options, &mut CodeCache::new(), &RunControl::new()).unwrap()
 }
@@ -174,14 +167,7 @@ fn gated(machine: &Machine, technique: &str, names: &[&str]) -> RunResult {
 fn offloaded(machine: &Machine, technique: &str, names: &[&str]) -> RunResult {
     let policy = |core: usize| gating(machine, "idle-adaptive", core);
     let make = |_| offload(technique);
-    let options = Options {
-        policy: &policy,
-        offload: Some(&make),
-        retention: true,
-        wake_up: None,
-        segregated: None,
-        timeline: None,
-    };
+    let options = Options { offload: Some(&make), retention: true, ..Options::new(&policy) };
     let tasks = tasks(names, 150_000);
     run(machine, tasks, &options, &mut CodeCache::new(), &RunControl::new()).unwrap()
 }

@@ -41,14 +41,8 @@ fn play(
         shared: None,
     };
     let never = |_| -> OffloadPolicy { Box::new(Fixed::never()) };
-    let options = Options {
-        policy: &|_| Box::new(AlwaysOn),
-        offload: offload.then_some(&never),
-        retention: false,
-        wake_up: None,
-        segregated: None,
-        timeline: None,
-    };
+    let options =
+        Options { offload: offload.then_some(&never), ..Options::new(&|_| Box::new(AlwaysOn)) };
     let tasks = sources.into_iter().map(task).collect();
     run(&machine, tasks, &options, &mut CodeCache::new(), control)
 }

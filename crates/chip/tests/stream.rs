@@ -29,14 +29,7 @@ fn stream(machine: &Machine, cores: usize, policy: &dyn Fn(usize) -> GatingPolic
         let (source, warm) = (Box::new(spec.source()), Arc::default());
         Task { source, warm, load: LoadKind::Closed, limit, start: Time::ZERO, shared: None }
     };
-    let options = Options {
-        policy,
-        offload: None,
-        retention: false,
-        wake_up: None,
-        segregated: None,
-        timeline: None,
-    };
+    let options = Options::new(policy);
     let tasks = (0..cores).map(task).collect();
     run(machine, tasks, &options, &mut CodeCache::new(), &RunControl::new()).unwrap()
 }

@@ -46,10 +46,7 @@ impl Check<'_> {
         match section.kind.get_ref() {
             KindName::InOrder => {
                 for (value, name, _) in queues {
-                    if let Some(value) = value {
-                        let message = format!("`{name}` is for out-of-order cores only");
-                        return Err(self.fail(value, message));
-                    }
+                    self.not_in_order(value.as_ref(), CoreKind::InOrder, name)?;
                 }
                 Ok(CoreKind::InOrder)
             }

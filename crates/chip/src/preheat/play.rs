@@ -96,15 +96,8 @@ pub fn play(
             None => Box::new(AlwaysOn),
         }
     };
-    let options = Options {
-        policy: &make,
-        offload: None,
-        segregated: None,
-        // The caches are no retention cells, and those of registers leak in either case.
-        retention: false,
-        wake_up: None,
-        timeline: None,
-    };
+    // The caches are no retention cells, and those of registers leak in either case.
+    let options = Options::new(&make);
     let task = Task {
         source: Box::new(staged(request, length, trial)),
         warm: Arc::default(),

@@ -69,14 +69,7 @@ pub fn again<S: Source + 'static>(
     };
     let whole = Cut { first: instructions, period: u64::MAX, warm_up: 0, unit: instructions };
     let policy = |_: usize| -> GatingPolicy { Box::new(AlwaysOn) };
-    let options = Options {
-        policy: &policy,
-        offload: None,
-        segregated: None,
-        retention: false,
-        wake_up: None,
-        timeline: None,
-    };
+    let options = Options::new(&policy);
     let mut found = None;
     cut(machine, task, whole, control, |window| {
         let (mut codes, load) = (CodeCache::new(), LoadKind::Closed);

@@ -37,14 +37,7 @@ fn policy(machine: &Machine, technique: &str) -> GatingPolicy {
 /// A whole run, or a window.
 fn with<R>(machine: &Machine, technique: &str, play: impl FnOnce(&Options<'_>) -> R) -> R {
     let policy = |_: usize| policy(machine, technique);
-    play(&Options {
-        policy: &policy,
-        offload: None,
-        retention: technique == "tap",
-        wake_up: None,
-        segregated: None,
-        timeline: None,
-    })
+    play(&Options { retention: technique == "tap", ..Options::new(&policy) })
 }
 
 fn full(machine: &Machine, technique: &str, task: Task) -> RunResult {

@@ -204,14 +204,7 @@ fn an_interrupt_runs_in_place_while_its_core_answers_nobody() {
 fn nobody_follows_a_run_with_faults() {
     let machine = faulty(simple("in-order"), FaultSpec { wake_late: 0.5, ..NONE });
     let make = |_| policy(&machine, "tap");
-    let options = Options {
-        policy: &make,
-        offload: None,
-        retention: true,
-        wake_up: None,
-        segregated: None,
-        timeline: None,
-    };
+    let options = Options { retention: true, ..Options::new(&make) };
     let follower = crate::Follower { machine: &machine, policy: &make, retention: true };
     let tasks = vec![task(chase(), Arc::default())];
     let (mut codes, control) = (CodeCache::new(), RunControl::new());

@@ -37,14 +37,8 @@ fn together_on(
     };
     let all: Vec<Follower<'_>> = (0..pairs.len()).map(follower).collect();
     let machine = pairs[0].0;
-    let options = Options {
-        policy: all[0].policy,
-        offload: None,
-        retention: all[0].retention,
-        wake_up: None,
-        segregated: None,
-        timeline: WINDOW,
-    };
+    let options =
+        Options { retention: all[0].retention, timeline: WINDOW, ..Options::new(all[0].policy) };
     let mut codes = CodeCache::new();
     let control = RunControl::new();
     let (first, others) = run_together(machine, tasks, &options, &all[1..], &mut codes, &control)?;

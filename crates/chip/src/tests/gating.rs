@@ -409,14 +409,7 @@ fn a_broken_policy_is_an_error_and_not_a_hang() {
         script.run(block, vec![at(COLD)]);
         let machine = simple("in-order");
         let make = |_| -> GatingPolicy { Box::new(Broken { wakes_while_running, pending: None }) };
-        let options = Options {
-            policy: &make,
-            offload: None,
-            retention: true,
-            wake_up: None,
-            segregated: None,
-            timeline: None,
-        };
+        let options = Options { retention: true, ..Options::new(&make) };
         let tasks = vec![task(script, warm(&lines, &[]))];
         let control = RunControl::new();
         let error = crate::run(&machine, tasks, &options, &mut CodeCache::new(), &control);

@@ -192,14 +192,7 @@ fn no_dirty_line_is_lost() {
         script.event(Event::Idle { from_ns: 1_000, to_ns: 4_000 });
         script.run(block, vec![at(COLD)]);
         let make = |_| policy(&machine, "idle-gate");
-        let options = Options {
-            policy: &make,
-            offload: None,
-            retention: true,
-            wake_up: None,
-            segregated: None,
-            timeline: None,
-        };
+        let options = Options { retention: true, ..Options::new(&make) };
         let tasks = vec![task(script, warm(&lines, &[]))];
         let mut chip = Chip::new(&machine, tasks, &options, &[], &mut CodeCache::new()).unwrap();
         chip.play(&RunControl::new()).unwrap();
@@ -255,14 +248,7 @@ fn whoever_loses_caches_follows_nobody() {
         let names = ["idle-gate", "tap", "always-on"];
         for leader in names {
             let make = |_| policy(&machine, leader);
-            let options = Options {
-                policy: &make,
-                offload: None,
-                retention: leader != "always-on",
-                wake_up: None,
-                segregated: None,
-                timeline: None,
-            };
+            let options = Options { retention: leader != "always-on", ..Options::new(&make) };
             let policies = names.map(|name| {
                 let machine = &machine;
                 move |_: usize| policy(machine, name)

@@ -394,19 +394,7 @@ fn try_run(
     let make = |_| policy(machine, technique);
     let retention = technique != "always-on";
     let timeline = Some((Time::ZERO, Time::ns(10_000)));
-    play(
-        machine,
-        tasks,
-        &Options {
-            policy: &make,
-            offload: None,
-            retention,
-            wake_up: None,
-            segregated: None,
-            timeline,
-        },
-        how,
-    )
+    play(machine, tasks, &Options { retention, timeline, ..Options::new(&make) }, how)
 }
 
 fn play(

@@ -27,14 +27,7 @@ pub(super) fn try_offload(
 ) -> Result<RunResult, ChipError> {
     let gating = |_| policy(machine, technique);
     let offload = |_| make();
-    let options = Options {
-        policy: &gating,
-        offload: Some(&offload),
-        retention: false,
-        wake_up: None,
-        segregated: None,
-        timeline: None,
-    };
+    let options = Options { offload: Some(&offload), ..Options::new(&gating) };
     play(machine, tasks, &options, how)
 }
 
@@ -401,14 +394,7 @@ fn in_one_memory_a_line_that_one_writes_comes_from_there() {
 fn one_memory_needs_somebody_to_watch() {
     let machine = in_one_memory(simple("in-order"));
     let gating = |_| policy(&machine, "always-on");
-    let options = Options {
-        policy: &gating,
-        offload: None,
-        retention: false,
-        wake_up: None,
-        segregated: None,
-        timeline: None,
-    };
+    let options = Options::new(&gating);
     let found = play(&machine, vec![random_calls(1, 1)], &options, USUAL);
     assert!(matches!(found, Err(ChipError::Unwatched)));
 }
@@ -500,14 +486,8 @@ fn who_hosts_the_controller_sees_what_goes_in_and_out() {
     let host = |central| -> halfwink_policy::wake_up::WakeUpPolicy {
         Box::new(halfwink_policy::Host::logged(central, Notes(Arc::clone(&notes))))
     };
-    let options = Options {
-        policy: &gating,
-        offload: Some(&offload),
-        retention: false,
-        wake_up: Some(&host),
-        segregated: None,
-        timeline: None,
-    };
+    let options =
+        Options { offload: Some(&offload), wake_up: Some(&host), ..Options::new(&gating) };
     let result = play(&machine, vec![random_calls(1, 100)], &options, USUAL).unwrap();
     let notes = notes.lock().unwrap();
     // Each gating is told, then that the core is awake; what is known in hindsight is not.

@@ -241,14 +241,7 @@ fn agents_are_served_in_the_order_of_arrival() {
         let lines: Vec<u64> = (0..200).map(|n| (DATA >> 6) + n).collect();
         let go = |quantum: Option<u64>| {
             let make = |_| policy(&machine, "always-on");
-            let options = Options {
-                policy: &make,
-                offload: None,
-                retention: false,
-                wake_up: None,
-                segregated: None,
-                timeline: None,
-            };
+            let options = Options::new(&make);
             let tasks = vec![task(request.source(), Arc::default())];
             let mut chip =
                 crate::chip::Chip::new(&machine, tasks, &options, &[], &mut CodeCache::new())
@@ -277,14 +270,7 @@ fn line_sets_of_the_policy_are_what_is_dumped() {
     let machine = simple("in-order").with_cores(1);
     let (script, lines) = recording(1);
     let make = |_| policy(&machine, "always-on");
-    let options = Options {
-        policy: &make,
-        offload: None,
-        retention: false,
-        wake_up: None,
-        segregated: None,
-        timeline: None,
-    };
+    let options = Options::new(&make);
     let warm = warm(&lines, &[DATA, DATA + 640]);
     let tasks = vec![task(script, warm)];
     let chip =

@@ -30,14 +30,7 @@ fn play_ruled(
 ) -> Result<RunResult, ChipError> {
     let gating = |_| policy(machine, "always-on");
     let segregated = Some(Segregated { policy: make, replacement, monitors: true });
-    let options = Options {
-        policy: &gating,
-        offload: None,
-        retention: false,
-        wake_up: None,
-        segregated,
-        timeline: None,
-    };
+    let options = Options { segregated, ..Options::new(&gating) };
     let how = How { never_skip: false, quantum: quantum.map(Time) };
     play(machine, tasks, &options, how)
 }
@@ -243,14 +236,8 @@ proptest! {
                 Box::new(Restless { heard: Arc::clone(&heard[core]), ..Restless::new(&SPANS) })
             };
             let gating = |_| policy(&machine, "always-on");
-            let options = Options {
-                policy: &gating,
-                offload: None,
-                retention: false,
-                wake_up: None,
-                segregated: Some(Segregated { policy: &make, replacement, monitors: true }),
-                timeline: None,
-            };
+            let segregated = Some(Segregated { policy: &make, replacement, monitors: true });
+            let options = Options { segregated, ..Options::new(&gating) };
             let how = How { never_skip, quantum: quantum.map(Time::ns) };
             let result = play(&machine, tasks, &options, how).unwrap();
             let found = result.cores.iter().map(|core| core.segregation.unwrap());

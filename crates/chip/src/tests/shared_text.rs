@@ -14,14 +14,7 @@ fn shared_lines(script: &Script, warm: &WarmSet) -> Arc<SharedLines> {
 fn watched(machine: &Machine, tasks: Vec<Task>, how: How) -> Result<RunResult, ChipError> {
     let gating = |_| policy(machine, "idle-gate");
     let offload = |_| -> OffloadPolicy { Box::new(Fixed::never()) };
-    let options = Options {
-        policy: &gating,
-        offload: Some(&offload),
-        retention: false,
-        wake_up: None,
-        segregated: None,
-        timeline: None,
-    };
+    let options = Options { offload: Some(&offload), ..Options::new(&gating) };
     play(machine, tasks, &options, how)
 }
 

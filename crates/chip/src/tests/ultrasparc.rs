@@ -104,14 +104,7 @@ fn a_line_of_the_other_core_takes_a_look_up_and_a_transfer() {
         task.warm = Arc::new(set);
         let gating = |_| policy(&pair, "always-on");
         let offload = |_| -> OffloadPolicy { Box::new(Fixed::always()) };
-        let options = Options {
-            policy: &gating,
-            offload: Some(&offload),
-            retention: false,
-            wake_up: None,
-            segregated: None,
-            timeline: None,
-        };
+        let options = Options { offload: Some(&offload), ..Options::new(&gating) };
         let mut chip = Chip::new(&pair, vec![task], &options, &[], &mut CodeCache::new()).unwrap();
         chip.play(&RunControl::new()).unwrap();
         let (result, _) = chip.finish().unwrap();

@@ -13,6 +13,7 @@
 use halfwink_units::{Asid, LINE_SHIFT, PAGE_SHIFT};
 
 use crate::lines::{memory_base, memory_of};
+use crate::spread::spread;
 
 /// Bits of a line's number within a page.
 const LINES: u32 = PAGE_SHIFT - LINE_SHIFT;
@@ -129,13 +130,6 @@ impl Page {
         let in_table = (entry & ((1 << INDEX) - 1)) >> 3;
         memory | TABLES | frame << LINES | in_table
     }
-}
-
-/// Spreads a number over all bits (the finalizer of SplitMix64; Steele, Lea and Flood 2014).
-fn spread(n: u64) -> u64 {
-    let n = (n ^ n >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let n = (n ^ n >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    n ^ n >> 31
 }
 
 #[cfg(test)]

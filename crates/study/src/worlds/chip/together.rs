@@ -57,12 +57,9 @@ impl ChipJob {
         let machine = self.alone();
         let policy = |core: usize| self.policy(&machine, core);
         let options = Options {
-            policy: &policy,
-            offload: None,
             retention: self.gating.retention,
-            wake_up: None,
-            segregated: None,
             timeline: self.timeline(),
+            ..Options::new(&policy)
         };
         let machines: Vec<Machine> = others.iter().map(|other| other.alone()).collect();
         let policies: Vec<_> = others

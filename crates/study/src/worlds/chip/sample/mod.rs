@@ -68,14 +68,7 @@ impl Prepared {
         control: &RunControl,
     ) -> Result<Option<Measured>, StudyError> {
         let policy = |core: usize| self.gating.policy(&self.choice, &self.machine, core);
-        let options = Options {
-            policy: &policy,
-            offload: None,
-            retention: self.gating.retention,
-            wake_up: None,
-            segregated: None,
-            timeline: None,
-        };
+        let options = Options { retention: self.gating.retention, ..Options::new(&policy) };
         Ok(measure(&self.machine, window, load, &options, codes, control)?)
     }
 }
