@@ -53,7 +53,7 @@ class Setting:
         hosts: how many.
         slot_us: length of a slot with its night.
         night_us: length of a night.
-        gbps: what a wire carries.
+        gbps: what a wire carries; rounded to whole bytes in a microsecond.
         technique: schedule of circuits, with parameters.
         tokens: when a host may send.
         margin_us: how long before a day's end the last frame must be sent.
@@ -74,7 +74,7 @@ class Setting:
     tokens: str = "pacing"
     margin_us: float = 23.5
     mtu: int = 4500
-    spin_us: float = 20.0
+    spin_us: float = 60.0
     spin_share: float = 0.05
     realtime: bool = True
 
@@ -112,6 +112,11 @@ class Setting:
         return max(1, round(self.gbps * 125))
 
     @property
+    def wire_gbps(self) -> float:
+        """What a wire carries, as it is emulated: whole bytes in a microsecond."""
+        return self.bytes_per_us / 125
+
+    @property
     def frame_us(self) -> float:
         """How long the longest frame is on the wire."""
         return (self.mtu + ETHERNET) / self.bytes_per_us
@@ -124,7 +129,7 @@ class Setting:
     @property
     def fabric(self) -> tuple[int, float, float, float]:
         """The same for the native module."""
-        return (self.hosts, self.slot_us, self.night_us, self.bytes_per_us / 125)
+        return (self.hosts, self.slot_us, self.night_us, self.wire_gbps)
 
 
 def _within(name: str, value: float, limits: tuple[float, float]) -> None:

@@ -218,8 +218,6 @@ struct Worker {
     is_dawn: bool,
     /// The next pass is due as soon as any may be.
     is_soon: bool,
-    /// The longest frame on the wire.
-    frame_ns: u64,
     is_resting: bool,
     owes_reply: bool,
     nag_ns: u64,
@@ -271,7 +269,6 @@ impl Worker {
             pass_ns: PASS_NS.1,
             is_dawn: false,
             is_soon: false,
-            frame_ns: LONGEST as u64 * 1000 / u64::from(config.bytes_per_us.max(1)),
             is_resting: true,
             owes_reply: false,
             nag_ns: NAG_NS,
@@ -292,6 +289,12 @@ impl Worker {
             // A day's begin waits for nobody; all else can.
             self.turn(&mut counts);
             let sent = self.send(&mut counts);
+            if self.is_soon {
+                // Other hosts begin now, too, and some of them on this CPU: all else waits.
+                drop(counts);
+                self.rest(true, 0);
+                continue;
+            }
             let came = self.receive(&mut counts)?;
             let taken = self.take(&mut counts)?;
             self.answer(&mut counts)?;
@@ -427,7 +430,8 @@ impl Worker {
         // begin now, too.
         let first = std::mem::take(&mut self.is_dawn);
         self.is_soon = first;
-        let some = 1 + (2 * PASS_NS.0).div_ceil(self.frame_ns);
+        let head_ns = queues.head(peer) * 1000 / u64::from(self.config.bytes_per_us.max(1));
+        let some = (2 * PASS_NS.0).div_ceil(head_ns.max(1));
         let most = if first { some.min(AT_ONCE as u64) as usize } else { AT_ONCE };
         let again = queues.take(tokens, peer, time::now, most, batch);
         self.again_ns = again.map_or(0, |at| at.0 / 1000);

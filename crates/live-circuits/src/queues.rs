@@ -54,6 +54,13 @@ impl Queues {
         self.queues.get(usize::from(to)).map_or(0, |queue| queue.bytes)
     }
 
+    /// Bytes of the frame that is next for a host.
+    #[must_use]
+    pub fn head(&self, to: u16) -> u64 {
+        let queue = self.queues.get(usize::from(to));
+        queue.and_then(|queue| queue.frames.front()).map_or(0, |frame| frame.len() as u64)
+    }
+
     /// Bytes that wait for each host.
     pub fn all(&self) -> impl Iterator<Item = u64> + '_ {
         self.queues.iter().map(|queue| queue.bytes)

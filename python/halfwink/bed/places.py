@@ -27,6 +27,16 @@ BEGIN_S = 10.0
 KEEP = "mount -t sysfs none /sys 2>/dev/null; echo ready; exec sleep infinity"
 
 
+def without_ipv6(interface: str) -> str:
+    """A line of shell that keeps the kernel's own IPv6 packets off an interface.
+
+    Where there is no such file there are none: frames are below 1280 bytes, or the kernel has no
+    IPv6.
+    """
+    file = f"/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"
+    return f"[ ! -e {file} ] || echo 1 >{file}"
+
+
 @dataclass(frozen=True)
 class Need:
     """Something that the bed needs of the machine.

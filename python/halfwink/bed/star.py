@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from halfwink.bed.joined import Joined
-from halfwink.bed.places import Place
+from halfwink.bed.places import Place, without_ipv6
 from halfwink.errors import HalfwinkError
 
 #: Interfaces: a host's end of its wire, the device of its programs.
@@ -106,11 +106,10 @@ class Star(Joined):
         for n, place in enumerate(self.hosts):
             lines = host_lines(n, self.count, self.mtu, switch.inner_pid)
             # The kernel's own noise: none.
-            place.shell("echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6")
+            place.shell(without_ipv6("default"))
             place.run(["ip", "-batch", "-"], text="\n".join(lines) + "\n")
         switch.shell(
             "\n".join(
-                f"echo 1 >/proc/sys/net/ipv6/conf/{wire(n)}/disable_ipv6\nip link set {wire(n)} up"
-                for n in range(self.count)
+                f"{without_ipv6(wire(n))}\nip link set {wire(n)} up" for n in range(self.count)
             )
         )

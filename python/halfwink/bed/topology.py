@@ -8,7 +8,7 @@ from typing import Any
 
 from halfwink import traffic
 from halfwink.bed.joined import Joined
-from halfwink.bed.places import Place
+from halfwink.bed.places import Place, without_ipv6
 from halfwink.bed.worker import Worker
 from halfwink.errors import HalfwinkError
 
@@ -173,10 +173,7 @@ class Bed(Joined):
     def hand_over(self) -> None:
         """Takes the router's addresses from the kernel: a router of ours has them now."""
         self.router.shell(
-            "\n".join(
-                f"ip address flush dev {port}\necho 1 >/proc/sys/net/ipv6/conf/{port}/disable_ipv6"
-                for port in ROUTER_PORTS
-            )
+            "\n".join(f"ip address flush dev {port}\n{without_ipv6(port)}" for port in ROUTER_PORTS)
         )
 
     def mac(self, place: Place, port: str) -> str:

@@ -89,7 +89,7 @@ def circuits(
     margin
         How long before the end of a day the last frame must be sent.
     spin
-        How long before a day a host waits awake (default: 20us).
+        How long before a day a host waits awake (default: 60us).
     spin_share
         Share of its time for which it may do so (default: 0.05).
     no_realtime
@@ -157,7 +157,7 @@ def circuits(
         tokens=tokens,
         margin_us=_amount(margin, "--margin", US, "50us"),
         mtu=4500 if mtu is None else mtu,
-        spin_us=_amount("20us" if spin is None else spin, "--spin", US, "20us"),
+        spin_us=_amount("60us" if spin is None else spin, "--spin", US, "60us"),
         spin_share=0.05 if spin_share is None else spin_share,
         realtime=not no_realtime,
     )
@@ -220,7 +220,10 @@ def _slots(
             for row in rows
         ],
     )
-    say(f"medians of {repeats} runs of {seconds:g} s, {setting.hosts} hosts, {setting.gbps:g} Gb/s")
+    say(
+        f"medians of {repeats} runs of {seconds:g} s, {setting.hosts} hosts, "
+        f"{setting.wire_gbps:g} Gb/s"
+    )
     return 0
 
 
@@ -233,7 +236,7 @@ def _show(setting: living.Setting, found: dict[str, Any]) -> None:
     switch, cpu = found["switch"], found["cpu_pct"]
     say(
         f"{setting.hosts} hosts, slots of {setting.slot_us:g} us with nights of "
-        f"{setting.night_us:g} us, {setting.gbps:g} Gb/s"
+        f"{setting.night_us:g} us, {setting.wire_gbps:g} Gb/s"
     )
     say(
         f"use {found['use_pct']:.1f} % of ideal: {found['gbps']:.3f} Gb/s; duty "
