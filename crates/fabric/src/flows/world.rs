@@ -238,9 +238,11 @@ impl<'a> World<'a> {
         }
         let boundary = self.planes.iter().map(|plane| plane.until).min().unwrap_or(Time::NEVER);
         let mut first = begin.min(boundary);
-        for (&piece, &rate) in self.running.iter().zip(&self.rates) {
-            let ps = (self.pieces[piece].bytes.max(0.0) / rate).ceil().max(1.0);
-            first = first.min(self.now.saturating_add(Time(ps as u64)));
+        let left = self.running.iter().zip(&self.rates);
+        let ps = left.map(|(&piece, &rate)| self.pieces[piece].bytes.max(0.0) / rate);
+        let ps = ps.fold(f64::INFINITY, f64::min);
+        if ps < f64::INFINITY {
+            first = first.min(self.now.saturating_add(Time(ps.ceil().max(1.0) as u64)));
         }
         if let Some(fates) = &self.fates {
             // If all is up and nothing else comes, nothing that comes up helps.
