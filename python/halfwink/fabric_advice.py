@@ -54,6 +54,9 @@ FACTORS = (0.5, 2.0)
 #: Columns of the measures of time, the first that a workload has.
 MEASURES = {"group_mean_ms": "mean time of a group, ms", "latency_p99_us": "99 % of flows end, us"}
 
+#: Pixels of the chart, and what it leaves free around its points; places that get names, at most.
+SIZE, PADDING, MOST_LABELS = (620, 400), 24, 20
+
 
 @dataclass(frozen=True)
 class CircuitAdvice:
@@ -121,35 +124,52 @@ class CircuitAdvice:
         """
         import altair as alt
 
+        from halfwink.report.labels import labels, marks
+
         whole = self.runs.filter(pl.col(self.measure).is_not_null(), pl.col("ended_pct") >= 100)
         if whole.is_empty():
             raise HalfwinkError(f"{self.workload}: no technique carried all of it in time")
-        # Those at the same place have one label.
-        place = [pl.col(name).round_sig_figs(2) for name in (self.measure, "j_per_gb")]
-        shared = whole.group_by("machine", *place, maintain_order=True).agg(
-            pl.col("technique").str.join(", ").alias("names"),
-            pl.col("technique").first(),
-        )
-        labelled = whole.join(
-            shared.select("machine", "technique", "names"), on=["machine", "technique"]
-        )
-        scale = alt.Scale(type="log", nice=False, padding=24)
-        x = alt.X(self.measure, title=MEASURES[self.measure], scale=scale)
+        time, title, factor = _axis(self.measure, whole)
+        whole = whole.with_columns((factor * pl.col(self.measure)).alias(time))
+        places = [_pixels(whole[name], n) for name, n in zip((time, "j_per_gb"), SIZE, strict=True)]
+        points = [(x, SIZE[1] - up) for x, up in zip(*places, strict=True)]
+        found = labels(points, whole["technique"].to_list(), SIZE, MOST_LABELS)
+        rows = [
+            whole.row(it.point, named=True) | {"names": it.names, "side": it.side} for it in found
+        ]
+        schema = {**whole.schema, "names": pl.String, "side": pl.String}
+        scale = alt.Scale(type="log", nice=False, padding=PADDING)
+        x = alt.X(time, title=title, scale=scale)
         y = alt.Y("j_per_gb", title="J/GB (modelled)", scale=scale)
-        points = alt.Chart(whole).mark_point(filled=True, size=70)
-        labels = alt.Chart(labelled).mark_text(align="left", dx=7, dy=-6, fontSize=11)
-        line = alt.Chart(self.front).mark_line(color="#888", strokeDash=[4, 3])
-        title = alt.Title(self.workload, subtitle=self.answers())
+        drawn = alt.Chart(whole).mark_point(filled=True, size=70)
+        named = alt.Chart(pl.DataFrame(rows, schema=schema)).encode(x, y)
+        line = alt.Chart(whole.filter("is_front")).mark_line(color="#888", strokeDash=[4, 3])
+        heading = alt.Title(self.workload, subtitle=self.answers())
         return (
             alt.layer(
                 line.encode(x, y),
-                points.encode(x, y, color=alt.Color("machine", title=None)),
-                labels.encode(x, y, text="names"),
+                drawn.encode(x, y, color=alt.Color("machine", title=None)),
+                *marks(named),
             )
-            .properties(title=title, width=620, height=400)
+            .properties(title=heading, width=SIZE[0], height=SIZE[1])
             .configure_legend(orient="bottom")
             .configure_title(anchor="start")
         )
+
+
+def _axis(measure: str, runs: pl.DataFrame) -> tuple[str, str, float]:
+    """Column, title and factor of the chart's times: in milliseconds if all take that long."""
+    if measure.endswith("_us") and runs[measure].min() >= 1e3:  # type: ignore[operator]
+        return measure.removesuffix("_us") + "_ms", MEASURES[measure].replace("us", "ms"), 1e-3
+    return measure, MEASURES[measure], 1.0
+
+
+def _pixels(values: pl.Series, pixels: int) -> list[float]:
+    """Where a logarithmic scale puts the values."""
+    logs = values.log()
+    low, high = float(logs.min()), float(logs.max())  # type: ignore[arg-type]
+    share = (pixels - 2 * PADDING) / ((high - low) or 1.0)
+    return [PADDING + share * (value - low) for value in logs]
 
 
 def circuit_advice(

@@ -1,0 +1,144 @@
+"""Names beside a chart's points: where there is room, and one for points at the same place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import altair as alt
+
+#: Pixels of a label: of a letter, of a line, from its point; and how near points share one.
+LETTER, LINE, GAP, NEAR = 5.6, 12, 8, 8
+#: Letters of a label, and pixels of the widest ones.
+LONG, WIDEST = 48, 340
+COLOUR = "#7d8796"
+#: Pixels around a point that no label covers.
+POINT = 5
+Point = tuple[float, float]
+Box = tuple[float, float, float, float]
+Across = Literal["left", "center", "right"]
+Up = Literal["top", "middle", "bottom"]
+#: Where a label may stand, best first: how it is aligned to the point, across and up.
+SIDES: dict[str, tuple[Across, Up]] = {
+    "right": ("left", "middle"),
+    "above": ("center", "bottom"),
+    "below": ("center", "top"),
+    "left": ("right", "middle"),
+    "right above": ("left", "bottom"),
+    "right below": ("left", "top"),
+    "left above": ("right", "bottom"),
+    "left below": ("right", "top"),
+}
+
+
+@dataclass(frozen=True)
+class Label:
+    """A name, or several of points at one place.
+
+    Attributes:
+        point: beside which of the points it stands.
+        names: what it says.
+        side: at which of :data:`SIDES` of the point.
+    """
+
+    point: int
+    names: str
+    side: str
+
+
+@dataclass
+class _Place:
+    """Points, by number, that share a label; the first one says where it is."""
+
+    points: dict[int, Point] = field(default_factory=lambda: {})
+    names: dict[str, None] = field(default_factory=lambda: {})
+
+    def text(self) -> str:
+        names = list(self.names)
+        for shown in range(len(names), 0, -1):
+            more = f" and {len(names) - shown} more" if shown < len(names) else ""
+            if len(text := ", ".join(names[:shown]) + more) <= LONG:
+                return text
+        return names[0]
+
+    def anchor(self, side: str) -> int:
+        """Which point is outermost on a side."""
+
+        def along(point: Point) -> float:
+            x, y = point
+            return {"right": x, "left": -x, "above": -y, "below": y}[side.split()[0]]
+
+        return max(self.points, key=lambda n: along(self.points[n]))
+
+    def box(self, side: str) -> Box:
+        x, y = self.points[self.anchor(side)]
+        across, up = SIDES[side]
+        dx, dy = _offset(side)
+        width = LETTER * len(self.text())
+        left = x + dx - {"left": 0.0, "center": width / 2, "right": width}[across]
+        top = y + dy - {"top": 0.0, "middle": LINE / 2, "bottom": LINE}[up]
+        return left, top, left + width, top + LINE
+
+
+def _offset(side: str) -> tuple[int, int]:
+    """Pixels from a point to its label."""
+    across, up = SIDES[side]
+    dx = {"left": GAP, "center": 0, "right": -GAP}[across]
+    dy = {"top": GAP, "middle": 0, "bottom": -GAP}[up]
+    # Beside a corner, half as far.
+    return (dx, dy) if not (dx and dy) else (dx // 2, dy)
+
+
+def labels(
+    points: Sequence[Point], names: Iterable[str], size: tuple[int, int], most: int
+) -> list[Label]:
+    """Labels of points, none over another label or a point.
+
+    Args:
+        points: in pixels from the chart's upper left corner.
+        names: of the points.
+        size: width and height of the chart, in pixels.
+        most: with more places than that there are no labels.
+    """
+    places: list[_Place] = []
+    for n, (point, name) in enumerate(zip(points, names, strict=True)):
+        for place in places:
+            first = next(iter(place.points.values()))
+            if all(abs(a - b) < NEAR for a, b in zip(point, first, strict=True)):
+                break
+        else:
+            places.append(place := _Place())
+        place.points[n] = point
+        place.names[name] = None
+    if len(places) > most:
+        return []
+    taken = [(x - POINT, y - POINT, x + POINT, y + POINT) for x, y in points]
+    found: list[Label] = []
+    for place in places:
+        for side in SIDES:
+            box = place.box(side)
+            inside = box[0] >= 0 and box[1] >= 0 and box[2] <= size[0] and box[3] <= size[1]
+            if inside and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                found.append(Label(place.anchor(side), place.text(), side))
+                break
+    return found
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def marks(base: alt.Chart) -> list[alt.Chart]:
+    """Layers that draw labels: of a chart that says where points are, and whose data has columns
+    ``names`` and ``side``."""
+    label: dict[str, Any] = {"text": "names:N", "color": alt.value(COLOUR)}
+    found: list[alt.Chart] = []
+    for side, (align, baseline) in SIDES.items():
+        dx, dy = _offset(side)
+        mark = base.mark_text(
+            align=align, baseline=baseline, dx=dx, dy=dy, fontSize=10, limit=WIDEST
+        )
+        found.append(mark.encode(**label).transform_filter(f"datum.side === '{side}'"))
+    return found
