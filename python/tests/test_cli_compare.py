@@ -202,6 +202,23 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_finished(halfwink, tmp_path:
             ("hybrid", "--policy", "menu"),
             "unknown technique `menu`; `halfwink list techniques -w server` shows what there is",
         ),
+        (
+            ("preheat", "simulate", "nope"),
+            "unknown workload `nope`; `halfwink list workloads` shows what there is",
+        ),
+        (
+            ("preheat", "deadline", "nope"),
+            "unknown machine `nope`; `halfwink list machines -w preheat` shows what there is",
+        ),
+        (
+            ("circuits", "simulate", "nope"),
+            "unknown fabric `nope`; `halfwink list machines -w fabric` shows what there is",
+        ),
+        (
+            ("circuits", "advise", "nope"),
+            "unknown workload `nope`; `halfwink list workloads -w racks` shows what there is",
+        ),
+        (("storage", "nope"), "unknown command `nope`; there are: simulate, calibrate"),
         (("reproduce", "gatin"), "no target, area or work `gatin`"),
     ],
 )

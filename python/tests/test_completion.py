@@ -14,8 +14,9 @@ import pytest
 from conftest import Halfwink, need
 from cyclopts import App
 
-from halfwink.cli.completing import FILES, OTHERWISE, WORLD, candidates
+from halfwink.cli.completing import FILES, OTHERWISE, candidates
 from halfwink.cli.main import build
+from halfwink.cli.worlds import WORLD
 
 
 def words(line: str) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
+from halfwink.cli.worlds import world_of
+
 if TYPE_CHECKING:
     from cyclopts import App, Argument
 
@@ -13,21 +15,6 @@ if TYPE_CHECKING:
 BETWEEN = "\t"
 #: A line that asks the shell for names of files as well.
 FILES = ":files"
-#: Worlds whose names a command takes, where it has no option for that; else the chip's.
-WORLD = {
-    "circuits": "racks",
-    "hybrid": "server",
-    "hybrid-year": "server",
-    "live block": "storage",
-    "live circuits": "fabric",
-    "live day": "router",
-    "live load": "server",
-    "live predict": "server",
-    "live steer-day": "server",
-    "router": "router",
-    "storage": "storage",
-    "switching": "switching",
-}
 #: Arguments of commands whose names are not of a list, or of another than they say.
 OTHERWISE = {
     "capture workload": "recorded",
@@ -36,10 +23,6 @@ OTHERWISE = {
     "hybrid-year name": "machine",
     "live circuits technique": "technique",
     "live delegate policy": "",
-    "preheat breakdown machine": "preheat machine",
-    "preheat deadline machine": "preheat machine",
-    "preheat deadline workload": "preheat workload",
-    "preheat prototype machine": "preheat machine",
     "router app": "workload",
     "router name": "machine",
     "trace import file": "files",
@@ -143,7 +126,7 @@ def _value(argument: Argument, path: str, world: str | None, current: str) -> Fo
         return Found(dict.fromkeys(choices, "")).starting(current)
     kind = OTHERWISE.get(f"{path} {name}", name)
     own, _, kind = kind.rpartition(" ")
-    at = own or world or WORLD.get(path) or WORLD.get(path.split()[0]) or "chip"
+    at = own or world or world_of(path.split()) or "chip"
     files = "Path" in str(hint) or name in ("out", "log", "folder", "study", "workloads")
     files |= kind in ("files", "machine") or (name == "workload" and path.startswith("trace"))
     if path.startswith("trace ") and name == "file" and kind != "files":

@@ -17,6 +17,7 @@ from cyclopts.exceptions import UnknownCommandError, UnknownOptionError
 from halfwink import __version__, interrupts
 from halfwink.cli.completion import answer, asked
 from halfwink.cli.console import err, plain
+from halfwink.cli.worlds import world_of
 from halfwink.errors import HalfwinkError, Interrupted, RunError
 
 EXIT_FAILED = 1
@@ -30,23 +31,18 @@ RUN_COMMANDS = (
 #: In which list the names of something are.
 LISTED = {
     "application": "workloads",
+    "fabric": "machines",
+    "hybrid server": "machines",
     "machine": "machines",
     "network": "networks",
+    "router": "machines",
     "study": "studies",
+    "switching model": "machines",
     "technique": "techniques",
     "workload": "workloads",
 }
 #: A name that is not there, where no other one is near.
 UNKNOWN = re.compile(rf"unknown ({'|'.join(LISTED)}) `[^`]*`$")
-#: Commands of one world other than the chip.
-ONLY_WORLD = {
-    "hybrid": "server",
-    "hybrid-year": "server",
-    "preheat": "preheat",
-    "router": "router",
-    "storage": "storage",
-    "switching": "switching",
-}
 #: Every command: where it is, and the first line of its own help. A command is imported when it is
 #: used: data frames alone take longer to import than help takes to print.
 COMMANDS = {
@@ -222,7 +218,7 @@ def _with_list(message: str, words: list[str]) -> str:
     if found is None:
         return message
     what = LISTED[found[1]]
-    world = ONLY_WORLD.get(next((w for w in words if not w.startswith("-")), ""))
+    world = world_of([word for word in words if not word.startswith("-")])
     named = (after for word, after in pairwise(words) if word in ("-w", "--world"))
     if (world := next(named, world)) is not None and what != "studies":
         what += f" -w {world}"
@@ -233,7 +229,8 @@ def _usage(app: App, error: CycloptsError) -> str:
     """A mistake on the command line in one line, with the nearest name."""
     if isinstance(error, UnknownCommandError):
         word = str(error.unused_tokens[0]) if error.unused_tokens else ""
-        known = [name for name in app if not name.startswith("-")]
+        asked = error.app or app
+        known = [name for name in asked if not name.startswith("-")]
         near = get_close_matches(word, known, 1)
         hint = f"; did you mean `{near[0]}`?" if near else f"; there are: {', '.join(known)}"
         return f"unknown command `{word}`{hint}"
