@@ -165,7 +165,7 @@ pub enum Ended {
 
 /// A log that cannot be read or written, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{message}", self.at())]
+#[error("{}", self.text())]
 pub struct LogError {
     /// Path of the log, as it was asked for.
     pub file: String,
@@ -176,10 +176,21 @@ pub struct LogError {
 }
 
 impl LogError {
-    fn at(&self) -> String {
-        match self.line {
-            0 => format!("{}: ", self.file),
-            line => format!("{}:{line}: ", self.file),
+    fn text(&self) -> String {
+        let (file, message) = (&self.file, &self.message);
+        let text = match self.line {
+            0 => format!("{file}: {message}"),
+            line => format!("{file}:{line}: {message}"),
+        };
+        // What a file says of itself, and what it is called, ends no line and commands no terminal.
+        let mut plain = String::with_capacity(text.len());
+        for c in text.chars() {
+            if c.is_control() {
+                plain.extend(c.escape_default());
+            } else {
+                plain.push(c);
+            }
         }
+        plain
     }
 }

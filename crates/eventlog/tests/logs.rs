@@ -482,3 +482,13 @@ proptest! {
         let _ = beside(Reader::new("log", &log[..]), Reader::new("log", &log[..]));
     }
 }
+
+#[test]
+fn what_a_file_says_ends_no_line_of_an_error_and_commands_no_terminal() {
+    let forged = "{\"family\":\"gating\\n\\u001b[2Jok\"}\n";
+    let error = Reader::new("a\nb.jsonl", forged.as_bytes()).next().unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("a\\nb.jsonl:1: "), "{text}");
+    assert!(text.contains("gating\\n\\u{1b}[2Jok"), "{text}");
+    assert!(!text.contains(char::is_control), "{text}");
+}
