@@ -5,6 +5,9 @@ use halfwink_live_steer::body::{Decoder, Encoder, Framing};
 use halfwink_live_steer::head::{self, Client, Given};
 use halfwink_live_steer::{Buffer, Headers, Limits};
 
+/// Fields that the proxy adds at most: how it was reached, for whom, and how its body ends.
+const ADDED: usize = 6;
+
 /// Checks what is said above of these bytes.
 pub fn run(bytes: &[u8]) {
     let client = Client {
@@ -18,7 +21,14 @@ pub fn run(bytes: &[u8]) {
         // What is sent on is one head, read again as the same, and never changes any more.
         assert!(out.ends_with(b"\r\n\r\n"));
         let mut again = Vec::new();
-        let second = head::request(&out, &Limits::default(), &client, &mut again);
+        // It has fields of ours beside the client's, and the next proxy has room for them.
+        let limits = Limits::default();
+        let roomier = Limits {
+            header_fields: limits.header_fields + ADDED,
+            header_bytes: 2 * limits.header_bytes,
+            ..limits
+        };
+        let second = head::request(&out, &roomier, &client, &mut again);
         let second = second.expect("it was understood").expect("it is whole");
         assert_eq!((second.taken, second.framing), (out.len(), request.framing));
     }
