@@ -39,7 +39,7 @@ for target; do
         -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
         >"$said" 2>&1; then
         # Edges that were reached (cov), then executions and what they took.
-        grep -a ' DONE ' "$said" || true
+        grep -aE '[[:space:]]DONE[[:space:]]' "$said" || true
         tail -n 6 "$said"
     else
         tail -n 120 "$said"

@@ -42,6 +42,20 @@ fn kept_inputs_break_no_target() {
     assert!(broken.is_empty(), "broken by what is kept:\n{}", broken.join("\n"));
 }
 
+/// A target that refuses all that is kept for it tests no more than that: the segment had outgrown
+/// the files that this one made.
+#[cfg(feature = "delegate")]
+#[test]
+fn of_kept_segments_some_are_taken() {
+    use halfwink_fuzz_targets::delegation::opened;
+    let kept = |name: &str| fs::read(folder("delegation").join(name)).unwrap();
+    for (name, records) in [("whole", 3), ("records", u64::MAX), ("kind", u64::MAX)] {
+        let found = opened(&kept(name)).map(|(_, options, _)| options.log_records);
+        assert_eq!(found.unwrap_or(u64::MAX), records, "{name}");
+    }
+    assert!(opened(&kept("not-ours")).is_none() && opened(&kept("short")).is_none());
+}
+
 #[cfg(feature = "default")]
 #[test]
 fn nothing_is_kept_for_targets_that_are_not_there() {

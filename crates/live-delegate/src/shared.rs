@@ -254,7 +254,9 @@ impl Shared {
         Ok((shared, options))
     }
 
-    fn bytes(log_records: u64) -> usize {
+    /// Length of a segment with so many records.
+    #[must_use]
+    pub fn bytes(log_records: u64) -> usize {
         BLOCKS_AT + BLOCKS * size_of::<Block>() + log_records as usize * size_of::<Record>()
     }
 
