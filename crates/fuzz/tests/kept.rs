@@ -50,7 +50,7 @@ fn of_kept_segments_some_are_taken() {
     use halfwink_fuzz_targets::delegation::opened;
     let kept = |name: &str| fs::read(folder("delegation").join(name)).unwrap();
     for (name, records) in [("whole", 3), ("records", u64::MAX), ("kind", u64::MAX)] {
-        let found = opened(&kept(name)).map(|(_, options, _)| options.log_records);
+        let found = opened(&kept(name)).map(|(_, options)| options.log_records);
         assert_eq!(found.unwrap_or(u64::MAX), records, "{name}");
     }
     assert!(opened(&kept("not-ours")).is_none() && opened(&kept("short")).is_none());

@@ -13,7 +13,7 @@ use halfwink_units::Time;
 
 use super::chooser;
 use super::log::{BESIDE, ENTER, EXIT, HERE, OS_CORE, SAMPLE, UNKNOWN};
-use super::shared::{Record, Shared};
+use super::shared::{Mapped, Record};
 
 /// The header of such a log: its technique is all that it takes to make the same policies again, as
 /// [`DelegationParameters`] read it.
@@ -28,7 +28,7 @@ pub fn header(parameters: &DelegationParameters) -> Header {
 /// # Errors
 /// Those of the file.
 pub(super) fn write(
-    shared: &Shared,
+    shared: &Mapped,
     parameters: &DelegationParameters,
     path: &Path,
 ) -> Result<Footer, LogError> {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::calls::{CALLS, REFUSALS, REFUSAL_NAMES};
 use super::events;
 use super::histogram::{quantile_ns, Histogram, BUCKETS};
-use super::shared::{CallCounts, Options, Shared};
+use super::shared::{CallCounts, Mapped, Options};
 use halfwink_live::clock;
 
 /// Watts of a big core: EV6 on average (Mogul 2007, Table 1).
@@ -27,7 +27,7 @@ const WAKE_S: f64 = 333e-9;
 /// A run: the file that its processes count into, from before its start to its report.
 #[derive(Debug)]
 pub struct Run {
-    shared: Shared,
+    shared: Mapped,
     options: Options,
     path: PathBuf,
     begun_ticks: u64,
@@ -55,7 +55,7 @@ impl Run {
                 break file;
             }
         };
-        let shared = Shared::create(&file, &options)?;
+        let shared = Mapped::create(&file, &options)?;
         let begun_ticks = clock::ticks();
         Ok(Run { shared, options, path: path.to_owned(), begun_ticks, _file: file })
     }

@@ -170,14 +170,74 @@ pub struct Record {
     pub values: [AtomicU64; 6],
 }
 
-/// The file, mapped. It stays mapped for as long as the process lives.
+/// The file, mapped. It stays mapped for as long as the process lives, unless it is
+/// [`Mapped`].
 #[derive(Clone, Copy, Debug)]
 pub struct Shared {
     base: *const u8,
     log_records: u64,
 }
 
-// SAFETY: all that the mapping holds is atomic, and it is never unmapped.
+/// The file, mapped for as long as this is there.
+#[derive(Debug)]
+pub struct Mapped {
+    shared: Shared,
+    bytes: usize,
+}
+
+impl Mapped {
+    /// As [`Shared::open`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn open(path: &Path) -> std::io::Result<(Mapped, Options)> {
+        let (shared, options, bytes) = Shared::opened(path)?;
+        Ok((Mapped { shared, bytes }, options))
+    }
+
+    /// As [`Shared::create`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn create(file: &File, options: &Options) -> std::io::Result<Mapped> {
+        let shared = Shared::create(file, options)?;
+        Ok(Mapped { shared, bytes: Shared::bytes(options.log_records) })
+    }
+
+    /// What is mapped.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        self.shared.counts()
+    }
+
+    /// All blocks.
+    #[must_use]
+    pub fn blocks(&self) -> &[Block] {
+        self.shared.blocks()
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn records(&self) -> &[Record] {
+        self.shared.records()
+    }
+
+    /// Bytes that are mapped.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // A file that nobody names any more keeps its memory for as long as it is mapped.
+        // SAFETY: what was borrowed from the mapping was borrowed from us.
+        unsafe { self.shared.unmap(self.bytes) };
+    }
+}
+
+// SAFETY: all that the mapping holds is atomic, and it is not unmapped while it is used.
 unsafe impl Send for Shared {}
 // SAFETY: see above.
 unsafe impl Sync for Shared {}
@@ -216,6 +276,11 @@ impl Shared {
     /// Those of the file system; it is not such a file, or another user's, who could cut it short
     /// under a program that writes.
     pub fn open(path: &Path) -> std::io::Result<(Shared, Options)> {
+        Shared::opened(path).map(|(shared, options, _)| (shared, options))
+    }
+
+    /// With its length.
+    fn opened(path: &Path) -> std::io::Result<(Shared, Options, usize)> {
         let mut how = File::options();
         // A FIFO of that name would wait for its other end.
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -228,6 +293,11 @@ impl Shared {
             return Err(wrong());
         }
         let mut shared = Shared::map(&file, length, 0)?;
+        let wrong = || {
+            // SAFETY: nobody else has seen the mapping.
+            unsafe { shared.unmap(length) };
+            wrong()
+        };
         let h = shared.header();
         let is_whole = h.magic.load(Ordering::Acquire) == MAGIC;
         let records = h.log_records.load(Ordering::Relaxed);
@@ -251,7 +321,7 @@ impl Shared {
             log_records: records,
         };
         shared.log_records = records;
-        Ok((shared, options))
+        Ok((shared, options, length))
     }
 
     /// Length of a segment with so many records.
@@ -270,6 +340,15 @@ impl Shared {
             return Err(std::io::Error::from_raw_os_error(-answer as i32));
         }
         Ok(Shared { base: answer as *const u8, log_records })
+    }
+
+    /// Gives the mapping of so many bytes back.
+    ///
+    /// # Safety
+    /// Nothing of it is used any more, nor any copy of this.
+    unsafe fn unmap(self, bytes: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { sys::call(libc::SYS_munmap, [self.base as u64, bytes as u64, 0, 0, 0, 0]) };
     }
 
     fn header(&self) -> &Header {
@@ -452,5 +531,30 @@ pub(crate) mod tests {
         assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
         assert!(Shared::open(&path).is_err(), "a FIFO");
         std::fs::remove_file(&path).unwrap();
+    }
+
+    /// Mappings of a file in this process.
+    fn mappings(path: &Path) -> usize {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        maps.lines().filter(|line| line.contains(path.to_str().unwrap())).count()
+    }
+
+    #[test]
+    fn a_run_that_is_over_and_a_file_that_is_refused_stay_mapped_for_nobody() {
+        let (taken, _, options) = scratch(DelegationKind::Always, 3);
+        let path = taken.with_extension("run");
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        let run = Mapped::create(&file, &options).unwrap();
+        assert_eq!(mappings(&path), 1);
+        let refused = taken.with_extension("refused");
+        let file = File::create(&refused).unwrap();
+        file.set_len(Shared::bytes(0) as u64).unwrap();
+        assert!(Shared::open(&refused).is_err());
+        assert_eq!(mappings(&refused), 0, "zeros are no segment");
+        drop(run);
+        assert_eq!(mappings(&path), 0, "the run is over");
+        for file in [taken, path, refused] {
+            std::fs::remove_file(file).unwrap();
+        }
     }
 }
