@@ -170,8 +170,7 @@ pub struct Record {
     pub values: [AtomicU64; 6],
 }
 
-/// The file, mapped. It stays mapped for as long as the process lives, unless it is
-/// [`Mapped`].
+/// The file, mapped. It stays mapped for as long as the process lives, unless it is [`Mapped`].
 #[derive(Clone, Copy, Debug)]
 pub struct Shared {
     base: *const u8,
@@ -191,8 +190,42 @@ impl Mapped {
     /// # Errors
     /// The same.
     pub fn open(path: &Path) -> std::io::Result<(Mapped, Options)> {
-        let (shared, options, bytes) = Shared::opened(path)?;
-        Ok((Mapped { shared, bytes }, options))
+        let mut how = File::options();
+        // A FIFO of that name would wait for its other end.
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+        let file = how.read(true).write(true).custom_flags(flags).open(path)?;
+        let about = file.metadata()?;
+        let length = about.len() as usize;
+        let wrong = || std::io::Error::from(std::io::ErrorKind::InvalidData);
+        let is_ours = about.is_file() && about.uid() == sys::geteuid();
+        if !is_ours || length < Shared::bytes(0) {
+            return Err(wrong());
+        }
+        let mut mapped = Mapped { shared: Shared::map(&file, length, 0)?, bytes: length };
+        let h = mapped.shared.header();
+        let is_whole = h.magic.load(Ordering::Acquire) == MAGIC;
+        let records = h.log_records.load(Ordering::Relaxed);
+        let kind = DelegationKind::from_number(h.kind.load(Ordering::Relaxed)).ok_or_else(wrong)?;
+        let fits = (length - Shared::bytes(0)) as u64 / size_of::<Record>() as u64 >= records;
+        if !is_whole || !fits {
+            return Err(wrong());
+        }
+        let n = h.n_ns.load(Ordering::Relaxed);
+        let options = Options {
+            policy: DelegationParameters {
+                kind,
+                n_ns: (n != u64::MAX).then_some(n),
+                least_bytes: h.least_bytes.load(Ordering::Relaxed),
+            },
+            os_cpu: h.os_cpu.load(Ordering::Relaxed),
+            time_every: (h.time_every.load(Ordering::Relaxed) as u32).max(1),
+            worker_spin_ns: h.worker_spin_ns.load(Ordering::Relaxed),
+            caller_spin_ns: h.caller_spin_ns.load(Ordering::Relaxed),
+            rate: Rate(h.rate.load(Ordering::Relaxed).max(1)),
+            log_records: records,
+        };
+        mapped.shared.log_records = records;
+        Ok((mapped, options))
     }
 
     /// As [`Shared::create`].
@@ -204,7 +237,12 @@ impl Mapped {
         Ok(Mapped { shared, bytes: Shared::bytes(options.log_records) })
     }
 
-    /// What is mapped.
+    /// What stays mapped for as long as the process lives.
+    fn keep(self) -> Shared {
+        std::mem::ManuallyDrop::new(self).shared
+    }
+
+    /// What all processes count together.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         self.shared.counts()
@@ -276,52 +314,8 @@ impl Shared {
     /// Those of the file system; it is not such a file, or another user's, who could cut it short
     /// under a program that writes.
     pub fn open(path: &Path) -> std::io::Result<(Shared, Options)> {
-        Shared::opened(path).map(|(shared, options, _)| (shared, options))
-    }
-
-    /// With its length.
-    fn opened(path: &Path) -> std::io::Result<(Shared, Options, usize)> {
-        let mut how = File::options();
-        // A FIFO of that name would wait for its other end.
-        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-        let file = how.read(true).write(true).custom_flags(flags).open(path)?;
-        let about = file.metadata()?;
-        let length = about.len() as usize;
-        let wrong = || std::io::Error::from(std::io::ErrorKind::InvalidData);
-        let is_ours = about.is_file() && about.uid() == sys::geteuid();
-        if !is_ours || length < Shared::bytes(0) {
-            return Err(wrong());
-        }
-        let mut shared = Shared::map(&file, length, 0)?;
-        let wrong = || {
-            // SAFETY: nobody else has seen the mapping.
-            unsafe { shared.unmap(length) };
-            wrong()
-        };
-        let h = shared.header();
-        let is_whole = h.magic.load(Ordering::Acquire) == MAGIC;
-        let records = h.log_records.load(Ordering::Relaxed);
-        let kind = DelegationKind::from_number(h.kind.load(Ordering::Relaxed)).ok_or_else(wrong)?;
-        let fits = (length - Shared::bytes(0)) as u64 / size_of::<Record>() as u64 >= records;
-        if !is_whole || !fits {
-            return Err(wrong());
-        }
-        let n = h.n_ns.load(Ordering::Relaxed);
-        let options = Options {
-            policy: DelegationParameters {
-                kind,
-                n_ns: (n != u64::MAX).then_some(n),
-                least_bytes: h.least_bytes.load(Ordering::Relaxed),
-            },
-            os_cpu: h.os_cpu.load(Ordering::Relaxed),
-            time_every: (h.time_every.load(Ordering::Relaxed) as u32).max(1),
-            worker_spin_ns: h.worker_spin_ns.load(Ordering::Relaxed),
-            caller_spin_ns: h.caller_spin_ns.load(Ordering::Relaxed),
-            rate: Rate(h.rate.load(Ordering::Relaxed).max(1)),
-            log_records: records,
-        };
-        shared.log_records = records;
-        Ok((shared, options, length))
+        let (mapped, options) = Mapped::open(path)?;
+        Ok((mapped.keep(), options))
     }
 
     /// Length of a segment with so many records.
