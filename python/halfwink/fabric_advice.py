@@ -124,15 +124,18 @@ class CircuitAdvice:
         """
         import altair as alt
 
-        from halfwink.report.labels import labels, marks
+        from halfwink.report.labels import labels, marks, pixels
 
         whole = self.runs.filter(pl.col(self.measure).is_not_null(), pl.col("ended_pct") >= 100)
         if whole.is_empty():
             raise HalfwinkError(f"{self.workload}: no technique carried all of it in time")
         time, title, factor = _axis(self.measure, whole)
         whole = whole.with_columns((factor * pl.col(self.measure)).alias(time))
-        places = [_pixels(whole[name], n) for name, n in zip((time, "j_per_gb"), SIZE, strict=True)]
-        points = [(x, SIZE[1] - up) for x, up in zip(*places, strict=True)]
+        across, up = (
+            pixels(whole[name].log().to_list(), length, PADDING)
+            for name, length in zip((time, "j_per_gb"), SIZE, strict=True)
+        )
+        points = [(x, SIZE[1] - over) for x, over in zip(across, up, strict=True)]
         found = labels(points, whole["technique"].to_list(), SIZE, MOST_LABELS)
         rows = [
             whole.row(it.point, named=True) | {"names": it.names, "side": it.side} for it in found
@@ -159,17 +162,9 @@ class CircuitAdvice:
 
 def _axis(measure: str, runs: pl.DataFrame) -> tuple[str, str, float]:
     """Column, title and factor of the chart's times: in milliseconds if all take that long."""
-    if measure.endswith("_us") and runs[measure].min() >= 1e3:  # type: ignore[operator]
+    if measure.endswith("_us") and min(runs[measure].to_list()) >= 1e3:
         return measure.removesuffix("_us") + "_ms", MEASURES[measure].replace("us", "ms"), 1e-3
     return measure, MEASURES[measure], 1.0
-
-
-def _pixels(values: pl.Series, pixels: int) -> list[float]:
-    """Where a logarithmic scale puts the values."""
-    logs = values.log()
-    low, high = float(logs.min()), float(logs.max())  # type: ignore[arg-type]
-    share = (pixels - 2 * PADDING) / ((high - low) or 1.0)
-    return [PADDING + share * (value - low) for value in logs]
 
 
 def circuit_advice(

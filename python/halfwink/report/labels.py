@@ -90,6 +90,14 @@ def _offset(side: str) -> tuple[int, int]:
     return (dx, dy) if not (dx and dy) else (dx // 2, dy)
 
 
+def pixels(values: Sequence[float], length: int, free: int, beyond: float = 0.0) -> list[float]:
+    """Where a scale of so many pixels puts values: it leaves ``free`` ones at both ends, and begins
+    and ends by the share ``beyond`` outside of them."""
+    low, high = min(values) * (1 - beyond), max(values) * (1 + beyond)
+    each = (length - 2 * free) / ((high - low) or 1.0)
+    return [free + each * (value - low) for value in values]
+
+
 def labels(
     points: Sequence[Point], names: Iterable[str], size: tuple[int, int], most: int
 ) -> list[Label]:

@@ -9,7 +9,7 @@ import polars as pl
 
 from halfwink.relate import KEYS, ends
 from halfwink.report.charts import technique_scale, workloads
-from halfwink.report.labels import labels, marks
+from halfwink.report.labels import labels, marks, pixels
 from halfwink.results import Results
 from halfwink.summary import energy
 from halfwink.wording import duration
@@ -110,20 +110,14 @@ def _labels(runs: pl.DataFrame, y: str, size: tuple[int, int]) -> pl.DataFrame:
         if group.height > MANY:
             continue
         whose = group.select(columns).to_dicts()
-        across = _pixels(group[LATENCY], LEAST_SPAN["x"], size[0])
-        up = _pixels(group[y], LEAST_SPAN["y"], size[1])
+        across, up = (
+            pixels(group[column].cast(pl.Float64).to_list(), length, FREE, LEAST_SPAN[axis])
+            for column, axis, length in ((LATENCY, "x", size[0]), (y, "y", size[1]))
+        )
         points = [(x, size[1] - over) for x, over in zip(across, up, strict=True)]
         found = labels(points, group["technique"].to_list(), size, LABELLED[size])
         rows += [whose[it.point] | {"names": it.names, "side": it.side} for it in found]
     return pl.DataFrame(rows, schema=dict.fromkeys((*columns, "names", "side"), pl.String))
-
-
-def _pixels(values: pl.Series, span: float, pixels: int) -> list[float]:
-    """Where a scale puts the values."""
-    known: list[float] = values.cast(pl.Float64).to_list()
-    low, high = min(known) * (1 - span), max(known) * (1 + span)
-    share = (pixels - 2 * FREE) / ((high - low) or 1.0)
-    return [FREE + share * (value - low) for value in known]
 
 
 def _prefix(joules: object) -> tuple[float, str]:
