@@ -49,7 +49,7 @@ pub(super) struct Sharing {
     /// first. Shares grow as flows get their rates, but for rounding: what stands here may be less
     /// than a thing's share, never more. What is first and less is put back.
     tightest: BinaryHeap<Reverse<(u64, u32)>>,
-    /// The least share of each thing that stands there.
+    /// A share of each thing that stands there, and is not more than its share now.
     entered: Vec<u64>,
     /// What changed since the last bottleneck.
     changed: Vec<u32>,
