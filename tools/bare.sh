@@ -124,6 +124,8 @@ unshare --mount --pid --fork true || skip "the kernel refuses namespaces"
 logs=$here/halfwink-out/bare
 mkdir -p "$logs"
 bare=$(mktemp -d)
+# There is no such folder inside.
+unset TMPDIR
 # It becomes a root folder, which users must be able to enter.
 chmod 755 "$bare"
 inside=
