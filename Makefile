@@ -8,6 +8,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 HALFWINK := $(BIN)/halfwink
 NATIVE := $(VENV)/.native
+LIVE := $(VENV)/.live
+TARGET := $(or $(CARGO_TARGET_DIR),target)/release
+CARGO := --release --locked --quiet --features halfwink-py/extension-module
 # Where the package looks for the libraries of `halfwink live delegate` and `preheat`.
 PRELOAD := python/halfwink/_native
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
@@ -18,7 +21,7 @@ PYTHON := python benches docs/notebooks tools/wheels.py tools/packaging
 DEMO := nginx memcached postgresql gcc gzip nginx-10pct nginx+memcached+postgresql+redis
 DEMO_TECHNIQUES := idle-menu,idle-gate,mapg-counter,tap,oracle
 
-.PHONY: help setup demo test test-full bench tables scores wheels cross check fmt clean
+.PHONY: help setup live demo test test-full bench tables scores wheels cross check fmt clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -32,7 +35,10 @@ help:
 	@echo "make scores     our value of every published number, computed anew"
 	@echo "make fmt        format everything"
 
-setup: $(NATIVE)
+# Everything that is built: `make demo` needs the native module alone.
+setup: $(LIVE)
+
+live: $(LIVE)
 
 # What must be there before anything else, each with the one line that adds it.
 $(VENV)/.tools: requirements.lock tools/require.sh
@@ -41,32 +47,36 @@ $(VENV)/.tools: requirements.lock tools/require.sh
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@touch $@
 
-# Always in release mode: a run plays hundreds of millions of instructions.
+# One build of the native module; maturin would set variables of its own, and build PyO3 again.
 $(NATIVE): $(VENV)/.tools $(RUST) pyproject.toml
 	@echo "building the native module (a few minutes the first time)"
-	@env -u CONDA_PREFIX VIRTUAL_ENV="$(abspath $(VENV))" $(BIN)/maturin develop --release --locked --quiet >$(VENV)/build.log 2>&1 || \
-	  { cat $(VENV)/build.log >&2; exit 1; }
-	@cargo build --release --locked --quiet -p halfwink-delegate
-	@cargo build --release --locked --quiet -p halfwink-preheat-preload
-	@cargo build --release --locked --quiet -p halfwink-daemon
-	@cargo build --release --locked --quiet -p halfwink-live-circuits
+	@cargo build $(CARGO) -p halfwink-py
+	@install -m 755 $(TARGET)/lib_core.so python/halfwink/_core.abi3.so
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --no-build-isolation --no-deps --config-settings prebuilt=yes --editable .
+	@touch $@
+
+# Programs and libraries of `halfwink live`. The native module is named again so that Cargo unites the same features
+# for both builds and compiles nothing twice.
+$(LIVE): $(NATIVE)
+	@echo "building the live programs"
+	@cargo build $(CARGO) -p halfwink-py -p halfwink-daemon -p halfwink-live-circuits \
+	  -p halfwink-delegate -p halfwink-preheat-preload
 	@mkdir -p $(PRELOAD)
-	@install -m 755 target/release/libhalfwink_delegate.so $(PRELOAD)/
-	@install -m 755 target/release/libhalfwink_preheat_preload.so $(PRELOAD)/
-	@install -m 755 target/release/halfwink-router target/release/halfwink-steer \
-	  target/release/halfwink-circuits target/release/halfwink-block $(BIN)/
+	@install -m 755 $(TARGET)/libhalfwink_delegate.so $(TARGET)/libhalfwink_preheat_preload.so $(PRELOAD)/
+	@install -m 755 $(addprefix $(TARGET)/halfwink-,router steer circuits block) $(BIN)/
 	@touch $@
 
 demo: $(NATIVE)
 	@$(HALFWINK) compare $(DEMO) --technique $(DEMO_TECHNIQUES) --machine ev6-4 -o halfwink-out/demo
 
-test: $(NATIVE)
+test: $(LIVE)
 	@tools/test.sh
 
-test-full: $(NATIVE)
+test-full: $(LIVE)
 	@tools/test.sh --full
 
-bench: $(NATIVE)
+bench: $(LIVE)
 	@$(BIN)/python benches/run.py
 
 # README.md and docs/techniques/README.md, from the list of techniques.
@@ -79,7 +89,7 @@ scores: $(NATIVE)
 	@$(BIN)/python tools/target_tables.py --compute
 
 # Of what `make setup` has built; for older systems all of it is built once more.
-wheels: $(NATIVE)
+wheels: $(LIVE)
 	@[ -z "$(ZIG)" ] || $(BIN)/python -m pip install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.0
 	@$(BIN)/python tools/wheels.py $(if $(ZIG),--zig)
 

@@ -17,6 +17,6 @@ done
 rustup --quiet target add "$@"
 for target; do
     cargo-zigbuild check --quiet --locked --target "$target" -p halfwink-py \
-        --no-default-features --features pyo3/extension-module
+        --no-default-features --features extension-module
     echo "$target: compiles without live parts"
 done

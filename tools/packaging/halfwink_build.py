@@ -8,7 +8,6 @@ from typing import Any
 
 import maturin
 from maturin import (
-    build_editable,
     build_sdist,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
@@ -16,7 +15,7 @@ from maturin import (
     prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
 )
-from wheel_files import complete
+from wheel_files import ROOT, complete, editable
 
 __all__ = [
     "build_editable",
@@ -39,3 +38,20 @@ def build_wheel(
     with tempfile.TemporaryDirectory() as folder:
         name = maturin.build_wheel(folder, config_settings, metadata_directory)
         return complete(Path(folder) / name, Path(wheel_directory)).name
+
+
+def build_editable(
+    wheel_directory: str,
+    config_settings: dict[str, Any] | None = None,
+    metadata_directory: str | None = None,
+) -> str:
+    """Builds a wheel that points to this clone and returns its name.
+
+    With the setting ``prebuilt`` nothing is compiled: ``make setup`` has put the native module where
+    Python looks for it.
+    """
+    if not (config_settings or {}).get("prebuilt"):
+        return maturin.build_editable(wheel_directory, config_settings, metadata_directory)
+    with tempfile.TemporaryDirectory() as folder:
+        info = maturin.prepare_metadata_for_build_wheel(folder)
+        return editable(Path(folder) / info, ROOT / "python", Path(wheel_directory)).name

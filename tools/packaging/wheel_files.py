@@ -128,6 +128,16 @@ def complete(wheel: Path, out: Path) -> Path:
     return contents.write(out / wheel.name, info)
 
 
+def editable(info: Path, sources: Path, out: Path) -> Path:
+    """Writes a wheel of the metadata folder ``info`` whose package is the folder ``sources``."""
+    contents = Contents()
+    contents.add("halfwink.pth", f"{sources}\n".encode())
+    contents.add_tree(info, info.name)
+    (tag,) = re.findall(r"^Tag: (.*)$", (info / "WHEEL").read_text(), re.MULTILINE)
+    name = info.name.removesuffix(".dist-info")
+    return contents.write(out / f"{name}-{tag}.whl", info.name)
+
+
 def addition(
     part: str, summary: str, contents: Contents, out: Path, *, terms: str, licenses: dict[str, Path]
 ) -> Path:
