@@ -1,6 +1,6 @@
 //! Every string of bytes is safe, and what is forwarded is whole.
 
-mod bed;
+use crate::bed;
 
 use bed::*;
 use halfwink_dataplane::{

@@ -1,6 +1,6 @@
 //! Forwarding, ICMP, ARP and neighbour discovery, from frames.
 
-mod bed;
+use crate::bed;
 
 use bed::*;
 use etherparse::{Icmpv4Type, Icmpv6Type, PacketBuilder, TransportSlice};

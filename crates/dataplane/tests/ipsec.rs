@@ -1,6 +1,6 @@
 //! Two routers with a tunnel between them.
 
-mod bed;
+use crate::bed;
 
 use bed::*;
 use halfwink_dataplane::{

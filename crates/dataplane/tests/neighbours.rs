@@ -1,6 +1,6 @@
 //! Asking for neighbours and answering them.
 
-mod bed;
+use crate::bed;
 
 use bed::*;
 use halfwink_dataplane::{DropReason, Settings, Verdict};

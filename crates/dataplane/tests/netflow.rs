@@ -1,6 +1,6 @@
 //! Flows and their export, read back by a decoder of its own.
 
-mod bed;
+use crate::bed;
 
 use std::collections::HashMap;
 

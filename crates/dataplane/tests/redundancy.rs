@@ -1,6 +1,6 @@
 //! Two routers at the ends of a link that carries nothing twice.
 
-mod bed;
+use crate::bed;
 
 use bed::*;
 use halfwink_dataplane::{

@@ -1,6 +1,6 @@
 //! Settings that contradict themselves are refused with what was found and expected.
 
-mod bed;
+use crate::bed;
 
 use bed::*;
 use halfwink_dataplane::{AppSettings, NetFlowSettings, RedundancySettings, Settings, Shared};

@@ -1,7 +1,7 @@
 //! What must hold of a controller whatever comes: the data sheet, lower bounds, and that it does
 //! not matter how often it is asked.
 
-mod common;
+use crate::common;
 
 use common::checker::check;
 use common::driver::{play, Mode};

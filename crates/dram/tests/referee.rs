@@ -1,6 +1,6 @@
 //! Beside DRAMsim3: bandwidth and mean latency on the same requests.
 
-mod common;
+use crate::common;
 
 use common::driver::{play, Mode};
 use common::{reference_spec, requests};

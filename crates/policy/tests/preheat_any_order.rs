@@ -1,8 +1,7 @@
 //! Preheaters in any order of what can happen: they ask only for what is possible, end what they
 //! begin, decide alike when told alike, and allocate nothing.
 
-#[path = "common/preheat_world.rs"]
-mod world;
+use crate::preheat_world as world;
 
 use halfwink_policy::preheat::{
     Begin, Late, NextLine, NoPreheat, Ports, PreheatPolicy, Preheater, PreheaterParameters,

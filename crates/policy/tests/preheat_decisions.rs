@@ -1,7 +1,6 @@
 //! What preheaters ask for, event by event.
 
-#[path = "common/preheat.rs"]
-mod machine;
+use crate::preheat as machine;
 
 use halfwink_policy::preheat::{
     Begin, Event, Late, Ports, Preheater, PreheaterParameters, SetId, Sets,

@@ -1,7 +1,6 @@
 //! What those ask for that are compared with the preheater.
 
-#[path = "common/preheat.rs"]
-mod machine;
+use crate::preheat as machine;
 
 use halfwink_policy::preheat::{
     Event, Late, NextLine, NoPreheat, Replayer, ReplayerParameters, ShamRequest, Stash, Stride,

@@ -1,7 +1,7 @@
 //! Snapshots of what each steering policy decides in short scenarios. A changed decision shows up
 //! here as a changed line.
 
-mod common;
+use crate::common;
 
 use common::{decisions, play, steps};
 use halfwink_policy::steering::{

@@ -1,7 +1,7 @@
 //! Snapshots of what the steering policies of others decide in short scenarios, and what holds for
 //! all of them.
 
-mod common;
+use crate::common;
 
 use common::{decisions, decisions_at, play, steps};
 use halfwink_policy::steering::{

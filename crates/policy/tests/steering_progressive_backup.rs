@@ -1,7 +1,7 @@
 //! Snapshots of what progressive activation of a backup decides in short scenarios, and what holds
 //! for every policy of two machines.
 
-mod common;
+use crate::common;
 
 use common::{decisions_at, play, steps};
 use halfwink_policy::steering::{Event, ProgressiveBackup, ProgressiveBackupParameters, Side};

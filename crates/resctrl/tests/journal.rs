@@ -1,7 +1,7 @@
 //! What is applied can be taken back, wherever `apply` or `restore` stopped.
 #![allow(missing_docs)]
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -224,7 +224,7 @@ fn kill_9_before_any_write_is_mended() {
             let (_folder, root) = tree(name);
             let before = bytes(&root);
             let mut child = Command::new(std::env::current_exe().expect("this test"))
-                .args(["--exact", "child_that_is_killed", "--ignored"])
+                .args(["--exact", "journal::child_that_is_killed", "--ignored"])
                 .env("RESCTRL_ROOT", &root)
                 .env("RESCTRL_AT", at.to_string())
                 .stdout(Stdio::null())
@@ -268,7 +268,7 @@ fn kill_9_at_any_moment_is_mended() {
         files.write("info/kernel_mode", bind).expect("bound");
         let before = bytes(&root);
         let mut child = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "child_that_never_rests", "--ignored"])
+            .args(["--exact", "journal::child_that_never_rests", "--ignored"])
             .env("RESCTRL_ROOT", &root)
             .stdout(Stdio::null())
             .stderr(Stdio::null())

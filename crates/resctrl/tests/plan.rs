@@ -1,7 +1,7 @@
 //! Masks that are planned, and what is refused.
 #![allow(missing_docs)]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;

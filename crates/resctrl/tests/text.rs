@@ -1,7 +1,7 @@
 //! The parsers: what they take comes back, what they refuse is named.
 #![allow(missing_docs)]
 
-mod common;
+use crate::common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -2,7 +2,7 @@
 //! holds whatever goes wrong, each run looks at itself: every packet is forwarded, lost or waits,
 //! order is kept where it is promised, nothing rests with packets for ever.
 
-mod common;
+use crate::common;
 
 use std::collections::VecDeque;
 

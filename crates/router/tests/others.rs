@@ -1,7 +1,7 @@
 //! Policies of others, and what cores can be asked to do beside halting: closed forms, books,
 //! conservation.
 
-mod common;
+use crate::common;
 
 use common::{at, model, napi, polling, random, run};
 use halfwink_policy::scaling::{

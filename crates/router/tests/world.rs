@@ -1,6 +1,6 @@
 //! The router against closed forms, by hand, and against itself.
 
-mod common;
+use crate::common;
 
 use common::{at, model, napi, polling, power_save, random, run};
 use halfwink_engine::Input;

@@ -2,7 +2,7 @@
 //! run looks at itself: every request is answered once, none is sent to a lost machine while the
 //! other one is there, nothing sleeps with work for ever.
 
-mod common;
+use crate::common;
 
 use std::collections::VecDeque;
 

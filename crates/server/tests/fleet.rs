@@ -1,6 +1,6 @@
 //! Fleets of hybrid servers.
 
-mod common;
+use crate::common;
 
 use halfwink_policy::steering::{Side, SteeringPolicy, Threshold, ThresholdParameters};
 use halfwink_server::{

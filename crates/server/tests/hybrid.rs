@@ -1,6 +1,6 @@
 //! The world of hybrid servers against cases that can be computed by hand, and closed forms.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Steering policies of others in the world of hybrid servers, against closed forms where there are
 //! some.
 
-mod common;
+use crate::common;
 
 use halfwink_policy::steering::{
     DreamWeaver, DreamWeaverParameters, Hal, HalParameters, KnightShift, KnightShiftParameters,

@@ -1,6 +1,6 @@
 //! A year from runs at steady loads, against the same load event by event.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Devices that answer late or never, interrupts that are lost, against closed forms. What holds
 //! whatever goes wrong, each run looks at itself: every I/O ends once, as itself or as an error.
 
-mod common;
+use crate::common;
 
 use common::{machine, play_with};
 use halfwink_storage::world::{Run, Setting};

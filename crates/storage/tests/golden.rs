@@ -1,6 +1,6 @@
 //! Runs that stay as they are, to the picosecond, whatever is restructured.
 
-mod common;
+use crate::common;
 
 use common::{machine, play_with};
 use halfwink_storage::world::{Path, Setting};

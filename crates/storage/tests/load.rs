@@ -1,6 +1,6 @@
 //! Users' loads: what files say, what is wrong with them, and that they are played as they say.
 
-mod common;
+use crate::common;
 
 use common::{machine, play_with};
 use halfwink_storage::load::{Closed, File, Issues, Job, Load, Request, Trace};

@@ -1,6 +1,6 @@
 //! Queueing theory beside the simulation, and what is bad in a description.
 
-mod common;
+use crate::common;
 
 use common::{machine, play_with, text};
 use halfwink_engine::Input;

@@ -1,6 +1,6 @@
 //! The world by hand, by closed forms, and by what must always hold.
 
-mod common;
+use crate::common;
 
 use common::{lone, machine, play_with, policy};
 use halfwink_storage::closed_form::block_layer_iops;

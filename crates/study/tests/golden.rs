@@ -2,7 +2,7 @@
 //! not change when the house is rebuilt. `near`: the same value in another unit, rounded otherwise.
 //!
 //! Where a model is *meant* to change, its entries are recorded anew, and the commit says why:
-//! `HALFWINK_RECORD=chip cargo test -p halfwink-study --test golden` for those of the world `chip`.
+//! `HALFWINK_RECORD=chip cargo test -p halfwink-study --test all golden` for those of the world `chip`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

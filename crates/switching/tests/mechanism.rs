@@ -1,6 +1,6 @@
 //! The cost of a switch, by hand; and the fit of the shipped model.
 
-mod common;
+use crate::common;
 
 use std::fs;
 

@@ -1,6 +1,6 @@
 //! Programs on cores, by hand; and what must hold for all of them.
 
-mod common;
+use crate::common;
 
 use common::{model_of, MACHINE};
 use halfwink_switching::{run, Kernel, Model, Run};

@@ -1,0 +1,7 @@
+//! Every integration test of the crate in one program, so that its libraries are linked once.
+
+mod common;
+
+mod controller;
+mod devices;
+mod referee;
