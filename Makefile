@@ -1,7 +1,7 @@
 # halfwink: two commands do everything from a fresh clone.
 #
 #   make demo    build what is missing, run the main job, print the table, name the report
-#   make test    the whole test suite, as CI runs it
+#   make test    the test suite, as CI runs it
 
 SHELL := /bin/sh
 VENV := .venv
@@ -25,7 +25,8 @@ DEMO_TECHNIQUES := idle-menu,idle-gate,mapg-counter,tap,oracle
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo "make test-full  with the slow extras: fuzzing, full captures, a bare Debian 12"
+	@echo "make test-full  and all that takes hours, or one part of it: SHARD=captures"
+	@echo "make live       the programs of 'halfwink live'"
 	@echo "make bench      speed, as ratios to peers measured in the same run"
 	@echo "benches/champsim.py  beside ChampSim, on the same records"
 	@echo "make wheels     dist/: what pip installs, and the sources of it (ZIG=1: for glibc 2.28)"
@@ -74,7 +75,7 @@ test: $(LIVE)
 	@tools/test.sh
 
 test-full: $(LIVE)
-	@tools/test.sh --full
+	@tools/test.sh --full $(SHARD)
 
 bench: $(LIVE)
 	@$(BIN)/python benches/run.py
@@ -88,8 +89,8 @@ tables: $(NATIVE)
 scores: $(NATIVE)
 	@$(BIN)/python tools/target_tables.py --compute
 
-# Of what `make setup` has built; for older systems all of it is built once more.
-wheels: $(LIVE)
+# With link-time optimisation; for older systems all of it is built once more.
+wheels: $(VENV)/.tools
 	@[ -z "$(ZIG)" ] || $(BIN)/python -m pip install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.0
 	@$(BIN)/python tools/wheels.py $(if $(ZIG),--zig)
 

@@ -121,18 +121,19 @@ def _live_findings() -> list[Finding]:
         return [Finding("live: all of it", False, _NOT_LIVE, "a build with the feature `live`")]
     cpus = len(_core.allowed_cpus())
     features = _core.live_features()
-    try:
-        library, built = str(live.preload_library()), True
-    except HalfwinkError as error:
-        library, built = str(error), False
-    try:
-        player, made = str(virtual_circuits.player()), True
-    except CaptureError as error:
-        player, made = str(error), False
-    try:
-        block, has_block = str(live_block.server()), True
-    except HalfwinkError as error:
-        block, has_block = str(error), False
+    with installed.only_looking():
+        try:
+            library, built = str(live.preload_library()), True
+        except HalfwinkError as error:
+            library, built = str(error), False
+        try:
+            player, made = str(virtual_circuits.player()), True
+        except CaptureError as error:
+            player, made = str(error), False
+        try:
+            block, has_block = str(live_block.server()), True
+        except HalfwinkError as error:
+            block, has_block = str(error), False
     more = installed.fix("live")
     return [
         Finding("live: block devices", has_block, block, "" if has_block else more),

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +22,7 @@ Part = Literal["live", "workloads", "capture"]
 
 FOLDERS = ("machines", "workloads", "studies", "targets")
 _PACKAGE = Path(__file__).resolve().parent
+_looking = ContextVar("looking", default=False)
 
 
 def _holds(folder: Path) -> bool:
@@ -39,9 +44,38 @@ def data() -> Path | None:
 
 
 def program(name: str) -> Path | None:
-    """A program of ``halfwink-live``: beside this Python, or where programs are."""
+    """Returns a program of ``halfwink-live``, beside this Python or on the path; builds it in a
+    clone that has not built its live programs yet."""
+    found = _program(name)
+    if found is None and name.startswith("halfwink-") and _make_live():
+        found = _program(name)
+    return found
+
+
+def _program(name: str) -> Path | None:
     found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
     return Path(found) if found is not None else None
+
+
+@contextmanager
+def only_looking() -> Generator[None]:
+    """Builds nothing in here: for `halfwink doctor`, which says what is missing."""
+    token = _looking.set(True)
+    try:
+        yield
+    finally:
+        _looking.reset(token)
+
+
+def _make_live() -> bool:
+    """Builds the live programs of a clone, which `make demo` leaves out; returns whether it did."""
+    folder = None if _looking.get() else clone()
+    made = folder is not None and (folder / ".venv/.native").exists()
+    if folder is None or not made or shutil.which("cargo") is None or shutil.which("make") is None:
+        return False
+    print("halfwink: building the live programs (once, some minutes)", file=sys.stderr)
+    make = ["make", "--no-print-directory", "--silent", "live"]
+    return subprocess.run(make, cwd=folder, stdout=sys.stderr, check=False).returncode == 0
 
 
 def preload_library(name: str) -> Path:
@@ -51,7 +85,7 @@ def preload_library(name: str) -> Path:
         HalfwinkError: it is missing, with the line that adds it.
     """
     path = _PACKAGE / "_native" / name
-    if not path.exists():
+    if not path.exists() and not _make_live():
         raise HalfwinkError(missing(str(path)))
     return path
 
@@ -65,4 +99,4 @@ def fix(part: Part) -> str:
     """The line that adds a part: a clone builds it, a package has it from another one."""
     if clone() is None:
         return f"pip install halfwink-{part}"
-    return "make setup" if part == "live" else "git restore capture workloads"
+    return "make live" if part == "live" else "git restore capture workloads"

@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 
 import jsonschema
 import pytest
+from costs import Costs
+from shards import Shards
 
 from halfwink import bed, capture, programs, schemas
 from halfwink.capture import host
@@ -104,8 +106,29 @@ def need_capture() -> None:
             lacking(f"{thing.detail}; run: {thing.fix}")
 
 
-def pytest_configure() -> None:
-    """From now on no test starts an optional program that it has not asked for."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds options: what tests cost, and which parts of test-full are played."""
+    parser.addoption(
+        "--costs",
+        choices=("warn", "show", "record"),
+        nargs="?",
+        const="show",
+        default="warn",
+        help="the dearest tests, at the end; record: write budgets.toml",
+    )
+    parser.addoption(
+        "--shards", default="", help="parts of test-full to play: names, all, or touched"
+    )
+    parser.addoption(
+        "--record-shards", action="store_true", help="write down that these parts have passed"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Counts costs; from now on no test starts an optional program that it has not asked for."""
+    config.pluginmanager.register(Costs(config.getoption("--costs")), "costs")
+    wanted, record = config.getoption("--shards"), config.getoption("--record-shards")
+    config.pluginmanager.register(Shards(wanted, record=record), "shards")
     sys.addaudithook(_watch)
 
 

@@ -110,7 +110,7 @@ def test_what_is_not_there_is_said_with_what_makes_it(capsys: pytest.CaptureFixt
     assert "no machine ev" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.full("long")
 def test_the_shipped_machine_is_made_of_the_shipped_recordings(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.full("captures")
 @pytest.mark.parametrize("workload", ["gzip", "nginx", "nginx-10pct"])
 def test_two_captures_are_identical_and_sound(tmp_path: Path, workload: str) -> None:
     first, second = tmp_path / "1.hwt", tmp_path / "2.hwt"

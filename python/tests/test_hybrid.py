@@ -196,7 +196,7 @@ def test_lists_know_hybrid_servers_and_their_policies(halfwink: Halfwink) -> Non
     assert [run["policy"] for run in shown] == steering
 
 
-@pytest.mark.slow
+@pytest.mark.full("long")
 def test_every_target_has_a_verdict(halfwink: Halfwink) -> None:
     rows = halfwink("reproduce", "niccolini/A", "--json").json()["targets"]
     assert len(rows) == 74

@@ -294,7 +294,7 @@ def test_two_thousand_jobs_need_few_descriptors():
     assert found["mib"] < 500
 
 
-@pytest.mark.slow
+@pytest.mark.full("long")
 def test_ten_thousand_jobs_on_all_traces():
     found = many(64, 10_000, 10_000)
     assert (found["runs"], found["files"], found["keys"]) == (10_000, 10_000, 10_000)

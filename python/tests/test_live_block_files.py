@@ -198,7 +198,7 @@ def test_nothing_that_was_answered_is_lost_when_the_server_is_killed(tmp_path: P
     crashes(tmp_path, 21)
 
 
-@pytest.mark.slow
+@pytest.mark.full("block")
 def test_nothing_is_lost_in_two_hundred_crashes(tmp_path: Path) -> None:
     crashes(tmp_path, 200)
 

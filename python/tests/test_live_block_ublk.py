@@ -91,7 +91,7 @@ say over
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full("block")
 def test_every_policy_serves_a_disk(tmp_path: Path, halfwink: Halfwink) -> None:
     some = PAYLOAD[: 4096 * SOME]
     script = (EACH % " ".join(POLICIES)).replace("SOME", str(SOME))
@@ -190,7 +190,7 @@ say over
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full("block")
 def test_a_disk_survives_its_server(tmp_path: Path) -> None:
     script = CRASH.replace("PIECES", str(PIECES))
     found = play(tmp_path, script, {"halfwink/payload": PAYLOAD})

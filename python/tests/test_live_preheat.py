@@ -61,6 +61,7 @@ def disorder(found: dict[str, Any]) -> str | None:
     return f"lines take {ratio} times what they can" if ratio >= 3 else None
 
 
+@pytest.mark.full("preheat")
 @pytest.mark.parametrize("server", list(live_preheat.SERVERS))
 def test_what_it_is_worth(server: str) -> None:
     need(live_preheat.SERVERS[server].program, *(["initdb"] if server == "postgres" else []))
@@ -284,6 +285,7 @@ def test_the_library_adds_no_instruction_to_a_request(tmp_path: Path) -> None:
     raise AssertionError(least)
 
 
+@pytest.mark.full("preheat")
 def test_what_the_library_costs_a_server_that_is_never_announced() -> None:
     need("memcached")
     found: dict[str, Any] = {}

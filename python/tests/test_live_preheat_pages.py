@@ -51,6 +51,7 @@ def disorder(found: dict[str, Any]) -> str | None:
     return None
 
 
+@pytest.mark.full("preheat")
 @pytest.mark.parametrize("server", list(live_preheat.SERVERS))
 def test_what_it_is_worth(server: str) -> None:
     need(live_preheat.SERVERS[server].program, *(["initdb"] if server == "postgres" else []))

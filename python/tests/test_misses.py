@@ -23,6 +23,7 @@ def table(trace: Path, *, user: bool, virtual: bool) -> dict[tuple[str, str], tu
     return {(kind, mode): tuple(counts) for kind, mode, *counts in rows}
 
 
+@pytest.mark.full("captures")
 @pytest.mark.qemu
 def test_user_misses_are_cachegrinds(tmp_path: Path) -> None:
     """A recorded execution has the misses that Cachegrind counts when it runs the program."""

@@ -21,7 +21,16 @@ from halfwink.cli import reproduce as reproduce
 from halfwink.library import library, root
 
 
-@pytest.mark.parametrize("area", ["switching", "router", "hybrid", "strong/PT-2.7"])
+@pytest.mark.parametrize(
+    "area",
+    [
+        "strong/PT-2.7",
+        *(
+            pytest.param(a, marks=pytest.mark.full("mutants"))
+            for a in ("switching", "router", "hybrid")
+        ),
+    ],
+)
 def test_quick_mutants_kill_what_they_are_known_to_kill(area: str) -> None:
     found = hw.mutants(area, quick=True)
     assert found.mutants
@@ -36,6 +45,7 @@ def test_quick_mutants_kill_what_they_are_known_to_kill(area: str) -> None:
         assert not fallen, f"{name} kills fewer than are recorded; look why, then --record"
 
 
+@pytest.mark.full("mutants")
 def test_a_mutant_of_the_chip_kills() -> None:
     """Without its mechanism a technique saves nothing."""
     found = hw.mutants("strong/PT-2.23", only=["nothing-gates"])
@@ -149,6 +159,7 @@ def test_tables_are_told_from_what_is_kept() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.full("reproduce")
 def test_everything_is_reproduced_as_it_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

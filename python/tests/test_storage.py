@@ -112,7 +112,7 @@ def test_a_second_worker_pays_only_on_a_cpu_that_nobody_has() -> None:
     assert gain(first=1) < 0.8
 
 
-@pytest.mark.slow
+@pytest.mark.full("block")
 @pytest.mark.parametrize(
     ("changed", "aware_k", "naive_k"),
     [

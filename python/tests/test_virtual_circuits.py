@@ -65,7 +65,7 @@ def test_gates_of_the_kernel_keep_to_the_same_circuits() -> None:
     assert kinds["elsewhere"] == kinds["night"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.full("circuits")
 @pytest.mark.qemu
 @guest
 @pytest.mark.parametrize("shaper", virtual.SHAPERS)

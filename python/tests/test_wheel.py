@@ -84,7 +84,10 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lacking("wheels are made in a clone")
     folder = tmp_path_factory.mktemp("wheels")
     done = subprocess.run(
-        [sys.executable, MADE_BY, "--out", folder], capture_output=True, text=True, check=False
+        [sys.executable, MADE_BY, "--profile", "release", "--out", folder],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     print(done.stdout)

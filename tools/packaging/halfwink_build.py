@@ -15,7 +15,7 @@ from maturin import (
     prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
 )
-from wheel_files import ROOT, complete, editable
+from wheel_files import complete, editable
 
 __all__ = [
     "build_editable",
@@ -47,11 +47,9 @@ def build_editable(
 ) -> str:
     """Builds a wheel that points to this clone and returns its name.
 
-    With the setting ``prebuilt`` nothing is compiled: ``make setup`` has put the native module where
-    Python looks for it.
+    With the setting ``prebuilt`` nothing is compiled: ``make setup`` has put the native module
+    where Python looks for it.
     """
     if not (config_settings or {}).get("prebuilt"):
         return maturin.build_editable(wheel_directory, config_settings, metadata_directory)
-    with tempfile.TemporaryDirectory() as folder:
-        info = maturin.prepare_metadata_for_build_wheel(folder)
-        return editable(Path(folder) / info, ROOT / "python", Path(wheel_directory)).name
+    return editable(Path(wheel_directory)).name

@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import maturin
+
 ROOT = Path(__file__).resolve().parents[2]
 DATA = "halfwink/data"
 #: Recordings in the base wheel: two services, two programs. With gcc's it would come too near to
@@ -119,23 +121,51 @@ def complete(wheel: Path, out: Path) -> Path:
                 content = stripped(content)
             if not entry.filename.endswith("/RECORD"):
                 contents.add(entry.filename, content, runs=entry.filename.endswith(".so"))
+    info = next(place.split("/")[0] for place in contents.files if ".dist-info/" in place)
+    add_data(contents)
+    return contents.write(out / wheel.name, info)
+
+
+def add_data(contents: Contents) -> None:
+    """Adds the data of the base wheel."""
     for path, place in data():
         contents.add_tree(path, place)
     names = "".join(f'  "{name}",\n' for name in elsewhere())
     text = f'add = "pip install halfwink-workloads"\nnames = [\n{names}]\n'
     contents.add(f"{DATA}/workloads/elsewhere.toml", text.encode())
-    info = next(place.split("/")[0] for place in contents.files if ".dist-info/" in place)
-    return contents.write(out / wheel.name, info)
 
 
-def editable(info: Path, sources: Path, out: Path) -> Path:
-    """Writes a wheel of the metadata folder ``info`` whose package is the folder ``sources``."""
+def base(out: Path, module: Path) -> Path:
+    """Writes the base wheel of this clone around a native module that was built already."""
     contents = Contents()
-    contents.add("halfwink.pth", f"{sources}\n".encode())
-    contents.add_tree(info, info.name)
-    (tag,) = re.findall(r"^Tag: (.*)$", (info / "WHEEL").read_text(), re.MULTILINE)
-    name = info.name.removesuffix(".dist-info")
-    return contents.write(out / f"{name}-{tag}.whl", info.name)
+    for path in sorted((ROOT / "python/halfwink").rglob("*")):
+        place = path.relative_to(ROOT / "python")
+        left_out = {"_native", "__pycache__"} & set(place.parts) or path.suffix == ".so"
+        if path.is_file() and not left_out:
+            contents.add(str(place), path.read_bytes())
+    contents.add("halfwink/_core.abi3.so", stripped(module.read_bytes()), runs=True)
+    tag = f"cp311-abi3-{platform(contents)}"
+    add_data(contents)
+    info = add_metadata(contents, tag)
+    return contents.write(out / f"{info.removesuffix('.dist-info')}-{tag}.whl", info)
+
+
+def editable(out: Path) -> Path:
+    """Writes a wheel that names this clone's `python/` as the place of the package."""
+    contents = Contents()
+    contents.add("halfwink.pth", f"{ROOT / 'python'}\n".encode())
+    info = add_metadata(contents, "py3-none-any")
+    return contents.write(out / f"{info.removesuffix('.dist-info')}-py3-none-any.whl", info)
+
+
+def add_metadata(contents: Contents, tag: str) -> str:
+    """Adds the package's metadata, which maturin writes from pyproject.toml; returns its folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        info = Path(folder) / maturin.prepare_metadata_for_build_wheel(folder)
+        wheel = info / "WHEEL"
+        wheel.write_text(re.sub(r"(?m)^Tag: .*$", f"Tag: {tag}", wheel.read_text()))
+        contents.add_tree(info, info.name)
+        return info.name
 
 
 def addition(
