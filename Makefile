@@ -16,7 +16,7 @@ PRELOAD := python/halfwink/_native
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 
 # What is formatted and linted.
-PYTHON := python benches docs/notebooks tools/wheels.py tools/packaging
+PYTHON := python benches docs/notebooks tools/wheels.py tools/packaging tools/test_table.py
 
 DEMO := nginx memcached postgresql gcc gzip nginx-10pct nginx+memcached+postgresql+redis
 DEMO_TECHNIQUES := idle-menu,idle-gate,mapg-counter,tap,oracle
@@ -84,6 +84,7 @@ bench: $(LIVE)
 tables: $(NATIVE)
 	@$(BIN)/python tools/technique_tables.py
 	@$(BIN)/python tools/target_tables.py
+	@$(BIN)/python tools/test_table.py
 
 # targets/ours.csv, from the models, and the same tables from it.
 scores: $(NATIVE)
