@@ -1,7 +1,10 @@
 //! The checks behind `cargo xtask`.
 
+mod ceilings;
+mod circles;
 mod floors;
 mod preload;
+mod prose;
 mod tidy;
 mod wasm;
 
@@ -15,10 +18,32 @@ pub type Check = fn(&Path) -> Result<String, Vec<String>>;
 pub fn checks() -> Vec<(&'static str, Check)> {
     vec![
         ("floors", floors::check),
+        ("circles", circles::check),
+        ("prose", prose::check),
         ("preload", preload::check),
         ("wasm", wasm::check),
         ("tidy", tidy::check),
     ]
+}
+
+/// Writes the counts of a check as its ceilings, where they are lower; none if it has no ceilings.
+#[must_use]
+pub fn lower(name: &str, root: &Path) -> Option<Result<String, Vec<String>>> {
+    match name {
+        "circles" => Some(circles::lower(root)),
+        "prose" => Some(prose::lower(root)),
+        _ => None,
+    }
+}
+
+/// Lists where a check counts, below `folder` or, if that is empty, a total for each folder.
+#[must_use]
+pub fn list(name: &str, root: &Path, folder: &str) -> Option<String> {
+    match name {
+        "circles" => Some(circles::list(root, folder)),
+        "prose" => Some(prose::list(root, folder)),
+        _ => None,
+    }
 }
 
 /// Root of the repository.

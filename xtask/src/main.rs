@@ -10,11 +10,19 @@ fn main() -> ExitCode {
     if chosen.is_empty() {
         let names: Vec<&str> = checks.iter().map(|(n, _)| *n).collect();
         eprintln!("usage: cargo xtask all|{}", names.join("|"));
+        eprintln!("       cargo xtask circles|prose --list [FOLDER]|--lower");
         return ExitCode::from(2);
+    }
+    let option = std::env::args().nth(2).unwrap_or_default();
+    let folder = std::env::args().nth(3).unwrap_or_default();
+    if option == "--list" {
+        eprintln!("{}", xtask::list(&name, &xtask::root(), &folder).unwrap_or_default());
+        return ExitCode::SUCCESS;
     }
     let mut failed = false;
     for (name, check) in chosen {
-        match check(&xtask::root()) {
+        let lowered = (option == "--lower").then(|| xtask::lower(name, &xtask::root())).flatten();
+        match lowered.unwrap_or_else(|| check(&xtask::root())) {
             Ok(found) => {
                 eprintln!("{name}: {found}");
                 if found.starts_with("skipped: ") {

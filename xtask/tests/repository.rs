@@ -6,6 +6,16 @@ fn no_import_runs_upwards() {
 }
 
 #[test]
+fn circles_of_imports_do_not_grow() {
+    run("circles");
+}
+
+#[test]
+fn documentation_gets_plainer() {
+    run("prose");
+}
+
+#[test]
 fn policies_import_nothing() {
     run("wasm");
 }
