@@ -7,53 +7,53 @@ use serde::{Deserialize, Serialize};
 use crate::draw::exponential_fast as exponential;
 use crate::Stream;
 
-/// A distribution.
+/// A probability distribution, as described in a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "law", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Law {
-    /// Always the same.
+    /// A constant value.
     Fixed {
-        /// What every draw gives.
+        /// Value of every draw.
         value: f64,
     },
     /// Any value between two.
     Uniform {
-        /// The least.
+        /// Smallest value drawn.
         min: f64,
-        /// The greatest.
+        /// Largest value drawn.
         max: f64,
     },
     /// Exponential: gaps of arrivals that know nothing of each other.
     Exponential {
-        /// Its mean.
+        /// Mean of the distribution.
         mean: f64,
     },
     /// The sum of so many exponential ones.
     Erlang {
-        /// Its mean.
+        /// Mean of the distribution.
         mean: f64,
-        /// How many.
+        /// Number of exponential phases.
         phases: u32,
     },
     /// Two exponential ones of balanced means.
     Hyperexponential {
-        /// Its mean.
+        /// Mean of the distribution.
         mean: f64,
-        /// Its coefficient of variation, above 1.
+        /// Coefficient of variation, above 1.
         cv: f64,
     },
     /// Log-normal: the logarithm is normal.
     LogNormal {
-        /// Its mean.
+        /// Mean of the distribution.
         mean: f64,
-        /// Its coefficient of variation.
+        /// Coefficient of variation, above 0.
         cv: f64,
     },
     /// A power law between two values.
     BoundedPareto {
-        /// The least.
+        /// Smallest value drawn.
         min: f64,
-        /// The greatest.
+        /// Largest value drawn.
         max: f64,
         /// The exponent of its tail.
         shape: f64,
@@ -62,7 +62,7 @@ pub enum Law {
     Cdf {
         /// The file; looked for in the library, unless it begins with `/` or `.`.
         file: String,
-        /// What one of its units is in those of the workload.
+        /// Factor from the file's unit to the workload's unit.
         unit: f64,
     },
     /// A measured one: points of its cumulative distribution, with lines between them.
@@ -124,7 +124,7 @@ impl Points {
         }
     }
 
-    /// Its mean.
+    /// Returns the mean of the distribution.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.0.windows(2).map(|w| (w[1][1] - w[0][1]) * 0.5 * (w[0][0] + w[1][0])).sum()
@@ -195,7 +195,7 @@ impl Sampler {
         }))
     }
 
-    /// Draws a value.
+    /// Draws a random value.
     #[inline]
     pub fn draw(&self, random: &mut Stream) -> f64 {
         match &self.0 {
@@ -215,7 +215,7 @@ impl Sampler {
         }
     }
 
-    /// Its mean.
+    /// Returns the mean of the distribution.
     #[must_use]
     pub fn mean(&self) -> f64 {
         match &self.0 {

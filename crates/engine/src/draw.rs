@@ -21,7 +21,8 @@ pub fn exponential_fast<R: Rng + ?Sized>(random: &mut R) -> f64 {
     Exp1.sample(random)
 }
 
-/// What an exponential number of mean 1 exceeds with this probability, above 0.
+/// Returns the value that an exponential variable of mean 1 exceeds with this probability, which is
+/// above 0.
 #[inline]
 #[must_use]
 pub fn by_inversion(probability: f64) -> f64 {
@@ -29,8 +30,8 @@ pub fn by_inversion(probability: f64) -> f64 {
     -probability.ln()
 }
 
-/// Whether something comes that comes with this probability; of nothing nothing is drawn, so what
-/// never comes changes no other draw.
+/// Draws whether an event of probability `share` happens. A share of 0 draws nothing, so that an
+/// event that never happens changes no other draw.
 #[inline]
 pub fn comes<R: Rng + ?Sized>(random: &mut R, share: f64) -> bool {
     share > 0.0 && random.random::<f64>() < share
@@ -47,8 +48,8 @@ mod tests {
     use super::*;
     use crate::stream;
 
-    /// By the numbers that `random.rs` keeps for ever; golden values of the ziggurat are those of
-    /// the exponential distribution.
+    /// Checks inversion against the numbers that `random.rs` guarantees; the golden values of the
+    /// ziggurat are those of the exponential distribution.
     #[test]
     fn inversion_takes_one_draw() {
         let (mut random, unit) = (stream(42, "core0"), 1.0 / (1_u64 << 53) as f64);

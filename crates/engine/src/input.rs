@@ -10,19 +10,19 @@ use serde::de::DeserializeOwned;
 pub struct Input {
     /// File name, or another name for where the text comes from.
     pub name: String,
-    /// TOML.
+    /// Text of the file, as TOML.
     pub text: String,
 }
 
-/// Something in a description is wrong.
+/// An error in a description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name}{}: {message}", .line.map(|n| format!(":{n}")).unwrap_or_default())]
 pub struct InputError {
-    /// The file.
+    /// Name of the file.
     pub name: String,
     /// The line, from 1, where one can be named.
     pub line: Option<usize>,
-    /// What was found and what was expected, in one line.
+    /// Message of one line: the value found and the values allowed.
     pub message: String,
 }
 
@@ -114,7 +114,7 @@ impl Template {
         &self.input
     }
 
-    /// Whether it says anything at `path`.
+    /// Returns whether the description has a value at `path`.
     #[must_use]
     pub fn has(&self, path: &str) -> bool {
         path.split('.').try_fold(self.document.as_item(), |item, key| item.get(key)).is_some()
@@ -145,7 +145,7 @@ impl Template {
     }
 }
 
-/// What to do to a value of a description.
+/// Change to a value of a description.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// Another value, as TOML.
@@ -235,7 +235,7 @@ fn visit_table(
     }
 }
 
-/// The same for what stands within a list.
+/// Visits the values within a list or an inline table, as `visit` does for tables.
 fn visit_value(
     value: &mut toml_edit::Value,
     keys: &[&str],
@@ -248,7 +248,7 @@ fn visit_value(
     }
 }
 
-/// Whether a name is meant by a pattern, in which one `*` stands for any letters.
+/// Returns whether a name matches a pattern, in which one `*` stands for any letters.
 #[must_use]
 pub fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
@@ -281,7 +281,7 @@ fn multiply(value: &mut toml_edit::Value, by: f64) -> bool {
     }
 }
 
-/// What is not a number, a list or a quoted string is a string without its quotes.
+/// Parses a value. Text that is not a number, a list or a quoted string is a string without quotes.
 fn parsed_value(value: &str) -> toml_edit::Value {
     let is_value = toml::from_str::<toml::Table>(&format!("value = {value}"));
     let parsed: Option<toml_edit::Value> =
@@ -289,7 +289,7 @@ fn parsed_value(value: &str) -> toml_edit::Value {
     parsed.unwrap_or_else(|| value.into())
 }
 
-/// Where a document keeps the value at `path`.
+/// Returns the place of the value at `path` in a document.
 fn slot<'a>(
     mut table: &'a mut dyn toml_edit::TableLike,
     path: &str,

@@ -13,23 +13,23 @@ use halfwink_units::{Energy, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ComponentId(usize);
 
-/// What a component was doing (`active`, `gated`).
+/// Power state of a component (`active`, `gated`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct State(pub &'static str);
 
-/// Who it was doing it for.
+/// Privilege of the work that a component did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
-    /// User code.
+    /// Code of a user program.
     User,
     /// Kernel code, for whichever program.
     Kernel,
-    /// Nobody: no work was there.
+    /// No work was present.
     Idle,
 }
 
 impl Mode {
-    /// Name in tables.
+    /// Returns the name that tables use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -40,36 +40,36 @@ impl Mode {
     }
 }
 
-/// Why it was doing it (`memory-stall`).
+/// Reason for a state (`memory-stall`), and the privilege of the work behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cause {
-    /// Whose work caused it.
+    /// Privilege of the work that caused the state.
     pub mode: Mode,
-    /// What in that work.
+    /// Reason within that work.
     pub reason: &'static str,
 }
 
-/// Where time and energy are posted.
+/// Key of a ledger row, to which time and energy are posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowKey {
-    /// Whose time and energy it is.
+    /// Component that the time and energy belong to.
     pub component: ComponentId,
     /// The power state that it was in.
     pub state: State,
-    /// The reason.
+    /// Cause of the state.
     pub cause: Cause,
 }
 
 /// Sums of a row, or of a meter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Time spent.
+    /// Time in the state.
     pub time: Time,
-    /// Energy used.
+    /// Energy used in the state.
     pub energy: Energy,
 }
 
-/// What a component measured of itself.
+/// Time and energy that a component's own meter counted.
 pub type Meter = Row;
 
 /// The accounts of a run that is being closed.
@@ -102,7 +102,7 @@ pub struct Imbalance {
     pub component: String,
     /// Sum of its rows.
     pub rows: Row,
-    /// What its meter says, or, for the time, the length of the run.
+    /// Reading of the component's meter; for the time, the length of the run.
     pub meter: Row,
 }
 
@@ -111,7 +111,7 @@ fn joules(row: &Row) -> String {
 }
 
 impl Ledger {
-    /// Accounts without components.
+    /// Creates a ledger without components.
     #[must_use]
     pub fn new() -> Ledger {
         Ledger::default()

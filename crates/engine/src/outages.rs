@@ -9,7 +9,7 @@ use crate::Stream;
 #[derive(Clone, Debug)]
 pub struct Outages {
     random: Stream,
-    /// Means, in picoseconds.
+    /// Mean times between outages and of an outage, in picoseconds.
     works: f64,
     lasts: f64,
     /// The one that comes next, or is now.
@@ -18,7 +18,8 @@ pub struct Outages {
 }
 
 impl Outages {
-    /// It works for `works` in the mean, for ever if that is zero; then it does not for `lasts`.
+    /// Creates outages of mean length `lasts` after working times of mean length `works`. A `works`
+    /// of zero means no outages.
     #[must_use]
     pub fn new(random: Stream, works: Time, lasts: Time) -> Outages {
         let (works_ps, lasts_ps) = (works.0 as f64, lasts.0 as f64);
@@ -36,7 +37,8 @@ impl Outages {
         outages
     }
 
-    /// When it works again, if it does not at `now`, which is never before an earlier one.
+    /// Returns the end of the outage at `now`, if there is one. Calls must come in the order of
+    /// time.
     pub fn until(&mut self, now: Time) -> Option<Time> {
         while now >= self.ends {
             self.next();
@@ -44,8 +46,8 @@ impl Outages {
         (now >= self.begins).then_some(self.ends)
     }
 
-    /// When it next stops working, or works again, after `now`, which is never before an earlier
-    /// one.
+    /// Returns the next begin or end of an outage after `now`. Calls must come in the order of
+    /// time.
     pub fn change(&mut self, now: Time) -> Time {
         self.until(now).unwrap_or(self.begins)
     }

@@ -13,7 +13,7 @@ pub struct RunControl {
 pub struct Interrupted;
 
 impl RunControl {
-    /// A run that nobody stops yet.
+    /// Creates the control of a run that is not to be stopped.
     #[must_use]
     pub const fn new() -> RunControl {
         RunControl { stop: AtomicBool::new(false), done: AtomicU64::new(0) }
@@ -30,7 +30,7 @@ impl RunControl {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// To be called by the world every now and then.
+    /// Publishes the progress of the world, which calls this regularly.
     ///
     /// # Errors
     /// If the run shall stop.

@@ -68,13 +68,13 @@ impl Estimator {
         }
     }
 
-    /// Whether the mean is known as well as was wanted.
+    /// Returns whether the estimate has reached its goal.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// What is known by now.
+    /// Returns the estimate from all samples up to now.
     #[must_use]
     pub fn estimate(&self) -> Estimate {
         let samples = self.all().samples;

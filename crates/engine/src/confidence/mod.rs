@@ -55,14 +55,14 @@ const BATCHES: usize = 32;
 /// Chance that batches that are independent pass for correlated.
 const SIGNIFICANCE: f64 = 0.1;
 
-/// What is known of a mean or a quantile.
+/// Estimate of a mean or a quantile, with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The mean, or the quantile, in the unit of the samples. NaN without samples.
     pub mean: f64,
     /// Half the width of its confidence interval; infinite before there are enough batches.
     pub half_width: f64,
-    /// How many samples.
+    /// Number of samples used.
     pub samples: u64,
 }
 
@@ -74,7 +74,7 @@ impl Estimate {
         known.then_some((self.mean - self.half_width, self.mean + self.half_width))
     }
 
-    /// The same in another unit, `factor` of which make one of this.
+    /// Converts to another unit, `factor` of which make one of the present unit.
     #[must_use]
     pub fn times(self, factor: f64) -> Estimate {
         Estimate { mean: factor * self.mean, half_width: factor * self.half_width, ..self }
@@ -87,7 +87,7 @@ impl Estimate {
     }
 }
 
-/// How well something is to be known before a run may end.
+/// Precision that an estimate must reach before a run may end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goal {
     /// Half width of the confidence interval over the value, at most.
@@ -126,8 +126,8 @@ impl Goal {
     }
 }
 
-/// Whether to look at so many batches. Each look is a chance to stop for a variance that is small
-/// by accident, so there are few: two for each doubling of the run.
+/// Returns whether the goal is checked at this number of batches. Each check is a chance to stop
+/// for a variance that is small by accident, so there are few: two for each doubling of the run.
 const fn is_look(batches: usize) -> bool {
     batches == BATCHES * 3 / 2 || batches == BATCHES * 2
 }

@@ -46,7 +46,7 @@ impl Buckets {
         self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a += b);
     }
 
-    /// How many are below a value, in its bucket on a line.
+    /// Returns the number of samples below a value, by linear interpolation within its bucket.
     fn below(&self, value: f64) -> f64 {
         let bucket = Buckets::place(value);
         let (from, to) = (Buckets::limit(bucket), Buckets::limit(bucket + 1));
@@ -84,7 +84,7 @@ pub struct QuantileEstimator {
     size: u64,
     open: Slice,
     batches: Vec<Slice>,
-    /// All batches together.
+    /// Samples of all batches together.
     all: Slice,
     done: bool,
 }
@@ -148,13 +148,13 @@ impl QuantileEstimator {
         }
     }
 
-    /// Whether the quantile is known as well as was wanted.
+    /// Returns whether the quantile has reached its goal.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// What is known by now, of the intervals in full batches.
+    /// Returns the estimate from all full batches up to now.
     #[must_use]
     pub fn estimate(&self) -> Estimate {
         let (mean, half_width, _) = self.spread();

@@ -5,7 +5,7 @@ use halfwink_units::{LogScale, Time};
 use super::{student, Estimate, Goal, Precision};
 use crate::LogCounts;
 
-/// What happened in a slice of a run.
+/// Energy and latencies of one slice of a run.
 #[derive(Clone, Debug)]
 struct Slice {
     seconds: f64,
@@ -17,14 +17,15 @@ struct Slice {
     counts: Vec<(u32, u64)>,
 }
 
-/// How well mean latency, its 99th percentile and power of a run are known whose load follows a
-/// plan: slots of a profile, each cut into slices.
+/// Precision of the mean latency, its 99th percentile and the power of a run under a load profile:
+/// slots of the profile, each cut into slices.
 ///
-/// What is wanted is the mean *under this plan*, so that slots differ is no uncertainty, and batch
-/// means over all of them would say far too much. Here each slot is a stratum: only how slices
-/// differ from their own slot counts (stratified sampling with a ratio estimator; Cochran,
-/// "Sampling Techniques", 1977, Secs 5.6 and 6.10). Correlation between neighbouring slices of a
-/// slot widens intervals as it does those of batches. A run of one slot is a run of one load.
+/// The estimate is the mean *under this profile*. The difference between slots is therefore no
+/// uncertainty, and batch means over all of them would be far too wide. Here each slot is a
+/// stratum: only the variance of slices within their slot counts (stratified sampling with a ratio
+/// estimator; Cochran, "Sampling Techniques", 1977, Secs 5.6 and 6.10). Correlation between
+/// neighbouring slices of a slot widens intervals as it does those of batches. A run of one slot is
+/// a run of one load.
 ///
 /// `FINE` is the resolution of the histograms of latencies.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +61,7 @@ impl<const FINE: u32> Slots<FINE> {
         self.slots.push(std::mem::take(&mut self.open));
     }
 
-    /// What is known of the slots that have ended.
+    /// Returns the precision over the slots that have ended.
     #[must_use]
     pub fn precision(&self) -> Precision {
         Precision {

@@ -2,16 +2,16 @@ use halfwink_units::Time;
 
 use super::{Estimate, Estimator, Goal, QuantileEstimator};
 
-/// How well the results that all worlds have are known.
+/// Estimates of the three results that all worlds have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Precision {
     /// Mean latency, in seconds.
     pub mean_s: Estimate,
-    /// Its 99th percentile, in seconds.
+    /// 99th percentile of the latency, in seconds.
     pub p99_s: Estimate,
-    /// Power, in watts.
+    /// Mean power, in watts.
     pub power_w: Estimate,
-    /// Whether all three are known as well as was wanted.
+    /// Whether all three estimates reached their goals.
     pub reached: bool,
 }
 
@@ -34,8 +34,8 @@ impl Watch {
         Watch { power: mean.clone(), mean, p99: QuantileEstimator::new(0.99, goal), last: start }
     }
 
-    /// What happened since the last interval: joules that were used, and latencies of what is done,
-    /// in seconds.
+    /// Records the interval since the last call: the energy used, in joules, and the latencies of
+    /// completed requests, in seconds.
     pub fn interval(&mut self, now: Time, energy_j: f64, latencies_s: &[f64]) {
         let Some(last) = self.last.replace(now) else { return };
         debug_assert!(last <= now, "intervals are told in the order of time");
@@ -45,13 +45,13 @@ impl Watch {
         self.power.push_many(energy_j, (now - last).as_ns() as u64);
     }
 
-    /// Whether all is known as well as was wanted.
+    /// Returns whether all three estimates have reached their goals.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.mean.is_done() && self.p99.is_done() && self.power.is_done()
     }
 
-    /// What is known by now.
+    /// Returns the estimates up to now.
     #[must_use]
     pub fn precision(&self) -> Precision {
         Precision {

@@ -10,7 +10,7 @@ pub struct LogCounts<const FINE: u32> {
 }
 
 impl<const FINE: u32> LogCounts<FINE> {
-    /// Counts a number.
+    /// Adds a value to its bucket.
     #[inline]
     pub fn record(&mut self, value: u64) {
         let bucket = LogScale::<FINE>::bucket(value);
@@ -42,7 +42,7 @@ impl<const FINE: u32> LogCounts<FINE> {
         self.total = 0;
     }
 
-    /// How many were counted.
+    /// Returns the number of values counted.
     #[inline]
     #[must_use]
     pub fn total(&self) -> u64 {

@@ -20,7 +20,7 @@ pub struct Bucket {
     pub from: Time,
     /// The next bucket's shortest time.
     pub to: Time,
-    /// How many.
+    /// Number of values in the bucket.
     pub count: u64,
 }
 
@@ -31,7 +31,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts one time.
+    /// Adds a time to its bucket.
     pub fn record(&mut self, time: Time) {
         self.counts.record(time.0);
         self.sum += u128::from(time.0);
@@ -47,13 +47,13 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// How many times were recorded.
+    /// Returns the number of times recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.total()
     }
 
-    /// Sum of all.
+    /// Returns the sum of all times; it saturates.
     #[must_use]
     pub fn total(&self) -> Time {
         Time(u64::try_from(self.sum).unwrap_or(u64::MAX))
@@ -130,7 +130,7 @@ mod tests {
     }
 
     proptest! {
-        /// What others' histogram of as many digits says.
+        /// Compares quantiles and buckets with those of the crate `hdrhistogram` at two digits.
         #[test]
         fn quantiles_and_buckets_are_those_of_hdrhistogram(
             times in prop::collection::vec((0..64_u32, any::<u64>()), 1..300),

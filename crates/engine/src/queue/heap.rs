@@ -12,7 +12,7 @@ const ARITY: usize = 4;
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyHeap {
     keys: Vec<Key>,
-    /// Where there is no key, though there seems to be one. Never the top: 0 is no hole.
+    /// Slot of the heap that holds no valid key. The top is never a hole, so 0 means none.
     hole: usize,
 }
 

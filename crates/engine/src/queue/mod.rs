@@ -18,18 +18,19 @@ use wheel::Wheel;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Class(pub u8);
 
-/// Where an event stands in the order, and where it is kept: from the highest bits down, 64 of
-/// time, 8 of class, 30 of sequence and 26 of its slot. One number compares in two instructions;
-/// slots never decide, since no two events have the same sequence.
+/// Sort key and storage slot of an event: from the highest bits down, 64 of time, 8 of class, 30 of
+/// sequence and 26 of its slot. One number compares in two instructions; slots never decide, since
+/// no two events have the same sequence.
 type Key = u128;
 
 const SLOT_BITS: u32 = 26;
 /// Too few for a long run, whose numbers begin anew when they are used up: once in 2^30 events.
 const SEQUENCE_BITS: u32 = 30;
 const _: () = assert!(64 + 8 + SEQUENCE_BITS + SLOT_BITS == Key::BITS);
-/// With so many events, buckets begin to pay.
+/// Number of events from which the wheel is faster than the heap.
 const MANY: usize = 256;
-/// With so few they no longer do: far fewer, so that a world at the limit does not go to and fro.
+/// Number of events below which the heap is used again. The distance to `MANY` keeps a world at the
+/// limit from switching to and fro.
 const FEW: usize = 64;
 
 #[inline]
@@ -82,13 +83,13 @@ impl<E> Default for EventQueue<E> {
 }
 
 impl<E> EventQueue<E> {
-    /// An empty queue.
+    /// Creates an empty queue.
     #[must_use]
     pub fn new() -> EventQueue<E> {
         EventQueue::default()
     }
 
-    /// Adds an event.
+    /// Adds an event to the queue.
     #[inline]
     pub fn push(&mut self, at: Time, class: Class, event: E) {
         if self.sequence >> SEQUENCE_BITS != 0 {
@@ -138,7 +139,7 @@ impl<E> EventQueue<E> {
         self.near.first().map(|key| Time(time_of(key)))
     }
 
-    /// The first event.
+    /// Returns the first event in the order, if any.
     #[inline]
     #[must_use]
     pub fn first(&self) -> Option<&E> {

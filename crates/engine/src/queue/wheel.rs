@@ -5,11 +5,11 @@ const NONE: u32 = u32::MAX;
 
 /// Events that come later than those of the present bucket, in buckets of equal time.
 ///
-/// A bucket is a list without order: who goes in is linked to the front, in constant time. Only the
-/// events of the next bucket that holds any are ever put in order, by whoever takes them. Buckets
-/// stand for times modulo the wheel's circumference; what lies more than one turn ahead waits in
-/// `beyond` until the wheel has come round (R. Brown, "Calendar queues", CACM 31, 1988; lists
-/// without order as in Tang, Goh and Thng, "Ladder queue", ACM TOMACS 15, 2005).
+/// A bucket is an unordered list: an event is linked to its front in constant time. Only the events
+/// of the next bucket that is not empty are sorted, by the caller that takes them. Buckets stand
+/// for times modulo the wheel's circumference; events more than one turn ahead wait in `beyond`
+/// until the wheel has come round (R. Brown, "Calendar queues", CACM 31, 1988; unordered lists as
+/// in Tang, Goh and Thng, "Ladder queue", ACM TOMACS 15, 2005).
 #[derive(Clone, Debug)]
 pub(super) struct Wheel {
     /// The first event of each bucket; as many as a power of two, or none if there is no wheel.
@@ -22,7 +22,7 @@ pub(super) struct Wheel {
     width: u32,
     /// The present bucket, counted from time zero. Its events have left.
     now: u64,
-    /// Events in buckets.
+    /// Number of events in buckets.
     held: usize,
     beyond: Vec<Key>,
     /// The first bucket of those beyond.
@@ -145,7 +145,7 @@ impl Wheel {
         keys
     }
 
-    /// Where a bucket is on the wheel.
+    /// Returns the index of a bucket on the wheel.
     #[inline]
     fn place(&self, bucket: u64) -> usize {
         bucket as usize & (self.heads.len() - 1)
