@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::spec::Spec;
 use crate::timing::SpecError;
 
-/// Where the bank group stands among the fields of an address, from the highest bits down.
+/// Position of the bank group among the fields of an address, listed from the highest bits down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MapOrder {
@@ -15,11 +15,11 @@ pub enum MapOrder {
     RowRankBankColumnGroup,
 }
 
-/// What is mixed into the bank and rank, so that rows far apart do not meet in one bank.
+/// Bits that are mixed into the bank and rank, so that distant rows do not collide in one bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BankHash {
-    /// Nothing.
+    /// Mixes in no other bits.
     None,
     /// The lowest bits of the row. Lines that are a large power of two apart, as a line and the
     /// victim that it displaces, still meet.
@@ -31,14 +31,14 @@ pub enum BankHash {
 /// Bits of line numbers that are addresses: a petabyte, and who owns it above.
 const ADDRESS_BITS: u32 = 48;
 
-/// Where a line lies.
+/// Location of a line in the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Which channel.
+    /// Index of the channel.
     pub channel: usize,
     /// Bank of the channel: rank, then group, then bank of the group.
     pub bank: usize,
-    /// Its row.
+    /// Row within the bank.
     pub row: u64,
 }
 
@@ -55,7 +55,7 @@ pub struct AddressMap {
 }
 
 impl AddressMap {
-    /// For memory that was found possible.
+    /// Creates the map of a memory whose specification was checked.
     ///
     /// # Errors
     /// More channels, ranks, banks and columns than an address has bits.
@@ -86,7 +86,7 @@ impl AddressMap {
         self.column_bits + self.group_bits + self.bank_bits + self.rank_bits
     }
 
-    /// Where a line lies.
+    /// Returns the location of a line.
     #[inline]
     #[must_use]
     pub fn place(&self, line: u64) -> Place {

@@ -4,11 +4,11 @@ use serde::Deserialize;
 
 use crate::timing::{SpecError, Timing};
 
-/// What a rank of a channel is made of.
+/// The devices that form a rank of a channel.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// Where its values come from.
+    /// Source of these values.
     pub source: String,
     /// Period of the command bus, in picoseconds.
     pub clock_ps: u64,
@@ -18,9 +18,9 @@ pub struct Device {
     pub banks: usize,
     /// Bytes of a row of the whole rank (a power of two from 64).
     pub row_bytes: u64,
-    /// Delays.
+    /// Timing constraints, in clocks.
     pub timing: Timing,
-    /// What its chips draw, where a source says so.
+    /// Supply currents, if a source states them.
     pub power: Option<Currents>,
 }
 
@@ -28,27 +28,27 @@ pub struct Device {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Currents {
-    /// Where they come from.
+    /// Source of these values.
     pub source: String,
     /// Chips of a rank that hold data.
     pub chips: u32,
-    /// Supply, in volts.
+    /// Supply voltage, in volts.
     pub vdd_v: f64,
     /// Activate and precharge, one after the other.
     pub idd0_ma: f64,
-    /// All banks closed.
+    /// Current with all banks closed.
     pub idd2n_ma: f64,
-    /// A row open.
+    /// Current with a row open.
     pub idd3n_ma: f64,
-    /// Reading without end.
+    /// Current of back-to-back reads.
     pub idd4r_ma: f64,
-    /// Writing without end.
+    /// Current of back-to-back writes.
     pub idd4w_ma: f64,
-    /// Refreshing without end.
+    /// Current of back-to-back refreshes.
     pub idd5_ma: f64,
 }
 
-/// What commands of a rank take beyond its background, without I/O and termination.
+/// Energy of commands of a rank beyond its background, without I/O and termination.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandEnergy {

@@ -7,7 +7,7 @@ use crate::channel::{Channel, Counts, Payer, Request, Sink};
 use crate::spec::Spec;
 use crate::timing::SpecError;
 
-/// Who hears what becomes of reads.
+/// Receives the completions of reads.
 pub trait Heard {
     /// A read was accepted at `at`; its data is there at `bound` at the earliest.
     fn accepted(&mut self, id: u64, at: Time, bound: Time);
@@ -21,9 +21,9 @@ pub struct Memory {
     map: AddressMap,
     channels: Vec<Channel>,
     clock: u64,
-    /// From a read command to the end of its data.
+    /// Time from a read command to the end of its data.
     data: u64,
-    /// Nothing happens before this.
+    /// Earliest time at which something happens.
     wake: Time,
 }
 
@@ -99,7 +99,7 @@ impl Memory {
         known.saturating_add(Time(self.data * self.clock))
     }
 
-    /// What it did so far.
+    /// Returns the counters of all channels up to now.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut sum = Counts::default();
@@ -113,7 +113,8 @@ impl Memory {
         Time(self.counts().open_clocks * self.clock)
     }
 
-    /// Ends the run at `end`: refreshes that nobody waited for happened too.
+    /// Ends the run at `end`, and counts the refreshes that were due although no request waited for
+    /// them.
     pub fn finish(&mut self, end: Time) {
         let edge = end.0.div_ceil(self.clock);
         self.channels.iter_mut().for_each(|channel| channel.finish(edge));

@@ -6,26 +6,26 @@ use crate::address::{AddressMap, BankHash, MapOrder};
 use crate::device::Device;
 use crate::timing::SpecError;
 
-/// What becomes of a row after its last access that is known of.
+/// Page policy: what the controller does to a row after its last known access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Page {
-    /// It stays open until another row of the bank is wanted.
+    /// Leaves the row open until another row of the bank is requested.
     Open,
     /// The column command closes it.
     Closed,
 }
 
-/// How a controller orders what it has. Defaults are those of DRAMsim3, except `patience`.
+/// Rules by which a controller orders requests. Defaults are those of DRAMsim3, except `patience`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// Reads and writes (each) that are looked at before they go to the queues of the banks.
     pub queue: usize,
-    /// With so many writes waiting, they go first.
+    /// Number of waiting writes at which they go before reads.
     pub drain_at: usize,
     /// Then all go but so many.
     pub drain_to: usize,
-    /// With more than so many writes and nothing else to do, they go too.
+    /// Number of waiting writes above which they go when there is no read to do.
     pub idle_drain: usize,
     /// Column commands of a row while an older request waits for another row of the bank.
     pub hit_cap: u32,
@@ -52,20 +52,20 @@ impl Default for Rules {
     }
 }
 
-/// Memory.
+/// Specification of a memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
     /// Channels (a power of two).
     pub channels: usize,
     /// Ranks of a channel (a power of two).
     pub ranks: usize,
-    /// What they are made of.
+    /// Devices of each rank.
     pub device: Device,
     /// Order of the fields of an address.
     pub map: MapOrder,
-    /// What is mixed into the bank.
+    /// Bits that are mixed into the bank.
     pub hash: BankHash,
-    /// How controllers order requests.
+    /// Scheduling rules of the controllers.
     pub rules: Rules,
 }
 

@@ -41,7 +41,7 @@ pub struct Timing {
     pub t_rtrs: u64,
     /// Refresh to activate in the rank.
     pub t_rfc: u64,
-    /// From one refresh of a rank to its next; 0: never.
+    /// Interval between refreshes of a rank; 0 means no refresh.
     pub t_refi: u64,
 }
 
@@ -51,7 +51,7 @@ pub struct Timing {
 pub struct SpecError {
     /// The value at fault, as the description names it.
     pub key: &'static str,
-    /// What was found and what was expected.
+    /// Message with the value found and the values allowed.
     pub message: String,
 }
 

@@ -4,7 +4,7 @@ use super::Payer;
 
 /// No time that comes.
 pub(super) const NEVER: u64 = u64::MAX;
-/// No row.
+/// Marks a bank without an open row.
 pub(super) const CLOSED: u64 = u64::MAX;
 /// Requests that wait in a bank at most (DRAMsim3: `cmd_queue_size`).
 pub(super) const SLOTS: usize = 8;
@@ -16,8 +16,8 @@ pub(super) struct Queued {
     pub(super) row: u64,
     pub(super) id: u64,
     pub(super) arrived: u64,
-    /// In the bank's queue from this clock on. No two requests of a channel share it, so it is also
-    /// their age.
+    /// Clock at which the request entered the bank's queue. No two requests of a channel share it,
+    /// so it is also their age.
     pub(super) since: u64,
     /// Column commands of the channel until then.
     pub(super) columns: u32,
@@ -54,7 +54,7 @@ pub(super) struct Bank {
     queue: [Queued; SLOTS],
     pub(super) read: Offer,
     pub(super) write: Offer,
-    /// To activate, if no row is open, or to precharge.
+    /// Offer of an activation, if no row is open, or else of a precharge.
     pub(super) other: Offer,
 }
 
@@ -102,7 +102,7 @@ impl Bank {
         request
     }
 
-    /// What it would do next, as far as the bank itself decides.
+    /// Computes the commands that this bank would issue next, by its own timing alone.
     pub(super) fn offer(&mut self, hit_cap: u32) {
         (self.read, self.write, self.other) = (Offer::NONE, Offer::NONE, Offer::NONE);
         let Some(&oldest) = self.waiting().first() else { return };

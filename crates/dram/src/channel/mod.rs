@@ -17,86 +17,86 @@ pub struct Request {
     pub id: u64,
     /// Which line; requests of one line meet.
     pub line: u64,
-    /// Its bank in the channel ([`crate::Place`]).
+    /// Index of the bank in the channel ([`crate::Place`]).
     pub bank: usize,
-    /// Its row.
+    /// Row within the bank.
     pub row: u64,
-    /// Nobody waits for a write.
+    /// Marks a write, whose completion no core waits for.
     pub write: bool,
-    /// Who is charged.
+    /// Source that the energy is charged to.
     pub payer: Payer,
 }
 
-/// For whom a request is made.
+/// Source of a request, to which its energy is charged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Payer {
-    /// User code.
+    /// Code of a user program.
     #[default]
     User,
-    /// Kernel code.
+    /// Code of the kernel.
     Kernel,
     /// A core or a cache that is about to lose what it holds.
     Sleep,
-    /// Who loads what will be needed.
+    /// Preheating, which loads lines before they are needed.
     Preheat,
     /// A device that reads or writes memory by itself.
     Device,
-    /// A core's prefetchers.
+    /// The prefetchers of a core.
     Prefetch,
 }
 
 impl Payer {
-    /// Those that are no code.
+    /// Payers that are not code.
     pub const OTHERS: [Payer; 4] = [Payer::Sleep, Payer::Preheat, Payer::Device, Payer::Prefetch];
 }
 
 /// Commands that one payer's requests took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Commands {
-    /// Rows opened.
+    /// Number of rows opened.
     pub activates: u64,
-    /// Lines read.
+    /// Number of lines read.
     pub reads: u64,
-    /// Lines written.
+    /// Number of lines written.
     pub writes: u64,
 }
 
-/// What goes over the command bus. With [`Counts`], for who checks or draws it.
+/// A command on the command bus. It serves checks and charts, as [`Counts`] do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Command {
-    /// In clocks.
+    /// Time of the command, in clocks.
     pub at: u64,
-    /// Which command.
+    /// Kind of the command.
     pub kind: Kind,
-    /// Its rank.
+    /// Rank that the command addresses.
     pub rank: usize,
-    /// Its bank in the channel; of a refresh the first of the rank.
+    /// Bank of the channel; the first bank of the rank for a refresh.
     pub bank: usize,
     /// Row that it opens, reads or writes.
     pub row: u64,
 }
 
-/// Kinds of commands.
+/// Kinds of DRAM commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Closes a row.
+    /// Closes the open row.
     Precharge,
     /// Closes a row so that its rank can refresh. Is not put on the bus: these and refreshes are
     /// less than a thousandth of its clocks.
     PrechargeForRefresh,
     /// Closes a row by a request of the column command before it (closed page): needs no bus.
     AutoPrecharge,
-    /// Refreshes a rank.
+    /// Refreshes all banks of a rank.
     Refresh,
-    /// Opens a row.
+    /// Opens a row of a bank.
     Activate,
-    /// Reads a line.
+    /// Reads a line of the open row.
     Read,
-    /// Writes a line.
+    /// Writes a line of the open row.
     Write,
 }
 
-/// Who hears what becomes of requests. Times are clocks.
+/// Receives request completions. Times are in memory-clock cycles.
 pub trait Sink {
     /// A read was accepted at `at`; its data is there at `bound` at the earliest.
     fn accepted(&mut self, id: u64, at: u64, bound: u64);
@@ -109,18 +109,18 @@ pub trait Sink {
     }
 }
 
-/// What a channel did. Pairs are by privilege of who is charged (user, kernel).
+/// Counters of a channel. Pairs are by the privilege of the payer (user, kernel).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Lines read.
+    /// Number of lines read.
     pub reads: [u64; 2],
     /// Lines written; [`Counts::queued_writes`] are not.
     pub writes: [u64; 2],
     /// Rows opened, for the request that wanted it.
     pub activates: [u64; 2],
-    /// The same of [`Payer::OTHERS`].
+    /// Counters of [`Payer::OTHERS`], in that order.
     pub others: [Commands; 4],
-    /// Refreshes of ranks.
+    /// Number of refreshes of ranks.
     pub refreshes: u64,
     /// Reads that the write queue answered.
     pub forwarded: u64,
@@ -215,7 +215,7 @@ pub struct Channel {
     arrivals: VecDeque<(u64, Request)>,
     reads: VecDeque<Queued>,
     writes: VecDeque<Queued>,
-    /// How many waiting writes' lines fall into each class: most look-ups end here.
+    /// Number of waiting writes by the hash class of their line: an empty class ends most look-ups.
     written: [u32; 64],
     /// Writes that still go to the banks before reads.
     drain: usize,
@@ -236,7 +236,7 @@ pub struct Channel {
     nobody_late: u32,
     /// The rank that refreshes first, and when.
     refresh: (u64, usize),
-    /// Nothing happens before this.
+    /// Earliest clock at which something happens.
     wake: u64,
     counts: Counts,
 }
@@ -279,7 +279,7 @@ impl Channel {
         channel
     }
 
-    /// What it did so far.
+    /// Returns the counters up to now.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let queued = |b: &Bank| b.waiting().iter().filter(|request| request.write).count();
@@ -296,7 +296,7 @@ impl Channel {
         queue.len() < self.rules.queue
     }
 
-    /// Nothing happens before this clock unless a request comes.
+    /// Returns the clock before which nothing happens unless a request arrives.
     #[must_use]
     pub fn wake(&self) -> u64 {
         self.wake
@@ -344,7 +344,8 @@ impl Channel {
         }
     }
 
-    /// Ends the run: refreshes that nobody waited for happened too.
+    /// Ends the run, and counts the refreshes that were due until `end` although no request waited
+    /// for them.
     pub fn finish(&mut self, end: u64) {
         struct Deaf;
         impl Sink for Deaf {
@@ -502,11 +503,11 @@ impl Channel {
     }
 }
 
-/// What of a queue can go to its bank.
+/// Result of the search for a request that can move from a queue to its bank.
 enum Movable {
     Some(usize),
     None,
-    /// Nothing but writes that must not overtake a read of their line.
+    /// Only writes are left that must not overtake a read of their line.
     BehindRead,
 }
 

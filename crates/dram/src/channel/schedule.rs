@@ -155,8 +155,9 @@ impl Channel {
         best
     }
 
-    /// The bank whose oldest request was passed by more often than is right. Commands are counted,
-    /// not clocks: a refresh makes a whole rank late, and nobody is to blame.
+    /// Returns the bank whose oldest request was passed by more than `patience` column commands.
+    /// Commands are counted, not clocks: a refresh delays a whole rank without any request being
+    /// favoured.
     fn urgent(&mut self) -> Option<usize> {
         // Nobody can be late before so many commands were given.
         if self.columns.wrapping_sub(self.nobody_late) <= self.rules.patience {
@@ -288,7 +289,7 @@ impl Channel {
         self.take_over(at);
     }
 
-    /// A row that nobody waits for closes by itself, if pages are to be closed.
+    /// Closes a row without waiting requests, if the page policy is closed.
     fn close_page(&mut self, n: u8, sink: &mut impl Sink) {
         let bank = &mut self.banks[usize::from(n)];
         let row = bank.row;
@@ -304,7 +305,7 @@ impl Channel {
         sink.command(Command { at, kind, rank, bank: usize::from(n), row });
     }
 
-    /// What a column command forbids to others.
+    /// Delays later commands by the constraints that follow from a column command.
     fn forbid(&mut self, at: u64, write: bool, group: usize, rank: usize) {
         let t = &self.timing;
         let (same_group, same_rank) = (t.burst.max(t.t_ccd_l), t.burst.max(t.t_ccd_s));
