@@ -56,7 +56,7 @@ impl Clock {
         self.cycle_at_or_after(span)
     }
 
-    /// Frequency in hertz.
+    /// Returns the frequency in hertz.
     #[must_use]
     pub fn hz(self) -> f64 {
         1e12 * self.period_den as f64 / self.period_num as f64

@@ -12,16 +12,17 @@ use crate::Time;
 pub struct Energy(pub u128);
 
 impl Energy {
-    /// No energy.
+    /// Zero energy, the neutral value of sums.
     pub const ZERO: Energy = Energy(0);
 
-    /// From picojoules, rounded to the nearest attojoule. Negative and NaN values become zero.
+    /// Converts from picojoules, rounded to the nearest attojoule. Negative and NaN values become
+    /// zero.
     #[must_use]
     pub fn from_pj(pj: f64) -> Energy {
         Energy((pj * 1e6 + 0.5) as u128)
     }
 
-    /// In joules, for reports.
+    /// Returns the energy in joules, for reports.
     #[must_use]
     pub fn as_j(self) -> f64 {
         self.0 as f64 * 1e-18
@@ -39,16 +40,16 @@ impl Energy {
 pub struct Power(pub u64);
 
 impl Power {
-    /// No power.
+    /// Zero power, the neutral value of sums.
     pub const ZERO: Power = Power(0);
 
-    /// From watts, rounded to the nearest microwatt. Negative and NaN values become zero.
+    /// Converts from watts, rounded to the nearest microwatt. Negative and NaN values become zero.
     #[must_use]
     pub fn from_w(w: f64) -> Power {
         Power((w * 1e6 + 0.5) as u64)
     }
 
-    /// In watts, for reports.
+    /// Returns the power in watts, for reports.
     #[must_use]
     pub fn as_w(self) -> f64 {
         self.0 as f64 * 1e-6

@@ -14,32 +14,33 @@ impl Time {
     /// Later than anything: "no event".
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// From nanoseconds, rounded to the nearest picosecond. Negative and NaN values become zero.
+    /// Converts from nanoseconds, rounded to the nearest picosecond. Negative and NaN values become
+    /// zero.
     #[must_use]
     pub fn from_ns(ns: f64) -> Time {
         // `as` saturates, and maps NaN to zero.
         Time((ns * 1e3 + 0.5) as u64)
     }
 
-    /// From whole nanoseconds.
+    /// Converts from whole nanoseconds, without rounding.
     #[must_use]
     pub const fn ns(ns: u64) -> Time {
         Time(ns * 1_000)
     }
 
-    /// In picoseconds.
+    /// Returns the time in picoseconds.
     #[must_use]
     pub const fn as_ps(self) -> u64 {
         self.0
     }
 
-    /// In nanoseconds, for reports.
+    /// Returns the time in nanoseconds, for reports.
     #[must_use]
     pub fn as_ns(self) -> f64 {
         self.0 as f64 * 1e-3
     }
 
-    /// In seconds, for reports.
+    /// Returns the time in seconds, for reports.
     #[must_use]
     pub fn as_s(self) -> f64 {
         self.0 as f64 * 1e-12
