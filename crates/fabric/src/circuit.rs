@@ -12,13 +12,13 @@ pub struct CircuitSwitch {
     pub usable_ports: u32,
     /// Rate of a port, in gigabits per second.
     pub port_gbps: f64,
-    /// From the end of one day to the begin of the next (the night), in microseconds.
+    /// Time from the end of one day to the begin of the next (the night), in microseconds.
     pub reconfiguration_us: f64,
     /// Shortest day, in microseconds.
     pub shortest_day_us: f64,
     /// Circuits that share a port in a week, each a day (`2 W` of Eq 4.3).
     pub circuits_per_port: f64,
-    /// From an input to its output, in microseconds.
+    /// Propagation delay from an input to its output, in microseconds.
     #[serde(default)]
     pub propagation_us: f64,
 }

@@ -28,13 +28,13 @@ pub struct DataCentre {
     pub packet_ports: BTreeMap<String, PacketPort>,
 }
 
-/// What each server has of switches, at full bisection.
+/// Switch ports per server, at full bisection.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ports {
-    /// Of packet switches, below the core.
+    /// Ports of packet switches below the core.
     pub edge: f64,
-    /// In the core.
+    /// Ports of switches in the core.
     pub core: f64,
     /// Transceivers that a core of packet switches needs beside those of an optical one.
     pub transceivers: f64,
@@ -44,18 +44,18 @@ pub struct Ports {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PacketPort {
-    /// Its rate, in gigabits per second.
+    /// Rate of the port, in gigabits per second.
     pub gbps: f64,
-    /// Its power with its share of the chassis, in watts.
+    /// Power of the port and of its share of the chassis, in watts.
     pub w: f64,
 }
 
 /// Power for each server, with either core, in watts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CorePower {
-    /// With a core of packet switches.
+    /// Power with a core of packet switches.
     pub packets_w: f64,
-    /// With a core of circuits.
+    /// Power with a core of circuits.
     pub circuits_w: f64,
 }
 
@@ -68,7 +68,7 @@ impl CorePower {
 }
 
 impl DataCentre {
-    /// Servers in it.
+    /// Returns the number of servers.
     #[must_use]
     pub fn servers(&self) -> u64 {
         u64::from(self.pods) * u64::from(self.servers_per_pod)

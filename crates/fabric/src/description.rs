@@ -11,9 +11,9 @@ use crate::{CircuitSwitch, DataCentre, Hosts};
 pub struct Spec {
     /// Version of the format: 1.
     pub schema: u32,
-    /// What it is, in one line.
+    /// Description in one line.
     pub description: String,
-    /// Its optical switch.
+    /// Optical switch of the fabric.
     pub switch: CircuitSwitch,
     /// Lengths of days to look at, in microseconds.
     pub days_us: Vec<f64>,
@@ -31,13 +31,13 @@ pub struct Spec {
     pub racks: Option<Racks>,
 }
 
-/// What is wrong with a description, and with which of its values.
+/// An error in a description, with the path of the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{element}: {message}")]
 pub struct DescriptionError {
     /// Path of the value (`switch.ports`).
     pub element: String,
-    /// What was found and what was expected, in one line.
+    /// Message of one line: the value found and the values allowed.
     pub message: String,
 }
 
@@ -74,7 +74,7 @@ impl Fabric {
         Ok(Fabric { spec })
     }
 
-    /// As it is written.
+    /// Returns the description as it was written.
     #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.spec

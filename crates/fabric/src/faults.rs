@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::description::{at_least, positive, wrong, DescriptionError};
 
-/// What goes wrong with each of the hosts; nothing, if it is not said.
+/// Faults that are injected into each host; the default is none.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {
@@ -16,14 +16,13 @@ pub struct Faults {
     pub frame_lost: f64,
     /// Share of sync frames that do not reach a host, 0 to 1: news of a day, or of a night.
     pub sync_lost: f64,
-    /// How long a host's link to the switch is up, in seconds, in the mean; exponential. 0: for
-    /// ever.
+    /// Mean time that a host's link to the switch is up, in seconds; exponential. 0 means for ever.
     pub link_down_every_s: f64,
-    /// How long it then is down, and loses what is sent, in milliseconds, in the mean; exponential.
+    /// Mean time that the link is then down and loses every frame, in milliseconds; exponential.
     pub link_down_ms: f64,
-    /// How long a host answers, in seconds, in the mean; exponential. 0: for ever.
+    /// Mean time that a host responds, in seconds; exponential. 0 means for ever.
     pub silent_every_s: f64,
-    /// How long it then handles nothing, in milliseconds, in the mean; exponential.
+    /// Mean time that the host then handles nothing, in milliseconds; exponential.
     pub silent_ms: f64,
 }
 
@@ -40,12 +39,12 @@ impl Default for Faults {
     }
 }
 
-/// How often something went wrong.
+/// Number of faults injected, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
     /// Frames that a link lost, up or down.
     pub frames: u64,
-    /// Of these while it was down.
+    /// Number of these frames that were lost while the link was down.
     pub link_down: u64,
     /// Sync frames that did not reach their host.
     pub sync: u64,
@@ -53,7 +52,7 @@ pub struct FaultCounts {
     pub silent: u64,
 }
 
-/// What holds whatever goes wrong did not: a mistake of the policy, or of this crate.
+/// A violated invariant, which holds under any faults: an error of the policy or of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     /// Packets were sent and neither arrived nor were lost.
@@ -62,7 +61,7 @@ pub enum Broken {
     /// A connection has delivered what it did not send.
     #[error("host {0} sent host {1} {2} segments, {3} arrived in order")]
     Invented(usize, usize, u64, u64),
-    /// Nothing will tell a connection that what is on its way is lost.
+    /// A connection has lost data in flight, and no timer would detect the loss.
     #[error("the connection from host {0} to host {1} waits for ever")]
     Stranded(usize, usize),
 }
@@ -90,7 +89,7 @@ impl Faults {
         positive("hosts.faults.silent_ms", self.silent_ms)
     }
 
-    /// Whether there are any.
+    /// Returns whether any fault is enabled.
     #[must_use]
     pub fn any(&self) -> bool {
         self.frame_lost > 0.0
@@ -99,7 +98,7 @@ impl Faults {
             || self.silent_every_s > 0.0
     }
 
-    /// Those of a host, if there are any.
+    /// Creates the fault streams of a host, if any fault is enabled.
     pub(crate) fn of(&self, seed: u64, host: u16) -> Option<Box<Fate>> {
         let stream = |what: &str| stream(seed, &format!("{what} of host {host}"));
         let outages = |what, every_s: f64, ms: f64| {
@@ -118,7 +117,7 @@ impl Faults {
     }
 }
 
-/// What a host has before it.
+/// Fault streams of a host.
 #[derive(Clone, Debug)]
 pub(crate) struct Fate {
     faults: Faults,
@@ -130,7 +129,7 @@ pub(crate) struct Fate {
 }
 
 impl Fate {
-    /// Whether its link loses a frame that it begins to send at `now`.
+    /// Draws whether the link loses a frame whose transmission begins at `now`.
     pub(crate) fn loses_frame(&mut self, now: Time) -> bool {
         let is_down = self.link.until(now).is_some();
         let is_lost = comes(&mut self.frames, self.faults.frame_lost) || is_down;
@@ -139,21 +138,21 @@ impl Fate {
         is_lost
     }
 
-    /// Whether a sync frame does not reach it.
+    /// Draws whether a sync frame is lost.
     pub(crate) fn loses_sync(&mut self) -> bool {
         let is_lost = comes(&mut self.sync, self.faults.sync_lost);
         self.counts.sync += u64::from(is_lost);
         is_lost
     }
 
-    /// The same for a sync frame, which waits until then.
+    /// Returns the end of a silence at `now` in which a sync frame waits, and counts it.
     pub(crate) fn keeps_waiting(&mut self, now: Time) -> Option<Time> {
         let until = self.silent_until(now);
         self.counts.silent += u64::from(until.is_some());
         until
     }
 
-    /// Until when it handles nothing of what is sent to it at `now`.
+    /// Returns the end of a silence at `now`, during which the host handles no frames.
     pub(crate) fn silent_until(&mut self, now: Time) -> Option<Time> {
         self.silences.until(now)
     }

@@ -9,39 +9,39 @@ use crate::faults::Faults;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hosts {
-    /// How many.
+    /// Number of hosts.
     pub count: u16,
     /// Largest frame with all headers, in bytes.
     pub frame_bytes: u32,
-    /// What a queue holds, in days at the rate of a port.
+    /// Capacity of a queue, in days at the rate of a port.
     pub queue_days: f64,
-    /// From the begin of a night or day until the host has heard of it, in microseconds: least and
-    /// most.
+    /// Delay from the begin of a night or day until the host handles its sync frame, in
+    /// microseconds: least and most.
     pub sync_us: [f64; 2],
-    /// From there until the first packet is with the network card, in microseconds.
+    /// Delay from there until the first packet reaches the network card, in microseconds.
     pub first_packet_us: [f64; 2],
-    /// From one packet to the next, in microseconds of the processor.
+    /// Processor time from one packet to the next, in microseconds.
     pub dequeue_us: f64,
-    /// How long before the end of a day a host stops, in microseconds.
+    /// Time before the end of a day at which a host stops sending, in microseconds.
     pub margin_us: f64,
-    /// Whether the last packet of a day may take more tokens than are left.
+    /// Allows the last packet of a day to use more tokens than are left.
     pub overdraws: bool,
     /// Days in which the first packet is late, as a share.
     pub late_share: f64,
-    /// By how much, in microseconds: least and most.
+    /// Length of such a delay, in microseconds: least and most.
     pub late_us: [f64; 2],
-    /// What a packet costs them.
+    /// Processor time of packets.
     pub processor: Processor,
-    /// How their TCP is set up.
+    /// Parameters of the hosts' TCP.
     pub tcp: Tcp,
-    /// Their network cards.
+    /// Network cards of the hosts.
     pub card: Card,
-    /// What comes between them and news of the switch.
+    /// Stalls that delay sync frames.
     pub stalls: Stalls,
-    /// What goes wrong.
+    /// Faults injected into the hosts.
     #[serde(default)]
     pub faults: Faults,
-    /// What draws power beside the servers.
+    /// Power of network components; servers are not included.
     pub power: Power,
 }
 
@@ -49,7 +49,7 @@ pub struct Hosts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processor {
-    /// For a packet sent and one received beside their time on the wire, in microseconds.
+    /// Time for a packet sent and one received, beside their time on the wire, in microseconds.
     pub packet_us: f64,
     /// More for each other host that it has to do with, in microseconds.
     pub peer_us: f64,
@@ -57,11 +57,11 @@ pub struct Processor {
     pub tcp_us: f64,
     /// Largest segment where network cards cut segments and join them, in bytes.
     pub offload_bytes: u32,
-    /// Whether news of the switch waits until packets that came before are done with.
+    /// Queues sync frames behind packets that arrived before.
     pub sync_waits: bool,
 }
 
-/// How TCP is set up.
+/// Parameters of TCP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tcp {
@@ -75,27 +75,27 @@ pub struct Tcp {
     pub least_timeout_ms: f64,
     /// Size of an acknowledgement, in bytes.
     pub ack_bytes: u32,
-    /// From what length on a queue marks segments for DCTCP, in days at the rate of a port.
+    /// Queue length from which segments are marked for DCTCP, in days at the rate of a port.
     pub mark_days: f64,
 }
 
-/// A network card.
+/// Parameters of a network card.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Card {
-    /// How long a packet of `full_bytes` is in it before it is sent, in microseconds.
+    /// Delay of a packet of `full_bytes` in the sender's card, in microseconds.
     pub transmit_us: f64,
-    /// How long it is in the receiver's before software sees it, in microseconds.
+    /// Delay in the receiver's card before software sees the packet, in microseconds.
     pub receive_us: f64,
     /// Both together for a packet of no size, in microseconds; in between they grow with size.
     pub least_us: f64,
     /// The size for which both are given, in bytes.
     pub full_bytes: u32,
-    /// How much may wait before it may enter its batch mode, in bytes.
+    /// Backlog from which the card may enter its batch mode, in bytes.
     pub batch_bytes: u32,
     /// Packets beyond that which make it enter, as a share.
     pub batch_share: f64,
-    /// How long it then pauses, in microseconds: least and most.
+    /// Length of the pause that follows, in microseconds: least and most.
     pub batch_us: [f64; 2],
 }
 
@@ -105,11 +105,11 @@ pub struct Card {
 pub struct Stalls {
     /// Frames that meet a long one, as a share.
     pub long_share: f64,
-    /// Its length, in microseconds: least and most.
+    /// Length of a long stall, in microseconds: least and most.
     pub long_us: [f64; 2],
     /// Frames that meet a short one, as a share.
     pub short_share: f64,
-    /// Its length, in microseconds: least and most.
+    /// Length of a short stall, in microseconds: least and most.
     pub short_us: [f64; 2],
 }
 
@@ -121,7 +121,7 @@ pub struct Power {
     pub circuit_port_w: f64,
     /// A port of a packet switch of the same rate.
     pub packet_port_w: f64,
-    /// A host's transceiver.
+    /// Power of a host's transceiver.
     pub transceiver_w: f64,
 }
 

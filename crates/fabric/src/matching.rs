@@ -4,11 +4,13 @@ use halfwink_policy::circuits::{Action, CircuitsPolicy, Event};
 use halfwink_policy::Host;
 use halfwink_units::Time;
 
-/// Asks for the next day of a plane: fills in whom each sends to, and gives the day's length.
+/// Asks the policy for the next day of a plane: fills in the destination of each sender, and
+/// returns the day's length.
 ///
 /// # Errors
-/// In one line, if somebody (a `who`: host, rack) were to send to two or receive from two, or there
-/// is no day.
+///
+/// A message of one line if an endpoint (named by `who`: host, rack) would send to two or receive
+/// from two, or if there is no day.
 pub(crate) fn ask(
     policy: &mut Host<CircuitsPolicy>,
     now: Time,

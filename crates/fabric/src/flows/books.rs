@@ -6,7 +6,7 @@ use halfwink_units::{Power, Time};
 use super::planes::Plane;
 use super::Setting;
 
-/// What a run used.
+/// Resources that a run used, for the energy account.
 pub(super) struct Used<'a> {
     /// Circuit switches, if any; each stands for so many.
     pub(super) planes: &'a [Plane],

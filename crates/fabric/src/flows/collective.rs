@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use super::traffic::{Flow, Traffic};
 
-/// What servers do together.
+/// Collective operations between servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Collective {
-    /// Everybody has the sum of what all have, by a ring: `2 (n - 1)` steps of an `n`th.
+    /// Gives every server the sum of all data, by a ring: `2 (n - 1)` steps of an `n`th.
     RingAllReduce,
-    /// The same by a binary tree to its root and back.
+    /// Gives every server the sum of all data, by a binary tree to its root and back.
     TreeAllReduce,
     /// Each has a part of the sum: the first half of a ring's steps.
     ReduceScatter,
-    /// Everybody has all parts: the other half.
+    /// Gives every server all parts: the other half of the ring.
     AllGather,
-    /// Everybody has an `n`th for each other (experts of a mixture).
+    /// Sends an `n`th from each server to each other (mixture of experts).
     AllToAll,
-    /// From each to the next, one after the other (stages of a pipeline).
+    /// Sends from each server to the next, one after the other (stages of a pipeline).
     Pipeline,
-    /// Everybody has what the first has, by a binary tree.
+    /// Sends the first server's data to all, by a binary tree.
     Broadcast,
 }
 
 impl Collective {
-    /// How many flows it is among so many.
+    /// Returns the number of flows between `n` servers.
     #[must_use]
     pub fn flows(self, n: usize) -> usize {
         let others = n.saturating_sub(1);
@@ -40,18 +40,19 @@ impl Collective {
     }
 }
 
-/// Who takes part, with how much, in which group; what they wait for, each by its place.
+/// Servers of a collective, their data, their group, and the flows that each waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct Members<'a> {
     /// Servers, in the order of a ring.
     pub servers: &'a [u32],
-    /// What each has, in bytes.
+    /// Data of each server, in bytes.
     pub bytes: f64,
-    /// What each has if that differs, of [`Collective::AllToAll`] alone; or nothing at all.
+    /// Data of each server in bytes if they differ, for [`Collective::AllToAll`] only; otherwise
+    /// empty.
     pub uneven: &'a [f64],
     /// Group of their flows.
     pub group: u32,
-    /// For each server, flows that must have ended; or nothing at all.
+    /// Flows that must have ended, for each server; empty if there are none.
     pub after: &'a [Vec<u32>],
 }
 
@@ -82,7 +83,7 @@ pub fn add(traffic: &mut Traffic, what: Collective, members: &Members) -> Vec<Ve
     }
 }
 
-/// In each step everybody hands an `n`th on to the next, which it has from the one before.
+/// In each step, each server sends to the next one the `n`th that it received in the step before.
 fn ring(traffic: &mut Traffic, members: &Members, steps: usize) -> Vec<Vec<u32>> {
     let n = members.servers.len();
     let mut last: Vec<Vec<u32>> = (0..n).map(|place| members.before(place).to_vec()).collect();
@@ -116,7 +117,7 @@ fn tree(traffic: &mut Traffic, members: &Members) -> Vec<Vec<u32>> {
     received
 }
 
-/// Down the same tree; whoever has it sends it on when the other is ready too.
+/// Broadcasts down the same tree; a server that has the data forwards it once the other is ready.
 fn broadcast(traffic: &mut Traffic, members: &Members) -> Vec<Vec<u32>> {
     let n = members.servers.len();
     let mut last: Vec<Vec<u32>> = vec![vec![]; n];

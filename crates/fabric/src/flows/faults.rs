@@ -18,16 +18,16 @@ use super::world::World;
 use super::FlowsError;
 use crate::description::{at_least, positive, wrong, DescriptionError};
 
-/// What goes wrong with each link of a rack; nothing, if it is not said.
+/// Faults that are injected into each link of a rack; the default is none.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RackFaults {
     /// Share of its days that a circuit misses, 0 to 1.
     pub day_lost: f64,
-    /// How long a rack's link to a circuit or packet switch is up, in seconds, in the mean;
-    /// exponential. 0: for ever.
+    /// Mean time that a rack's link to a circuit or packet switch is up, in seconds; exponential. 0
+    /// means for ever.
     pub link_down_every_s: f64,
-    /// How long it then is down, in milliseconds, in the mean; exponential.
+    /// Mean time that the link is then down, in milliseconds; exponential.
     pub link_down_ms: f64,
 }
 
@@ -37,7 +37,7 @@ impl Default for RackFaults {
     }
 }
 
-/// How often something went wrong.
+/// Number of faults injected, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RackFaultCounts {
     /// Days that circuits missed.
@@ -46,7 +46,7 @@ pub struct RackFaultCounts {
     pub links: u64,
 }
 
-/// What holds whatever goes wrong did not: a mistake of this crate.
+/// A violated invariant, which holds under any faults: an error of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum RacksBroken {
     /// Bytes of flows that began neither arrived nor are on their way.
@@ -58,7 +58,7 @@ pub enum RacksBroken {
     /// A piece is on a circuit that is not up.
     #[error("flow {0} is sent on plane {1} by rack {2}, which has no circuit there")]
     Dark(u32, u8, u16),
-    /// Nothing will ever happen, and yet flows have what they need.
+    /// No event will ever come, although flows have all the resources that they need.
     #[error("flow {0} can be sent and is not, for ever")]
     Stranded(u32),
 }
@@ -79,7 +79,7 @@ impl RackFaults {
         positive("racks.faults.link_down_ms", self.link_down_ms)
     }
 
-    /// Whether there are any.
+    /// Returns whether any fault is enabled.
     #[must_use]
     pub fn any(&self) -> bool {
         self.day_lost > 0.0 || self.link_down_every_s > 0.0
@@ -101,13 +101,13 @@ pub(super) struct Fates {
     seed: u64,
     racks: usize,
     links: Vec<Link>,
-    /// When the first of them changes.
+    /// Earliest time at which a link changes.
     pub(super) next: Time,
     pub(super) counts: RackFaultCounts,
 }
 
 impl Fates {
-    /// Of so many links of each rack, if anything goes wrong.
+    /// Creates the fault state of `links` links of each rack, if any fault is enabled.
     pub(super) fn new(faults: &RackFaults, seed: u64, racks: usize, links: usize) -> Option<Fates> {
         let every = Time::from_ns(faults.link_down_every_s * 1e9);
         let lasts = Time::from_ns(faults.link_down_ms * 1e6);
@@ -144,8 +144,8 @@ impl Fates {
         self.links.iter().all(|link| link.is_up)
     }
 
-    /// Which racks miss a day of a plane. Whoever asks again hears the same, so that slots over
-    /// which a run leaps change nothing.
+    /// Draws which racks miss a day of a plane. The same day always draws the same racks, so that
+    /// slots that a run skips change nothing.
     pub(super) fn misses(&mut self, plane: u8, slot: u32, missed: &mut [bool]) {
         if self.faults.day_lost <= 0.0 {
             return;
@@ -163,8 +163,8 @@ impl Fates {
         plane.light(|from, to| links[from].is_up && links[to].is_up);
     }
 
-    /// Of a rack's links to the packet switch, which are `count` from number `first` on, the share
-    /// that is up.
+    /// Returns the share of a rack's links to the packet switch that is up. They are `count` links
+    /// from number `first` on.
     pub(super) fn share_up(&self, rack: usize, first: usize, count: usize) -> f64 {
         let up = (first..first + count).filter(|link| self.links[link * self.racks + rack].is_up);
         up.count() as f64 / count.max(1) as f64
@@ -205,7 +205,7 @@ impl World<'_> {
         fates.darken(plane);
     }
 
-    /// Nothing is sent where there is no circuit.
+    /// Checks that flows run only where a circuit is up.
     pub(super) fn check_circuits(&self) -> Result<(), RacksBroken> {
         let circuits = 2 * self.servers..self.circuit_item(self.planes.len() as u8, 0);
         for (&piece, needs) in self.running.iter().zip(&self.needs) {
@@ -221,7 +221,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// What was sent arrived or is on its way.
+    /// Checks that all bytes sent have arrived or are in flight.
     pub(super) fn check_bytes(&self) -> Result<(), RacksBroken> {
         let found = self.run.delivered + self.pieces.sizes();
         let few = (self.run.times.len() + 1) as f64 * NOTHING + 1e-9 * self.sent;

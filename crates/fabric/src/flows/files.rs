@@ -9,13 +9,13 @@ use super::Racks;
 const LATEST_NS: f64 = 1e15;
 const LARGEST: f64 = 1e15;
 
-/// What is wrong with a file, and in which line.
+/// An error in a file, with its line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}: {message}")]
 pub struct FileError {
     /// The line, from 1.
     pub line: usize,
-    /// What was found and what was expected.
+    /// Message with the value found and the values allowed.
     pub message: String,
 }
 

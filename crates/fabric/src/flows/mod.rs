@@ -38,43 +38,43 @@ pub use world::play;
 
 use crate::CircuitSwitch;
 
-/// What is played.
+/// Setting of a run: racks, switches, traffic rules and seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<'a> {
     /// Racks, and what joins them.
     pub racks: &'a Racks,
     /// Each of their circuit switches.
     pub switch: &'a CircuitSwitch,
-    /// How flows find their way where the policy has circuits.
+    /// Routing of flows in fabrics with circuits.
     pub routes: Routes,
-    /// What has not ended then has not ended.
+    /// Time limit of the run; flows that are open then stay unfinished.
     pub at_most: Time,
-    /// Of what goes wrong.
+    /// Seed of the faults.
     pub seed: u64,
 }
 
-/// How flows find their way over circuits.
+/// Routing of flows over circuits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Routes {
     /// Flows of fewer bytes do not wait for a circuit of their own: they go over several that are
     /// up (Mellette 2020, Opera, Sec 3.2).
     pub hops_below_bytes: f64,
-    /// What a day has left over takes flows of other racks to the rack at its end, where they wait
-    /// for their circuit (Mellette 2017, RotorNet, Sec 4.2; Valiant).
+    /// Uses a day's spare capacity for flows of other racks: they go to the rack at the end of the
+    /// circuit and wait there for their own (Mellette 2017, RotorNet, Sec 4.2; Valiant).
     pub relays: bool,
     /// A server has an equal part of each circuit of its rack, in whole frames, also if the others
     /// have nothing to send, and not what is fair (opera-sim, `rlbmodule.cpp`).
     pub even_parts: bool,
 }
 
-/// What came of it. Everything is modelled.
+/// Results of a run. Everything is modelled.
 #[derive(Debug)]
 pub struct Run {
-    /// When the last flow ended, or [`Setting::at_most`].
+    /// End of the last flow, or [`Setting::at_most`].
     pub duration: Time,
-    /// From a flow's begin to its end, by number; none if it has not ended.
+    /// Completion time of each flow, by number; none if it has not ended.
     pub times: Vec<Option<Time>>,
-    /// From the first begin of a group to its last end.
+    /// Time from the first begin of a flow of a group to its last end.
     pub groups: Vec<Option<Time>>,
     /// Bytes that arrived where they should.
     pub delivered: f64,
@@ -86,11 +86,11 @@ pub struct Run {
     pub days: u64,
     /// Share of time in which circuits of a plane were up; the mean of all.
     pub up: f64,
-    /// Events played.
+    /// Number of events played.
     pub events: u64,
-    /// How often something went wrong.
+    /// Number of faults injected.
     pub faults: RackFaultCounts,
-    /// Time and energy.
+    /// Ledger of time and energy.
     pub books: Closed,
 }
 
@@ -112,34 +112,34 @@ impl Run {
     }
 }
 
-/// Why a run ends early.
+/// Reason why a run ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowsError {
-    /// Somebody stopped it.
+    /// The run was stopped from outside.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// Its books do not balance.
+    /// The ledger does not balance.
     #[error(transparent)]
     Imbalance(#[from] Imbalance),
-    /// What holds in every run did not.
+    /// An invariant of the run was violated.
     #[error("{0}: a mistake of halfwink")]
     Broken(RacksBroken),
     /// A flow is between servers that are not there, or of no bytes.
     #[error("flow {flow}: {message}")]
     Flow {
-        /// Its number.
+        /// Number of the flow.
         flow: u32,
-        /// What was found and what was expected.
+        /// Message with the value found and the values allowed.
         message: String,
     },
     /// The policy asked for something that cannot be.
     #[error("plane {plane}, slot {slot}: {message}")]
     Schedule {
-        /// The plane.
+        /// Number of the plane.
         plane: u8,
-        /// The slot.
+        /// Number of the slot.
         slot: u32,
-        /// What, in one line.
+        /// Message in one line.
         message: String,
     },
 }

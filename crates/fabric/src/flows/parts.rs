@@ -11,10 +11,10 @@ use super::pieces::{Piece, Way};
 use super::sharing::Needs;
 use super::world::World;
 
-/// What a server has a part of: sending, receiving, receiving from racks between.
+/// Resources of a server that have a part: sending, receiving, receiving from intermediate racks.
 const KINDS: usize = 3;
 
-/// How many things there are to share then.
+/// Returns the number of resources that are shared in even parts.
 pub(super) fn parts(planes: u8, servers: u32) -> usize {
     KINDS * usize::from(planes) * servers as usize
 }
@@ -57,7 +57,7 @@ impl World<'_> {
         }
     }
 
-    /// What a piece on a circuit needs of servers' parts.
+    /// Adds the server parts that a piece on a circuit needs.
     pub(super) fn push_parts(&self, piece: &Piece, plane: usize, needs: &mut Needs) {
         let flow = self.traffic.flows()[piece.flow as usize];
         if piece.is_at_server {
@@ -71,7 +71,7 @@ impl World<'_> {
         }
     }
 
-    /// What a rack between takes for the receiver of a flow, less what waits for it there.
+    /// Returns the bytes that an intermediate rack still accepts for the receiver of a flow.
     pub(super) fn room_between(&self, plane: usize, between: usize, flow: u32) -> f64 {
         if !self.setting.routes.even_parts {
             return f64::INFINITY;

@@ -8,7 +8,7 @@ use super::planes::Plane;
 #[derive(Debug)]
 pub(super) struct Paths {
     racks: usize,
-    /// For each rack from which and to which: plane and rack of the last circuit; computed by rows.
+    /// Plane and rack of the last circuit, for each source and destination rack; computed by rows.
     last: Vec<(u8, u16)>,
     is_known: Vec<bool>,
     queue: Vec<u16>,

@@ -2,37 +2,37 @@
 
 use super::planes::Plane;
 
-/// What is less than this is nothing, in bytes: rates are real numbers, times are not.
+/// Sizes below this count as zero, in bytes: rates are real numbers, times are integers.
 pub(super) const NOTHING: f64 = 1e-3;
 
 /// A part of a flow that takes one way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// Its flow.
+    /// Number of its flow.
     pub(super) flow: u32,
     /// The rack where it is, and the rack where this way ends.
     pub(super) at: u16,
     pub(super) to: u16,
-    /// Whether it is still with the server that sends it, and not in a rack between.
+    /// Whether the piece is still at its sending server rather than in an intermediate rack.
     pub(super) is_at_server: bool,
     pub(super) way: Way,
-    /// What is left of it, and what it was when it set out, in bytes.
+    /// Bytes that are left, and the size at the start.
     pub(super) bytes: f64,
     pub(super) size: f64,
 }
 
-/// How a piece goes.
+/// Route of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// To a server of the same rack.
+    /// Stays within the rack.
     Within,
-    /// Over packet switches.
+    /// Goes over packet switches.
     Packets,
     /// Over circuits that are up, one after the other.
     Hops,
     /// Over the circuit of its pair of racks, when it is up.
     Direct,
-    /// To a rack between, as long as this day of a plane lasts.
+    /// Goes to an intermediate rack, while this day of a plane lasts.
     Relay,
 }
 
@@ -57,7 +57,7 @@ impl Pieces {
         self.free.push(number);
     }
 
-    /// Of all that are there, what they were when they set out, in bytes.
+    /// Returns the sum of the start sizes of all pieces, in bytes.
     pub(super) fn sizes(&self) -> f64 {
         let all: f64 = self.all.iter().map(|piece| piece.size).sum();
         all - self.free.iter().map(|&number| self.all[number as usize].size).sum::<f64>()
@@ -86,7 +86,7 @@ impl std::ops::IndexMut<u32> for Pieces {
 #[derive(Debug)]
 pub(super) struct Queues {
     racks: usize,
-    /// By rows of racks that send.
+    /// Lists of pieces, by rows of sending racks.
     lists: Vec<Vec<u32>>,
     /// Pairs for which something waits, and each pair's place there.
     busy: Vec<u32>,
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whether few pairs wait or many.
+        /// Checks that both ways of finding pairs agree, with few and with many waiting pairs.
         #[test]
         fn pairs_with_circuits_are_found_either_way(
             to in prop::collection::vec(prop::option::of(0_u16..8), 24),

@@ -11,17 +11,17 @@ use crate::matching;
 #[derive(Clone, Debug)]
 pub(super) struct Plane {
     number: u8,
-    /// Whom each rack sends to while a day lasts; nobody in the night.
+    /// Destination of each rack during a day; empty at night.
     pub(super) to: Vec<Option<u16>>,
     coming: Vec<Option<u16>>,
-    /// What the policy asked for, if something may be wrong with that; empty in the night.
+    /// Destinations that the policy requested, if faults are enabled; empty at night.
     asked: Vec<Option<u16>>,
     day: Time,
     slot: u32,
     pub(super) is_up: bool,
-    /// When day or night ends.
+    /// End of the day or night.
     pub(super) until: Time,
-    /// Since when.
+    /// Begin of the day or night.
     since: Time,
     /// Time of nights and days that are over.
     pub(super) nights: Time,
@@ -93,7 +93,7 @@ impl Plane {
         self.slot.wrapping_sub(1)
     }
 
-    /// Something may be wrong with circuits of this day, and with these it is.
+    /// Removes the circuits of racks that miss this day, and keeps the rest as those requested.
     pub(super) fn misses(&mut self, missed: &[bool]) {
         for (to, _) in self.to.iter_mut().zip(missed).filter(|(_, &is_missed)| is_missed) {
             *to = None;
@@ -131,7 +131,7 @@ impl Plane {
         self.passes(end);
     }
 
-    /// What of this day is still to come.
+    /// Returns the time that is left of this day.
     pub(super) fn rest(&self, now: Time) -> Time {
         self.until.saturating_sub(now)
     }

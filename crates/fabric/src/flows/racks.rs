@@ -14,31 +14,32 @@ const MOST_PLANES: u8 = 64;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Racks {
-    /// How many.
+    /// Number of racks.
     pub count: u16,
-    /// Servers in each.
+    /// Number of servers in each rack.
     pub servers: u16,
-    /// What a server sends and what it receives, in gigabits per second.
+    /// Rate at which a server sends and receives, in gigabits per second.
     pub server_gbps: f64,
     /// Circuit switches (planes), each with a port for every rack.
     pub planes: u8,
-    /// What a rack sends and what it receives over a packet switch beside the circuits, in gigabits
-    /// per second; 0 for none.
+    /// Rate at which a rack sends and receives over packet switches beside the circuits, in
+    /// gigabits per second; 0 means none.
     pub packet_gbps: f64,
     /// Flows of fewer bytes take the packet switch, if there is one beside circuits.
     pub packet_below_bytes: f64,
     /// Shares of a port's rate that frames leave to what programs send.
     pub goodput: f64,
-    /// From one switch or server to the next, in microseconds, without a frame's time on the wire.
+    /// Latency from one switch or server to the next, in microseconds, without a frame's time on
+    /// the wire.
     pub hop_us: f64,
     /// Longest frame, in bytes: each switch has one whole before it sends it on.
     pub frame_bytes: f64,
     /// Hops of a frame over the packet switch, which may be several in layers.
     pub packet_hops: u32,
-    /// What goes wrong.
+    /// Faults of the links.
     #[serde(default)]
     pub faults: RackFaults,
-    /// What draws power.
+    /// Power of ports and switches.
     pub power: RackPower,
 }
 
@@ -69,8 +70,8 @@ impl Racks {
         (server / u32::from(self.servers)) as u16
     }
 
-    /// What the way of so many hops adds to the time of `bytes` at full rate, in microseconds:
-    /// hops, and in each switch the last frame once more.
+    /// Returns the time that a path adds to the transfer of `bytes` at full rate, in microseconds:
+    /// the hops, and the last frame once more in each switch.
     #[must_use]
     pub fn way_us(&self, hops: u32, bytes: f64) -> f64 {
         // Gb/s are 125 bytes in a microsecond.

@@ -4,8 +4,8 @@ use super::pieces::{Piece, Way, NOTHING};
 use super::world::World;
 
 impl World<'_> {
-    /// What this day has left over takes what waits for other racks to the one at its end, as much
-    /// as that has left over for them (RotorNet, Algorithm 1).
+    /// Uses a day's spare capacity for pieces that wait for other racks: sends them to the rack at
+    /// the circuit's end, up to that rack's own spare capacity for them (RotorNet, Algorithm 1).
     pub(super) fn begin_relays(&mut self, plane: usize) {
         let day = self.planes[plane].rest(self.now).0 as f64 * self.circuit;
         self.left_over.fill(None);

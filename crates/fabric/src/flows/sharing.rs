@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 /// Most things that one flow needs at a time: a server's port at either end, circuits between.
 pub(super) const MOST_NEEDED: usize = 14;
 
-/// What a flow needs, by number.
+/// Resources that a flow needs, by number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needs {
     items: [u32; MOST_NEEDED],
@@ -35,11 +35,11 @@ impl Needs {
 /// Shares things among flows. Keeps its memory from one time to the next.
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
-    /// What is left of each thing, and how many flows without a rate need it.
+    /// Capacity left of each resource, and the number of flows without a rate that need it.
     left: Vec<f64>,
     users: Vec<u32>,
-    /// Things that anybody needs, and who, all in one: those of the thing at a place from its begin
-    /// to the next one's. Place of each thing.
+    /// Resources in use and their flows, in one flat list: the flows of the resource at a place are
+    /// those from its begin to the next one's. `places` gives the place of each resource.
     touched: Vec<u32>,
     begins: Vec<u32>,
     next: Vec<u32>,
@@ -51,13 +51,13 @@ pub(super) struct Sharing {
     tightest: BinaryHeap<Reverse<(u64, u32)>>,
     /// A share of each thing that stands there, and is not more than its share now.
     entered: Vec<u64>,
-    /// What changed since the last bottleneck.
+    /// Resources that changed since the last bottleneck.
     changed: Vec<u32>,
     is_changed: Vec<bool>,
 }
 
 impl Sharing {
-    /// For so many things.
+    /// Creates the state for this number of resources.
     pub(super) fn new(things: usize) -> Sharing {
         Sharing {
             left: vec![0.0; things],
@@ -111,8 +111,8 @@ impl Sharing {
         debug_assert_eq!(open, 0, "a flow needs nothing");
     }
 
-    /// What each user of a thing can have of what is left, as bits: of numbers that are not
-    /// negative these have the same order.
+    /// Returns the fair share of a resource's remaining capacity, as bits: for numbers that are not
+    /// negative the bits have the same order.
     fn share(&self, thing: u32) -> u64 {
         let (left, users) = (self.left[thing as usize], self.users[thing as usize]);
         // Never minus nothing, whose bits are those of a large number.
@@ -220,7 +220,8 @@ mod tests {
         assert!(!needs.push(99));
     }
 
-    /// By the definition: the tightest of all, anew for each.
+    /// Reference implementation by the definition: searches all resources for the tightest, again
+    /// for each bottleneck.
     fn by_looking_at_all(capacity: &[f64], flows: &[&[u32]]) -> Vec<f64> {
         let (mut left, mut rates) = (capacity.to_vec(), vec![f64::NAN; flows.len()]);
         let mut touched: Vec<u32> = vec![];
@@ -261,7 +262,8 @@ mod tests {
     }
 
     proptest! {
-        /// To the bit, ties included: runs are the same as when all were looked at.
+        /// Checks that the heap gives the reference's rates to the bit, ties included, so that runs
+        /// stay the same.
         #[test]
         fn a_heap_finds_what_looking_at_all_finds(
             capacity in prop::collection::vec(
@@ -281,8 +283,8 @@ mod tests {
             );
         }
 
-        /// What defines max-min: nothing is given twice, and each flow has a thing that is used up
-        /// and of which nobody has more than it.
+        /// Checks the definition of max-min fairness: no resource is overcommitted, and each flow
+        /// has a saturated resource on which no flow gets more.
         #[test]
         fn every_flow_has_a_bottleneck(
             capacity in prop::collection::vec(0.1..9.0, 6),

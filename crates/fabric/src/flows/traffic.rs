@@ -2,17 +2,17 @@
 
 use halfwink_units::Time;
 
-/// No group.
+/// Marks a flow without a group.
 pub const ALONE: u32 = u32::MAX;
 
 /// A flow from one server to another, or a time in which nothing is sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
-    /// Who sends.
+    /// Server that sends.
     pub from: u32,
-    /// Who receives; the sender itself if this only takes its time.
+    /// Server that receives; the sender itself if the flow only takes time.
     pub to: u32,
-    /// How much, in bytes.
+    /// Size of the flow, in bytes.
     pub bytes: f64,
     /// Begins so long after the last of those that it waits for; after the begin of the run if it
     /// waits for none.
@@ -25,9 +25,9 @@ pub struct Flow {
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     flows: Vec<Flow>,
-    /// For how many each waits.
+    /// Number of flows that each flow waits for.
     waits_for: Vec<u32>,
-    /// Who waits for whom: the pairs, sorted by the first once all are there.
+    /// Dependencies as pairs (flow, waiting flow), sorted by the first once all are present.
     edges: Vec<(u32, u32)>,
     groups: u32,
 }
@@ -46,7 +46,7 @@ impl Traffic {
         number
     }
 
-    /// Adds a group.
+    /// Adds a group and returns its number.
     pub fn group(&mut self) -> u32 {
         self.groups += 1;
         self.groups - 1
@@ -58,19 +58,19 @@ impl Traffic {
         &self.flows
     }
 
-    /// How many groups.
+    /// Returns the number of groups.
     #[must_use]
     pub fn groups(&self) -> usize {
         self.groups as usize
     }
 
-    /// All bytes.
+    /// Returns the bytes of all flows between servers.
     #[must_use]
     pub fn bytes(&self) -> f64 {
         self.flows.iter().filter(|flow| flow.from != flow.to).map(|flow| flow.bytes).sum()
     }
 
-    /// For how many each waits.
+    /// Returns the number of flows that each flow waits for.
     pub(super) fn waits_for(&self) -> &[u32] {
         &self.waits_for
     }
@@ -80,7 +80,7 @@ impl Traffic {
         self.edges.sort_unstable();
     }
 
-    /// Who waits for a flow.
+    /// Returns the dependencies of the flows that wait for this one.
     pub(super) fn waiting(&self, flow: u32) -> &[(u32, u32)] {
         debug_assert!(self.edges.is_sorted(), "not closed");
         let begin = self.edges.partition_point(|&(first, _)| first < flow);

@@ -12,7 +12,7 @@ use super::Racks;
 /// Most flows of a description.
 pub(super) const MOST_FLOWS: f64 = 2e7;
 
-/// What is sent, described.
+/// Description of the traffic of racks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Workload {
@@ -20,52 +20,51 @@ pub enum Workload {
     Open {
         /// Version of the format: 1.
         schema: u32,
-        /// What it is, in one line.
+        /// Title in one line.
         title: String,
-        /// How large a flow is, in bytes.
+        /// Distribution of flow sizes, in bytes.
         bytes: Law,
     },
     /// Every server to every other, all at once.
     Pairs {
         /// Version of the format: 1.
         schema: u32,
-        /// What it is, in one line.
+        /// Title in one line.
         title: String,
-        /// For each pair.
+        /// Bytes for each pair.
         bytes: f64,
     },
     /// Every server to the one so many racks on, all at once.
     Permutation {
         /// Version of the format: 1.
         schema: u32,
-        /// What it is, in one line.
+        /// Title in one line.
         title: String,
-        /// For each server.
+        /// Bytes of each server.
         bytes: f64,
-        /// Racks between.
+        /// Distance between source and destination, in racks.
         shift: u16,
     },
     /// Iterations of a training job.
     Job {
         /// Version of the format: 1.
         schema: u32,
-        /// What it is, in one line.
+        /// Title in one line.
         title: String,
-        /// How many iterations, one after the other.
+        /// Number of iterations, one after the other.
         iterations: u32,
-        /// Their steps.
+        /// Steps of an iteration.
         step: Vec<Step>,
     },
     /// An execution trace of a training job: a file for each rank ([`super::chakra`]).
     Trace {
         /// Version of the format: 1.
         schema: u32,
-        /// What it is, in one line.
+        /// Title in one line.
         title: String,
         /// The file of any rank, or their folder, beside the description.
         trace: String,
-        /// Ranks of a server, which follow each other; whoever reads the files says what is wrong
-        /// with it.
+        /// Number of consecutive ranks on a server. It is checked when the files are read.
         #[serde(default = "one")]
         ranks_per_server: i64,
     },
@@ -79,7 +78,7 @@ pub struct Step {
     /// `pipeline`; none if it only computes.
     #[serde(default)]
     pub what: Option<Collective>,
-    /// What each server has, in megabytes.
+    /// Data of each server, in megabytes.
     #[serde(default)]
     pub mb: f64,
     /// Servers of a group follow each other, so many.
@@ -88,10 +87,10 @@ pub struct Step {
     /// Servers of a group are so far apart.
     #[serde(default)]
     pub every: Option<u32>,
-    /// How often, one after the other.
+    /// Number of repetitions, one after the other.
     #[serde(default = "once")]
     pub times: u32,
-    /// What each server computes after it, in milliseconds.
+    /// Time that each server computes after it, in milliseconds.
     #[serde(default)]
     pub compute_ms: f64,
 }
@@ -104,19 +103,19 @@ fn one() -> i64 {
     1
 }
 
-/// How much of an open workload.
+/// Amount of traffic of an open workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Amount {
     /// Share of servers' rate that is asked for.
     pub load: f64,
-    /// How long flows come.
+    /// Time during which flows arrive.
     pub duration: Time,
-    /// Of the random streams.
+    /// Seed of the random streams.
     pub seed: u64,
 }
 
 impl Workload {
-    /// What it is, in one line.
+    /// Returns the title in one line.
     #[must_use]
     pub fn title(&self) -> &str {
         match self {
@@ -128,13 +127,13 @@ impl Workload {
         }
     }
 
-    /// Whether [`Amount`] says how much it is.
+    /// Returns whether [`Amount`] applies to the workload.
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self, Workload::Open { .. })
     }
 
-    /// Whether its version of the format is known.
+    /// Checks that the version of the format is known.
     ///
     /// # Errors
     /// If it is not.
@@ -152,7 +151,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Its flows between servers of such racks.
+    /// Creates the flows between the servers of these racks.
     ///
     /// # Errors
     /// What of it is impossible there.

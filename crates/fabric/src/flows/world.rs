@@ -17,7 +17,7 @@ use super::planes::Plane;
 use super::sharing::{Needs, Sharing};
 use super::{FlowsError, Run, Setting, Traffic};
 
-/// Events between two looks at whether somebody stopped the run.
+/// Number of events between checks for a request to stop.
 const EVENTS: u64 = 1024;
 /// Hops of a flow that stays in its rack: to the switch and from it. Each circuit is one more.
 const WITHIN: u32 = 2;
@@ -85,12 +85,12 @@ pub(super) struct World<'a> {
     loose: Vec<u32>,
     /// Pieces to a rack between, by plane and rack that sends; empty where flows take no relays.
     pub(super) relays: Vec<Vec<u32>>,
-    /// What the policy was told of pairs, and for which of them that is not nothing.
+    /// Demand of each pair as last reported to the policy, and the pairs for which it is not zero.
     told: Vec<u64>,
     told_of: Vec<u32>,
-    /// What the day of a plane has left over for relays, by rack that sends.
+    /// Spare capacity of a plane's day for relays, by sending rack.
     pub(super) left_over: Vec<Option<f64>>,
-    /// Of each flow: for how many it still waits, since when it runs, pieces that did not arrive.
+    /// State of each flow: number of flows it waits for, start time, number of pieces under way.
     blocked: Vec<u32>,
     began: Vec<Time>,
     pub(super) open: Vec<u32>,
@@ -102,11 +102,12 @@ pub(super) struct World<'a> {
     pub(super) running: Vec<u32>,
     pub(super) needs: Vec<Needs>,
     rates: Vec<f64>,
-    /// What short flows leave, and the rates of the others.
+    /// Capacity that short flows leave, and the rates of the other flows.
     left: Vec<f64>,
     later: Vec<f64>,
     sharing: Sharing,
-    /// What goes wrong, if anything does; links of a rack to planes, then to the packet switch.
+    /// Fault state, if faults are enabled; links of racks to planes come first, then to the packet
+    /// switch.
     pub(super) fates: Option<Box<Fates>>,
     pub(super) packet_links: usize,
     pub(super) missed: Vec<bool>,
@@ -227,7 +228,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     fn next(&mut self) -> Time {
         let begin = self.begins.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
         if self.pieces.are_none() && self.policy.policy().is_periodic() {
@@ -386,8 +387,8 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Whether a flow takes circuits that are there for others: policies that go by what waits for
-    /// a circuit would have none for it.
+    /// Returns whether a flow may use circuits that are up for other pairs. Policies that decide by
+    /// demand are excluded, since such a flow adds no demand for its own circuit.
     fn is_short(&self, bytes: f64) -> bool {
         bytes < self.setting.routes.hops_below_bytes && !self.policy.policy().wants_demand()
     }

@@ -9,7 +9,8 @@ pub enum Algorithm {
     Reno,
     /// A cubic function of the time since the last loss (RFC 9438); what Linux does by default.
     Cubic,
-    /// As Reno, but less by the share of segments that a queue marked (RFC 8257).
+    /// Behaves as Reno, but shrinks the window by the share of segments that a queue marked (RFC
+    /// 8257).
     Dctcp,
 }
 
@@ -38,9 +39,9 @@ struct Epoch {
     origin: f64,
     /// Seconds until the window is `origin` again.
     k: f64,
-    /// What Reno would have (`W_est`).
+    /// Window that Reno would have (`W_est`).
     friendly: f64,
-    /// Where the epoch began to count as Reno does.
+    /// Window at which the epoch began to follow Reno.
     prior: f64,
 }
 
@@ -51,7 +52,7 @@ struct Marks {
     acknowledged: u64,
     marked: u64,
     until: u64,
-    /// Until then the window has shrunk already.
+    /// First segment after the last shrink for marks; earlier ones do not shrink the window again.
     shrunk: u64,
 }
 
@@ -120,14 +121,14 @@ impl Control {
         self.epoch = None;
     }
 
-    /// Nothing was acknowledged for too long.
+    /// Reacts to a retransmission timeout.
     pub fn timed_out(&mut self) {
         self.lost();
         self.window = 1.0;
     }
 
-    /// Of so many acknowledged segments some were marked; `next` is the first not yet sent, `una`
-    /// the first not acknowledged.
+    /// Reacts to marks on acknowledged segments. `next` is the first segment not yet sent, `una`
+    /// the first that is not acknowledged.
     pub fn marked(&mut self, una: u64, next: u64, acknowledged: u64, marked: u32) {
         if self.algorithm != Algorithm::Dctcp {
             return;
@@ -148,8 +149,8 @@ impl Control {
         }
     }
 
-    /// Whether segments from `una` on were sent before the window shrank for marks: it does not
-    /// grow for them.
+    /// Returns whether segments from `una` on were sent before the window shrank for marks: it does
+    /// not grow for them.
     #[must_use]
     pub fn has_shrunk(&self, una: u64) -> bool {
         una < self.marks.shrunk

@@ -25,7 +25,7 @@ use halfwink_units::Time;
 /// Ranges that one acknowledgement can name beside time stamps (RFC 2018).
 const BLOCKS: usize = 3;
 
-/// What a receiver tells its sender.
+/// An acknowledgement from a receiver to its sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
     /// The first segment that has not arrived.
@@ -33,7 +33,7 @@ pub struct Ack {
     /// Ranges that arrived beyond it, as offsets from it, the one that changed first: first
     /// segment, and the one behind the last. Empty ones are (0, 0).
     pub blocks: [(u32, u32); BLOCKS],
-    /// When the first segment that it answers was sent (RFC 7323).
+    /// Send time of the first segment that this answers (RFC 7323).
     pub echo: Time,
     /// Segments since the last acknowledgement that a queue marked.
     pub marked: u32,

@@ -8,10 +8,10 @@ use rand::RngExt;
 
 use super::{Ack, Parameters, Receiver, Sender, Tally};
 
-/// What a bottleneck loses beside what finds no room.
+/// Losses of a bottleneck, beside those of a full queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Loss {
-    /// Nothing.
+    /// Loses no segment.
     None,
     /// One of so many, always.
     Every(u64),
@@ -24,30 +24,30 @@ pub enum Loss {
 pub struct Pipe {
     /// Time of a segment on the link.
     pub segment: Time,
-    /// From the link to the receiver, and back.
+    /// Round-trip delay from the link to the receiver and back.
     pub round_trip: Time,
     /// Segments that find room.
     pub room: u64,
-    /// From so many on they are marked.
+    /// Queue length from which segments are marked.
     pub mark: u64,
-    /// What is lost.
+    /// Segments that are lost.
     pub loss: Loss,
     /// Segments for each acknowledgement.
     pub every: u32,
 }
 
-/// What came of it.
+/// Results of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
     /// Segments that arrived in order.
     pub segments: u64,
-    /// Length.
+    /// Length of the run.
     pub duration: Time,
     /// Mean of DCTCP's share of marks over the second half, 0 to 1.
     pub alpha: f64,
     /// Most segments in the queue in the second half.
     pub queue: u64,
-    /// What the sender counted.
+    /// Counters of the sender.
     pub tally: Tally,
 }
 

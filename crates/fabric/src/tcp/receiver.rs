@@ -4,15 +4,15 @@ use halfwink_units::Time;
 
 use super::{Ack, BLOCKS};
 
-/// What has arrived.
+/// Receiving end of a connection.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     /// Segments in order for each acknowledgement.
     every: u32,
     next: u64,
-    /// What arrived beyond: ranges, the one that changed last first.
+    /// Ranges that arrived out of order, the most recently changed first.
     beyond: Vec<(u64, u64)>,
-    /// In order, and not acknowledged.
+    /// Number of segments in order that are not yet acknowledged.
     held: u32,
     since: Time,
     echo: Time,
@@ -20,7 +20,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Nothing has arrived. Every so many segments in order are acknowledged (RFC 5681: two).
+    /// Creates a receiver that acknowledges every `every` segments in order (RFC 5681: two).
     #[must_use]
     pub fn new(every: u32) -> Receiver {
         let (echo, since) = (Time::ZERO, Time::ZERO);
@@ -52,13 +52,13 @@ impl Receiver {
         (!is_plain || self.held >= self.every).then(|| self.answer())
     }
 
-    /// What was held back for so long is acknowledged (RFC 1122, Sec 4.2.3.2).
+    /// Acknowledges segments that were held back for `longest` (RFC 1122, Sec 4.2.3.2).
     pub fn overdue(&mut self, now: Time, longest: Time) -> Option<Ack> {
         let is_due = self.held > 0 && now.saturating_sub(self.since) >= longest;
         is_due.then(|| self.answer())
     }
 
-    /// When it is overdue; `None` if nothing is held back.
+    /// Returns the deadline of the delayed acknowledgement; `None` if no segment is held back.
     #[must_use]
     pub fn due(&self, longest: Time) -> Option<Time> {
         (self.held > 0).then(|| self.since.saturating_add(longest))

@@ -16,17 +16,17 @@ const REORDERING: u64 = 3;
 /// Constants of a sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
-    /// Congestion control.
+    /// Algorithm of congestion control.
     pub algorithm: Algorithm,
     /// First congestion window, in segments.
     pub initial: f64,
-    /// What the receiver takes, in segments.
+    /// Receive window, in segments.
     pub window: u64,
     /// Beyond a round trip, the shortest time until the timer fires.
     pub least_timeout: Time,
 }
 
-/// What becomes of a segment that is not acknowledged.
+/// State of a segment that is not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Out,
@@ -36,10 +36,10 @@ enum Fate {
     Again,
 }
 
-/// What is counted of a sender.
+/// Counters of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Segments sent again.
+    /// Number of retransmitted segments.
     pub again: u64,
     /// Times at which losses were found by acknowledgements.
     pub recoveries: u64,
@@ -69,8 +69,8 @@ impl Timer {
         self.smoothed = Some(Time((7 * smoothed.0 + round_trip.0) / 8));
     }
 
-    /// From then on (RFC 6298, Sec 2 and 5.5). As in Linux, it is the part for how much round trips
-    /// vary that has a least value: else steady round trips of that length fire it.
+    /// Starts the timer (RFC 6298, Sec 2 and 5.5). As in Linux, the minimum applies to the variance
+    /// term only: otherwise steady round trips of that length would fire the timer.
     fn start(&mut self, now: Time, least: Time) {
         let smoothed = self.smoothed.unwrap_or_default();
         let timeout = smoothed.saturating_add(Time(4 * self.varies.0).max(least));
@@ -88,9 +88,9 @@ pub struct Sender {
     control: Control,
     /// First segment that is not acknowledged.
     una: u64,
-    /// Those from there to the first not yet sent.
+    /// States of the segments from `una` to the first not yet sent.
     board: VecDeque<Fate>,
-    /// Of these on their way, and lost but not sent again.
+    /// Number of segments in flight, and of segments lost but not retransmitted.
     flight: usize,
     lost: usize,
     /// One behind the last that arrived; all before `judged` are known to have arrived or be lost.
@@ -132,13 +132,13 @@ impl Sender {
         }
     }
 
-    /// Its window.
+    /// Returns the state of congestion control.
     #[must_use]
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// What is counted.
+    /// Returns the counters.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally
@@ -150,7 +150,7 @@ impl Sender {
         (self.una, self.next())
     }
 
-    /// Whether something is on its way and no timer would tell that it is lost.
+    /// Returns whether segments are in flight without a timer that would detect their loss.
     #[must_use]
     pub fn waits_for_ever(&self) -> bool {
         self.flight > 0 && self.timer.deadline.is_none()
@@ -161,7 +161,7 @@ impl Sender {
         self.una + self.board.len() as u64
     }
 
-    /// Whether it may send a segment now.
+    /// Returns whether a segment may be sent now.
     pub fn ready(&mut self) -> bool {
         let has_window = (self.flight as f64) < self.control.window().max(1.0).floor();
         let has_more = self.lost > 0 || (self.board.len() as u64) < self.parameters.window;
@@ -209,7 +209,7 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement arrives.
+    /// Processes an acknowledgement.
     pub fn acknowledged(&mut self, now: Time, ack: &Ack) {
         self.timer.sample(now.saturating_sub(ack.echo));
         let forward = self.advance(ack.next);
@@ -269,7 +269,7 @@ impl Sender {
         self.highest = self.highest.max(to);
     }
 
-    /// What counts as lost by what has arrived.
+    /// Marks segments as lost that are far enough behind the highest one that arrived.
     fn judge(&mut self) {
         let until = self.highest.saturating_sub(REORDERING);
         for segment in self.judged.max(self.una)..until {
@@ -299,7 +299,7 @@ impl Sender {
         self.hint = self.hint.min(segment);
     }
 
-    /// When the timer fires.
+    /// Returns the time at which the retransmission timer fires.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
         self.timer.deadline

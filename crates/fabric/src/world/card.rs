@@ -9,7 +9,7 @@ use super::Times;
 /// The sending side of a card.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sender {
-    /// When the wire is free for one more packet.
+    /// Time at which the wire is free for one more packet.
     free: Time,
     /// Paused since more than the threshold waits.
     in_batch: bool,

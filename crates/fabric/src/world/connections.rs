@@ -16,7 +16,7 @@ use crate::tcp::{Ack, Algorithm, Parameters, Receiver, Sender, Tally};
 /// A packet in a queue or on its way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
-    /// When the processor was done with it.
+    /// Time at which the processor finished the packet.
     pub(super) ready: Time,
     pub(super) content: Content,
 }
@@ -34,20 +34,20 @@ struct Queue {
     bytes: u64,
 }
 
-/// What came of TCP beside what arrived.
+/// Counters of TCP beside those of arrivals.
 #[derive(Clone, Debug, Default)]
 pub struct TcpCounts {
     /// Sums over all senders.
     pub tally: Tally,
     /// Acknowledgements handed to a card.
     pub acks: u64,
-    /// Of these lost.
+    /// Number of these acknowledgements that were lost.
     pub acks_lost: u64,
     /// Acknowledgements that found no room in their queue.
     pub acks_refused: u64,
     /// Segments that reached their receiver.
     pub arrived: u64,
-    /// From when a segment was built until its receiver is done with it.
+    /// Time from the building of a segment until its receiver has processed it.
     pub delivery: Histogram,
 }
 
@@ -62,9 +62,9 @@ pub(super) struct Connections {
     senders: Vec<Sender>,
     receivers: Vec<Receiver>,
     queues: Vec<Queue>,
-    /// What arrives at each host in this slot, all from one other.
+    /// Packets that arrive at each host in this slot, all from one other host.
     arriving: Vec<VecDeque<(Time, Packet)>>,
-    /// When each processor is done with what it has.
+    /// Time at which each processor is free.
     processors: Vec<Time>,
     pub(super) counts: TcpCounts,
 }
@@ -110,7 +110,7 @@ impl Connections {
         from * self.count + to
     }
 
-    /// When a host's processor is done with all that it has.
+    /// Returns the time at which a host's processor is free.
     pub(super) fn busy_until(&self, host: usize) -> Time {
         self.processors[host]
     }
@@ -120,7 +120,7 @@ impl Connections {
         self.processors[host] = self.processors[host].max(until);
     }
 
-    /// What holds of connections, whatever goes wrong.
+    /// Checks the invariants of connections, which hold under any faults.
     pub(super) fn verify(&self, sent: u64, lost: u64) -> Result<(), Broken> {
         let (count, known) = (self.count, lost + self.counts.arrived);
         if sent != known {
@@ -144,7 +144,7 @@ impl Connections {
         done
     }
 
-    /// What waits, in bytes.
+    /// Returns the bytes that wait from one host for another.
     pub(super) fn waiting(&self, from: u16, to: u16) -> u64 {
         self.queues[self.pair(usize::from(from), usize::from(to))].bytes
     }
@@ -225,7 +225,7 @@ impl Connections {
         self.queues[self.pair(from, to)].packets.front()
     }
 
-    /// How many segments at the head of a queue are ready, up to so many.
+    /// Returns the number of segments at the head of a queue that are ready, up to `most`.
     pub(super) fn ready(&self, from: usize, to: usize, now: Time, most: usize) -> usize {
         let packets = self.queues[self.pair(from, to)].packets.iter().take(most);
         let is_ready = |packet: &&Packet| {
@@ -234,7 +234,7 @@ impl Connections {
         packets.take_while(is_ready).count()
     }
 
-    /// Takes it off.
+    /// Removes the head of a queue.
     pub(super) fn pop(&mut self, from: usize, to: usize) -> Option<Packet> {
         let pair = self.pair(from, to);
         let packet = self.queues[pair].packets.pop_front()?;
@@ -247,12 +247,12 @@ impl Connections {
         self.arriving[to].push_back((at, packet));
     }
 
-    /// When the next packet arrives at a host.
+    /// Returns the time at which the next packet arrives at a host.
     pub(super) fn arrives(&self, host: usize) -> Option<Time> {
         self.arriving[host].front().map(|(at, _)| *at)
     }
 
-    /// It does, from another.
+    /// Processes the next arriving packet of a host.
     pub(super) fn arrive(&mut self, host: usize, from: usize) {
         let Some((now, packet)) = self.arriving[host].pop_front() else { return };
         match packet.content {

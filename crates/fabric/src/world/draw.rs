@@ -4,7 +4,7 @@ use halfwink_engine::Stream;
 use halfwink_units::Time;
 use rand::RngExt;
 
-/// Whether something of this share happens.
+/// Draws whether an event of this probability happens.
 pub(super) fn happens(random: &mut Stream, share: f64) -> bool {
     random.random::<f64>() < share
 }

@@ -68,7 +68,7 @@ impl Exchange<'_> {
         Some(turn)
     }
 
-    /// When a host looks at its queue again, in its turn.
+    /// Returns the time at which a host next checks its queue within its turn.
     fn next(&self, n: usize, to: usize) -> Option<Time> {
         let turn = self.turns[n].as_ref()?;
         let head = self.connections.head(n, to)?;

@@ -12,15 +12,15 @@ use super::{Counts, Times};
 use crate::faults::Fate;
 use crate::hosts::Hosts;
 
-/// A host.
+/// State of a host.
 pub(super) struct Host {
     pub(super) random: Stream,
     pub(super) receiver: Receiver,
     sender: Sender,
     tokens: PolicyHost<Tokens>,
-    /// What goes wrong with it, if anything does.
+    /// Fault streams, if faults are enabled.
     pub(super) fate: Option<Box<Fate>>,
-    /// What waits for each other host, in bytes, and as of when.
+    /// Bytes that wait for each other host, with the time of that value.
     pub(super) queues: Vec<Queue>,
 }
 
@@ -39,18 +39,18 @@ pub(super) struct Slot {
     pub(super) ends: Time,
 }
 
-/// A host's day.
+/// Sending turn of a host in a day.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     slot: Slot,
     pub(super) to: u16,
-    /// When its next packet may go.
+    /// Earliest time of its next packet.
     pub(super) now: Time,
-    /// When it hears of the next night.
+    /// Time at which the host handles the sync frame of the next night.
     dusk: Time,
-    /// When it heard of the day, until its first packet goes.
+    /// Time at which it handled the day's sync frame; taken when its first packet goes.
     heard: Option<Time>,
-    /// When its last packet went.
+    /// Time of its last packet.
     last: Option<Time>,
 }
 
@@ -72,15 +72,16 @@ impl Host {
         }
     }
 
-    /// What waits for another now. All queues fill at one rate, up to what they hold.
+    /// Returns the bytes that wait for another host. All queues fill at one rate, up to their
+    /// capacity.
     pub(super) fn waiting(&mut self, to: u16, now: Time, times: &Times) -> u64 {
         let queue = self.queue(to, now, times);
         self.queues[usize::from(to)] = queue;
         queue.bytes as u64
     }
 
-    /// It hears of a day and of the next night, `waits` later than it could at least, and has a
-    /// turn if both are not one.
+    /// Handles the sync frames of a day and of the next night, at `waits` or later. Returns a turn
+    /// unless both are handled at once or the day's frame was lost.
     pub(super) fn begin(
         &mut self,
         slot: Slot,
@@ -120,12 +121,13 @@ impl Host {
         Some(Turn { slot, to, now, dusk, heard: Some(dawn), last: None })
     }
 
-    /// Until when it handles nothing of what comes now.
+    /// Returns the end of a silence at this time, during which the host handles no frames.
     pub(super) fn silent_until(&mut self, now: Time) -> Option<Time> {
         self.fate.as_mut()?.silent_until(now)
     }
 
-    /// Whether the packet at the head of the queue goes now; if it never will, the turn is over.
+    /// Returns whether the packet at the head of the queue goes now. A packet that is held ends the
+    /// turn.
     pub(super) fn may_send(&mut self, turn: &mut Turn, bytes: u32, times: &Times) -> bool {
         match self.tokens.decide(turn.now, &HostEvent::Head { bytes }) {
             Some(HostAction::Again { at }) => turn.now = at.max(turn.now + times.dequeue),

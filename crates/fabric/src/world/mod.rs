@@ -44,39 +44,39 @@ use host::{Host, Slot, Turn};
 use quiet::Quiet;
 use times::Times;
 
-/// What carries data between hosts.
+/// Transport of data between hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Datagrams: what is lost is lost.
     Udp,
-    /// Connections.
+    /// Connections with congestion control.
     Tcp {
-        /// Their congestion control.
+        /// Algorithm of congestion control.
         algorithm: Algorithm,
-        /// Whether network cards cut large segments and join what they received.
+        /// Network cards segment large sends and coalesce received segments.
         offload: bool,
     },
 }
 
-/// What is played.
+/// Setting of a run.
 pub struct Setting<'a> {
-    /// The switch.
+    /// Circuit switch of the fabric.
     pub switch: &'a CircuitSwitch,
-    /// The hosts.
+    /// Hosts at the switch.
     pub hosts: &'a Hosts,
-    /// What their tokens are limited by.
+    /// Scheme that limits the hosts' tokens.
     pub scheme: Scheme,
-    /// What carries their data.
+    /// Transport of their data.
     pub transport: Transport,
-    /// How long, to the end of the slot in which that is.
+    /// Length of the run; it is extended to the end of a slot.
     pub duration: Time,
     /// Day for which queues are sized.
     pub day: Time,
-    /// Of all random streams.
+    /// Seed of all random streams.
     pub seed: u64,
 }
 
-/// What came of it. Everything is modelled.
+/// Results of a run. Everything is modelled.
 #[derive(Debug)]
 pub struct Run {
     /// Length, to the end of the last slot.
@@ -85,36 +85,37 @@ pub struct Run {
     pub slots: u64,
     /// Time in which circuits were up.
     pub up: Time,
-    /// Packets.
+    /// Counters of packets.
     pub counts: Counts,
-    /// How far sync frames were apart.
+    /// Distances between sync frames.
     pub gaps: Gaps,
-    /// What went wrong.
+    /// Number of faults injected.
     pub faults: FaultCounts,
     /// Packets delivered for each pair, by rows of senders; of TCP those in order.
     pub delivered: Vec<u64>,
-    /// More about TCP.
+    /// Further counters of TCP.
     pub tcp: Option<TcpCounts>,
     /// Time and energy of what carries packets.
     pub books: Closed,
 }
 
-/// What is counted of packets; of TCP those with data.
+/// Counters of packets; for TCP, of those with data.
 #[derive(Debug)]
 pub struct Counts {
     /// Handed to a network card.
     pub sent: u64,
-    /// Of these lost: on the wire while no circuit, or another one, was up, or to a link's fault.
+    /// Number of these that were lost: on the wire while no circuit or another one was up, or by a
+    /// link fault.
     pub lost: u64,
     /// Days of which a host heard only when they were over, or never.
     pub missed_days: u64,
-    /// From the begin of a day to when its first packet is seen by the receiver.
+    /// Time from the begin of a day until the receiver sees its first packet.
     pub first_arrival: Histogram,
-    /// From the begin of a day to when its first packet is handed to the card.
+    /// Time from the begin of a day until its first packet is handed to the card.
     pub first_handed: Histogram,
-    /// From when a host handles the news of a day to the same.
+    /// Time from the handling of the day's sync frame until the first packet is handed to the card.
     pub reaction: Histogram,
-    /// From the begin of a day to when its last packet is handed to the card.
+    /// Time from the begin of a day until its last packet is handed to the card.
     pub handed_over: Histogram,
     /// Shortest time of a first packet in both cards.
     pub least_in_cards: Time,
@@ -152,21 +153,21 @@ impl Counts {
     }
 }
 
-/// Why a run ends early.
+/// Reason why a run ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
-    /// Somebody stopped it.
+    /// The run was stopped from outside.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// Its books do not balance.
+    /// The ledger does not balance.
     #[error(transparent)]
     Imbalance(#[from] Imbalance),
-    /// What holds whatever goes wrong did not.
+    /// An invariant was violated, which holds under any faults.
     #[error("seed {seed}: {broken}")]
     Broken {
-        /// The setting's seed.
+        /// Seed of the setting.
         seed: u64,
-        /// What.
+        /// Invariant that was violated.
         broken: Broken,
     },
     /// Faults where there is no world for them.
@@ -175,9 +176,9 @@ pub enum WorldError {
     /// The policy asked for something that cannot be.
     #[error("slot {slot}: {message}")]
     Schedule {
-        /// The slot.
+        /// Number of the slot.
         slot: u64,
-        /// What, in one line.
+        /// Message in one line.
         message: String,
     },
 }
@@ -232,7 +233,7 @@ struct World<'a> {
     setting: &'a Setting<'a>,
     times: Times,
     quiet: Option<Quiet>,
-    /// Of TCP.
+    /// TCP connections, if that is the transport.
     connections: Option<Connections>,
     cut: usize,
     turns: Vec<Option<Turn>>,
@@ -287,7 +288,7 @@ impl World<'_> {
         Ok(run)
     }
 
-    /// What holds whatever goes wrong.
+    /// Checks the invariants that hold under any faults.
     fn verify(&self, run: &Run) -> Result<(), Broken> {
         let (sent, lost) = (run.counts.sent, run.counts.lost);
         if let Some(connections) = &self.connections {

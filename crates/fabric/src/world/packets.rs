@@ -7,8 +7,8 @@ use crate::hosts::Hosts;
 use crate::world::sync::Gaps;
 use crate::CircuitSwitch;
 
-/// What a host sends and receives over a packet switch, in gigabits per second: what its processor
-/// has time for, at most what its wire carries.
+/// Returns the rate at which a host sends and receives over a packet switch, in gigabits per
+/// second: limited by its processor and by its wire.
 #[must_use]
 pub fn packet_gbps(switch: &CircuitSwitch, hosts: &Hosts, transport: Transport) -> f64 {
     let tcp = match transport {

@@ -16,11 +16,11 @@ use super::sync::{Receiver, TOLERANCE};
 use super::times::Times;
 use crate::hosts::Hosts;
 
-/// Of the draws of a slot (after, long, short, twice; then first, late): after a dusk's frame.
+/// Number of draws of a slot (after, long, short, twice; then first, late), after a dusk's frame.
 const DRAWS: usize = 6;
 const AFTER_DUSK: usize = 3;
 
-/// What is the same in all slots.
+/// Values that are the same in all slots.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quiet {
     sync_us: [f64; 2],
@@ -33,8 +33,8 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
-    /// None where two frames without a stall may be further apart than *on time* allows, or where
-    /// something goes wrong.
+    /// Returns `None` where two frames without a stall may be further apart than *on time* allows,
+    /// or where faults are enabled.
     pub(super) fn of(hosts: &Hosts) -> Option<Quiet> {
         let [least, most] = hosts.sync_us.map(|us| Time::from_ns(1e3 * us));
         let is_on_time = least <= most && most - least <= TOLERANCE;
@@ -48,8 +48,8 @@ impl Quiet {
         })
     }
 
-    /// Whether news of a slot are on time if there is no stall in it: not too close to each other
-    /// or to those before, which were on time as well.
+    /// Returns whether the sync frames of a slot are on time if it has no stall: not too close to
+    /// each other or to those before, which were on time as well.
     fn follows(&self, slot: Slot, receiver: &Receiver) -> bool {
         let Some((sent, handled)) = receiver.last else { return false };
         slot.day >= receiver.stalled_until
@@ -101,7 +101,7 @@ impl Host {
         true
     }
 
-    /// What waits for another at a time.
+    /// Returns the queue for another host at a time.
     pub(super) fn queue(&self, to: u16, now: Time, times: &Times) -> Queue {
         let queue = self.queues[usize::from(to)];
         let more = times.fill_bytes_per_ps * now.saturating_sub(queue.at).0 as f64;
@@ -118,8 +118,9 @@ mod tests {
     use super::*;
     use crate::Spec;
 
-    /// Slots of microseconds, one after the other, whom the host is joined to, and whether slots
-    /// may be noted. What it left behind, as text; how many were noted.
+    /// Plays slots, given as lengths in microseconds and the host's peer, and says whether slots
+    /// may be recorded in short form. Returns the final state as text and the number of slots so
+    /// recorded.
     fn left_behind(hosts: &Hosts, slots: &[(u16, u16, Option<u16>)], noted: bool) -> (String, u32) {
         let spec: Spec = toml::from_str(include_str!("../../../../machines/fabric/mordia.toml"))
             .expect("the shipped machine");

@@ -7,21 +7,21 @@ use halfwink_units::Time;
 use super::draw::{happens, us_between};
 use crate::hosts::Stalls;
 
-/// How far sync frames were apart when handled, against how far they were sent.
+/// Distances between sync frames when handled, against the distances when sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gaps {
-    /// By a microsecond at most.
+    /// Number of frames whose distances differ by a microsecond at most.
     pub on_time: u64,
     /// Handled at the same time as the one before.
     pub zero: u64,
     /// Later than a whole slot.
     pub long: u64,
-    /// All others.
+    /// Number of all other frames.
     pub other: u64,
 }
 
 impl Gaps {
-    /// All of them.
+    /// Returns the number of all frames.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.on_time + self.zero + self.long + self.other
@@ -39,7 +39,7 @@ impl Gaps {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Receiver {
     pub(super) stalled_until: Time,
-    /// When the last frame was sent and handled.
+    /// Send time and handling time of the last frame.
     pub(super) last: Option<(Time, Time)>,
     pub(super) gaps: Gaps,
 }
@@ -48,8 +48,8 @@ pub(super) struct Receiver {
 pub(super) const TOLERANCE: Time = Time::ns(1_000);
 
 impl Receiver {
-    /// When the host handles a frame that was sent at `sent` and comes `after` that. Frames keep
-    /// their order.
+    /// Returns the time at which the host handles a frame that was sent at `sent` and comes `after`
+    /// that. Frames keep their order.
     pub(super) fn handle(
         &mut self,
         sent: Time,

@@ -4,21 +4,21 @@ use halfwink_units::Time;
 
 use super::{us, Setting, Transport};
 
-/// What a slot is played with.
+/// Durations with which slots are played.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     wire_ps_per_byte: f64,
-    /// For a packet of no size, and more for each byte.
+    /// Delay of a packet of size zero, and of each further byte.
     transmit: (f64, f64),
     receive: (f64, f64),
     pub(super) dequeue: Time,
-    /// What may wait in a card, as time on the wire.
+    /// Backlog that a card may hold, as time on the wire.
     pub(super) batch_backlog: Time,
     pub(super) batch_share: f64,
     pub(super) batch_us: [f64; 2],
     pub(super) fill_bytes_per_ps: f64,
     pub(super) queue_bytes: f64,
-    /// Of the processor for a packet, sent or received.
+    /// Processor time of a packet, sent or received.
     pub(super) work: Time,
 }
 

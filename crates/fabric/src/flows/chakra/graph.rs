@@ -17,9 +17,9 @@ type Place = (u32, u32);
 #[derive(Default)]
 struct Unit {
     parts: Vec<Place>,
-    /// Of a receiver: the unit that sends.
+    /// Unit that sends, if this one receives.
     sender: Option<u32>,
-    /// How many others it still waits for.
+    /// Number of units that it still waits for.
     blocked: u32,
 }
 
@@ -28,9 +28,9 @@ struct Graph<'a> {
     ranks: &'a [Rank],
     ranks_per_server: u32,
     units: Vec<Unit>,
-    /// By rank and place.
+    /// Index of the unit of each node, by rank and place.
     unit_of: Vec<Vec<u32>>,
-    /// Of each node the flows after which those that wait for it go on, by rank and place.
+    /// Flows after which the successors of a node continue, by rank and place.
     ended: Vec<Vec<Vec<u32>>>,
     traffic: Traffic,
     group: u32,

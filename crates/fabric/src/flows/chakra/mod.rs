@@ -34,9 +34,9 @@ use super::{Racks, Traffic};
 /// A file of the trace.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Of the file, for errors.
+    /// Name of the file, for errors.
     pub name: String,
-    /// What it holds, unpacked.
+    /// Content of the file, decompressed.
     pub bytes: Vec<u8>,
 }
 
@@ -66,15 +66,15 @@ impl File {
     }
 }
 
-/// What is wrong with a trace, and where.
+/// An error in a trace, with its file and node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {}{message}", self.place())]
 pub struct ChakraError {
-    /// The rank's file.
+    /// Name of the rank's file.
     pub file: String,
     /// The node, if it is one of them.
     pub node: Option<u64>,
-    /// What was found and what was expected.
+    /// Message with the value found and the values allowed.
     pub message: String,
 }
 

@@ -14,15 +14,15 @@ const LARGEST: i128 = 1_000_000_000_000_000;
 /// Longest message; a node has a few hundred bytes.
 const LONGEST_MESSAGE: usize = 1 << 28;
 
-/// A rank's nodes.
+/// Nodes of a rank.
 pub(super) struct Rank {
     pub(super) nodes: Vec<Step>,
 }
 
-/// A node.
+/// A node of the execution graph.
 pub(super) struct Step {
     pub(super) id: u64,
-    /// Those before it, by place in its rank.
+    /// Predecessors, by their place in the rank.
     pub(super) after: Vec<u32>,
     pub(super) what: What,
 }
@@ -30,7 +30,7 @@ pub(super) struct Step {
 pub(super) enum What {
     /// Time of the rank alone.
     Takes(Time),
-    /// So many bytes of each rank, in a group; that of all ranks has no name.
+    /// A collective of `bytes` from each rank of a group; the group of all ranks has no name.
     Together {
         what: Comm,
         bytes: f64,
@@ -49,7 +49,7 @@ pub(super) enum What {
     },
 }
 
-/// What ranks do together.
+/// Collective operations between ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comm {
     AllReduce,

@@ -6,10 +6,10 @@ use prost::Message;
 /// The first message of a file.
 #[derive(Clone, PartialEq, Message)]
 pub struct GlobalMetadata {
-    /// Of the schema.
+    /// Version of the schema.
     #[prost(string, tag = "1")]
     pub version: String,
-    /// What else is known.
+    /// Further attributes of the trace.
     #[prost(message, repeated, tag = "2")]
     pub attr: Vec<Attribute>,
 }
@@ -17,13 +17,13 @@ pub struct GlobalMetadata {
 /// One thing that a rank does.
 #[derive(Clone, PartialEq, Message)]
 pub struct Node {
-    /// Of the file's nodes, in any order.
+    /// Number of the node in its file; the order is free.
     #[prost(uint64, tag = "1")]
     pub id: u64,
-    /// For readers.
+    /// Name for human readers.
     #[prost(string, tag = "2")]
     pub name: String,
-    /// What kind.
+    /// Kind of the node ([`NodeType`]).
     #[prost(enumeration = "NodeType", tag = "3")]
     pub r#type: i32,
     /// Nodes before it, by order of the program.
@@ -32,13 +32,13 @@ pub struct Node {
     /// Nodes before it, by what it reads.
     #[prost(uint64, repeated, tag = "5")]
     pub data_deps: Vec<u64>,
-    /// When it began where it was recorded, in microseconds.
+    /// Begin of the node in the recorded run, in microseconds.
     #[prost(uint64, tag = "6")]
     pub start_time_micros: u64,
-    /// How long it took there, in microseconds.
+    /// Duration of the node in the recorded run, in microseconds.
     #[prost(uint64, tag = "7")]
     pub duration_micros: u64,
-    /// What else is known.
+    /// Further attributes of the node.
     #[prost(message, repeated, tag = "10")]
     pub attr: Vec<Attribute>,
 }
@@ -46,15 +46,15 @@ pub struct Node {
 /// A name and its value, of which one kind is read: a number, or a text.
 #[derive(Clone, PartialEq, Message)]
 pub struct Attribute {
-    /// Such as `comm_size`.
+    /// Name of the attribute, such as `comm_size`.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// None if it is of another kind.
+    /// Value of the attribute; none if it has another type.
     #[prost(oneof = "Value", tags = "7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29")]
     pub value: Option<Value>,
 }
 
-/// An attribute's value.
+/// Value of an attribute.
 #[derive(Clone, PartialEq, prost::Oneof)]
 #[allow(missing_docs, reason = "names of the format's kinds")]
 pub enum Value {
@@ -85,7 +85,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// As a whole number, whatever kind it has.
+    /// Returns the value as a whole number, whatever its integer type.
     pub(super) fn whole(&self) -> Option<i128> {
         match *self {
             Value::Int32(n) | Value::Sint32(n) | Value::Sfixed32(n) => Some(n.into()),
@@ -97,29 +97,29 @@ impl Value {
     }
 }
 
-/// Kinds of nodes.
+/// Kinds of nodes in an execution trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub enum NodeType {
-    /// None.
+    /// The kind is missing.
     Invalid = 0,
     /// Says something of the run.
     Metadata = 1,
-    /// From memory far away.
+    /// Loads from remote memory.
     MemLoad = 2,
-    /// To memory far away.
+    /// Stores to remote memory.
     MemStore = 3,
-    /// Computes.
+    /// Computes on the rank.
     Comp = 4,
     /// Sends to one other rank.
     CommSend = 5,
-    /// Receives from one.
+    /// Receives from one rank.
     CommRecv = 6,
     /// Takes part in a collective.
     CommColl = 7,
 }
 
-/// Kinds of collectives.
+/// Kinds of collective operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub enum CollectiveType {
@@ -139,7 +139,7 @@ pub enum CollectiveType {
     AllToAll = 6,
     /// Each has a part of the sum.
     ReduceScatter = 7,
-    /// The same.
+    /// Another name of `ReduceScatter`.
     ReduceScatterBlock = 8,
     /// All wait for all.
     Barrier = 9,
