@@ -13,10 +13,10 @@ use serde_json::Value;
 use crate::format::{Ended, Header, LogError, Place};
 use crate::read::{Raw, Reader, Record};
 
-/// Two logs, compared.
+/// Comparison of two logs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Beside {
-    /// What the logs are.
+    /// Headers and lengths of the two logs.
     pub logs: [Side; 2],
     /// Keys of the headers whose values differ.
     pub headers_differ: Vec<&'static str>,
@@ -31,38 +31,38 @@ pub struct Beside {
 /// One of two logs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
-    /// Its first header.
+    /// First header of the log.
     pub header: Header,
     /// Lines, and those with actions.
     pub lines: u64,
-    /// See [`Side::lines`].
+    /// Number of lines with actions.
     pub decisions: u64,
     /// Time of its last line.
     pub last_ps: u64,
-    /// How it ends.
+    /// State in which the log ends.
     pub ended: Ended,
 }
 
 /// The first decision of a policy that differs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Divergence {
-    /// Which policy.
+    /// Policy whose decisions differ.
     pub place: Place,
-    /// What first differs: time, event or actions.
+    /// Kind of the first difference: time, event or actions.
     pub why: Why,
     /// The decisions, as they stand in the logs; none where a log is over.
     pub decisions: [Option<Shown>; 2],
-    /// What explains them: the first lines that differ, in event or in time.
+    /// Explanation of the decisions: the first lines that differ in event or in time.
     pub cause: [Option<Shown>; 2],
 }
 
-/// Why two logs decide differently.
+/// Reason why two logs decide differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
-    /// The same events at the same times: another technique, other parameters, or another machine.
+    /// Events and times are equal: the technique, its parameters or the machine differ.
     Action,
-    /// The same events at other times.
+    /// Events are equal, but their times differ.
     Time,
     /// Another event came before.
     Event,
@@ -70,16 +70,16 @@ pub enum Why {
     End,
 }
 
-/// A line.
+/// A line of a log, for display.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Shown {
-    /// Its number in the file.
+    /// Line number in the file.
     pub line: u64,
-    /// Its time.
+    /// Time of the line, in picoseconds.
     pub now_ps: u64,
-    /// Its event.
+    /// Event of the line.
     pub event: Value,
-    /// Its actions.
+    /// Actions of the line.
     pub actions: Vec<Value>,
 }
 
@@ -158,7 +158,7 @@ fn blocks(lines: &[Raw]) -> Vec<&[Raw]> {
     lines.split_inclusive(is_decision).collect()
 }
 
-/// How many decisions are alike, and the first that is not.
+/// Returns the number of equal decisions, and the first one that differs.
 fn compare(place: Place, left: &[Raw], right: &[Raw]) -> (u64, Option<Divergence>) {
     let (mut a, mut b) = (blocks(left).into_iter(), blocks(right).into_iter());
     let mut reasons = Reasons::default();
@@ -193,7 +193,7 @@ fn compare(place: Place, left: &[Raw], right: &[Raw]) -> (u64, Option<Divergence
 
 type Pair = [Option<Shown>; 2];
 
-/// What differs so far, apart from actions.
+/// First differences in event and in time, apart from actions.
 #[derive(Default)]
 struct Reasons {
     event: Option<Pair>,

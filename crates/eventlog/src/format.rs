@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 
 /// Version of the format.
 pub const SCHEMA: u32 = 1;
-/// What a header calls the file.
+/// Value of `log` in the header of every log.
 const NAME: &str = "halfwink events";
 
 /// Which events and actions a policy has: the folders of `halfwink-policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
-    /// When a core sleeps.
+    /// Decides when a core sleeps.
     Gating,
-    /// How fast it may wake.
+    /// Decides how fast a core may wake.
     WakeUp,
     /// Which kernel entries move.
     Offload,
-    /// When an OS core powers down.
+    /// Decides when an OS core powers down.
     Switching,
-    /// How many cores of a router forward.
+    /// Decides how many cores of a router forward.
     Scaling,
     /// Which machine serves a request.
     Steering,
-    /// Whose lines a cache keeps where.
+    /// Divides cache lines between user and kernel.
     Segregation,
-    /// What is loaded before a request comes.
+    /// Decides what is loaded before a request arrives.
     Preheat,
     /// Which circuits come next.
     Circuits,
@@ -60,11 +60,11 @@ pub struct Header {
     /// [`SCHEMA`] of the writer; a reader refuses another one.
     pub schema: u32,
     pub(crate) log: String,
-    /// Where they decided: `chip`, `router`, `live steer` ...
+    /// World in which the policies decided: `chip`, `router`, `live steer` ...
     pub world: String,
     /// The technique with its parameters.
     pub technique: String,
-    /// The described machine.
+    /// Name of the machine description.
     pub machine: String,
     /// Name of the workload, or of what was live.
     pub workload: String,
@@ -73,7 +73,7 @@ pub struct Header {
     pub set: BTreeMap<String, String>,
     /// Version of the program that wrote it.
     pub build: String,
-    /// Of lines that do not name another.
+    /// Family of lines that do not name another one.
     pub family: Family,
     /// Lines that stand in earlier parts of a log that is kept in parts: the same policies go on.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -103,21 +103,21 @@ impl Header {
         }
     }
 
-    /// On this machine.
+    /// Sets the names of the machine and the workload.
     #[must_use]
     pub fn on(mut self, machine: &str, workload: &str) -> Header {
         (self.machine, self.workload) = (machine.to_owned(), workload.to_owned());
         self
     }
 
-    /// With these values set.
+    /// Adds values that were set, by their paths.
     #[must_use]
     pub fn with<'a>(mut self, set: impl IntoIterator<Item = (&'a str, &'a str)>) -> Header {
         self.set.extend(set.into_iter().map(|(path, value)| (path.to_owned(), value.to_owned())));
         self
     }
 
-    /// What is wrong with it, if this build cannot read on.
+    /// Returns the reason why this build cannot read the log, if there is one.
     pub(crate) fn problem(&self) -> Option<String> {
         if self.log != NAME {
             return Some(format!("expected \"log\":\"{NAME}\", found {:?}", self.log));
@@ -133,7 +133,7 @@ impl Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Footer {
-    /// When the run ended.
+    /// Time at which the run ended, in picoseconds.
     pub end_ps: u64,
     /// Lines, headers and footer left out.
     pub lines: u64,
@@ -146,15 +146,15 @@ pub struct Footer {
 pub struct Place {
     /// Which events and actions it has.
     pub family: Family,
-    /// Its number in that family: a core, a thread, a machine.
+    /// Number of the policy in its family: a core, a thread, a machine.
     pub stream: u32,
 }
 
-/// How a log ends.
+/// State in which a log ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
-    /// With its footer.
+    /// The log ends with its footer.
     Whole(Footer),
     /// Without: the program was killed, or still writes. `torn`: in the middle of a line.
     Cut {
@@ -171,7 +171,7 @@ pub struct LogError {
     pub file: String,
     /// The line, from 1; 0 for the file as a whole.
     pub line: u64,
-    /// What is wrong with it.
+    /// Description of the error.
     pub message: String,
 }
 

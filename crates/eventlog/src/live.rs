@@ -18,11 +18,12 @@ use crate::format::{is_zero, Footer, Header, LogError};
 use crate::parts::Parts;
 use crate::write::{text, Writer};
 
-/// Between two looks at an empty queue. Nobody rings a bell: that would cost the hot path a system
-/// call. A program that is killed loses what came in so much time.
+/// Interval between checks of an empty queue. The policy's thread does not wake the writer, which
+/// would cost the hot path a system call. A program that is killed loses the lines of at most this
+/// time.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What happened to lines so far, shared by the tap and the writing thread.
+/// State of the log that the tap and the writing thread share.
 #[derive(Default)]
 struct Counts {
     dropped: AtomicU64,
@@ -73,7 +74,7 @@ impl Live {
         Live::in_parts(Parts::live(path), header, room)
     }
 
-    /// The same in other parts.
+    /// Creates a log that is kept in parts.
     ///
     /// # Errors
     /// As [`Live::create`].
@@ -91,7 +92,7 @@ impl Live {
         Live::start(writer, room).map_err(|message| LogError { file, line: 0, message })
     }
 
-    /// The same wherever it goes.
+    /// Creates a log that is written to `out`.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -136,10 +137,11 @@ impl Live {
         self.counts.dropped.load(Ordering::Relaxed)
     }
 
-    /// Ends the log; what stands in the queue is written first.
+    /// Ends the log; queued lines are written first.
     ///
     /// # Errors
-    /// What went wrong with the file, at any time. Until now nobody needed to know.
+    ///
+    /// The first error of the file, at whatever time it occurred.
     pub fn end(self) -> Result<Footer, LogError> {
         self.counts.ending.store(true, Ordering::Release);
         self.thread.thread().unpark();
@@ -195,8 +197,8 @@ impl<E, A> Written<'_, E, A> {
 }
 
 impl<E, A> Tap<E, A> {
-    /// The same log, for the policy that takes over from here on. Its header is written before its
-    /// first line; like all here, that waits for nothing.
+    /// Returns a tap of the same log for a policy that takes over from here on. Its header is
+    /// written before its first line; like all calls here, it does not block.
     #[must_use]
     pub fn again(&self, header: Header) -> Tap<E, A> {
         Tap {
@@ -210,7 +212,7 @@ impl<E, A> Tap<E, A> {
     }
 }
 
-/// Never inlined: where nobody asked for a log ([`Option`] of a tap), the hot path should hold no
+/// Never inlined: where no log is requested (`None` instead of a tap), the hot path should hold no
 /// more of it than a test.
 impl<E: Clone, A: Clone> Log<E, A> for Tap<E, A> {
     #[inline(never)]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const LIVE_BYTES: u64 = 256 << 20;
 const LIVE_COUNT: u32 = 4;
 
-/// Where the parts of a log are, how long, and how many.
+/// Path, size and number of the parts of a log.
 #[derive(Clone, Debug)]
 pub struct Parts {
     path: PathBuf,
@@ -21,20 +21,20 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// So many parts at most, the present one among them. Each ends at the first line that makes it
-    /// longer than `bytes`.
+    /// Keeps at most `count` parts, the present one included. Each ends at the first line that
+    /// makes it longer than `bytes`.
     #[must_use]
     pub fn new(path: &Path, bytes: u64, count: u32) -> Parts {
         Parts { path: path.to_owned(), bytes, count: count.max(1) }
     }
 
-    /// Those of a live program: four of 256 MiB.
+    /// Returns the parts of a live program: four of 256 MiB.
     #[must_use]
     pub fn live(path: &Path) -> Parts {
         Parts::new(path, LIVE_BYTES, LIVE_COUNT)
     }
 
-    /// The present one.
+    /// Returns the path of the present part.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

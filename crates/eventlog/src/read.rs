@@ -17,7 +17,7 @@ const LONGEST: u64 = 1 << 20;
 /// One line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// Policies begin.
+    /// Header of the policies that follow.
     Header(Header),
     /// One of them was called.
     Line(Raw),
@@ -26,18 +26,18 @@ pub enum Record {
 /// A line whose family is still to be asked what its events and actions mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raw {
-    /// Its number in the file, from 1.
+    /// Line number in the file, from 1.
     pub number: u64,
-    /// Which policy.
+    /// Policy that the line belongs to.
     pub place: Place,
-    /// When.
+    /// Time of the line.
     pub now: Time,
     text: String,
     /// Lines before it that are in parts which are not there.
     missing: u64,
 }
 
-/// What tells lines apart.
+/// Keys that distinguish the kinds of lines.
 #[derive(Deserialize)]
 struct Tags {
     schema: Option<IgnoredAny>,
@@ -82,7 +82,7 @@ impl Raw {
     }
 }
 
-/// What `serde_json` says, without the position that it knows nothing of: it sees one line.
+/// Returns the message of `serde_json` without its position: it sees only one line.
 fn told(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let column = error.column();
@@ -119,13 +119,13 @@ impl Reader<BufReader<File>> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads what somebody else has opened; `name` stands for it in errors.
+    /// Reads from an open file; `name` stands for it in errors.
     pub fn new(name: &str, input: R) -> Reader<R> {
         let file = name.to_owned();
         Reader { file, input, number: 0, family: None, lines: 0, missing: 0, ended: None }
     }
 
-    /// How it ended, once nothing is left.
+    /// Returns how the log ended, once all lines are read.
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
         self.ended

@@ -20,34 +20,34 @@ pub trait Replayer {
     /// If the line is not one of its family.
     fn tell(&mut self, line: &Raw) -> Result<Option<Contradiction>, String>;
 
-    /// What it has been told.
+    /// Returns the policy's summary after the lines replayed up to now.
     fn summary(&self) -> halfwink_policy::Summary;
 }
 
-/// Where a policy decides otherwise than the log says, as data.
+/// A line at which the policy decides otherwise than the log says, as data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Contradiction {
     /// The line in the file.
     pub line: u64,
-    /// Which policy.
+    /// Policy that the line belongs to.
     pub place: Place,
-    /// When.
+    /// Time of the line, in picoseconds.
     pub now_ps: u64,
-    /// Its event.
+    /// Event of the line.
     pub event: Value,
     /// The actions in the log.
     pub expected: Vec<Value>,
-    /// Those of the policy.
+    /// Actions that the policy requests.
     pub found: Vec<Value>,
     /// The log says that its timer rang; the policy's is due then (missing: it has none).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_due: Option<Due>,
 }
 
-/// When a timer is due.
+/// Deadline of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Due {
-    /// Missing: never.
+    /// Deadline in picoseconds; missing if the timer is off.
     pub due_ps: Option<u64>,
 }
 
@@ -99,18 +99,18 @@ fn value<T: Serialize>(of: &T) -> Value {
     serde_json::to_value(of).unwrap_or(Value::Null)
 }
 
-/// What became of a replay.
+/// Result of a replay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// The first header.
+    /// First header of the log.
     pub header: Header,
     /// Policies that were told lines.
     pub policies: u64,
-    /// Lines told.
+    /// Number of lines replayed.
     pub lines: u64,
-    /// Events among them.
+    /// Number of events among them.
     pub events: u64,
-    /// Timers among them.
+    /// Number of timers among them.
     pub timers: u64,
     /// Actions that were the same.
     pub actions: u64,
@@ -118,7 +118,7 @@ pub struct Report {
     pub unheard: u64,
     /// Time of the last line.
     pub last_ps: u64,
-    /// How the log ends.
+    /// State in which the log ends.
     pub ended: Ended,
     /// The first decision that differs; the replay goes no further.
     pub first_difference: Option<Contradiction>,

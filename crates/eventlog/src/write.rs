@@ -19,13 +19,13 @@ pub struct Writer(Arc<Mutex<Inner>>);
 struct Inner {
     file: String,
     out: BufWriter<Box<dyn Write + Send>>,
-    /// Of the policies that are at work.
+    /// Header of the policies that run at present.
     header: Header,
-    /// If it is kept in parts: they, and the bytes of the present one.
+    /// Parts of the log, if it is kept in parts, and the bytes of the present one.
     parts: Option<(Parts, u64)>,
     lines: u64,
     last: Time,
-    /// Why nothing more is written.
+    /// Error that stopped the writing.
     failed: Option<io::Error>,
 }
 
@@ -180,7 +180,7 @@ impl Inner {
 /// One policy's part of a log, for [`halfwink_policy::Host::logged`].
 pub struct Stream {
     writer: Writer,
-    /// How each line begins.
+    /// Text that each line begins with.
     tags: String,
     now: Time,
     line: String,
@@ -227,7 +227,8 @@ impl<E: Serialize, A: Serialize> Log<E, A> for Stream {
     }
 }
 
-/// As JSON. Events, actions and headers are plain data with names for keys: that cannot fail.
+/// Returns the value as JSON. Events, actions and headers are plain data with names for keys: that
+/// cannot fail.
 pub(crate) fn text<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_else(|error| format!("\"{error}\""))
 }
