@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CachePower {
-    /// Leakage, in watts.
+    /// Leakage of the cache, in watts.
     pub leakage_w: f64,
     /// Energy of an access, in picojoules.
     pub access_pj: f64,

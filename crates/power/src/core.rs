@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Gating;
 
-/// What the supply and the clock of a core are doing.
+/// State of a core's supply and clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CoreState {
     /// Clock on, pipeline moving.
@@ -14,7 +14,7 @@ pub enum CoreState {
     Idle,
     /// Stopping the clock, saving state.
     Gating,
-    /// Supply off.
+    /// The supply is off.
     Gated,
     /// Header switches closing, internal rail rising.
     Charging,
@@ -65,7 +65,7 @@ pub struct CorePower {
     pub leakage_w: f64,
     /// Clock tree and latches while the pipeline moves, in watts.
     pub clock_w: f64,
-    /// The same while it waits for memory with its clock on, in watts.
+    /// Clock power while it waits for memory with its clock on, in watts.
     pub stalled_clock_w: f64,
     /// Clock of what stays on in a core of which only a part is gated, in watts. Not in files:
     /// `Machine::with_gated_units` works it out.
@@ -106,13 +106,13 @@ impl CorePower {
         Power::from_w(leakage + clock)
     }
 
-    /// What leaks of the power in a state; the rest is the clock's.
+    /// Returns the leakage part of the power in a state; the rest is the clock's.
     #[must_use]
     pub fn leakage(&self, state: CoreState, gating: &Gating, has_retention: bool) -> Power {
         Power::from_w(self.watts(state, gating, has_retention)[0])
     }
 
-    /// Leakage and clock.
+    /// Returns leakage and clock power, in watts.
     fn watts(&self, state: CoreState, gating: &Gating, has_retention: bool) -> [f64; 2] {
         let retention = if has_retention { 1.0 + gating.retention_overhead } else { 1.0 };
         let leakage = self.leakage_w * retention;
@@ -131,8 +131,8 @@ impl CorePower {
 }
 
 impl CorePower {
-    /// The same core at a share of its voltage and frequency: dynamic energy and leakage fall with
-    /// the square of the voltage, clock power also with the frequency (Strong 2013, Sec 2.4).
+    /// Scales the core to a share of its voltage and frequency: dynamic energy and leakage fall
+    /// with the square of the voltage, clock power also with the frequency (Strong 2013, Sec 2.4).
     #[must_use]
     pub fn at_voltage(&self, voltage: f64, frequency: f64) -> CorePower {
         let square = voltage * voltage;

@@ -1,13 +1,13 @@
 use halfwink_units::{Energy, Power, Time};
 use serde::{Deserialize, Serialize};
 
-/// What it takes to cut and restore the supply of a core.
+/// Costs of cutting and restoring the supply of a core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gating {
     /// Cycles to stop the clock, save state and clamp the outputs.
     pub entry_cycles: u64,
-    /// From closing the first header switch until the supply is stable, in nanoseconds.
+    /// Time from closing the first header switch until the supply is stable, in nanoseconds.
     pub wake_up_ns: f64,
     /// Cycles for clock enable, reset and restore from the retention cells.
     pub control_cycles: u64,
@@ -19,10 +19,10 @@ pub struct Gating {
     pub leakage_reduction: f64,
     /// Share by which retention cells raise the leakage of a core that is on.
     pub retention_overhead: f64,
-    /// What a halted core loses once its supply is cut; what a stalled one holds is retained.
+    /// Parts whose contents a halted core loses once its supply is cut; a stalled core retains all.
     #[serde(default)]
     pub loses: Vec<Lost>,
-    /// Until then a gated core retains all of it, in microseconds from the gate.
+    /// Time from the gate until which a gated core retains all contents, in microseconds.
     #[serde(default)]
     pub loses_after_us: f64,
 }
@@ -36,24 +36,24 @@ pub enum Lost {
     L1i,
     /// First-level data cache.
     L1d,
-    /// Private second level.
+    /// Private second-level cache.
     L2,
     /// Shared third level: only of a chip on which one core alone has work.
     L3,
-    /// What branch prediction has learnt.
+    /// State of the branch predictor.
     Branch,
-    /// Translations of addresses.
+    /// Cached address translations.
     Tlb,
 }
 
 impl Gating {
-    /// Whether this part is lost by a core that sleeps deeply.
+    /// Returns whether a deep sleep loses this part.
     #[must_use]
     pub fn loses(&self, part: Lost) -> bool {
         self.loses.contains(&part)
     }
 
-    /// How long a halted core is gated before it loses something; none if it never does.
+    /// Returns the time after which a halted core loses contents; none if it never does.
     #[must_use]
     pub fn loses_after(&self) -> Option<Time> {
         (!self.loses.is_empty()).then(|| Time::from_ns(self.loses_after_us * 1e3))

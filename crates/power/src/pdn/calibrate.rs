@@ -7,25 +7,25 @@ use super::grid::{Cores, Grid};
 use super::search::Search;
 use super::spec::{Network, PdnError};
 
-/// What a publication says of a chip: its grid and the coefficients of Eq 2.1.
+/// Published values of a chip: its grid and the coefficients of Eq 2.1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PrintedChip {
     /// Rows and columns of cores.
     pub grid: (usize, usize),
-    /// Its shortest safe wake-ups.
+    /// Coefficients of its shortest safe wake-ups.
     pub equation: Equation,
 }
 
 /// One element after a calibration.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Fitted {
-    /// The element.
+    /// Path of the element.
     pub element: String,
-    /// Its value, in the unit of its name.
+    /// Fitted value, in the unit of its name.
     pub value: f64,
 }
 
-/// Where a calibration ended.
+/// Result of a calibration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     /// The elements that the description calls calibrated, in its order.

@@ -3,10 +3,10 @@
 use super::grid::{Cores, Grid};
 use super::spec::PdnError;
 
-/// Who is active, who wakes, and how fast.
+/// Active cores, waking cores, and the length of the wake-up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// Active cores.
+    /// Set of active cores.
     pub active: Cores,
     /// Waking cores with the start of each, in nanoseconds.
     pub starts: Vec<(usize, f64)>,
@@ -57,13 +57,13 @@ impl Case {
         Ok(Case { active, starts, wake_ns })
     }
 
-    /// The waking cores.
+    /// Returns the set of waking cores.
     #[must_use]
     pub fn waking(&self) -> Cores {
         Cores::of(self.starts.iter().map(|&(core, _)| core))
     }
 
-    /// The drawing.
+    /// Returns a drawing of the grid.
     #[must_use]
     pub fn drawing(&self, grid: Grid) -> String {
         let mark = |core| match (self.active.has(core), self.waking().has(core)) {

@@ -9,7 +9,7 @@ use super::spec::PdnError;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreSheet {
-    /// Supply voltage.
+    /// Supply voltage, in volts.
     pub supply_v: f64,
     /// Area of the core, in square millimetres.
     pub core_area_mm2: f64,
@@ -26,7 +26,7 @@ pub struct CoreSheet {
     /// Shortest charging with that current as printed, in nanoseconds; it does not follow from
     /// the printed charge and current.
     pub printed_min_charge_ns: f64,
-    /// Header switches.
+    /// Number of header switches.
     pub head_switches: f64,
     /// Leakage when gated, in watts.
     pub gated_leakage_w: f64,

@@ -6,9 +6,9 @@ use super::grid::Surroundings;
 /// `T = T0 (w + beta x + gamma y + delta z)^alpha`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Equation {
-    /// `T0`, in nanoseconds.
+    /// Coefficient `T0`, in nanoseconds.
     pub t0_ns: f64,
-    /// Exponent.
+    /// Exponent of the equation.
     pub alpha: f64,
     /// Weight of cores that wake diagonally beside the critical one.
     pub beta: f64,
@@ -18,10 +18,10 @@ pub struct Equation {
     pub delta: f64,
 }
 
-/// What the circuit says for these surroundings.
+/// Shortest safe wake-up of the circuit in given surroundings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// What Eq 2.1 counts.
+    /// Surroundings, as Eq 2.1 counts them.
     pub at: Surroundings,
     /// Shortest safe wake-up, in nanoseconds.
     pub wake_ns: f64,
@@ -35,7 +35,7 @@ pub type Free = [bool; 5];
 /// A fitted equation and how well it fits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fit {
-    /// The equation.
+    /// Coefficients that were fitted.
     pub equation: Equation,
     /// Coefficients that the points could tell: others stay as they were given.
     pub told: Free,
@@ -128,7 +128,7 @@ pub fn fit(points: &[Point], guess: Equation, free: Free) -> Option<Fit> {
     Some(judge(points, equation, told))
 }
 
-/// How well an equation fits.
+/// Measures how well an equation fits.
 #[must_use]
 pub fn judge(points: &[Point], equation: Equation, told: Free) -> Fit {
     let weight: f64 = points.iter().map(|p| p.weight).sum();

@@ -17,7 +17,7 @@ impl Cores {
         Cores(if count == 64 { u64::MAX } else { (1 << count) - 1 })
     }
 
-    /// Whether core `n` is in the set.
+    /// Returns whether core `n` is in the set.
     #[must_use]
     pub const fn has(self, n: usize) -> bool {
         self.0 >> n & 1 == 1
@@ -29,26 +29,26 @@ impl Cores {
         Cores(self.0 & !(1 << n))
     }
 
-    /// How many there are.
+    /// Returns the number of cores.
     #[must_use]
     pub const fn count(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Their numbers, rising.
+    /// Returns the numbers of the cores, rising.
     pub fn iter(self) -> impl Iterator<Item = usize> + Clone {
         (0..64).filter(move |&n| self.has(n))
     }
 }
 
-/// What Eq 2.1 counts around a critical active core (Strong 2013, Sec 2.2.3).
+/// Surroundings of a critical active core, as Eq 2.1 counts them (Strong 2013, Sec 2.2.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Surroundings {
     /// Waking cores beside it, in its row or column.
     pub w: usize,
     /// Waking cores diagonally beside it.
     pub x: usize,
-    /// Other waking cores.
+    /// Number of other waking cores.
     pub y: usize,
     /// Cores on the edge of the chip among it and its `w` (the wording in the thesis is loose; this
     /// is how halfwink reads it).
@@ -58,14 +58,14 @@ pub struct Surroundings {
 /// A grid of cores, numbered row by row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
     /// Cores in a row.
     pub columns: usize,
 }
 
 impl Grid {
-    /// Rows times columns.
+    /// Returns rows times columns.
     #[must_use]
     pub const fn cores(self) -> usize {
         self.rows * self.columns
@@ -108,14 +108,14 @@ impl Grid {
         })
     }
 
-    /// Whether a core has fewer than four neighbours.
+    /// Returns whether a core has fewer than four neighbours.
     #[must_use]
     pub const fn is_edge(self, core: usize) -> bool {
         let (row, column) = self.place(core);
         row == 0 || column == 0 || row + 1 == self.rows || column + 1 == self.columns
     }
 
-    /// What Eq 2.1 counts around `active` while `waking` wake.
+    /// Counts the surroundings of `active` for Eq 2.1 while `waking` wake.
     #[must_use]
     pub fn surroundings(self, active: usize, waking: Cores) -> Surroundings {
         let mut found = Surroundings { z: usize::from(self.is_edge(active)), ..Default::default() };

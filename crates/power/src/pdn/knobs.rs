@@ -27,8 +27,8 @@ pub fn beside_inner_ns(network: &Network, count: usize) -> Result<f64, PdnError>
 /// Scales of Strong 2013, Fig 2.6.
 pub const SCALES: [f64; 6] = [0.1, 0.25, 0.5, 1.0, 1.5, 2.0];
 
-/// What is scaled: elements of Strong 2013, Fig 2.6, and those of a mesh that it lumps. Each has a
-/// name, and the elements that grow with the scale, or shrink.
+/// Elements that are scaled: those of Strong 2013, Fig 2.6, and those of a mesh that it lumps. Each
+/// has a name, the scaled elements, and whether they grow with the scale or shrink.
 const SCALED: [(&str, &[&str], bool); 13] = [
     // The thesis divides a bump's inductance and resistance by the number of bumps.
     ("bumps", &["package.l_ph", "package.r_mohm"], false),
@@ -52,7 +52,7 @@ const SCALED: [(&str, &[&str], bool); 13] = [
 pub struct Sensitivity {
     /// The element; `bumps` divides inductance and resistance of the package.
     pub element: &'static str,
-    /// Its scale.
+    /// Factor on the element.
     pub scale: f64,
     /// One core waking beside an inner one, in nanoseconds; none where no wake-up up to the longest
     /// is safe.

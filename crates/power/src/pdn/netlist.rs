@@ -25,7 +25,7 @@ pub(crate) struct Netlist {
     pub(crate) branches: Vec<Branch>,
 }
 
-/// What lies between two nodes, in the units of descriptions.
+/// Series resistance and inductance between two nodes, in the units of descriptions.
 #[derive(Clone, Copy)]
 struct Part {
     r_mohm: f64,

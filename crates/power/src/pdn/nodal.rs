@@ -8,18 +8,18 @@ use super::netlist::{Branch, Netlist};
 use super::spec::Network;
 use super::wave::Triangle;
 
-/// What happened to the rails, and to the energy of the wake-up.
+/// Voltages of the rails and energy of a wake-up.
 #[derive(Clone, Debug)]
 pub struct Transient {
     /// Time between samples, in seconds.
     pub step_s: f64,
     /// Voltage below the steady state, in volts: of each core, of each sample from time 0.
     pub droop_v: Vec<Vec<f64>>,
-    /// What the resistors turned into heat because of the wake-up alone, in joules.
+    /// Heat in the resistors due to the wake-up alone, in joules.
     pub dissipated_j: f64,
-    /// What inductors and capacitors hold at the end because of it, in joules.
+    /// Energy in inductors and capacitors at the end due to the wake-up, in joules.
     pub stored_j: f64,
-    /// What the wake-up currents put into the deviation from the steady state, in joules.
+    /// Energy that the wake-up currents put into the deviation from the steady state, in joules.
     pub given_j: f64,
 }
 

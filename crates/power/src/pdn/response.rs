@@ -11,7 +11,7 @@ use super::spec::{Network, PdnError};
 
 /// Times at which responses are kept, in nanoseconds: divides every stagger of the thesis.
 const STEP_NS: f64 = 0.05;
-/// For networks that ring faster than 40 steps a period.
+/// Step for networks that ring faster than 40 steps a period.
 const FINE_STEP_NS: f64 = 0.01;
 
 /// Droop of each rail for a ramp of 1 A/s that starts at time 0 at each core.
@@ -21,7 +21,7 @@ pub struct Responses {
     pub(crate) samples: usize,
     /// Zeros before time 0, so that shifted responses can be read without a branch.
     pub(crate) lead: usize,
-    /// How long to look at a rail after the last current has ended, in seconds.
+    /// Time for which a rail is observed after the last current has ended, in seconds.
     pub(crate) settle_s: f64,
     grid: Grid,
     ramps: Vec<f64>,
@@ -139,12 +139,12 @@ fn stepper(netlist: &Netlist, sources: &[usize], step_s: f64) -> Option<Matrix> 
     Some(rate.scaled(step_s).exponential())
 }
 
-/// What is integrated, and how the other voltages follow from it at each instant.
+/// State variables of the integration, and the relation of the other voltages to them.
 struct States<'a> {
     netlist: &'a Netlist,
-    /// Nodes with capacitance.
+    /// Indices of nodes with capacitance.
     capacitors: Vec<usize>,
-    /// Branches with inductance.
+    /// Indices of branches with inductance.
     inductors: Vec<usize>,
     /// Voltage of each node from the states.
     volts: Matrix,

@@ -16,9 +16,9 @@ const FLAT: f64 = 1.02;
 #[derive(Clone, Debug)]
 pub struct Study {
     search: Search,
-    /// Simultaneous wake-ups.
+    /// Results of simultaneous wake-ups.
     pub wakes: Vec<Wake>,
-    /// The same with the stagger of the description.
+    /// Results with the stagger of the description.
     pub staggered: Vec<Wake>,
 }
 
@@ -101,7 +101,7 @@ impl Study {
         range
     }
 
-    /// The same with one core active, one waking, the others asleep.
+    /// Returns the range of wake-ups with one core active, one waking and the others asleep.
     #[must_use]
     pub fn two_left_ns(wakes: &[Wake]) -> (f64, f64) {
         let pairs = wakes.iter().filter(|w| w.waking.count() == 1);
@@ -151,7 +151,7 @@ impl Study {
         self.all_others_ns(|core| grid.slot(core, slots.count) as f64 * slots.stagger_ns)
     }
 
-    /// The same with a start of its own for every core, as a central controller gives them, in the
+    /// Returns the shortest wake-up if a central controller starts each core on its own, in the
     /// order of the slots.
     ///
     /// # Errors

@@ -19,17 +19,17 @@ pub struct Search {
 /// The shortest safe wake-up of one set of waking cores, as one other core sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wake {
-    /// Who wakes.
+    /// Set of waking cores.
     pub waking: Cores,
-    /// Whose droop decides.
+    /// Core whose droop decides.
     pub critical: usize,
-    /// What Eq 2.1 counts around it.
+    /// Surroundings of the critical core, as Eq 2.1 counts them.
     pub surroundings: Surroundings,
     /// Shortest wake-up, in nanoseconds, that keeps an active critical core within its limit.
     pub active_ns: f64,
-    /// The same if the critical core sleeps.
+    /// Shortest wake-up, in nanoseconds, that keeps a sleeping critical core within its limit.
     pub standby_ns: f64,
-    /// How many equal sets (turned, mirrored) this one stands for.
+    /// Number of equal sets (turned, mirrored) that this one stands for.
     pub copies: usize,
 }
 
@@ -53,19 +53,19 @@ impl Search {
         Ok(Search { network: network.clone(), responses: Responses::new(network)? })
     }
 
-    /// The network.
+    /// Returns the network that is searched.
     #[must_use]
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// Where the cores lie.
+    /// Returns the grid of the cores.
     #[must_use]
     pub fn grid(&self) -> Grid {
         self.network.grid()
     }
 
-    /// Its responses.
+    /// Returns the network's responses.
     #[must_use]
     pub fn responses(&self) -> &Responses {
         &self.responses
@@ -114,7 +114,8 @@ impl Search {
         Ok(longest)
     }
 
-    /// How long a wake-up has to be watched, in nanoseconds: until the rails have settled.
+    /// Returns the time for which a wake-up has to be observed, in nanoseconds: until the rails
+    /// have settled.
     #[must_use]
     pub fn span_ns(&self, starts: &[(usize, f64)], wake_ns: f64) -> f64 {
         let settled_s = last_start_s(starts) + self.responses.settle_s;
@@ -235,8 +236,8 @@ impl Search {
         crest(&scratch.droop[..count])
     }
 
-    /// From the longest wake-up of the range down to the first that is not safe, then halves in
-    /// between. `Err` holds the droop of the longest.
+    /// Searches from the longest wake-up of the range down to the first unsafe one, then bisects.
+    /// `Err` holds the droop of the longest.
     fn descend(
         &self,
         scratch: &mut Scratch,
@@ -291,12 +292,12 @@ impl Search {
     }
 }
 
-/// How far a rail may droop.
+/// Droop limit of a rail.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// Its name in the description.
+    /// Path of the limit in the description.
     pub element: &'static str,
-    /// As a share of the supply voltage.
+    /// Limit as a share of the supply voltage.
     pub share: f64,
 }
 

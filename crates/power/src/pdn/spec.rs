@@ -9,12 +9,12 @@ use super::grid::{Cores, Grid};
 /// Most cores of a network.
 pub const MAX_CORES: usize = 64;
 
-/// What is wrong with a network, and with which of its elements.
+/// An error in a network, with the path of the element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PdnError {
     /// The element, as its path in the description (`package.r_mohm`).
     pub element: String,
-    /// What was found and what was expected, in one line.
+    /// Message of one line: the value found and the values allowed.
     pub message: String,
 }
 
@@ -38,12 +38,12 @@ impl PdnError {
 pub struct NetworkSpec {
     /// Version of the format: 1.
     pub schema: u32,
-    /// What it is, in one line.
+    /// Description in one line.
     pub description: String,
     /// Elements that were fitted to published values rather than taken from them.
     #[serde(default)]
     pub calibrated: Vec<String>,
-    /// The cores.
+    /// Grid of the cores.
     pub grid: GridSpec,
     /// The circuit of each core.
     pub core: CoreCircuit,
@@ -51,11 +51,11 @@ pub struct NetworkSpec {
     pub package: Option<Package>,
     /// The package around it as a mesh of two layers; this or `package`.
     pub mesh: Option<Mesh>,
-    /// How cores are woken.
+    /// Wake-up of the cores.
     pub wake_up: WakeUp,
-    /// How far rails may droop.
+    /// Droop limits of the rails.
     pub limits: Limits,
-    /// Distributed wake-up.
+    /// Slots of distributed wake-up.
     pub slots: Slots,
     /// The column of the thesis's Table 2.1 that the core comes from, if it has one.
     pub sheet: Option<CoreSheet>,
@@ -65,7 +65,7 @@ pub struct NetworkSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GridSpec {
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
     /// Cores in a row.
     pub columns: usize,
@@ -78,13 +78,13 @@ pub struct GridSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreCircuit {
-    /// Supply voltage.
+    /// Supply voltage, in volts.
     pub supply_v: f64,
     /// Capacitance of logic and wires behind the header switches, in nanofarads.
     pub c_core_nf: f64,
     /// Decoupling capacitance in front of them, in nanofarads.
     pub c_decap_nf: f64,
-    /// From the package node to the rail of the core, in milliohms.
+    /// Resistance from the package node to the rail of the core, in milliohms.
     pub r_pdn_mohm: f64,
     /// Current of an active core, in amperes.
     pub i_active_a: f64,
@@ -106,9 +106,9 @@ pub struct Package {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Path {
-    /// Inductance, in picohenries.
+    /// Inductance of the path, in picohenries.
     pub l_ph: f64,
-    /// Resistance, in milliohms.
+    /// Resistance of the path, in milliohms.
     pub r_mohm: f64,
 }
 
@@ -128,7 +128,7 @@ pub struct Mesh {
     pub ball: Path,
     /// Capacitors on the board, of each quadrant.
     pub board: Board,
-    /// From the board below a quadrant to the regulator.
+    /// Path from the board below a quadrant to the regulator.
     pub regulator: Path,
 }
 
@@ -136,7 +136,7 @@ pub struct Mesh {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DieGrid {
-    /// Resistance, in milliohms.
+    /// Resistance of the grid, in milliohms.
     pub r_mohm: f64,
 }
 
@@ -156,7 +156,7 @@ pub struct Plane {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Board {
-    /// Capacitance, in microfarads.
+    /// Capacitance on the board, in microfarads.
     pub c_uf: f64,
     /// Resistance in series with it, in milliohms.
     pub esr_mohm: f64,
@@ -180,9 +180,9 @@ pub struct WakeUp {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Of an active core.
+    /// Limit of an active core.
     pub active_droop: f64,
-    /// Of a sleeping core, whose retention cells keep its state.
+    /// Limit of a sleeping core, whose retention cells keep its state.
     pub standby_droop: f64,
 }
 
@@ -190,7 +190,7 @@ pub struct Limits {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slots {
-    /// Distinct slots.
+    /// Number of distinct slots.
     pub count: usize,
     /// Between neighbouring slots, in nanoseconds.
     pub stagger_ns: f64,
@@ -232,13 +232,13 @@ impl Network {
         Ok(Network { spec, grid, supplied })
     }
 
-    /// The description.
+    /// Returns the description of the network.
     #[must_use]
     pub fn spec(&self) -> &NetworkSpec {
         &self.spec
     }
 
-    /// Where the cores lie.
+    /// Returns the grid of the cores.
     #[must_use]
     pub fn grid(&self) -> Grid {
         self.grid
@@ -272,7 +272,7 @@ impl Network {
         }
     }
 
-    /// The same cores in another grid, each with a path to the regulator.
+    /// Returns a network of the same cores in another grid, each with a path to the regulator.
     ///
     /// # Errors
     /// If there are none or too many.

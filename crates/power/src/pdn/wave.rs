@@ -6,7 +6,7 @@ use super::spec::Network;
 /// charge of the core in all (Strong 2013, Sec 2.2.1, Fig 2.2b: two-stage turn-on).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Triangle {
-    /// Start, in seconds.
+    /// Start of the triangle, in seconds.
     pub start_s: f64,
     /// Duration of the rise, in seconds.
     pub rise_s: f64,
