@@ -2,7 +2,7 @@
 //! assumptions and results; these formulas are the ones that lead from the first to the second
 //! (Mogul 2007, Sec 7.3 and Tables 5 to 7).
 
-/// What an account needs to know of a run.
+/// Measured times and energy of a run that an account needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metered {
     /// Elapsed time, in seconds.
@@ -11,7 +11,7 @@ pub struct Metered {
     pub idle_app_s: f64,
     /// The same of the OS core.
     pub idle_os_s: f64,
-    /// Times the application core left the powered-down state.
+    /// Idle time of the OS core, in seconds, as the account takes it.
     pub wakes: f64,
 }
 
@@ -26,17 +26,17 @@ pub struct Watts {
     pub power_up_s: f64,
 }
 
-/// How the OS core is charged.
+/// Rule by which the OS core is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OsCore {
-    /// For the whole run, as published.
+    /// Charges the whole run, as published.
     AlwaysOn,
     /// While it is not idle.
     Gated,
 }
 
 impl OsCore {
-    /// Name in tables.
+    /// Returns the name that tables use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -104,7 +104,8 @@ pub fn elapsed_of_os_core_s(rate: f64, merit: f64, idle_app_s: f64, app_w: f64, 
     (rate / merit + app_w * idle_app_s) / (app_w + os_w)
 }
 
-/// The same from several powers and energies (watts, joules), by least squares on the energies.
+/// Estimates the elapsed time from several powers and energies (watts, joules), by least squares on
+/// the energies.
 #[must_use]
 pub fn elapsed_by_least_squares_s(energies: &[(f64, f64)], idle_app_s: f64, app_w: f64) -> f64 {
     let (mut above, mut below) = (0.0, 0.0);

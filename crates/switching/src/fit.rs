@@ -2,19 +2,19 @@
 
 use crate::model::{Model, ModelError, Observation, Signal, Spec};
 
-/// A fitted value.
+/// A fitted parameter and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// Its path in the description.
+    /// Path of the parameter in the description.
     pub element: String,
-    /// Its value, in the unit that its path ends with.
+    /// Fitted value, in the unit that its path ends with.
     pub value: f64,
 }
 
-/// What the mechanism's free parameters had to be, and how near that comes.
+/// Fitted parameters of the switching mechanism, and the error of the fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MechanismFit {
-    /// What was fitted, in the order of the description.
+    /// Parameters that were fitted, in the order of the description.
     pub parameters: Vec<Parameter>,
     /// Root of the mean square of the relative errors, of 1.
     pub error_rms: f64,

@@ -4,7 +4,7 @@
 use halfwink_units::Time;
 use serde::{Deserialize, Serialize};
 
-/// What ends a recorded idle period.
+/// Event that ends a recorded idle period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stamps {
@@ -24,18 +24,18 @@ pub struct IdleRecord {
     buckets: [u64; 64],
     /// Sum of the periods.
     pub exact: Time,
-    /// Number of periods.
+    /// Number of recorded periods.
     pub periods: u64,
 }
 
 impl IdleRecord {
-    /// Nothing yet; periods are counted in cycles of this clock.
+    /// Creates an empty record; periods are counted in cycles of this clock.
     #[must_use]
     pub fn new(clock_ghz: f64) -> IdleRecord {
         IdleRecord { cycles_per_ns: clock_ghz, buckets: [0; 64], exact: Time(0), periods: 0 }
     }
 
-    /// Adds a period.
+    /// Adds an idle period.
     pub fn add(&mut self, period: Time) {
         let cycles = (period.as_ns() * self.cycles_per_ns) as u64;
         if cycles == 0 {
@@ -55,8 +55,8 @@ impl IdleRecord {
     }
 }
 
-/// What share of the truth the lower bounds keep if durations are smooth: 1 / (2 ln 2), whatever
-/// the distribution, as long as it is spread evenly over logarithms (E4.5).
+/// Returns the share of the true idle time that the lower bounds keep: 1 / (2 ln 2) for any
+/// distribution that is spread evenly over logarithms (E4.5).
 #[must_use]
 pub fn expected_factor() -> f64 {
     0.5 / std::f64::consts::LN_2

@@ -24,7 +24,7 @@ pub struct Leg {
 }
 
 impl Leg {
-    /// From the call to the thread's first instruction on the target.
+    /// Returns the time from the call to the thread's first instruction on the target.
     #[must_use]
     pub fn total_ns(&self) -> f64 {
         self.source_ns + self.gap_ns + self.target_ns
@@ -34,16 +34,16 @@ impl Leg {
 /// A call that switches twice and does nothing else, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundTrip {
-    /// The call itself.
+    /// Time of the call itself.
     pub call_ns: f64,
-    /// To the OS core.
+    /// Way to the OS core.
     pub out: Leg,
     /// Back to the application core.
     pub back: Leg,
 }
 
 impl RoundTrip {
-    /// From the call until the thread goes on in user mode, in nanoseconds.
+    /// Returns the time from the call until the thread continues in user mode, in nanoseconds.
     #[must_use]
     pub fn total_ns(&self) -> f64 {
         self.call_ns + self.out.total_ns() + self.back.total_ns()

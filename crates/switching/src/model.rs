@@ -9,12 +9,12 @@ use crate::idle::Stamps;
 use crate::printed::{CatalogueCore, Printed, System};
 use crate::profile::{Offload, Workload};
 
-/// What is wrong with a description, and with which of its values.
+/// An error in a description, with the path of the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelError {
     /// Path of the value (`cores.simple.clock_ghz`).
     pub element: String,
-    /// What was found and what was expected, in one line.
+    /// Message of one line: the value found and the values allowed.
     pub message: String,
 }
 
@@ -38,7 +38,7 @@ impl ModelError {
 pub struct Spec {
     /// Version of the format: 1.
     pub schema: u32,
-    /// What it is, in one line.
+    /// Description in one line.
     pub description: String,
     /// Values that were fitted to published ones rather than taken from them.
     #[serde(default)]
@@ -52,9 +52,9 @@ pub struct Spec {
     /// Shapes of first-level caches by name; without any, misses do not depend on the shape.
     #[serde(default)]
     pub l1: BTreeMap<String, L1Shape>,
-    /// Sets of cores.
+    /// Sets of cores that can run.
     pub configurations: Vec<Configuration>,
-    /// How threads move.
+    /// Mechanism by which threads move.
     pub mechanism: Mechanism,
     /// Clock ticks and the idle-time instrument.
     pub kernel: KernelSpec,
@@ -63,7 +63,7 @@ pub struct Spec {
     pub os_core_w: Vec<f64>,
     /// Which calls move in kernels that switch.
     pub offload: Offload,
-    /// Programs.
+    /// Programs that can run.
     #[serde(default)]
     pub workloads: Vec<Workload>,
     /// Printed rows to account for again.
@@ -72,7 +72,7 @@ pub struct Spec {
     /// Power of whole systems.
     #[serde(default)]
     pub systems: Vec<System>,
-    /// Cores to compare.
+    /// Commercial cores to compare.
     #[serde(default)]
     pub catalogue: Vec<CatalogueCore>,
 }
@@ -81,7 +81,7 @@ pub struct Spec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreKind {
-    /// Clock, in gigahertz.
+    /// Clock frequency, in gigahertz.
     pub clock_ghz: f64,
     /// Cycles that user code takes where the reference core takes one.
     pub user_cycles: f64,
@@ -113,7 +113,7 @@ pub struct L1Shape {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
-    /// Name (`sim-cs`).
+    /// Name of the configuration (`sim-cs`).
     pub name: String,
     /// Kinds of the application cores.
     pub app: Vec<String>,
@@ -124,7 +124,7 @@ pub struct Configuration {
     pub l1: Option<String>,
 }
 
-/// How threads move between cores, and what the steps cost.
+/// Mechanism by which threads move between cores, and the costs of its steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mechanism {
@@ -137,7 +137,7 @@ pub struct Mechanism {
     pub line_ns: f64,
     /// Waking another core by instruction, in reference cycles.
     pub wake_cycles: f64,
-    /// From the resumption of a quiesced core to its first poll, in reference cycles.
+    /// Time from the resumption of a quiesced core to its first poll, in reference cycles.
     pub resume_cycles: f64,
     /// Share of a leg that the source executes.
     pub source_share: f64,
@@ -160,21 +160,21 @@ pub struct Mechanism {
 pub struct Version {
     /// One leg (source and target together), in reference cycles.
     pub leg_cycles: f64,
-    /// How the target learns of the thread.
+    /// Signal that notifies the target of the thread.
     pub signal: Signal,
     /// The version whose path the source takes if it has other threads to run.
     pub when_busy: Option<String>,
 }
 
-/// How the target of a switch learns of it.
+/// Signal that notifies the target of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Signal {
-    /// An inter-processor interrupt.
+    /// Sends an inter-processor interrupt.
     Interrupt,
-    /// It polls, and never powers down.
+    /// Lets the target poll; it never powers down.
     Poll,
-    /// It was woken early and polls by now; if it does not yet, an interrupt.
+    /// Wakes the target early, so that it polls in time; otherwise sends an interrupt.
     EarlyWake,
 }
 
@@ -184,9 +184,9 @@ pub enum Signal {
 pub struct Observation {
     /// Name of the configuration that was measured.
     pub configuration: String,
-    /// Without switching.
+    /// Round trip without switching.
     pub none_ns: f64,
-    /// By version.
+    /// Round trips with switching, by version.
     pub switched_ns: BTreeMap<String, f64>,
 }
 
@@ -198,21 +198,21 @@ pub struct KernelSpec {
     pub tick_hz: f64,
     /// Handler of a tick on the reference core, in nanoseconds.
     pub tick_ns: f64,
-    /// What ends a recorded idle period.
+    /// Event that ends a recorded idle period.
     pub stamps: Stamps,
-    /// When idle cores power down.
+    /// Condition under which idle cores power down.
     #[serde(default)]
     pub power_down: PowerDown,
 }
 
-/// When idle cores power down.
+/// Condition under which idle cores power down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PowerDown {
     /// At once, whenever they idle.
     #[default]
     Always,
-    /// Never.
+    /// Stays powered up.
     Never,
     /// Application cores if their idle times are expected to be long (`AdaptiveIdle`), OS cores if
     /// they are not entered often (`RatePowerDown`).
@@ -240,7 +240,7 @@ impl Model {
         Ok(Model { spec })
     }
 
-    /// The description.
+    /// Returns the description of the model.
     #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.spec

@@ -25,14 +25,14 @@ pub struct Printed {
     pub idle_os_s: f64,
     /// Single core: figure of merit, or joules where no rate was printed.
     pub single: f64,
-    /// The same with an OS core of 1 W. Results for other powers are not taken over.
+    /// Figure or joules with an OS core of 1 W. Results for other powers are not used.
     pub first: f64,
 }
 
 /// Power that the first column of an OS core stands for, in watts.
 const FIRST_W: f64 = 1.0;
 
-/// What follows from a printed row.
+/// Values derived from a printed row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forensic {
     /// Metered time of the single core, in seconds.
@@ -41,11 +41,11 @@ pub struct Forensic {
     pub single_j: f64,
     /// The run with an OS core, idle times as recorded.
     pub recorded: Metered,
-    /// The same, idle times freed of the histogram's expected loss (E4.5).
+    /// The run with an OS core, with idle times corrected for the histogram's expected loss (E4.5).
     pub corrected: Metered,
     /// OS-core power at which the merit is that of the single core, in watts.
     pub break_even_merit_w: f64,
-    /// The same for the energy.
+    /// OS-core power at which the energy is that of the single core, in watts.
     pub break_even_energy_w: f64,
 }
 
@@ -106,20 +106,20 @@ pub struct System {
     pub name: String,
     /// The whole computer, in watts.
     pub total_w: f64,
-    /// Of these, processors.
+    /// Power of the processors, in watts.
     pub cpu_w: f64,
-    /// Memory.
+    /// Power of the memory, in watts.
     pub memory_w: f64,
-    /// Disks.
+    /// Power of the disks, in watts.
     pub disk_w: f64,
     /// PCI devices, where there are any.
     pub pci_w: Option<f64>,
-    /// All else.
+    /// Power of all other parts, in watts.
     pub other_w: f64,
 }
 
 impl System {
-    /// What the largest consumer but the processors draws, in watts.
+    /// Returns the power of the largest consumer other than the processors, in watts.
     #[must_use]
     pub fn largest_other_w(&self) -> f64 {
         self.memory_w.max(self.disk_w).max(self.pci_w.unwrap_or(0.0)).max(self.other_w)
@@ -130,15 +130,15 @@ impl System {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatalogueCore {
-    /// Name.
+    /// Name of the core.
     pub name: String,
     /// Peak power, in watts.
     pub peak_w: f64,
     /// Average power, in watts.
     pub average_w: f64,
-    /// Instructions per cycle.
+    /// Instructions per clock cycle.
     pub ipc: f64,
-    /// Area.
+    /// Area of the core.
     pub area: f64,
 }
 

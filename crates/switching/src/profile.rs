@@ -9,7 +9,7 @@ use crate::model::ModelError;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// Name (`web`).
+    /// Name of the workload (`web`).
     pub name: String,
     /// Which of several variants: the network (`1g`), the number of users.
     pub variant: String,
@@ -31,7 +31,7 @@ pub struct Workload {
     /// themselves.
     #[serde(default)]
     pub batch: usize,
-    /// Where the stock kernel runs the threads and the interrupts.
+    /// Cores on which the stock kernel runs the threads and the interrupts.
     pub unmod: Placement,
     /// Demand of a unit on the reference core.
     pub demand: Demand,
@@ -46,7 +46,7 @@ pub struct Workload {
     /// Spread of user and waiting times: coefficient of variation, exponential at 1, constant at 0.
     #[serde(default)]
     pub spread: f64,
-    /// What a run is metered beyond the time of its work, in seconds.
+    /// Metered time of a run beyond the time of its work, in seconds.
     #[serde(default)]
     pub metered_beyond_s: f64,
     /// The whole amount of a run of fixed work; none for runs of fixed time.
@@ -57,11 +57,11 @@ pub struct Workload {
     pub fitted_to: Option<FittedTo>,
 }
 
-/// Where a kernel that does not care about core types puts work.
+/// Placement of work by a kernel that ignores core types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Placement {
-    /// Where threads run while no call has moved.
+    /// Cores that run threads while no call has moved.
     pub threads: Where,
     /// Which cores handle interrupts.
     pub interrupts: Where,
@@ -71,7 +71,7 @@ pub struct Placement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Where {
-    /// Application cores.
+    /// All application cores.
     App,
     /// OS cores, if there are any.
     Os,
@@ -83,39 +83,39 @@ pub enum Where {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, tag = "from", rename_all = "kebab-case")]
 pub enum Demand {
-    /// From the shares of time and the amount of a run on the reference core alone.
+    /// Derives the demand from the shares of time and the amount of a run on the reference core.
     Profile {
         /// Percent of the time in user mode.
         user_pct: f64,
-        /// In system calls.
+        /// Share of time in system calls.
         kernel_pct: f64,
-        /// In interrupt handlers.
+        /// Share of time in interrupt handlers.
         interrupt_pct: f64,
         /// Idle; the four shares add up to 100.
         idle_pct: f64,
-        /// Amount in `per_seconds`.
+        /// Amount of work in `per_seconds`.
         amount: f64,
-        /// What the idle time is.
+        /// Cause of the idle time.
         waits: Waits,
     },
-    /// In nanoseconds on the reference core.
+    /// States the demand in nanoseconds on the reference core.
     Times {
         /// User mode, with system calls that never move.
         user_ns: f64,
         /// System calls that may move.
         kernel_ns: f64,
-        /// Interrupt handlers.
+        /// Time in interrupt handlers.
         interrupt_ns: f64,
         /// Waiting for devices and the network.
         wait_ns: f64,
     },
 }
 
-/// What a core without work waits for.
+/// Cause of the idle time of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Waits {
-    /// Something as long as it is, whatever the cores do.
+    /// A latency that does not depend on the cores.
     Latency,
     /// The network, which is full.
     Wire,
@@ -124,11 +124,11 @@ pub enum Waits {
 /// Nanoseconds of one unit on the reference core.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnitTimes {
-    /// User mode.
+    /// Time in user mode.
     pub user_ns: f64,
-    /// All system calls.
+    /// Time in all system calls.
     pub kernel_ns: f64,
-    /// Interrupt handlers.
+    /// Time in interrupt handlers.
     pub interrupt_ns: f64,
     /// Waiting for a request, a device or the network, with the core idle.
     pub wait_ns: f64,
@@ -142,7 +142,7 @@ pub struct Call {
     pub name: String,
     /// Number on x86-64 Linux, by which policies know it.
     pub number: u32,
-    /// How often in a unit.
+    /// Number of calls in a unit.
     pub count: u32,
     /// Share of the unit's kernel time in all of them, of 1.
     pub share: f64,
@@ -159,9 +159,9 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, tag = "rule", rename_all = "kebab-case")]
 pub enum Offload {
-    /// Mogul's list.
+    /// The list of Mogul (2007).
     EnoughWork,
-    /// This list.
+    /// The calls that are listed here.
     Listed {
         /// Calls that may move; all others stay.
         calls: Vec<Rule>,

@@ -9,7 +9,7 @@ use super::sleep::{Sleep, SleepPolicy};
 use crate::idle::{IdleRecord, Stamps};
 use crate::model::{CoreKind, Model};
 
-/// What time on a core is for.
+/// Account that a core's time is posted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Account {
     User,
@@ -17,17 +17,17 @@ pub(crate) enum Account {
     Switch,
     Interrupt,
     Tick,
-    /// Powering up.
+    /// The core powers up.
     Waking,
-    /// Up, with nothing to do.
+    /// The core is up, with no work.
     Idle,
-    /// Powered down.
+    /// The core is powered down.
     Off,
 }
 
 pub(crate) const ACCOUNTS: usize = 8;
 
-/// What happens when a piece of work ends.
+/// Continuation after a piece of work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Then {
     /// The thread goes on with its next step.
@@ -46,7 +46,7 @@ pub(crate) struct Item {
     pub(crate) thread: usize,
     pub(crate) left: Time,
     pub(crate) account: Account,
-    /// Whose time it is, if it is a call's.
+    /// Index of the call that the time is posted to, if any.
     pub(crate) call: Option<usize>,
     pub(crate) then: Then,
 }
@@ -59,11 +59,11 @@ pub(crate) struct Interrupt {
     pub(crate) ends: Ends,
 }
 
-/// What the end of an interrupt brings.
+/// Continuation after an interrupt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ends {
     Nothing,
-    /// The thread's wait.
+    /// Ends the thread's wait.
     Wait {
         thread: usize,
     },
@@ -81,9 +81,9 @@ pub(crate) enum Ends {
 }
 
 pub(crate) struct Core {
-    /// Time by account.
+    /// Time posted to each account.
     pub(crate) booked: [Time; ACCOUNTS],
-    /// Time by call.
+    /// Time posted to each call.
     pub(crate) by_call: Vec<Time>,
     /// Busy time, counted apart from the accounts.
     pub(crate) busy: Time,
@@ -124,7 +124,7 @@ impl Core {
         Core::new(kind.clock_ghz, calls, model.spec().kernel.stamps, Sleep::new(policy))
     }
 
-    /// Who decides whether a core of this kind powers down.
+    /// Returns the policy that decides whether a core of this kind powers down.
     pub(crate) fn sleep_policy(
         model: &Model,
         kind: &CoreKind,
@@ -189,7 +189,7 @@ impl Core {
         self.generation += 1;
     }
 
-    /// Nothing is left to do.
+    /// Begins an idle period, as no work is left.
     pub(crate) fn rest(&mut self, now: Time, interrupted: bool) {
         if interrupted && self.stamps == Stamps::Halt {
             self.end_idle(now);
@@ -199,7 +199,7 @@ impl Core {
         self.sleep.rest(now);
     }
 
-    /// It does nothing now, up or off.
+    /// Returns whether the core has no work, up or off.
     pub(crate) fn is_idle(&self) -> bool {
         self.running.is_none() && self.handling.is_none()
     }

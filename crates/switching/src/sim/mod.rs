@@ -23,11 +23,11 @@ pub use sleep::SleepPolicy;
 /// Which kernel runs: what it moves, and where interrupts go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// Stock.
+    /// The stock kernel.
     Unmod,
     /// Interrupts on an OS core, threads on application cores, no switching.
     Bound,
-    /// The same, and calls move by this version.
+    /// A kernel that moves calls by this version of the mechanism.
     Switching(String),
 }
 
@@ -43,22 +43,22 @@ impl Kernel {
     }
 }
 
-/// Why a run cannot be.
+/// Reason why a run fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError {
-    /// It names what is not there.
+    /// The run names an unknown part of the model.
     Model(ModelError),
-    /// Its books do not balance: a mistake in this crate.
+    /// The ledger does not balance: an error in this crate.
     Books(Imbalance),
     /// A policy's timer rings for ever.
     StuckTimer(StuckTimer),
 }
 
-/// What decides for one core.
+/// Policies of one core.
 pub struct CorePolicies {
     /// Which of the calls made on it move.
     pub offload: OffloadPolicy,
-    /// Whether it powers down when it idles.
+    /// Decides whether the core powers down when idle.
     pub sleep: SleepPolicy,
 }
 
@@ -101,7 +101,7 @@ pub fn run(
     run_with(model, workload, configuration, kernel, seed, policies)
 }
 
-/// The same with these policies, as [`policies`] makes them: for who wants to log them.
+/// Runs with policies such as [`policies`] makes, so that a caller can log them.
 ///
 /// # Errors
 /// See [`run`].

@@ -19,7 +19,7 @@ pub(crate) enum Step {
     Wait(f64),
 }
 
-/// Where a unit's interrupts come from.
+/// Time at which the interrupts of a unit arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// Before the unit: a request, or the end of a wait.

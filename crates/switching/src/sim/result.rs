@@ -9,7 +9,7 @@ use crate::accounting::Metered;
 use crate::model::CoreKind;
 use crate::profile::Workload;
 
-/// A finished run.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Simulated time, in seconds.
@@ -26,26 +26,26 @@ pub struct Run {
     pub cores: Vec<CoreResult>,
     /// Calls made and moved.
     pub calls: Vec<CallCount>,
-    /// The books.
+    /// Ledger of the run.
     pub ledger: Closed,
 }
 
 /// One core of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoreResult {
-    /// `app0`, `os0`.
+    /// Name of the core (`app0`, `os0`).
     pub name: String,
     /// User mode, in percent of the time.
     pub user_pct: f64,
-    /// System calls.
+    /// Share of time in system calls.
     pub call_pct: f64,
     /// Switching to and from other cores.
     pub switch_pct: f64,
     /// Interrupt handlers and ticks.
     pub interrupt_pct: f64,
-    /// Powering up.
+    /// Share of time powering up.
     pub waking_pct: f64,
-    /// Nothing, up or powered down.
+    /// Share of time idle, up or powered down.
     pub idle_pct: f64,
     /// Powered down, of the idle time.
     pub off_pct: f64,
@@ -55,18 +55,18 @@ pub struct CoreResult {
     pub by_call_pct: Vec<f64>,
     /// Idle time as the instrument records it, in seconds of the simulated time.
     pub recorded_idle_s: f64,
-    /// Recorded idle periods.
+    /// Number of recorded idle periods.
     pub idle_periods: u64,
-    /// Energy, in joules.
+    /// Energy of the core, in joules.
     pub energy_j: f64,
 }
 
-/// How often a call was made and moved.
+/// Number of times that a call was made and moved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallCount {
-    /// The call.
+    /// Name of the call.
     pub name: String,
-    /// Times made.
+    /// Number of times it was made.
     pub made: u64,
     /// Times it ran on an OS core.
     pub moved: u64,
@@ -97,7 +97,7 @@ impl Run {
         work_s + workload.metered_beyond_s
     }
 
-    /// What accounts need, with idle times as recorded (`true`) or exact.
+    /// Returns the inputs of accounts, with idle times as recorded (`true`) or exact.
     #[must_use]
     pub fn metered(&self, workload: &Workload, recorded: bool) -> Metered {
         let elapsed_s = self.elapsed_s(workload);

@@ -9,11 +9,11 @@ use halfwink_units::Time;
 
 use crate::model::PowerDown;
 
-/// Who decides whether an idle core powers down.
+/// Policy that decides whether an idle core powers down.
 pub enum SleepPolicy {
-    /// Nobody: it always does, or never.
+    /// Powers down always or never.
     Fixed {
-        /// Whether it does.
+        /// Whether the core powers down.
         off: bool,
     },
     /// An application core's: by the idle times that it has seen.
@@ -47,7 +47,7 @@ impl SleepPolicy {
     }
 }
 
-/// The same, hosted.
+/// A sleep policy within its host.
 enum Decider {
     Fixed { off: bool },
     Times(Host<GatingPolicy>),
@@ -96,7 +96,7 @@ impl Sleep {
         self.off_since = off.then_some(now);
     }
 
-    /// When to ask again whether an idle core powers down.
+    /// Returns the time at which the policy decides again whether an idle core powers down.
     pub(crate) fn next_timer(&self) -> Option<Time> {
         match &self.decider {
             Decider::Times(policy) => Some(policy.due()).filter(|&due| due < Time::NEVER),
@@ -104,7 +104,7 @@ impl Sleep {
         }
     }
 
-    /// That time has come, and the core idles still.
+    /// Lets the policy decide at its timer, while the core is still idle.
     pub(crate) fn on_timer(&mut self, now: Time) -> Result<(), StuckTimer> {
         if let Decider::Times(policy) = &mut self.decider {
             policy.ring(now, |at, action| {
@@ -116,7 +116,7 @@ impl Sleep {
         Ok(())
     }
 
-    /// Something is there for the core; true if it has to be powered up.
+    /// Ends the idle period as work arrives; returns true if the core has to power up.
     pub(crate) fn rouse(&mut self, now: Time) -> bool {
         let Some(began) = self.idle_since.take() else { return false };
         match &mut self.decider {
@@ -137,7 +137,7 @@ impl Sleep {
         true
     }
 
-    /// The run ends.
+    /// Ends the run, and counts the sleep up to now.
     pub(crate) fn close(&mut self, now: Time) {
         if let Some(since) = self.off_since.take() {
             self.asleep += now - since;

@@ -11,12 +11,12 @@ use crate::model::CoreKind;
 /// still of many units of work.
 const COUNT: u64 = 64;
 
-/// What is known of power and of the rate of work.
+/// Estimates of power and of the rate of work.
 #[derive(Debug)]
 pub(super) struct Slices {
-    /// Joules over nanoseconds.
+    /// Power, as joules over nanoseconds.
     pub(super) power: Estimator,
-    /// Units over nanoseconds.
+    /// Rate, as units over nanoseconds.
     pub(super) rate: Estimator,
     done: u64,
     since: Time,
@@ -37,7 +37,7 @@ impl Slices {
         }
     }
 
-    /// When the present slice of a run of this length ends.
+    /// Returns the end of the present slice of a run of this length.
     fn until(&self, end: Time) -> Time {
         Time(end.0 / COUNT * (self.done + 1))
     }

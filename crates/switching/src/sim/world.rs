@@ -14,13 +14,13 @@ use crate::model::{Configuration, CoreKind, Model, ModelError};
 use crate::profile::{UnitTimes, Where, Workload};
 
 pub(super) enum Event {
-    /// What runs on a core ends, unless something has come between.
+    /// Ends the work on a core, unless its generation has changed since.
     End { core: usize, generation: u64 },
     /// A thread arrives on a core.
     Arrive { core: usize, item: Item },
     /// A thread's wait is over.
     Waited { thread: usize },
-    /// An interrupt arrives.
+    /// Delivers an interrupt to a core.
     Interrupt { core: usize, interrupt: Interrupt },
     /// The client asks for its next batch.
     Batch,
@@ -31,9 +31,9 @@ pub(super) enum Event {
 }
 
 pub(super) struct Thread {
-    /// Where it runs in user mode; none if the kernel may choose.
+    /// Core on which it runs in user mode; none if the kernel may choose.
     pub(super) home: Option<usize>,
-    /// Where it is, or was last.
+    /// Core on which it runs, or ran last.
     pub(super) core: usize,
     pub(super) step: usize,
     /// Units whose interrupts are outstanding.
@@ -44,9 +44,9 @@ pub(super) struct Thread {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parked {
     No,
-    /// For a request.
+    /// Waits for a request.
     Request,
-    /// For background work to go down.
+    /// Waits until its background work is small enough.
     Background,
 }
 
@@ -55,9 +55,9 @@ pub(super) enum Parked {
 pub(super) struct LegTimes {
     /// Source, gap, target, if the target is powered down.
     pub(super) asleep: [Time; 3],
-    /// The same if it is up.
+    /// Source, gap, target, if the target is up.
     pub(super) awake: [Time; 3],
-    /// If the target is busy already: no interrupt is needed, and no power-up.
+    /// Target, if it is already busy: no interrupt is needed, and no power-up.
     pub(super) target_busy: Time,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct World<'a> {
     pub(super) steps: Vec<Step>,
     pub(super) arrival: Arrival,
     pub(super) times: UnitTimes,
-    /// By path (usual, busy), source, target.
+    /// Leg times by path (usual, busy), source and target.
     pub(super) legs: [Vec<Vec<LegTimes>>; 2],
     pub(super) line: Time,
     /// Time to power each core up.
@@ -289,7 +289,7 @@ impl<'a> World<'a> {
         self.schedule_end(core);
     }
 
-    /// Something is there for an idle core; true if it powers up first.
+    /// Ends the idle period of a core as work arrives; returns true if it powers up first.
     fn rouse(&mut self, core: usize) -> bool {
         let c = &mut self.cores[core];
         c.book(self.now);
@@ -324,7 +324,7 @@ impl<'a> World<'a> {
         self.next(core, false);
     }
 
-    /// What a core does when something has ended and the same thread does not go on.
+    /// Chooses the next work of a core after some work has ended that its thread does not continue.
     fn next(&mut self, core: usize, interrupted: bool) {
         let c = &mut self.cores[core];
         if c.handling.is_some() {
