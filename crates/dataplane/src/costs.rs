@@ -19,13 +19,13 @@ use crate::{checksum, rss, Forwarder, Lifetime, Numbers, Out, Shared, Verdict};
 /// The cost of one element for packets of one size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    /// What was measured.
+    /// Name of the measured element.
     pub element: &'static str,
     /// Bytes of the Ethernet frame, without its check sequence.
     pub frame_bytes: usize,
     /// Nanoseconds for each packet, as the clock told: the median of all repeats.
     pub ns_per_packet: f64,
-    /// That time over the time to copy such a frame once, in the same run.
+    /// Ratio of that time to the time to copy such a frame once, in the same run.
     pub per_copy: f64,
 }
 
@@ -285,7 +285,8 @@ fn port(name: &str, mac: Mac, address: &str) -> PortSettings {
     PortSettings { name: name.into(), mac, mtu: 1500, addresses }
 }
 
-/// From 10.0.0.2 on port 0 to everywhere behind [`REMOTE`] on port 1.
+/// Creates settings with 10.0.0.2 on port 0 and every other destination behind [`REMOTE`] on port
+/// 1.
 fn near(app: AppSettings, prefixes: impl Iterator<Item = IpNet>) -> Settings {
     let route = |prefix| Route { prefix, via: Some(IpAddr::V4(REMOTE)), port: None, silent: false };
     Settings {

@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 
 macro_rules! drop_reasons {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// Why a packet was dropped.
+        /// Reason why a packet was dropped.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum DropReason { $($(#[$doc])* $name,)* }
 
@@ -12,7 +12,7 @@ macro_rules! drop_reasons {
             /// All of them, in the order of their numbers.
             pub const ALL: &'static [DropReason] = &[$(DropReason::$name,)*];
 
-            /// Its name in tables.
+            /// Returns the name that tables use.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(DropReason::$name => $text,)* }
@@ -42,19 +42,19 @@ drop_reasons! {
     Martian = "martian",
     /// The sender chose the route (RFC 5095, RFC 7126, 4.3).
     SourceRoute = "source_route",
-    /// To a broadcast address; those are not forwarded (RFC 2644).
+    /// The destination is a broadcast address; those are not forwarded (RFC 2644).
     Broadcast = "broadcast",
-    /// To a multicast address; there is no multicast routing.
+    /// The destination is a multicast address; there is no multicast routing.
     Multicast = "multicast",
-    /// To or from an IPv6 link-local address.
+    /// Source or destination is an IPv6 link-local address.
     LinkLocal = "link_local",
     /// TTL or hop limit has run out.
     TtlExceeded = "ttl_exceeded",
     /// No prefix of the table holds the destination.
     NoRoute = "no_route",
-    /// The route is a black hole: nobody is told.
+    /// The route is a black hole, which sends no error.
     Blackhole = "blackhole",
-    /// The route says that nobody is there.
+    /// The route marks the destination as unreachable.
     Unreachable = "unreachable",
     /// Longer than the next link's MTU and not to be fragmented.
     TooBig = "too_big",
@@ -62,7 +62,7 @@ drop_reasons! {
     HostUnreachable = "host_unreachable",
     /// Too many packets wait for the neighbour, or too many neighbours are being asked for.
     QueueFull = "queue_full",
-    /// For the router itself, which has no use for it.
+    /// The packet is for the router itself, which does not serve it.
     Unwanted = "unwanted",
     /// An ARP or neighbour discovery message that makes no sense.
     BadNeighbour = "bad_neighbour",
@@ -90,7 +90,7 @@ drop_reasons! {
     EspNoKey = "esp_no_key",
     /// A packet in the clear that should have come by a tunnel.
     EspClear = "esp_clear",
-    /// Of a key exchange, which the kernel's daemon has had besides.
+    /// The packet belongs to a key exchange, which the kernel's daemon has received as well.
     Ike = "ike",
     /// An encoded packet that cannot be.
     RedundancyBad = "redundancy_bad",
@@ -102,7 +102,7 @@ drop_reasons! {
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What one worker did since it began. Plain numbers: sum the workers' with `+=`.
+        /// Counters of one worker since its start. Plain numbers: sum the workers' with `+=`.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Counters {
@@ -150,7 +150,7 @@ counters! {
     held,
     /// Packets that went in fragments.
     fragmented,
-    /// Fragments sent.
+    /// Number of fragments sent.
     fragments,
     /// Packets that the router itself made, of all kinds.
     sent,
@@ -168,21 +168,21 @@ counters! {
     icmp_suppressed,
     /// Flows begun: the first packet, or the first after a time-out.
     flows_begun,
-    /// Flow records exported.
+    /// Number of flow records exported.
     flows_exported,
     /// Flows that had to make room for others.
     flows_evicted,
     /// IPv6 packets that version 5 has no place for.
     flows_uncounted,
-    /// Export datagrams.
+    /// Number of export datagrams sent.
     exports,
-    /// Packets encrypted.
+    /// Number of packets encrypted.
     esp_encrypted,
-    /// Packets decrypted.
+    /// Number of packets decrypted.
     esp_decrypted,
     /// Packets in which bytes were replaced by references.
     redundancy_encoded,
-    /// Packets restored.
+    /// Number of packets restored.
     redundancy_decoded,
     /// Bytes that did not go over the link.
     redundancy_saved_bytes,
@@ -197,7 +197,7 @@ impl Counters {
         self.drops[reason as usize]
     }
 
-    /// Packets dropped.
+    /// Returns the number of packets dropped.
     #[must_use]
     pub fn drops(&self) -> u64 {
         self.drops.iter().sum()

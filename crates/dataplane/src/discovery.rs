@@ -237,7 +237,8 @@ fn arp(
     frame
 }
 
-/// Who has `target`? To its solicited-node group, or to the one who had it.
+/// Builds a neighbour solicitation for `target`, sent to its solicited-node group or to the known
+/// neighbour.
 fn solicitation(port: &Port, target: Ipv6Addr, who: Option<Mac>) -> [u8; ND] {
     let mut group = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0, 0, 0];
     group[13..].copy_from_slice(&target.octets()[13..]);

@@ -70,7 +70,7 @@ impl fmt::Debug for Inbound {
 }
 
 impl Ipsec {
-    /// Associations made ready.
+    /// Prepares the security associations.
     pub(crate) fn build(settings: &IpsecSettings, own: &[IpAddr]) -> Result<Ipsec, SettingsError> {
         let all: Vec<_> = settings.outbound.iter().chain(&settings.inbound).collect();
         for (n, association) in all.iter().enumerate() {
@@ -117,7 +117,7 @@ impl Ipsec {
         Ok(found)
     }
 
-    /// Whether a packet that came in the clear should have come by a tunnel.
+    /// Returns whether a packet that came in the clear should have come through a tunnel.
     #[inline]
     pub(crate) fn is_missing(&self, from: IpAddr, protocol: u8) -> bool {
         if !self.kernel || protocol == wire::ESP {
@@ -184,7 +184,7 @@ impl Inbound {
         opened.map_err(|_| DropReason::EspAuthentication)
     }
 
-    /// Whether the inner packet's source is one that the association is for.
+    /// Returns whether the association covers the inner packet's source.
     fn is_for(&self, packet: &[u8]) -> bool {
         let source: IpAddr = match packet.len() {
             V4.. if packet[0] >> 4 == 4 => IpAddr::V4(be32(packet, 12).into()),
@@ -296,7 +296,7 @@ impl Outbound {
     }
 }
 
-/// Whether packets to `to` go into a tunnel to `peer` with these selectors.
+/// Returns whether packets to `to` enter a tunnel to `peer` with these selectors.
 #[inline]
 fn enters(selectors: &[IpNet], peer: IpAddr, to: IpAddr) -> bool {
     match selectors {

@@ -27,7 +27,7 @@ pub struct Forwarder {
     worker: Worker,
 }
 
-/// "Came in on" of packets that were encrypted: counted as forwarded, but nobody is told of them.
+/// Ingress port of packets that were encrypted: they count as forwarded, but cause no ICMP message.
 const SEALED: u16 = u16::MAX;
 const _: () = assert!(crate::tables::MOST_PORTS <= SEALED as usize);
 
@@ -83,7 +83,7 @@ impl Forwarder {
         }
     }
 
-    /// What this worker did since it began.
+    /// Returns the counters of this worker since its start.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.worker.counters
@@ -122,7 +122,7 @@ impl Worker {
         }
     }
 
-    /// Where a packet to `to` goes, which has this hop, or what its sender is told.
+    /// Returns the way of a packet to `to` with this hop, or the ICMP error for its sender.
     #[inline]
     pub(crate) fn way(
         &self,
@@ -146,7 +146,7 @@ impl Worker {
         Ok(Way { mtu: outbound.inner_mtu(way.mtu), tunnel, ..way })
     }
 
-    /// Whether a packet that is not out of a tunnel should be.
+    /// Returns whether a packet came in the clear that should have come through a tunnel.
     #[inline]
     pub(crate) fn is_clear(&self, cx: &Cx<'_>, from: IpAddr, protocol: u8) -> bool {
         let App::Ipsec(ipsec) = &cx.tables.app else { return false };

@@ -24,12 +24,12 @@ impl<'a> Frame<'a> {
         &self.room[self.start..self.end]
     }
 
-    /// The same, to change.
+    /// Returns the bytes of the frame for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.room[self.start..self.end]
     }
 
-    /// Where the frame begins in its buffer, in bytes.
+    /// Returns the offset of the frame in its buffer, in bytes.
     #[must_use]
     pub fn start(&self) -> usize {
         self.start
@@ -41,7 +41,7 @@ impl<'a> Frame<'a> {
         self.end - self.start
     }
 
-    /// Whether nothing is left.
+    /// Returns whether no bytes are left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.start == self.end

@@ -222,7 +222,7 @@ impl Worker {
         Verdict::Consumed
     }
 
-    /// The same for IPv6, neighbour discovery besides.
+    /// Handles IPv6 packets for the router, including neighbour discovery.
     pub(crate) fn v6_local(
         &mut self,
         cx: &mut Cx<'_>,
@@ -281,8 +281,8 @@ impl Worker {
     }
 }
 
-/// Whether a UDP datagram for the router is of a key exchange (RFC 7296, 2; RFC 3948, 2) that the
-/// kernel's daemon has had as well.
+/// Returns whether a UDP datagram for the router belongs to a key exchange (RFC 7296, 2; RFC 3948,
+/// 2) that the kernel's daemon has received as well.
 fn is_ike(cx: &Cx<'_>, datagram: &[u8]) -> bool {
     let App::Ipsec(ipsec) = &cx.tables.app else { return false };
     ipsec.kernel && datagram.len() >= 4 && matches!(be16(datagram, 2), 500 | 4500)

@@ -1,13 +1,13 @@
 //! ICMP errors as values.
 
-/// Why a packet is refused, as its sender is told.
+/// Reason of a rejection, as the ICMP error reports it to the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IcmpError {
     TimeExceeded,
     NoRoute,
     HostUnreachable,
     PortUnreachable,
-    /// By what the router was told about tunnels.
+    /// Forbidden by the router's tunnel settings.
     Prohibited,
     /// The MTU that would have done.
     TooBig(usize),
@@ -26,7 +26,7 @@ impl IcmpError {
         }
     }
 
-    /// The same of RFC 4443.
+    /// Returns type, code and value by RFC 4443.
     pub(crate) fn v6(self) -> (u8, u8, u32) {
         match self {
             IcmpError::TimeExceeded => (3, 0, 0),

@@ -13,7 +13,7 @@ use crate::verdict::Verdict;
 use crate::wire::{be16, put16, V4Header, DF, ETHERNET, V4};
 use crate::worker::{Cx, Way, Worker};
 
-/// What a fragment needs (RFC 791, 3.2); ports have it, what a tunnel leaves of it may be less.
+/// Smallest MTU that fragments need (RFC 791, 3.2). Ports have it; a tunnel may leave less.
 const LEAST_MTU: usize = 68;
 
 impl Worker {
@@ -128,8 +128,8 @@ fn decrement(packet: &mut [u8]) {
     put16(packet, 10, sum);
 }
 
-/// Whether one of the options is a source route (RFC 791, 3.1: types 131 and 137), or they make
-/// no sense.
+/// Returns whether one of the options is a source route (RFC 791, 3.1: types 131 and 137), or
+/// whether they are malformed.
 fn source_routed(mut options: &[u8]) -> bool {
     while let Some(&kind) = options.first() {
         let len = match kind {
@@ -146,7 +146,7 @@ fn source_routed(mut options: &[u8]) -> bool {
     false
 }
 
-/// What the packet adds to its flow.
+/// Returns the packet's contribution to its flow.
 fn sample(from: u16, way: &Way, header: &V4Header, frame: &[u8]) -> Sample {
     let packet = &frame[ETHERNET..];
     let body = if header.is_later_fragment() { &[] } else { &packet[header.len..] };

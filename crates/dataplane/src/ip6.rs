@@ -97,7 +97,7 @@ impl Worker {
     }
 }
 
-/// What the packet adds to its flow.
+/// Returns the packet's contribution to its flow.
 fn sample(from: u16, way: &Way, header: &V6Header, frame: &[u8]) -> Sample {
     let packet = &frame[ETHERNET..];
     let (protocol, at) = transport(packet, header).unwrap_or((header.next, header.total));

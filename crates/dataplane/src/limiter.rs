@@ -2,7 +2,7 @@
 
 use halfwink_units::Time;
 
-/// So many at once, one more each millisecond.
+/// Token bucket that allows a burst, and then one each millisecond.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     burst: u64,
@@ -13,12 +13,12 @@ pub(crate) struct Limiter {
 const EACH: Time = Time::ns(1_000_000);
 
 impl Limiter {
-    /// A full one.
+    /// Creates a full bucket.
     pub(crate) fn new(burst: u64) -> Limiter {
         Limiter { burst, tokens: burst, since: Time::ZERO }
     }
 
-    /// Whether one may go now; then it counts as gone.
+    /// Takes a token, and returns whether there was one.
     pub(crate) fn take(&mut self, now: Time) -> bool {
         let earned = now.saturating_sub(self.since).as_ps() / EACH.as_ps();
         self.since = self.since.saturating_add(Time(earned * EACH.as_ps()));

@@ -10,9 +10,9 @@ use crate::settings::{PortSettings, Route};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct RoutesError {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What was found and what was expected.
+    /// Message with the value found and the values allowed.
     pub what: String,
 }
 

@@ -10,8 +10,8 @@ const KEY: [u8; 40] = [
     0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 
-/// What each byte adds at each place of the longest input: the hash is linear, so a packet costs
-/// as many look-ups as it has address bytes.
+/// Contribution of each byte value at each place of the longest input: the hash is linear, so a
+/// packet costs as many look-ups as it has address bytes.
 static TABLE: [[u32; 256]; 36] = table();
 
 const fn table() -> [[u32; 256]; 36] {

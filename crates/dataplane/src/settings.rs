@@ -12,27 +12,27 @@ use crate::wire::Mac;
 /// All that a router is told.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Its ports; elsewhere a port is its place in this list.
+    /// Ports of the router; elsewhere a port is its place in this list.
     pub ports: Vec<PortSettings>,
-    /// Its routes, besides those to the networks of its own addresses.
+    /// Routes, besides those to the networks of its own addresses.
     pub routes: Vec<Route>,
     /// Neighbours that are never asked for.
     pub neighbours: Vec<StaticNeighbour>,
-    /// What it does to packets besides forwarding them.
+    /// Application that packets pass besides forwarding.
     pub app: AppSettings,
 }
 
-/// One Ethernet port.
+/// Settings of an Ethernet port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortSettings {
     /// The name that routes files use.
     pub name: String,
-    /// Its Ethernet address.
+    /// Ethernet address of the port.
     pub mac: Mac,
     /// The longest IP packet that it sends, in bytes.
     pub mtu: u16,
-    /// Its addresses, with the lengths of their networks. A link-local IPv6 address is made from
-    /// `mac` besides (RFC 4291, appendix A).
+    /// Addresses of the port, with the lengths of their networks. A link-local IPv6 address is made
+    /// from `mac` besides (RFC 4291, appendix A).
     pub addresses: Vec<IpNet>,
 }
 
@@ -46,13 +46,14 @@ impl Default for PortSettings {
 /// it is silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Where packets go to.
+    /// Destination prefix of the route.
     pub prefix: IpNet,
     /// The gateway, on a network of one of the ports.
     pub via: Option<IpAddr>,
     /// The port; with a gateway it may be left out.
     pub port: Option<u16>,
-    /// A black hole, as the kernel's: nobody is told. Only without gateway and port.
+    /// Makes the route a black hole, as in the kernel: it sends no error. Only without gateway and
+    /// port.
     pub silent: bool,
 }
 
@@ -61,17 +62,16 @@ pub struct Route {
 pub struct StaticNeighbour {
     /// The port it is behind.
     pub port: u16,
-    /// Its address.
+    /// Address of the neighbour.
     pub address: IpAddr,
-    /// Its Ethernet address.
+    /// Ethernet address of the neighbour.
     pub mac: Mac,
 }
 
-/// What the router does to packets besides forwarding them: the four applications of Niccolini
-/// 2012, 4.5.
+/// Application that packets pass besides forwarding: the four of Niccolini 2012, 4.5.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum AppSettings {
-    /// Nothing.
+    /// Only forwards packets.
     #[default]
     Route,
     /// Counts flows and exports them.
@@ -82,14 +82,14 @@ pub enum AppSettings {
     Redundancy(RedundancySettings),
 }
 
-/// How flows are exported.
+/// Format of flow exports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExportFormat {
     /// NetFlow version 5: IPv4 only.
     V5,
     /// NetFlow version 9 (RFC 3954).
     V9,
-    /// IPFIX (RFC 7011).
+    /// IPFIX, by RFC 7011.
     #[default]
     Ipfix,
 }
@@ -137,14 +137,15 @@ pub struct AeadKey {
 }
 
 impl AeadKey {
-    /// From 20 or 36 bytes: a key of 128 or 256 bits, and a salt of 32. `None` for other lengths.
+    /// Creates a key of 128 or 256 bits and a salt of 32 from 20 or 36 bytes. Returns `None` for
+    /// other lengths.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<AeadKey> {
         let (key, salt) = bytes.split_last_chunk::<4>()?;
         matches!(key.len(), 16 | 32).then(|| AeadKey { key: key.to_vec(), salt: *salt })
     }
 
-    /// The same in hexadecimal, with or without `0x`.
+    /// Parses key and salt in hexadecimal, with or without `0x`.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<AeadKey> {
         let digits = text.strip_prefix("0x").unwrap_or(text);
@@ -175,9 +176,9 @@ impl fmt::Debug for AeadKey {
 /// One direction of an ESP tunnel (RFC 4303, AES-GCM of RFC 4106 with a tag of 16 bytes).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecurityAssociation {
-    /// Its number in the packets; at least 256.
+    /// Security parameter index in the packets; at least 256.
     pub spi: u32,
-    /// This router's address.
+    /// Address of this router.
     pub local: IpAddr,
     /// The other end's address, of the same family.
     pub peer: IpAddr,
@@ -188,11 +189,11 @@ pub struct SecurityAssociation {
     /// The inner packets: outbound by destination, the first association whose prefix holds it is
     /// taken; inbound by source. Empty: all (outbound: all but the peer itself).
     pub selectors: Vec<IpNet>,
-    /// Its sequence numbers. An AES-GCM key must never see a nonce twice (RFC 4106, 9), so that
-    /// numbers go on where they were for as long as the key is used: over reloads as the same
-    /// handle, over restarts by a record ([`Numbers::after`]).
+    /// Sequence numbers of the association. An AES-GCM key must never see a nonce twice (RFC 4106,
+    /// 9), so that numbers go on where they were for as long as the key is used: over reloads as
+    /// the same handle, over restarts by a record ([`Numbers::after`]).
     pub numbers: Numbers,
-    /// How much it may carry.
+    /// Limit of the data that it may carry.
     pub lifetime: Lifetime,
 }
 
@@ -200,26 +201,26 @@ pub struct SecurityAssociation {
 /// next: what would enter it is dropped, since it must not leave in the clear (RFC 4301, 5.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClosedTunnel {
-    /// It comes before the outbound association at this place, and after those before it.
+    /// Place of the outbound association before which this tunnel comes, after all earlier ones.
     pub before: usize,
-    /// The other end.
+    /// Address of the other end.
     pub peer: IpAddr,
-    /// As [`SecurityAssociation::selectors`].
+    /// Selectors, as [`SecurityAssociation::selectors`].
     pub selectors: Vec<IpNet>,
 }
 
 /// Settings of the IPsec application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IpsecSettings {
-    /// What this router encrypts.
+    /// Associations by which this router encrypts.
     pub outbound: Vec<SecurityAssociation>,
-    /// What this router decrypts.
+    /// Associations by which this router decrypts.
     pub inbound: Vec<SecurityAssociation>,
     /// Tunnels that it has no key for now, in order.
     pub closed: Vec<ClosedTunnel>,
-    /// Its associations are those of the kernel beside it. Then what is for the router's UDP ports
-    /// 500 and 4500 is left to the daemon there, without a word. And what comes in the clear from
-    /// a tunnel's networks is dropped (RFC 4301, 5.2): a kernel that has decrypted a packet, too,
+    /// Shares the associations with the kernel beside it. Packets for the router's UDP ports 500
+    /// and 4500 are then left to the daemon there, without an error. Packets in the clear from a
+    /// tunnel's networks are dropped (RFC 4301, 5.2): a kernel that has also decrypted a packet
     /// hands it to packet sockets a second time.
     pub kernel: bool,
 }
@@ -239,7 +240,7 @@ pub struct RedundancySettings {
     pub sample_bits: u8,
     /// The IP protocol number of encoded packets; 253 and 254 are for experiments (RFC 3692).
     pub protocol: u8,
-    /// Seeds the hash that names packets; the same at both ends, and nobody else's business.
+    /// Seed of the hash that names packets; it is equal at both ends, and secret.
     pub key: u64,
 }
 
@@ -266,29 +267,29 @@ pub enum SettingsError {
     /// A port that does not exist.
     #[error("{what}: port {found} does not exist, there are {ports}")]
     NoPort {
-        /// What names it.
+        /// Element that names the port.
         what: String,
-        /// The port.
+        /// Number of the port.
         found: u16,
-        /// How many there are.
+        /// Number of ports that exist.
         ports: usize,
     },
     /// An MTU below what IP allows.
     #[error("port {port}: an MTU of {mtu} bytes, expected at least {least}")]
     Mtu {
-        /// The port's name.
+        /// Name of the port.
         port: String,
-        /// What was found.
+        /// MTU that was found.
         mtu: u16,
-        /// What IP allows.
+        /// Smallest MTU that IP allows.
         least: u16,
     },
     /// An address that no interface can have, or that two have.
     #[error("{address}: {what}")]
     Address {
-        /// The address.
+        /// Address in question.
         address: IpAddr,
-        /// What is wrong with it.
+        /// Description of the error.
         what: &'static str,
     },
     /// Two routes for one prefix.
@@ -297,9 +298,9 @@ pub enum SettingsError {
     /// A gateway on no network of ours.
     #[error("route to {prefix}: gateway {gateway} is on no network of {of}")]
     Gateway {
-        /// The route.
+        /// Prefix of the route.
         prefix: IpNet,
-        /// Its gateway.
+        /// Gateway of the route.
         gateway: IpAddr,
         /// The port, or "any port".
         of: String,
@@ -307,19 +308,19 @@ pub enum SettingsError {
     /// More than the table holds.
     #[error("{found} {what}, expected at most {most}")]
     TooMany {
-        /// What there are too many of, in the plural.
+        /// Name of the elements that are too many, in the plural.
         what: &'static str,
-        /// How many.
+        /// Number that was found.
         found: usize,
-        /// The limit.
+        /// Largest number that is allowed.
         most: usize,
     },
     /// An association that cannot work.
     #[error("SPI {spi:#x}: {what}")]
     Association {
-        /// Its security parameter index.
+        /// Security parameter index of the association.
         spi: u32,
-        /// What is wrong with it.
+        /// Description of the error.
         what: &'static str,
     },
     /// A value out of range.
@@ -327,9 +328,9 @@ pub enum SettingsError {
     Value {
         /// Name of the setting.
         what: &'static str,
-        /// The value.
+        /// Value that was found.
         found: u64,
-        /// The range.
+        /// Range that is allowed.
         expected: &'static str,
     },
 }

@@ -7,7 +7,7 @@ use crate::neighbours::Neighbours;
 use crate::settings::{Settings, SettingsError};
 use crate::tables::Tables;
 
-/// What the workers of one router have in common.
+/// State that the workers of one router share.
 #[derive(Debug)]
 pub struct Shared {
     tables: ArcSwap<Tables>,

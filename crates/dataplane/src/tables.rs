@@ -13,7 +13,7 @@ use crate::settings::{
 };
 use crate::wire::Mac;
 
-/// What IPv4 and IPv6 ask of a link (RFC 791; RFC 8200, 5).
+/// Smallest MTU that IPv4 and IPv6 require of a link (RFC 791; RFC 8200, 5).
 const LEAST_MTU_V4: u16 = 68;
 const LEAST_MTU_V6: u16 = 1280;
 /// Bytes of an IP packet fit in 16 bits, and a port's number in what neighbours are found by.
@@ -21,7 +21,7 @@ pub(crate) const MOST_PORTS: usize = 1024;
 /// About 2 GB of flows for each worker.
 const MOST_FLOWS: usize = 1 << 24;
 
-/// One port.
+/// Addresses and MTU of a port.
 #[derive(Debug)]
 pub(crate) struct Port {
     pub(crate) mac: Mac,
@@ -32,19 +32,19 @@ pub(crate) struct Port {
     pub(crate) link_local: Ipv6Addr,
 }
 
-/// What packets are looked up in: never changed, only replaced as a whole.
+/// Tables in which packets are looked up: never changed, only replaced as a whole.
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub(crate) ports: Vec<Port>,
     pub(crate) fib: Fib,
     /// This router's IPv4 addresses: few, so a scan is the quickest.
     pub(crate) own_v4: Vec<u32>,
-    /// The same for IPv6.
+    /// IPv6 addresses of this router.
     pub(crate) own_v6: Vec<u128>,
     pub(crate) app: App,
 }
 
-/// What packets are given to besides the forwarding table.
+/// Application that packets pass besides the forwarding table.
 #[derive(Debug)]
 pub(crate) enum App {
     Route,
@@ -117,7 +117,7 @@ impl Tables {
         self.ports[usize::from(port)].v4_towards(other).or_else(|| all.next())
     }
 
-    /// The same for IPv6.
+    /// Returns the source address for IPv6 packets to `other`.
     pub(crate) fn v6_source(&self, port: u16, other: Ipv6Addr) -> Option<Ipv6Addr> {
         let port = &self.ports[usize::from(port)];
         if other.is_unicast_link_local() {
@@ -246,17 +246,18 @@ fn on_link(port: &Port, address: IpAddr) -> bool {
 }
 
 impl Port {
-    /// Whether the address is on one of this port's networks.
+    /// Returns whether the address is on one of this port's networks.
     pub(crate) fn has_v4_link(&self, address: Ipv4Addr) -> bool {
         self.v4.iter().any(|net| net.contains(&address))
     }
 
-    /// The same for IPv6, where every port has the link-local network.
+    /// Returns whether an IPv6 address is on one of this port's networks; every port has the
+    /// link-local one.
     pub(crate) fn has_v6_link(&self, address: Ipv6Addr) -> bool {
         address.is_unicast_link_local() || self.v6.iter().any(|net| net.contains(&address))
     }
 
-    /// Whether this port has the address.
+    /// Returns whether this port has the address.
     pub(crate) fn has_v6(&self, address: u128) -> bool {
         let address = Ipv6Addr::from(address);
         address == self.link_local || self.v6.iter().any(|net| net.addr() == address)

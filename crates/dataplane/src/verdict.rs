@@ -2,7 +2,7 @@
 
 use crate::counters::DropReason;
 
-/// Where the router's own frames go.
+/// Receives the router's own frames.
 pub trait Out {
     /// A frame that the router made (ARP, neighbour discovery, ICMP, fragments), or one that had to
     /// wait for its neighbour.
@@ -11,18 +11,18 @@ pub trait Out {
     fn export(&mut self, datagram: &[u8]);
 }
 
-/// What became of a frame.
+/// Decision on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It was rewritten and is to leave by this port.
+    /// The frame was rewritten and leaves by this port.
     Send {
         /// Number of the port, from 0.
         port: u16,
     },
-    /// It was for the router, or left in pieces through [`Out::send`].
+    /// The frame was for the router, or left in pieces through [`Out::send`].
     Consumed,
     /// A copy waits for the neighbour's answer.
     Held,
-    /// It is to be forgotten.
+    /// The frame is dropped.
     Drop(DropReason),
 }

@@ -22,7 +22,7 @@ pub(crate) const ICMP6: u8 = 58;
 pub(crate) const V4: usize = 20;
 pub(crate) const V6: usize = 40;
 
-/// An Ethernet address.
+/// An Ethernet address, of 48 bits.
 pub type Mac = [u8; 6];
 pub(crate) const BROADCAST: Mac = [0xff; 6];
 
@@ -35,7 +35,7 @@ pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
     }
 }
 
-/// The same for 32 bits.
+/// Reads 32 bits in network order; 0 behind the end.
 #[inline]
 pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
     match bytes.get(at..at + 4) {
@@ -44,7 +44,7 @@ pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
     }
 }
 
-/// The same for 128 bits.
+/// Reads 128 bits in network order; 0 behind the end.
 #[inline]
 pub(crate) fn be128(bytes: &[u8], at: usize) -> u128 {
     match bytes.get(at..at + 16).and_then(|b| b.try_into().ok()) {
@@ -63,7 +63,7 @@ pub(crate) fn put32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
-/// What the hot path needs of a valid IPv4 header.
+/// Fields of a valid IPv4 header that the hot path needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct V4Header {
     /// Bytes of the header with its options.
@@ -74,7 +74,7 @@ pub(crate) struct V4Header {
     pub(crate) dst: u32,
     pub(crate) protocol: u8,
     pub(crate) ttl: u8,
-    /// Flags and offset.
+    /// Fragment flags and offset.
     pub(crate) fragment: u16,
 }
 
@@ -109,18 +109,18 @@ impl V4Header {
         })
     }
 
-    /// Whether this is a fragment, and not the first.
+    /// Returns whether this is a fragment, and not the first.
     pub(crate) fn is_later_fragment(&self) -> bool {
         self.fragment & 0x1fff != 0
     }
 
-    /// Whether this is any part of a fragmented packet.
+    /// Returns whether this is any part of a fragmented packet.
     pub(crate) fn is_fragment(&self) -> bool {
         self.fragment & 0x3fff != 0
     }
 }
 
-/// What the hot path needs of a valid IPv6 header.
+/// Fields of a valid IPv6 header that the hot path needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct V6Header {
     /// Bytes of the packet, header included.

@@ -18,19 +18,19 @@ use crate::tables::{App, Tables};
 use crate::verdict::{Out, Verdict};
 use crate::wire;
 
-/// Where a frame begins in a worker's own memory, and how much of it there is: the longest IP
-/// packet, with room on both sides.
+/// Offset of a frame in a worker's own memory. The memory holds the longest IP packet, with room on
+/// both sides.
 const SCRATCH_START: usize = 128;
 const SCRATCH: usize = SCRATCH_START + wire::ETHERNET + 65_536 + 128;
 
-/// What a worker has for itself.
+/// State of one worker.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) number: u16,
     pub(crate) counters: Counters,
     pub(crate) cache: Cache,
     pub(crate) limiter: Limiter,
-    /// Of the last IPv4 packet of its own.
+    /// Identification of its last own IPv4 packet.
     pub(crate) identification: u16,
     pub(crate) scratch: Box<[u8]>,
     /// The packet at hand has come out of a tunnel: it enters none.
@@ -41,7 +41,7 @@ pub(crate) struct Worker {
     pub(crate) encoder: Option<Encoder>,
 }
 
-/// Where a packet goes next.
+/// Next hop of a packet and the constraints on the way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     pub(crate) to: Key,
@@ -51,7 +51,7 @@ pub(crate) struct Way {
     pub(crate) tunnel: Option<usize>,
 }
 
-/// What a step of a packet's way may look at.
+/// Context of a step in the processing of a packet.
 pub(crate) struct Cx<'a> {
     pub(crate) now: Time,
     pub(crate) tables: &'a Tables,
@@ -78,7 +78,7 @@ impl Worker {
         worker
     }
 
-    /// What an application needs that each worker has for itself.
+    /// Creates the worker's own state for an application.
     fn begin_app(&mut self, app: &App) {
         if let App::NetFlow(settings) = app {
             self.flows = Some(NetFlow::new(settings.clone(), self.number));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::counters::DropReason;
 
-/// How much an association may carry: a handle, whose clones are the same account. The default has
-/// no limit, and costs a packet nothing.
+/// Limit of the data that an association may carry: a handle, whose clones share one account. The
+/// default has no limit, and costs a packet nothing.
 #[derive(Clone, Default)]
 pub struct Lifetime(Option<Arc<Inner>>);
 
@@ -30,7 +30,7 @@ impl Lifetime {
         Lifetime(Some(Arc::new(Inner { packets, bytes, carried: AtomicU64::new(carried) })))
     }
 
-    /// Bytes that it has carried; 0 without a limit, since nobody counts them then.
+    /// Returns the bytes carried; 0 without a limit, since they are not counted then.
     #[must_use]
     pub fn carried(&self) -> u64 {
         self.0.as_ref().map_or(0, |inner| inner.carried.load(Ordering::Relaxed))

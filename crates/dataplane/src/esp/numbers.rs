@@ -11,11 +11,11 @@ use crate::counters::DropReason;
 /// worker, so that it must neither wait nor fail.
 pub type Bell = Box<dyn Fn() + Send + Sync>;
 
-/// Sequence numbers of one direction of an association, shared by all workers and by whoever keeps
-/// the record of them: a handle, whose clones are the same numbers.
+/// Sequence numbers of one direction of an association, shared by all workers and by the keeper of
+/// their record: a handle, whose clones share the same numbers.
 ///
-/// Nothing here is used beyond the limit, and the limit is raised only after the record has it. So
-/// after a crash whatever was used is at or below what the record says, whenever the crash came.
+/// Numbers above the limit are never used, and the limit is raised only after the record holds it.
+/// So after a crash at any time, all used numbers are at or below the recorded limit.
 #[derive(Clone)]
 pub struct Numbers(Arc<Inner>);
 
@@ -24,7 +24,7 @@ struct Inner {
     used: AtomicU64,
     /// Numbers up to this one are recorded. Inbound: changed with the window locked.
     limit: AtomicU64,
-    /// With no more left than this, more are asked for.
+    /// Number of unused ones at or below which a worker requests more.
     low: AtomicU64,
     asked: AtomicBool,
     /// The highest authentic number that came beyond the limit.
@@ -92,10 +92,10 @@ impl Numbers {
         self.0.asked.store(false, Ordering::Release);
     }
 
-    /// The bell was heard, and rings again for what is asked from now on. Whoever hears it calls
-    /// this before it looks at [`Numbers::wanted`], even if nothing turns out to be wanted: a
-    /// worker that saw the limit before the last raise asks for what is there already, and would
-    /// have asked for all that comes later.
+    /// Acknowledges the bell, so that it rings again for later requests. Call this before reading
+    /// [`Numbers::wanted`], even if nothing turns out to be wanted: a worker that saw the limit
+    /// before the last raise requests numbers that are there already, and would otherwise suppress
+    /// all later requests.
     pub fn heard(&self) {
         // Who asked before has its number in `wanted` by now; who asks later rings.
         self.0.asked.swap(false, Ordering::AcqRel);
@@ -210,7 +210,7 @@ impl Numbers {
         self.0.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As if numbers up to `used` had been used.
+    /// Sets the state as if numbers up to `used` had been used.
     #[cfg(test)]
     pub(super) fn set_used(&self, used: u64) {
         self.0.used.store(used, Ordering::Release);

@@ -13,14 +13,14 @@ const MOST_BYTES: usize = 512;
 /// Which way packets of an association go, as seen by this router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// It encrypts them.
+    /// The association encrypts packets.
     Outbound,
-    /// It decrypts them.
+    /// The association decrypts packets.
     Inbound,
 }
 
 impl Direction {
-    /// Its name in records and reports.
+    /// Returns the name that records and reports use.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,8 +35,9 @@ impl Direction {
 pub struct AssociationId([u8; 32]);
 
 impl AssociationId {
-    /// That of a key with its salt. Inbound with the SPI, which is authenticated, so that under
-    /// another one no earlier packet comes back; outbound without, since nonces are the key's.
+    /// Derives the identifier of a key with its salt. Inbound with the SPI, which is authenticated,
+    /// so that under another one no earlier packet comes back; outbound without, since nonces are
+    /// the key's.
     #[must_use]
     pub fn new(direction: Direction, spi: u32, key: &AeadKey) -> AssociationId {
         let mut context = Context::new(&SHA256);
@@ -65,12 +66,12 @@ impl fmt::Debug for AssociationId {
     }
 }
 
-/// What is kept of the numbers of an association.
+/// Persistent state of the sequence numbers of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberRecord {
-    /// Its way.
+    /// Direction of the association.
     pub direction: Direction,
-    /// Its key, by digest.
+    /// Identifier of the key, a digest.
     pub id: AssociationId,
     /// Initialisation vectors are this far ahead of sequence numbers; 0 inbound.
     pub iv_base: u64,
@@ -82,14 +83,14 @@ pub struct NumberRecord {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: expected {expected}")]
 pub struct RecordError {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What should be there.
+    /// Content that the line should have.
     pub expected: &'static str,
 }
 
 impl NumberRecord {
-    /// As a text of some lines, the last of which is a digest of the others.
+    /// Returns the record as text, whose last line is a digest of the others.
     #[must_use]
     pub fn to_text(&self) -> String {
         let (way, id) = (self.direction.name(), self.id);
@@ -133,7 +134,8 @@ impl NumberRecord {
     }
 }
 
-/// Against accidents, not against an adversary: whoever can write the file can write this too.
+/// Returns a checksum against accidental damage. It is no protection from an attacker, who can
+/// compute it too.
 fn sum(text: &str) -> String {
     let whole = digest(&SHA256, text.as_bytes());
     whole.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect()

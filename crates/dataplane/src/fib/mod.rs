@@ -14,12 +14,12 @@ use dir24::Dir24;
 pub use synthetic::synthetic_prefixes;
 pub(crate) use synthetic::SplitMix;
 
-/// What to do with packets to a prefix.
+/// Next hop of packets to a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hop {
-    /// No route.
+    /// There is no route.
     None,
-    /// Dropped on purpose, and nobody is told.
+    /// Drops packets on purpose, without an ICMP error.
     Blackhole,
     /// Dropped on purpose, and the sender is told.
     Unreachable,
@@ -29,14 +29,14 @@ pub enum Hop {
     Broadcast,
     /// On the network of this port.
     Link {
-        /// The port.
+        /// Number of the port.
         port: u16,
     },
     /// Behind a gateway on the network of this port.
     Gateway {
-        /// The port.
+        /// Number of the port.
         port: u16,
-        /// The gateway.
+        /// Address of the gateway.
         gateway: IpAddr,
     },
 }
@@ -80,14 +80,14 @@ impl Fib {
         Ok(Fib { hops, v4, v6 })
     }
 
-    /// What to do with packets to an IPv4 address.
+    /// Returns the next hop of an IPv4 address.
     #[inline]
     #[must_use]
     pub fn v4(&self, address: u32) -> Hop {
         self.hops[usize::from(self.v4.lookup(address))]
     }
 
-    /// What to do with packets to an IPv6 address.
+    /// Returns the next hop of an IPv6 address.
     #[must_use]
     pub fn v6(&self, address: u128) -> Hop {
         // The map wants a prefix; a full one is an address.
@@ -95,7 +95,7 @@ impl Fib {
         self.v6.get_lpm(&address).map_or(Hop::None, |(_, &value)| self.hops[usize::from(value)])
     }
 
-    /// What to do with packets to an address.
+    /// Returns the next hop of an address.
     #[must_use]
     pub fn lookup(&self, address: IpAddr) -> Hop {
         match address {

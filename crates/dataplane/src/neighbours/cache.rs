@@ -8,7 +8,7 @@ use crate::wire::Mac;
 /// Neighbours that one worker remembers.
 const REMEMBERED: usize = 1024;
 
-/// What one worker remembers of the table, so that it need not lock it for each packet.
+/// Cache of the neighbour table in one worker, which saves a lock for each packet.
 #[derive(Debug)]
 pub(crate) struct Cache {
     slots: Vec<(Key, Mac, Time)>,

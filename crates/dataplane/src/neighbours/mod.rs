@@ -27,7 +27,7 @@ const RETRY: Time = Time::ns(1_000_000_000);
 const TRIES: u32 = 3;
 /// A stale entry is asked about again at most this often, and is then trusted this long.
 const TRUST: Time = RETRY;
-/// An entry that nobody used for this long is forgotten.
+/// Time without use after which an entry expires.
 const UNUSED: Time = Time::ns(300_000_000_000);
 /// Between two looks at all entries.
 const LOOK: Time = Time::ns(100_000_000);
@@ -65,7 +65,7 @@ impl Key {
         self.address >> 32 == MAPPED >> 32
     }
 
-    /// Whether both share a room: port and family.
+    /// Returns whether both keys share port and family.
     fn is_beside(self, other: Key) -> bool {
         self.port == other.port && self.is_v4() == other.is_v4()
     }
@@ -83,7 +83,8 @@ pub(crate) struct Held {
 struct Neighbour {
     mac: Option<Mac>,
     fixed: bool,
-    /// What room it takes; a fixed one takes none.
+    /// Standing, which decides the limit that the entry counts against; a fixed one counts against
+    /// none.
     standing: Standing,
     /// Tells it from an earlier entry of the same key.
     serial: u64,
@@ -95,10 +96,10 @@ struct Neighbour {
     queue: Vec<Held>,
 }
 
-/// What the table says of a neighbour.
+/// Result of a look-up in the neighbour table.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It is this one until then; `ask`: confirm it.
+    /// The address, valid until this time. With `ask`, send a request to confirm it.
     Known { mac: Mac, until: Time, ask: bool },
     /// The packet waits; `ask`: send the first request.
     Held { ask: bool },
@@ -106,19 +107,19 @@ pub(crate) enum Answer {
     Full,
 }
 
-/// What follows from an answer.
+/// Consequences of a neighbour's answer.
 #[derive(Debug)]
 pub(crate) struct Learnt {
     /// Workers must forget what they remember.
     pub(crate) forget: bool,
-    /// What waited for it.
+    /// Packets that waited for the address.
     pub(crate) released: Vec<Held>,
 }
 
-/// What has become due.
+/// Work that has become due.
 #[derive(Debug, Default)]
 pub(crate) struct Due {
-    /// To be asked for: all, or the one at this Ethernet address.
+    /// Requests to send: to all, or to the neighbour at this Ethernet address.
     pub(crate) ask: Vec<(Key, Option<Mac>)>,
     /// Packets whose neighbour has been given meanwhile.
     pub(crate) ready: Vec<(Key, Mac, Vec<Held>)>,
@@ -126,7 +127,7 @@ pub(crate) struct Due {
     pub(crate) dead: Vec<Held>,
     /// Packets whose neighbour had to go for another one's sake.
     pub(crate) pushed_out: u64,
-    /// Whether a neighbour that workers may remember is gone.
+    /// Whether a neighbour was removed that workers may have cached.
     pub(crate) gone: bool,
 }
 
@@ -137,7 +138,7 @@ pub(crate) struct Neighbours {
     rooms: Rooms,
     next_look: Time,
     serial: u64,
-    /// For the next [`Due`].
+    /// Number of packets dropped by evictions, for the next [`Due`].
     pushed_out: u64,
     gone: bool,
 }
@@ -231,7 +232,7 @@ impl Neighbours {
         self.table.insert(key, entry);
     }
 
-    /// Somebody goes, if there is no room for one more to be asked for.
+    /// Evicts an entry if there is no room for one more request.
     fn make_room(&mut self, key: Key) {
         let table = &self.table;
         let is_there = |key, serial, standing| is_there(table, key, serial, standing);
@@ -251,8 +252,8 @@ impl Neighbours {
         self.gone |= entry.standing == Standing::Known;
     }
 
-    /// A neighbour has told its address. `create`: also if nobody asked; `replace`: also if it was
-    /// another before. `None`: not believed, or nothing new about it.
+    /// Learns the address of a neighbour. `create` allows unsolicited answers; `replace` allows a
+    /// change of address. Returns `None` if the answer is rejected or brings nothing new.
     pub(crate) fn learn(
         &mut self,
         now: Time,
@@ -287,7 +288,8 @@ impl Neighbours {
         (!same).then(|| Learnt { forget: other, released: std::mem::take(&mut entry.queue) })
     }
 
-    /// Another stranger goes, if it must. `None`: nobody does, so there is no room.
+    /// Evicts the oldest stranger if the table is full. Returns `None` if there is none, and so no
+    /// room.
     fn make_room_for_a_stranger(&mut self, key: Key) -> Option<()> {
         if self.rooms.has_room(key) {
             return Some(());
@@ -341,7 +343,7 @@ impl Neighbours {
     }
 }
 
-/// Whether an entry is still the one that stood in a line.
+/// Returns whether an entry is still the one that was queued.
 fn is_there(table: &HashMap<Key, Neighbour>, key: Key, serial: u64, standing: Standing) -> bool {
     table.get(&key).is_some_and(|n| (n.serial, n.standing) == (serial, standing))
 }

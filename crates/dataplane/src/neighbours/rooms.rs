@@ -22,26 +22,26 @@ use crate::limiter::Limiter;
 
 /// Neighbours of one port and family, beside those that are given.
 pub(super) const MOST: usize = 2048;
-/// Of those, who are asked for and have not answered.
+/// Limit of unresolved neighbours among those.
 pub(super) const ASKED: usize = 512;
 /// New neighbours that packets of one port may ask for at once; then one each millisecond.
 const BURST: u64 = 512;
 
-/// Why a neighbour is in the table.
+/// Reason why a neighbour is in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It is not, or it was given.
+    /// The entry is not in the table, or is static.
     #[default]
     Nothing,
     /// A packet is for it; it has not answered.
     Asked,
-    /// It has asked for the router; nothing was for it yet.
+    /// The neighbour has resolved the router's address; no packet was sent to it yet.
     Stranger,
     /// Packets have gone to it.
     Known,
 }
 
-/// In the order of arrival; an entry that has changed or gone since is left, and passed over.
+/// Queue in the order of arrival; entries that have changed or gone since are skipped.
 type Line = VecDeque<(Key, u64)>;
 
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ impl Room {
 #[derive(Debug, Default)]
 pub(super) struct Rooms {
     rooms: HashMap<(u16, bool), Room>,
-    /// Of a port's packets; without a port, of the router's own.
+    /// Rate limiters of requests, by port; `None` is for the router's own packets.
     limiters: HashMap<Option<u16>, Limiter>,
 }
 
@@ -89,7 +89,7 @@ impl Rooms {
         self.rooms.entry((key.port, key.is_v4())).or_default()
     }
 
-    /// Whether a packet from there may ask for one more; then it counts.
+    /// Returns whether a packet from this port may cause one more request, and counts it.
     pub(super) fn may_ask(&mut self, now: Time, from: Option<u16>) -> bool {
         self.limiters.entry(from).or_insert_with(|| Limiter::new(BURST)).take(now)
     }
@@ -131,8 +131,8 @@ impl Rooms {
         self.room(key).all() < MOST
     }
 
-    /// Who goes for one more that is asked for. `None`: nobody need go; `Some(None)`: of those who
-    /// are known one must.
+    /// Chooses the entry to evict for one more request. `None` means that there is room;
+    /// `Some(None)` means that a known neighbour has to be evicted.
     pub(super) fn who_goes(
         &mut self,
         key: Key,
@@ -149,7 +149,7 @@ impl Rooms {
         Some(stranger.or_else(|| self.oldest(key, Standing::Asked, is_there)))
     }
 
-    /// Who has stood so for longest; it goes.
+    /// Removes and returns the entry that has had this standing for longest.
     pub(super) fn oldest(
         &mut self,
         key: Key,

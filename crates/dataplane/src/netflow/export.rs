@@ -24,7 +24,7 @@ const ADDRESSES_V4: [(u16, u16); 3] = [(8, 4), (12, 4), (15, 4)];
 const ADDRESSES_V6: [(u16, u16); 3] = [(27, 16), (28, 16), (62, 16)];
 /// First and last packet in milliseconds since the router's start.
 const TIMES_V9: [(u16, u16); 2] = [(22, 4), (21, 4)];
-/// The same since 1970, and why the flow ended.
+/// Start and end as times since 1970, and the reason of the end.
 const TIMES_IPFIX: [(u16, u16); 3] = [(152, 8), (153, 8), (136, 1)];
 
 fn fields(format: ExportFormat, is_v4: bool) -> impl Iterator<Item = (u16, u16)> {
@@ -46,7 +46,7 @@ pub(super) struct Exporter {
     /// Records in it, and those of them that are flows.
     records: u16,
     flows: u32,
-    /// Where its last set begins, and that set's template.
+    /// Offset of its last set, and that set's template.
     set: Option<(usize, u16)>,
     /// Datagrams (version 9) or flows (5, IPFIX) sent before.
     sequence: u32,

@@ -14,8 +14,8 @@ use crate::verdict::Out;
 use crate::wire::{self, be16};
 use export::Exporter;
 
-/// Flows in one set: a packet looks at no more, and the oldest makes room. A table without sets
-/// would grow, or stop counting, when somebody scans a network.
+/// Number of flows in one set: a packet searches only these, and the oldest is evicted. A table
+/// without sets would grow, or stop counting, during a network scan.
 const WAYS: usize = 8;
 /// The whole table is looked at this often for flows whose time is out.
 const LOOK: Time = Time::ns(1_000_000_000);
@@ -54,11 +54,11 @@ impl FlowKey {
     }
 }
 
-/// What one packet adds to its flow.
+/// Contribution of one packet to its flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) key: FlowKey,
-    /// Of the IP packet.
+    /// Length of the IP packet.
     pub(crate) bytes: u32,
     pub(crate) tcp_flags: u8,
     pub(crate) tos: u8,
@@ -79,7 +79,7 @@ struct Flow {
     tcp_flags: u8,
 }
 
-/// Why a flow is exported, as IPFIX numbers it (flowEndReason).
+/// Reason why a flow is exported, with its number in IPFIX (flowEndReason).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Idle = 1,
@@ -89,7 +89,7 @@ enum End {
     NoRoom = 5,
 }
 
-/// One worker's flows.
+/// Flow table of one worker.
 #[derive(Debug)]
 pub(crate) struct NetFlow {
     settings: NetFlowSettings,
@@ -119,7 +119,7 @@ impl NetFlow {
         &self.settings
     }
 
-    /// Counts one packet.
+    /// Counts a packet of a flow.
     pub(crate) fn packet(
         &mut self,
         now: Time,
@@ -230,7 +230,7 @@ impl NetFlow {
         self.exporter.tick(now, out, counters);
     }
 
-    /// Exports everything.
+    /// Exports all open flows.
     pub(crate) fn flush(&mut self, now: Time, out: &mut dyn Out, counters: &mut Counters) {
         for place in 0..self.flows.len() {
             if self.flows[place].is_some() {
@@ -241,7 +241,7 @@ impl NetFlow {
     }
 }
 
-/// Whether a flow's time is out, and why.
+/// Returns the reason why a flow has ended, if it has.
 fn over(flow: &Flow, now: Time, settings: &NetFlowSettings) -> Option<End> {
     let idle = now.saturating_sub(flow.last);
     if flow.tcp_flags & (FIN | RST) != 0 && idle >= ENDED {

@@ -11,8 +11,8 @@ use crate::wire::be16;
 /// Parts of the store, each with a lock of its own: workers rarely meet.
 const PARTS: usize = 16;
 
-/// What came over the link lately, by name. All workers share it: the packet that is referred to
-/// may have come to another one.
+/// Packets that came over the link recently, by name. All workers share them: a reference may be to
+/// a packet that another worker received.
 #[derive(Debug)]
 pub(super) struct Decoder {
     parts: Vec<Mutex<Part>>,
@@ -46,7 +46,7 @@ impl Hasher for Name {
     }
 }
 
-/// Why a packet could not be restored, and which names to refuse.
+/// Reason why a packet could not be restored, and the names to refuse.
 type Failure = (DropReason, Option<[u64; REFUSED]>);
 
 impl Decoder {

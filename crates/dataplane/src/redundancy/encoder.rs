@@ -15,8 +15,8 @@ const MOST_MATCHES: usize = 32;
 /// costs a packet: the other is referred to, refused and marked again.
 const MARKS: usize = 4096;
 
-/// So many refused names in so many packets, and the other end has lost its store: nothing older
-/// is referred to.
+/// Number of refused names within [`OF_PACKETS`] packets from which the other end counts as having
+/// lost its store: no older packet is referred to.
 pub(super) const MOST_MARKED: u32 = 64;
 const OF_PACKETS: u32 = 1024;
 
@@ -35,7 +35,7 @@ const fn gear() -> [u64; 256] {
     table
 }
 
-/// Where a remembered window stands: the packet's number, and the offset in it.
+/// Location of a remembered window: the packet's number, and the offset in it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     fingerprint: u64,

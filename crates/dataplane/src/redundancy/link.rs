@@ -12,7 +12,7 @@ use crate::verdict::Verdict;
 use crate::wire::{put16, V4Header, ETHERNET, ETHERTYPE_V4, V4};
 use crate::worker::{Cx, Worker};
 
-/// Whether both ends keep this packet: then, and only then, it may be referred to.
+/// Returns whether both ends keep this packet: then, and only then, it may be referred to.
 fn is_kept(header: &V4Header) -> bool {
     !header.is_fragment() && header.total - header.len >= WINDOW
 }
@@ -123,7 +123,7 @@ impl Worker {
         });
     }
 
-    /// Whether the packet would be taken for an encoded one at the link's other end.
+    /// Returns whether the link's other end would take the packet for an encoded one.
     pub(crate) fn is_ambiguous(app: &App, port: u16, protocol: u8) -> bool {
         match app {
             App::Redundancy(redundancy) => {

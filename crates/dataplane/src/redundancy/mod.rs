@@ -31,7 +31,7 @@ const WINDOW: usize = 64;
 /// Kind, protocol, length, name. The kind is in the payload and not in the IP protocol, of which
 /// the link has one only.
 const HEAD: usize = 12;
-/// Name, offset, length.
+/// Size of a reference: name, offset and length.
 const REFERENCE: usize = 12;
 const ENCODED: u8 = 1;
 const REFUSAL: u8 = 2;
@@ -47,7 +47,7 @@ fn name(payload: &[u8], key: u64) -> u64 {
     xxh3_64_with_seed(payload, key)
 }
 
-/// What all workers of a router share.
+/// State that all workers of a router share.
 #[derive(Debug)]
 pub(crate) struct Redundancy {
     settings: RedundancySettings,
@@ -74,7 +74,7 @@ impl Refusals {
         self.count.store(count + 1, Ordering::Release);
     }
 
-    /// Those since `seen`; what is older than the last [`KEPT`] will be refused again.
+    /// Visits the refusals since `seen`; names older than the last [`KEPT`] will be refused again.
     fn since(&self, seen: &mut u64, mut each: impl FnMut(u64)) {
         // Asked for each packet, while refusals are rare: no lock for nothing. Under the lock the
         // count is looked at again, so what comes in between is not lost.
@@ -122,7 +122,7 @@ impl Redundancy {
     }
 }
 
-/// Where a restored payload lies in the scratch, and its protocol.
+/// Length of a restored payload in the scratch buffer, and its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Restored {
     len: usize,
@@ -133,8 +133,7 @@ struct Restored {
 #[derive(Debug)]
 struct Ring {
     bytes: Box<[u8]>,
-    /// Where the next payload goes, counted from the beginning of time; modulo the size it is a
-    /// place.
+    /// Position of the next payload since the start; modulo the size it is an offset.
     head: u64,
 }
 
