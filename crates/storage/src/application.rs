@@ -12,9 +12,9 @@ use crate::description::{at_least, positive, DescriptionError};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Application {
-    /// Threads.
+    /// Number of threads.
     pub threads: u32,
-    /// CPU time.
+    /// CPU time of a round, in microseconds.
     pub cpu_us: f64,
     /// I/Os that are waited for together.
     pub ios: f64,
@@ -23,19 +23,19 @@ pub struct Application {
     pub think_us: f64,
 }
 
-/// Where threads queue.
+/// A service station, at which threads queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Station {
     /// Service of one customer in a round, in microseconds.
     pub demand_us: f64,
-    /// Servers.
+    /// Number of servers.
     pub servers: f64,
 }
 
 /// A closed network, solved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solved {
-    /// Rounds a microsecond.
+    /// Number of rounds per microsecond.
     pub rounds_per_us: f64,
     /// Stay at each station in a round, in microseconds.
     pub stay_us: Vec<f64>,
@@ -64,8 +64,8 @@ pub fn solve(customers: u32, delay_us: f64, stations: &[Station]) -> Solved {
 }
 
 impl Application {
-    /// Its rounds above a driver that completes on one CPU, for so much of its time an I/O, below a
-    /// device with this latency.
+    /// Solves the application above a driver that completes on one CPU, with `driver_us` of its
+    /// time per I/O, below a device with this latency.
     #[must_use]
     pub fn on_one_cpu(&self, cpus: f64, driver_us: f64, latency_us: f64) -> Solved {
         let compute = Station { demand_us: self.cpu_us, servers: (cpus - 1.0).max(1.0) };
@@ -73,9 +73,9 @@ impl Application {
         solve(self.threads, self.think_us + latency_us, &[driver, compute])
     }
 
-    /// Its rounds above a driver whose second phase takes `driver_us` of the CPUs on which the
-    /// application computes, too, and whose first is on one of them; each I/O makes the application
-    /// `refill_us` slower, and the driver takes no more than one in `least_us`.
+    /// Solves the application above a driver whose second phase takes `driver_us` of the CPUs on
+    /// which the application computes, and whose first phase runs on one of them. Each I/O slows
+    /// the application by `refill_us`, and the driver takes at most one I/O in `least_us`.
     #[must_use]
     pub fn on_all_cpus(
         &self,

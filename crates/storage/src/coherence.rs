@@ -9,14 +9,14 @@ use crate::description::{Coherence, Topology};
 pub struct Distances {
     /// Socket of each CPU.
     socket_of: Vec<u16>,
-    /// From socket to socket; the diagonal is within one.
+    /// Latencies from socket to socket; the diagonal is within one.
     between: Vec<u64>,
     sockets: usize,
     same_core: u64,
 }
 
 impl Distances {
-    /// Of a machine.
+    /// Creates the distances of a machine.
     #[must_use]
     pub fn new(topology: &Topology, coherence: &Coherence) -> Distances {
         let sockets = usize::from(topology.sockets);
@@ -36,13 +36,13 @@ impl Distances {
         Distances { socket_of, between, sockets, same_core: ps(coherence.same_core_ns) }
     }
 
-    /// How many CPUs there are.
+    /// Returns the number of CPUs.
     #[must_use]
     pub fn cpus(&self) -> u16 {
         self.socket_of.len() as u16
     }
 
-    /// How many sockets there are.
+    /// Returns the number of sockets.
     #[must_use]
     pub fn sockets(&self) -> u16 {
         self.sockets as u16
@@ -79,7 +79,7 @@ impl Distances {
         self.between[0]
     }
 
-    /// What a line takes longer from there than from a neighbour in the same socket.
+    /// Returns the extra latency of a line from there over one from a neighbour in the same socket.
     #[inline]
     #[must_use]
     pub fn beyond_socket(&self, from: u16, to: u16) -> u64 {

@@ -13,22 +13,22 @@ const MOST_CPUS: u32 = 4096;
 pub struct Spec {
     /// Version of the format: 1.
     pub schema: u32,
-    /// What it is, in one line.
+    /// Description in one line.
     pub description: String,
     /// Paths that were fitted to published numbers, and behind a colon to which.
     #[serde(default)]
     pub calibrated: Vec<String>,
-    /// Sockets and cores.
+    /// Sockets and cores of the machine.
     pub topology: Topology,
     /// Transfer times of cache lines.
     pub coherence: Coherence,
-    /// The block layer.
+    /// Costs of the block layer.
     pub block: Block,
     /// The driver's stages and locks.
     pub driver: Driver,
-    /// The device.
+    /// Storage device of the machine.
     pub device: Device,
-    /// What goes wrong with it.
+    /// Faults injected into the device.
     #[serde(default)]
     pub faults: Faults,
     /// Power of what computes; ours, the work has none.
@@ -45,18 +45,18 @@ pub struct Topology {
     pub sockets: u16,
     /// Cores of each; hyper-threading is off.
     pub cores_per_socket: u16,
-    /// Clock.
+    /// Clock frequency of the CPUs, in gigahertz.
     pub ghz: f64,
     /// Last-level cache of each socket.
     pub l3_mb: f64,
     /// First-level data cache of each core.
     pub l1_kb: f64,
-    /// Memory of all.
+    /// Memory of the machine, in gigabytes.
     pub memory_gb: f64,
 }
 
 impl Topology {
-    /// How many CPUs there are.
+    /// Returns the number of CPUs.
     #[must_use]
     pub fn cpus(&self) -> u16 {
         self.sockets.saturating_mul(self.cores_per_socket)
@@ -79,13 +79,13 @@ impl Topology {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Coherence {
-    /// It is in the own cache.
+    /// Latency from the core's own cache.
     pub same_core_ns: f64,
-    /// From another core of the socket.
+    /// Latency from another core of the socket.
     pub same_socket_ns: f64,
-    /// From a neighbouring socket.
+    /// Latency from a neighbouring socket.
     pub one_hop_ns: f64,
-    /// From a socket behind one.
+    /// Latency from a socket two hops away.
     pub two_hops_ns: f64,
 }
 
@@ -98,7 +98,7 @@ pub struct Block {
     /// Application, libaio and everything outside locks, of an I/O through the request queue:
     /// plugging and accounting included.
     pub submit_us: f64,
-    /// The same of an I/O that goes to the driver past the request queue.
+    /// Submission time of an I/O that goes to the driver past the request queue.
     pub direct_submit_us: f64,
     /// Share by which a submission may be shorter or longer.
     pub jitter: f64,
@@ -121,7 +121,7 @@ pub struct Driver {
     pub interrupt_us: f64,
     /// Completions that one interrupt may take.
     pub coalesce: u32,
-    /// The same where a CPU polls.
+    /// Time of an interrupt's work where a CPU polls instead.
     pub poll_us: f64,
     /// Sending an interrupt to another CPU.
     pub ipi_send_us: f64,
@@ -137,18 +137,18 @@ pub struct Driver {
     pub descriptor_lines: f64,
     /// Taking the result back in the application where another CPU completed.
     pub wake_us: f64,
-    /// What a completion makes the application slower whose caches it used.
+    /// Time by which a completion slows the application whose cache lines it evicted.
     pub refill_us: f64,
-    /// Whether a CPU that waits for a lock to complete is used, to a policy that asks.
+    /// Counts spinning on a completion lock as use of the CPU, in reports to the policy.
     #[serde(default = "yes")]
     pub spinning_is_use: bool,
-    /// What the data structures hold.
+    /// Size of the data structures, in megabytes.
     pub working_set_mb: f64,
     /// I/Os that a handler takes from the ring at once.
     pub batch: u32,
     /// The ring of I/Os that wait for the second phase.
     pub ring: LockSpec,
-    /// The map's lock.
+    /// Lock of the map.
     pub map: LockSpec,
 }
 
@@ -160,9 +160,9 @@ fn yes() -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LockSpec {
-    /// How it is granted.
+    /// Rule by which it is granted.
     pub kind: LockKind,
-    /// How long it is held for each I/O, if all lines are here.
+    /// Hold time for each I/O if all lines are in the own cache.
     pub hold_ns: f64,
     /// Lines that it protects: they follow the lock to its next holder.
     pub lines: f64,
@@ -174,7 +174,7 @@ pub struct LockSpec {
     pub own_socket: f64,
 }
 
-/// How a lock is granted.
+/// Rule by which a lock is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockKind {
@@ -192,9 +192,9 @@ pub enum LockKind {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// From taking a request to its completion, at the device.
+    /// Latency from taking a request to its completion, at the device.
     pub latency_us: f64,
-    /// Requests a second.
+    /// Largest rate, in requests per second.
     pub iops: f64,
     /// Bytes a second, in both directions together.
     pub gb_per_s: f64,
@@ -202,7 +202,7 @@ pub struct Device {
     pub pcie_us: f64,
 }
 
-/// Power; modelled.
+/// Power of CPUs and device; modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
@@ -214,22 +214,22 @@ pub struct Power {
     pub poll_w: f64,
     /// A CPU that sleeps until an interrupt.
     pub idle_w: f64,
-    /// The device.
+    /// Power of the device.
     pub device_w: f64,
 }
 
-/// What applications are: see [`crate::application`].
+/// Descriptions of applications by name: see [`crate::application`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Applications(pub std::collections::BTreeMap<String, crate::application::Application>);
 
-/// What is wrong with a description, and with which of its values.
+/// An error in a description, with the path of the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{element}: {message}")]
 pub struct DescriptionError {
     /// Path of the value (`topology.sockets`).
     pub element: String,
-    /// What was found and what was expected, in one line.
+    /// Message of one line: the value found and the values allowed.
     pub message: String,
 }
 
@@ -271,13 +271,13 @@ impl Machine {
         Ok(Machine { spec })
     }
 
-    /// As it is written.
+    /// Returns the description as it was written.
     #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// How much longer software takes than on the reference.
+    /// Returns the factor by which software is slower than on the reference.
     #[must_use]
     pub fn slower(&self) -> f64 {
         self.spec.block.reference_ghz / self.spec.topology.ghz

@@ -8,14 +8,14 @@ use crate::description::Device;
 #[derive(Clone, Debug)]
 pub struct Queue {
     latency_ps: u64,
-    /// When the next may begin.
+    /// Time from which the next request may begin.
     free: u64,
-    /// When each is done, and its ticket.
+    /// Completion time of each request, with its I/O and ticket.
     done: VecDeque<(u64, u32, u32)>,
 }
 
 impl Queue {
-    /// Of a device.
+    /// Creates the queue of a device.
     #[must_use]
     pub fn new(device: &Device) -> Queue {
         Queue {
@@ -25,13 +25,14 @@ impl Queue {
         }
     }
 
-    /// It takes a request, after which it takes none for so long: see [`gap_ps`].
+    /// Takes a request, after which the device takes none for `gap_ps`: see [`gap_ps`].
     pub fn take(&mut self, now: u64, io: u32, gap_ps: u64) {
         let due = self.begin(now, gap_ps);
         self.done.push_back((due, io, 0));
     }
 
-    /// The same, but it is done later by so much, or never; the answer bears a ticket.
+    /// Takes a request whose completion is late by this time, or never comes; the completion
+    /// carries a ticket.
     pub fn take_late(&mut self, now: u64, io: u32, gap_ps: u64, (ticket, by): (u32, Option<u64>)) {
         let due = self.begin(now, gap_ps);
         let Some(by) = by else { return };
@@ -40,14 +41,14 @@ impl Queue {
         self.done.insert(at, (due, io, ticket));
     }
 
-    /// When a request is done that it takes now.
+    /// Returns the completion time of a request that is taken now.
     fn begin(&mut self, now: u64, gap_ps: u64) -> u64 {
         let begun = self.free.max(now);
         self.free = begun + gap_ps;
         begun + self.latency_ps
     }
 
-    /// When the next is done.
+    /// Returns the time of the next completion.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.done.front().map_or(u64::MAX, |&(due, ..)| due)
@@ -58,13 +59,13 @@ impl Queue {
         self.done.pop_front().map(|(_, io, ticket)| (io, ticket))
     }
 
-    /// How many it has.
+    /// Returns the number of outstanding requests.
     #[must_use]
     pub fn len(&self) -> usize {
         self.done.len()
     }
 
-    /// Whether it has none.
+    /// Returns whether no request is outstanding.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.done.is_empty()

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::description::{at_least, within, wrong, DescriptionError};
 
-/// What goes wrong; nothing, if it is not said.
+/// Faults that are injected; the default is none.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {
@@ -27,7 +27,7 @@ pub struct Faults {
     pub io_lost: f64,
     /// Share of the others that it answers late, 0 to 1.
     pub io_late: f64,
-    /// By how much in the mean, in milliseconds; exponential.
+    /// Mean delay of a late answer, in milliseconds; exponential.
     pub late_ms: f64,
     /// Share of the device's interrupts that are lost, 0 to 1.
     pub interrupt_lost: f64,
@@ -49,7 +49,7 @@ impl Default for Faults {
     }
 }
 
-/// How often something went wrong, since the beginning.
+/// Number of faults since the start, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
     /// I/Os that ended as errors.
@@ -64,7 +64,7 @@ pub struct FaultCounts {
     pub stale: u64,
 }
 
-/// What holds whatever goes wrong did not: a mistake of the policy, or of this crate.
+/// A violated invariant, which holds under any faults: an error of the policy or of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     /// I/Os were issued and neither ended nor are they anywhere.
@@ -73,7 +73,7 @@ pub enum Broken {
     /// An I/O ended that was not on its way.
     #[error("I/O {0} ended twice")]
     Twice(u32),
-    /// Nothing will wake a CPU.
+    /// A CPU waits although no event will wake it.
     #[error("CPU {0} rests for ever with {1} I/Os to see to")]
     Stranded(u16, usize),
 }
@@ -97,12 +97,12 @@ impl Faults {
         Ok(())
     }
 
-    /// Whether there are any.
+    /// Returns whether any fault is enabled.
     pub(crate) fn any(&self) -> bool {
         self.io_lost > 0.0 || self.io_late > 0.0 || self.interrupt_lost > 0.0
     }
 
-    /// Those of a device with so many I/Os at most, if there are any.
+    /// Creates the fault state of a device with at most `ios` I/Os, if any fault is enabled.
     pub(crate) fn of(&self, seed: u64, ios: usize) -> Option<Box<Fate>> {
         self.any().then(|| {
             Box::new(Fate {
@@ -120,19 +120,19 @@ impl Faults {
     }
 }
 
-/// What becomes of I/Os at the device, and until they are heard of.
+/// Fault state of the I/Os at a device.
 #[derive(Clone, Debug)]
 pub(crate) struct Fate {
     faults: Faults,
     random: Stream,
     timeout: u64,
-    /// How often each was taken: an answer to an earlier time is stale.
+    /// Number of times that each I/O was taken: a completion of an earlier time is stale.
     tickets: Vec<u32>,
     /// Taken and not heard of.
     is_out: Vec<bool>,
     /// Heard of as an error.
     has_failed: Vec<bool>,
-    /// When each times out, in the order of time; those that were heard of are passed over.
+    /// Deadline of each I/O, in the order of time; finished ones are skipped.
     deadlines: VecDeque<(u64, u32, u32)>,
     /// Answered, and the CPU that would have been interrupted.
     unheard: Vec<(usize, u32)>,
@@ -158,14 +158,14 @@ impl Fate {
         (self.tickets[n], Some(by))
     }
 
-    /// An answer: whether somebody waits for it.
+    /// Returns whether a completion is still expected, and counts stale ones.
     pub(crate) fn is_awaited(&mut self, io: u32, ticket: u32) -> bool {
         let is_awaited = self.is_out[io as usize] && self.tickets[io as usize] == ticket;
         self.counts.stale += u64::from(!is_awaited);
         is_awaited
     }
 
-    /// Whether the interrupt for it is lost, which the CPU would have got.
+    /// Draws whether the CPU's interrupt for this I/O is lost.
     pub(crate) fn loses_interrupt(&mut self, cpu: usize, io: u32) -> bool {
         let is_lost = comes(&mut self.random, self.faults.interrupt_lost);
         if is_lost {
@@ -188,7 +188,7 @@ impl Fate {
         heard.push_back(io);
     }
 
-    /// When the next times out.
+    /// Returns the time of the next timeout.
     pub(crate) fn due(&mut self) -> u64 {
         while let Some(&(due, io, ticket)) = self.deadlines.front() {
             if self.is_out[io as usize] && self.tickets[io as usize] == ticket {
@@ -210,14 +210,14 @@ impl Fate {
         Some(io)
     }
 
-    /// It ends: whether as an error.
+    /// Ends an I/O, and returns whether it failed.
     pub(crate) fn ends_as_error(&mut self, io: u32) -> bool {
         let failed = std::mem::take(&mut self.has_failed[io as usize]);
         self.counts.errors += u64::from(failed);
         failed
     }
 
-    /// I/Os that nobody has heard of.
+    /// Returns the number of I/Os without a known result.
     pub(crate) fn out(&self) -> usize {
         self.is_out.iter().filter(|is_out| **is_out).count()
     }

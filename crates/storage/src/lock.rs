@@ -17,43 +17,43 @@ use crate::description::{LockKind, LockSpec};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("CPUs {first} and {second} hold the ring's lock to read and wait for each other to write")]
 pub struct Deadlock {
-    /// Who waited.
+    /// CPU that waited.
     pub first: u16,
-    /// Who came.
+    /// CPU that arrived.
     pub second: u16,
 }
 
-/// Who wants a lock.
+/// Request of a CPU for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// The CPU.
+    /// CPU that requests the lock.
     pub cpu: u16,
     /// I/Os for which it is taken at once.
     pub ios: u32,
-    /// To read first, and then to upgrade; of [`LockKind::Upgrade`].
+    /// Takes the lock to read first, and then upgrades; for [`LockKind::Upgrade`].
     pub reads: bool,
 }
 
 /// A CPU got the lock, and is done with it in so many picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Who.
+    /// Request that was granted.
     pub wanted: Wanted,
-    /// How long.
+    /// Time for which the lock is held, in picoseconds.
     pub hold_ps: u64,
 }
 
-/// How long it is held, in picoseconds and thousandths of lines.
+/// Hold time of a lock, in picoseconds and thousandths of lines.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
     hold_ps: u64,
     lines: u64,
     writes: u64,
-    /// Of 2^32.
+    /// Probability of the own socket, in units of 2^-32.
     own_socket: u64,
 }
 
-/// A lock.
+/// A lock and its queue of waiters.
 #[derive(Clone, Debug)]
 pub struct Lock {
     kind: LockKind,
@@ -63,16 +63,16 @@ pub struct Lock {
     readers: Vec<u16>,
     upgrading: Option<u16>,
     waiting: VecDeque<Wanted>,
-    /// Waiters by socket.
+    /// Number of spinning CPUs by socket.
     spinning: Vec<u32>,
-    /// How often it was granted.
+    /// Number of grants.
     pub grants: u64,
-    /// How often that was to another socket than its last holder's.
+    /// Number of grants to another socket than the last holder's.
     pub crossings: u64,
 }
 
 impl Lock {
-    /// A lock that nobody holds; its line is at CPU `home`.
+    /// Creates a free lock, whose line is at CPU `home`.
     #[must_use]
     pub fn new(spec: &LockSpec, sockets: u16, home: u16) -> Lock {
         let thousandths = |of: f64| (of * 1e3 + 0.5) as u64;
@@ -96,13 +96,13 @@ impl Lock {
         }
     }
 
-    /// Whether those who take from the ring read before they write.
+    /// Returns whether CPUs that take from the ring read before they write.
     #[must_use]
     pub fn upgrades(&self) -> bool {
         self.kind == LockKind::Upgrade
     }
 
-    /// What a lone CPU that had it last takes for it.
+    /// Returns the hold time of a lone CPU that also held it last.
     #[must_use]
     pub fn alone_ps(&self, distances: &Distances) -> u64 {
         self.costs.hold_ps + self.costs.lines * distances.line(0, 0) / 1000
@@ -142,7 +142,7 @@ impl Lock {
         Ok(None)
     }
 
-    /// Its holder is done: who has it next. Of readers there may be several.
+    /// Releases the lock and grants it to the next waiter, or to several readers.
     pub fn release(
         &mut self,
         distances: &Distances,
@@ -197,7 +197,7 @@ impl Lock {
         transfer + self.costs.hold_ps * u64::from(wanted.ios) + from_spinners
     }
 
-    /// How far the farthest who spins is.
+    /// Returns the distance of the farthest spinning CPU.
     fn farthest(&self, socket: u16, distances: &Distances) -> u64 {
         let sockets = (0u16..).zip(&self.spinning).filter(|(_, &count)| count > 0);
         sockets.map(|(other, _)| distances.sockets_apart(other, socket)).max().unwrap_or(0)

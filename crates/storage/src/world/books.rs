@@ -9,7 +9,7 @@ use crate::description;
 use crate::faults::Broken;
 
 impl World<'_, '_> {
-    /// From here on it is counted.
+    /// Starts counting at this time.
     pub(super) fn count_from(&mut self, now: u64) {
         self.counting_from = now;
         for cpu in &mut self.cpus {
@@ -26,7 +26,7 @@ impl World<'_, '_> {
         WorldError::Broken { seed: self.setting.seed, broken }
     }
 
-    /// What holds whatever goes wrong.
+    /// Checks the invariants that hold under any faults.
     pub(super) fn verify(&self) -> Result<(), WorldError> {
         let known = self.completed + self.in_flight();
         if self.issued != known {

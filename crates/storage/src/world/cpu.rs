@@ -6,12 +6,12 @@ use halfwink_engine::Mode;
 
 use super::source::Source;
 
-/// What a CPU does.
+/// Activity of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Nothing, until an interrupt.
+    /// Sleeps until an interrupt.
     Idle,
-    /// Nothing, but it asks.
+    /// Polls for work.
     Polling,
     /// Issuing: application and software outside locks.
     Submit,
@@ -23,7 +23,7 @@ pub enum Stage {
     Interrupt,
     /// Putting an I/O into the deferred ring.
     Enqueue,
-    /// Interrupting another CPU.
+    /// Sends an interrupt to another CPU.
     Send,
     /// Being interrupted by another CPU.
     Receive,
@@ -33,7 +33,7 @@ pub enum Stage {
     Dequeue,
     /// The driver's data structures, outside their lock.
     Structures,
-    /// The same under their lock.
+    /// Updates the driver's data structures under their lock.
     Map,
     /// Completing to the operating system and the application.
     Complete,
@@ -46,7 +46,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Every stage.
+    /// All stages, in order.
     pub const ALL: [Stage; 17] = [
         Stage::Idle,
         Stage::Polling,
@@ -67,7 +67,7 @@ impl Stage {
         Stage::SpinToComplete,
     ];
 
-    /// Name in tables.
+    /// Returns the name that tables use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl Stage {
         }
     }
 
-    /// Whether the driver has the CPU: what the work counts as its use of CPUs.
+    /// Returns whether the driver uses the CPU in this stage, as the published work counts it.
     #[must_use]
     pub const fn is_driver(self) -> bool {
         !matches!(
@@ -130,16 +130,16 @@ impl Stage {
 pub enum State {
     /// Asleep until an interrupt.
     Asleep,
-    /// Asking the device.
+    /// Polls the device.
     Polling,
     /// Waiting for a lock.
     Spinning,
-    /// Working.
+    /// Runs software outside locks.
     Busy,
 }
 
 impl State {
-    /// Name in tables.
+    /// Returns the name that tables use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -154,11 +154,11 @@ impl State {
 /// An I/O in whose completion another CPU than the issuer had a part.
 pub(super) const FROM_ELSEWHERE: u32 = 1 << 31;
 
-/// A CPU.
+/// State of a CPU.
 #[derive(Clone, Debug)]
 pub(super) struct Cpu {
     pub stage: Stage,
-    /// Since when.
+    /// Time at which the stage began.
     pub since: u64,
     /// While it spins: what it does then.
     pub awaited: Stage,
@@ -166,11 +166,11 @@ pub(super) struct Cpu {
     pub times: [u64; Stage::ALL.len()],
     /// The meter's own: state, since when, time by state.
     pub metered: (State, u64, [u64; 4]),
-    /// Of the driver, in all.
+    /// Time in the driver, in all.
     pub driver_ps: u64,
-    /// Of that, waiting for locks.
+    /// Part of that time spent waiting for locks.
     pub spun_ps: u64,
-    /// What of it was use when the policy was last told.
+    /// Use of the CPU when the policy last received it.
     pub told_ps: u64,
     /// I/Os of which the device interrupts it.
     pub heard: VecDeque<u32>,
@@ -178,28 +178,28 @@ pub(super) struct Cpu {
     pub given: VecDeque<u32>,
     /// I/Os that it may issue.
     pub ready: Vec<u32>,
-    /// Of a submission that was interrupted, what is left.
+    /// Time left of a submission that was interrupted.
     pub left: Option<u64>,
     /// The I/O that it submits, and how long the device takes no other after it.
     pub submitting: u32,
     pub device_ps: u64,
-    /// What it issues.
+    /// Source of the I/Os that it issues.
     pub source: Source,
     /// I/Os that may be issued again, in order.
     pub thinking: VecDeque<(u64, u32)>,
     /// The I/Os that it completes.
     pub completing: Vec<u32>,
-    /// Whom it gives one.
+    /// CPU to which it assigns an I/O.
     pub to: u16,
     /// Completions of this interrupt so far.
     pub coalesced: u32,
-    /// It takes without being interrupted again.
+    /// Whether it takes I/Os without another interrupt.
     pub drains: bool,
-    /// It asks for what is given to it.
+    /// Whether it polls for I/Os that are assigned to it.
     pub polls: bool,
-    /// It hears nothing before.
+    /// Interrupts are masked until this time.
     pub deaf_until: u64,
-    /// When its next may be issued, if rates are limited.
+    /// Earliest time of its next issue, if rates are limited.
     pub may_issue: u64,
 }
 
@@ -232,7 +232,7 @@ impl Cpu {
         }
     }
 
-    /// Enters a stage.
+    /// Enters a stage, and counts the time in the last one.
     #[inline]
     pub(super) fn enter(&mut self, now: u64, stage: Stage) {
         let spent = now - self.since;
@@ -247,7 +247,7 @@ impl Cpu {
         self.meter(now, stage.state());
     }
 
-    /// What it draws: a meter of its own, which knows of no stages.
+    /// Updates the power meter, which is independent of the stages.
     #[inline]
     fn meter(&mut self, now: u64, state: State) {
         let (was, since, times) = &mut self.metered;
@@ -266,7 +266,7 @@ impl Cpu {
         (std::mem::replace(&mut self.times, [0; Stage::ALL.len()]), std::mem::take(times))
     }
 
-    /// Whether an interrupt finds it.
+    /// Returns whether an interrupt is delivered at once.
     pub(super) fn is_interruptible(&self) -> bool {
         matches!(self.stage, Stage::Idle | Stage::Polling | Stage::Submit)
     }

@@ -34,7 +34,7 @@ const LOOK: u64 = 4096;
 /// Simulated seconds that a run may take.
 const MOST_PS: u64 = 3_600 * 1_000_000_000_000;
 
-/// What lies between those who issue and the device.
+/// Layers between the issuers and the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     /// The driver takes I/Os where they are issued, past the request queue.
@@ -48,22 +48,22 @@ pub enum Path {
 /// Parts of a completion that are left out, to see what they cost (Sec 6.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
-    /// None.
+    /// Leaves out no part.
     All,
-    /// What follows the acknowledgement.
+    /// Leaves out all after the acknowledgement.
     InterruptOnly,
     /// Completing to the operating system.
     NoCompletion,
 }
 
-/// What is played.
+/// Setting of a run.
 #[derive(Clone, Debug)]
 pub struct Setting<'a> {
-    /// The machine.
+    /// Machine that is simulated.
     pub machine: &'a Machine,
-    /// What lies between.
+    /// Layers between issuers and device.
     pub path: Path,
-    /// What is left out.
+    /// Parts that are left out.
     pub parts: Parts,
     /// CPUs that issue, from the first on.
     pub issuers: u16,
@@ -71,60 +71,60 @@ pub struct Setting<'a> {
     pub first: u16,
     /// I/Os that each has in flight.
     pub depth: u32,
-    /// Bytes of each.
+    /// Bytes of each I/O.
     pub bytes: u32,
     /// I/Os a second of all together, at most.
     pub rate: Option<f64>,
-    /// Whether times between I/Os are exponential where rates are limited, and else even.
+    /// Draws exponential times between I/Os where rates are limited; otherwise they are even.
     pub poisson: bool,
-    /// What each CPU issues, where they do not all issue alike: then depth, bytes and rate are
-    /// these, and there are as many issuers.
+    /// I/Os that each CPU issues, if they differ: these replace depth, bytes, rate and the number
+    /// of issuers.
     pub load: Option<&'a [Issues]>,
     /// I/Os before any is counted.
     pub warm_up: u64,
     /// I/Os that are counted.
     pub ios: u64,
-    /// Of random streams.
+    /// Seed of the random streams.
     pub seed: u64,
 }
 
 /// The CPU that takes the device's interrupts.
 pub const HEARS: u16 = 0;
 
-/// Why a run failed.
+/// Reason why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorldError {
-    /// It was asked to stop.
+    /// The run was stopped from outside.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// A model's fault.
+    /// The ledger does not balance: an error in the model.
     #[error(transparent)]
     Imbalance(#[from] Imbalance),
     /// The ring's lock, upgraded by two.
     #[error("deadlock at {at}: {deadlock}; `driver.ring.kind` has others")]
     Deadlock {
-        /// When.
+        /// Time of the deadlock.
         at: Time,
-        /// Who.
+        /// CPUs of the deadlock.
         deadlock: Deadlock,
     },
-    /// What holds whatever goes wrong did not.
+    /// An invariant was violated, which holds under any faults.
     #[error("seed {seed}: {broken}")]
     Broken {
-        /// The setting's seed.
+        /// Seed of the setting.
         seed: u64,
-        /// What.
+        /// Invariant that was violated.
         broken: Broken,
     },
     /// The policy's timer rings for ever.
     #[error("{0}")]
     StuckTimer(StuckTimer),
-    /// What cannot be played.
+    /// The setting cannot be run, for this reason.
     #[error("{0}")]
     Setting(String),
 }
 
-/// What a CPU did.
+/// Time of a CPU by stage.
 #[derive(Clone, Debug)]
 pub struct CpuTimes {
     /// Time by stage, as [`Stage::ALL`] has them.
@@ -139,33 +139,33 @@ impl CpuTimes {
     }
 }
 
-/// How often a lock changed hands.
+/// Number of grants of a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockCounts {
-    /// In all.
+    /// Number of all grants.
     pub grants: u64,
-    /// Between sockets.
+    /// Number of grants that moved between sockets.
     pub crossings: u64,
 }
 
-/// A run.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// How long counting was.
+    /// Length of the counted time.
     pub duration: Time,
     /// I/Os that were completed in it without an error.
     pub completed: u64,
-    /// The same since the beginning.
+    /// Number of I/Os completed since the start.
     pub completed_in_all: u64,
     /// I/Os that were issued since the beginning.
     pub issued: u64,
     /// I/Os that were somewhere at the end.
     pub in_flight: u64,
-    /// What went wrong.
+    /// Number of faults injected.
     pub faults: FaultCounts,
-    /// From issuing to the issuer's knowing.
+    /// Time from the issue of an I/O until its issuer knows the result.
     pub latency: Histogram,
-    /// What each CPU did.
+    /// Times of each CPU.
     pub cpus: Vec<CpuTimes>,
     /// CPUs that completed anything for the driver.
     pub handlers: u32,
@@ -178,7 +178,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// I/Os a second.
+    /// Returns the number of I/Os per second.
     #[must_use]
     pub fn iops(&self) -> f64 {
         self.completed as f64 / self.duration.as_s()
@@ -227,7 +227,7 @@ struct Costs {
     structures: [u64; 2],
     complete: u64,
     wake: u64,
-    /// Thousandths.
+    /// Lines of a descriptor, in thousandths.
     descriptor_lines: u64,
     shared_lines: u64,
     batch: usize,
@@ -246,18 +246,18 @@ struct World<'a, 'b> {
     lanes: Lanes,
     locks: Vec<Lock>,
     device: device::Queue,
-    /// What goes wrong with it, if anything does.
+    /// Fault state of the device, if faults are enabled.
     fate: Option<Box<Fate>>,
-    /// When each I/O was issued, [`ENDED`] if it is not on its way; and by whom.
+    /// Issue time of each I/O, [`ENDED`] if it is not in flight; then its issuer.
     begun: Vec<u64>,
     issuers: Vec<u16>,
     random: Stream,
     favours: Stream,
     looked: u64,
-    /// Who issued last.
+    /// CPU that issued last.
     last: u16,
     issued: u64,
-    /// With those that ended as errors.
+    /// Number of finished I/Os, errors included.
     completed: u64,
     counting_from: u64,
     latency: Histogram,

@@ -8,35 +8,35 @@ use crate::description::Device;
 use crate::device::gap_ps;
 use crate::load::{Issues, Request};
 
-/// Of one CPU.
+/// Source of the I/Os of one CPU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Source {
     /// I/Os that it has in flight at most.
     pub depth: u32,
     /// Mean time between two I/Os, where rates are limited.
     pub gap: u64,
-    /// Whether such times are exponential, and else even.
+    /// Whether these times are exponential; otherwise they are even.
     poisson: bool,
-    /// From the end of an I/O to the next in its place.
+    /// Time from the end of an I/O to the next one in its place.
     pub think: u64,
-    /// How long the device takes no other after the next I/O.
+    /// Time for which the device takes no other request after the next I/O.
     pub device: u64,
-    /// Of a trace.
+    /// Position in a trace, if one is replayed.
     open: Option<Open>,
 }
 
-/// Where in a trace a CPU is.
+/// Position of a CPU in a trace.
 #[derive(Clone, Debug)]
 struct Open {
     requests: Vec<Request>,
     next: usize,
-    /// Where this lap of the trace began, and how long one is.
+    /// Start and length of this lap of the trace.
     lap: u64,
     span: u64,
 }
 
 impl Source {
-    /// Of all CPUs that issue.
+    /// Creates the sources of all CPUs that issue.
     pub(super) fn all(setting: &Setting, device: &Device) -> Vec<Source> {
         if let Some(issues) = setting.load {
             return issues.iter().map(|issues| Source::of(issues, device)).collect();
@@ -73,7 +73,7 @@ impl Source {
         }
     }
 
-    /// When the first may be issued, if all begin within such a time.
+    /// Returns the time of the first issue, with all first issues spread over `submit` or the gap.
     pub(super) fn first(&self, submit: u64, (number, of): (u64, u64)) -> u64 {
         match &self.open {
             Some(open) => open.requests.first().map_or(0, |first| first.at_ps),
@@ -81,7 +81,7 @@ impl Source {
         }
     }
 
-    /// When an I/O that is issued now, and might have been before, was asked for.
+    /// Returns the request time of an I/O that is issued now, and was due before.
     pub(super) fn asked(&self, due: u64, now: u64) -> u64 {
         if self.open.is_some() {
             due
@@ -90,7 +90,7 @@ impl Source {
         }
     }
 
-    /// When the next may be issued, after one that might have been issued and is.
+    /// Returns the time from which the next I/O may be issued.
     pub(super) fn next(&mut self, due: u64, now: u64, random: &mut Stream) -> u64 {
         if let Some(open) = &mut self.open {
             return open.next();
@@ -104,7 +104,7 @@ impl Source {
         (due + gap).max(now.saturating_sub(self.gap))
     }
 
-    /// How long the device takes no other after the I/O that is issued now.
+    /// Returns the time for which the device takes no other request after this I/O.
     pub(super) fn device_ps(&self, device: &Device) -> u64 {
         match &self.open {
             Some(open) => gap_ps(device, open.requests[open.next].bytes),

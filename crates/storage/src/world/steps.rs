@@ -8,7 +8,7 @@ use super::cpu::{Cpu, Stage, FROM_ELSEWHERE};
 use super::{Parts, Path, World, WorldError, MAP, RING, TIMEOUTS};
 
 impl Cpu {
-    /// What it does once it has the lock.
+    /// Sets the stage that follows once it holds the lock.
     pub(super) fn await_lock(&mut self, stage: Stage) {
         self.awaited = stage;
     }
@@ -67,7 +67,7 @@ impl World<'_, '_> {
         }
     }
 
-    /// What a CPU does next that is done with something: interrupts, what it was given, issuing.
+    /// Chooses the next work of a CPU: interrupts, assigned I/Os, then issuing.
     pub(super) fn next(&mut self, cpu: usize, now: u64) {
         let it = &mut self.cpus[cpu];
         if now < it.deaf_until {
@@ -146,7 +146,7 @@ impl World<'_, '_> {
         self.next(cpu, now);
     }
 
-    /// Nothing to do: how a CPU rests is the policy's.
+    /// Lets the policy choose how a CPU without work rests.
     pub(super) fn rest(&mut self, cpu: usize, now: u64) {
         let event = Event::Empty { cpu: cpu as u16 };
         let rest = match self.policy.decide(Time(now), &event) {
@@ -262,8 +262,8 @@ impl World<'_, '_> {
         self.enter(cpu, now, Stage::Complete, takes);
     }
 
-    /// What completing takes longer for an issuer of another socket: the descriptor comes from
-    /// there, and its CPU has to be interrupted to go on (Sec 6.2.1).
+    /// Returns the extra time of a completion for an issuer of another socket: the descriptor comes
+    /// from there, and its CPU has to be interrupted to continue (Sec 6.2.1).
     fn afar_ps(&self, issuer: u16, cpu: u16) -> u64 {
         if self.distances.socket(issuer) == self.distances.socket(cpu) {
             return 0;
