@@ -10,23 +10,23 @@ use crate::record::{Branch, InstrFlags};
 use crate::repeat::RepeatFold;
 use crate::source::{Item, Source};
 
-/// What a complete read of a trace found.
+/// Counters of a complete read of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Chunks whose checksums and columns are whole.
     pub chunks: u64,
     /// Instructions, by privilege (user, kernel).
     pub instructions: [u64; 2],
-    /// Executions of blocks.
+    /// Number of executed blocks.
     pub runs: u64,
-    /// Memory accesses.
+    /// Number of memory accesses.
     pub accesses: u64,
     /// Successions of runs that neither a branch, nor the next address, nor an event explains.
     pub unexplained: u64,
     /// Accesses through the direct map of physical memory, and those whose physical address is not
     /// what the map says.
     pub direct_map: u64,
-    /// See `direct_map`.
+    /// Number of wrong addresses: see `direct_map`.
     pub direct_map_wrong: u64,
     /// Requests that end without having begun, or begin twice.
     pub stray_requests: u64,
@@ -113,7 +113,7 @@ fn chunk_instructions(section: &SectionInfo) -> Option<u64> {
 #[derive(Default)]
 struct Flow {
     fold: RepeatFold,
-    /// Where the next run must start, unless something explains another place.
+    /// Address at which the next run must start, unless an event explains another one.
     expected: Option<u64>,
     /// A repeated instruction may go on instead.
     repeating: Option<u64>,

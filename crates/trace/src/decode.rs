@@ -29,9 +29,9 @@ pub fn decode_block(pc: VirtAddr, bytes: &[u8], lengths: &[u8], out: &mut Vec<In
 /// Which base register the loads and stores of an instruction use; a hint for compression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryGroups {
-    /// Group of loads.
+    /// Address group of loads.
     pub load: u8,
-    /// Group of stores.
+    /// Address group of stores.
     pub store: u8,
 }
 
@@ -41,7 +41,7 @@ const NO_BASE: u8 = 16;
 const UNKNOWN_BASE: u8 = 17;
 
 impl MemoryGroups {
-    /// From the registers that form addresses, where nothing better is known.
+    /// Derives the groups from the address registers, where nothing better is known.
     #[must_use]
     pub fn guess(address: RegSet) -> MemoryGroups {
         let group = address.iter().find(|&n| n < 16).map_or(NO_BASE, |n| n as u8);

@@ -11,14 +11,14 @@ pub struct TraceError {
     pub path: Option<PathBuf>,
     /// Byte offset of the header, section or column that is at fault.
     pub offset: u64,
-    /// What is wrong there.
+    /// Error at that place.
     pub problem: Problem,
 }
 
-/// What is wrong with a trace file.
+/// Kinds of errors in a trace file.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// Nothing in it.
+    /// The file is empty.
     #[error("the file is empty; expected a halfwink trace")]
     Empty,
     /// Does not start with the magic number.

@@ -2,7 +2,7 @@
 
 use halfwink_units::Asid;
 
-/// Something that happened at a point of the instruction stream, other than an instruction.
+/// An event at a point of the instruction stream, other than an instruction.
 ///
 /// Times are the recorded machine's own virtual nanoseconds since its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,47 +13,47 @@ pub enum Event {
     AddressSpace(Asid),
     /// A system-call instruction just executed: number and the six argument registers.
     Syscall {
-        /// System-call number.
+        /// Number of the system call.
         number: u32,
         /// Arguments, in the order of the kernel's ABI.
         args: [u64; 6],
     },
     /// An interrupt is taken before the next instruction.
     Interrupt {
-        /// Vector number.
+        /// Number of the vector.
         vector: u8,
     },
     /// An exception is taken before the next instruction; the faulting instruction did not retire.
     Exception {
-        /// Vector number.
+        /// Number of the vector.
         vector: u8,
     },
     /// The CPU halted, and something woke it.
     Idle {
-        /// When it halted, in virtual nanoseconds.
+        /// Time at which it halted, in virtual nanoseconds.
         from_ns: u64,
-        /// When it woke, in virtual nanoseconds; not before `from_ns`.
+        /// Time at which it woke, in virtual nanoseconds; not before `from_ns`.
         to_ns: u64,
     },
     /// The recorded program executed a marker instruction.
     Mark {
-        /// Which marker.
+        /// Code of the marker.
         code: u32,
-        /// Its argument register.
+        /// Argument register of the marker.
         arg: u64,
     },
     /// A request of the workload was sent to the recorded service.
     RequestBegin {
         /// Identifies the request within the trace.
         id: u64,
-        /// When it was sent, in virtual nanoseconds.
+        /// Time at which it was sent, in virtual nanoseconds.
         at_ns: u64,
     },
     /// The response to a request was complete.
     RequestEnd {
         /// The `id` of its [`Event::RequestBegin`].
         id: u64,
-        /// When it was complete, in virtual nanoseconds.
+        /// Time at which it was complete, in virtual nanoseconds.
         at_ns: u64,
     },
 }

@@ -18,7 +18,7 @@ use crate::record::InstrFlags;
 use crate::repeat::RepeatFold;
 use crate::source::{Address, Item, Source};
 
-/// In how many windows, from a submission to the next, a line was used.
+/// Number of windows, from one submission to the next, in which a line was used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Windows {
     touched: u64,
@@ -33,13 +33,13 @@ pub struct KernelLines {
 }
 
 impl KernelLines {
-    /// How many.
+    /// Returns the number of lines.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no lines.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
@@ -55,7 +55,7 @@ impl KernelLines {
         }
     }
 
-    /// How likely a line that is now used, and written or not, is at this CPU.
+    /// Returns the probability that a line, which is used now and written or not, is at this CPU.
     fn holds(&self, line: u64, written: bool) -> f64 {
         let known = self.lines.get(&line).copied().unwrap_or_default();
         let times = if written { known.touched } else { known.written };
@@ -67,7 +67,7 @@ impl KernelLines {
 /// for what it ended and did not begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct IoCounts {
-    /// I/Os submitted.
+    /// Number of I/Os submitted.
     pub ios: u64,
     /// System calls that submitted them.
     pub submissions: u64,
@@ -75,7 +75,7 @@ pub struct IoCounts {
     pub instructions: [u64; 2],
     /// Atomic read-modify-writes of the kernel: locks, reference counts, bit maps.
     pub locked: u64,
-    /// Interrupts taken.
+    /// Number of interrupts taken.
     pub interrupts: u64,
     /// Distinct lines of data that the kernel touched between a submission and the next, summed.
     pub lines: u64,
@@ -83,10 +83,10 @@ pub struct IoCounts {
     pub transfers: f64,
 }
 
-/// What a recorded CPU did for its I/Os.
+/// I/O work of a recorded CPU.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IoPath {
-    /// Sums.
+    /// Counters of the CPU.
     pub counts: IoCounts,
     /// Lines that its kernel used.
     pub touched: KernelLines,

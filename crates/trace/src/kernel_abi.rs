@@ -110,8 +110,8 @@ pub fn exception_name(vector: u8) -> &'static str {
     EXCEPTIONS.get(usize::from(vector)).copied().or_else(trap).unwrap_or("")
 }
 
-/// What Linux on x86-64 uses an interrupt vector for (Linux 6.1,
-/// `arch/x86/include/asm/irq_vectors.h`); `device` for those it hands out.
+/// Returns the use of an interrupt vector in Linux on x86-64 (Linux 6.1,
+/// `arch/x86/include/asm/irq_vectors.h`); `device` for those that it assigns to devices.
 #[must_use]
 pub const fn interrupt_name(vector: u8) -> &'static str {
     match vector {

@@ -51,7 +51,7 @@ impl Block {
 pub struct Site {
     /// Which instruction of the block.
     pub instr: u16,
-    /// Bytes accessed.
+    /// Size of the access, in bytes.
     pub size: u8,
     /// A store rather than a load.
     pub write: bool,
@@ -72,18 +72,18 @@ pub struct Template {
     pub executed: u16,
     /// Index of its first access in [`Program::sites`].
     pub first_site: u32,
-    /// Number of accesses.
+    /// Number of accesses of the template.
     pub sites: u16,
 }
 
 /// All static tables of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// Blocks by [`BlockId`].
+    /// Table of blocks by [`BlockId`].
     pub blocks: Vec<Block>,
     /// Instructions of all blocks, block after block.
     pub instrs: Vec<Instr>,
-    /// Templates by [`TemplateId`].
+    /// Table of templates by [`TemplateId`].
     pub templates: Vec<Template>,
     /// Accesses of all templates, template after template.
     pub sites: Vec<Site>,
@@ -114,7 +114,7 @@ impl Program {
         &self.sites[template.first_site as usize..][..usize::from(template.sites)]
     }
 
-    /// Appends a block.
+    /// Appends a block to the table.
     pub fn push_block(&mut self, mut block: Block, instrs: &[Instr]) -> BlockId {
         block.first_instr = self.instrs.len() as u32;
         block.instrs = instrs.len() as u16;
@@ -123,7 +123,7 @@ impl Program {
         BlockId(self.blocks.len() as u32 - 1)
     }
 
-    /// Appends a template.
+    /// Appends a template to the table.
     pub fn push_template(&mut self, block: BlockId, executed: u16, sites: &[Site]) -> TemplateId {
         let first_site = self.sites.len() as u32;
         self.sites.extend_from_slice(sites);

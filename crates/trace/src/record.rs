@@ -17,23 +17,23 @@ use std::fmt;
 pub struct RegSet(pub u64);
 
 impl RegSet {
-    /// No register.
+    /// Set without registers.
     pub const EMPTY: RegSet = RegSet(0);
     /// Number of distinct registers.
     pub const COUNT: usize = 60;
     /// rsp, which pipelines let the front end keep track of.
     pub const STACK_POINTER: RegSet = RegSet(1 << 4);
-    /// The status flags.
+    /// Set of the status flags.
     pub const FLAGS: RegSet = RegSet(1 << 16);
-    /// First vector register.
+    /// Number of the first vector register.
     pub const VECTOR0: u32 = 17;
-    /// First mask register.
+    /// Number of the first mask register.
     pub const MASK0: u32 = 49;
-    /// The x87 stack.
+    /// Set of the x87 stack.
     pub const X87: RegSet = RegSet(1 << 57);
     /// Floating-point control and status.
     pub const FP_CONTROL: RegSet = RegSet(1 << 58);
-    /// System registers.
+    /// Set of the system registers.
     pub const SYSTEM: RegSet = RegSet(1 << 59);
 
     /// General-purpose register `n` (0..16).
@@ -48,13 +48,13 @@ impl RegSet {
         RegSet(1 << (Self::VECTOR0 + n))
     }
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn union(self, other: RegSet) -> RegSet {
         RegSet(self.0 | other.0)
     }
 
-    /// What is in `self` and not in `other`.
+    /// Returns the registers of `self` that are not in `other`.
     #[must_use]
     pub const fn without(self, other: RegSet) -> RegSet {
         RegSet(self.0 & !other.0)
@@ -118,7 +118,7 @@ macro_rules! byte_enum {
             /// Every value, in the order of its number in a trace file.
             pub const ALL: &'static [$name] = &[$($name::$variant,)*];
 
-            /// From its number in a trace file.
+            /// Converts from the number in a trace file.
             #[must_use]
             pub fn from_u8(n: u8) -> Option<$name> {
                 Self::ALL.get(usize::from(n)).copied()
@@ -134,21 +134,21 @@ macro_rules! byte_enum {
 }
 
 byte_enum! {
-    /// What an instruction computes, by the functional unit it needs. Memory operands are apart: an
-    /// `IntAlu` with a load is an `add reg, [mem]`. The numbers are part of the trace format:
+    /// Computation of an instruction, by the functional unit it needs. Memory operands are apart:
+    /// an `IntAlu` with a load is an `add reg, [mem]`. The numbers are part of the trace format:
     /// append only.
     Kind {
-        /// Nothing.
+        /// Computes nothing.
         Nop = "nop",
         /// Register or memory move, without computing.
         Move = "move",
         /// One-cycle integer arithmetic and logic.
         IntAlu = "alu",
-        /// Integer multiplication.
+        /// Multiplication of integers.
         IntMul = "mul",
-        /// Integer division.
+        /// Division of integers.
         IntDiv = "div",
-        /// Address arithmetic.
+        /// Address arithmetic without an access.
         Lea = "lea",
         /// Vector integer and shuffle.
         VecInt = "vec",
@@ -158,7 +158,7 @@ byte_enum! {
         FpMul = "fmul",
         /// Floating-point division and square root.
         FpDiv = "fdiv",
-        /// Control transfer.
+        /// Transfer of control.
         Branch = "branch",
         /// One iteration of a string instruction.
         String = "string",
@@ -166,7 +166,7 @@ byte_enum! {
         Fence = "fence",
         /// Changes machine state: control registers, MSRs, interrupts, cpuid.
         System = "system",
-        /// Spin-wait hint.
+        /// Hint of a spin-wait loop.
         Pause = "pause",
         /// Stops the core until an interrupt.
         Halt = "halt",
@@ -174,17 +174,17 @@ byte_enum! {
 }
 
 byte_enum! {
-    /// How an instruction changes the flow of control. Append only.
+    /// Effect of an instruction on the flow of control. Append only.
     Branch {
-        /// It does not.
+        /// No change of flow.
         None = "-",
-        /// Conditional, direct.
+        /// Conditional direct branch.
         Conditional = "cond",
-        /// Unconditional, direct.
+        /// Unconditional direct jump.
         Jump = "jump",
         /// Unconditional, through a register or memory.
         IndirectJump = "ijump",
-        /// Call, direct.
+        /// Direct call of a function.
         Call = "call",
         /// Call through a register or memory.
         IndirectCall = "icall",
@@ -196,7 +196,7 @@ byte_enum! {
         Sysret = "sysret",
         /// Returns from an interrupt.
         Iret = "iret",
-        /// Software interrupt.
+        /// Interrupt by an instruction.
         Interrupt = "int",
     }
 }
@@ -210,9 +210,9 @@ impl InstrFlags {
     pub const STACK: InstrFlags = InstrFlags(1);
     /// Has a repeat prefix: the trace holds one execution per iteration.
     pub const REP: InstrFlags = InstrFlags(1 << 1);
-    /// Atomic read-modify-write.
+    /// Marks an atomic read-modify-write.
     pub const LOCKED: InstrFlags = InstrFlags(1 << 2);
-    /// Its result does not depend on its sources (`xor eax, eax`).
+    /// Marks a result that does not depend on the sources (`xor eax, eax`).
     pub const ZERO_IDIOM: InstrFlags = InstrFlags(1 << 3);
     /// Drains the pipeline before the next instruction may start.
     pub const SERIALIZING: InstrFlags = InstrFlags(1 << 4);
@@ -237,7 +237,7 @@ impl InstrFlags {
 pub struct Instr {
     /// Registers read, those that form addresses included.
     pub reads: RegSet,
-    /// Registers written.
+    /// Set of registers written.
     pub writes: RegSet,
     /// The registers among `reads` that form memory addresses.
     pub address: RegSet,
@@ -245,11 +245,11 @@ pub struct Instr {
     pub offset: u16,
     /// Encoded length in bytes (1..=15 on x86).
     pub len: u8,
-    /// What it computes.
+    /// Computation of the instruction.
     pub kind: Kind,
-    /// How it changes the flow of control.
+    /// Effect on the flow of control.
     pub branch: Branch,
-    /// Special properties.
+    /// Special properties of the instruction.
     pub flags: InstrFlags,
 }
 

@@ -33,7 +33,7 @@ impl Script {
         self
     }
 
-    /// Adds an event.
+    /// Adds an event to the script.
     pub fn event(&mut self, event: Event) -> &mut Script {
         self.items.push((Item::Event(event), Vec::new()));
         self

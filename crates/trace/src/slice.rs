@@ -14,7 +14,7 @@ use crate::program::{BlockId, Program, Template};
 use crate::repeat::RepeatFold;
 use crate::source::{Item, Source};
 
-/// What to cut.
+/// Range and options of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// Instructions to leave out at the start.
@@ -25,7 +25,7 @@ pub struct Slice {
     pub warm_lines: usize,
     /// Leave the recorded programs' bytes out.
     pub decoded: bool,
-    /// zstd level.
+    /// Level of zstd compression.
     pub level: i32,
 }
 
@@ -135,7 +135,7 @@ impl Copier<'_> {
     }
 }
 
-/// When each line was last used, and how.
+/// Time and kind of the last use of each line.
 #[derive(Default)]
 pub(crate) struct History {
     clock: u64,

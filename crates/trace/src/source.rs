@@ -11,9 +11,9 @@ use crate::program::{Program, TemplateId};
 /// The address of one memory access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Address {
-    /// As the program sees it.
+    /// Virtual address, which the program uses.
     pub virt: VirtAddr,
-    /// As the caches and the memory see it.
+    /// Physical address, which caches and memory use.
     pub phys: PhysAddr,
 }
 
@@ -22,7 +22,7 @@ pub struct Address {
 pub enum Item {
     /// A block is executed as this template says; its addresses are in [`Source::addresses`].
     Run(TemplateId),
-    /// Something happens between instructions.
+    /// An event between instructions.
     Event(Event),
     /// The stream is over.
     End,

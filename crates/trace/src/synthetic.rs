@@ -19,10 +19,10 @@ use crate::program::{Program, TemplateId};
 use crate::record::{InstrFlags, Kind, RegSet};
 use crate::source::{Address, Item, Source};
 
-/// What to generate.
+/// Parameters of a generated loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Synthetic {
-    /// The loop.
+    /// Kind of the loop.
     pub kernel: Kernel,
     /// Bytes of memory it works on.
     pub footprint: u64,
@@ -34,16 +34,16 @@ pub struct Synthetic {
     pub duty: Option<Duty>,
 }
 
-/// Loops of [`Synthetic`].
+/// Kinds of loops of [`Synthetic`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// Integer operations.
+    /// Loop of integer operations.
     Alu,
     /// A bit of all.
     Mixed,
-    /// Dependent loads.
+    /// Loop of dependent loads.
     Chase,
-    /// The STREAM benchmark.
+    /// Loop of the STREAM benchmark.
     Stream,
 }
 
@@ -57,7 +57,7 @@ impl Kernel {
     ];
 }
 
-/// Work and rest.
+/// Cycle of work and rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Duty {
     /// Instructions in a burst.
@@ -84,7 +84,7 @@ impl Synthetic {
     }
 }
 
-/// Generates a [`Synthetic`].
+/// Generates the trace of a [`Synthetic`].
 #[derive(Debug)]
 pub struct SyntheticSource {
     program: Arc<Program>,
@@ -226,8 +226,8 @@ impl Body {
     }
 }
 
-/// Where the operating system put a byte: pages lie in frames of no particular order, as on a
-/// machine that has run for a while. Without it, arrays as large as a power of two would fight for
+/// Returns the physical address of a byte. Pages lie in frames of no particular order, as on a
+/// machine that has run for a while. Otherwise arrays as large as a power of two would collide in
 /// the same banks of memory all along.
 pub(crate) fn scattered(offset: u64) -> u64 {
     const PAGE_BITS: u32 = 12;

@@ -9,21 +9,21 @@ use crate::program::{Program, Template};
 use crate::record::{Branch, Instr, RegSet};
 use crate::source::{Address, Item, Source};
 
-/// What to write.
+/// Options of an export.
 #[derive(Clone, Copy, Debug)]
 pub struct ExportOptions {
-    /// User instructions.
+    /// Writes user instructions.
     pub user: bool,
-    /// Kernel instructions.
+    /// Writes kernel instructions.
     pub kernel: bool,
     /// Instructions to write at most.
     pub limit: Option<u64>,
 }
 
-/// How an export went.
+/// Counters of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// Records written.
+    /// Number of records written.
     pub records: u64,
     /// Memory accesses that a record had no room for.
     pub accesses_left_out: u64,

@@ -23,16 +23,16 @@ const LINE_BYTES: u64 = 64;
 /// their lengths ([`Lengths`]): 4 MB. A call that returns later is known from its second time on.
 const READ_AHEAD: usize = 1 << 16;
 
-/// What to do with the records.
+/// Options of an import.
 #[derive(Clone, Debug)]
 pub struct ImportOptions {
     /// Name of the workload.
     pub workload: String,
-    /// What to say of where it comes from.
+    /// Text on the origin of the trace.
     pub origin: String,
     /// Records to read at most.
     pub limit: Option<u64>,
-    /// zstd level.
+    /// Level of zstd compression.
     pub level: i32,
 }
 

@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use super::Record;
 use crate::record::Branch;
 
-/// Longest x86 instruction.
+/// Length of the longest x86 instruction.
 const LONGEST: u64 = 15;
 /// Calls are 2 to 9 bytes, with a prefix and an index register; ChampSim takes returns up to 10
 /// bytes behind a call for its own (`btb/basic_btb/return_stack.cc`).
@@ -85,13 +85,13 @@ impl Lengths {
 
 /// Assumption, where nothing tells: the commonest encodings of x86-64 (Intel SDM, volume 2).
 const GUESS: u8 = 4;
-/// `74 cb`
+/// Length of `74 cb`.
 const SHORT_BRANCH: u8 = 2;
-/// `0f 84 cd`
+/// Length of `0f 84 cd`.
 const NEAR_BRANCH: u8 = 6;
 /// `e8 cd`, the only near call that is not indirect.
 const DIRECT_CALL: u8 = 5;
-/// `ff 15 cd`
+/// Length of `ff 15 cd`.
 const MEMORY_CALL: u8 = 6;
-/// `ff d0`
+/// Length of `ff d0`.
 const REGISTER_CALL: u8 = 2;

@@ -31,21 +31,21 @@ pub const RECORD_BYTES: usize = 64;
 const STACK_POINTER: u8 = 6;
 const FLAGS: u8 = 25;
 const INSTRUCTION_POINTER: u8 = 26;
-/// How a file of records is compressed, by the end of its name.
+/// Compression of a file of records, by the end of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// The file is not compressed.
     Raw,
-    /// `.xz`
+    /// The name ends in `.xz`.
     Xz,
-    /// `.gz`
+    /// The name ends in `.gz`.
     Gzip,
-    /// `.bz2`
+    /// The name ends in `.bz2`.
     Bzip2,
 }
 
 impl Compression {
-    /// From the end of a file name.
+    /// Derives the compression from the end of a file name.
     #[must_use]
     pub fn of(path: &Path) -> Compression {
         match path.extension().and_then(|e| e.to_str()) {

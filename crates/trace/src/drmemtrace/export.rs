@@ -132,20 +132,20 @@ struct Exporter<'a> {
     cpu: u16,
     program: &'a Program,
     code: &'a [Vec<u8>],
-    /// What readers think stands at an address.
+    /// Instruction bytes that readers assume at an address.
     encodings: HashMap<u64, Vec<u8>>,
     resumptions: std::vec::IntoIter<Option<u64>>,
     threads: Threads,
     /// Thread and process of the last entry.
     shown: (u64, u64),
-    /// Where each of what the kernel is in the middle of was interrupted.
+    /// Addresses of interrupted code, for each kernel entry that has not ended.
     inside: Vec<u64>,
     held: Option<Held>,
     /// Whether the last run was the kernel's.
     kernel: Option<bool>,
     /// An interrupt or exception came since.
     interrupted: bool,
-    /// Where the code of the last entry goes on.
+    /// Address at which the code of the last entry continues.
     at: u64,
     /// The last instruction was a branch.
     branched: bool,

@@ -11,8 +11,8 @@ use crate::format::TraceFile;
 use crate::record::Branch;
 use crate::source::{Item, Source};
 
-/// For each interrupt and exception of a CPU, in order, the address at which the interrupted code
-/// goes on; none if the trace ends before.
+/// Returns, for each interrupt and exception of a CPU in order, the address at which the
+/// interrupted code resumes; none if the trace ends before.
 pub(super) fn resumptions(file: &TraceFile, cpu: u16) -> Result<Vec<Option<u64>>, TraceError> {
     let mut flow = Flow::default();
     let mut stream = file.stream();
@@ -39,15 +39,15 @@ pub(super) fn resumptions(file: &TraceFile, cpu: u16) -> Result<Vec<Option<u64>>
 #[derive(Default)]
 struct Flow {
     found: Vec<Option<u64>>,
-    /// What the kernel is in the middle of, in each address space: the interrupts that end with
-    /// each; none for a system call.
+    /// Kernel entries that have not ended, by address space: the interrupts that end with each;
+    /// none for a system call.
     inside: HashMap<Asid, Vec<Vec<usize>>>,
     space: Asid,
     /// Interrupts whose code goes on with the next run.
     over: Vec<usize>,
-    /// Whether the last run was the kernel's, and how it ended.
+    /// Whether the last run was the kernel's, and the branch that ended it.
     last: Option<(bool, Branch)>,
-    /// Something was interrupted since.
+    /// Whether an interrupt came since the last run.
     interrupted: bool,
 }
 
@@ -75,8 +75,8 @@ impl Flow {
         self.interrupted = false;
     }
 
-    /// What ends with the last run, if the next is user code or the kernel's, or interrupted before
-    /// it began.
+    /// Ends the kernel entries that end with the last run, given whether the next one is user code,
+    /// kernel code, or interrupted before it began.
     fn leave(&mut self, next_kernel: Option<bool>) {
         let Some((true, end)) = self.last else { return };
         let inside = self.inside.entry(self.space).or_default();

@@ -17,28 +17,28 @@ mod threads;
 
 pub use export::export_drmemtrace;
 
-/// What to write.
+/// Options of an export.
 #[derive(Clone, Copy, Debug)]
 pub struct DrmemtraceOptions {
-    /// Kernel instructions, too.
+    /// Writes kernel instructions, too.
     pub kernel: bool,
-    /// Of this CPU of the recorded machine; may be left out if it used one.
+    /// CPU of the recorded machine; may be omitted if it used one.
     pub cpu: Option<u16>,
     /// Instructions to write at most.
     pub limit: Option<u64>,
 }
 
-/// What was written.
+/// Counters of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DrmemtraceCounts {
     /// Instructions of user code, and of the kernel, each with the repetitions of string
     /// instructions, which drmemtrace calls instructions that are not fetched.
     pub instructions: [u64; 2],
-    /// Of them, repetitions.
+    /// Number of repetitions among them.
     pub repeats: u64,
-    /// Loads.
+    /// Number of loads.
     pub loads: u64,
-    /// Stores.
+    /// Number of stores.
     pub stores: u64,
     /// Conditional branches that were taken.
     pub taken: u64,
@@ -68,10 +68,10 @@ impl Entry {
 
 /// Size of a record: the struct is packed.
 const ENTRY_BYTES: usize = 12;
-/// `TRACE_ENTRY_VERSION_RETIRED_INSTRUCTIONS_ONLY`
+/// Value of `TRACE_ENTRY_VERSION_RETIRED_INSTRUCTIONS_ONLY`.
 const FORMAT_VERSION: u64 = 7;
 
-/// `trace_type_t`
+/// Values of `trace_type_t`, by name.
 mod kind {
     pub(super) const READ: u16 = 0;
     pub(super) const WRITE: u16 = 1;
@@ -93,7 +93,7 @@ mod kind {
     pub(super) const UNTAKEN_JUMP: u16 = 49;
 }
 
-/// `trace_marker_type_t`
+/// Values of `trace_marker_type_t`, by name.
 mod marker {
     pub(super) const TIMESTAMP: u16 = 2;
     pub(super) const CPU_ID: u16 = 3;
@@ -107,7 +107,7 @@ mod marker {
     pub(super) const HARDWARE_CONTEXT_RETURN: u16 = 44;
 }
 
-/// `offline_file_type_t`
+/// Values of `offline_file_type_t`, by name.
 mod file_type {
     pub(super) const X86_64: u64 = 0x40;
     pub(super) const ENCODINGS: u64 = 0x200;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use halfwink_units::Asid;
 
-/// What runs on a CPU, and what waits.
+/// Running and waiting threads of a CPU.
 pub(super) struct Threads {
     all: Vec<Thread>,
     /// Number of an address space, from 1.
@@ -14,9 +14,9 @@ pub(super) struct Threads {
 
 struct Thread {
     space: Asid,
-    /// Where its user code goes on; none while that runs, or if it was never seen.
+    /// Address at which its user code resumes; none while that runs, or if it was never seen.
     left_at: Option<u64>,
-    /// When it last ran, as a count.
+    /// Sequence number of its last run.
     ran: u64,
 }
 

@@ -9,7 +9,7 @@ pub(crate) const fn zigzag(delta: u64) -> u64 {
     (delta << 1) ^ (((delta as i64) >> 63) as u64)
 }
 
-/// Inverse of [`zigzag`].
+/// Returns the inverse of [`zigzag`].
 pub(crate) const fn unzigzag(n: u64) -> u64 {
     (n >> 1) ^ (n & 1).wrapping_neg()
 }

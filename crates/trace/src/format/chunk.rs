@@ -39,7 +39,7 @@ pub(crate) struct ChunkHead {
     pub(crate) asid: Asid,
 }
 
-/// Collects one chunk.
+/// Collects the columns of one chunk.
 pub(crate) struct Encoder {
     sequence: Sequence,
     addresses: Addresses,
@@ -79,8 +79,9 @@ impl Encoder {
         &self.head
     }
 
-    /// Whether it should end: it is long, or readers would not take much more of one column. Pages
-    /// at random, or millions of marks, fill columns long before instructions are many.
+    /// Returns whether the chunk should end: it is long, or one of its columns has reached the
+    /// limit of readers. Random pages, or millions of markers, fill columns long before
+    /// instructions are many.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         /// More than a run or an event adds to any column.
@@ -187,7 +188,7 @@ impl Encoder {
         }
     }
 
-    /// Something that happens after the last run.
+    /// Adds an event after the last run.
     pub(crate) fn event(&mut self, event: &Event) {
         put_varint(&mut self.events, self.runs_since_event);
         self.runs_since_event = 0;
@@ -239,7 +240,7 @@ pub(crate) struct Decoder {
     events_left: u32,
 }
 
-/// A chunk as it is in memory: whoever plays it at the same time shares it.
+/// Columns of a chunk in memory; all readers that play it share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     head: ChunkHead,
@@ -273,7 +274,7 @@ impl Columns {
     }
 }
 
-/// What [`Decoder::next`] found.
+/// Result of [`Decoder::next`].
 pub(crate) enum Decoded {
     Run(TemplateId),
     Event(Event),
@@ -430,7 +431,8 @@ impl Decoder {
     }
 }
 
-/// How many guesses are right before the next correction: for ever, once the column is used up.
+/// Returns the number of correct guesses before the next correction: unlimited once the column is
+/// used up.
 fn next_gap(column: &mut Column) -> Result<u64, TraceError> {
     if column.is_done() {
         Ok(u64::MAX)

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a trace comes from and how to read it.
+/// Origin of a trace, and the way to read it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// Name of the workload (`nginx`).
     pub workload: String,
     /// One sentence on what was recorded.
     pub description: String,
-    /// Instruction set (`x86-64`).
+    /// Name of the instruction set (`x86-64`).
     pub isa: String,
     /// Command line of the recorded program, or of the import.
     pub command: Vec<String>,
@@ -26,9 +26,9 @@ pub struct Header {
     pub packages: Vec<Package>,
     /// Seed of everything random in the recorded machine.
     pub seed: u64,
-    /// What one unit of work is: `request`, or `instruction` where nothing is marked.
+    /// Unit of work: `request`, or `instruction` where nothing is marked.
     pub unit_of_work: String,
-    /// How requests arrived.
+    /// Arrival process of requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
     /// CPUs of the recorded machine; which of them the trace holds is in its
@@ -78,25 +78,25 @@ impl Header {
 /// A software package, by name and exact version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Package {
-    /// Package name.
+    /// Name of the package.
     pub name: String,
     /// Exact version, as the distribution writes it.
     pub version: String,
 }
 
-/// How requests reached the recorded service.
+/// Arrival process of requests at the recorded service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
-    /// Whether arrivals wait for responses.
+    /// Dependence of arrivals on responses.
     pub kind: LoadKind,
     /// Offered requests per virtual second, for open loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<u64>,
-    /// Connections, or clients.
+    /// Number of connections, or clients.
     pub connections: u32,
 }
 
-/// Whether arrivals wait for responses.
+/// Dependence of arrivals on responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadKind {
@@ -106,7 +106,7 @@ pub enum LoadKind {
     Closed,
 }
 
-/// How the dictionary stores instructions.
+/// Form in which the dictionary stores instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CodeForm {
@@ -119,9 +119,9 @@ pub enum CodeForm {
 /// `phys = virt - virt_base` for `virt` in `virt_base .. virt_base + bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectMap {
-    /// First virtual address.
+    /// First virtual address of the map.
     pub virt_base: u64,
-    /// Length.
+    /// Length of the map.
     pub bytes: u64,
 }
 
@@ -130,9 +130,9 @@ pub struct DirectMap {
 pub struct SectionInfo {
     /// File offset of the section's header.
     pub offset: u64,
-    /// What it is: `dictionary`, `chunk` or `warm`.
+    /// Kind of the section: `dictionary`, `chunk` or `warm`.
     pub kind: SectionKindName,
-    /// For chunks: what is inside.
+    /// Content of a chunk, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk: Option<ChunkInfo>,
 }
@@ -141,9 +141,9 @@ pub struct SectionInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SectionKindName {
-    /// Blocks and templates.
+    /// Section of blocks and templates.
     Dictionary,
-    /// Executions.
+    /// Section of executed blocks.
     Chunk,
     /// Cache lines touched before the first chunk.
     Warm,
@@ -165,15 +165,15 @@ pub struct ChunkInfo {
 pub struct Totals {
     /// Retired instructions; all iterations of a repeated string instruction are one.
     pub instructions: u64,
-    /// Of these, with kernel privilege.
+    /// Number of instructions with kernel privilege.
     pub kernel_instructions: u64,
-    /// Executions of blocks.
+    /// Number of executed blocks.
     pub runs: u64,
     /// Memory accesses of instructions.
     pub accesses: u64,
     /// Iterations of repeated string instructions beyond the first.
     pub repeats: u64,
-    /// Events by name.
+    /// Number of events by name.
     pub events: BTreeMap<String, u64>,
     /// Sum of idle periods, in virtual nanoseconds.
     pub idle_ns: u64,

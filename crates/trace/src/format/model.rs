@@ -10,9 +10,9 @@ use crate::program::{Site, GROUPS};
 /// Guesses the next template from the last two.
 #[derive(Debug)]
 pub(crate) struct Sequence {
-    /// By the hash of the last two templates: the one that followed, plus one.
+    /// Successor of each pair of templates plus one, by the hash of the pair.
     by_pair: Vec<u32>,
-    /// By the last template alone.
+    /// Successor of each template plus one.
     by_last: Vec<u32>,
     last: u32,
     slot: usize,
@@ -35,7 +35,7 @@ impl Sequence {
         self.slot = 0;
     }
 
-    /// The best guess.
+    /// Returns the best guess of the next template.
     #[inline]
     pub(crate) fn guess(&self) -> u32 {
         match self.by_pair[self.slot] {
@@ -44,8 +44,8 @@ impl Sequence {
         }
     }
 
-    /// What to try when [`Sequence::guess`] was wrong. Dictionaries list templates in the order of
-    /// their first execution, so the next number is a fair start.
+    /// Returns the second guess, for use when [`Sequence::guess`] was wrong. Dictionaries list
+    /// templates in the order of their first execution, so the next number is a fair start.
     #[inline]
     pub(crate) fn second_guess(&self) -> u32 {
         match self.by_last.get(self.last as usize) {
@@ -84,9 +84,9 @@ const HASH: u64 = 0x9e37_79b9_7f4a_7c15;
 struct SiteState {
     /// Address at the last execution.
     last: u64,
-    /// Its distance from the one before.
+    /// Difference of its last two addresses.
     stride: u64,
-    /// Its distance from the previous access of the group.
+    /// Difference from the previous access of the group.
     offset: u64,
 }
 

@@ -20,7 +20,7 @@ use crate::event::Event;
 use crate::program::Program;
 use crate::source::{Address, Item, Source};
 
-/// Something with a fixed size that can be read anywhere, by many at once.
+/// A byte source of fixed size that supports concurrent reads at any offset.
 pub trait ReadAt: Send + Sync {
     /// Fills `buf` from `offset`.
     ///
@@ -28,7 +28,7 @@ pub trait ReadAt: Send + Sync {
     /// [`io::ErrorKind::UnexpectedEof`] behind the end, or what the operating system says.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     fn size(&self) -> u64;
 }
 
@@ -130,13 +130,13 @@ impl TraceFile {
         Ok(TraceFile { path: None, file, header, footer, program, code, in_memory })
     }
 
-    /// Provenance.
+    /// Returns origin and form of the trace.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Index and counts.
+    /// Returns index and counts.
     #[must_use]
     pub fn footer(&self) -> &Footer {
         &self.footer
@@ -148,7 +148,7 @@ impl TraceFile {
         self.file.size()
     }
 
-    /// Static tables.
+    /// Returns the static tables.
     #[must_use]
     pub fn program(&self) -> &Arc<Program> {
         &self.program
@@ -160,7 +160,7 @@ impl TraceFile {
         &self.code
     }
 
-    /// Where the file is.
+    /// Returns the path of the file, if it has one.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
@@ -259,7 +259,8 @@ fn read_header(file: &dyn ReadAt) -> Result<Header, TraceError> {
     serde_json::from_slice(&json).map_err(|e| corrupt(24, "the header", e.to_string()))
 }
 
-/// What a foreign file looks like: who gives the wrong file mostly has the right one at hand.
+/// Describes a file of another format by its first bytes: a user with the wrong file mostly has the
+/// right one at hand.
 fn name_of(head: &[u8]) -> &'static str {
     const KNOWN: [(&[u8], &str); 7] = [
         (b"\x1f\x8b", "it looks like gzip; `halfwink trace import` reads ChampSim traces"),
@@ -316,7 +317,7 @@ enum Phase {
     Between,
     /// Telling the consumer where the chunk starts.
     Opening,
-    /// In the middle of a chunk.
+    /// The reader is within a chunk.
     Inside,
 }
 

@@ -29,21 +29,21 @@ pub struct BlockDef<'a> {
     pub phys_next_page: PhysAddr,
     /// Runs with kernel privilege.
     pub kernel: bool,
-    /// Its instructions.
+    /// Instructions of the block.
     pub code: Code<'a>,
 }
 
 /// The instructions of a [`BlockDef`].
 #[derive(Clone, Copy, Debug)]
 pub enum Code<'a> {
-    /// Machine code.
+    /// Machine code of the block.
     Bytes {
         /// All instructions, one after another.
         bytes: &'a [u8],
         /// Length of each instruction.
         lengths: &'a [u8],
     },
-    /// Records decoded elsewhere.
+    /// Records that were decoded elsewhere.
     Decoded(&'a [Instr]),
 }
 
@@ -56,14 +56,14 @@ pub struct RawAccess {
     pub size: u8,
     /// A store rather than a load.
     pub write: bool,
-    /// Where.
+    /// Address of the access.
     pub address: Address,
 }
 
-/// What a finished trace holds.
+/// Counts and size of a finished trace.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// Counts.
+    /// Counts of the trace.
     pub totals: Totals,
     /// Size of the file.
     pub bytes: u64,
@@ -267,7 +267,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// Counts so far.
+    /// Returns the counts up to now.
     #[must_use]
     pub fn totals(&self) -> &Totals {
         &self.totals

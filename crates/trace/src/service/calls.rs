@@ -30,7 +30,7 @@ pub(super) struct Calls {
     classes: &'static [Class],
     /// Number of the first cause of each class.
     first: Vec<usize>,
-    /// How often each class has come.
+    /// Number of draws of each class.
     drawn: Vec<u32>,
     deck: Vec<u8>,
     next: usize,

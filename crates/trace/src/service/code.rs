@@ -14,14 +14,14 @@ use crate::synthetic::scattered;
 pub(super) const PAGE: u64 = 1 << halfwink_units::PAGE_SHIFT;
 /// Bytes of a cache line.
 pub(super) const LINE: u64 = 1 << halfwink_units::LINE_SHIFT;
-/// Where user code, and the kernel's, begin.
+/// First addresses of user code and of kernel code.
 const USER_CODE: u64 = 0x40_0000;
 const KERNEL_CODE: u64 = 0xffff_ffff_8100_0000;
 /// Longest piece of code that ends a run; blocks are shorter.
 pub(super) const TAIL: usize = 16;
 /// Instructions of a block: 4 to 12.
 const BLOCK: (u64, u64) = (4, 9);
-/// Mean of these.
+/// Mean number of instructions of a block.
 pub(super) const BLOCK_MEAN: f64 = 8.0;
 /// Three instructions in ten access memory, and a third of these write (assumption: as the shipped
 /// servers, about).
@@ -40,7 +40,7 @@ pub(super) struct Code {
     /// Ends of runs by length: user runs that an exception or interrupt ends, those that a system
     /// call ends, invocations that return by `iret`, and by `sysret`.
     pub tails: [[TemplateId; TAIL + 1]; 4],
-    /// Copies a line.
+    /// Template that copies a line.
     pub copy: TemplateId,
     /// Bytes of user code and of the kernel's.
     pub bytes: [u64; 2],
@@ -64,7 +64,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Where a block of so many instructions goes: not over the end of a page.
+    /// Places a block of `instrs` instructions so that it does not cross the end of a page.
     fn place(&mut self, instrs: usize) -> (u64, u64) {
         let length = INSTR_BYTES * instrs as u64;
         if self.bytes % PAGE + length > PAGE {

@@ -9,12 +9,12 @@ use super::random::Random;
 use crate::source::Address;
 use crate::synthetic::scattered;
 
-/// Where user data and shared lines are for user code; the kernel sees all of memory at its own
-/// place (Linux' direct map with four-level paging).
+/// First addresses of user data and shared lines for user code; the kernel accesses all memory by
+/// Linux' direct map with four-level paging.
 const USER_DATA: u64 = 0x1000_0000;
 const USER_SHARED: u64 = 0x7f00_0000_0000;
 const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
-/// Where physical memory in large pages begins: behind all that is scattered.
+/// First address of physical memory in large pages, behind all scattered pages.
 const LARGE_PAGES: u64 = 1 << 40;
 /// Lines of each stack.
 const STACK: u64 = 32;
@@ -26,10 +26,10 @@ const TICKET_BITS: u32 = 24;
 struct Part {
     /// Bytes of memory before it, pages in order: [`scattered`] says where they really are.
     linear: u64,
-    /// For user code, where it begins; nothing for the kernel.
+    /// First virtual address for user code; unused for the kernel.
     user_virt: u64,
     lines: u64,
-    /// In large pages, of which a working set needs one: its lines meet all sets alike.
+    /// Uses large pages, which a working set needs: its lines then spread evenly over all sets.
     large: bool,
 }
 
@@ -69,7 +69,7 @@ struct Accesses {
     table: Part,
     walked: [Part; 2],
     region: Part,
-    /// Where the walks through the working sets, and that through the region, are.
+    /// Positions of the walks through the working sets; `swept` is that through the region.
     steps: [u64; 2],
     swept: u64,
     streams: [Stream; 7],
@@ -80,7 +80,7 @@ struct Accesses {
 pub(super) struct Data {
     sides: [Accesses; 2],
     shared: Part,
-    /// What belongs to each cause.
+    /// Data of each cause.
     private: Vec<Part>,
     /// The cause whose data is in use, and how far.
     routine: usize,
@@ -111,7 +111,7 @@ impl Part {
 }
 
 impl Accesses {
-    /// Those of a side in its region, from which stack and table are taken.
+    /// Creates the accesses of a side in its region, from which stack and table are taken.
     fn new(side: &Side, mut region: Part) -> Accesses {
         let Side { cyclic, table, sweep, shared, popular, walked, .. } = *side;
         let shares = [cyclic, table, sweep, shared, popular, walked[0].share, walked[1].share];

@@ -50,10 +50,10 @@ const TIMER: u8 = 0xec;
 /// something to copy.
 const COPY_TURN: u64 = 2;
 
-/// What to generate.
+/// Parameters of a generated service.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Service {
-    /// The program.
+    /// Model of the program.
     pub model: ServiceModel,
     /// Instructions (the last kernel invocation is completed).
     pub instructions: u64,
@@ -116,7 +116,7 @@ impl Walk {
     }
 }
 
-/// Generates a [`Service`].
+/// Generates the trace of a [`Service`].
 #[derive(Clone, Debug)]
 pub struct ServiceSource {
     spec: Service,
@@ -126,7 +126,7 @@ pub struct ServiceSource {
     data: Data,
     /// The invocation that comes, or is.
     call: Call,
-    /// What runs: nothing yet, or the privilege; with instructions left.
+    /// Privilege of the code that runs, none at the start; `left` counts its instructions.
     kernel: Option<bool>,
     left: u32,
     /// Happens before the next block.
@@ -170,7 +170,7 @@ impl ServiceSource {
         }
     }
 
-    /// From user code into the kernel, or back.
+    /// Switches from user code into the kernel, or back.
     fn turn(&mut self) {
         if self.kernel != Some(false) {
             if self.kernel.is_some() {

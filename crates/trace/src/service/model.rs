@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 
-/// Why the kernel is entered.
+/// Reason of a kernel entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A system call, by Linux' number for x86-64.
@@ -30,14 +30,13 @@ impl Cause {
 /// Kernel invocations of about one length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Class {
-    /// How many of them a deck of invocations holds.
+    /// Number of these invocations in a deck.
     pub calls: u32,
-    /// Their mean length, in instructions.
+    /// Mean length of an invocation, in instructions.
     pub mean: u32,
-    /// Their lengths lie within so much of the mean, as a share of it.
+    /// Largest deviation of a length from the mean, as a share of it.
     pub spread: f64,
-    /// What causes them, each as often as the others. Each cause has kernel code and data of its
-    /// own.
+    /// Causes of the invocations, equally frequent. Each cause has kernel code and data of its own.
     pub causes: &'static [Cause],
 }
 
@@ -48,7 +47,7 @@ pub struct Regions {
     pub user: u64,
     /// Kernel code and data.
     pub kernel: u64,
-    /// Data of both.
+    /// Data that both use.
     pub shared: u64,
 }
 
@@ -57,17 +56,17 @@ pub struct Regions {
 pub struct WorkingSet {
     /// Share of the accesses of its privilege that goes to it.
     pub share: f64,
-    /// Its size.
+    /// Size of the set.
     pub bytes: u64,
 }
 
 impl WorkingSet {
-    /// Nothing goes to it.
+    /// Set without accesses.
     pub const NONE: WorkingSet = WorkingSet { share: 0.0, bytes: 0 };
 }
 
-/// How code of a privilege behaves. Shares are of its memory accesses; what they leave goes to the
-/// stack: 32 lines.
+/// Access behaviour of a privilege's code. Shares are of its memory accesses; the rest goes to the
+/// stack of 32 lines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Side {
     /// Times that a block of code is executed, on average, before the next one is.
@@ -104,20 +103,20 @@ pub struct ServiceModel {
     pub program: &'static str,
     /// Mean length of a user run, in instructions.
     pub user_run: u32,
-    /// Kernel invocations.
+    /// Classes of kernel invocations.
     pub classes: &'static [Class],
-    /// Memory.
+    /// Regions of memory.
     pub regions: Regions,
     /// Bytes of user code.
     pub user_code: u64,
     /// Popularity of its functions, as [`Side::skew`].
     pub user_code_skew: u32,
-    /// User code.
+    /// Behaviour of user code.
     pub user: Side,
-    /// The kernel.
+    /// Behaviour of kernel code.
     pub kernel: Side,
-    /// Of an invocation's instructions beyond the first thousand, the share that copies lines of
-    /// the kernel to shared ones.
+    /// Share of an invocation's instructions beyond the first thousand that copies kernel lines to
+    /// shared ones.
     pub copy: f64,
 }
 

@@ -41,7 +41,7 @@ const fn class(calls: u32, mean: u32, spread: f64, causes: &'static [Cause]) -> 
     Class { calls, mean, spread, causes }
 }
 
-/// What the user has none of, and what is alike.
+/// Defaults of user code: parameters that it does not use, and those that are equal everywhere.
 const USER: Side = Side {
     reuse: 2.0,
     cyclic: 0.0,
@@ -142,7 +142,7 @@ const SPECJBB: ServiceModel = ServiceModel {
     copy: 0.4,
 };
 
-/// All of them.
+/// All service models.
 pub const SERVICES: [ServiceModel; 10] = [
     APACHE,
     SPECJBB,

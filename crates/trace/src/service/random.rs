@@ -1,6 +1,6 @@
 //! Random numbers that are the same on every machine.
 
-/// xorshift64* (Vigna 2016).
+/// The generator xorshift64* (Vigna 2016).
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 

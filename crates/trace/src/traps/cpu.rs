@@ -60,7 +60,7 @@ pub(super) struct Cpu {
     pub(super) kernel: Option<bool>,
     windows: Windows,
     clean_windows: bool,
-    /// Of user and kernel.
+    /// Frames of user code and of the kernel.
     frames: [Frames; 2],
     /// An interrupt inside the kernel ends.
     returns: bool,

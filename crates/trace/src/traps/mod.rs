@@ -40,7 +40,7 @@ use cpu::{Cpu, Taken};
 use shapes::{Handler, Shapes};
 use tlb::Tsb;
 
-/// How many traps of each kind were taken, by privilege (user, kernel).
+/// Number of traps taken, by kind and by privilege (user, kernel).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrapCounts {
     counts: [[u64; 2]; Trap::ALL.len()],
@@ -52,12 +52,12 @@ pub struct TrapCounts {
     pub flushed: u64,
     /// Instructions of all handlers of windows, in user code and inside the kernel.
     pub window_instructions: u64,
-    /// Of TLB misses, likewise.
+    /// Number of instructions of TLB-miss handlers, in user code and inside the kernel.
     pub tlb_instructions: u64,
 }
 
 impl TrapCounts {
-    /// Of one kind, by privilege (user, kernel).
+    /// Returns the count of one kind, by privilege (user, kernel).
     #[must_use]
     pub fn of(&self, trap: Trap) -> [u64; 2] {
         self.counts[trap as usize]
@@ -115,7 +115,7 @@ impl<S: Source> Traps<S> {
         }
     }
 
-    /// Traps so far.
+    /// Returns the traps up to now.
     #[must_use]
     pub fn counts(&self) -> &TrapCounts {
         &self.counts

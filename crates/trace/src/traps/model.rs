@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
 
-/// Why the kernel is entered, beside system calls, interrupts and exceptions. Traps of UltraSPARC
+/// Reasons of kernel entries beside system calls, interrupts and exceptions. Traps of UltraSPARC
 /// that x86-64 does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -22,7 +22,7 @@ pub enum Trap {
 }
 
 impl Trap {
-    /// Every one.
+    /// All kinds of traps.
     pub const ALL: [Trap; 5] = [
         Trap::WindowSpill,
         Trap::WindowFill,
@@ -51,7 +51,7 @@ impl Trap {
         Trap::ALL.into_iter().find(|trap| trap.vector() == vector)
     }
 
-    /// Name for listings.
+    /// Returns the name for listings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ pub struct WindowModel {
     pub clean_windows: bool,
 }
 
-/// A set-associative TLB.
+/// Shape of a set-associative TLB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlbShape {
@@ -98,13 +98,13 @@ pub struct TlbShape {
 pub struct TlbModel {
     /// Pages of programs, in bytes: a power of two.
     pub page_bytes: u64,
-    /// Of their code.
+    /// TLB of user code.
     pub instruction: TlbShape,
-    /// Of their data.
+    /// TLB of user data.
     pub data: TlbShape,
     /// Pages of the kernel's data, in bytes: a power of two.
     pub kernel_page_bytes: u64,
-    /// Of the kernel's data.
+    /// TLB of the kernel's data.
     pub kernel_data: TlbShape,
     /// The kernel's image: so many of the last addresses, which are locked in the TLBs.
     pub kernel_image_bytes: u64,
@@ -120,15 +120,15 @@ pub struct HandlerLengths {
     pub user_spill: u16,
     /// Reads a window of the user's back.
     pub user_fill: u16,
-    /// Clears a window.
+    /// Length of clearing a window.
     pub clean_window: u16,
     /// Writes a window of the kernel's.
     pub kernel_spill: u16,
     /// Reads a window of the kernel's back.
     pub kernel_fill: u16,
-    /// What an entry into the kernel takes longer if no window is free.
+    /// Extra length of a kernel entry if no window is free.
     pub entry_spill: u16,
-    /// What a return to the user takes longer if its window is in memory.
+    /// Extra length of a return to the user if its window is in memory.
     pub exit_fill: u16,
     /// Finds a page of code in the translation storage buffer.
     pub instruction_tsb_hit: u16,
@@ -145,11 +145,11 @@ pub struct HandlerLengths {
 /// All that decides which traps a program takes, and how long each lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrapModel {
-    /// Register windows.
+    /// Model of the register windows.
     pub windows: WindowModel,
-    /// TLBs.
+    /// Model of the TLBs.
     pub tlb: TlbModel,
-    /// How long handlers run.
+    /// Lengths of the handlers.
     pub handlers: HandlerLengths,
 }
 

@@ -8,7 +8,7 @@ use super::model::HandlerLengths;
 use crate::program::{Block, Program, Site, TemplateId};
 use crate::record::{Branch, Instr, Kind};
 
-/// What runs when a trap is taken: of windows first, then of TLBs.
+/// Handlers of traps: of windows first, then of TLBs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handler {
     UserSpill,
@@ -32,19 +32,19 @@ impl Handler {
     }
 }
 
-/// Where handlers lie: in the last gigabytes of virtual and in an unused part of physical
-/// addresses, a page each.
+/// First addresses of the handlers, virtual (in the last gigabytes) and physical (in an unused
+/// part); each has a page.
 const HANDLERS: (u64, u64) = (0xffff_fffe_0000_0000, 0x7f00_0000_0000);
 const HANDLER_PAGE: u64 = 0x1000;
 
 /// A part of a user template between two places where a trap can come.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
-    /// Its first instruction in the whole template.
+    /// Index of its first instruction in the whole template.
     pub(super) start: u16,
-    /// How it is executed.
+    /// Template that executes it.
     pub(super) template: TemplateId,
-    /// Its addresses among the whole template's.
+    /// Range of its addresses among the whole template's.
     pub(super) sites: Range<usize>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Segment {
 #[derive(Debug)]
 pub(super) struct Shapes {
     handlers: Vec<TemplateId>,
-    /// Of each template of the original program, its segments in `segments`; none if it has one.
+    /// Range in `segments` of each template of the original program; empty if it has one segment.
     ranges: Vec<Range<usize>>,
     segments: Vec<Segment>,
     /// A user instruction that is tried and does not retire: it parts two traps.
@@ -100,7 +100,7 @@ impl Shapes {
         shapes
     }
 
-    /// What runs for a handler.
+    /// Returns the template of a handler.
     pub(super) fn handler(&self, handler: Handler) -> TemplateId {
         self.handlers[handler as usize]
     }

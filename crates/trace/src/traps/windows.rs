@@ -1,16 +1,16 @@
 //! Register windows of SPARC V9: how many are free, and when one must be written to memory or read
 //! back (D. L. Weaver, T. Germond, *The SPARC Architecture Manual, Version 9*, 1994, Ch. 5 and 6).
 
-/// Whose window a spill writes.
+/// Owner of the window that a spill writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// Of the mode that runs: counted by CANRESTORE.
+    /// The mode that runs: counted by CANRESTORE.
     Own,
-    /// Of the user, while the kernel runs: counted by OTHERWIN.
+    /// The user, while the kernel runs: counted by OTHERWIN.
     Other,
 }
 
-/// What a `save` had to wait for.
+/// Traps that a `save` had to take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Saved {
     /// No window was free: one was written, a trap each.
@@ -32,7 +32,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Nothing is saved yet.
+    /// Creates windows of which none is saved.
     ///
     /// `windows` is at least 3, as the architecture has it.
     #[must_use]
@@ -41,13 +41,13 @@ impl Windows {
         Windows { all, can_save: all, can_restore: 0, other: 0, clean: all + 1 }
     }
 
-    /// CANSAVE, CANRESTORE, OTHERWIN.
+    /// Returns CANSAVE, CANRESTORE and OTHERWIN.
     #[must_use]
     pub fn counts(&self) -> [u8; 3] {
         [self.can_save, self.can_restore, self.other]
     }
 
-    /// A `save`.
+    /// Executes a `save` instruction.
     pub fn save(&mut self) -> Saved {
         let spilled = (self.can_save == 0).then(|| self.spill());
         let cleaned = self.clean == self.can_restore;
@@ -86,9 +86,9 @@ impl Windows {
         filled
     }
 
-    /// From user mode into the kernel: the kernel takes a window for itself, and the user's become
-    /// the other ones. The kernel need not look at clean windows (Linux,
-    /// arch/sparc/kernel/etrap_64.S). True if one had to be spilled.
+    /// Enters the kernel from user mode: the kernel takes a window for itself, and the user's
+    /// windows become the other ones. The kernel need not check clean windows (Linux,
+    /// arch/sparc/kernel/etrap_64.S). Returns true if a window had to be spilled.
     pub fn enter(&mut self) -> bool {
         self.clean = self.all + 1;
         let spilled = self.save().spilled.is_some();
