@@ -202,7 +202,8 @@ impl Sim<'_> {
         self.load = Some(Load { service, number, loaded, cores, begin: self.now });
     }
 
-    /// What the cores of a load did: others than the server's, as far as there are.
+    /// Posts the times and powers of the cores in a load: the server's core excepted, up to the
+    /// number of cores.
     pub(crate) fn account(&mut self, load: &Load) {
         let power = &self.spec.power;
         let (end, loaded) = (load.loaded.end.max(load.begin), &load.loaded);
@@ -339,7 +340,7 @@ impl Sim<'_> {
     }
 }
 
-/// Whether it runs on the core of the server.
+/// Returns whether the action runs on the core of the server.
 fn needs_core(action: Action) -> bool {
     matches!(action, Action::Dump { .. } | Action::Subtract { .. } | Action::Sham { .. })
 }

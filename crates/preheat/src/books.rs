@@ -3,7 +3,7 @@
 use halfwink_engine::{Cause, Closed, Imbalance, Ledger, Mode, Row, State};
 use halfwink_units::{Energy, Power, Time};
 
-/// What a component does, and why.
+/// State of a component, and its cause.
 pub type Doing = (State, Cause);
 
 /// A component's meter and rows. They are counted apart: the meter whenever its power changes, the
@@ -25,17 +25,17 @@ pub struct Books {
     components: Vec<Component>,
 }
 
-/// For whom something is done that nobody asked for.
+/// Returns the cause of work that no request needs.
 pub const fn idle(reason: &'static str) -> Cause {
     Cause { mode: Mode::Idle, reason }
 }
 
-/// For a request.
+/// Returns the cause of work for a request.
 pub const fn request(reason: &'static str) -> Cause {
     Cause { mode: Mode::User, reason }
 }
 
-/// By the kernel.
+/// Returns the cause of the kernel's work.
 pub const fn kernel(reason: &'static str) -> Cause {
     Cause { mode: Mode::Kernel, reason }
 }
@@ -56,7 +56,7 @@ impl Books {
         Books { components: names.into_iter().map(component).collect() }
     }
 
-    /// From `at` on a component does something else.
+    /// Changes the state and power of a component at `at`.
     pub fn turn(&mut self, component: usize, at: Time, power: Power, doing: Doing) {
         let c = &mut self.components[component];
         // Rows are posted with the power that the time was spent at; the meter runs on its own.
@@ -79,13 +79,13 @@ impl Books {
         }
     }
 
-    /// Until when it is known what components do.
+    /// Returns the time up to which the state of the components is known.
     #[must_use]
     pub fn latest(&self) -> Time {
         self.components.iter().map(|c| c.from).max().unwrap_or_default()
     }
 
-    /// What all draw until `end`, balanced.
+    /// Closes the accounts at `end`, and returns the balanced ledger.
     ///
     /// # Errors
     /// If rows and meters differ.

@@ -9,19 +9,20 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
-    /// Any.
+    /// Evicts a random line.
     #[default]
     Random,
     /// The one that was used longest ago.
     Lru,
 }
 
-/// What became of an access.
+/// Result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The line was there.
     Hit,
-    /// It is there now; what had to leave for it, with whether it must be written back.
+    /// The line was missing and is cached now. The evicted line follows, with whether it must be
+    /// written back.
     Miss(Option<(u64, bool)>),
 }
 
@@ -57,7 +58,7 @@ impl Cache {
         Cache { ways, sets, content, replacement, clock: 0, random }
     }
 
-    /// How many lines it holds at most.
+    /// Returns the number of lines that the cache can hold.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.content.len()
@@ -68,7 +69,7 @@ impl Cache {
         first..first + self.ways
     }
 
-    /// Whether a line is there; nothing changes.
+    /// Returns whether a line is cached; changes no state.
     #[must_use]
     pub fn holds(&self, line: u64) -> bool {
         self.content[self.set(line)].iter().any(|way| way.tag == line + 1)

@@ -20,42 +20,42 @@ use crate::spec::Spec;
 pub struct Word {
     /// Number of the first line.
     pub first: u64,
-    /// How many.
+    /// Number of lines.
     pub lines: u64,
 }
 
 /// A list, and how it is worked off.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
-    /// Words, in order.
+    /// Words of the list, in order.
     pub words: &'a [Word],
     /// Bytes of a word in memory; 0 if there is no list to read.
     pub word_bytes: u64,
     /// Cores that load, each a part of the words; 0 for an engine that needs no core.
     pub cores: u32,
-    /// Without a loop.
+    /// Whether the loop is unrolled.
     pub unrolled: bool,
 }
 
-/// What became of a list.
+/// Result of loading a list.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// When each line that was not there arrives, in the order of arrival.
+    /// Arrival time of each line that was missing, in order.
     pub arrived: Vec<(Time, u64)>,
     /// Lines that were there before.
     pub hits: u64,
-    /// When everything is there.
+    /// Time at which all lines are present.
     pub end: Time,
-    /// How long cores were busy with it, together.
+    /// Busy time of all cores together.
     pub core_time: Time,
-    /// Of which they waited.
+    /// Part of that time spent waiting.
     pub waited: Time,
-    /// What memory did.
+    /// Counters of the memory.
     pub counts: Counts,
 }
 
 impl Loaded {
-    /// The same, begun so much later.
+    /// Shifts all times by `by`.
     #[must_use]
     pub fn later(mut self, by: Time) -> Loaded {
         self.arrived.iter_mut().for_each(|(at, _)| *at += by);
@@ -63,7 +63,7 @@ impl Loaded {
         self
     }
 
-    /// The same so many times as fast.
+    /// Divides all times by `times`.
     #[must_use]
     pub fn faster(mut self, times: f64) -> Loaded {
         let scale = |at: Time| Time::from_ns(at.as_ns() / times);
@@ -72,7 +72,7 @@ impl Loaded {
         self
     }
 
-    /// Nothing comes after this.
+    /// Discards all that arrives after this time.
     pub fn cut(&mut self, at: Time) {
         self.arrived.retain(|(arrived, _)| *arrived <= at);
         self.end = self.end.min(at);
@@ -89,9 +89,9 @@ enum What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     No,
-    /// For a free line fill.
+    /// Waits for a free line fill.
     Fill,
-    /// For a line of the list.
+    /// Waits for a line of the list.
     List(u64),
 }
 
@@ -99,7 +99,7 @@ struct Worker {
     words: std::ops::Range<usize>,
     /// Lines of the present word that are done.
     within: u64,
-    /// Its word was taken from the list.
+    /// Whether its word was taken from the list.
     taken: bool,
     next: Time,
     outstanding: u32,
@@ -145,7 +145,7 @@ fn cycles(spec: &Spec, cycles: f64) -> Time {
 }
 
 impl<'a> Loading<'a> {
-    /// Nothing is on its way.
+    /// Creates the state of a load before its first request.
     ///
     /// # Panics
     /// If the description was not checked.

@@ -18,34 +18,34 @@ use crate::loader::{Loaded, Loading, Plan, Word};
 use crate::spec::{ListOrder, Prefetcher, Service, Spec};
 use crate::working_set::{Touch, WorkingSets, PAGE_LINES};
 
-/// What is flushed before a request (Gottschlag 2016, Fig 3.2).
+/// Structures that are flushed before a request (Gottschlag 2016, Fig 3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flush {
-    /// The last-level cache.
+    /// Flushes the last-level cache.
     pub llc: bool,
-    /// First-level caches.
+    /// Flushes the first-level instruction caches.
     pub l1i: bool,
-    /// First-level caches.
+    /// Flushes the first-level data caches.
     pub l1d: bool,
-    /// Translations.
+    /// Flushes the address translations.
     pub tlb: bool,
-    /// Branch prediction.
+    /// Flushes the branch prediction.
     pub branch: bool,
 }
 
 impl Flush {
-    /// Nothing.
+    /// Flushes no structure.
     pub const NONE: Flush = Flush { llc: false, l1i: false, l1d: false, tlb: false, branch: false };
     /// All cache levels (Sec 2.1.2).
     pub const CACHES: Flush = Flush { llc: true, l1i: true, l1d: true, ..Flush::NONE };
-    /// All.
+    /// Flushes all structures.
     pub const ALL: Flush = Flush { tlb: true, branch: true, ..Flush::CACHES };
 }
 
-/// What became of a request.
+/// Result of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Served {
-    /// Its server's time.
+    /// Time in its server.
     pub server: Time,
     /// The whole response time as its client sees it.
     pub response: Time,
@@ -57,13 +57,13 @@ pub struct Served {
     pub missed: u64,
     /// Dirty lines that left.
     pub written_back: u64,
-    /// What misses exposed.
+    /// Time of exposed misses.
     pub exposed: Time,
-    /// Cycles per instruction.
+    /// Mean cycles per instruction.
     pub cpi: f64,
 }
 
-/// Who hears of misses.
+/// Receives the misses of requests.
 pub trait Misses {
     /// A line was not there when it was used at `now` after the request began; lines to fetch.
     fn missed(&mut self, now: Time, line: u64, fetch: &mut Vec<u64>);
@@ -76,18 +76,18 @@ impl Misses for () {
 /// A machine with its caches and its services' working sets.
 #[derive(Clone, Debug)]
 pub struct Node<'a> {
-    /// Its description.
+    /// Description of the node.
     pub spec: &'a Spec,
-    /// Its last-level cache.
+    /// Last-level cache of the node.
     pub cache: Cache,
-    /// What requests use.
+    /// Working sets of the requests.
     pub sets: WorkingSets,
     /// The hardware's prefetcher works.
     pub prefetches: bool,
     services: Vec<&'a Service>,
     noise: Stream,
     touches: Vec<Touch>,
-    /// What latency a line from memory has.
+    /// Latency of a line from memory.
     latency: Time,
     commands: Option<halfwink_dram::CommandEnergy>,
     /// Lines that are on their way, and when they are there.
@@ -113,7 +113,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// From a miss to its line when nothing else is going on.
+    /// Returns the time from a miss to its line on an idle memory.
     #[must_use]
     pub fn latency(&self) -> Time {
         self.latency
@@ -152,7 +152,7 @@ impl<'a> Node<'a> {
         self.cache.dump()
     }
 
-    /// Where dumps are written: always the same memory, before the kernel's.
+    /// Returns the lines that dumps are written to: always the same memory, before the kernel's.
     #[must_use]
     pub fn buffer(&self) -> LineSet {
         (0..self.spec.estimate.buffer_lines).map(|n| 128 * PAGE_LINES + n).collect()
@@ -195,7 +195,7 @@ impl<'a> Node<'a> {
         words
     }
 
-    /// What loading a list would take, as the description's loader does with so many cores.
+    /// Returns what loading a list would take with the description's loader on `cores` cores.
     #[must_use]
     pub fn plan(&self, words: &[Word], cores: u32, begin: Time) -> Loaded {
         let loader = &self.spec.loader;
@@ -240,7 +240,7 @@ impl<'a> Node<'a> {
         matches!(self.cache.access(line, false), Access::Miss(Some((_, true))))
     }
 
-    /// What the next request of a service uses, in order.
+    /// Returns the lines that the next request of a service uses, in order.
     pub fn next_request(&mut self, service: usize) -> Vec<Touch> {
         let mut touches = std::mem::take(&mut self.touches);
         self.sets.request(service, &mut touches);
@@ -340,7 +340,7 @@ impl<'a> Node<'a> {
         self.coming.insert(line, now + self.latency);
     }
 
-    /// How much longer than on average a request takes.
+    /// Draws the factor of a request's time over the mean.
     fn factor(&mut self) -> f64 {
         let spread = &self.spec.spread;
         let normal: f64 = StandardNormal.sample(&mut self.noise);
@@ -355,7 +355,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// What flushing small structures costs the next request, in microseconds.
+/// Returns the extra time of the next request after flushes of small structures, in microseconds.
 fn small_penalties(spec: &Spec, flushed: Flush) -> f64 {
     let core = &spec.core;
     let parts = [
@@ -367,7 +367,7 @@ fn small_penalties(spec: &Spec, flushed: Flush) -> f64 {
     parts.iter().filter(|(is, _)| *is).map(|(_, us)| us).sum()
 }
 
-/// From a request for a line to the line, by a core that asks for nothing else.
+/// Returns the latency of a line for a core with no other request.
 fn idle_latency(spec: &Spec) -> Time {
     // At the beginning: later it may wait for a refresh.
     let mut spec = spec.clone();

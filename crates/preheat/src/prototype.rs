@@ -13,22 +13,22 @@ use crate::loader::{Loaded, Loading, Plan, Word};
 use crate::node::{Flush, Node, Served};
 use crate::spec::{ListOrder, Spec};
 
-/// How requests are prepared for.
+/// Preparation of the caches before a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// No flush.
+    /// Does not flush.
     Warm,
-    /// Flushed.
+    /// Flushes the caches.
     Cold,
-    /// Flushed, and loaded.
+    /// Flushes the caches, then preheats.
     Preheated,
 }
 
 impl Mode {
-    /// All.
+    /// All modes, in order.
     pub const ALL: [Mode; 3] = [Mode::Warm, Mode::Cold, Mode::Preheated];
 
-    /// Name in tables.
+    /// Returns the name that tables use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Mode {
 /// An estimated working set.
 #[derive(Clone, Debug, Default)]
 pub struct Estimated {
-    /// What all dumps have in common.
+    /// Lines that all dumps have in common.
     pub raw: LineSet,
     /// Less what is cached when a load begins.
     pub set: LineSet,
@@ -53,18 +53,18 @@ pub struct Estimated {
 pub struct Way {
     /// Order of the list.
     pub order: ListOrder,
-    /// What is cached already was taken off.
+    /// Whether lines that are cached anyway were removed.
     pub filtered: bool,
-    /// Runs are words.
+    /// Whether runs of lines are words.
     pub run_lengths: bool,
-    /// Cores that load.
+    /// Number of cores that load.
     pub cores: u32,
-    /// Without a loop.
+    /// Whether the loop is unrolled.
     pub unrolled: bool,
 }
 
 impl Way {
-    /// Nothing of Fig 6.2.
+    /// Way without any improvement of Fig 6.2.
     pub const PLAIN: Way = Way {
         order: ListOrder::Set,
         filtered: false,
@@ -72,7 +72,7 @@ impl Way {
         cores: 1,
         unrolled: false,
     };
-    /// All of it.
+    /// Way with all improvements of Fig 6.2.
     pub const FINAL: Way = Way {
         order: ListOrder::Address,
         filtered: true,
@@ -83,7 +83,7 @@ impl Way {
     /// Steps of Fig 6.2 by name, in their order.
     pub const STEPS: [&'static str; 5] = ["sort", "filter", "run-lengths", "cores", "unroll"];
 
-    /// The same with a step taken, or undone.
+    /// Returns the way with one step taken or undone.
     #[must_use]
     pub fn with(self, step: &str, is_taken: bool) -> Way {
         let from = if is_taken { Way::FINAL } else { Way::PLAIN };
@@ -100,7 +100,7 @@ impl Way {
 /// The prototype with its services.
 #[derive(Clone, Debug)]
 pub struct Prototype<'a> {
-    /// The machine.
+    /// Node of the prototype.
     pub node: Node<'a>,
     spec: &'a Spec,
     choices: Stream,
@@ -109,7 +109,7 @@ pub struct Prototype<'a> {
 }
 
 impl<'a> Prototype<'a> {
-    /// Freshly started.
+    /// Creates a freshly started prototype.
     #[must_use]
     pub fn new(spec: &'a Spec, seed: u64) -> Prototype<'a> {
         let (node, choices) = (Node::new(spec, seed), stream(seed, "mix"));
@@ -129,7 +129,7 @@ impl<'a> Prototype<'a> {
         dump
     }
 
-    /// What is cached where a load would begin.
+    /// Returns the lines that are cached when a load would begin.
     pub fn dump_before_load(&mut self, service: usize) -> LineSet {
         self.dump(service, 0)
     }
@@ -144,13 +144,13 @@ impl<'a> Prototype<'a> {
         Estimated { raw, set }
     }
 
-    /// How a set is loaded into empty caches.
+    /// Loads a set into empty caches.
     #[must_use]
     pub fn load(&self, estimated: &Estimated, way: Way) -> Loaded {
         self.load_by_use(estimated, way, &[])
     }
 
-    /// The same, where the order may be that of first use.
+    /// Loads a set, possibly in the order of first use.
     #[must_use]
     pub fn load_by_use(&self, estimated: &Estimated, way: Way, first_use: &[u64]) -> Loaded {
         let set = if way.filtered { &estimated.set } else { &estimated.raw };
@@ -160,7 +160,7 @@ impl<'a> Prototype<'a> {
         Loading::new(self.spec, plan).run(|_| false)
     }
 
-    /// As the description's loader is set.
+    /// Returns the way in which the description's loader works.
     #[must_use]
     pub fn way(&self) -> Way {
         let loader = &self.spec.loader;
@@ -173,13 +173,13 @@ impl<'a> Prototype<'a> {
         }
     }
 
-    /// From now on this is loaded before requests of the service.
+    /// Loads this set before all later requests of the service.
     pub fn prepare(&mut self, service: usize, estimated: &Estimated) {
         let loaded = self.load(estimated, self.way());
         self.loads.insert(service, loaded);
     }
 
-    /// How the set of a service is loaded.
+    /// Returns the load that precedes requests of a service.
     #[must_use]
     pub fn prepared(&self, service: usize) -> Option<&Loaded> {
         self.loads.get(&service)
@@ -225,7 +225,7 @@ impl<'a> Prototype<'a> {
         self.node.buffer()
     }
 
-    /// In which order a request uses its lines.
+    /// Returns the lines of a request in the order of first use.
     pub fn first_use(&mut self, service: usize) -> Vec<u64> {
         self.node.next_request(service).iter().map(|touch| touch.line).collect()
     }

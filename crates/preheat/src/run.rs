@@ -27,7 +27,7 @@ pub(crate) enum Happening {
         service: usize,
     },
     Awake,
-    /// If nothing came between.
+    /// Goes to sleep, unless another event came between.
     Sleeps(u64),
     Asleep,
     /// Core 0 is done with what it does.
@@ -50,7 +50,7 @@ pub(crate) enum Machine {
     Waking,
 }
 
-/// What core 0 does.
+/// Work of core 0.
 #[derive(Clone, Debug)]
 pub(crate) enum Busy {
     Serving { arrived: Time, rest: Time },
@@ -82,7 +82,7 @@ pub(crate) struct Sim<'a> {
     pub(crate) machine: Machine,
     pub(crate) busy: Option<Busy>,
     pub(crate) waiting: VecDeque<Waiting>,
-    /// What a machine that is not on was asked for.
+    /// Actions that were requested while the machine was not on.
     pub(crate) deferred: VecDeque<Action>,
     pub(crate) announced: Vec<usize>,
     pub(crate) load: Option<Load>,
@@ -92,12 +92,12 @@ pub(crate) struct Sim<'a> {
     pub(crate) estimates: HashMap<u16, LineSet>,
     pub(crate) built: HashMap<u16, LineSet>,
     pub(crate) recordings: HashMap<u16, crate::actions::Recording>,
-    /// How the last request of a service used its lines.
+    /// Lines of the last request of each service, in the order of first use.
     pub(crate) first_use: HashMap<u16, Vec<u64>>,
     pub(crate) books: Books,
     pub(crate) tally: Tally,
     pub(crate) is_cold: bool,
-    /// When the last announced request is due, and the last that the policy woke for.
+    /// Due time of the last announced request, and of the last one that the policy woke for.
     pub(crate) due: Time,
     pub(crate) expected: Time,
     /// Sleeps, loads and dumps so far.
@@ -342,7 +342,7 @@ impl Sim<'_> {
         self.books.event(memory(self.spec), doing, Energy::from_pj(energy * lines as f64));
     }
 
-    /// Serves whoever can be served.
+    /// Serves a waiting request, if the machine is on and free.
     fn go_on(&mut self) {
         self.catch_up();
         if self.machine != Machine::On || self.busy.is_some() {

@@ -13,35 +13,35 @@ use crate::cache::Replacement;
 pub struct Spec {
     /// Version of the format: 1.
     pub schema: u32,
-    /// One line.
+    /// Description in one line.
     pub description: String,
     /// Values that were fitted to published ones.
     #[serde(default)]
     pub calibrated: Vec<String>,
     /// Groups and services are those of this other description.
     pub services_of: Option<String>,
-    /// Its cores.
+    /// Cores of the machine.
     pub core: Core,
-    /// The last-level cache.
+    /// Last-level cache of the machine.
     pub llc: Llc,
-    /// Behind it.
+    /// Memory of the machine.
     pub memory: Memory,
-    /// Who loads lines.
+    /// Loader of cache lines.
     pub loader: Loader,
-    /// How working sets are estimated.
+    /// Estimation of working sets.
     pub estimate: Estimate,
-    /// Deep sleep.
+    /// Deep sleep of the machine.
     pub sleep: Sleep,
-    /// Who announces packets.
+    /// Network that announces packets.
     pub network: Network,
-    /// What it draws.
+    /// Power of the components.
     pub power: Watts,
-    /// How long the same request takes on different days.
+    /// Spread of response times over days.
     pub spread: Spread,
     /// Lines by who shares them.
     #[serde(default)]
     pub groups: BTreeMap<String, Group>,
-    /// Servers by name.
+    /// Description of servers by name.
     #[serde(default)]
     pub services: BTreeMap<String, Service>,
     /// Loads of several services by name: services with their shares.
@@ -53,9 +53,9 @@ pub struct Spec {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Core {
-    /// How many.
+    /// Number of cores.
     pub cores: u32,
-    /// Clock in GHz.
+    /// Clock frequency, in gigahertz.
     pub ghz: f64,
     /// Misses that a core can have outstanding.
     pub line_fills: u32,
@@ -63,21 +63,21 @@ pub struct Core {
     pub cpi_factor: f64,
     /// Exposed time of a miss over what services say.
     pub exposed_factor: f64,
-    /// What a request takes longer after a flush of its translations, in microseconds.
+    /// Extra time of a request after a flush of its translations, in microseconds.
     pub tlb_us: f64,
-    /// The same of the first-level instruction cache.
+    /// Extra time after a flush of the first-level instruction cache, in microseconds.
     pub l1i_us: f64,
-    /// The same of the first-level data cache.
+    /// Extra time after a flush of the first-level data cache, in microseconds.
     pub l1d_us: f64,
-    /// The same of branch prediction.
+    /// Extra time after a flush of branch prediction, in microseconds.
     pub branch_us: f64,
 }
 
-/// What fetches lines that nobody asked for.
+/// Hardware prefetcher of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefetcher {
-    /// Nothing.
+    /// Prefetches no lines.
     Off,
     /// After two neighbouring lines the next one.
     #[default]
@@ -86,19 +86,19 @@ pub enum Prefetcher {
     NextLine,
 }
 
-/// The last-level cache.
+/// Parameters of the last-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Llc {
-    /// Capacity, in KiB.
+    /// Capacity of the cache, in KiB.
     pub kib: u64,
-    /// Ways.
+    /// Number of ways.
     pub ways: usize,
     /// Which line of a full set leaves.
     pub replacement: Replacement,
-    /// Of the hardware, outside windows of estimation.
+    /// Hardware prefetcher, outside windows of estimation.
     pub prefetcher: Prefetcher,
-    /// How long a fetched line that is there keeps a line fill busy, in nanoseconds.
+    /// Time for which a fetch of a present line occupies a line fill, in nanoseconds.
     pub hit_ns: f64,
 }
 
@@ -114,38 +114,38 @@ pub struct Memory {
     pub ranks: usize,
     /// Order of the fields of an address.
     pub map: MapOrder,
-    /// What is mixed into the bank.
+    /// Bits that are mixed into the bank.
     pub hash: BankHash,
     /// Between cache and controller, there and back, in nanoseconds.
     pub path_ns: f64,
     /// The way back carries one line in so many nanoseconds.
     pub port_ns: f64,
-    /// Capacity, in GiB.
+    /// Capacity of the memory, in GiB.
     pub gib: u64,
 }
 
-/// In which order a list of lines is loaded.
+/// Order in which a list of lines is loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ListOrder {
-    /// As tags are read.
+    /// Order in which tags are read.
     Set,
-    /// Any.
+    /// Random order of lines.
     Random,
-    /// By address.
+    /// Order of addresses.
     #[default]
     Address,
-    /// As requests use the lines.
+    /// Order of the first use by requests.
     FirstUse,
 }
 
-/// Who loads lines, and what that costs (Gottschlag 2016, Sec 4.1.5, 5.3).
+/// Loader of cache lines, and its costs (Gottschlag 2016, Sec 4.1.5, 5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loader {
-    /// Until the first prefetch, in microseconds.
+    /// Time until the first prefetch, in microseconds.
     pub start_us: f64,
-    /// Until each further core begins, one after the other, in microseconds.
+    /// Time until each further core begins, one after the other, in microseconds.
     pub further_core_us: f64,
     /// Cycles for a line in a loop.
     pub loop_cycles: f64,
@@ -153,7 +153,7 @@ pub struct Loader {
     pub unrolled_cycles: f64,
     /// Cycles to take a word of the list.
     pub word_cycles: f64,
-    /// Cycles that the end of each run costs: a jump that nobody foresees.
+    /// Cycles at the end of each run, for a mispredicted jump.
     pub jump_cycles: f64,
     /// Lines of the list that are on their way ahead of the one in use.
     pub list_ahead: u64,
@@ -161,13 +161,13 @@ pub struct Loader {
     pub order: ListOrder,
     /// Runs of lines are words of the list, rather than lines.
     pub run_lengths: bool,
-    /// Cores that load.
+    /// Number of cores that load.
     pub cores: u32,
     /// Lines of a run are fetched without a loop.
     pub unrolled: bool,
 }
 
-/// How working sets are estimated (Gottschlag 2016, Sec 3.2, 4.1.1).
+/// Estimation of working sets (Gottschlag 2016, Sec 3.2, 4.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Estimate {
@@ -181,7 +181,7 @@ pub struct Estimate {
     pub tag_ns: f64,
 }
 
-/// Deep sleep.
+/// Deep sleep of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sleep {
@@ -197,9 +197,10 @@ pub struct Sleep {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    /// From announcement to packet, in microseconds.
+    /// Time from the announcement to the packet, in microseconds.
     pub lead_us: f64,
-    /// In the prototype, whose client announces, in microseconds.
+    /// Time from the announcement to the packet in the prototype, whose client announces, in
+    /// microseconds.
     pub prototype_lead_us: f64,
     /// The arbiter assigns slots once in so many nanoseconds.
     pub epoch_ns: f64,
@@ -223,23 +224,23 @@ pub struct Watts {
     pub core_asleep_w: f64,
     /// The last-level cache and what is around it, on.
     pub llc_on_w: f64,
-    /// The same without its content.
+    /// Power of the last-level cache without its content.
     pub llc_asleep_w: f64,
-    /// Memory between accesses.
+    /// Power of memory between accesses.
     pub memory_w: f64,
     /// Beside what the device says of reading and writing a line, in picojoules a line.
     pub line_pj: f64,
 }
 
-/// How response times of one request differ.
+/// Spread of the response times of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spread {
-    /// Of the logarithm, of most requests.
+    /// Standard deviation of the logarithm, for most requests.
     pub sigma: f64,
     /// Share of requests that something else delays.
     pub outliers: f64,
-    /// By how much at least, over the response time.
+    /// Smallest delay of an outlier, over the response time.
     pub outlier_excess: f64,
     /// Mean of what comes on top of that.
     pub outlier_mean: f64,
@@ -249,7 +250,7 @@ pub struct Spread {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// How many.
+    /// Number of lines.
     pub lines: u64,
     /// Probability that a request uses a run of them.
     #[serde(default = "one")]
@@ -277,9 +278,9 @@ fn one() -> f64 {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
-    /// In one line.
+    /// Title in one line.
     pub title: String,
-    /// Where it listens.
+    /// Port of the service.
     pub port: u16,
     /// Lines of these groups; an announcement's way is through the first.
     pub groups: Vec<String>,
@@ -291,9 +292,9 @@ pub struct Service {
     pub instructions: f64,
     /// Cycles per instruction with warm caches.
     pub cpi: f64,
-    /// What is not the server's, in microseconds.
+    /// Time outside the server, in microseconds.
     pub fixed_us: f64,
-    /// What a miss adds to the response time, in nanoseconds.
+    /// Time that a miss adds to the response time, in nanoseconds.
     pub exposed_ns: f64,
 }
 
@@ -303,6 +304,6 @@ pub struct Service {
 pub struct SpecError {
     /// The value at fault, as a path.
     pub element: String,
-    /// What was found and what was expected.
+    /// Message with the value found and the values allowed.
     pub message: String,
 }

@@ -4,31 +4,31 @@ use halfwink_engine::{Closed, Histogram, Imbalance, Interrupted};
 use halfwink_policy::StuckTimer;
 use halfwink_units::Time;
 
-/// What comes to a node.
+/// Requests that a node receives.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     /// Services, by their place among the description's names, with their shares.
     pub services: Vec<(usize, f64)>,
     /// Requests a second, in the mean; gaps are exponential.
     pub rate: f64,
-    /// How many come.
+    /// Number of requests.
     pub requests: u64,
-    /// From announcement to packet.
+    /// Time from the announcement to the packet.
     pub lead: Time,
-    /// Share of requests that nobody announces.
+    /// Share of requests that are not announced.
     pub lost: f64,
     /// Announcements of what does not come, over requests.
     pub false_alarms: f64,
     /// Services restart after so many requests; 0 for never.
     pub restart_after: u64,
-    /// Of all random streams.
+    /// Seed of all random streams.
     pub seed: u64,
 }
 
-/// What a policy wants to hear beside what all do.
+/// Optional events that a policy subscribes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hears {
-    /// Each miss.
+    /// Delivers each miss.
     pub misses: bool,
     /// Packets, before they are in memory.
     pub packets: bool,
@@ -47,7 +47,7 @@ pub struct Tally {
     pub refills: u64,
     /// Lines that requests used and were not there.
     pub missed: u64,
-    /// Wake-ups.
+    /// Number of wake-ups.
     pub wakes: u64,
     /// Loads, and lines that they brought.
     pub loads: u64,
@@ -59,34 +59,34 @@ pub struct Tally {
     pub load_core_time: Time,
     /// Requests that waited for a load.
     pub held: u64,
-    /// Sham requests.
+    /// Number of sham requests.
     pub shams: u64,
-    /// Dumps.
+    /// Number of dumps.
     pub dumps: u64,
     /// Announcements of what did not come.
     pub false_alarms: u64,
-    /// Requests that nobody announced.
+    /// Number of requests that were not announced.
     pub unannounced: u64,
-    /// Of the first half and of the second half of the run, misses.
+    /// Misses of the first half and of the second half of the run.
     pub missed_by_half: [u64; 2],
 }
 
-/// A finished run.
+/// Results of a finished run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Time and energy of all components.
     pub books: Closed,
-    /// Counts.
+    /// Counters of the run.
     pub tally: Tally,
 }
 
-/// Why there is no run.
+/// Reason why a run failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RunError {
-    /// It was stopped.
+    /// The run was stopped from outside.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    /// Its books do not balance.
+    /// The ledger does not balance.
     #[error(transparent)]
     Imbalance(#[from] Imbalance),
     /// A policy's timer does not move on.

@@ -20,9 +20,9 @@ const BUFFER_RUN: f64 = 3.3;
 /// A line that a request uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch {
-    /// Its number.
+    /// Number of the line.
     pub line: u64,
-    /// It is written.
+    /// Whether it is written.
     pub write: bool,
     /// The network card brought it.
     pub packet: bool,
@@ -31,7 +31,7 @@ pub struct Touch {
 /// Consecutive lines that are used together.
 #[derive(Clone, Copy, Debug)]
 struct Object {
-    /// In the group's own numbers.
+    /// First line, in the group's own numbers.
     first: u64,
     lines: u64,
     written: bool,
@@ -186,7 +186,7 @@ impl WorkingSets {
         WorkingSets { groups, services, frames, buffers, random: stream(seed, "requests") }
     }
 
-    /// What one request of a service uses, in the order of first use.
+    /// Draws the lines that one request of a service uses, in the order of first use.
     pub fn request(&mut self, service: usize, touches: &mut Vec<Touch>) {
         touches.clear();
         let uses = &self.services[service];
