@@ -25,11 +25,11 @@ pub struct Slot {
     pub cores: f64,
     /// Frequency at the end, in GHz.
     pub ghz: f64,
-    /// Packets lost.
+    /// Number of packets lost.
     pub lost: u64,
 }
 
-/// What a run counts.
+/// Counters of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) received: u64,
@@ -40,12 +40,12 @@ pub(crate) struct Counts {
     pub(crate) passes: u64,
 }
 
-/// A finished run.
+/// Results of a finished run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// How long it was.
+    /// Length of the run.
     pub duration: Time,
-    /// Packets that arrived.
+    /// Number of packets that arrived.
     pub received: u64,
     /// Packets that left, or whose batch was taken.
     pub forwarded: u64,
@@ -57,9 +57,9 @@ pub struct Run {
     pub reordered: u64,
     /// Packets that left after any that came later; if it was asked for.
     pub reordered_overall: Option<u64>,
-    /// From arrival until they left.
+    /// Time from arrival until departure.
     pub latency: Latencies,
-    /// How well mean latency, its 99th percentile and power under this profile are known.
+    /// Precision of mean latency, its 99th percentile and power under this profile.
     pub precision: Precision,
     /// Changes of cores or P-state.
     pub changes: u64,
@@ -67,16 +67,16 @@ pub struct Run {
     pub interrupts: u64,
     /// Passes of poll loops.
     pub passes: u64,
-    /// What went wrong.
+    /// Number of faults injected.
     pub faults: FaultCounts,
     /// Points of the profile.
     pub slots: Vec<Slot>,
-    /// The balanced ledger.
+    /// Ledger of the run, balanced.
     pub books: Closed,
 }
 
 impl Run {
-    /// Energy, in joules.
+    /// Returns the energy, in joules.
     #[must_use]
     pub fn energy_j(&self) -> f64 {
         self.books.energy_where(|_| true).as_j()

@@ -12,18 +12,18 @@ const END: u64 = u64::MAX;
 const STAGES: usize = 5;
 type Plan = [(Kind, u64); STAGES];
 
-/// What a core's next event is.
+/// Meaning of a core's next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It looks at its queue.
+    /// The core checks its queue.
     Poll,
-    /// It asks an empty queue until the next packet, or until it has asked often enough.
+    /// The core polls an empty queue until the next packet, or until its poll limit.
     Spin,
-    /// It rests until an interrupt.
+    /// The core rests until an interrupt.
     Rest,
-    /// It rests until its alarm.
+    /// The core sleeps until its timer.
     Sleep,
-    /// It waits in a delay loop until its alarm.
+    /// The core waits in a delay loop until its timer.
     Pause,
 }
 
@@ -35,13 +35,13 @@ pub(crate) struct Cpu {
     pub(crate) ring: Ring,
     /// Packets that have left.
     pub(crate) done: u64,
-    /// When a core that spins is through with its last batch.
+    /// Time at which a spinning core finishes its last batch.
     pub(crate) ready: u64,
-    /// Until when its empty loop still stalls.
+    /// Time until which its empty loop still stalls.
     calm: u64,
-    /// It has forwarded since it rested last.
+    /// Whether it has forwarded since it rested last.
     worked: bool,
-    /// What it does, until when; the last one without end.
+    /// Planned states with their end times; the last one has no end.
     plan: Plan,
     since: u64,
     meter: Row,
@@ -94,7 +94,7 @@ impl Cpu {
         self.plan = plan;
     }
 
-    /// Whether it forwards already.
+    /// Returns whether the core is forwarding.
     pub(crate) fn works(&self) -> bool {
         self.plan[0] == (Kind::Busy, END)
     }

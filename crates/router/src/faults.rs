@@ -13,22 +13,22 @@ use halfwink_engine::{stream, Outages, Stream};
 use halfwink_units::Time;
 use serde::{Deserialize, Serialize};
 
-/// What goes wrong with each of the cores; nothing, if it is not said.
+/// Faults that are injected into each core; the default is none.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {
     /// Share of a queue's interrupts that are lost, 0 to 1. The card has masked the queue's
     /// interrupt by then: later packets raise none (assumption, Intel 82599's automatic mask).
     pub interrupt_lost: f64,
-    /// How often the driver raises all interrupts anew, in milliseconds.
+    /// Interval at which the driver raises all interrupts again, in milliseconds.
     pub watchdog_ms: f64,
     /// Share of wake-ups that take longer, 0 to 1.
     pub wake_late: f64,
-    /// By how much in the mean, in microseconds; exponential.
+    /// Mean delay of a late wake-up, in microseconds; exponential.
     pub late_us: f64,
-    /// How long a core answers, in seconds, in the mean; exponential. 0: for ever.
+    /// Mean time that a core responds, in seconds; exponential. 0 means for ever.
     pub silent_every_s: f64,
-    /// How long it then does not, in milliseconds, in the mean; exponential.
+    /// Mean time that it then does not respond, in milliseconds; exponential.
     pub silent_ms: f64,
 }
 
@@ -46,7 +46,7 @@ impl Default for Faults {
     }
 }
 
-/// How often something went wrong.
+/// Number of faults injected, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
     /// Interrupts that were lost.
@@ -57,7 +57,7 @@ pub struct FaultCounts {
     pub silent: u64,
 }
 
-/// What holds whatever goes wrong did not: a mistake of the policy, or of this crate.
+/// A violated invariant, which holds under any faults: an error of the policy or of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     /// Packets came and were neither forwarded nor lost, and do not wait.
@@ -66,7 +66,7 @@ pub enum Broken {
     /// The policy moved entries in order alone.
     #[error("{0} packets left after later ones of their flow, although all moves keep the order")]
     Reordered(u64),
-    /// Nothing will wake a core.
+    /// A core waits although no event will wake it.
     #[error("core {0} rests for ever with {1} packets in its queue")]
     Stranded(u8, u32),
 }
@@ -85,12 +85,12 @@ impl Faults {
         ]
     }
 
-    /// Whether there are any.
+    /// Returns whether any fault is enabled.
     pub(crate) fn any(&self) -> bool {
         self.interrupt_lost > 0.0 || self.wake_late > 0.0 || self.silent_every_s > 0.0
     }
 
-    /// Those of the cores, if there are any.
+    /// Creates the fault streams of the cores, if any fault is enabled.
     pub(crate) fn of(&self, seed: u64, cores: usize) -> Vec<Fate> {
         if !self.any() {
             return Vec::new();
@@ -99,13 +99,13 @@ impl Faults {
     }
 }
 
-/// What a core has before it.
+/// Fault streams of a core.
 #[derive(Clone, Debug)]
 pub(crate) struct Fate {
     faults: Faults,
     wakes: Stream,
     silences: Outages,
-    /// Its queue's interrupt is masked: one was lost.
+    /// Whether its queue's interrupt is masked, as one was lost.
     masked: bool,
     pub(crate) counts: FaultCounts,
 }
@@ -123,8 +123,8 @@ impl Fate {
         }
     }
 
-    /// Its queue's interrupt for a packet at `now`: when the driver's watchdog raises it anew if it
-    /// is lost, or already was.
+    /// Draws whether the queue's interrupt for a packet at `now` is lost. Returns the time at which
+    /// the driver's watchdog raises it again, if it is lost or masked.
     pub(crate) fn loses_interrupt(&mut self, now: u64) -> Option<u64> {
         if !self.masked {
             if !comes(&mut self.wakes, self.faults.interrupt_lost) {
@@ -136,13 +136,14 @@ impl Fate {
         self.raised(now)
     }
 
-    /// When the driver's watchdog raises its interrupt next, if it is masked.
+    /// Returns the time at which the driver's watchdog raises the interrupt next, if it is masked.
     pub(crate) fn raised(&self, now: u64) -> Option<u64> {
         let period = Time::from_ns(self.faults.watchdog_ms * 1e6).0.max(1);
         self.masked.then_some((now / period).saturating_add(1).saturating_mul(period))
     }
 
-    /// It wakes: how much longer that takes. It unmasks its interrupt before it rests again.
+    /// Wakes the core, and returns the extra time of the wake-up. The core unmasks its interrupt
+    /// before it rests again.
     pub(crate) fn wakes(&mut self) -> u64 {
         self.masked = false;
         if !comes(&mut self.wakes, self.faults.wake_late) {
@@ -152,7 +153,8 @@ impl Fate {
         Time::from_ns(exponential(&mut self.wakes) * self.faults.late_us * 1e3).0
     }
 
-    /// When it answers again, if it does not at `now`, which never goes back.
+    /// Returns the end of a silence at `now`, if there is one. Calls must come in the order of
+    /// time.
     pub(crate) fn silent_until(&mut self, now: u64) -> Option<u64> {
         let until = self.silences.until(Time(now))?;
         self.counts.silent += 1;

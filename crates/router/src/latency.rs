@@ -33,17 +33,17 @@ impl Latencies {
         (self.sum, self.max) = (0, Time::ZERO);
     }
 
-    /// Nanoseconds, counted.
+    /// Returns the histogram of nanoseconds.
     pub(crate) fn counts(&self) -> &LogCounts<FINE> {
         &self.counts
     }
 
-    /// Sum of all.
+    /// Returns the sum of all latencies.
     pub(crate) fn total(&self) -> Time {
         Time(u64::try_from(self.sum).unwrap_or(u64::MAX))
     }
 
-    /// How many.
+    /// Returns the number of latencies.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.total()
@@ -61,7 +61,8 @@ impl Latencies {
         (self.count() > 0).then(|| self.max.as_ns() * 1e-3)
     }
 
-    /// What a share (0 to 1) of all do not exceed, in microseconds; `None` of nothing.
+    /// Returns the value that a share (0 to 1) of all latencies does not exceed, in microseconds;
+    /// `None` if there are none.
     #[must_use]
     pub fn quantile_us(&self, share: f64) -> Option<f64> {
         // Nanoseconds were cut off: the first time past the bucket is what none exceeds.

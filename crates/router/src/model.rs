@@ -11,7 +11,7 @@ use crate::spec::{App, Spec};
 pub struct ModelError {
     /// Path of the value (`cores.count`).
     pub element: String,
-    /// What was found and what was expected.
+    /// Message with the value found and the values allowed.
     pub message: String,
 }
 
@@ -30,7 +30,7 @@ pub struct Point {
     pub step: u8,
 }
 
-/// A router.
+/// Model of a router, with a checked description.
 #[derive(Clone, Debug)]
 pub struct Model {
     spec: Spec,
@@ -46,7 +46,7 @@ impl Model {
         Ok(Model { spec })
     }
 
-    /// The description.
+    /// Returns the description of the router.
     #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.spec
@@ -58,7 +58,7 @@ impl Model {
         self.spec.apps.get(name)
     }
 
-    /// Number of P-states.
+    /// Returns the number of P-states.
     #[must_use]
     pub fn steps(&self) -> u8 {
         (self.spec.cores.fastest - self.spec.cores.slowest + 1) as u8
@@ -88,7 +88,7 @@ impl Model {
         app.cycles_us / self.ghz(point.step) + memory
     }
 
-    /// The same in whole picoseconds.
+    /// Returns the service time in whole picoseconds.
     #[must_use]
     pub fn service(&self, app: &App, point: Point) -> Time {
         Time::from_ns(self.service_us(app, point) * 1e3)

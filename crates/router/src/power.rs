@@ -5,7 +5,7 @@ use halfwink_units::{Power, Time};
 
 use crate::model::Model;
 
-/// What a core does, and why.
+/// Activity of a core, and its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -76,7 +76,7 @@ pub struct Watts {
 }
 
 impl Watts {
-    /// Of a model.
+    /// Computes the powers of a model.
     #[must_use]
     pub fn new(model: &Model) -> Watts {
         let (p, s) = (&model.spec().power, &model.spec().sleep);

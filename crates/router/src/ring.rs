@@ -3,11 +3,11 @@
 /// A packet that waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Packet {
-    /// Arrival, in picoseconds.
+    /// Arrival time, in picoseconds.
     pub(crate) at: u64,
-    /// Its flow.
+    /// Number of its flow.
     pub(crate) flow: u32,
-    /// How many came before it.
+    /// Number of packets that arrived before it.
     pub(crate) number: u32,
 }
 

@@ -12,36 +12,36 @@ use crate::faults::Faults;
 pub struct Spec {
     /// Version of the format: 1.
     pub schema: u32,
-    /// One line.
+    /// Description in one line.
     pub description: String,
     /// Values that were fitted to published ones.
     #[serde(default)]
     pub calibrated: Vec<String>,
-    /// The cores.
+    /// Cores of the router.
     pub cores: Cores,
-    /// Sleep states.
+    /// Sleep states of the cores.
     pub sleep: Sleep,
-    /// Interrupts.
+    /// Costs of interrupts.
     pub wake: Wake,
-    /// Fixed latency.
+    /// Fixed part of the latency.
     pub path: Path,
-    /// The poll loop.
+    /// Loop that polls the queues.
     #[serde(rename = "loop")]
     pub poll: Loop,
-    /// The ports.
+    /// Ports of the router.
     pub nic: Nic,
-    /// Watts.
+    /// Power of the components, in watts.
     pub power: Power,
-    /// What goes wrong.
+    /// Faults that are injected.
     #[serde(default)]
     pub faults: Faults,
-    /// Applications by name.
+    /// Costs of applications, by name.
     pub apps: BTreeMap<String, App>,
-    /// The load profile.
+    /// Load profile of the evaluation.
     pub evaluation: Evaluation,
-    /// The burst tests.
+    /// Parameters of the burst tests.
     pub burst: Burst,
-    /// Other published facts.
+    /// Further published facts.
     pub printed: Printed,
 }
 
@@ -49,7 +49,7 @@ pub struct Spec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cores {
-    /// Cores.
+    /// Number of cores.
     pub count: u8,
     /// Packages that they share.
     pub packages: u8,
@@ -63,7 +63,7 @@ pub struct Cores {
     pub p_switch_us: f64,
 }
 
-/// Sleep states.
+/// Sleep states of a core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sleep {
@@ -73,11 +73,11 @@ pub struct Sleep {
     pub c3_exit_us: f64,
     /// Exit latency of C6, in microseconds.
     pub c6_exit_us: f64,
-    /// What a core takes longer for its first packets after C3, in microseconds, busy: it lost its
-    /// first two levels of cache (Gottschlag 2016, Sec 2.1).
+    /// Extra busy time of a core's first packets after C3, in microseconds: it lost its first two
+    /// levels of cache (Gottschlag 2016, Sec 2.1).
     #[serde(default)]
     pub c3_cold_us: f64,
-    /// The same after C6.
+    /// Extra busy time after C6, in microseconds.
     #[serde(default)]
     pub c6_cold_us: f64,
     /// Time in C1 before C3 is entered, in microseconds.
@@ -86,9 +86,9 @@ pub struct Sleep {
     pub c6_after_us: f64,
     /// Shortest stay in C1 that is worth it, in microseconds.
     pub c1_residency_us: f64,
-    /// The same of C3.
+    /// Target residency of C3, in microseconds.
     pub c3_residency_us: f64,
-    /// The same of C6.
+    /// Target residency of C6, in microseconds.
     pub c6_residency_us: f64,
     /// Entry takes this share of the exit latency.
     pub entry_share: f64,
@@ -96,15 +96,15 @@ pub struct Sleep {
     pub background_hz: f64,
 }
 
-/// What an interrupt adds to leaving the sleep state.
+/// Costs of an interrupt beyond the exit from the sleep state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wake {
-    /// Until the core hears of it, in microseconds.
+    /// Time until the interrupt reaches the core, in microseconds.
     pub delivery_us: f64,
-    /// Until it polls, in microseconds, busy.
+    /// Busy time until the core polls, in microseconds.
     pub handler_us: f64,
-    /// What a sleep for a time costs beside it, in microseconds, busy.
+    /// Busy time of a timed sleep beside it, in microseconds.
     pub timer_us: f64,
 }
 
@@ -112,19 +112,19 @@ pub struct Wake {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Path {
-    /// Of an idle polling router, in microseconds.
+    /// Latency of an idle polling router, in microseconds.
     pub unloaded_us: f64,
     /// More when ports batch, in microseconds.
     pub batching_us: f64,
 }
 
-/// The poll loop.
+/// Loop that polls the queues.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loop {
     /// Packets taken at a time.
     pub batch: u32,
-    /// When a policy's core looks at its queue.
+    /// Time at which a policy's core checks its queue.
     pub look: Look,
     /// A poll that finds nothing, in microseconds.
     pub empty_poll_us: f64,
@@ -152,29 +152,29 @@ pub struct Nic {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
-    /// Of a package, always.
+    /// Constant power of a package.
     pub package_w: f64,
-    /// Of the board, always.
+    /// Constant power of the board.
     pub board_w: f64,
-    /// Of memory that nobody uses.
+    /// Power of idle memory.
     pub memory_idle_w: f64,
-    /// More at peak.
+    /// Additional power of memory at peak load.
     pub memory_w: f64,
-    /// Of idle ports.
+    /// Power of idle ports.
     pub nic_idle_w: f64,
-    /// More at peak.
+    /// Additional power of ports at peak load.
     pub nic_w: f64,
-    /// Of the fans, all cores asleep.
+    /// Power of the fans, with all cores asleep.
     pub fans_w: f64,
     /// Fans' watts per watt of cores.
     pub fans_per_core_w: f64,
     /// A core that forwards, slowest P-state.
     pub busy_w: f64,
-    /// Its growth with frequency.
+    /// Exponent of its growth with frequency.
     pub busy_exponent: f64,
     /// A core in an empty loop, slowest P-state.
     pub spin_w: f64,
-    /// Its growth with frequency.
+    /// Exponent of its growth with frequency.
     pub spin_exponent: f64,
     /// Time after a packet in which a loop still stalls, in microseconds.
     pub spin_after_us: f64,
@@ -186,11 +186,11 @@ pub struct Power {
     pub c3_w: f64,
     /// Peak time of memory and ports per packet, in nanoseconds.
     pub activity_packet_ns: f64,
-    /// The same per byte.
+    /// Peak time of memory and ports per byte, in nanoseconds.
     pub activity_byte_ns: f64,
 }
 
-/// What a packet costs: `cycles_us` / GHz + memory time.
+/// Cost of a packet: `cycles_us` / GHz + memory time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct App {
@@ -200,11 +200,11 @@ pub struct App {
     pub memory_one_us: f64,
     /// Microseconds beside, all cores active.
     pub memory_all_us: f64,
-    /// Mean frame.
+    /// Mean length of a frame, in bytes.
     pub bytes: u32,
 }
 
-/// The load profile.
+/// Load profile of the evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evaluation {
@@ -216,7 +216,7 @@ pub struct Evaluation {
     pub high_load: f64,
     /// Largest step of the walk beside it.
     pub walk: f64,
-    /// Highest load.
+    /// Highest load of a spike.
     pub spike_load: f64,
     /// Packets of a flow in a row.
     pub train: u32,
@@ -230,7 +230,7 @@ pub struct Evaluation {
     pub statistics_s: f64,
 }
 
-/// The burst tests.
+/// Parameters of the burst tests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Burst {
@@ -244,23 +244,23 @@ pub struct Burst {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Printed {
-    /// Memory modules.
+    /// Number of memory modules.
     pub dimms: u32,
     /// Size of each, in GB.
     pub dimm_gb: f64,
-    /// Fans.
+    /// Number of fans.
     pub fans: u32,
     /// Shunt of the meter, in ohm.
     pub shunt_ohm: f64,
     /// Rating of the supply, in watts.
     pub supply_w: f64,
-    /// Its efficiency up to 300 W, lower value.
+    /// Efficiency of the supply up to 300 W, lower value.
     pub supply_efficiency_low: f64,
-    /// Its efficiency up to 300 W, upper value.
+    /// Efficiency of the supply up to 300 W, upper value.
     pub supply_efficiency_high: f64,
 }
 
-/// When a policy's core looks at its queue.
+/// Time at which a policy's core checks its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Look {

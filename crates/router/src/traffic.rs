@@ -15,24 +15,24 @@ const PARTS: usize = 8;
 /// Packets drawn at a time.
 const AHEAD: usize = 256;
 
-/// What all ports receive.
+/// Packets that all ports receive.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     /// Packets per second at load 1.
     pub full_pps: f64,
-    /// Load against time.
+    /// Load over time.
     pub profile: Profile,
     /// Bytes of each frame.
     pub bytes: u32,
     /// Packets that follow each other on the wire of a port.
     pub train: u32,
-    /// Silence between trains.
+    /// Distribution of gaps between trains.
     pub gap: Gap,
     /// Which flows packets are of.
     pub flows: Flows,
     /// Ports, each with a wire of its own.
     pub ports: u8,
-    /// From a packet of a train to the next.
+    /// Time from one packet of a train to the next.
     pub spacing: Time,
     /// Flows at a time.
     pub flow_count: u32,
@@ -62,7 +62,7 @@ pub enum Flows {
 pub struct Profile {
     /// Mean load of each point, 0 to 1.
     pub loads: Vec<f64>,
-    /// How long each is.
+    /// Length of each point.
     pub point: Time,
     /// Loads at the beginning and the end of each point, with a straight line between them. If
     /// there are none, loads change between the middles of points.
@@ -320,7 +320,7 @@ impl Arrivals {
         self.random.random::<u32>() & self.flow_mask
     }
 
-    /// From the end of a train until the next.
+    /// Draws the gap from the end of a train until the next.
     fn silence(&mut self, at: u64) -> u64 {
         let part = ((at / self.part) as usize).min(self.cycles.len() - 1);
         let mean = self.cycles[part] - self.spacing as f64 * f64::from(self.train);

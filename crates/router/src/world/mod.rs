@@ -37,18 +37,18 @@ use crate::traffic::{Arrivals, Traffic};
 
 const NEVER: u64 = u64::MAX;
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Seed of all random streams.
     pub seed: u64,
     /// Cores and P-state to start with; a policy may change both.
     pub start: Point,
-    /// Whether ports batch, as in the evaluation.
+    /// Lets ports batch packets, as in the evaluation.
     pub batching: bool,
-    /// Whether timers and devices wake cores, too.
+    /// Lets timers and devices wake cores, too.
     pub background: bool,
-    /// Whether to count reordering over all packets, which takes time.
+    /// Counts reordering over all packets, which takes time.
     pub overall_order: bool,
 }
 
@@ -74,7 +74,7 @@ struct World<'a> {
     /// Cores that rest and were parked just now: they ask again how to.
     newly_parked: VecDeque<u8>,
     hears: Vec<bool>,
-    /// How every core rests, if the policy has but one answer.
+    /// Rest action of every core, if the policy has only one.
     rests: Option<Rest>,
     /// Cores have nothing to do with each other.
     apart: bool,
@@ -82,7 +82,7 @@ struct World<'a> {
     parts: Parts,
     cpus: Vec<Cpu>,
     next: Vec<u64>,
-    /// What goes wrong with each core; none, if nothing does.
+    /// Fault streams of each core; empty if no fault is enabled.
     fates: Vec<Fate>,
     table: RedirectTable,
     arrivals: Arrivals,
@@ -104,7 +104,7 @@ struct World<'a> {
     /// Latency beside waiting and processing.
     path: u64,
     batch: u32,
-    /// Whether cores look at their queues before they take a batch.
+    /// Whether cores check their queues before they take a batch.
     before: bool,
     timer: u64,
     counts: Counts,
@@ -114,7 +114,7 @@ struct World<'a> {
     slice_latency: Latencies,
     slots: Vec<Slot>,
     slot_start: SlotStart,
-    /// When the last slice ended, and what had been used by then, in joules.
+    /// End of the last slice, and the energy used up to then, in joules.
     slice_start: (u64, f64),
     sliced: Slots<FINE>,
 }
@@ -133,7 +133,7 @@ pub fn simulate(
     simulate_controlled(model, app, traffic, policy, options, &RunControl::new())
 }
 
-/// Why a run gives no result.
+/// Reason why a run fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     /// Accounts that do not balance: a mistake in this crate.
@@ -142,20 +142,20 @@ pub enum RunError {
     /// A policy's timer rings for ever.
     #[error(transparent)]
     StuckTimer(#[from] StuckTimer),
-    /// What holds whatever goes wrong did not.
+    /// An invariant was violated, which holds under any faults.
     #[error("seed {seed}: {broken}")]
     Broken {
-        /// The run's seed.
+        /// Seed of the run.
         seed: u64,
-        /// What.
+        /// Invariant that was violated.
         broken: Broken,
     },
-    /// It was stopped.
+    /// The run was stopped from outside.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
 }
 
-/// As [`simulate`], watched and stopped from outside; progress counts packets.
+/// Simulates as [`simulate`] does, observed and stopped from outside; progress counts packets.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -295,8 +295,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The same for cores that have nothing to do with each other: each is played up to its next
-    /// packet when that comes.
+    /// Runs cores that do not interact: each is played up to its next packet when that arrives.
     fn run_apart(&mut self, end: u64) {
         while self.coming.at < end {
             let core = usize::from(self.table.queue(self.coming.flow));

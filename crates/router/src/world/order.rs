@@ -20,7 +20,7 @@ struct Passage {
     overtaken: bool,
 }
 
-/// Not known yet.
+/// Departure time of a packet that is still inside.
 const INSIDE: u64 = u64::MAX;
 /// Counted, or never to be.
 const SETTLED: u64 = 0;
@@ -29,7 +29,7 @@ const SETTLED: u64 = 0;
 /// that few are kept.
 #[derive(Clone, Debug, Default)]
 struct Overall {
-    /// In the order of arrival.
+    /// Packets in the order of arrival.
     passages: VecDeque<Passage>,
     /// Number of the first of them.
     first: u32,
@@ -93,7 +93,7 @@ impl Order {
         }
     }
 
-    /// It found no room.
+    /// Records a packet that was lost to a full queue.
     pub(super) fn is_lost(&mut self, packet: Packet) {
         if let Some(overall) = &mut self.overall {
             overall.passage(packet.number).left = SETTLED;

@@ -132,7 +132,7 @@ impl World<'_> {
         self.order.leaves(packet, leaves);
     }
 
-    /// Whether the first packet of a core must wait for packets before it in another queue.
+    /// Returns whether the first packet of a core must wait for earlier packets in another queue.
     pub(super) fn is_held(&mut self, core: usize) -> bool {
         let cpus = &self.cpus;
         self.barriers.retain(|b| cpus[b.from].done < b.until);

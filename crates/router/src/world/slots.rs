@@ -66,7 +66,7 @@ impl World<'_> {
             SlotStart { at, energy_j, lost: self.counts.lost, core_time: 0.0, core_since: at };
     }
 
-    /// What holds whatever goes wrong, looked at when all is over.
+    /// Checks the invariants that hold under any faults, at the end of a run.
     pub(super) fn verify(&self) -> Result<(), Broken> {
         let counts = &self.counts;
         let waiting: u64 = self.cpus.iter().map(|cpu| u64::from(cpu.ring.len())).sum();
