@@ -20,40 +20,40 @@ use rand::RngExt;
 pub enum Arrivals {
     /// Independent of each other.
     Poisson {
-        /// Requests per second.
+        /// Rate in requests per second.
         rate: f64,
     },
-    /// At equal distances.
+    /// Arrivals at equal distances.
     Constant {
-        /// Requests per second.
+        /// Rate in requests per second.
         rate: f64,
     },
     /// Poisson of one rate or another, for an exponential time each.
     Mmpp {
-        /// Requests per second.
+        /// Rates in requests per second.
         rates: [f64; 2],
-        /// How long each rate lasts in the mean, in seconds.
+        /// Mean duration of each rate, in seconds.
         stays_s: [f64; 2],
     },
     /// At distances of this distribution, independent of each other.
     Renewal {
-        /// Of gaps.
+        /// Distribution of the gaps.
         gaps: Law,
         /// Seconds for each unit of it.
         unit_s: f64,
     },
     /// Poisson whose rate changes in steps, from the first one on; none after the last one.
     Rates {
-        /// How long each lasts.
+        /// Length of each step.
         step: Time,
-        /// Requests per second.
+        /// Rate of each step, in requests per second.
         per_s: Arc<[f64]>,
     },
     /// At these times, rising, perhaps with their sizes.
     Recorded {
-        /// Since the start.
+        /// Times since the start.
         times: Arc<[Time]>,
-        /// Of as many requests, or empty: drawn as the workload says.
+        /// Size of each request; empty if sizes are drawn as the workload says.
         sizes: Arc<[f64]>,
     },
 }
@@ -132,7 +132,7 @@ impl Arrivals {
         }
     }
 
-    /// The same at another mean rate: closer together or further apart.
+    /// Changes the mean rate by scaling all gaps.
     #[must_use]
     pub fn at_rate(&self, rate: f64) -> Arrivals {
         let factor = rate / self.rate();

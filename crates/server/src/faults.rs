@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{within, ModelError};
 use crate::spec::Machine;
 
-/// What goes wrong with each of the two machines; nothing, if it is not said.
+/// Faults that are injected into each of the two machines; the default is none.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {
@@ -25,14 +25,13 @@ pub struct Faults {
     pub wake_lost: f64,
     /// Share of the others that take longer, 0 to 1.
     pub wake_late: f64,
-    /// By how much in the mean, in milliseconds; exponential.
+    /// Mean delay of a late wake-up, in milliseconds; exponential.
     pub late_ms: f64,
     /// A machine that is not on so long after it was woken is lost, in milliseconds.
     pub wake_timeout_ms: f64,
-    /// How long a machine is on, in seconds, in the mean, before it is lost; exponential. 0: for
-    /// ever.
+    /// Mean time that a machine is on before it is lost, in seconds; exponential. 0 means for ever.
     pub crash_every_s: f64,
-    /// How long it stays lost, in seconds, in the mean; exponential.
+    /// Mean time that it stays lost, in seconds; exponential.
     pub repair_s: f64,
     /// Share of losses from which it never comes back, 0 to 1.
     pub gone: f64,
@@ -66,23 +65,23 @@ impl Faults {
         within("faults.wake_timeout_ms", self.wake_timeout_ms, slowest, 1e7)
     }
 
-    /// How long a machine that was woken is waited for.
+    /// Returns the timeout of a wake-up.
     pub(crate) fn patience(&self) -> Time {
         Time::from_ns(self.wake_timeout_ms * 1e6)
     }
 
-    /// Whether there are any.
+    /// Returns whether any fault is enabled.
     pub(crate) fn any(&self) -> bool {
         self.wake_lost > 0.0 || self.wake_late > 0.0 || self.crash_every_s > 0.0
     }
 
-    /// Those of a machine, if there are any.
+    /// Creates the fault stream of a machine, if any fault is enabled.
     pub(crate) fn of(&self, seed: u64, machine: &str) -> Option<Box<Fate>> {
         self.any().then(|| Box::new(Fate { faults: *self, random: stream(seed, machine) }))
     }
 }
 
-/// What a machine has before it.
+/// Fault stream of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Fate {
     faults: Faults,
@@ -90,7 +89,7 @@ pub(crate) struct Fate {
 }
 
 impl Fate {
-    /// How long a wake-up takes that should take `wake`; never, if its order is lost.
+    /// Draws the duration of a wake-up that should take `wake`; never, if its order is lost.
     pub(crate) fn wake(&mut self, wake: Time) -> Time {
         if comes(&mut self.random, self.faults.wake_lost) {
             return Time::NEVER;
@@ -99,12 +98,12 @@ impl Fate {
         wake + if late { self.exponential_ms(self.faults.late_ms) } else { Time::ZERO }
     }
 
-    /// How long a machine that was woken is waited for.
+    /// Returns the timeout of a wake-up.
     pub(crate) fn patience(&self) -> Time {
         self.faults.patience()
     }
 
-    /// How long a machine that is on stays so.
+    /// Draws the time for which a machine that is on stays so.
     pub(crate) fn crash(&mut self) -> Time {
         match self.faults.crash_every_s {
             0.0 => Time::NEVER,
@@ -112,7 +111,7 @@ impl Fate {
         }
     }
 
-    /// How long it stays lost.
+    /// Draws the time for which it stays lost.
     pub(crate) fn repair(&mut self) -> Time {
         if comes(&mut self.random, self.faults.gone) {
             return Time::NEVER;

@@ -17,13 +17,13 @@ use crate::station::Spent;
 /// Which server of a fleet a request goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dispatch {
-    /// Any one.
+    /// Chooses a random server.
     Random,
     /// One after the other.
     RoundRobin,
-    /// Of so many that are picked at random, the one with the fewest unfinished requests.
+    /// Chooses, among servers picked at random, the one with the fewest unfinished requests.
     Least {
-        /// How many, 1 at least.
+        /// Number of servers that are picked, 1 at least.
         of: u32,
     },
     /// The first one with fewer unfinished requests than this; if there is none, the emptiest.
@@ -36,15 +36,15 @@ pub enum Dispatch {
 /// A finished run of a fleet.
 #[derive(Clone, Debug)]
 pub struct FleetRun {
-    /// How long it was, without its warm-up.
+    /// Length of the run without its warm-up.
     pub duration: Time,
-    /// What happened to requests.
+    /// Counters of requests.
     pub tally: Tally,
-    /// What all machines of a kind did, the small ones first.
+    /// Use of all machines of a kind, the small ones first.
     pub machines: [MachineUse; 2],
-    /// What each server drew, in joules.
+    /// Energy of each server, in joules.
     pub energy_j: Vec<f64>,
-    /// Its parts, if they were asked for.
+    /// Parts of the run, if they were requested.
     pub slots: Vec<Slot>,
 }
 
@@ -163,11 +163,11 @@ impl Door {
 struct Fleet<'a> {
     servers: Vec<Server<'a>>,
     books: Vec<Accounts>,
-    /// Until now.
+    /// Present simulated time.
     now: Time,
-    /// When the books were opened.
+    /// Time at which the accounts were opened.
     begun: Time,
-    /// Where the present part begins, and what has happened in it.
+    /// Begin of the present part, and the counters since then.
     start: Time,
     tally: Tally,
     whole: Tally,
@@ -234,7 +234,7 @@ impl<'a> Fleet<'a> {
         Ok(server.load())
     }
 
-    /// Until the last arrival, or until all is done.
+    /// Plays until the last arrival, or until all requests are done.
     fn play(
         &mut self,
         mut door: Door,
@@ -283,7 +283,7 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Closes a part.
+    /// Closes a part of the run.
     fn part(&mut self, end: Time, keep: bool) -> Result<(), Misled> {
         let mut machines = [MachineUse::default(); 2];
         for (server, books) in self.servers.iter_mut().zip(&mut self.books) {

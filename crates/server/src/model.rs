@@ -12,7 +12,7 @@ use halfwink_engine::{Points, Sampler};
 pub struct ModelError {
     /// Path of the value (`small.workers`).
     pub element: String,
-    /// What was found and what was expected.
+    /// Message with the value found and the values allowed.
     pub message: String,
 }
 
@@ -26,7 +26,7 @@ impl ModelError {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MachineModel {
     pub(crate) workers: u32,
-    /// On, without requests.
+    /// Power when on, without requests.
     pub(crate) idle: Power,
     /// More for each request in service (Niccolini 2012, Eq 3.2).
     pub(crate) thread: Power,
@@ -37,7 +37,7 @@ pub(crate) struct MachineModel {
     pub(crate) cold: Time,
 }
 
-/// How long a machine serves.
+/// Law of a machine's service times.
 #[derive(Clone, Debug)]
 enum Serving {
     Linear { alpha_ps: f64, beta_ps: Vec<f64> },
@@ -54,7 +54,7 @@ pub struct Service {
     workers: [u32; 2],
 }
 
-/// A hybrid server.
+/// Model of a hybrid server, with a checked description.
 #[derive(Clone, Debug)]
 pub struct Model {
     spec: Spec,
@@ -89,13 +89,13 @@ impl Model {
         Ok(model)
     }
 
-    /// The description.
+    /// Returns the description of the server.
     #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// A machine's description.
+    /// Returns the description of a machine.
     #[must_use]
     pub fn machine(&self, side: Side) -> &Machine {
         match side {
@@ -141,7 +141,8 @@ impl Model {
 }
 
 impl Service {
-    /// How long a request of this size is served, with so many in service there, itself included.
+    /// Returns the service time of a request of this size, with `load` requests in service, itself
+    /// included.
     #[inline]
     pub(crate) fn span(&self, side: Side, size: f64, load: u32) -> Time {
         Time(self.span_ps(side, size, load).min(1e17) as u64)
@@ -160,7 +161,7 @@ impl Service {
         at_speed / self.speed[side as usize]
     }
 
-    /// Draws a size.
+    /// Draws the size of a request.
     #[inline]
     pub(crate) fn draw(&self, random: &mut halfwink_engine::Stream) -> f64 {
         self.size.draw(random)

@@ -17,24 +17,24 @@
 /// A curve that cannot be.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CurveError {
-    /// Too few points.
+    /// The curve has too few points.
     #[error("{found} points, expected two or more")]
     Few {
-        /// How many there are.
+        /// Number of points.
         found: usize,
     },
     /// The first load is not zero.
     #[error("the first load is {found}, expected 0: the power of an idle server")]
     NotIdle {
-        /// What it is.
+        /// Value that was found.
         found: f64,
     },
     /// A load is not above the one before it.
     #[error("point {point}: a load of {found}, expected above {after}")]
     Order {
-        /// Which, from 0.
+        /// Number of the point, from 0.
         point: usize,
-        /// Its load.
+        /// Load of the point.
         found: f64,
         /// The one before it.
         after: f64,
@@ -42,11 +42,11 @@ pub enum CurveError {
     /// A power is negative or not a number, or that of the highest load is zero.
     #[error("point {point}: {found} W, expected {expected}")]
     Power {
-        /// Which, from 0.
+        /// Number of the point, from 0.
         point: usize,
-        /// Its power, in watts.
+        /// Power of the point, in watts.
         found: f64,
-        /// What could be.
+        /// Values that are allowed.
         expected: &'static str,
     },
 }
@@ -59,11 +59,12 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// From (load, power in watts), by rising load from 0 in any unit. The highest load is the
-    /// peak, and its power peak power, which others may exceed.
+    /// Creates a curve from (load, power in watts), by rising load from 0 in any unit. The highest
+    /// load is the peak, and its power the peak power, which other points may exceed.
     ///
     /// # Errors
-    /// What is wrong with the points.
+    ///
+    /// The points are too few or out of range or order.
     pub fn new(points: &[(f64, f64)]) -> Result<Curve, CurveError> {
         let (Some(&first), Some(&last)) = (points.first(), points.last()) else {
             return Err(CurveError::Few { found: 0 });

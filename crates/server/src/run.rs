@@ -15,13 +15,13 @@ use crate::station::{Spent, State};
 
 /// Requests between two looks at how well results are known.
 const INTERVAL: u64 = 1000;
-/// With so many unfinished requests, more come than are served.
+/// Number of unfinished requests at which the server counts as overloaded.
 const HOPELESS: usize = 200_000;
 
-/// How long a run is, and what is kept of it.
+/// Length of a run, and the results that are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Of all random streams.
+    /// Seed of all random streams.
     pub seed: u64,
     /// Requests that come before accounts are opened.
     pub warm_up: u64,
@@ -38,7 +38,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// So many requests, the first tenth of them to warm up.
+    /// Returns options for this number of requests, the first tenth of which warms up.
     #[must_use]
     pub fn requests(requests: u64, seed: u64) -> Options {
         Options {
@@ -67,14 +67,14 @@ impl Options {
     }
 }
 
-/// What a machine did.
+/// Use of a machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MachineUse {
     /// Seconds in each state: on, going down, asleep, waking, lost.
     pub state_s: [f64; 5],
     /// Seconds that its workers served, summed up.
     pub served_s: f64,
-    /// Energy, in joules.
+    /// Energy of the machine, in joules.
     pub energy_j: f64,
     /// Times that it woke.
     pub wakes: u64,
@@ -83,40 +83,40 @@ pub struct MachineUse {
 /// A part of a run.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// When it begins.
+    /// Begin of the part.
     pub start: Time,
-    /// How long it is.
+    /// Length of the part.
     pub span: Time,
-    /// What happened to requests.
+    /// Counters of requests.
     pub tally: Tally,
-    /// What each machine did, the small one first.
+    /// Use of each machine, the small one first.
     pub machines: [MachineUse; 2],
 }
 
 /// Requests between two looks at the control: less than a millisecond of host time.
 const LOOK: u64 = 4096;
 
-/// A finished run.
+/// Results of a finished run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// How long it was, without its warm-up.
+    /// Length of the run without its warm-up.
     pub duration: Time,
-    /// What happened to requests.
+    /// Counters of requests.
     pub tally: Tally,
-    /// What each machine did, the small one first.
+    /// Use of each machine, the small one first.
     pub machines: [MachineUse; 2],
-    /// Its parts, if they were asked for.
+    /// Parts of the run, if they were requested.
     pub slots: Vec<Slot>,
-    /// How well its results are known, if that was asked for.
+    /// Precision of the results, if it was requested.
     pub precision: Option<Precision>,
-    /// The balanced ledger.
+    /// Ledger of the run, balanced.
     pub books: Closed,
 }
 
 /// A run that cannot be.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RunError {
-    /// Impossible arrivals.
+    /// The arrivals are impossible.
     #[error("arrivals: {0}")]
     Arrivals(String),
     /// A policy that does not do its part.
@@ -125,13 +125,13 @@ pub enum RunError {
     /// Accounts that do not balance.
     #[error(transparent)]
     Imbalance(#[from] Imbalance),
-    /// It was stopped.
+    /// The run was stopped from outside.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
 }
 
 impl Run {
-    /// Energy, in joules.
+    /// Returns the energy, in joules.
     #[must_use]
     pub fn energy_j(&self) -> f64 {
         self.machines.iter().map(|m| m.energy_j).sum()
@@ -240,7 +240,7 @@ pub fn simulate(
     simulate_controlled(model, service, arrivals, policy, options, &RunControl::new())
 }
 
-/// As [`simulate`], watched and stopped from outside; progress counts requests.
+/// Simulates as [`simulate`] does, observed and stopped from outside; progress counts requests.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -321,7 +321,7 @@ pub fn draw(service: &Service, arrivals: &Arrivals, most: u64, seed: u64) -> Res
 
 /// A run's parts, one after the other.
 struct Play {
-    /// Where the next part begins.
+    /// Begin of the next part.
     start: Time,
     tally: Tally,
     books: Accounts,

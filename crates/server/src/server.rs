@@ -8,10 +8,10 @@ use halfwink_units::Time;
 use crate::model::{Model, Service};
 use crate::station::{Spent, State, Station, Turn, Waiting};
 
-/// What happened to requests.
+/// Counters of requests.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Requests that came.
+    /// Number of requests that arrived.
     pub arrived: u64,
     /// Requests that were sent to each machine, the small one first.
     pub sent: [u64; 2],
@@ -27,9 +27,9 @@ pub struct Tally {
     pub waited_ps: [u128; 2],
     /// The longest wait, by machine.
     pub longest_wait: [Time; 2],
-    /// From arrival until done.
+    /// Time from arrival until the request is done.
     pub latency: Histogram,
-    /// The same one by one, in seconds, for whoever takes them away; if there is one.
+    /// Latencies one by one, in seconds, if a caller collects them.
     pub(crate) one_by_one: Option<Vec<f64>>,
 }
 
@@ -65,7 +65,7 @@ pub enum Misled {
     /// A request that was answered twice, or never.
     #[error("requests do not balance at {0}: {1} came, {2} were answered, {3} are there")]
     Unbalanced(Time, u64, u64, u64),
-    /// Its timer rings for ever.
+    /// The policy's timer never stops ringing.
     #[error(transparent)]
     StuckTimer(#[from] StuckTimer),
 }
@@ -78,15 +78,15 @@ pub(crate) struct Server<'a> {
     sizes: Stream,
     timer: Time,
     now: Time,
-    /// Its machines may be lost.
+    /// Whether its machines may be lost.
     faulty: bool,
-    /// Of a drain.
+    /// Longest time that a drain waits for an answer.
     patience: Time,
     came: Sum,
     answered: Sum,
 }
 
-/// Of requests, in any order: how many, and a number that tells one set from another.
+/// Order-free checksum of a set of requests: their number, and a number that distinguishes sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum {
     count: u64,
@@ -132,7 +132,7 @@ impl<'a> Server<'a> {
         server
     }
 
-    /// Unfinished requests.
+    /// Returns the number of unfinished requests.
     pub(crate) fn load(&self) -> usize {
         self.machines[0].load() + self.machines[1].load()
     }
@@ -268,7 +268,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// What a lost machine had comes anew.
+    /// Steers the requests of a lost machine again.
     fn lose(&mut self, now: Time, side: Side, tally: &mut Tally) -> Result<(), Misled> {
         tally.losses[side as usize] += 1;
         let left = self.machines[side as usize].abandon();
@@ -297,7 +297,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Whether each request that came was answered once, or is there.
+    /// Checks that each request that arrived was answered once, or is present.
     ///
     /// # Errors
     /// If not.
@@ -344,7 +344,7 @@ impl<'a> Server<'a> {
         sent
     }
 
-    /// What its machines spent since the last time.
+    /// Returns the use of its machines since the last call.
     ///
     /// # Errors
     /// If the policy's timer rings for ever.
@@ -355,5 +355,5 @@ impl<'a> Server<'a> {
     }
 }
 
-/// How long a drain waits for an answer, beside what a wake-up may take.
+/// Longest time that a drain waits for an answer, beside the time of a wake-up.
 const PATIENCE: Time = Time::ns(3_600_000_000_000);

@@ -13,28 +13,28 @@ use crate::faults::Faults;
 pub struct Spec {
     /// Version of the format: 1.
     pub schema: u32,
-    /// One line.
+    /// Description in one line.
     pub description: String,
     /// Values that were fitted to published ones.
     #[serde(default)]
     pub calibrated: Vec<String>,
-    /// The small machine.
+    /// Description of the small machine.
     pub small: Machine,
-    /// The big machine.
+    /// Description of the big machine.
     pub big: Machine,
-    /// What goes wrong with machines.
+    /// Faults of the machines.
     #[serde(default)]
     pub faults: Faults,
-    /// Workloads by name.
+    /// Description of workloads by name.
     pub workloads: BTreeMap<String, Workload>,
-    /// The design study.
+    /// Parameters of the design study.
     pub study: Study,
-    /// What is printed and the model does not need.
+    /// Printed facts that the model does not need.
     #[serde(default)]
     pub facts: BTreeMap<String, Fact>,
 }
 
-/// What the design study (Niccolini 2012, Sec 3.3) is run with.
+/// Parameters of the design study (Niccolini 2012, Sec 3.3).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Study {
@@ -46,7 +46,7 @@ pub struct Study {
     pub big_speeds: Vec<f64>,
     /// Numbers of small over big workers (Fig 3.6).
     pub ratios: Vec<u32>,
-    /// The same of the speed study (Fig 3.7).
+    /// Numbers of small over big workers in the speed study (Fig 3.7).
     pub speed_ratios: Vec<u32>,
     /// Speeds of the small machine over what its workloads' times say (Fig 3.7).
     pub speeds: Vec<f64>,
@@ -64,11 +64,11 @@ pub struct Study {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Fact {
-    /// Yes or no.
+    /// A claim that holds or not.
     Claim(bool),
-    /// A number.
+    /// A number, as printed.
     Number(f64),
-    /// Words.
+    /// A text, as printed.
     Text(String),
 }
 
@@ -78,7 +78,7 @@ pub enum Fact {
 pub struct Machine {
     /// Requests in service at a time: hardware threads (the thesis' T).
     pub workers: u32,
-    /// How much faster it is than its workloads' times say.
+    /// Speed relative to the workloads' times.
     pub speed: f64,
     /// Power when on without requests, in watts.
     pub idle_w: f64,
@@ -88,22 +88,22 @@ pub struct Machine {
     pub sleep_share: f64,
     /// Power while it wakes up or goes down, over `idle_w`.
     pub transition_share: f64,
-    /// From asleep to on, in milliseconds.
+    /// Time from asleep to on, in milliseconds.
     pub wake_ms: f64,
-    /// From on to asleep, in milliseconds.
+    /// Time from on to asleep, in milliseconds.
     pub down_ms: f64,
-    /// What the first request of each worker takes longer after it woke, in milliseconds: caches
-    /// that it lost, or memory that comes back from elsewhere (Gottschlag 2016, Sec 2.1).
+    /// Extra time of each worker's first request after a wake-up, in milliseconds: caches that were
+    /// lost, or memory that is restored (Gottschlag 2016, Sec 2.1).
     #[serde(default)]
     pub cold_ms: f64,
 }
 
-/// What requests ask for. Serving one of size `s` with `n` in service, itself included, takes
-/// `alpha + s^gamma beta(n)` (Niccolini 2012, Eq 3.1), over the machine's speed.
+/// Sizes and service times of requests. Serving one of size `s` with `n` in service, itself
+/// included, takes `alpha + s^gamma beta(n)` (Niccolini 2012, Eq 3.1), over the machine's speed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// How sizes are distributed, in thousands of bytes or any other unit.
+    /// Distribution of sizes, in thousands of bytes or any other unit.
     pub size: Law,
     /// The exponent of the size.
     #[serde(default = "one")]
@@ -118,20 +118,20 @@ fn one() -> f64 {
     1.0
 }
 
-/// How long a machine serves a request.
+/// Law of a machine's service times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, untagged)]
 pub enum Times {
-    /// By its size.
+    /// Service time by size.
     Linear {
-        /// For any request, in milliseconds.
+        /// Constant part, in milliseconds.
         alpha_ms: f64,
-        /// For each unit of size, in milliseconds: with one request in service, with two ...; the
-        /// last one with more.
+        /// Time for each unit of size, in milliseconds: with one request in service, with two ...;
+        /// the last one with more.
         beta_ms: Vec<f64>,
     },
-    /// By a measured distribution, such as a service profile of a simulated chip: the request's
-    /// size, from 0 to 1, is its rank.
+    /// Service time by a measured distribution, such as a service profile of a simulated chip: the
+    /// request's size, from 0 to 1, is its rank.
     Profile {
         /// Points (milliseconds, share of requests that take no longer), rising.
         profile_ms: Vec<[f64; 2]>,

@@ -7,18 +7,18 @@ use halfwink_units::{Energy, Power, Time};
 use crate::faults::Fate;
 use crate::model::MachineModel;
 
-/// Power states.
+/// Power state of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     On,
     GoingDown,
     Asleep,
     Waking,
-    /// Cannot be reached.
+    /// The machine cannot be reached.
     Lost,
 }
 
-/// What has changed by itself, for a policy to be told of.
+/// Spontaneous change of state, which the policy is notified of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Awake,
@@ -57,32 +57,32 @@ pub(crate) struct Running {
     pub(crate) request: Waiting,
 }
 
-/// What a machine did since its accounts were opened.
+/// Use of a machine since its accounts were opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     /// Time in each state, in the order of [`State::ALL`].
     pub(crate) states: [Time; 5],
     /// Worker time: what requests were served for.
     pub(crate) served: Time,
-    /// The meter.
+    /// Energy by the meter.
     pub(crate) energy: Energy,
     /// Times that it woke.
     pub(crate) wakes: u64,
 }
 
-/// A machine.
+/// State of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Station {
     model: MachineModel,
     pub(crate) state: State,
     /// Asked to wake while it goes down.
     again: bool,
-    /// When its state changes by itself.
+    /// Time of its next spontaneous change of state.
     turns: Time,
-    /// When it is lost, or back, if nothing happens before.
+    /// Time at which it is lost, or back, unless another event comes before.
     upset: Time,
     fate: Option<Box<Fate>>,
-    /// When it stopped serving.
+    /// Time at which it stopped serving.
     stood: Time,
     /// Workers whose caches are cold.
     cold: usize,
@@ -91,10 +91,10 @@ pub(crate) struct Station {
     /// Kept in order, not in a heap: there are no more than workers.
     running: Vec<Running>,
     spent: Spent,
-    /// Until when `spent` is right.
+    /// Time up to which `spent` is valid.
     since: Time,
     power: Power,
-    /// What requests in service had been served for when the accounts were opened.
+    /// Time that requests in service had been served when the accounts were opened.
     before: Time,
 }
 
@@ -118,17 +118,17 @@ impl Station {
         }
     }
 
-    /// Unfinished requests.
+    /// Returns the number of unfinished requests.
     pub(crate) fn load(&self) -> usize {
         self.queue.len() + self.running.len()
     }
 
-    /// Those.
+    /// Returns the unfinished requests.
     pub(crate) fn requests(&self) -> impl Iterator<Item = &Waiting> {
         self.queue.iter().chain(self.running.iter().map(|running| &running.request))
     }
 
-    /// When a request in service will be done.
+    /// Returns the finish time of the next request in service.
     #[inline]
     pub(crate) fn next_finish(&self) -> Time {
         match self.running.last() {
@@ -137,7 +137,7 @@ impl Station {
         }
     }
 
-    /// When its state changes.
+    /// Returns the time of its next change of state.
     #[inline]
     pub(crate) fn turns(&self) -> Time {
         self.turns.min(self.upset)
@@ -267,14 +267,14 @@ impl Station {
         Some(Turn::Awake)
     }
 
-    /// It is on, until it is lost.
+    /// Draws the time of the next loss of a machine that is on.
     fn hope(&mut self, now: Time) {
         if let Some(fate) = &mut self.fate {
             self.upset = now.saturating_add(fate.crash());
         }
     }
 
-    /// Its requests are for [`Station::abandon`].
+    /// Loses the machine. Its requests remain for [`Station::abandon`].
     fn lose(&mut self, now: Time) -> Turn {
         self.spent.served += self.under_way(now);
         let repaired = |fate: &mut Box<Fate>| now.saturating_add(fate.repair());
@@ -294,8 +294,8 @@ impl Station {
         Turn::Back
     }
 
-    /// What a machine that was just lost had: in service, in the order in which they came, then
-    /// what waited.
+    /// Takes the requests of a machine that was just lost: those in service by arrival, then those
+    /// that waited.
     pub(crate) fn abandon(&mut self) -> Vec<Waiting> {
         debug_assert!(self.state == State::Lost, "others keep what they have");
         let mut left: Vec<Waiting> = self.running.drain(..).map(|r| r.request).collect();
@@ -310,7 +310,7 @@ impl Station {
         self.draw();
     }
 
-    /// What requests in service have been served for.
+    /// Returns the time that requests in service have been served.
     fn under_way(&self, now: Time) -> Time {
         let until = if self.state == State::On { now } else { self.stood };
         let left = |r: &Running| r.finish.saturating_sub(until);

@@ -26,10 +26,10 @@ use crate::run::{simulate, Options, RunError};
 use halfwink_engine::confidence::Goal;
 use halfwink_engine::Law;
 
-/// How much is simulated at each load.
+/// Effort of the simulation at each load.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Of all random streams.
+    /// Seed of all random streams.
     pub seed: u64,
     /// Requests at most, the first tenth to warm up.
     pub requests: u64,
@@ -40,13 +40,13 @@ pub struct Effort {
 /// One server at a steady load.
 #[derive(Clone, Debug)]
 pub struct Steady {
-    /// Requests per second.
+    /// Rate in requests per second.
     pub rate: f64,
     /// Mean power, in watts.
     pub power_w: f64,
-    /// From arrival until done; empty without load.
+    /// Time from arrival until done; empty without load.
     pub latency: Histogram,
-    /// Whether it finishes what comes, and is not close to saturation.
+    /// Whether it serves all arrivals, and is not close to saturation.
     pub keeps_up: bool,
     /// Requests that were simulated.
     pub requests: u64,
@@ -133,20 +133,20 @@ pub struct Grid(Vec<Steady>);
 pub struct Walk<'a> {
     /// Requests in each step.
     pub counts: &'a [f64],
-    /// How long a step is, in seconds.
+    /// Length of a step, in seconds.
     pub step_s: f64,
     /// Counts are multiplied by this.
     pub scale: f64,
     /// Servers that share them.
     pub servers: f64,
-    /// How long, in seconds: counts are repeated or cut off.
+    /// Length of the walk, in seconds: counts are repeated or cut off.
     pub duration_s: f64,
 }
 
-/// What a fleet did in a year, or however long.
+/// Results of a fleet over a year, or another length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Year {
-    /// How long, in seconds.
+    /// Length in seconds.
     pub duration_s: f64,
     /// Requests that were served.
     pub requests: f64,

@@ -52,7 +52,7 @@ impl Cdf {
         Ok(Cdf { points })
     }
 
-    /// Values and shares.
+    /// Returns values and cumulative shares.
     #[must_use]
     pub fn points(&self) -> &[[f64; 2]] {
         &self.points
@@ -103,26 +103,26 @@ impl Cdf {
         self.variance().sqrt() / self.mean()
     }
 
-    /// What BigHouse takes for the mean, and scales loads by.
+    /// Returns the value that BigHouse takes for the mean, and scales loads by.
     #[must_use]
     pub fn bighouse_mean(&self) -> f64 {
         self.points.windows(2).map(|w| (w[1][1] - w[0][1]) * w[1][0]).sum()
     }
 
-    /// The same with all values multiplied.
+    /// Multiplies all values by a factor.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Cdf {
         Cdf { points: self.points.iter().map(|p| [p[0] * factor, p[1]]).collect() }
     }
 
-    /// What BigHouse multiplies gaps between arrivals with, so that so many cores with these
-    /// service times have this load, 0 to 1: both files in one unit, by [`Cdf::bighouse_mean`].
+    /// Returns BigHouse's factor on gaps between arrivals that gives `cores` cores with these
+    /// service times this load, 0 to 1: both files in one unit, by [`Cdf::bighouse_mean`].
     #[must_use]
     pub fn bighouse_scale(&self, service: &Cdf, cores: u32, load: f64) -> f64 {
         service.bighouse_mean() / (self.bighouse_mean() * f64::from(cores)) / load
     }
 
-    /// The same distribution to draw from, its last point at a share of 1.
+    /// Returns the distribution to draw from, with its last point at a share of 1.
     #[must_use]
     pub fn law(&self) -> Law {
         let mut points = self.points.clone();

@@ -25,15 +25,15 @@ const HIGHEST: f64 = 1e12;
 /// Counts that were read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counts {
-    /// When the first step begins, in seconds (since 1970 for dates, since midnight for times).
+    /// Begin of the first step, in seconds (since 1970 for dates, since midnight for times).
     pub start_s: f64,
-    /// How long each step is.
+    /// Length of each step.
     pub step: Time,
     /// Requests in each step.
     pub requests: Vec<f64>,
     /// Steps without a row.
     pub missing: u64,
-    /// Bad lines.
+    /// Bad lines that were skipped.
     pub skipped: Skipped,
 }
 
@@ -73,7 +73,7 @@ impl Counts {
         Ok(counts)
     }
 
-    /// Their first row and step.
+    /// Derives the first time and the step from the rows.
     fn of(rows: &[Row]) -> Result<Counts, ReadError> {
         let mut steps: Vec<f64> = rows.windows(2).map(|w| w[1].at_s - w[0].at_s).collect();
         steps.retain(|step| *step > 0.0);
@@ -114,7 +114,7 @@ impl Counts {
         Ok(())
     }
 
-    /// Requests in all.
+    /// Returns the number of all requests.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.requests.iter().sum()

@@ -4,20 +4,20 @@ use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
 /// Longer lines are bad.
 pub(super) const LONGEST_LINE: u64 = 1 << 16;
-/// So many bad lines are kept as examples.
+/// Number of bad lines that are kept as examples.
 const EXAMPLES: usize = 5;
-/// So much of a line is shown.
+/// Number of bytes of a line that are shown.
 const SHOWN: usize = 60;
 
 /// A line that is not what it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: found `{found}`, expected {expected}")]
 pub struct LineError {
-    /// From 1.
+    /// Line number, from 1.
     pub line: u64,
     /// The line, or its beginning.
     pub found: String,
-    /// What was expected.
+    /// Content that was expected.
     pub expected: &'static str,
 }
 
@@ -29,10 +29,10 @@ impl LineError {
     }
 }
 
-/// Why arrivals could not be read.
+/// Reason why arrivals could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The file itself.
+    /// The file cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// A line without which the rest means nothing.
@@ -41,23 +41,23 @@ pub enum ReadError {
     /// More bad lines than were allowed.
     #[error("more than {limit} bad lines; the first one, {first}")]
     TooMany {
-        /// Allowed ones.
+        /// Number of bad lines that are allowed.
         limit: u64,
-        /// The first one.
+        /// First bad line.
         first: LineError,
     },
-    /// There is nothing.
+    /// The file holds no arrivals.
     #[error("nothing to read, expected {expected}")]
     Empty {
-        /// What was expected.
+        /// Content that was expected.
         expected: &'static str,
     },
-    /// It is too long to be played.
+    /// The arrivals last too long for a run.
     #[error("{found:.0} seconds from the first to the last, expected at most {most:.0}")]
     Span {
-        /// Seconds.
+        /// Length in seconds.
         found: f64,
-        /// Seconds.
+        /// Longest length that is allowed, in seconds.
         most: f64,
     },
 }
@@ -65,7 +65,7 @@ pub enum ReadError {
 /// Bad lines that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// How many.
+    /// Number of lines.
     pub count: u64,
     /// The first few of them.
     pub examples: Vec<LineError>,
@@ -113,7 +113,7 @@ pub fn unpack<'a>(reader: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
     })
 }
 
-/// Its number, from 1, and what it says.
+/// Line number, from 1, and content.
 type Line<'a> = (u64, Result<&'a [u8], LineError>);
 
 /// Lines and their numbers, without what ends them; long ones cut.
@@ -147,7 +147,7 @@ impl<R: BufRead> Lines<R> {
         Ok(Some((self.number, Ok(line.trim_ascii()))))
     }
 
-    /// Up to the end of a line that is too long.
+    /// Skips the rest of a line that is too long.
     fn skip_rest(&mut self) -> io::Result<()> {
         loop {
             let available = self.reader.fill_buf()?;

@@ -21,29 +21,29 @@ use rand::RngExt;
 use super::lines::{unpack, LineError, Lines, ReadError, Skipped, LONGEST_LINE};
 use super::{moment, Arrivals};
 
-/// How long arrivals may last: what fits in a run.
+/// Longest span of arrivals, which fits in a run.
 pub(super) const LONGEST_S: f64 = 1.8e7;
 
 const LINE: &str = "`host ident user [10/Oct/2000:13:55:36 -0700] \"request\" status bytes`";
 const HEADER: &str = "a header with a column `time`, `at_s` or `timestamp`";
 const ROW: &str = "a row with a time, and a size if the header has one";
 
-/// Where in its second a request came, if its log keeps whole seconds.
+/// Placement of requests within a second, for logs of whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// Those of a second at equal distances.
+    /// Places the requests of a second at equal distances.
     Even,
     /// At random times: as a Poisson process with that many arrivals.
     Random {
-        /// Of the random stream.
+        /// Seed of the random stream.
         seed: u64,
     },
 }
 
-/// How to read a log.
+/// Options for reading a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
-    /// For logs of whole seconds.
+    /// Placement within a second, for logs of whole seconds.
     pub spread: Spread,
     /// Bad lines that are left out; one more is an error.
     pub bad_lines: u64,
@@ -55,29 +55,29 @@ impl Default for LogOptions {
     }
 }
 
-/// What the sizes of a log are.
+/// Meaning of the sizes in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
     /// Bytes of the response.
     Bytes,
-    /// In a unit that only its writer knows.
+    /// A number in an unknown unit.
     Size,
-    /// Seconds of service.
+    /// Service time in seconds.
     Service,
 }
 
 /// A log that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {
-    /// When requests came, since the first second of the log or its first request.
+    /// Arrival times, since the first second of the log or its first request.
     pub times: Vec<Time>,
-    /// Their sizes, if it has them.
+    /// Size of each request, if the log has sizes.
     pub sizes: Vec<f64>,
-    /// What those are.
+    /// Meaning of the sizes.
     pub sizes_are: Option<Sizes>,
     /// Time zero as the log writes it, in seconds (since 1970 for dates).
     pub start_s: f64,
-    /// Bad lines.
+    /// Bad lines that were skipped.
     pub skipped: Skipped,
     /// Requests that stood behind a later one.
     pub disordered: u64,
@@ -198,7 +198,8 @@ impl Rows {
         Ok(())
     }
 
-    /// By time; with the first one, the bad lines, and how many stood out of order.
+    /// Sorts the rows by time. Returns them with the first time, the bad lines, and the number of
+    /// rows out of order.
     fn sorted(self, expected: &'static str) -> Result<(Vec<Row>, f64, Skipped, u64), ReadError> {
         let Rows { mut rows, skipped } = self;
         let mut latest = f64::NEG_INFINITY;
@@ -320,7 +321,7 @@ impl Cells {
     }
 }
 
-/// Where a header has times, and sizes.
+/// Finds the columns of times and sizes in a header.
 fn columns(cells: &mut Cells, header: &[u8]) -> Option<(usize, Option<(Sizes, usize)>)> {
     cells.split(header)?;
     let column = |names: &[&str]| {

@@ -2,12 +2,12 @@
 
 use super::server::Pace;
 
-/// What a lower frequency does to a request's finish.
+/// Effect of a lower frequency on a request's finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// As `BigHouse`'s source says: it comes sooner.
+    /// The request finishes earlier, as `BigHouse`'s source has it.
     Published,
-    /// It comes later.
+    /// The request finishes later.
     Slower,
 }
 
@@ -16,17 +16,17 @@ pub enum Rule {
 pub struct Budget {
     /// Watts that each server may draw on the mean.
     pub cap_w: f64,
-    /// What is not shared out.
+    /// Part of the power that is not divided.
     pub floor_w: f64,
-    /// What a server is taken to draw at most when its speed is set.
+    /// Power that a server is assumed to draw at most when its speed is set.
     pub rated_w: f64,
-    /// How much of that follows the cube of its speed.
+    /// Part of that power that follows the cube of its speed.
     pub scaled_w: f64,
     /// The lowest speed, as a share of full speed.
     pub slowest: f64,
     /// Share of a request's time that follows frequency.
     pub bound: f64,
-    /// What speed does to requests.
+    /// Effect of speed on requests.
     pub rule: Rule,
 }
 

@@ -55,9 +55,9 @@ use crate::arrivals::cdf::Cdf;
 /// Servers, what comes to them, and their cap.
 #[derive(Clone, Debug)]
 pub struct Capping {
-    /// How many servers.
+    /// Number of servers.
     pub servers: usize,
-    /// Cores of each.
+    /// Number of cores of each server.
     pub cores: usize,
     /// Time between requests to a server.
     pub gaps: Sampler,
@@ -67,9 +67,9 @@ pub struct Capping {
     pub epoch: Time,
     /// Power of a server without work, in watts.
     pub idle_w: f64,
-    /// What it draws more when all cores work, in watts.
+    /// Additional power of a server when all cores work, in watts.
     pub dynamic_w: f64,
-    /// How power is capped; `None`: all servers run at full speed.
+    /// Cap on the power; `None` runs all servers at full speed.
     pub budget: Option<Budget>,
 }
 
@@ -96,7 +96,7 @@ impl Capping {
     }
 }
 
-/// How long to play.
+/// Condition that ends a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Stop {
     /// Half width over mean that is wanted of the mean and the 0.95 quantile of response and cap.
@@ -118,32 +118,32 @@ impl Default for Stop {
     }
 }
 
-/// Why there is no outcome.
+/// Reason why a simulation fails.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CappingError {
     /// A setting is out of range.
     #[error("{name}: expected {expected}, found {found}")]
     Setting {
-        /// Which.
+        /// Name of the setting.
         name: &'static str,
-        /// What it may be.
+        /// Values that are allowed.
         expected: &'static str,
-        /// What it is.
+        /// Value that was found.
         found: f64,
     },
-    /// Queues grow.
+    /// Queues grow without limit.
     #[error(
         "{waiting} requests wait at {servers} servers after {seconds} s: more come than are served"
     )]
     Overload {
-        /// Requests in queues.
+        /// Number of requests in queues.
         waiting: usize,
-        /// Servers.
+        /// Number of servers.
         servers: usize,
-        /// Simulated.
+        /// Simulated time, in seconds.
         seconds: f64,
     },
-    /// It was stopped from outside.
+    /// The run was stopped from outside.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
     /// The books do not balance: a mistake in this crate.

@@ -36,7 +36,7 @@ struct Machine {
     sizes: Stream,
     cores: Vec<Option<Job>>,
     queue: VecDeque<Job>,
-    /// How much longer a request ought to take.
+    /// Factor on the correct service time of a request.
     factor: f64,
 }
 

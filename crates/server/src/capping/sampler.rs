@@ -88,13 +88,13 @@ impl Sampler {
         Sampler(Law::Exponential { mean_ps: mean.0 as f64 })
     }
 
-    /// Always the same.
+    /// Creates a sampler of a constant value.
     #[must_use]
     pub fn constant(time: Time) -> Sampler {
         Sampler(Law::Constant(time.0))
     }
 
-    /// Whether it is never anything but zero.
+    /// Returns whether every draw is zero.
     pub(super) fn is_zero(&self) -> bool {
         match &self.0 {
             Law::Table(table) => table.rows.iter().all(|r| r.slope == 0.0 && r.offset < 1.0),

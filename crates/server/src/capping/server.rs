@@ -12,13 +12,12 @@ use halfwink_engine::{stream, Stream};
 
 use super::sampler::Sampler;
 
-/// How a server works at its present speed.
+/// Rate of a server's work at its present speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pace {
     /// Time that the rest of a request is given, for each unit of it.
     pub(super) span: f64,
-    /// What is counted as done of a request that is looked at before its end, for each unit of
-    /// time.
+    /// Work that is counted as done when a request is interrupted, for each unit of time.
     pub(super) credit: f64,
 }
 
@@ -26,7 +25,7 @@ impl Pace {
     pub(super) const FULL: Pace = Pace { span: 1.0, credit: 1.0 };
 }
 
-/// What the responses of an epoch go to.
+/// Receives the responses of an epoch.
 pub(super) trait Tally {
     /// A request left: from arrival to finish, in picoseconds.
     fn response(&mut self, ps: u64);
@@ -38,9 +37,9 @@ pub(super) struct Server {
     gaps: Stream,
     sizes: Stream,
     coming: u64,
-    /// When each core is free.
+    /// Time at which each core is free.
     free: Vec<u64>,
-    /// What each core that is not free works at.
+    /// Work of each core that is not free.
     work: Vec<Work>,
     queue: VecDeque<(u64, u64)>,
     pace: Pace,
@@ -57,7 +56,7 @@ struct Work {
     arrival: u64,
     /// Since when its finish is planned.
     since: u64,
-    /// What was left then.
+    /// Work that was left then.
     left: u64,
 }
 

@@ -12,19 +12,19 @@ const QUANTILE: f64 = 0.95;
 /// Requests that may wait at a server, on average, before it is called overloaded.
 const MOST_WAITING: usize = 5_000;
 
-/// What was found.
+/// Results of a simulation.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// From a request's arrival to its finish, in seconds.
+    /// Time from a request's arrival to its finish, in seconds.
     pub response_s: Estimate,
-    /// Its 0.95 quantile.
+    /// 0.95 quantile of the response time.
     pub response_p95_s: Estimate,
     /// Mean over servers of what one draws beyond its budget, at the epochs, in watts. Zero without
     /// a cap.
     pub cap_w: Estimate,
-    /// Its 0.95 quantile.
+    /// 0.95 quantile of the cap.
     pub cap_p95_w: Estimate,
-    /// Whether all four are as well known as was wanted.
+    /// Whether all four estimates have reached the goal.
     pub converged: bool,
     /// Epochs played, with those left out at the start.
     pub epochs: u64,
@@ -47,7 +47,7 @@ struct World<'a> {
     servers: Vec<Server>,
     /// Servers by number of busy cores, at the last epoch.
     used: Vec<usize>,
-    /// Of a server with so many busy cores.
+    /// Pace of a server, by its number of busy cores.
     paces: Vec<Pace>,
     now: u64,
     epochs: u64,

@@ -23,16 +23,16 @@ pub fn erlang_c(offered: f64, servers: u32) -> f64 {
 /// M/M/k, first come, first served; M/M/1 with one server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mmk {
-    /// Requests per second.
+    /// Arrival rate in requests per second.
     pub arrival_rate: f64,
-    /// Of one server, per second.
+    /// Rate of one server, per second.
     pub service_rate: f64,
-    /// Servers.
+    /// Number of servers.
     pub servers: u32,
 }
 
 impl Mmk {
-    /// In Erlang.
+    /// Returns the offered load, in Erlang.
     #[must_use]
     pub fn offered(&self) -> f64 {
         self.arrival_rate / self.service_rate
@@ -50,7 +50,7 @@ impl Mmk {
         erlang_c(self.offered(), self.servers)
     }
 
-    /// What all servers can do beyond what comes, per second; none without a steady state.
+    /// Returns the spare capacity of all servers, per second; 0 without a steady state.
     fn spare(&self) -> f64 {
         (f64::from(self.servers) * self.service_rate - self.arrival_rate).max(0.0)
     }
@@ -129,7 +129,7 @@ impl Mmk {
 /// M/G/infinity: every request is served at once (Kleinrock, Sec 3.4; Takagi).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mginf {
-    /// Requests per second.
+    /// Arrival rate in requests per second.
     pub arrival_rate: f64,
     /// Mean service time, in seconds.
     pub service: f64,

@@ -5,7 +5,7 @@
 pub struct BoundedPareto {
     /// Least value, above 0.
     pub min: f64,
-    /// Largest value.
+    /// Largest value, the upper bound.
     pub max: f64,
     /// Shape: the smaller, the heavier the tail.
     pub shape: f64,
@@ -29,7 +29,7 @@ impl BoundedPareto {
         shape * min.powf(power) * area / self.mass()
     }
 
-    /// Its mean, in the unit of its bounds.
+    /// Returns the mean, in the unit of the bounds.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.moment(1.0)

@@ -8,16 +8,17 @@
 /// M/G/1, first come, first served.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mg1 {
-    /// Requests per second.
+    /// Arrival rate in requests per second.
     pub arrival_rate: f64,
-    /// Mean service time.
+    /// Mean service time of a request.
     pub service: f64,
     /// Mean square of the service time.
     pub service_square: f64,
 }
 
 impl Mg1 {
-    /// From the coefficient of variation: 0 for a fixed time, 1 for an exponential one.
+    /// Creates the queue from the coefficient of variation: 0 for a fixed time, 1 for an
+    /// exponential one.
     #[must_use]
     pub fn new(arrival_rate: f64, service: f64, variation: f64) -> Mg1 {
         let service_square = service * service * (1.0 + variation * variation);
@@ -85,7 +86,8 @@ impl Mg1 {
     }
 }
 
-/// How an M/G/1 server sleeps: it lingers when idle, closes down, is set up by the next request.
+/// Sleep cycle of an M/G/1 server: it lingers when idle, closes down, and is set up by the next
+/// request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SleepCycle {
     /// Fixed time that it stays on without requests; infinite for ever, 0 for instant sleep.
@@ -101,15 +103,15 @@ pub struct SleepCycle {
 /// Shares of time, which sum to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shares {
-    /// Serving.
+    /// Share of time serving.
     pub busy: f64,
-    /// On without requests.
+    /// Share of time on without requests.
     pub idle: f64,
-    /// Closing down.
+    /// Share of time closing down.
     pub closing: f64,
-    /// Asleep.
+    /// Share of time asleep.
     pub asleep: f64,
-    /// Being set up.
+    /// Share of time being set up.
     pub set_up: f64,
 }
 
@@ -126,7 +128,7 @@ impl Shares {
 }
 
 impl SleepCycle {
-    /// Of fixed times.
+    /// Creates a cycle of fixed times.
     #[must_use]
     pub fn fixed(linger: f64, close_down: f64, set_up: f64) -> SleepCycle {
         SleepCycle { linger, close_down, set_up, set_up_square: set_up * set_up }
