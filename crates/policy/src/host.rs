@@ -53,7 +53,7 @@ pub struct Host<P, L = NoLog> {
 /// A policy's timer rings and rings and its time does not move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StuckTimer {
-    /// When it is due, again and again.
+    /// Time at which it is due, again and again.
     pub due: Time,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for StuckTimer {
 impl core::error::Error for StuckTimer {}
 
 impl<P: Policy> Host<P> {
-    /// Hosts a policy that nobody logs.
+    /// Hosts a policy without a log.
     #[must_use]
     pub fn new(policy: P) -> Host<P> {
         Host::logged(policy, NoLog)
@@ -93,16 +93,16 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Host<P, L> {
         }
     }
 
-    /// Takes times as they come: for a policy whose parts have nothing to do with each other, in a
-    /// world that plays one part ahead of another ([`crate::scaling::Scaling::is_apart`]). Time is
-    /// then in order for each part, and nobody can say here whether it is.
+    /// Accepts times in any order: for a policy whose parts are independent, in a world that plays
+    /// one part ahead of another ([`crate::scaling::Scaling::is_apart`]). Time is then in order for
+    /// each part, which the host cannot check.
     #[must_use]
     pub fn unordered(mut self) -> Host<P, L> {
         self.is_ordered = false;
         self
     }
 
-    /// Whether its times are in order.
+    /// Returns whether its times are in order.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
         self.is_ordered
@@ -121,8 +121,8 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Host<P, L> {
         self.drain(act);
     }
 
-    /// The same for a family that answers with at most one action. Should there be more, the last
-    /// one counts.
+    /// Delivers an event to a family that answers with at most one action. If there are more, the
+    /// last one counts.
     #[inline]
     pub fn decide(&mut self, now: Time, event: &P::Event) -> Option<P::Action> {
         let mut answer = None;
@@ -153,7 +153,8 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Host<P, L> {
         action
     }
 
-    /// When the policy's timer is due: never before now, and [`Time::NEVER`] for not at all.
+    /// Returns the deadline of the policy's timer: never before now, and [`Time::NEVER`] if it is
+    /// off.
     #[inline]
     #[must_use]
     pub fn due(&self) -> Time {
@@ -220,7 +221,7 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Host<P, L> {
         self.now
     }
 
-    /// How often the world's clock stepped back. Zero in simulated worlds.
+    /// Returns the number of times that the world's clock stepped back. Zero in simulated worlds.
     #[must_use]
     pub fn steps_back(&self) -> u64 {
         self.steps_back
@@ -232,7 +233,7 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Host<P, L> {
         &self.policy
     }
 
-    /// What it has written so far.
+    /// Returns the log up to now.
     #[must_use]
     pub fn log(&self) -> &L {
         &self.log
@@ -294,7 +295,7 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Host<P, L> {
     }
 }
 
-/// A host is a policy: whoever hosts it pays for its log, and no other world does.
+/// A host is itself a policy, so that only the world that needs a log pays for it.
 impl<P: Policy, L: Log<P::Event, P::Action>> Policy for Host<P, L> {
     type Event = P::Event;
     type Action = P::Action;
@@ -325,7 +326,7 @@ impl<P: Policy, L: Log<P::Event, P::Action>> Policy for Host<P, L> {
 pub struct Decision<A> {
     /// Time of the event or timer that led to it.
     pub at: Time,
-    /// What the policy asked for then.
+    /// Action that the policy requested then.
     pub action: A,
 }
 

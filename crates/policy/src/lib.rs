@@ -45,19 +45,19 @@ use halfwink_units::Time;
 /// The world calls [`Policy::on_event`] and [`Policy::on_timer`] in the order of time, and after
 /// each call takes all actions with [`Policy::poll_action`], then asks for the next timer.
 pub trait Policy {
-    /// What the world can tell.
+    /// Events that the world delivers.
     type Event;
-    /// What the policy can ask for.
+    /// Actions that the policy requests.
     type Action;
 
-    /// Something happened at `now`.
+    /// Handles an event at `now`.
     fn on_event(&mut self, now: Time, event: &Self::Event);
 
     /// The time that [`Policy::next_timer`] named has come.
     fn on_timer(&mut self, _now: Time) {}
 
-    /// When to call [`Policy::on_timer`]; `None` for not at all, as of a policy without timers.
-    /// Asked again after every call.
+    /// Returns the deadline of its timer; `None` if it is off, as for a policy without timers.
+    /// `None` for not at all, as of a policy without timers. Asked again after every call.
     fn next_timer(&self) -> Option<Time> {
         None
     }

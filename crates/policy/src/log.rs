@@ -5,19 +5,19 @@ use alloc::vec::Vec;
 
 use halfwink_units::Time;
 
-/// Why a policy could act.
+/// Input after which a policy could act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input<E> {
-    /// Nothing has happened yet: what it asks for at its start.
+    /// No input yet: actions of the start.
     Start,
-    /// Its timer rang.
+    /// The policy's timer rang.
     Timer,
-    /// An event.
+    /// An event was delivered.
     Event(E),
 }
 
 impl<E: Clone> Input<&E> {
-    /// With its event copied.
+    /// Returns the input with its event copied.
     #[must_use]
     pub fn cloned(self) -> Input<E> {
         match self {
@@ -28,18 +28,18 @@ impl<E: Clone> Input<&E> {
     }
 }
 
-/// Where a [`Host`](crate::Host) writes: for every call its time and input, then the actions, then
-/// an end. Actions before the first call are those of the start, and come without a beginning.
+/// Log of a [`Host`](crate::Host): for every call its time and input, then the actions, then an
+/// end. Actions before the first call are those of the start, and come without a beginning.
 pub trait Log<E, A> {
     /// A call at `now`.
     fn begin(&mut self, now: Time, input: Input<&E>);
-    /// What came of the last call.
+    /// Adds an action of the last call.
     fn action(&mut self, now: Time, action: &A);
     /// All actions are taken. Said again where a world looks twice.
     fn end(&mut self);
 }
 
-/// Nobody asked for a log: no size, no code.
+/// Log that keeps nothing: no size, no code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoLog;
 
@@ -79,22 +79,22 @@ impl<E, A> Log<E, A> for NoLog {
 /// One call of a policy and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line<E, A> {
-    /// When, on the world's clock.
+    /// Time on the world's clock.
     pub now: Time,
-    /// Why.
+    /// Input of the call.
     pub input: Input<E>,
-    /// What it asked for, in order.
+    /// Actions of the call, in order.
     pub actions: Vec<A>,
     /// Lines that are missing just before this one, because the log was full.
     pub dropped: u64,
 }
 
-/// A log in memory, with room for so many lines that nobody has taken yet. When it is full it
+/// A log in memory, with room for a limited number of lines that were not yet taken. A full log
 /// drops whole lines and counts them, so that a slow disk never holds up a live program.
 #[derive(Clone, Debug)]
 pub struct Lines<E, A> {
     ready: VecDeque<Line<E, A>>,
-    /// What came of the present call, so far.
+    /// Line of the present call, as far as it is complete.
     open: Option<Line<E, A>>,
     room: usize,
     /// Since the last line that was kept.
@@ -104,7 +104,7 @@ pub struct Lines<E, A> {
 }
 
 impl<E, A> Lines<E, A> {
-    /// Keeps every line.
+    /// Creates a log that keeps every line.
     #[must_use]
     pub fn unbounded() -> Lines<E, A> {
         Lines::bounded(usize::MAX)
@@ -178,7 +178,7 @@ impl<E: Clone, A: Clone> Log<E, A> for Lines<E, A> {
     }
 }
 
-/// As data: `"start"`, `"timer"`, or the event. No family has an event of these names.
+/// Format as data: `"start"`, `"timer"`, or the event. No family has an event of these names.
 #[cfg(feature = "serde")]
 mod data {
     use core::fmt;

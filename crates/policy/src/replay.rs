@@ -8,37 +8,37 @@ use halfwink_units::Time;
 use crate::log::{Input, Line};
 use crate::Policy;
 
-/// What a replay went through, all of it alike.
+/// Counters of a replay whose actions all agreed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Lines replayed.
+    /// Number of lines replayed.
     pub lines: u64,
-    /// Events among them.
+    /// Number of events among them.
     pub events: u64,
-    /// Timers among them.
+    /// Number of timers among them.
     pub timers: u64,
-    /// Actions, all equal.
+    /// Number of actions, all equal.
     pub actions: u64,
     /// Time of the last line.
     pub end: Time,
-    /// Lines from the first one that the log dropped: told to nobody.
+    /// Lines from the first dropped one on, which were not replayed.
     pub unheard: u64,
 }
 
-/// Where a policy decides otherwise than a log says.
+/// First line at which a policy decides otherwise than a log says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference<E, A> {
     /// Number of the line, as it came with it.
     pub line: u64,
-    /// Its time.
+    /// Time of the line.
     pub now: Time,
-    /// Its event.
+    /// Input of the line.
     pub input: Input<E>,
     /// The actions in the log.
     pub expected: Vec<A>,
-    /// Those of the policy.
+    /// Actions that the policy requested.
     pub found: Vec<A>,
-    /// When the policy's timer was due, if the log says that it rang and it was not due then.
+    /// Deadline of the policy's timer, if the log says that it rang at another time.
     pub not_due: Option<Time>,
 }
 
@@ -58,7 +58,7 @@ impl<E: fmt::Debug, A: fmt::Debug> fmt::Display for Difference<E, A> {
 pub struct Replay<P> {
     policy: P,
     summary: Summary,
-    /// It has said what it asks for at its start.
+    /// Whether the actions of the start were taken.
     begun: bool,
 }
 
@@ -67,7 +67,7 @@ where
     P: Policy,
     P::Action: PartialEq,
 {
-    /// Nothing is told yet.
+    /// Creates a replay before its first line.
     #[must_use]
     pub fn new(policy: P) -> Replay<P> {
         Replay { policy, summary: Summary::default(), begun: false }
@@ -116,7 +116,7 @@ where
         Ok(())
     }
 
-    /// What it was told so far.
+    /// Returns the counters up to now.
     #[must_use]
     pub fn summary(&self) -> Summary {
         self.summary

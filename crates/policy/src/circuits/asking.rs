@@ -10,7 +10,7 @@ use super::{Action, Event, NOBODY};
 /// The answer to one `Next`.
 #[derive(Clone, Debug)]
 pub(super) struct Asking {
-    /// For each host whom it sends to; itself or nobody for none.
+    /// Receiver of each host; the host itself or [`NOBODY`] if it has none.
     pub(super) to: Vec<u16>,
     lost: Vec<bool>,
     next: usize,

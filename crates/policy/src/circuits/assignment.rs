@@ -17,16 +17,17 @@ pub struct Assignment {
     /// Prices of senders and receivers; the last receiver is none.
     senders: Vec<i64>,
     receivers: Vec<i64>,
-    /// For each receiver its sender.
+    /// Sender of each receiver.
     from: Vec<u16>,
-    /// Of the search: least cost to reach a receiver, from which receiver, whether that is final.
+    /// State of the search: least cost to reach a receiver, the receiver before it, and whether
+    /// that is final.
     least: Vec<i64>,
     before: Vec<u16>,
     is_final: Vec<bool>,
 }
 
 impl Assignment {
-    /// For matrices of `hosts` rows and columns.
+    /// Creates a solver for matrices of `hosts` rows and columns.
     #[must_use]
     pub fn new(hosts: usize) -> Assignment {
         Assignment {
@@ -40,9 +41,9 @@ impl Assignment {
         }
     }
 
-    /// Writes for each sender its receiver into `to`, so that the sum of the `weights` of all pairs
-    /// is the most that is possible; [`NOBODY`] for senders whose weights are all 0, which cost no
-    /// time. By rows of senders.
+    /// Writes the receiver of each sender into `to`, so that the sum of the `weights` of all pairs
+    /// is maximal. A sender whose weights are all 0 gets [`NOBODY`] and costs no time. Weights are
+    /// by rows of senders.
     pub fn solve(&mut self, weights: &[u64], to: &mut [u16]) {
         self.senders.fill(0);
         self.receivers.fill(0);
@@ -123,7 +124,7 @@ mod tests {
         pairs.map(|(from, &to)| weights[from * hosts + usize::from(to)]).sum()
     }
 
-    /// By trying all.
+    /// Finds the largest sum by trying all matchings.
     fn most(hosts: usize, weights: &[u64], row: usize, taken: u32) -> u64 {
         (0..hosts)
             .filter(|to| taken & (1 << to) == 0)

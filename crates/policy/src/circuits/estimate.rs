@@ -19,7 +19,7 @@ pub struct Estimator {
 }
 
 impl Estimator {
-    /// For `hosts` senders and receivers.
+    /// Creates an estimator for `hosts` senders and receivers.
     #[must_use]
     pub fn new(hosts: usize) -> Estimator {
         let pairs = hosts * hosts;

@@ -31,7 +31,7 @@ impl<S: Sending + ?Sized> Sending for Box<S> {}
 
 impl<S: Sending, L: Log<HostEvent, HostAction> + Send> Sending for Host<S, L> {}
 
-/// What the sending side of a host is told.
+/// Events for the sending side of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -43,15 +43,15 @@ pub enum HostEvent {
     Night,
     /// A circuit to this host is up.
     Day {
-        /// The host.
+        /// Host at the other end of the circuit.
         peer: u16,
-        /// How long, from now on.
+        /// Length of the day, from now on.
         #[cfg_attr(feature = "serde", serde(rename = "length_ps"))]
         length: Time,
     },
     /// A packet for the host at the circuit's end is first in its queue: may it go?
     Head {
-        /// Its size.
+        /// Size of the packet.
         bytes: u32,
     },
 }
@@ -64,11 +64,11 @@ pub enum HostEvent {
     serde(rename_all = "kebab-case")
 )]
 pub enum HostAction {
-    /// It goes.
+    /// The packet goes now.
     Send,
     /// Not yet: ask again then.
     Again {
-        /// When it may go.
+        /// Earliest time for the next attempt.
         #[cfg_attr(feature = "serde", serde(rename = "at_ps"))]
         at: Time,
     },
@@ -76,14 +76,14 @@ pub enum HostAction {
     Hold,
 }
 
-/// What tokens are limited by.
+/// Limit on the tokens of a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// By a day's length.
+    /// Limits tokens by a day's length.
     Naive,
-    /// By what is left of the day.
+    /// Limits tokens by the rest of the day.
     Aging,
-    /// By what is left of the day, and what the card holds.
+    /// Limits tokens by the rest of the day, and by the backlog of the card.
     Pacing,
 }
 
@@ -91,7 +91,7 @@ impl Scheme {
     /// All of them, from the least that is kept in mind.
     pub const ALL: [Scheme; 3] = [Scheme::Naive, Scheme::Aging, Scheme::Pacing];
 
-    /// Its name.
+    /// Returns the name of the scheme.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -101,25 +101,26 @@ impl Scheme {
         }
     }
 
-    /// That of a name, if there is one.
+    /// Returns the scheme of this name, if there is one.
     #[must_use]
     pub fn named(name: &str) -> Option<Scheme> {
         Scheme::ALL.into_iter().find(|scheme| scheme.name() == name)
     }
 }
 
-/// Constants of tokens.
+/// Constants of the tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenParameters {
-    /// The scheme.
+    /// Scheme that limits the tokens.
     pub scheme: Scheme,
-    /// What the wire carries, in bytes per microsecond.
+    /// Rate of the wire, in bytes per microsecond.
     pub bytes_per_us: u32,
-    /// How long before the end of a day the last packet must be with the card.
+    /// Time before the end of a day at which the last packet must have reached the card.
     pub margin: Time,
-    /// What the card may hold, in bytes.
+    /// Largest backlog of the card, in bytes.
     pub backlog_bytes: u32,
-    /// Whether a packet goes while any token is left, or only if there are as many as it has bytes.
+    /// Lets a packet go while any token is left, rather than only if there are as many as it has
+    /// bytes.
     pub overdraws: bool,
 }
 

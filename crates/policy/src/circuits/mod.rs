@@ -46,18 +46,18 @@ use halfwink_units::Time;
 
 use crate::{Host, Log, Policy};
 
-/// No host.
+/// Number that stands for no host.
 pub const NOBODY: u16 = u16::MAX;
 
 /// A policy that says which circuits come next.
 pub trait Circuits: Policy<Event = Event, Action = Action> + Send {
-    /// Whether it decides at the next [`Event::Next`] by what waits. A world may spare itself
-    /// telling [`Event::Demand`] where not.
+    /// Returns whether it decides at the next [`Event::Next`] by demand. Otherwise a world may omit
+    /// [`Event::Demand`].
     fn wants_demand(&self) -> bool {
         false
     }
 
-    /// Whether it asks for circuits at all: without, all packets go through a packet switch.
+    /// Returns whether it uses circuits at all; otherwise all packets go through a packet switch.
     fn has_circuits(&self) -> bool {
         true
     }
@@ -67,8 +67,8 @@ pub trait Circuits: Policy<Event = Event, Action = Action> + Send {
         1
     }
 
-    /// Whether its answer depends on plane and slot alone, and every day after the first of a plane
-    /// is as long as the next: a world in which nothing waits may leap over slots.
+    /// Returns whether its answer depends on plane and slot alone, and all days of a plane after
+    /// the first have the same length. A world without waiting data may then skip slots.
     fn is_periodic(&self) -> bool {
         false
     }
@@ -113,7 +113,7 @@ impl<C: Circuits, L: Log<Event, Action> + Send> Circuits for Host<C, L> {
 /// Any policy of circuits.
 pub type CircuitsPolicy = Box<dyn Circuits>;
 
-/// What a policy of circuits is told.
+/// Events for a policy of circuits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -121,35 +121,35 @@ pub type CircuitsPolicy = Box<dyn Circuits>;
     serde(rename_all = "kebab-case")
 )]
 pub enum Event {
-    /// So much waits at a host for another, instead of what was said before.
+    /// Sets the demand of a host for another, and replaces the last value.
     Demand {
-        /// Where it waits.
+        /// Host where the data waits.
         from: u16,
-        /// For whom.
+        /// Host that the data is for.
         to: u16,
-        /// How much.
+        /// Number of bytes.
         bytes: u64,
     },
     /// The circuits of a plane come down, or it has none yet: the night before this slot begins.
     Next {
-        /// The plane.
+        /// Number of the plane.
         plane: u8,
         /// Slots that it had before.
         slot: u32,
     },
     /// A host answers no more: it gets no circuits.
     Lost {
-        /// The host.
+        /// Number of the host.
         host: u16,
     },
-    /// It is there again.
+    /// A lost host is there again.
     Back {
-        /// The host.
+        /// Number of the host.
         host: u16,
     },
 }
 
-/// What a policy of circuits asks for, as the answer to [`Event::Next`].
+/// Actions of a policy of circuits, in answer to [`Event::Next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -157,20 +157,21 @@ pub enum Event {
     serde(rename_all = "kebab-case")
 )]
 pub enum Action {
-    /// In the next day of a plane this host sends to that one.
+    /// Joins one host to another in the next day of a plane.
     Join {
-        /// The plane.
+        /// Number of the plane.
         plane: u8,
-        /// Who sends.
+        /// Host that sends.
         from: u16,
-        /// Who receives.
+        /// Host that receives.
         to: u16,
     },
     /// The next day of a plane is so long, and has what was joined since the last one.
     Day {
-        /// The plane.
+        /// Number of the plane.
         plane: u8,
-        /// From the end of the night to the begin of the next; [`Time::NEVER`] if there is none.
+        /// Time from the end of the night to the begin of the next; [`Time::NEVER`] if there is
+        /// none.
         #[cfg_attr(feature = "serde", serde(rename = "length_ps"))]
         length: Time,
     },

@@ -18,10 +18,10 @@ use super::asking::Asking;
 use super::{Action, Assignment, Circuits, Estimator, Event, NOBODY};
 use crate::{Policy, Snapshot};
 
-/// How circuits are chosen.
+/// Rule by which circuits are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choose {
-    /// Longest queue first.
+    /// Serves the longest queue first.
     Greedy,
     /// Most bytes of all matchings.
     Heaviest,
@@ -39,7 +39,7 @@ pub struct Needed {
     waiting: Vec<u64>,
     /// Pairs for which something waits, and some for which nothing does any more.
     known: Vec<u32>,
-    /// Of the last choice: queues by length, what waits where nobody is lost, and its
+    /// State of the last choice: queues by length, demand of hosts that are present, and its
     /// estimate.
     order: Vec<u32>,
     weights: Vec<u64>,
@@ -129,7 +129,7 @@ impl Needed {
         }
     }
 
-    /// Circuits on which nobody would send are none.
+    /// Drops circuits on which no host would send.
     fn drop_idle(&mut self) {
         self.chosen = 0;
         for (from, to) in self.asking.to.iter_mut().enumerate() {

@@ -21,14 +21,14 @@ pub struct Slicer {
     /// The matching so far: for each sender its receiver, for each receiver its sender.
     to: Vec<u16>,
     from: Vec<u16>,
-    /// Of the search: receivers seen, who reached them, senders to look at.
+    /// State of the search: receivers seen, the senders that reached them, senders left to search.
     seen: Vec<u64>,
     reached_by: Vec<u16>,
     queue: Vec<u16>,
 }
 
 impl Slicer {
-    /// For matrices of `hosts` rows and columns.
+    /// Creates a slicer for matrices of `hosts` rows and columns.
     #[must_use]
     pub fn new(hosts: usize) -> Slicer {
         let words = hosts.div_ceil(64);
@@ -63,7 +63,7 @@ impl Slicer {
         self.slice_of(0)
     }
 
-    /// The same, but `None` as soon as all that are left weigh less than `least`.
+    /// Returns the next slice, but `None` as soon as all that are left weigh less than `least`.
     #[must_use]
     pub fn slice_of(&mut self, least: u64) -> Option<u64> {
         while self.threshold > 0 {

@@ -13,7 +13,7 @@ pub const ONE: u64 = 1 << 40;
 
 /// Rounds of scaling. Dense demands of 64 hosts converge to 1e-9 in about ten; the others never do.
 const ROUNDS: u32 = 32;
-/// What scaling leaves out so that no sum of rounded shares is above one.
+/// Factor that keeps every sum of rounded shares at or below one.
 const BELOW_ONE: f64 = 1.0 - 1e-11;
 
 /// Makes matrices of one size doubly stochastic.
@@ -22,13 +22,13 @@ pub struct Balancer {
     hosts: usize,
     scaled: Vec<f64>,
     sums: Vec<f64>,
-    /// What rows and columns lack.
+    /// Missing sums of rows and columns.
     rows: Vec<u64>,
     columns: Vec<u64>,
 }
 
 impl Balancer {
-    /// For matrices of `hosts` rows and columns.
+    /// Creates a balancer for matrices of `hosts` rows and columns.
     #[must_use]
     pub fn new(hosts: usize) -> Balancer {
         Balancer {

@@ -28,7 +28,7 @@ use core::fmt;
 
 use crate::Snapshot;
 
-/// Ethernet type.
+/// Ethernet type of sync frames.
 pub const ETHERTYPE: u16 = 0x8015;
 /// Version of the layout.
 pub const VERSION: u8 = 1;
@@ -43,75 +43,75 @@ pub const LONGEST_DAY_NS: u64 = 10_000_000_000;
 const MAGIC: [u8; 4] = *b"HWCS";
 const HEADER: usize = 14;
 
-/// An Ethernet address.
+/// An Ethernet address, of 48 bits.
 pub type Mac = [u8; 6];
 
-/// What a frame says.
+/// Kind of a sync frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
     /// Circuits come down when the last day ends; then the host may send to `peer` from `begins`
     /// to `ends`.
     Night = 1,
-    /// The same, as that day begins.
+    /// Circuits of the announced day are up: the host may send to `peer` until `ends`.
     Day = 2,
-    /// No more days until somebody has something to send.
+    /// No more days follow until a host has data to send.
     Rest = 3,
     /// A host's answer: what waits.
     Reply = 4,
 }
 
-/// A sync frame.
+/// A sync frame, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sync {
-    /// What it says.
+    /// Kind of the frame.
     pub kind: Kind,
-    /// Whether the switch waits for a reply.
+    /// Requests a reply to the switch.
     pub ask: bool,
     /// The host that it is for; of a reply, that it is from.
     pub host: u16,
-    /// To whom the host may send; [`super::NOBODY`] if to none.
+    /// Host that may be sent to; [`super::NOBODY`] if there is none.
     pub peer: u16,
-    /// The slot.
+    /// Number of the slot.
     pub slot: u32,
-    /// When the sender began, in nanoseconds.
+    /// Start time of the sending process, in nanoseconds.
     pub epoch: u64,
     /// Number of the frame, from one sender to one receiver.
     pub sequence: u64,
     /// Begin of the day, in nanoseconds.
     pub begins_ns: u64,
-    /// Its end.
+    /// End of the day, in nanoseconds.
     pub ends_ns: u64,
 }
 
-/// Why bytes are no sync frame.
+/// Reason why bytes are not a sync frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncError {
     /// Not as many as the frame says, or as any frame has.
     Length {
-        /// As many.
+        /// Number of bytes found.
         found: usize,
     },
-    /// Of another Ethernet type.
+    /// The frame has another Ethernet type.
     Type {
-        /// This one.
+        /// Ethernet type found.
         found: u16,
     },
-    /// It does not begin as a sync frame.
+    /// The frame does not begin with the magic number.
     Magic,
-    /// Of another version.
+    /// The frame has another version.
     Version {
-        /// This one.
+        /// Version that was found.
         found: u8,
     },
-    /// No such kind.
+    /// The kind is unknown.
     Kind {
-        /// The byte.
+        /// Byte that was found.
         found: u8,
     },
     /// A field holds what it never does.
     Field {
-        /// Its name.
+        /// Name of the field.
         name: &'static str,
     },
 }
@@ -223,32 +223,31 @@ pub fn demand(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or([0; 8])))
 }
 
-/// Why a frame was not heeded.
+/// Reason why a frame was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is no sync frame.
+    /// The bytes are not a sync frame.
     Malformed(SyncError),
-    /// Of somebody else than whom one listens to, for somebody else, or of a kind that is not for
-    /// us.
+    /// The frame is from another sender, for another receiver, or of a kind for the other side.
     Foreign,
     /// Heard before, or of an earlier life of its sender.
     Replayed,
 }
 
-/// How many frames were not heeded.
+/// Number of frames rejected, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Refused {
-    /// No sync frames.
+    /// Frames that are malformed.
     pub malformed: u64,
-    /// Of others, or for others.
+    /// Frames from or for other stations.
     pub foreign: u64,
-    /// Heard before.
+    /// Frames that were received before.
     pub replayed: u64,
 }
 
 impl Refused {
-    /// Counts by name.
+    /// Returns the counts by name.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let of = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
@@ -269,18 +268,18 @@ pub struct Listener {
     is_switch: bool,
     /// Epoch and sequence of the last frame.
     last: (u64, u64),
-    /// What was not heeded.
+    /// Counters of rejected frames.
     pub refused: Refused,
 }
 
 impl Listener {
-    /// Of a host, that listens to its switch.
+    /// Creates the listener of a host, which accepts frames from its switch.
     #[must_use]
     pub fn host(host: u16, switch: Mac) -> Listener {
         Listener { from: switch, host, is_switch: false, last: (0, 0), refused: Refused::default() }
     }
 
-    /// Of a switch's port, that listens to its host.
+    /// Creates the listener of a switch's port, which accepts frames from its host.
     #[must_use]
     pub fn switch(host: u16, mac: Mac) -> Listener {
         Listener { is_switch: true, ..Listener::host(host, mac) }

@@ -19,7 +19,7 @@ use super::asking::Asking;
 use super::{Action, Balancer, Circuits, Event, Slicer};
 use crate::{Policy, Snapshot};
 
-/// How a week is planned.
+/// Rule by which a week is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Traffic-matrix scheduling: shares of a week of given length.
@@ -31,24 +31,24 @@ pub enum Plan {
     },
 }
 
-/// What weeks are made of.
+/// Parameters of weeks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeekParameters {
     /// Hosts, two or more.
     pub hosts: u16,
-    /// How it is planned.
+    /// Rule by which it is planned.
     pub plan: Plan,
     /// Length of a week, nights included; the longest of Solstice.
     pub week: Time,
     /// Length of a night.
     pub night: Time,
-    /// Shortest day.
+    /// Length of the shortest day.
     pub shortest: Time,
     /// Rate of a circuit, in bytes per millisecond.
     pub bytes_per_ms: u64,
 }
 
-/// Plans weeks.
+/// Policy that plans weeks.
 #[derive(Clone, Debug)]
 pub struct Week {
     parameters: WeekParameters,
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a week of shares is if every slice is taken first.
+    /// Reference: the week of shares if every slice is taken first.
     fn of_all_slices(parameters: &WeekParameters, demand: &[u64]) -> Vec<(Time, Vec<u16>)> {
         let hosts = usize::from(parameters.hosts);
         let (mut shares, mut slicer) = (vec![0; hosts * hosts], Slicer::new(hosts));

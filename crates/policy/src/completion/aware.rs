@@ -16,11 +16,11 @@ use super::topology::Handlers;
 use super::{Done, Group, Mapping, Topology, Where};
 use crate::Snapshot;
 
-/// What it depends on. Published is only that the first CPU of a socket begins, that others are
-/// added when it is fully used, and that a periodic check looks.
+/// Parameters of the mapping. Published is only that the first CPU of a socket begins, that others
+/// are added when it is fully used, and that a periodic check looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheAwareParameters {
-    /// What CPUs belong together by.
+    /// Criterion that groups CPUs.
     pub by: Group,
     /// A CPU that completes nothing where it is not alone: the one that hears.
     pub spared: Option<u16>,
@@ -28,12 +28,13 @@ pub struct CacheAwareParameters {
     pub high_permille: u32,
     /// Below so many thousandths there are too many CPUs.
     pub low_permille: u32,
-    /// Between looks.
+    /// Interval between checks.
     pub period: Time,
 }
 
 impl CacheAwareParameters {
-    /// By sockets, the hearing CPU spared; what is not published as assumed: 95 %, 50 %, 10 ms.
+    /// Returns the published parameters: groups by socket, the interrupted CPU spared. Values that
+    /// are not published are assumed: 95 %, 50 %, 10 ms.
     #[must_use]
     pub fn published(hears: u16) -> CacheAwareParameters {
         CacheAwareParameters {
@@ -50,13 +51,13 @@ impl CacheAwareParameters {
 struct Active {
     /// CPUs that complete, the group's first ones.
     count: u32,
-    /// Whose turn it is.
+    /// Index of the CPU whose turn it is.
     turn: u32,
     /// The most that one of them was used since the first was looked at.
     most_permille: u32,
 }
 
-/// The mapping.
+/// Mapping that adds CPUs of a group by their use.
 #[derive(Clone, Debug)]
 pub struct CacheAware {
     parameters: CacheAwareParameters,

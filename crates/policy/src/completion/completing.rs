@@ -9,7 +9,7 @@ use super::{Action, Completion, Done, Event, Hears, Mapping, Queues, Where};
 use crate::scaling::{Depth, Rest};
 use crate::{Policy, Snapshot};
 
-/// How a CPU rests that has nothing to complete.
+/// Way in which a CPU without completions rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resting {
     /// Halts in C1 until it is interrupted.
@@ -24,7 +24,7 @@ pub enum Resting {
 /// Weight of the past in the time that I/Os take, of eight.
 const PAST: u64 = 7;
 
-/// What it knows of a CPU.
+/// State of a CPU.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     /// Time that I/Os took of late: an exponential average.
@@ -33,7 +33,7 @@ struct Waiting {
     slept: bool,
 }
 
-/// A completion policy.
+/// Completion policy around a mapping.
 pub struct Completing<M: Mapping> {
     mapping: M,
     waiting: Vec<Waiting>,
@@ -41,7 +41,7 @@ pub struct Completing<M: Mapping> {
 }
 
 impl<M: Mapping> Completing<M> {
-    /// For so many CPUs, which rest as the mapping has it.
+    /// Creates the policy for `cpus` CPUs, which rest as the mapping says.
     #[must_use]
     pub fn new(mapping: M, cpus: u16) -> Completing<M> {
         let none = Waiting { took: Time::ZERO, slept: false };

@@ -2,7 +2,7 @@
 
 use super::{Done, Hears, Mapping, Queues, Resting, Where};
 
-/// By interrupts to the issuer, or by polls; below one queue, or a queue for each CPU.
+/// Completion on the issuing CPU, by interrupts or polls, below one queue or a queue for each CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Direct {
     hears: Hears,
@@ -19,8 +19,8 @@ impl Direct {
     /// A queue for each CPU, which asks it for ever (SPDK; `io_uring`'s IOPOLL).
     pub const POLLED: Direct =
         Direct { hears: Hears::Polled, queues: Queues::EachCpu, rests: Resting::Spin };
-    /// The same, but it sleeps for the first half of the time that an I/O is expected to take
-    /// (Linux 4.10 to 5.19, `io_poll_delay=0`).
+    /// Polls, but sleeps for the first half of the expected time of an I/O (Linux 4.10 to 5.19,
+    /// `io_poll_delay=0`).
     pub const HYBRID_POLL: Direct = Direct { rests: Resting::HalfWay, ..Direct::POLLED };
 }
 

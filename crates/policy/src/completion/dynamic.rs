@@ -6,16 +6,16 @@ use alloc::vec;
 use super::{Done, Mapping, Where};
 use crate::Snapshot;
 
-/// When it gives away.
+/// Thresholds at which I/Os are given to other CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DynamicParameters {
-    /// From so many I/Os on that wait to be heard.
+    /// Number of waiting I/Os from which on others get them.
     pub high: u32,
-    /// Until no more than so many do.
+    /// Number of waiting I/Os at which that ends.
     pub low: u32,
 }
 
-/// The mapping, over one that knows to whom.
+/// Mapping that gives I/Os to other CPUs only under load, chosen by another mapping.
 #[derive(Clone, Debug)]
 pub struct Dynamic<M: Mapping> {
     parameters: DynamicParameters,
@@ -24,7 +24,7 @@ pub struct Dynamic<M: Mapping> {
 }
 
 impl<M: Mapping> Dynamic<M> {
-    /// Gives to whom `others` says.
+    /// Gives I/Os to the CPUs that `others` chooses.
     #[must_use]
     pub fn new(others: M, parameters: DynamicParameters) -> Dynamic<M> {
         Dynamic { parameters, others, gives: false }

@@ -23,18 +23,18 @@ use crate::{Policy, Snapshot};
 /// is a fifth of what 32 I/Os take at 100,000 each second.
 const SHORTEST: Time = Time::ns(15_000);
 const LONGEST: Time = Time::ns(60_000);
-/// So many at once are enough: above, it sleeps shorter.
+/// Number of I/Os at a time above which it sleeps for a shorter time.
 const ENOUGH: u32 = 16;
 /// Rounds without gathering before it is tried again.
 const FIRST_TRY: u32 = 64;
 const LAST_TRY: u32 = 4096;
 
-/// What it knows of a core.
+/// State of a core.
 #[derive(Clone, Copy, Debug)]
 struct Core {
     span: Time,
     gathers: bool,
-    /// It slept since I/Os were last taken.
+    /// Whether it slept since I/Os were last taken.
     slept: bool,
     /// Rounds until the next try, and after the next failure.
     until_try: u32,
@@ -49,7 +49,7 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// For so many cores.
+    /// Creates the policy for this number of cores.
     #[must_use]
     pub fn new(cores: u8) -> Gather {
         let fresh = Core {

@@ -46,7 +46,7 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// Of this machine; the spared CPU takes no turn where it is not alone.
+    /// Creates the mapping for this machine; the spared CPU takes no turn where it is not alone.
     #[must_use]
     pub fn new(topology: &Topology, by: Group, spared: Option<u16>) -> RoundRobin {
         let handlers = Handlers::new(topology, by, spared);

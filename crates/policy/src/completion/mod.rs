@@ -50,22 +50,22 @@ use crate::{Host, Log, Policy};
 
 /// A policy for all completions of a device.
 pub trait Completion: Policy<Event = Event, Action = Action> + Send {
-    /// Where the device's completions are heard.
+    /// Returns the CPU that the device's completions are signalled to.
     fn hears(&self) -> Hears {
         Hears::One
     }
 
-    /// What lies between those who issue and the device.
+    /// Returns the queues between issuers and device.
     fn queues(&self) -> Queues {
         Queues::One
     }
 
-    /// How often it wants [`Event::Used`] of every CPU; not at all without.
+    /// Returns the interval at which it needs [`Event::Used`] of every CPU; `None` if it does not.
     fn period(&self) -> Option<Time> {
         None
     }
 
-    /// Whether it listens to [`Event::Poll`]. A world may spare itself telling others.
+    /// Returns whether it needs [`Event::Poll`]; otherwise a world may omit it.
     fn hears_polls(&self) -> bool {
         false
     }
@@ -107,10 +107,10 @@ impl<C: Completion, L: Log<Event, Action> + Send> Completion for Host<C, L> {
     }
 }
 
-/// Any completion policy.
+/// A boxed completion policy.
 pub type CompletionPolicy = Box<dyn Completion>;
 
-/// Where the device's completions are heard.
+/// CPU that the device's completions are signalled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hears {
     /// One CPU takes all interrupts of the device.
@@ -134,7 +134,7 @@ pub enum Queues {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Done {
-    /// Its tag: no other one in flight has it.
+    /// Tag of the I/O: no other one in flight has it.
     pub io: u32,
     /// The CPU that issued it.
     pub issuer: u16,
@@ -147,7 +147,7 @@ pub struct Done {
     pub took: Time,
 }
 
-/// What a completion policy is told.
+/// Events for a completion policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -159,7 +159,7 @@ pub enum Event {
     Done(Done),
     /// A CPU was busy for so much of the time since this was last told. `of` is not zero.
     Used {
-        /// The CPU.
+        /// Number of the CPU.
         cpu: u16,
         /// Time that it was busy, in any unit.
         busy: u32,
@@ -169,7 +169,7 @@ pub enum Event {
     /// A CPU that completes takes what was given to it, and looks at it before or after. Told of
     /// none, too.
     Poll {
-        /// The CPU.
+        /// Number of the CPU.
         cpu: u16,
         /// I/Os that it takes.
         taken: u32,
@@ -178,12 +178,12 @@ pub enum Event {
     },
     /// A CPU that completes found nothing and asks how to rest.
     Empty {
-        /// The CPU.
+        /// Number of the CPU.
         cpu: u16,
     },
 }
 
-/// What a completion policy asks for.
+/// Actions of a completion policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -193,59 +193,59 @@ pub enum Event {
 pub enum Action {
     /// Answer to [`Event::Done`]: who hears completes it, at once.
     Here {
-        /// Which.
+        /// Tag of the I/O.
         io: u32,
     },
     /// Answer to [`Event::Done`]: it is put into the deferred queue, and this CPU is interrupted to
     /// complete it, even if that is the one that hears.
     Give {
-        /// Which.
+        /// Tag of the I/O.
         io: u32,
-        /// Who completes it.
+        /// CPU that completes it.
         cpu: u16,
     },
-    /// Answer to [`Event::Empty`].
+    /// Lets a CPU rest, in answer to [`Event::Empty`].
     Rest {
-        /// The CPU.
+        /// Number of the CPU.
         cpu: u16,
-        /// How, and how deep.
+        /// Kind and depth of the rest.
         rest: Rest,
     },
 }
 
-/// Where the second phase of an I/O is.
+/// Place of the second phase of an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
     /// On the CPU that hears.
     Here,
-    /// On this one.
+    /// On this CPU.
     On(u16),
 }
 
 /// Places second phases. A policy is one with a way to rest: [`Completing`].
 pub trait Mapping: Clone + Send {
-    /// Where this I/O is completed.
+    /// Returns the place where this I/O is completed.
     fn place(&mut self, done: &Done) -> Where;
 
     /// A CPU was busy for so many thousandths of a [`period`](Mapping::period).
     fn used(&mut self, _cpu: u16, _permille: u32) {}
 
-    /// How often it wants to know how busy CPUs are.
+    /// Returns the interval at which it needs the use of CPUs.
     fn period(&self) -> Option<Time> {
         None
     }
 
-    /// Where completions are heard.
+    /// Returns the CPU that completions are signalled to.
     fn hears(&self) -> Hears {
         Hears::One
     }
 
-    /// What lies above the device.
+    /// Returns the queues above the device.
     fn queues(&self) -> Queues {
         Queues::One
     }
 
-    /// How a CPU rests that nobody else has a rule for.
+    /// Returns the way in which a CPU rests if no other policy decides it.
     fn rests(&self) -> Resting {
         Resting::Interrupt
     }

@@ -15,7 +15,8 @@ pub struct Rested<C: Completion> {
 }
 
 impl<C: Completion> Rested<C> {
-    /// Of these two. A scaling policy has numbers for 256 cores: there are no more CPUs.
+    /// Combines a completion policy with a policy of rest. The latter has numbers for 256 cores:
+    /// there are no more CPUs.
     #[must_use]
     pub fn new(completes: C, rests: ScalingPolicy) -> Rested<C> {
         let mut rested = Rested { completes, rests, answer: None };

@@ -2,22 +2,22 @@
 
 use alloc::vec::Vec;
 
-/// Where a CPU is.
+/// Place of a CPU in the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Place {
-    /// Its socket.
+    /// Socket of the CPU.
     pub socket: u16,
-    /// Its last-level cache; no two sockets have one in common.
+    /// Last-level cache of the CPU; no two sockets have one in common.
     pub cache: u16,
 }
 
-/// By what CPUs belong together.
+/// Criterion that groups CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// One socket.
+    /// CPUs of one socket.
     Socket,
-    /// One last-level cache.
+    /// CPUs of one last-level cache.
     Cache,
 }
 
@@ -42,8 +42,8 @@ impl Topology {
         Topology { places }
     }
 
-    /// So many sockets with so many CPUs each, which share one last-level cache. CPUs of a socket
-    /// have numbers in a row.
+    /// Creates `sockets` sockets with `cpus` CPUs each, which share one last-level cache. CPUs of a
+    /// socket have numbers in a row.
     ///
     /// # Panics
     /// If there are no CPUs, or more than 65,536.
@@ -54,14 +54,14 @@ impl Topology {
         Topology::new(places)
     }
 
-    /// How many CPUs.
+    /// Returns the number of CPUs.
     #[must_use]
     pub fn cpus(&self) -> u16 {
         // 65,536 at most, of which the last is number 65,535.
         self.places.len().min(usize::from(u16::MAX)) as u16
     }
 
-    /// Where a CPU is.
+    /// Returns the place of a CPU.
     ///
     /// # Panics
     /// If there is no such CPU.
@@ -70,7 +70,7 @@ impl Topology {
         self.places[usize::from(cpu)]
     }
 
-    /// How many sockets have CPUs.
+    /// Returns the number of sockets with CPUs.
     #[must_use]
     pub fn sockets(&self) -> usize {
         self.groups(Group::Socket).len()
@@ -104,7 +104,8 @@ pub(super) struct Handlers {
 }
 
 impl Handlers {
-    /// By this; a CPU that is spared completes nothing, unless its group has no other.
+    /// Groups CPUs by this criterion; a spared CPU completes nothing, unless its group has no
+    /// other.
     pub(super) fn new(topology: &Topology, by: Group, spared: Option<u16>) -> Handlers {
         let groups = topology.groups(by);
         let mut of = alloc::vec![0; usize::from(topology.cpus())];
@@ -118,7 +119,7 @@ impl Handlers {
         Handlers { of, handlers: groups.into_iter().map(spare).collect() }
     }
 
-    /// How many groups.
+    /// Returns the number of groups.
     pub(super) fn len(&self) -> usize {
         self.handlers.len()
     }
@@ -128,7 +129,7 @@ impl Handlers {
         usize::from(self.of[usize::from(cpu)])
     }
 
-    /// Who completes in a group; somebody does.
+    /// Returns the CPUs of a group that complete I/Os; never empty.
     pub(super) fn members(&self, group: usize) -> &[u16] {
         &self.handlers[group]
     }

@@ -21,7 +21,7 @@ const NEWEST: u64 = 8;
 pub struct AdaptiveIdle {
     /// Shortest idle time that pays.
     worth: Time,
-    /// Nothing until the first idle time has ended.
+    /// Expected idle time; none until the first idle time has ended.
     expected: Option<Time>,
     gated: bool,
     timer: Option<Time>,

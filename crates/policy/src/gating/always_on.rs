@@ -7,7 +7,7 @@ use halfwink_units::Time;
 use super::{Action, Event, Gating};
 use crate::{Policy, Snapshot};
 
-/// Never gates.
+/// Policy that never gates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AlwaysOn;
 

@@ -38,7 +38,7 @@ pub struct Fupg {
     waited: Time,
     waiting: bool,
     gated: bool,
-    /// When the operation came that found the units gated.
+    /// Arrival time of the operation that found the units gated.
     wanted: Option<Time>,
     timer: Option<Time>,
     pending: Pending,

@@ -36,7 +36,7 @@ const TICK: u64 = 200;
 /// Menu decides for a router; here that has one core.
 const CORE: u8 = 0;
 
-/// What the governor depends on.
+/// Parameters of the governor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleMenuParameters {
     /// Between ticks, at which a core whose clock is stopped is predicted again.

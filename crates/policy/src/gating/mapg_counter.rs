@@ -24,11 +24,11 @@ pub struct MapgParameters {
     pub t_llc: Time,
     /// Expected memory latency from there: a row-buffer miss (45 ns).
     pub t_mem: Time,
-    /// What the growth of `delta` averages; the text leaves it open.
+    /// Reference of the delays that `delta` averages; the text leaves it open.
     pub expectation: Expectation,
 }
 
-/// What an actual delay is compared with when `delta` grows (the thesis is ambiguous).
+/// Reference of an actual delay when `delta` grows (the thesis is ambiguous).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expectation {
     /// The memory latency alone: `delta` becomes the mean excess over it.
@@ -48,7 +48,7 @@ pub struct MapgCounter {
     /// The stall has outlasted the last-level cache: train on its end.
     long: bool,
     gated: bool,
-    /// When the response came that found the core gated.
+    /// Arrival time of the response that found the core gated.
     found_gated: Option<Time>,
     timer: Option<Time>,
     pending: Pending,
@@ -56,7 +56,7 @@ pub struct MapgCounter {
 }
 
 impl MapgCounter {
-    /// Whether it gates in stalls; it learns from them in any case.
+    /// Enables gating in stalls; the policy learns from them in any case.
     pub(super) fn enable(&mut self, enabled: bool) {
         self.enabled = enabled;
     }

@@ -39,8 +39,8 @@ use crate::{Host, Log, Policy};
 
 /// A policy that gates one core.
 pub trait Gating: Policy<Event = Event, Action = Action> + Send {
-    /// Whether it listens to [`Event::Token`] and, while the core runs, to [`Event::Response`]. A
-    /// world may spare itself telling others.
+    /// Returns whether it needs [`Event::Token`] and, while the core runs, [`Event::Response`];
+    /// otherwise a world may omit them.
     fn hears_tokens(&self) -> bool {
         false
     }
@@ -58,10 +58,10 @@ impl<G: Gating, L: Log<Event, Action> + Send> Gating for Host<G, L> {
     }
 }
 
-/// Any gating policy.
+/// A boxed gating policy.
 pub type GatingPolicy = Box<dyn Gating>;
 
-/// What a core tells its gating policy.
+/// Events from a core to its gating policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -96,26 +96,26 @@ pub enum Event {
     Awake,
     /// The wake-up controller grants a faster wake-up, once.
     Granted {
-        /// From closing the first header switch until the supply is stable.
+        /// Time from closing the first header switch until the supply is stable.
         #[cfg_attr(feature = "serde", serde(rename = "wake_up_ps"))]
         wake_up: Time,
     },
 }
 
-/// What is known of an outstanding access (Strong 2013, Sec 2.3.4).
+/// Information on an outstanding access (Strong 2013, Sec 2.3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Token {
     /// The line that is wanted.
     pub line: LineAddr,
-    /// When the controller made the token.
+    /// Time at which the controller made the token.
     #[cfg_attr(feature = "serde", serde(rename = "created_ps"))]
     pub created: Time,
-    /// What it promises.
+    /// Bound on the response that it promises.
     pub bound: Bound,
 }
 
-/// What a token promises about its response.
+/// Bound on the response that a token promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -132,7 +132,7 @@ pub enum Bound {
     Eta(Time),
 }
 
-/// What a gating policy can ask of its core.
+/// Actions that a gating policy requests of its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -147,37 +147,37 @@ pub enum Action {
     /// Account the span as if the core had been gated at `gate` and woken at `wake`. Only a policy
     /// that knows the future can ask for this; it changes the energy and nothing else.
     Hindsight {
-        /// When gating would have begun.
+        /// Time at which gating would have begun.
         #[cfg_attr(feature = "serde", serde(rename = "gate_ps"))]
         gate: Time,
-        /// When waking would have begun.
+        /// Time at which waking would have begun.
         #[cfg_attr(feature = "serde", serde(rename = "wake_ps"))]
         wake: Time,
     },
 }
 
-/// What one round trip to the gated state costs.
+/// Costs of one round trip to the gated state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// From the decision until the supply is off.
+    /// Time from the decision until the supply is off.
     pub entry: Time,
     /// Time off that pays for waking up: wake-up energy / leakage saved (Strong 2013, Sec 2.3.3).
     pub break_even: Time,
-    /// From closing the first header switch until the supply is stable.
+    /// Time from closing the first header switch until the supply is stable.
     pub wake_up: Time,
-    /// From there until the pipeline is refilled.
+    /// Time from there until the pipeline is refilled.
     pub restore: Time,
-    /// When waking may begin.
+    /// Times at which waking may begin.
     pub slots: Slots,
 }
 
 /// Recurring times at which a core may begin to wake, so that neighbours' inrush currents do not
-/// add up without anybody telling them (Strong 2013, Sec 2.3.2).
+/// add up, without communication between cores (Strong 2013, Sec 2.3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slots {
-    /// From one of the core's slots to its next; zero if it may begin at any time.
+    /// Time from one of the core's slots to its next; zero if it may begin at any time.
     pub period: Time,
-    /// Its first slot.
+    /// Time of its first slot.
     pub offset: Time,
 }
 
@@ -222,13 +222,14 @@ impl Slots {
 }
 
 impl Costs {
-    /// From the order to wake until the core runs.
+    /// Returns the time from the order to wake until the core runs.
     #[must_use]
     pub fn lead(&self) -> Time {
         self.wake_up + self.restore
     }
 
-    /// When to begin to wake a core that must run at `at`: the last slot that is early enough.
+    /// Returns the time at which a core must begin to wake to run at `at`: the last slot that is
+    /// early enough.
     #[must_use]
     pub fn wake_start(&self, at: Time) -> Time {
         self.slots.last(at.saturating_sub(self.lead()))

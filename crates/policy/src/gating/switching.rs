@@ -68,7 +68,7 @@ impl Switching {
         }
     }
 
-    /// Between stalls, when nobody has the core gated.
+    /// Chooses the controller for a new window, while neither has gated the core.
     fn choose(&mut self, now: Time) {
         let window = now.0 / self.parameters.window.0.max(1);
         if window == self.window {

@@ -27,7 +27,7 @@ struct Entry {
     line: LineAddr,
     /// Earliest response; `None` while unknown.
     earliest: Option<Time>,
-    /// When it was told of first.
+    /// Time of its first token.
     since: Time,
 }
 
@@ -102,14 +102,14 @@ impl Tap {
         Costs { wake_up: self.granted.unwrap_or(self.costs.wake_up), ..self.costs }
     }
 
-    /// The same, awake for another response.
+    /// Returns the policy with another response that it wakes for.
     #[must_use]
     pub fn waking_for(mut self, wake_for: WakeFor) -> Tap {
         self.wake_for = wake_for;
         self
     }
 
-    /// Whether it gates in stalls; it keeps its table in any case.
+    /// Enables gating in stalls; the table is kept in any case.
     pub(super) fn enable(&mut self, enabled: bool) {
         self.enabled = enabled;
     }
@@ -142,8 +142,8 @@ impl Tap {
         self.table.retain(|e| now.saturating_sub(since(e)) < PATIENCE);
     }
 
-    /// When to wake, if nothing else is heard: `known` is what is known. Who is woken by any
-    /// response needs no more than that.
+    /// Returns the time to wake at without further tokens; `known` is the known deadline. A core
+    /// that wakes for any response needs no alarm without one.
     fn alarm(&self, now: Time, known: Option<Time>) -> Option<Time> {
         match (known, self.wake_for) {
             (Some(at), _) => Some(self.costs_now().wake_start(at)),
@@ -152,7 +152,7 @@ impl Tap {
         }
     }
 
-    /// When to be awake, as far as is known.
+    /// Returns the time at which the core must be awake, by the bounds known now.
     fn deadline(&self) -> Option<Time> {
         let known = self.table.iter().filter_map(|e| e.earliest);
         match self.wake_for {

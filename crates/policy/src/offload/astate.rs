@@ -10,16 +10,16 @@ pub struct Registers {
     pub g0: u64,
     /// Second global register: the system-call number.
     pub g1: u64,
-    /// First argument.
+    /// Register of the first argument.
     pub i0: u64,
-    /// Second argument.
+    /// Register of the second argument.
     pub i1: u64,
 }
 
 impl Registers {
-    /// The same roles on x86-64. assumption: `rax` is the call number, `rdi` and `rsi` are the
-    /// first arguments, and what SPARC keeps in PSTATE is made up of `rflags` and the privilege
-    /// left.
+    /// Fills the roles from registers of x86-64. assumption: `rax` is the call number, `rdi` and
+    /// `rsi` are the first arguments, and what SPARC keeps in PSTATE is made up of `rflags` and the
+    /// privilege left.
     #[must_use]
     pub const fn x86_64(pseudo_pstate: u64, rax: u64, rdi: u64, rsi: u64) -> Registers {
         Registers { pstate: pseudo_pstate, g0: 0, g1: rax, i0: rdi, i1: rsi }

@@ -18,17 +18,17 @@ use crate::{Policy, Snapshot};
 /// Width of lengths: four seconds in nanoseconds. The published 16 bits would end at 65 us.
 const LENGTH_BITS: u32 = 32;
 
-/// Which policy.
+/// Kind of a delegation policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum DelegationKind {
-    /// Every call stays.
+    /// Keeps every call.
     Never = 0,
     /// Every call moves that may.
     Always = 1,
-    /// Those with so many bytes (Mogul 2007, Sec 5.2).
+    /// Moves calls with at least this number of bytes (Mogul 2007, Sec 5.2).
     EnoughWork = 2,
-    /// Those that are expected to be longer than N (Nellans 2014, ch. 4).
+    /// Moves calls that are expected to be longer than N (Nellans 2014, ch. 4).
     Predicted = 3,
 }
 
@@ -41,23 +41,23 @@ impl DelegationKind {
         ("predicted", DelegationKind::Predicted),
     ];
 
-    /// By its number.
+    /// Returns the kind of this number, if there is one.
     #[must_use]
     pub fn from_number(number: u32) -> Option<DelegationKind> {
         Self::NAMES.into_iter().map(|(_, kind)| kind).find(|kind| *kind as u32 == number)
     }
 
-    /// Its name.
+    /// Returns the name of the kind.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES.into_iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 }
 
-/// How a policy is built. As text it is a technique with its parameters: `predicted:n_ns=2000`.
+/// Parameters of a policy. As text it is a technique with its parameters: `predicted:n_ns=2000`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelegationParameters {
-    /// Which.
+    /// Kind of the policy.
     pub kind: DelegationKind,
     /// N in nanoseconds; `None` lets the controller find it.
     pub n_ns: Option<u64>,
@@ -110,11 +110,11 @@ impl FromStr for DelegationParameters {
 // One per thread, never moved about: another box would only cost each decision a cache line.
 #[allow(clippy::large_enum_variant)]
 pub enum Delegation {
-    /// Never or always.
+    /// Moves every call or none.
     Fixed(Fixed),
-    /// By a list.
+    /// Moves calls by a list.
     PerCall(PerCall),
-    /// By expected length.
+    /// Moves calls by their expected length.
     Predicted(Predicted),
 }
 
@@ -159,7 +159,7 @@ impl Delegation {
         }
     }
 
-    /// Whether the policy looks at bytes that stand in memory.
+    /// Returns whether the policy needs byte counts that are in memory.
     #[must_use]
     pub fn wants_bytes(&self) -> bool {
         matches!(self, Delegation::PerCall(_))

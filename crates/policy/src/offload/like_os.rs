@@ -17,7 +17,8 @@ use halfwink_units::Time;
 use super::{Action, Event, Offload, OffloadPolicy, Pending, Place, Sample, SOFTWARE_CYCLES};
 use crate::{Policy, Snapshot};
 
-/// When user code counts as like kernel code, and how long it is tried.
+/// Criteria by which user code counts as similar to kernel code, and the time for which it is
+/// tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LikeOsParameters {
     /// Time between two looks: 100 ms (assumption).

@@ -48,10 +48,10 @@ impl<O: Offload + ?Sized> Offload for Box<O> {}
 
 impl<O: Offload, L: Log<Event, Action> + Send> Offload for Host<O, L> {}
 
-/// Any offload policy.
+/// A boxed offload policy.
 pub type OffloadPolicy = Box<dyn Offload>;
 
-/// Why a core entered the kernel.
+/// Reason of a kernel entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -59,19 +59,19 @@ pub type OffloadPolicy = Box<dyn Offload>;
     serde(rename_all = "kebab-case")
 )]
 pub enum Cause {
-    /// A system-call instruction.
+    /// A system-call instruction was executed.
     SystemCall {
-        /// Its number.
+        /// Number of the call.
         number: u32,
     },
     /// A device, a timer or another core.
     Interrupt {
-        /// Its vector.
+        /// Number of the vector.
         vector: u8,
     },
     /// An instruction that could not complete.
     Exception {
-        /// Its vector.
+        /// Number of the vector.
         vector: u8,
     },
 }
@@ -88,11 +88,11 @@ impl Cause {
     }
 }
 
-/// What is known when a core enters the kernel.
+/// Information about a kernel entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KernelEntry {
-    /// Why.
+    /// Cause of the entry.
     pub cause: Cause,
     /// The arguments of a system call, in the order of the kernel's ABI; zero for others.
     pub args: [u64; 6],
@@ -103,7 +103,7 @@ pub struct KernelEntry {
     pub registers: Registers,
 }
 
-/// What a core tells its offload policy.
+/// Events from a core to its offload policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -111,18 +111,18 @@ pub struct KernelEntry {
     serde(rename_all = "kebab-case")
 )]
 pub enum Event {
-    /// From user to kernel mode.
+    /// The core enters the kernel from user mode.
     Enter(KernelEntry),
     /// Back to user mode.
     Exit {
         /// Instructions retired in kernel mode since the entry, those of nested interrupts too.
         instructions: u64,
     },
-    /// What the counters say since the last sample, for policies that adjust themselves.
+    /// Counters since the last sample, for policies that adjust themselves.
     Sample(Sample),
 }
 
-/// Where a kernel invocation runs.
+/// Place where a kernel invocation runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -145,9 +145,10 @@ pub enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Action {
-    /// Where the invocation runs.
+    /// Place where the invocation runs.
     pub place: Place,
-    /// What deciding costs the core that entered, in its cycles; charged wherever it then runs.
+    /// Cost of the decision on the core that entered, in its cycles; charged wherever the
+    /// invocation then runs.
     pub decision_cycles: u32,
 }
 

@@ -12,21 +12,22 @@ use crate::{Policy, Snapshot};
 /// Bytes from which on a transfer is enough work: 4 KB, "arbitrary" (Mogul 2007, Sec 5.2).
 pub const ENOUGH_WORK_BYTES: u64 = 4096;
 
-/// When a call is enough work to move.
+/// Condition under which a call is enough work to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Whatever its arguments.
+    /// Moves for any arguments.
     Always,
-    /// If this argument is so much or more: bytes of a transfer, entries of a set.
+    /// Moves if this argument has at least this value: bytes of a transfer, entries of a set.
     AtLeast {
         /// Which argument, 0 to 5; none beyond is ever enough.
         argument: u8,
-        /// How much.
+        /// Smallest value that moves.
         least: u64,
     },
-    /// If it asks for so many bytes or more, which stand in memory; unknown ones are not enough.
+    /// Moves if it asks for at least this number of bytes, which is in memory; an unknown number is
+    /// not enough.
     BytesInMemory {
-        /// How many.
+        /// Smallest number of bytes that moves.
         least: u64,
     },
 }
@@ -34,18 +35,18 @@ pub enum Work {
 /// One call of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallRule {
-    /// System-call number.
+    /// Number of the system call.
     pub number: u32,
-    /// When it moves.
+    /// Condition under which it moves.
     pub work: Work,
 }
 
-/// What a profile says of one call, for [`PerCall::instrumented`].
+/// Profile of one call, for [`PerCall::instrumented`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallProfile {
-    /// System-call number.
+    /// Number of the system call.
     pub number: u32,
-    /// How often it was called.
+    /// Number of times it was called.
     pub calls: u64,
     /// Cycles of all of them.
     pub cycles: u64,
@@ -54,10 +55,10 @@ pub struct CallProfile {
 /// The policy of one core: calls in the list pay a check, all others pay nothing and stay.
 #[derive(Clone, Debug)]
 pub struct PerCall {
-    /// Sorted by number.
+    /// Rules, sorted by number.
     rules: Vec<CallRule>,
     check_cycles: u32,
-    /// Where interrupts run, without a check.
+    /// Place where interrupts run, without a check.
     interrupts: Place,
     pending: Pending,
 }

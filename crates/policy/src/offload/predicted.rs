@@ -13,14 +13,14 @@ use super::{
 };
 use crate::{Policy, Snapshot};
 
-/// How the policy is built.
+/// Parameters of the policy.
 #[derive(Clone, Debug)]
 pub struct PredictedParameters {
-    /// The predictor.
+    /// Parameters of the predictor.
     pub predictor: Parameters,
     /// N: an invocation moves if it is expected to be longer.
     pub threshold: Threshold,
-    /// What every decision costs, in cycles.
+    /// Cost of every decision, in cycles.
     pub decision_cycles: u32,
     /// The cause of the entry takes part in the hash. Not published: for study.
     pub hashes_cause: bool,
@@ -91,7 +91,7 @@ impl Predicted {
         self.expected
     }
 
-    /// What decides now, in instructions.
+    /// Returns the present threshold, in instructions.
     #[inline]
     #[must_use]
     pub fn threshold(&self) -> u64 {

@@ -14,10 +14,10 @@ const CONFIDENCE_MAX: u8 = 3;
 /// Most invocations that the global mean can look back.
 const HISTORY_MAX: usize = 8;
 
-/// How a predictor is built.
+/// Parameters of a predictor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// The table.
+    /// Organisation of the table.
     pub organisation: Organisation,
     /// A prediction is good if it is off by at most this share of the actual length, in per cent:
     /// 5.
@@ -31,7 +31,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// As published, with this table.
+    /// Returns the published parameters with this table.
     #[must_use]
     pub const fn published(organisation: Organisation) -> Parameters {
         Parameters {
@@ -44,21 +44,21 @@ impl Parameters {
     }
 }
 
-/// Where a prediction comes from.
+/// Source of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// From the table's entry for the AState.
+    /// The table's entry for the AState.
     Local,
-    /// From the last invocations of any AState: the entry is missing or not trusted.
+    /// The last invocations of any AState: the entry is missing or not trusted.
     Global,
 }
 
-/// What is expected of an invocation.
+/// Expected length of an invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prediction {
-    /// Its length, in instructions.
+    /// Expected length, in instructions.
     pub instructions: u64,
-    /// What it is based on.
+    /// Source of the prediction.
     pub source: Source,
 }
 
@@ -87,7 +87,7 @@ impl Predictor {
         Predictor { parameters, table, recent: [0; HISTORY_MAX], seen: 0, next: 0 }
     }
 
-    /// What to expect of an invocation that begins with this AState.
+    /// Predicts an invocation that begins with this AState.
     #[inline]
     #[must_use]
     pub fn predict(&self, astate: u64) -> Prediction {
@@ -129,7 +129,7 @@ impl Predictor {
         self.seen = (self.seen + 1).min(self.parameters.history);
     }
 
-    /// How it is built.
+    /// Returns the parameters of the predictor.
     #[must_use]
     pub fn parameters(&self) -> &Parameters {
         &self.parameters

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// How the table is built (Nellans 2014, Sec 4.6.2).
+/// Organisation of the table (Nellans 2014, Sec 4.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Organisation {
     /// Every entry can hold every AState, and the least recently trained one leaves (assumption:
@@ -43,7 +43,7 @@ impl Organisation {
     }
 }
 
-/// What is remembered of one AState.
+/// Entry of one AState.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cell {
     /// Length of its last run in instructions; zero if there was none, which no run has.
@@ -55,7 +55,7 @@ pub(super) struct Cell {
 #[derive(Clone, Copy, Debug)]
 struct Tagged {
     tag: u64,
-    /// When it was trained last, in trainings.
+    /// Number of the training that used it last.
     used: u64,
     cell: Cell,
 }
@@ -86,7 +86,8 @@ impl Table {
         })
     }
 
-    /// What is remembered for this AState, perhaps of another one. Looking changes nothing.
+    /// Returns the entry for this AState, which may belong to another one. The look-up changes
+    /// nothing.
     #[inline]
     pub(super) fn find(&self, astate: u64) -> Option<Cell> {
         let cell = match &self.0 {

@@ -19,13 +19,13 @@ pub const GRID_INSTRUCTIONS: [u64; 6] = [0, 100, 500, 1_000, 5_000, 10_000];
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counts {
-    /// Accesses, hits included.
+    /// Number of accesses, hits included.
     pub accesses: u64,
-    /// Those that hit.
+    /// Number of hits.
     pub hits: u64,
 }
 
-/// What the counters say since the last sample.
+/// Counters since the last sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Sample {
@@ -33,7 +33,7 @@ pub struct Sample {
     pub instructions: [u64; 2],
     /// Second-level caches, by core (user core, OS core).
     pub l2: [Counts; 2],
-    /// What the user code was like.
+    /// Properties of the user code.
     pub user: Traits,
 }
 
@@ -41,9 +41,9 @@ pub struct Sample {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Traits {
-    /// Floating-point operations.
+    /// Number of floating-point operations.
     pub fp: u64,
-    /// Mispredicted branches.
+    /// Number of mispredicted branches.
     pub mispredicted: u64,
     /// Misses of the first-level data cache.
     pub l1d_misses: u64,
@@ -77,12 +77,12 @@ impl Sample {
     }
 }
 
-/// How much better another threshold must be (the text says "1 %").
+/// Required improvement by another threshold (the text says "1 %").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Margin {
-    /// So many millionths of hit rate: 10,000 are one percentage point (assumption).
+    /// Improvement of the hit rate in millionths: 10,000 are one percentage point (assumption).
     Points(u64),
-    /// So many millionths of the present hit rate: the other reading.
+    /// Improvement in millionths of the present hit rate: the other reading.
     Relative(u64),
 }
 
@@ -116,12 +116,12 @@ pub struct FeedbackParameters {
     pub run_instructions: u64,
     /// Instructions of the longest run. assumption: 6.4 billion; the text names no limit.
     pub run_most_instructions: u64,
-    /// What counts as better.
+    /// Improvement that is required.
     pub margin: Margin,
 }
 
 impl FeedbackParameters {
-    /// As published.
+    /// Returns the published parameters.
     #[must_use]
     pub fn published() -> FeedbackParameters {
         FeedbackParameters {
@@ -136,7 +136,7 @@ impl FeedbackParameters {
         }
     }
 
-    /// For traces that are too short: all epochs divided by `by`.
+    /// Divides all epochs by `by`, for short traces.
     #[must_use]
     pub fn shortened(mut self, by: u64) -> FeedbackParameters {
         for epoch in [
@@ -285,7 +285,7 @@ impl Feedback {
         }
     }
 
-    /// Of equal neighbours the lower one, which is tried first, is kept.
+    /// Records the best threshold. Among equals it keeps the lower neighbour, which is tried first.
     fn note(&mut self, ppm: u64) {
         if self.best.is_none_or(|(best, _)| ppm > best) {
             self.best = Some((ppm, self.tried()));
@@ -313,12 +313,12 @@ impl Feedback {
 pub enum Threshold {
     /// Always this many instructions.
     Fixed(u64),
-    /// Found by trying.
+    /// Finds the threshold by trying.
     Feedback(Box<Feedback>),
 }
 
 impl Threshold {
-    /// What decides now, in instructions.
+    /// Returns the present threshold, in instructions.
     #[inline]
     #[must_use]
     pub fn instructions(&self) -> u64 {

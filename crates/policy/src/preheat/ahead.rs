@@ -13,14 +13,14 @@ const ROOM: usize = 64;
 /// Requests by the time at which something is due for them.
 #[derive(Clone, Debug)]
 pub(super) struct Ahead {
-    /// How long before the request.
+    /// Time before the request.
     lead: Time,
-    /// Time and service.
+    /// Deadlines of the preparations, with their services.
     waiting: Vec<(Time, u16)>,
 }
 
 impl Ahead {
-    /// For something that takes so long.
+    /// Creates a queue for preparations of this length.
     pub(super) fn new(lead: Time) -> Ahead {
         Ahead { lead, waiting: Vec::with_capacity(ROOM) }
     }
@@ -43,7 +43,7 @@ impl Ahead {
         false
     }
 
-    /// When the first is due.
+    /// Returns the first deadline.
     pub(super) fn next(&self) -> Option<Time> {
         self.waiting.iter().map(|&(at, _)| at).min()
     }

@@ -35,7 +35,7 @@ pub const MAX_LEAD: Time = Time::ns(10_000_000);
 const MAGIC: [u8; 4] = *b"HWPA";
 const SIGNED: usize = BYTES - 8;
 
-/// What sender and receiver both know.
+/// Secret that sender and receiver share.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key(pub [u8; 16]);
 
@@ -45,8 +45,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// What the receiver is to do. All but the first are for measurements (Gottschlag 2016, Sec 5.2),
-/// and a receiver takes them only where it is told to.
+/// Preparation that the receiver makes. All but the first are for measurements (Gottschlag 2016,
+/// Sec 5.2), and a receiver takes them only where it is told to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -58,7 +58,7 @@ pub enum Mode {
     /// Prepare for the request, as the policy decides.
     #[default]
     Announce = 0,
-    /// Nothing: caches stay as they are.
+    /// Leaves the caches as they are.
     Warm = 1,
     /// Flush the caches, and nothing more.
     Cold = 2,
@@ -67,10 +67,10 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes, in order.
     pub const ALL: [Mode; 4] = [Mode::Announce, Mode::Warm, Mode::Cold, Mode::Flushed];
 
-    /// Whether only measurements ask for it.
+    /// Returns whether the mode serves measurements only.
     #[must_use]
     pub fn is_for_measurements(self) -> bool {
         self != Mode::Announce
@@ -82,43 +82,43 @@ impl Mode {
 pub struct Announcement {
     /// Destination port of the request.
     pub port: u16,
-    /// Who announces.
+    /// Number of the announcing source.
     pub source: u32,
     /// Number of the announcement, above all earlier ones of the source.
     pub sequence: u64,
-    /// From now until the request is due: whole nanoseconds, up to [`MAX_LEAD`].
+    /// Time from now until the request is due: whole nanoseconds, up to [`MAX_LEAD`].
     pub lead: Time,
-    /// What to do.
+    /// Preparation that is requested.
     pub mode: Mode,
 }
 
-/// Why bytes are no announcement.
+/// Reason why bytes are not an announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnounceError {
     /// Not [`BYTES`] of them.
     Length {
-        /// As many.
+        /// Number of bytes found.
         found: usize,
     },
-    /// They do not begin as an announcement.
+    /// The bytes do not begin with the magic number.
     Magic,
-    /// Of another version.
+    /// The announcement has another version.
     Version {
-        /// This one.
+        /// Version that was found.
         found: u8,
     },
     /// Not of a sender that knows the key, or changed on the way.
     Tag,
-    /// No such mode.
+    /// The mode is unknown.
     Mode {
-        /// The byte.
+        /// Byte that was found.
         found: u8,
     },
     /// No request goes to port 0.
     Port,
     /// Due too far ahead.
     Lead {
-        /// From now on.
+        /// Time from now on.
         found: Time,
     },
 }

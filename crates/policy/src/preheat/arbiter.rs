@@ -23,7 +23,7 @@ pub struct ArbiterParameters {
     pub hosts: u16,
     /// Length of a slot.
     pub slot: Time,
-    /// From a request to the first slot that it can be granted: how far ahead schedules are made.
+    /// Time from a request to the first slot that it can be granted: the planning horizon.
     pub ahead: Time,
 }
 
@@ -39,9 +39,9 @@ impl ArbiterParameters {
 /// A sender has packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Who sends.
+    /// Host that sends.
     pub sender: u16,
-    /// Who receives.
+    /// Host that receives.
     pub receiver: u16,
     /// Destination port: what the thesis adds to the message.
     pub port: u16,
@@ -49,36 +49,36 @@ pub struct Request {
     pub packets: u16,
 }
 
-/// What a request is given.
+/// Slots that a request is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// To whom, for what.
+    /// Request that is granted.
     pub request: Request,
-    /// When its first packet is sent, and as good as received.
+    /// Time at which its first packet is sent, and practically received.
     pub first: Time,
-    /// When its last packet is sent.
+    /// Time at which its last packet is sent.
     pub last: Time,
 }
 
 /// A message to a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// Who.
+    /// Host that receives the message.
     pub receiver: u16,
-    /// When it gets the message.
+    /// Time at which the message arrives.
     pub at: Time,
     /// Destination port of the packet.
     pub port: u16,
-    /// When its first packet is due.
+    /// Time at which its first packet is due.
     pub due: Time,
 }
 
 /// There is no such host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoHost {
-    /// Its number.
+    /// Number that was found.
     pub host: u16,
-    /// Numbers are below.
+    /// Number of hosts; host numbers are below it.
     pub hosts: u16,
 }
 
@@ -101,7 +101,7 @@ pub struct Arbiter {
 }
 
 impl Arbiter {
-    /// Of a network where nothing is planned.
+    /// Creates the arbiter of a network without grants.
     #[must_use]
     pub fn new(parameters: ArbiterParameters) -> Arbiter {
         let hosts = usize::from(parameters.hosts);
@@ -135,10 +135,10 @@ impl Arbiter {
     }
 }
 
-/// How receivers are told.
+/// Delay and errors of the announcements to receivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lead {
-    /// From the time of a request until the receiver has its announcement, at least.
+    /// Shortest time from a request until the receiver has its announcement.
     pub least: Time,
     /// And at most; as often anything between.
     pub most: Time,
@@ -149,14 +149,14 @@ pub struct Lead {
 }
 
 impl Lead {
-    /// None is lost or false (assumption: Gottschlag 2016 has no errors).
+    /// Creates announcements without loss or errors (assumption: Gottschlag 2016 has no errors).
     #[must_use]
     pub const fn exact(after: Time) -> Lead {
         Lead { least: after, most: after, lost_ppm: 0, false_ppm: 0 }
     }
 
-    /// What the receiver of a grant of a request that came at `now` is told: `None` if it is lost.
-    /// `random` gives any word, each as often.
+    /// Returns the announcement for a grant of a request that came at `now`; `None` if it is lost.
+    /// `random` returns words of uniform distribution.
     pub fn tell(&self, now: Time, grant: &Grant, mut random: impl FnMut() -> u64) -> Option<Told> {
         if is_one_of(self.lost_ppm, random()) {
             return None;
@@ -166,7 +166,7 @@ impl Lead {
         Some(Told { receiver, at, port, due: grant.first })
     }
 
-    /// What the receiver is told beside: that another packet like this comes, which does not.
+    /// Draws whether the receiver also gets a false announcement of another packet like this.
     pub fn tell_falsely(&self, told: &Told, mut random: impl FnMut() -> u64) -> Option<Told> {
         is_one_of(self.false_ppm, random()).then_some(*told)
     }

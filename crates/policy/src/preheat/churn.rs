@@ -2,19 +2,19 @@
 
 use super::lines::LineSet;
 
-/// How a set differs from an earlier one of the same service, in lines.
+/// Difference between a set and an earlier one of the same service, in lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// Of the earlier set.
+    /// Lines of the earlier set.
     pub before: u64,
-    /// Of the later one.
+    /// Lines of the later set.
     pub after: u64,
-    /// In both.
+    /// Lines in both sets.
     pub common: u64,
 }
 
 impl Difference {
-    /// Between two sets.
+    /// Compares two sets.
     #[must_use]
     pub fn between(before: &LineSet, after: &LineSet) -> Difference {
         let common = before.common(after) as u64;
@@ -27,7 +27,7 @@ impl Difference {
         self.after - self.common
     }
 
-    /// They, as a share of the later set; 0 of an empty one.
+    /// Returns the new lines as a share of the later set; 0 if it is empty.
     #[must_use]
     pub fn new_share(&self) -> f64 {
         share(self.new_lines(), self.after)
@@ -53,7 +53,7 @@ fn share(part: u64, of: u64) -> f64 {
     part as f64 / of as f64
 }
 
-/// How sets of one service differ from the first (Fig 3.3).
+/// Differences between sets of one service and the first (Fig 3.3).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Churn {
     first: Option<LineSet>,

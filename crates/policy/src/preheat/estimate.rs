@@ -24,7 +24,7 @@ use super::rle::{self, TooHigh, MOST_LINES};
 pub struct Dump(Vec<u64>);
 
 impl Dump {
-    /// Of numbers as read; those that come again count once.
+    /// Creates a dump of line numbers as read; duplicates count once.
     #[must_use]
     pub fn new(lines: Vec<u64>) -> Dump {
         Dump(lines)
@@ -36,7 +36,7 @@ impl Dump {
         &self.0
     }
 
-    /// As a set.
+    /// Converts the dump to a set.
     #[must_use]
     pub fn into_set(self) -> LineSet {
         LineSet::from_unsorted(self.0)
@@ -61,8 +61,8 @@ impl fmt::Display for NoDump {
 
 impl core::error::Error for NoDump {}
 
-/// What dumps have in common so far. They are of one service, and of the caches of the cluster that
-/// it has for itself while it is estimated (Sec 4.1.2).
+/// Intersection of the dumps up to now. They are of one service, and of the caches of the cluster
+/// that it has for itself while it is estimated (Sec 4.1.2).
 ///
 /// ```
 /// use halfwink_policy::preheat::estimate::{Dump, Estimate};
@@ -91,7 +91,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of no dump.
+    /// Creates an estimate without dumps.
     #[must_use]
     pub fn new() -> Estimate {
         Estimate::default()
@@ -113,13 +113,13 @@ impl Estimate {
         self.dumps += 1;
     }
 
-    /// How many dumps it is of.
+    /// Returns the number of dumps.
     #[must_use]
     pub fn dumps(&self) -> u32 {
         self.dumps
     }
 
-    /// What they have in common, or all of it.
+    /// Returns the lines that the dumps have in common, or their union.
     #[must_use]
     pub fn lines(&self) -> &LineSet {
         &self.lines
@@ -149,7 +149,7 @@ impl Collected {
         Filtered(self.0)
     }
 
-    /// As it is: to see what the filter is worth (Sec 6.4.1).
+    /// Skips the filter, to measure its benefit (Sec 6.4.1).
     #[must_use]
     pub fn unfiltered(self) -> Filtered {
         Filtered(self.0)
@@ -161,14 +161,14 @@ impl Collected {
 pub struct Filtered(LineSet);
 
 impl Filtered {
-    /// By address.
+    /// Sorts the lines by address.
     #[must_use]
     pub fn sort(self) -> WorkingSet {
         WorkingSet(self.0)
     }
 
-    /// As tags of a cache of so many sets (at least one) are read: to see what sorting is worth
-    /// (Sec 6.4.1).
+    /// Returns the lines in the order of tags of a cache with `sets` sets (at least one), to
+    /// measure the benefit of sorting (Sec 6.4.1).
     #[must_use]
     pub fn in_tag_order(self, sets: u64) -> Vec<u64> {
         let mut lines = self.0.into_vec();
@@ -182,13 +182,13 @@ impl Filtered {
 pub struct WorkingSet(LineSet);
 
 impl WorkingSet {
-    /// That was made elsewhere: read from a file, or told exactly by a simulation.
+    /// Takes a set that was made elsewhere: read from a file, or exact from a simulation.
     #[must_use]
     pub fn of(lines: LineSet) -> WorkingSet {
         WorkingSet(lines)
     }
 
-    /// Its lines.
+    /// Returns the lines of the set.
     #[must_use]
     pub fn lines(&self) -> &LineSet {
         &self.0
@@ -242,8 +242,8 @@ pub fn parts<W>(words: &[W], cores: usize) -> impl Iterator<Item = &[W]> {
     (0..cores).map(move |n| &words[n * words.len() / cores..(n + 1) * words.len() / cores])
 }
 
-/// For a server that starts while lines are still loaded (Sec 6.6): of `lines` in the order of
-/// their first use, the first `before` by address, then the others by first use, each `chunk` of
+/// Orders lines for a server that starts while they are still loaded (Sec 6.6): of `lines` in the
+/// order of first use, the first `before` by address, then the others by first use, each `chunk` of
 /// them by address, so that rows of DRAM stay open.
 #[must_use]
 pub fn concurrent_order(mut lines: Vec<u64>, before: usize, chunk: usize) -> Vec<u64> {
@@ -340,7 +340,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is loaded is in every dump, and nothing of it was cached.
+        /// Checks that each loaded line is in every dump, and was not cached.
         #[test]
         fn in_all_and_not_cached(
             dumps in prop::collection::vec(prop::collection::vec(0u64..60, 0..60), 1..6),

@@ -27,23 +27,23 @@ impl fmt::Display for NotSorted {
 
 impl core::error::Error for NotSorted {}
 
-/// Consecutive lines.
+/// A run of consecutive lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Number of the first.
     pub first: u64,
-    /// How many, at least one.
+    /// Number of lines, at least one.
     pub lines: u64,
 }
 
 impl LineSet {
-    /// None.
+    /// Creates an empty set.
     #[must_use]
     pub const fn new() -> LineSet {
         LineSet(Vec::new())
     }
 
-    /// In any order, and any number of times each.
+    /// Creates a set from lines in any order, with duplicates.
     #[must_use]
     pub fn from_unsorted(mut lines: Vec<u64>) -> LineSet {
         lines.sort_unstable();
@@ -51,7 +51,7 @@ impl LineSet {
         LineSet(lines)
     }
 
-    /// Of lines in their order, each once.
+    /// Creates a set from lines in ascending order, each once.
     ///
     /// # Errors
     /// If they are not.
@@ -62,13 +62,13 @@ impl LineSet {
         }
     }
 
-    /// Of lines that are known to be in their order, each once.
+    /// Creates a set from lines that are known to be ascending, each once.
     pub(super) fn of_ascending(lines: Vec<u64>) -> LineSet {
         debug_assert!(lines.windows(2).all(|two| two[0] < two[1]), "not in order");
         LineSet(lines)
     }
 
-    /// Of bytes at these addresses.
+    /// Creates the set of lines at these byte addresses.
     #[must_use]
     pub fn of_addresses(addresses: impl IntoIterator<Item = u64>) -> LineSet {
         addresses.into_iter().map(|at| at / LINE_BYTES).collect()
@@ -86,25 +86,25 @@ impl LineSet {
         self.0
     }
 
-    /// How many lines.
+    /// Returns the number of lines.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What its lines hold.
+    /// Returns the size of its lines in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.len() as u64 * LINE_BYTES
     }
 
-    /// Whether this line is in it.
+    /// Returns whether the set contains this line.
     #[must_use]
     pub fn contains(&self, line: u64) -> bool {
         self.0.binary_search(&line).is_ok()
@@ -126,7 +126,7 @@ impl LineSet {
         Runs { rest: &self.0 }
     }
 
-    /// Lines in both.
+    /// Returns the intersection of both sets.
     #[must_use]
     pub fn intersect(&self, other: &LineSet) -> LineSet {
         let mut both = self.clone();
@@ -177,7 +177,7 @@ impl LineSet {
         self.0.drain(from..to);
     }
 
-    /// The same without lines in a range of numbers.
+    /// Returns the set without the lines in a range of numbers.
     #[must_use]
     pub fn subtract_range(&self, lines: Range<u64>) -> LineSet {
         let mut left = self.clone();
@@ -185,7 +185,7 @@ impl LineSet {
         left
     }
 
-    /// As many lines as in both.
+    /// Returns the number of lines in both sets.
     #[must_use]
     pub fn common(&self, other: &LineSet) -> usize {
         let (a, b) = (&self.0[..], &other.0[..]);

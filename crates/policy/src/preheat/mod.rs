@@ -58,7 +58,7 @@ impl<P: Preheat + ?Sized> Preheat for Box<P> {}
 
 impl<P: Preheat, L: Log<Event, Action> + Send> Preheat for Host<P, L> {}
 
-/// Any of them.
+/// A boxed preheat policy.
 pub type PreheatPolicy = Box<dyn Preheat>;
 
 /// A dump that the world keeps until it is told what to do with it.
@@ -66,7 +66,7 @@ pub type PreheatPolicy = Box<dyn Preheat>;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SetId(pub u32);
 
-/// What a machine tells.
+/// Events from a machine to its preheat policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -76,15 +76,15 @@ pub struct SetId(pub u32);
 pub enum Event {
     /// A request will come.
     Announced {
-        /// What the announcement calls its service: its port, where ports are announced.
+        /// Name of the service in the announcement: its port, where ports are announced.
         service: u16,
-        /// When its first packet is due.
+        /// Time at which its first packet is due.
         #[cfg_attr(feature = "serde", serde(rename = "due_ps"))]
         due: Time,
     },
     /// The first packet of a request came. Told before its server runs.
     Arrived {
-        /// Its destination port.
+        /// Destination port of the packet.
         port: u16,
     },
     /// The processor has nothing to do: all requests are answered.
@@ -92,52 +92,52 @@ pub enum Event {
     /// Caches lost what they held, in a deep sleep or a flush. Not told of flushes that
     /// [`Action::Estimate`] asks for. Without it no set is ever filtered.
     Lost,
-    /// Answer to [`Action::Dump`].
+    /// The dump is done, in answer to [`Action::Dump`].
     Dumped {
-        /// Of its window.
+        /// Service of the window.
         service: u16,
         /// The dump, which the world keeps until it is intersected, united or discarded.
         set: SetId,
-        /// How many lines it has.
+        /// Number of lines in the dump.
         lines: u32,
     },
     /// The service has a set that can be loaded: answer to [`Action::Subtract`] and
     /// [`Action::Build`], and told at the start of sets from earlier runs.
     Built {
-        /// Whose.
+        /// Service of the set.
         service: u16,
-        /// How many lines it has.
+        /// Number of lines in the set.
         lines: u32,
     },
     /// A load is over: done, stopped, or cut at its time. Also told of a sham request.
     Loaded {
-        /// Whose set.
+        /// Service of the set.
         service: u16,
     },
     /// A listening socket is gone: its server stopped, or restarts.
     Closed {
-        /// Its port.
+        /// Port of the socket.
         port: u16,
     },
     /// An access missed the last level that the policy loads into.
     Missed {
-        /// Its line.
+        /// Line that missed.
         line: LineAddr,
         /// Address of the instruction.
         site: u64,
-        /// It is fetched to be run.
+        /// Whether it is an instruction fetch.
         is_code: bool,
     },
     /// The network card has a packet for memory.
     Received {
-        /// Its first line there.
+        /// First line of the packet in memory.
         first: LineAddr,
-        /// How many.
+        /// Number of lines.
         lines: u16,
     },
 }
 
-/// In which order a set is loaded.
+/// Order in which a set is loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -145,16 +145,16 @@ pub enum Event {
     serde(rename_all = "kebab-case")
 )]
 pub enum Order {
-    /// By address: rows of DRAM stay open (Gottschlag 2016, Sec 4.1.1).
+    /// Order of addresses: rows of DRAM stay open (Gottschlag 2016, Sec 4.1.1).
     #[default]
     Address,
-    /// As requests use the lines: what is needed first comes first (Sec 6.6).
+    /// Order of first use by requests (Sec 6.6).
     FirstUse,
-    /// As tags are read, by cache set: no order was made (Sec 5.3, Fig 6.2).
+    /// Order of tags by cache set, without sorting (Sec 5.3, Fig 6.2).
     Tags,
 }
 
-/// What a recording consists of.
+/// Content of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -170,7 +170,7 @@ pub enum Recorded {
     Pages,
 }
 
-/// What a policy asks of its machine.
+/// Actions that a policy requests of its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -183,30 +183,30 @@ pub enum Action {
     /// Opens a window of estimation: no prefetchers, caches flushed (Gottschlag 2016, Sec 3.2).
     /// There is one at a time.
     Estimate {
-        /// Whose request is expected in it.
+        /// Service whose request is expected in it.
         service: u16,
     },
     /// Ends the window: reads all tags, then prefetchers are on again. Always answered with
     /// [`Event::Dumped`].
     Dump {
-        /// Of the window.
+        /// Service of the window.
         service: u16,
     },
     /// Ends the window without a dump.
     Abandon {
-        /// Of the window.
+        /// Service of the window.
         service: u16,
     },
     /// The estimate of the service keeps what is in this dump too; all of it if it is the first.
     Intersect {
-        /// Whose.
+        /// Service of the estimate.
         service: u16,
         /// The dump, which the world need not keep.
         set: SetId,
     },
     /// The estimate of the service gets what is in this dump.
     Unite {
-        /// Whose.
+        /// Service of the estimate.
         service: u16,
         /// The dump, which the world need not keep.
         set: SetId,
@@ -216,73 +216,73 @@ pub enum Action {
         /// Which the world need not keep.
         set: SetId,
     },
-    /// Where a load would begin, and in its place, dumps what is cached by then, takes that from
-    /// the estimate, sorts and encodes it (Sec 4.1.1). Answered with [`Event::Built`].
+    /// Dumps the cache at the point where a load would begin, in place of the load. Subtracts that
+    /// dump from the estimate, sorts and encodes it (Sec 4.1.1). Answered with [`Event::Built`].
     Subtract {
-        /// Whose.
+        /// Service of the estimate.
         service: u16,
     },
     /// Sorts and encodes the estimate, or ends the recording, as it is. Answered with
     /// [`Event::Built`].
     Build {
-        /// Whose.
+        /// Service of the estimate.
         service: u16,
     },
     /// Loads the set of a service. Answered with [`Event::Loaded`].
     Load {
-        /// Whose.
+        /// Service of the set.
         service: u16,
-        /// When it is cut, if it is not done by then.
+        /// Time at which the load is cut, if it is not done by then.
         #[cfg_attr(feature = "serde", serde(rename = "until_ps"))]
         until: Option<Time>,
-        /// How many cores load, each a part; 0 where hardware does.
+        /// Number of cores that load, each a part; 0 where hardware does.
         cores: u8,
-        /// In which order.
+        /// Order of the lines.
         order: Order,
     },
     /// Stops a load. Answered with [`Event::Loaded`].
     Stop {
-        /// Whose set.
+        /// Service of the set.
         service: u16,
     },
     /// The server of a request that arrived does not run before [`Event::Loaded`].
     Hold {
-        /// Whose set is being loaded.
+        /// Service whose set is being loaded.
         service: u16,
     },
     /// Drops the set and the estimate of a service, with what is being loaded or recorded; a
     /// request that is held runs. Of what is dropped neither [`Event::Loaded`] nor
     /// [`Event::Built`] comes.
     Forget {
-        /// Whose.
+        /// Service of the set.
         service: u16,
     },
     /// Plays a request of no effect to the server on this port, whatever that takes. Always
     /// answered with [`Event::Loaded`], also if the server is gone.
     Sham {
-        /// Whose.
+        /// Port of the server.
         service: u16,
     },
     /// Records what the service uses from now on, until [`Action::Build`].
     Record {
-        /// Whose.
+        /// Service to record.
         service: u16,
-        /// What.
+        /// Content of the recording.
         what: Recorded,
     },
     /// Loads lines that may be wanted soon.
     Fetch {
-        /// The first.
+        /// First line to load.
         first: LineAddr,
-        /// How many.
+        /// Number of lines.
         lines: u16,
     },
     /// The network card writes these lines of its packet into the last-level cache, the others into
     /// memory.
     Place {
-        /// The first.
+        /// First line to place.
         first: LineAddr,
-        /// How many.
+        /// Number of lines.
         lines: u16,
     },
 }

@@ -7,19 +7,19 @@ use halfwink_units::{LineAddr, Time};
 use super::{Action, Event, Preheat};
 use crate::{Policy, Snapshot};
 
-/// Loads next lines.
+/// Policy that loads the next lines after a miss.
 #[derive(Clone, Debug)]
 pub struct NextLine {
-    /// How many lines.
+    /// Number of lines.
     degree: u16,
-    /// How far ahead the first is: 1 for the very next.
+    /// Distance of the first line: 1 for the very next.
     distance: u16,
     asked: Option<Action>,
     fetches: i64,
 }
 
 impl NextLine {
-    /// So many lines, the first so far ahead; both at least 1.
+    /// Creates a policy that loads `degree` lines, the first at `distance`; both at least 1.
     #[must_use]
     pub fn new(degree: u16, distance: u16) -> NextLine {
         let (degree, distance) = (degree.max(1), distance.max(1));

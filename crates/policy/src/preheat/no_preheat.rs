@@ -7,7 +7,7 @@ use halfwink_units::Time;
 use super::{Action, Event, Preheat};
 use crate::{Policy, Snapshot};
 
-/// Asks for nothing.
+/// Policy without any action.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoPreheat;
 

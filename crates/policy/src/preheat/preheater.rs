@@ -36,7 +36,7 @@ struct Counts {
     refused: i64,
     /// Heard only after the request was due.
     late: i64,
-    /// Of services that there was no room for.
+    /// Number of services without room in the table.
     no_room: i64,
     /// While one of the service was on its way.
     again: i64,
@@ -57,14 +57,14 @@ pub struct Preheater {
     parameters: PreheaterParameters,
     services: Services,
     window: Option<Window>,
-    /// Whose dump was asked for.
+    /// Service whose dump was requested.
     dumping: Option<u16>,
     asked: VecDeque<Action>,
     counts: Counts,
 }
 
 impl Preheater {
-    /// That knows no service.
+    /// Creates a policy that knows no service.
     #[must_use]
     pub fn new(parameters: PreheaterParameters) -> Preheater {
         let services = parameters.services.max(1);
@@ -194,8 +194,8 @@ impl Preheater {
         self.ask(Action::Load { service: id, until, cores, order });
     }
 
-    /// Whose packet this is: of the service with this port, or if ports are learned, of the one
-    /// with no port yet whose packet was due first.
+    /// Returns the service of a packet: the one with this port, or if ports are learned, the one
+    /// without a port yet whose packet was due first.
     fn of_packet(&mut self, now: Time, port: u16) -> Option<u16> {
         if let Some(id) = self.services.of_port(port) {
             return Some(id);

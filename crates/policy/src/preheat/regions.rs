@@ -15,7 +15,7 @@ const BITS: usize = 54;
 /// A region of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Its number: that of its first line / [`LINES`].
+    /// Number of the region: that of its first line / [`LINES`].
     pub number: u64,
     /// Bit n: its line n missed.
     pub missed: u16,
@@ -42,7 +42,7 @@ impl RegionLog {
     /// Bytes of a recording: of the 32 KB of a function, half are being replayed (Schall 2022).
     pub const BYTES: usize = 16 << 10;
 
-    /// An empty log.
+    /// Creates an empty log.
     #[must_use]
     pub fn new(bytes: usize) -> RegionLog {
         let room = bytes * 8 / BITS;
@@ -54,7 +54,7 @@ impl RegionLog {
         }
     }
 
-    /// A line missed.
+    /// Records the miss of a line.
     pub fn miss(&mut self, line: u64) {
         let (number, missed) = (line / LINES, 1 << (line % LINES));
         if let Some(region) = self.collected.iter_mut().find(|region| region.number == number) {
@@ -75,7 +75,7 @@ impl RegionLog {
         &self.written
     }
 
-    /// Begins again.
+    /// Clears the log.
     pub fn clear(&mut self) {
         self.collected.clear();
         self.written.clear();

@@ -17,22 +17,22 @@ use halfwink_units::Time;
 use super::{Action, Event, Late, Order, Preheat, Recorded};
 use crate::{Policy, Snapshot};
 
-/// What a replay begins with.
+/// Event that starts a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trigger {
     /// The request itself, as published.
     #[default]
     Arrived,
-    /// Its announcement.
+    /// The announcement of the request.
     Announced,
 }
 
 /// Knobs of a [`Replayer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayerParameters {
-    /// What is recorded.
+    /// Content of the recording.
     pub what: Recorded,
-    /// What a replay begins with.
+    /// Event that starts a replay.
     pub trigger: Trigger,
     /// Whether requests are held, or run while the recording is loaded.
     pub late: Late,
@@ -82,7 +82,7 @@ struct Service {
     is_loading: bool,
     /// Announced, and the recording loaded for it.
     is_prepared: bool,
-    /// A request runs.
+    /// Whether a request runs.
     runs: bool,
     /// Requests since the recording.
     requests: u32,
@@ -99,7 +99,7 @@ pub struct Replayer {
 }
 
 impl Replayer {
-    /// That knows no service. Services are called by their ports.
+    /// Creates a policy that knows no service. Services are called by their ports.
     #[must_use]
     pub fn new(parameters: ReplayerParameters) -> Replayer {
         let services = parameters.services.max(1);

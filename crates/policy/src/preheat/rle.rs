@@ -33,7 +33,7 @@ const SHORT: usize = 8;
 /// A line that words of this width cannot name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooHigh {
-    /// Its number.
+    /// Number of the line.
     pub line: u64,
     /// Numbers must be below.
     pub limit: u64,
@@ -47,20 +47,20 @@ impl fmt::Display for TooHigh {
 
 impl core::error::Error for TooHigh {}
 
-/// What is wrong with a word that somebody gave.
+/// Reason why a word is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RleError {
-    /// It begins before the word in front of it.
+    /// The word begins before the one in front of it.
     Unsorted {
         /// Index of the word.
         index: usize,
     },
-    /// It begins inside of the run in front of it.
+    /// The word begins inside of the run in front of it.
     Overlapping {
         /// Index of the word.
         index: usize,
     },
-    /// It ends after the last line that there is.
+    /// The word ends after the last line that exists.
     Overflow {
         /// Index of the word.
         index: usize,
@@ -101,7 +101,7 @@ pub fn encode64(lines: &LineSet) -> Result<Vec<u64>, TooHigh> {
     encode(lines.as_slice(), LINES_64, |word| word)
 }
 
-/// The set of words of 32 bits, whoever wrote them.
+/// Decodes words of 32 bits from an untrusted source.
 ///
 /// # Errors
 /// If they are out of order, overlap, or end beyond 4 GiB.
@@ -109,7 +109,7 @@ pub fn decode32(words: &[u32]) -> Result<LineSet, RleError> {
     decode(words, |&word| u64::from(word), LINES_32)
 }
 
-/// The set of words of 64 bits, whoever wrote them.
+/// Decodes words of 64 bits from an untrusted source.
 ///
 /// # Errors
 /// If they are out of order, overlap, or end beyond the last line.
@@ -264,7 +264,7 @@ mod tests {
             prop_assert_eq!(decode64(&encode64(&lines).unwrap()), Ok(lines));
         }
 
-        /// What is taken is one set, whoever wrote it.
+        /// Checks that accepted words from any source form one set.
         #[test]
         fn any_words(words in prop::collection::vec(any::<u32>(), 0..20)) {
             if let Ok(lines) = decode32(&words) {

@@ -10,23 +10,23 @@ const PORTS: usize = 8;
 /// (Gottschlag 2016, Sec 5.5).
 const CONFIRMED: u8 = 2;
 
-/// How far the set of a service is (Gottschlag 2016, Fig 4.1).
+/// State of a service's set (Gottschlag 2016, Fig 4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
-    /// There is none.
+    /// There is no set.
     #[default]
     Invalid,
-    /// So many dumps were taken.
+    /// The given number of dumps was taken.
     Training(u32),
     /// All were; what is cached when a load begins is missing.
     Filter,
     /// The world builds it.
     Building,
-    /// It can be loaded.
+    /// The set can be loaded.
     Ready {
-        /// When it was built.
+        /// Time at which it was built.
         since: Time,
-        /// Requests since.
+        /// Requests since then.
         requests: u32,
     },
 }
@@ -56,12 +56,12 @@ impl PortTable {
         }
     }
 
-    /// Whether the port is the service's.
+    /// Returns whether the port is the service's.
     pub(super) fn has(&self, port: u16) -> bool {
         self.seen.iter().any(|&(p, times)| p == port && times >= CONFIRMED)
     }
 
-    /// Whether any is.
+    /// Returns whether any port is confirmed.
     pub(super) fn is_known(&self) -> bool {
         self.seen.iter().any(|&(_, times)| times >= CONFIRMED)
     }
@@ -70,30 +70,30 @@ impl PortTable {
 /// A request that was announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Coming {
-    /// When its first packet is due.
+    /// Time at which its first packet is due.
     pub(super) due: Time,
-    /// When to begin to prepare for it.
+    /// Time at which to begin to prepare for it.
     pub(super) begin: Time,
-    /// That was done.
+    /// Whether the preparation has begun.
     pub(super) has_begun: bool,
-    /// The packet came.
+    /// Whether the packet has arrived.
     pub(super) has_arrived: bool,
 }
 
-/// One service.
+/// State of one service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Service {
     pub(super) id: u16,
     pub(super) state: State,
     pub(super) ports: PortTable,
     pub(super) coming: Option<Coming>,
-    /// When its load began.
+    /// Begin of the present load.
     pub(super) loading: Option<Time>,
-    /// How long the last load took that was not stopped.
+    /// Duration of the last load that was not stopped.
     pub(super) load_time: Time,
     /// Caches lost its lines since they were last loaded or used.
     pub(super) is_cold: bool,
-    /// Nothing that fills its caches ran since they were lost.
+    /// Whether no code that fills its caches ran since they were lost.
     pub(super) is_untouched: bool,
 }
 
@@ -111,7 +111,7 @@ impl Service {
         }
     }
 
-    /// Nothing would be lost with it.
+    /// Returns whether the entry holds no information.
     fn is_blank(&self) -> bool {
         self.state == State::Invalid && self.coming.is_none()
     }
@@ -164,14 +164,15 @@ impl Services {
         Some(&mut self.all[at])
     }
 
-    /// Caches hold nothing.
+    /// Records that the caches have lost their content.
     pub(super) fn lose(&mut self) {
         for service in &mut self.all {
             (service.is_cold, service.is_untouched) = (true, true);
         }
     }
 
-    /// Something runs or is loaded: of this service, if that has caches of its own.
+    /// Records that code runs or lines are loaded: for this service only, if it has caches of its
+    /// own.
     pub(super) fn touch(&mut self, own: Option<u16>) {
         let touched = |service: &&mut Service| own.is_none_or(|id| service.id == id);
         self.all.iter_mut().filter(touched).for_each(|service| service.is_untouched = false);
@@ -182,7 +183,7 @@ impl Services {
         self.all.iter().find(|service| service.ports.has(port)).map(|service| service.id)
     }
 
-    /// How many are in states like this.
+    /// Returns the number of services whose state satisfies `is_such`.
     pub(super) fn count(&self, is_such: impl Fn(State) -> bool) -> i64 {
         self.all.iter().filter(|service| is_such(service.state)).count() as i64
     }

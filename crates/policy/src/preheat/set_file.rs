@@ -35,7 +35,7 @@ const CHECKSUM: usize = 8;
 /// The checksum is no secret: what it guards against has no will.
 const CHECKSUM_KEY: [u8; 16] = *b"halfwink-set-hws";
 
-/// What numbers of lines are of.
+/// Address space of line numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(
     feature = "serde",
@@ -57,7 +57,7 @@ pub enum Space {
 }
 
 impl Space {
-    /// All of them.
+    /// All address spaces.
     pub const ALL: [Space; 5] =
         [Space::Physical, Space::Image, Space::KernelText, Space::File, Space::Process];
 }
@@ -77,69 +77,69 @@ impl fmt::Display for Space {
 /// Lines of one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// What numbers count in.
+    /// Address space of the line numbers.
     pub space: Space,
     /// Changes with the contents: 1 to [`MAX_ID`] bytes.
     pub id: Vec<u8>,
     /// A path, or nothing: up to [`MAX_NAME`] bytes.
     pub name: String,
-    /// The lines.
+    /// Lines of the part.
     pub lines: LineSet,
 }
 
-/// What a file holds.
+/// Content of a set file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetFile {
-    /// Of the things that a service uses.
+    /// Parts of the set, one for each object that the service uses.
     pub parts: Vec<Part>,
 }
 
-/// Why bytes are no set file. Places are offsets in bytes.
+/// Reason why bytes are not a set file. Places are offsets in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetFileError {
-    /// It does not begin as one.
+    /// The bytes do not begin with the magic number.
     Magic,
-    /// Of another version.
+    /// The file has another version.
     Version {
-        /// This one.
+        /// Version that was found.
         found: u16,
     },
-    /// It ends before what it announces.
+    /// The file ends before its announced end.
     Cut {
-        /// Where something begins that is not whole.
+        /// Begin of the incomplete field.
         at: usize,
     },
-    /// Something follows the last part.
+    /// Bytes follow the last part.
     Rest {
-        /// Where.
+        /// Offset of the first of them.
         at: usize,
     },
-    /// It went bad.
+    /// The checksum does not match.
     Checksum,
-    /// No such space.
+    /// The address space is unknown.
     Space {
-        /// Where.
+        /// Offset of the byte.
         at: usize,
-        /// The byte.
+        /// Byte that was found.
         found: u8,
     },
     /// No id, or too long a one.
     Id {
-        /// Where.
+        /// Offset of the field.
         at: usize,
-        /// Its bytes.
+        /// Number of bytes found.
         found: usize,
     },
     /// Too long a name, or not of UTF-8.
     Name {
-        /// Where.
+        /// Offset of the field.
         at: usize,
     },
     /// Words are no set.
     Words {
-        /// Where they begin.
+        /// Offset of the first word.
         at: usize,
-        /// What is wrong.
+        /// Error in the words.
         error: RleError,
     },
 }
@@ -173,9 +173,9 @@ impl core::error::Error for SetFileError {}
 /// The thing is another one than the set was made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongBuild {
-    /// What numbers count in.
+    /// Address space of the line numbers.
     pub space: Space,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
     /// The id in the file.
     pub expected: Vec<u8>,
@@ -205,7 +205,7 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-/// What cannot be written.
+/// Reason why a set cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unwritable {
     /// A line above all addresses.
@@ -258,10 +258,11 @@ impl SetFile {
         Ok(bytes)
     }
 
-    /// What is in bytes from anywhere.
+    /// Decodes bytes from an untrusted source.
     ///
     /// # Errors
-    /// If they are no set file, with the place.
+    ///
+    /// If they are not a set file, with the place of the error.
     pub fn decode(bytes: &[u8]) -> Result<SetFile, SetFileError> {
         if bytes.len() < HEAD + CHECKSUM {
             return Err(SetFileError::Cut { at: bytes.len() });

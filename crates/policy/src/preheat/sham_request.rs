@@ -26,8 +26,8 @@ pub struct ShamRequest {
 }
 
 impl ShamRequest {
-    /// So long before a request is due, at once if `None`. A request that comes while a sham one
-    /// runs is held, or the sham one stopped, or both compete.
+    /// Plays sham requests `lead` before a request is due, at once if `None`. A request that comes
+    /// meanwhile is held, or stops the sham one, or competes with it.
     #[must_use]
     pub fn new(lead: Option<Time>, late: Late) -> ShamRequest {
         ShamRequest {

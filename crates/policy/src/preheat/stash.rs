@@ -8,7 +8,7 @@ use halfwink_units::Time;
 use super::{Action, Event, Preheat};
 use crate::{Policy, Snapshot};
 
-/// Places packets.
+/// Policy that places packets in the last-level cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Stash {
     most: u16,
@@ -17,7 +17,7 @@ pub struct Stash {
 }
 
 impl Stash {
-    /// Of each packet so many lines, from its first: headers, or all of it.
+    /// Places at most `most` lines of each packet, from its first: headers, or all of it.
     #[must_use]
     pub fn new(most: u16) -> Stash {
         Stash { most, asked: None, placed: 0 }

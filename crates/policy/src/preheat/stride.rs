@@ -10,7 +10,7 @@ use halfwink_units::{LineAddr, Time};
 use super::{Action, Event, Preheat};
 use crate::{Policy, Snapshot};
 
-/// How sure an entry is of its stride (Chen, Baer 1995, Fig 3).
+/// Confidence of an entry in its stride (Chen, Baer 1995, Fig 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -36,11 +36,11 @@ pub struct StrideParameters {
     pub entries: u16,
     /// Lines loaded at each miss.
     pub degree: u16,
-    /// How many strides ahead the first is.
+    /// Distance of the first line, in strides.
     pub distance: u16,
 }
 
-/// Loads along strides.
+/// Policy that loads along strides.
 #[derive(Clone, Debug)]
 pub struct Stride {
     parameters: StrideParameters,
@@ -50,7 +50,7 @@ pub struct Stride {
 }
 
 impl Stride {
-    /// With an empty table.
+    /// Creates a policy with an empty table.
     #[must_use]
     pub fn new(parameters: StrideParameters) -> Stride {
         let entries = usize::from(parameters.entries.max(1)).next_power_of_two();

@@ -17,7 +17,7 @@ pub struct WakeOnly {
 }
 
 impl WakeOnly {
-    /// So long before a request is due; at once if `None`.
+    /// Wakes `lead` before a request is due; at once if `None`.
     #[must_use]
     pub fn new(lead: Option<Time>) -> WakeOnly {
         WakeOnly { ahead: Ahead::new(lead.unwrap_or(Time::NEVER)), is_waking: false, wakes: 0 }

@@ -8,9 +8,9 @@ use halfwink_units::Time;
 use super::{Action, Event, Rest, Scaling};
 use crate::{Policy, Snapshot};
 
-/// One core.
+/// Rest policy of one core.
 pub trait Resting: Clone + Send {
-    /// What all cores depend on.
+    /// Parameters that all cores share.
     type Parameters: Send;
 
     /// A poll took so many packets.
@@ -29,7 +29,7 @@ pub struct Apart<C: Resting> {
 }
 
 impl<C: Resting> Apart<C> {
-    /// So many cores, all alike.
+    /// Creates `cores` equal cores.
     pub(super) fn alike(core: &C, cores: u8, parameters: C::Parameters) -> Apart<C> {
         Apart { parameters, cores: vec![core.clone(); usize::from(cores)], pending: None }
     }

@@ -16,7 +16,7 @@ pub(super) const TIMER_NS: u64 = 1_000_000_000;
 /// An idle state as a governor sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleState {
-    /// The state.
+    /// Depth of the state.
     pub depth: Depth,
     /// Time to leave it.
     pub exit: Time,
@@ -34,16 +34,17 @@ impl IdleState {
     }
 }
 
-/// What an idle governor depends on.
+/// Parameters of an idle governor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleParameters {
     /// Cores that rest, each by a record of its own.
     pub cores: u8,
-    /// From the shallowest to the deepest. (That Linux polls for very short waits is left out.)
+    /// States from the shallowest to the deepest. (That Linux polls for very short waits is left
+    /// out.)
     pub states: [IdleState; 3],
     /// Between ticks. Of a kernel with 250 a second: 4 ms.
     pub tick: Time,
-    /// From leaving an idle state until the queue is polled, which is not idle time.
+    /// Time from leaving an idle state until the queue is polled, which is not idle time.
     pub wake: Time,
 }
 
@@ -72,12 +73,12 @@ impl IdleParameters {
     }
 }
 
-/// How a rest went.
+/// Outcome of a rest.
 #[derive(Clone, Copy, Debug)]
 pub struct Rested {
     /// Place of the state in [`IdleParameters::states`].
     pub(super) state: usize,
-    /// How long, with the way out of the state, in nanoseconds.
+    /// Length of the rest with the exit from the state, in nanoseconds.
     pub(super) ns: u64,
     /// The tick ended it.
     pub(super) by_tick: bool,
@@ -104,7 +105,7 @@ impl Stay {
     }
 }
 
-/// What a governor of one core knows and decides.
+/// Idle governor of one core.
 pub trait Governor: Clone + Send {
     /// Has learnt nothing yet.
     fn new() -> Self;

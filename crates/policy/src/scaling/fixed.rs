@@ -18,7 +18,7 @@ pub struct Napi {
     still: Still,
 }
 
-/// What decides nothing but how to rest.
+/// Policy that decides only how to rest.
 #[derive(Clone, Debug, Default)]
 struct Still {
     pending: Option<Action>,
@@ -33,7 +33,7 @@ impl Still {
 }
 
 impl Polling {
-    /// Never rests.
+    /// Creates a policy that never rests.
     #[must_use]
     pub fn new() -> Polling {
         Polling::default()

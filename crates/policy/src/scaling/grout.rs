@@ -12,14 +12,14 @@ use super::apart::{Apart, Resting};
 use super::polls::EmptyPolls;
 use super::{Depth, Rest};
 
-/// `HOUSEKEEPING_INTERVAL`.
+/// Value of `HOUSEKEEPING_INTERVAL`.
 pub(super) const WINDOW: u32 = 256;
 /// The longest sleep of all.
 const LONGEST_US: u32 = 1_000;
 /// Smallest frame and gap, in bits.
 const FRAME_BITS: u32 = (64 + 20) * 8;
 
-/// What grout's sleeps depend on.
+/// Parameters of grout's sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroutParameters {
     /// Cores that forward, each with a queue of its own.

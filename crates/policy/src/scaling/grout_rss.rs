@@ -22,14 +22,14 @@ use super::queue::Actions;
 use super::{Action, Event, RedirectTable, Rest, Scaling};
 use crate::{Policy, Snapshot};
 
-/// `RSS_AUTOSCALE_CONSEC_FULL`.
+/// Value of `RSS_AUTOSCALE_CONSEC_FULL`.
 const FULL: u32 = 4;
-/// `RSS_AUTOSCALE_CONSEC_EMPTY`.
+/// Value of `RSS_AUTOSCALE_CONSEC_EMPTY`.
 const EMPTY: u32 = 10_000;
 /// Busy for less than so many per cent of the time is too little.
 const BUSY_PERCENT: u64 = 40;
 
-/// What the scaling depends on.
+/// Parameters of the scaling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroutRssParameters {
     /// Cores and their sleeps.
@@ -38,7 +38,7 @@ pub struct GroutRssParameters {
     pub burst: u32,
     /// Between looks whether fewer queues would do. Published: 600 s.
     pub period: Time,
-    /// From leaving the table until parked. Published: 100 ms.
+    /// Time from leaving the table until parked. Published: 100 ms.
     pub park_after: Time,
 }
 
@@ -53,14 +53,14 @@ struct Worker {
     parked: bool,
 }
 
-/// The policy.
+/// Policy of grout's RSS scaling.
 #[derive(Clone, Debug)]
 pub struct GroutRss {
     parameters: GroutRssParameters,
     workers: Vec<Worker>,
     table: RedirectTable,
     active: u8,
-    /// When this period began, and how busy workers were until then.
+    /// Begin of this period, and the busy time of workers until then.
     begun: (Time, Time),
     park_at: Option<Time>,
     actions: Actions,
@@ -116,7 +116,7 @@ impl GroutRss {
         }
     }
 
-    /// How long the workers of queues in use were busy, all together.
+    /// Returns the busy time of all workers of queues in use.
     fn busy(&self, now: Time) -> Time {
         let of = |w: &Worker| w.busy + w.since.map_or(Time::ZERO, |since| Time(now.0 - since.0));
         self.serving().iter().map(of).fold(Time::ZERO, |sum, busy| sum + busy)

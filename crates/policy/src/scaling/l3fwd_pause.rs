@@ -9,9 +9,9 @@ use super::apart::{Apart, Resting};
 use super::polls::EmptyPolls;
 use super::Rest;
 
-/// `emptypoll_max` by default.
+/// Default of `emptypoll_max`.
 const EMPTY_POLLS: u32 = 512;
-/// `pause_duration` by default.
+/// Default of `pause_duration`.
 const PAUSE: Time = Time::ns(1_000);
 
 /// Pauses between empty polls.
@@ -22,7 +22,7 @@ pub type L3fwdPause = Apart<Lcore>;
 pub struct Lcore(EmptyPolls);
 
 impl Apart<Lcore> {
-    /// For so many cores.
+    /// Creates the policy for `cores` cores.
     #[must_use]
     pub fn new(cores: u8) -> L3fwdPause {
         Apart::alike(&Lcore::default(), cores, ())

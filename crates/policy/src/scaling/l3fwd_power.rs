@@ -23,23 +23,23 @@ use crate::{Policy, Snapshot};
 
 /// `MAX_PKT_BURST`, of which the thresholds are multiples.
 const BURST: u32 = 32;
-/// `FREQ_UP_THRESHOLD`.
+/// Value of `FREQ_UP_THRESHOLD`.
 const TREND: u32 = 10_000;
-/// `MIN_ZERO_POLL_COUNT`.
+/// Value of `MIN_ZERO_POLL_COUNT`.
 const EMPTY_POLLS: u32 = 10;
-/// `SUSPEND_THRESHOLD`.
+/// Value of `SUSPEND_THRESHOLD`.
 const SUSPEND: u32 = 300;
-/// `MINIMUM_SLEEP_TIME`.
+/// Value of `MINIMUM_SLEEP_TIME`.
 const PAUSE: Time = Time::ns(1_000);
-/// Of `rte_epoll_wait`.
+/// Timeout of `rte_epoll_wait`.
 const TIMEOUT: Time = Time::ns(10_000_000);
 
-/// What l3fwd-power depends on.
+/// Parameters of l3fwd-power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct L3fwdPowerParameters {
     /// Cores that forward, each with a queue of its own.
     pub cores: u8,
-    /// P-states.
+    /// Number of P-states.
     pub steps: u8,
     /// Packets of a full burst.
     pub burst: u32,
@@ -54,14 +54,14 @@ struct Core {
     polls: EmptyPolls,
     trend: u32,
     step: u8,
-    /// Of the period.
+    /// Begin and counters of the period.
     since: Time,
     paused: Time,
     taken: u64,
     passes: u64,
 }
 
-/// The policy.
+/// Policy of DPDK's l3fwd-power.
 #[derive(Clone, Debug)]
 pub struct L3fwdPower {
     parameters: L3fwdPowerParameters,

@@ -23,10 +23,10 @@ const THRESHOLD_NS: u64 = 15_000;
 /// NAPI with this governor.
 pub type Menu = Apart<Governed<MenuCore>>;
 
-/// What the governor knows of one core.
+/// State of the governor for one core.
 #[derive(Clone, Copy, Debug)]
 pub struct MenuCore {
-    /// In microseconds.
+    /// Recent intervals, in microseconds.
     intervals: [u64; INTERVALS],
     at: usize,
     factors: [u64; BUCKETS],
@@ -45,7 +45,7 @@ impl Governor for MenuCore {
         }
     }
 
-    /// `menu_update`.
+    /// Implements `menu_update`.
     fn learn(&mut self, rested: Rested, p: &IdleParameters) {
         let exit = p.states[rested.state].exit_ns();
         let measured = match rested.ns {

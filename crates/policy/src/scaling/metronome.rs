@@ -25,10 +25,10 @@ use crate::{Policy, Snapshot};
 const MOST: usize = 8;
 /// `ALPHA`: weight of the past.
 const ALPHA: f64 = 0.75;
-/// `TIMEOUT_LONG`.
+/// Value of `TIMEOUT_LONG`.
 const LONG: Time = Time::ns(500_000);
 
-/// What Metronome depends on.
+/// Parameters of Metronome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetronomeParameters {
     /// Cores, each with a queue.
@@ -43,9 +43,9 @@ pub struct MetronomeParameters {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Queue {
-    /// When each thread wakes.
+    /// Wake-up time of each thread.
     wakes: [Time; MOST],
-    /// When it was drained last.
+    /// Time at which it was last drained.
     released: Time,
     /// Since when it is being served.
     begun: Option<Time>,
@@ -53,7 +53,7 @@ struct Queue {
     rho: f64,
 }
 
-/// The policy.
+/// Policy of Metronome.
 #[derive(Clone, Debug)]
 pub struct Metronome {
     parameters: MetronomeParameters,

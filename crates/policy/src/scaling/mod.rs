@@ -57,18 +57,18 @@ use crate::{Host, Log, Policy};
 
 /// A policy for all cores of a router.
 pub trait Scaling: Policy<Event = Event, Action = Action> + Send {
-    /// Whether it listens to [`Event::Poll`] of this core. A world may spare itself telling others.
+    /// Returns whether it needs [`Event::Poll`] of this core; otherwise a world may omit it.
     fn hears_polls(&self, _core: u8) -> bool {
         false
     }
 
-    /// Its answer to every [`Event::Empty`], if that never changes and it asks for nothing else. A
-    /// world may spare itself asking.
+    /// Returns its answer to every [`Event::Empty`], if that never changes and it requests nothing
+    /// else. A world may then omit these events.
     fn always_rests(&self) -> Option<Rest> {
         None
     }
 
-    /// Whether it asks for nothing but rests, without timers, and those of a core depend on that
+    /// Returns whether it requests only rests, without timers, and those of a core depend on that
     /// core's events alone. A world may then play one core ahead of another: time is in order for
     /// each core, not between cores.
     fn is_apart(&self) -> bool {
@@ -90,9 +90,9 @@ impl<S: Scaling + ?Sized> Scaling for Box<S> {
     }
 }
 
-/// What a policy does not listen to is not in its log either: a logged run takes the same shortcuts
-/// as one without a log. Only its cores are not played apart, so that its log is in the order of
-/// time.
+/// Events that a policy does not need are not in its log either: a logged run takes the same
+/// shortcuts as one without a log. Only its cores are not played apart, so that its log is in the
+/// order of time.
 impl<S: Scaling, L: Log<Event, Action> + Send> Scaling for Host<S, L> {
     fn hears_polls(&self, core: u8) -> bool {
         self.policy().hears_polls(core)
@@ -107,10 +107,10 @@ impl<S: Scaling, L: Log<Event, Action> + Send> Scaling for Host<S, L> {
     }
 }
 
-/// Any scaling policy.
+/// A boxed scaling policy.
 pub type ScalingPolicy = Box<dyn Scaling>;
 
-/// What the poll loops tell.
+/// Events from the poll loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -121,7 +121,7 @@ pub enum Event {
     /// A core takes a batch from its receive queue, and looks at it before or after. Told of empty
     /// queues, too.
     Poll {
-        /// The core.
+        /// Number of the core.
         core: u8,
         /// Packets that it takes.
         taken: u32,
@@ -130,12 +130,12 @@ pub enum Event {
     },
     /// A core found nothing and asks how to rest.
     Empty {
-        /// The core.
+        /// Number of the core.
         core: u8,
     },
 }
 
-/// What a scaling policy can ask of the router.
+/// Actions that a scaling policy requests of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -145,25 +145,25 @@ pub enum Event {
 pub enum Action {
     /// The core takes part: when it has nothing to do it rests as asked.
     Wake {
-        /// The core.
+        /// Number of the core.
         core: u8,
     },
     /// The core gets nothing any more: it drains its queue, then sleeps as deep as it can.
     Park {
-        /// The core.
+        /// Number of the core.
         core: u8,
     },
     /// All cores run at this P-state; zero is the slowest. They share one rail.
     SetStep {
-        /// The P-state.
+        /// Number of the P-state.
         step: u8,
     },
     /// A core would run at this P-state; zero is the slowest. Where cores share a rail it follows
     /// the most demanding one that takes part.
     Wish {
-        /// The core.
+        /// Number of the core.
         core: u8,
-        /// The P-state.
+        /// Number of the P-state.
         step: u8,
     },
     /// An entry of the redirect table names another queue.
@@ -172,19 +172,19 @@ pub enum Action {
         entry: u8,
         /// The core of the queue.
         to: u8,
-        /// What arrives there may be served only once its old queue is drained to this point.
+        /// Serves packets that arrive there only once the old queue is drained to this point.
         in_order: bool,
     },
-    /// Answer to [`Event::Empty`].
+    /// Lets a core rest, in answer to [`Event::Empty`].
     Rest {
-        /// The core.
+        /// Number of the core.
         core: u8,
-        /// How, and how deep.
+        /// Kind and depth of the rest.
         rest: Rest,
     },
 }
 
-/// How a core without packets waits.
+/// Way in which a core without packets waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -197,12 +197,12 @@ pub enum Rest {
     /// Asks its queue so many times more; if none finds anything, [`Event::Empty`] is told at the
     /// last of them.
     Again {
-        /// How many times, 1 at least.
+        /// Number of polls, 1 at least.
         polls: u32,
     },
     /// Stays awake in a delay loop for a time, deaf to its queue.
     Pause {
-        /// How long.
+        /// Length of the pause.
         #[cfg_attr(feature = "serde", serde(rename = "span_ps"))]
         span: Time,
     },
@@ -210,20 +210,20 @@ pub enum Rest {
     Halt(Depth),
     /// Goes into this state at once, until its queue interrupts it or so much time is over.
     HaltFor {
-        /// How long at most.
+        /// Longest duration of the sleep.
         #[cfg_attr(feature = "serde", serde(rename = "span_ps"))]
         span: Time,
-        /// How deep.
+        /// Depth of the idle state.
         depth: Depth,
     },
     /// Halts in C1 and is promoted to this state after a while, until its queue interrupts it.
     Nap(Depth),
     /// Sleeps for a time, deaf to its queue.
     Sleep {
-        /// How long.
+        /// Length of the sleep.
         #[cfg_attr(feature = "serde", serde(rename = "span_ps"))]
         span: Time,
-        /// How deep.
+        /// Depth of the idle state.
         depth: Depth,
     },
 }
@@ -236,7 +236,7 @@ pub enum Rest {
     serde(rename_all = "kebab-case")
 )]
 pub enum Depth {
-    /// Clock off.
+    /// The clock is off.
     C1,
     /// Private caches off, too. Entered from C1 after a while.
     C3,

@@ -24,12 +24,12 @@ use crate::{Policy, Snapshot};
 /// Above so many per cent ondemand goes to the fastest P-state.
 const UP_PERCENT: u64 = 80;
 
-/// What NMAP depends on.
+/// Parameters of NMAP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NmapParameters {
     /// Cores that forward, each with a queue of its own.
     pub cores: u8,
-    /// P-states.
+    /// Number of P-states.
     pub steps: u8,
     /// Packets by polling after an interrupt, above which the network is busy.
     pub network: u64,
@@ -37,7 +37,7 @@ pub struct NmapParameters {
     pub percent: u64,
     /// Between looks at utilisation.
     pub period: Time,
-    /// Where naps end up.
+    /// Deepest state of naps.
     pub depth: Depth,
 }
 
@@ -45,18 +45,18 @@ pub struct NmapParameters {
 struct Core {
     step: u8,
     network: bool,
-    /// It has rested: what it takes next came with an interrupt.
+    /// Whether it has rested: the next packets then came with an interrupt.
     rested: bool,
-    /// By polling since then.
+    /// Number of packets taken by polling since then.
     run: u64,
-    /// Of the period.
+    /// Counters of the period.
     polled: u64,
     interrupted: u64,
     busy: Time,
     since: Option<Time>,
 }
 
-/// The policy.
+/// Policy of NMAP.
 #[derive(Clone, Debug)]
 pub struct Nmap {
     parameters: NmapParameters,

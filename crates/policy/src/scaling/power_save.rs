@@ -16,12 +16,12 @@ use super::queue::Actions;
 use super::{Action, Depth, Event, RedirectTable, Rest, Scaling};
 use crate::{Policy, Snapshot};
 
-/// When PowerSave steps.
+/// Parameters of PowerSave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerSaveParameters {
     /// Cores that may forward.
     pub cores: u8,
-    /// P-states.
+    /// Number of P-states.
     pub steps: u8,
     /// Packets: more is too much. Published: 32.
     pub q_high: u32,
@@ -33,7 +33,7 @@ pub struct PowerSaveParameters {
     pub c_down: u32,
     /// Whether packets of a moved entry wait for those before them.
     pub in_order: bool,
-    /// If set, goes one rung down after so much silence; the published router keeps its rung.
+    /// Silence after which it goes one rung down, if set; the published router keeps its rung.
     pub silence: Option<Time>,
 }
 
@@ -55,12 +55,12 @@ impl PowerSaveParameters {
     }
 }
 
-/// An operating point.
+/// An operating point of the ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rung {
-    /// Cores that forward.
+    /// Number of cores that forward.
     pub cores: u8,
-    /// Their P-state.
+    /// Number of their P-state.
     pub step: u8,
 }
 
@@ -80,7 +80,7 @@ impl Rung {
     }
 }
 
-/// The controller.
+/// Controller that climbs a ladder of operating points.
 #[derive(Clone, Debug)]
 pub struct PowerSave {
     parameters: PowerSaveParameters,
@@ -116,7 +116,7 @@ impl PowerSave {
         }
     }
 
-    /// Where it stands.
+    /// Returns the present rung.
     #[must_use]
     pub fn rung(&self) -> Rung {
         self.rung

@@ -10,12 +10,12 @@ use super::apart::{Apart, Resting};
 use super::polls::EmptyPolls;
 use super::{Depth, Rest};
 
-/// `MIN_ZERO_POLL_COUNT`.
+/// Value of `MIN_ZERO_POLL_COUNT`.
 const EMPTY_POLLS: u32 = 10;
-/// `MAX_EPOLL_TIMEOUT_MS`.
+/// Value of `MAX_EPOLL_TIMEOUT_MS`.
 const TIMEOUT: Time = Time::ns(500_000_000);
 
-/// Sleeps soon.
+/// Policy that sleeps after a few empty polls.
 pub type Suricata = Apart<Worker>;
 
 /// A worker of Suricata.
@@ -23,7 +23,8 @@ pub type Suricata = Apart<Worker>;
 pub struct Worker(EmptyPolls);
 
 impl Apart<Worker> {
-    /// For so many cores, whose idle state the operating system chooses (assumption: this one).
+    /// Creates the policy for `cores` cores, whose idle state the operating system chooses
+    /// (assumption: this one).
     #[must_use]
     pub fn new(cores: u8, depth: Depth) -> Suricata {
         Apart::alike(&Worker::default(), cores, depth)

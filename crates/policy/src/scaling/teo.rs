@@ -26,7 +26,7 @@ struct Bin {
 /// NAPI with this governor.
 pub type Teo = Apart<Governed<TeoCore>>;
 
-/// What the governor knows of one core.
+/// State of the governor for one core.
 #[derive(Clone, Copy, Debug)]
 pub struct TeoCore {
     bins: [Bin; STATES],
@@ -42,7 +42,7 @@ impl Governor for TeoCore {
         TeoCore { bins: [bin; STATES], total: 0, recent: [None; RECENT], at: 0 }
     }
 
-    /// `teo_update`.
+    /// Implements `teo_update`.
     fn learn(&mut self, rested: Rested, p: &IdleParameters) {
         let exit = p.states[rested.state].exit_ns();
         let measured = match rested.ns {

@@ -23,10 +23,10 @@ use halfwink_units::Time;
 use super::apart::{Apart, Resting};
 use super::{Depth, Rest};
 
-/// `max_timeout_ms` of `unix/input.c`.
+/// Value of `max_timeout_ms` in `unix/input.c`.
 const TIMEOUT: Time = Time::ns(10_000_000);
 
-/// What VPP's adaptive input depends on.
+/// Parameters of VPP's adaptive input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VppAdaptiveParameters {
     /// Cores that forward, each with a queue of its own.
@@ -38,14 +38,14 @@ pub struct VppAdaptiveParameters {
     /// Packets of a window up to which it waits for interrupts:
     /// `interrupt_threshold_vector_length`.
     pub to_interrupt: u32,
-    /// How long an empty poll takes.
+    /// Duration of an empty poll.
     pub empty_poll: Time,
     /// Idle state of a sleeping worker; the operating system chooses it.
     pub depth: Depth,
 }
 
 impl VppAdaptiveParameters {
-    /// With VPP's thresholds.
+    /// Returns the parameters with VPP's thresholds.
     #[must_use]
     pub const fn published(cores: u8, empty_poll: Time) -> VppAdaptiveParameters {
         VppAdaptiveParameters {
@@ -63,7 +63,8 @@ impl VppAdaptiveParameters {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Input {
     polling: bool,
-    /// It polls once more, in which VPP's driver enables its interrupt, and then waits for it.
+    /// Whether it polls once more, while VPP's driver enables its interrupt, and then waits for
+    /// that.
     leaving: bool,
     /// Main loops so far.
     loops: u64,
@@ -71,7 +72,7 @@ pub struct Input {
     window: u64,
     /// Packets of that window, and of the one before it.
     packets: [u32; 2],
-    /// When it was told to poll so often on its own, the last of which it reports.
+    /// Time and number of polls that it was granted on its own, the last of which it reports.
     granted: Option<(Time, u32)>,
 }
 

@@ -26,12 +26,12 @@ pub struct AllocatorParameters {
     pub run_cycles: u64,
     /// Cycles of the longest run. assumption: 256 times the first; the text names no limit.
     pub run_most_cycles: u64,
-    /// How far from the first guess the first splits lie: 2.
+    /// Distance of the first splits from the first guess: 2.
     pub reach: u8,
 }
 
 impl AllocatorParameters {
-    /// As published.
+    /// Returns the published parameters.
     #[must_use]
     pub fn published() -> AllocatorParameters {
         AllocatorParameters {
@@ -43,7 +43,7 @@ impl AllocatorParameters {
         }
     }
 
-    /// For traces that are too short: all epochs divided by `by`.
+    /// Divides all epochs by `by`, for short traces.
     #[must_use]
     pub fn shortened(mut self, by: u64) -> AllocatorParameters {
         for epoch in [&mut self.sample_cycles, &mut self.run_cycles, &mut self.run_most_cycles] {
@@ -176,7 +176,7 @@ impl Allocator {
         (guess.saturating_sub(reach).max(1), (guess + reach).min(most))
     }
 
-    /// Of equal splits the one that was tried first is kept (assumption).
+    /// Records the best split. Among equals it keeps the one tried first (assumption).
     fn note(&mut self, ppm: u64, kernel_ways: u8) {
         if self.best.is_none_or(|(best, _)| ppm < best) {
             self.best = Some((ppm, kernel_ways));

@@ -18,7 +18,7 @@ use crate::{Policy, Snapshot};
 /// Constants of the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BankChoiceParameters {
-    /// How banks are asked.
+    /// Order in which banks are looked up.
     pub look_up: LookUp,
     /// The one route to keep to; none to choose.
     pub route: Option<Route>,
@@ -33,7 +33,7 @@ pub struct BankChoiceParameters {
 }
 
 impl BankChoiceParameters {
-    /// As published.
+    /// Returns the published parameters.
     #[must_use]
     pub fn published(look_up: LookUp) -> BankChoiceParameters {
         BankChoiceParameters {
@@ -46,7 +46,7 @@ impl BankChoiceParameters {
         }
     }
 
-    /// For traces that are too short: all epochs divided by `by`.
+    /// Divides all epochs by `by`, for short traces.
     #[must_use]
     pub fn shortened(mut self, by: u64) -> BankChoiceParameters {
         for epoch in [&mut self.sample_instructions, &mut self.epoch_instructions] {
@@ -57,13 +57,13 @@ impl BankChoiceParameters {
     }
 }
 
-/// The choice.
+/// Policy that chooses a route by trial.
 #[derive(Clone, Debug)]
 pub struct BankChoice {
     parameters: BankChoiceParameters,
     /// Index of the route that is being tried, while one is.
     tried: Option<usize>,
-    /// What was counted with it.
+    /// Counters of that trial.
     trial: Sample,
     /// Best so far: misses of a million accesses, and route.
     best: Option<(u64, Route)>,

@@ -15,7 +15,7 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// Always this rule.
+    /// Creates a policy with a constant rule.
     #[must_use]
     pub fn new(rule: Rule) -> Fixed {
         Fixed { rule, pending: false }

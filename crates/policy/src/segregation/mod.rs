@@ -35,7 +35,7 @@ impl<S: Segregation + ?Sized> Segregation for Box<S> {}
 
 impl<S: Segregation, L: Log<Event, Action> + Send> Segregation for Host<S, L> {}
 
-/// Any of them.
+/// A boxed segregation policy.
 pub type SegregationPolicy = Box<dyn Segregation>;
 
 /// One of the two virtual threads of a core: user code, and the kernel.
@@ -46,9 +46,9 @@ pub type SegregationPolicy = Box<dyn Segregation>;
     serde(rename_all = "kebab-case")
 )]
 pub enum Side {
-    /// The user's.
+    /// Side of user code.
     User,
-    /// The kernel's.
+    /// Side of the kernel.
     Kernel,
 }
 
@@ -64,9 +64,9 @@ pub enum Route {
     /// Instructions and data (ID).
     #[default]
     Both,
-    /// Data only (DO).
+    /// Routes data only (DO).
     Data,
-    /// Instructions only (IO).
+    /// Routes instructions only (IO).
     Instructions,
 }
 
@@ -74,7 +74,7 @@ impl Route {
     /// All of them, in the order in which a choice tries them (assumption: none is printed).
     pub const ALL: [Route; 3] = [Route::Data, Route::Instructions, Route::Both];
 
-    /// As users, tables and plans name it.
+    /// Returns the name that users, tables and plans use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ impl Route {
         Route::ALL.into_iter().find(|route| route.name() == name)
     }
 
-    /// Where a fill goes.
+    /// Returns the side that a fill goes to.
     #[inline]
     #[must_use]
     pub const fn side(self, kernel: bool, code: bool) -> Side {
@@ -107,7 +107,7 @@ impl Route {
     }
 }
 
-/// What belongs to a side.
+/// Part of the cache that belongs to a side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -115,7 +115,7 @@ impl Route {
     serde(rename_all = "kebab-case")
 )]
 pub enum Split {
-    /// Nothing: both compete for all of it.
+    /// No split: both compete for the whole cache.
     #[default]
     None,
     /// This many ways of each set to the kernel, the others to the user (column caching; Nellans
@@ -125,7 +125,7 @@ pub enum Split {
     Banks,
 }
 
-/// How a cache of two banks is asked.
+/// Order in which two banks are looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -141,18 +141,18 @@ pub enum LookUp {
     Serial,
 }
 
-/// What a cache does at a fill: the registers.
+/// Rule of a cache at a fill, as in its registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rule {
     /// Which fills are the kernel's.
     pub route: Route,
-    /// What belongs to a side.
+    /// Part of the cache that belongs to a side.
     pub split: Split,
     /// Rank in the order of recency at which a fill of a side (user, kernel) comes in: 0 as the
     /// most recent, ways - 1 as the next to leave (Nellans 2014, Sec 5.3).
     pub insertion: [u8; 2],
-    /// How two banks are asked.
+    /// Order in which two banks are looked up.
     pub look_up: LookUp,
 }
 
@@ -171,7 +171,7 @@ impl Rule {
         Rule { route, split: Split::Banks, look_up, ..Rule::LRU }
     }
 
-    /// So many ways for the kernel.
+    /// Gives `kernel` ways to the kernel.
     #[must_use]
     pub const fn ways(route: Route, kernel: u8) -> Rule {
         Rule { route, split: Split::Ways(kernel), ..Rule::LRU }
@@ -189,11 +189,11 @@ impl Rule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Utility {
-    /// By side (user, kernel), then by recency.
+    /// Hits by side (user, kernel), then by recency.
     pub hits: [[u64; MAX_WAYS]; 2],
 }
 
-/// What the counters say since the last sample.
+/// Counters since the last sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Sample {
@@ -201,11 +201,11 @@ pub struct Sample {
     pub instructions: [u64; 2],
     /// Reads of the cache.
     pub accesses: [u64; 2],
-    /// Of these, not there.
+    /// Number of these that missed.
     pub misses: [u64; 2],
-    /// Of the core's clock.
+    /// Cycles of the core's clock.
     pub cycles: u64,
-    /// What monitors saw, where the technique has them.
+    /// Counts of the monitors, where the technique has them.
     pub utility: Option<Box<Utility>>,
 }
 
@@ -218,7 +218,7 @@ impl Sample {
         (instructions > 0).then(|| (misses * 1_000_000_000 / u128::from(instructions)) as u64)
     }
 
-    /// Of both sides.
+    /// Returns the instructions of both sides.
     #[must_use]
     pub fn total_instructions(&self) -> u64 {
         self.instructions[0] + self.instructions[1]
@@ -234,7 +234,7 @@ impl Sample {
     }
 }
 
-/// What a cache tells its policy.
+/// Events from a cache to its policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -244,15 +244,15 @@ impl Sample {
 pub enum Event {
     /// The run begins, with a cache of so many ways, in two banks if it can be split so.
     Begin {
-        /// Of each set.
+        /// Number of ways of each set.
         ways: u8,
     },
     /// The time asked for with [`Action::SampleAfter`] is over.
     Sample(Sample),
 }
 
-/// How long until the next sample. Worlds may give it a little later, at the end of what they do
-/// in one piece.
+/// Time until the next sample. Worlds may give it a little later, at the end of what they do in one
+/// piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -260,13 +260,13 @@ pub enum Event {
     serde(rename_all = "kebab-case")
 )]
 pub enum Span {
-    /// Retired.
+    /// Number of retired instructions.
     Instructions(u64),
-    /// Of the core's clock.
+    /// Cycles of the core's clock.
     Cycles(u64),
 }
 
-/// What a policy asks of its cache.
+/// Actions that a policy requests of its cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -274,7 +274,7 @@ pub enum Span {
     serde(rename_all = "kebab-case")
 )]
 pub enum Action {
-    /// Sets the registers.
+    /// Sets the registers of the cache.
     Set(Rule),
     /// Wants a sample after so long.
     SampleAfter(Span),

@@ -26,14 +26,14 @@ use super::machines::Machines;
 use super::{Action, Event, Side, Steering};
 use crate::{Policy, Snapshot};
 
-/// What DreamWeaver depends on.
+/// Parameters of DreamWeaver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DreamWeaverParameters {
     /// The machine that serves. The other one sleeps for ever.
     pub side: Side,
     /// Requests that it has in service at most.
     pub workers: u32,
-    /// How long a request may be held up by sleep.
+    /// Longest time that a request may be delayed by sleep.
     pub delay: Time,
 }
 
@@ -48,14 +48,14 @@ impl DreamWeaverParameters {
 /// Unfinished requests that came under the same sum of stalls.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// When the first of them came.
+    /// Arrival time of the first of them.
     first: Time,
-    /// The sum then.
+    /// Sum of stalls at that time.
     stalled: Time,
     requests: u32,
 }
 
-/// The policy.
+/// Policy of DreamWeaver.
 #[derive(Clone, Debug)]
 pub struct DreamWeaver {
     parameters: DreamWeaverParameters,
@@ -119,7 +119,7 @@ impl DreamWeaver {
         }
     }
 
-    /// What the sum of stalls is when the oldest request has been held up for too long.
+    /// Returns the sum of stalls at which the oldest request has been delayed for too long.
     #[inline]
     fn limit(&self) -> Option<Time> {
         self.rows.first().map(|row| row.stalled.saturating_add(self.parameters.delay))

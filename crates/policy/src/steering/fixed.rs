@@ -15,7 +15,7 @@ pub struct Always {
 }
 
 impl Always {
-    /// This machine alone.
+    /// Uses this machine alone.
     #[must_use]
     pub fn new(side: Side) -> Always {
         let mut always = Always { side, machines: Machines::NEW };
@@ -64,7 +64,8 @@ pub struct AlwaysOn {
 }
 
 impl AlwaysOn {
-    /// Up to `threshold` unfinished requests go to the small machine, others to the big one.
+    /// Sends to the small machine up to `threshold` unfinished requests, and the others to the big
+    /// one.
     #[must_use]
     pub fn new(threshold: u32) -> AlwaysOn {
         AlwaysOn { threshold, machines: Machines::NEW }

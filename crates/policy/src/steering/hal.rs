@@ -21,10 +21,10 @@ use super::machines::{Linger, Machines};
 use super::{Action, Event, Side, Steering};
 use crate::{Policy, Snapshot};
 
-/// What a token is worth: picoseconds in a second, so that credit is time x rate.
+/// Value of a token: picoseconds in a second, so that credit is time x rate.
 const TOKEN: u64 = 1_000_000_000_000;
 
-/// What HAL depends on.
+/// Parameters of HAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HalParameters {
     /// Requests per second that the small machine gets at first.
@@ -39,14 +39,14 @@ pub struct HalParameters {
     pub low: u32,
     /// Unfinished requests from which on it has too many.
     pub high: u32,
-    /// How long the big machine stays on without requests.
+    /// Time for which the big machine stays on without requests.
     pub linger: Time,
 }
 
 impl HalParameters {
-    /// For a small machine that can do so many requests per second on so many workers: begins
-    /// there, in steps of a fiftieth, between as many unfinished requests as workers and four
-    /// times that, every 10 ms (assumptions).
+    /// Returns parameters for a small machine of this rate in requests per second and number of
+    /// workers. The rate begins there and changes in steps of a fiftieth every 10 ms, between as
+    /// many unfinished requests as workers and four times that (assumptions).
     #[must_use]
     pub fn published(rate: u32, workers: u32) -> HalParameters {
         HalParameters {
@@ -61,7 +61,7 @@ impl HalParameters {
     }
 }
 
-/// The policy.
+/// Policy of HAL.
 #[derive(Clone, Debug)]
 pub struct Hal {
     parameters: HalParameters,
@@ -69,7 +69,7 @@ pub struct Hal {
     linger: Linger,
     /// Requests per second to the small machine.
     rate: u32,
-    /// In [`TOKEN`]s.
+    /// Credit; [`TOKEN`] of it is one token.
     credit: u64,
     filled: Time,
     look: Time,

@@ -22,14 +22,14 @@ use super::machines::Machines;
 use super::{Action, Event, Side, Steering};
 use crate::{Policy, Snapshot};
 
-/// What KnightShift depends on.
+/// Parameters of KnightShift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnightShiftParameters {
     /// Requests that the knight has in service at most.
     pub knight_workers: u32,
     /// Requests that the primary has in service at most.
     pub primary_workers: u32,
-    /// What the knight can do, in thousandths of what the primary can.
+    /// Capability of the knight, in thousandths of the primary's.
     pub capability_permille: u32,
     /// The primary serves from this utilisation of the knight on, in thousandths.
     pub up_permille: u32,
@@ -55,7 +55,7 @@ impl KnightShiftParameters {
         }
     }
 
-    /// As the authors' simulator decides.
+    /// Returns the parameters of the authors' simulator.
     #[must_use]
     pub fn simulator(knight_workers: u32, primary_workers: u32) -> KnightShiftParameters {
         KnightShiftParameters {
@@ -66,14 +66,14 @@ impl KnightShiftParameters {
     }
 }
 
-/// The policy.
+/// Policy of KnightShift.
 #[derive(Clone, Debug)]
 pub struct KnightShift {
     parameters: KnightShiftParameters,
     machines: Machines,
-    /// Whether the primary is wanted.
+    /// Whether the primary is needed.
     primary: bool,
-    /// Who serves: the knight until the primary is awake.
+    /// Machine that serves: the knight until the primary is awake.
     serving: Side,
     /// Busy time of its workers since `since`.
     busy: Time,

@@ -19,13 +19,13 @@ impl Machines {
     /// Both on, without requests.
     pub(super) const NEW: Machines = Machines { pair: Pair::NEW, queue: Queue::NEW };
 
-    /// A machine.
+    /// Returns the state of a machine.
     #[inline]
     pub(super) fn of(&self, side: Side) -> &Machine {
         self.pair.of(side)
     }
 
-    /// Whether a machine serves now.
+    /// Returns whether a machine serves now.
     #[inline]
     pub(super) fn is_on(&self, side: Side) -> bool {
         self.of(side).power == Power::On && !self.of(side).lost
@@ -62,7 +62,7 @@ impl Machines {
         }
     }
 
-    /// Whether a machine has nothing to do.
+    /// Returns whether a machine is on and has no requests.
     #[inline]
     fn is_free(&self, side: Side) -> bool {
         self.is_on(side) && self.of(side).load == 0
@@ -85,7 +85,7 @@ impl Machines {
         }
     }
 
-    /// What is asked next.
+    /// Returns the next action.
     #[inline]
     pub(super) fn poll(&mut self) -> Option<Action> {
         self.queue.pop()
@@ -106,12 +106,12 @@ pub(super) struct Linger {
 }
 
 impl Linger {
-    /// For so long.
+    /// Creates a linger of this length.
     pub(super) const fn new(side: Side, span: Time) -> Linger {
         Linger { side, span, down_at: None }
     }
 
-    /// Something was sent there.
+    /// Stops the linger, as a request was sent to the machine.
     #[inline]
     pub(super) fn busy(&mut self) {
         self.down_at = None;
@@ -130,7 +130,7 @@ impl Linger {
         }
     }
 
-    /// Its time may have come.
+    /// Lets the machine sleep if its linger has passed.
     pub(super) fn timer(&mut self, now: Time, machines: &mut Machines) {
         if self.down_at.is_some_and(|at| at <= now) {
             self.down_at = None;
@@ -140,7 +140,7 @@ impl Linger {
         }
     }
 
-    /// When it goes down unless something is sent there.
+    /// Returns the time at which it goes down unless a request is sent to it.
     #[inline]
     pub(super) fn next(&self) -> Option<Time> {
         self.down_at

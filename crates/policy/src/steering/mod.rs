@@ -47,7 +47,7 @@ impl<S: Steering + ?Sized> Steering for Box<S> {}
 
 impl<S: Steering, L: Log<Event, Action> + Send> Steering for Host<S, L> {}
 
-/// Any steering policy.
+/// A boxed steering policy.
 pub type SteeringPolicy = Box<dyn Steering>;
 
 /// One of the two machines.
@@ -68,7 +68,7 @@ impl Side {
     /// Both, the small one first.
     pub const BOTH: [Side; 2] = [Side::Small, Side::Big];
 
-    /// The other machine.
+    /// Returns the other machine.
     #[must_use]
     pub fn other(self) -> Side {
         match self {
@@ -78,7 +78,7 @@ impl Side {
     }
 }
 
-/// What the server tells.
+/// Events from the server to its policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -90,35 +90,35 @@ pub enum Event {
     Arrive,
     /// A request that was sent to this machine is done there, or was given up.
     Finish {
-        /// The machine.
+        /// Machine that served it.
         side: Side,
-        /// Since it came.
+        /// Time since the request arrived.
         #[cfg_attr(feature = "serde", serde(rename = "latency_ps"))]
         latency: Time,
     },
     /// A machine that was asked to wake serves now.
     Awake {
-        /// The machine.
+        /// Machine whose state changed.
         side: Side,
     },
     /// A machine that was asked to sleep sleeps now. Not told if it was asked to wake meanwhile.
     Asleep {
-        /// The machine.
+        /// Machine whose state changed.
         side: Side,
     },
     /// A machine cannot be reached, or did not wake in time. What it had finishes, and comes anew.
     Lost {
-        /// The machine.
+        /// Machine whose state changed.
         side: Side,
     },
     /// A lost machine is back, and on.
     Back {
-        /// The machine.
+        /// Machine whose state changed.
         side: Side,
     },
 }
 
-/// What a steering policy can ask of the server.
+/// Actions that a steering policy requests of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -128,18 +128,18 @@ pub enum Event {
 pub enum Action {
     /// Answer to [`Event::Arrive`]: this machine serves the request, from now on.
     Send {
-        /// The machine.
+        /// Machine that serves it.
         side: Side,
     },
     /// The machine wakes up. If it is going down, it does so after that.
     Wake {
-        /// The machine.
+        /// Machine to wake.
         side: Side,
     },
     /// The machine goes down now. What it has in service stands still until it is awake again: a
     /// policy that wants it drained first waits for the last [`Event::Finish`].
     Sleep {
-        /// The machine.
+        /// Machine to send to sleep.
         side: Side,
     },
 }

@@ -27,7 +27,7 @@ use super::machines::Machines;
 use super::{Action, Event, Side, Steering};
 use crate::{Policy, Snapshot};
 
-/// What Octopus-Man depends on.
+/// Parameters of Octopus-Man.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OctopusManParameters {
     /// Wanted tail of the response time.
@@ -38,7 +38,7 @@ pub struct OctopusManParameters {
     pub danger_percent: u32,
     /// Below so many per cent of the target: a rung down.
     pub safe_percent: u32,
-    /// Between looks.
+    /// Interval between checks.
     pub period: Time,
     /// Whether there is a rung of both machines.
     pub both: bool,
@@ -48,8 +48,8 @@ pub struct OctopusManParameters {
 }
 
 impl OctopusManParameters {
-    /// For this target: its p95, danger above 80 % of it, safe below 30 %, each second, two rungs
-    /// (assumptions).
+    /// Returns parameters for this target: its p95, danger above 80 % of it, safe below 30 %, each
+    /// second, two rungs (assumptions).
     #[must_use]
     pub fn published(target: Time) -> OctopusManParameters {
         OctopusManParameters {
@@ -64,7 +64,7 @@ impl OctopusManParameters {
     }
 }
 
-/// Which machines serve.
+/// Set of machines that serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rung {
     Small,
@@ -106,7 +106,7 @@ struct Tail {
     not_safe: u64,
 }
 
-/// The policy.
+/// Policy of Octopus-Man.
 #[derive(Clone, Debug)]
 pub struct OctopusMan {
     parameters: OctopusManParameters,
@@ -163,7 +163,7 @@ impl OctopusMan {
         }
     }
 
-    /// Of the rung that serves.
+    /// Returns the machine of the serving rung that gets the request.
     #[inline]
     fn choose(&self) -> Side {
         match self.serving {
@@ -188,7 +188,7 @@ impl OctopusMan {
         self.tail.not_safe += u64::from(latency >= self.safe);
     }
 
-    /// Where the tail of the period asks to be.
+    /// Returns the rung that the tail of the period calls for.
     fn wanted(&self) -> Rung {
         let slow = u64::from(1_000 - self.parameters.tail_permille.min(1_000));
         let beyond = |count: u64| count * 1_000 > self.tail.done * slow;

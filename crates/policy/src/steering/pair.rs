@@ -8,37 +8,37 @@ use crate::Snapshot;
 /// A machine's power state, as far as a policy can know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Power {
-    /// Serves.
+    /// The machine serves.
     On,
     /// Was asked to sleep.
     GoingDown,
-    /// Sleeps.
+    /// The machine sleeps.
     Asleep,
     /// Was asked to wake.
     Waking,
 }
 
-/// One machine.
+/// State of one machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Machine {
-    /// Its power state.
+    /// Power state of the machine.
     pub(super) power: Power,
     /// Requests that were sent there and are not finished, queued or in service.
     pub(super) load: u32,
-    /// It cannot be reached.
+    /// Whether it cannot be reached.
     pub(super) lost: bool,
 }
 
 impl Machine {
     const NEW: Machine = Machine { power: Power::On, load: 0, lost: false };
 
-    /// Whether it serves, or will without being asked.
+    /// Returns whether it serves, or will without a request to wake.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.power, Power::On | Power::Waking)
     }
 }
 
-/// Both machines.
+/// State of both machines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair([Machine; 2]);
 
@@ -46,7 +46,7 @@ impl Pair {
     /// Both on, without requests.
     pub(super) const NEW: Pair = Pair([Machine::NEW; 2]);
 
-    /// A machine.
+    /// Returns the state of a machine.
     #[inline]
     pub(super) fn of(&self, side: Side) -> &Machine {
         &self.0[side as usize]
@@ -86,7 +86,7 @@ impl Pair {
         side
     }
 
-    /// If it is not up, it will be asked to wake: whether it must be.
+    /// Marks a machine as waking if it is not up; returns whether it has to be asked.
     #[inline]
     pub(super) fn wake(&mut self, side: Side) -> bool {
         let machine = self.of_mut(side);
@@ -97,7 +97,8 @@ impl Pair {
         must
     }
 
-    /// If it is on, it will be asked to sleep: whether it must be. One that wakes is let finish.
+    /// Marks a machine as going down if it is on; returns whether it has to be asked. A machine
+    /// that wakes is left to finish.
     #[inline]
     pub(super) fn sleep(&mut self, side: Side) -> bool {
         let machine = self.of_mut(side);

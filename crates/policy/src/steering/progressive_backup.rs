@@ -33,24 +33,24 @@ use crate::{Policy, Snapshot};
 /// Share of the newest gap in the mean gap between requests: one eighth (assumption).
 const NEWEST: u64 = 8;
 
-/// What the backup's activation depends on.
+/// Parameters of the backup's activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgressiveBackupParameters {
     /// Requests that the small machine should have at most: AutoScale's packing factor.
     pub threshold: u32,
-    /// How long it has had more when the big one is called.
+    /// Time above the threshold after which the big machine is called.
     pub hold: Time,
     /// Requests up to which the big machine has little to do.
     pub down: u32,
-    /// How long it has had little to do when it gets no more.
+    /// Time with little load after which the big machine gets no more requests.
     pub linger: Time,
-    /// From calling the big machine until it serves.
+    /// Time from calling the big machine until it serves.
     pub wake_latency: Time,
-    /// Of the small machine: between requests that are done while all its workers are busy.
+    /// Time between completions of the small machine while all its workers are busy.
     pub small_gap: Time,
 }
 
-/// The policy.
+/// Policy of progressive backup.
 #[derive(Clone, Debug)]
 pub struct ProgressiveBackup {
     parameters: ProgressiveBackupParameters,
@@ -93,8 +93,9 @@ impl ProgressiveBackup {
         });
     }
 
-    /// Whether the small machine, alone until the big one would be awake, is predicted to have more
-    /// then than it should, and more than it could do in as long again: then waking is faster.
+    /// Predicts the small machine's load if it stays alone until the big one would be awake.
+    /// Returns whether it would exceed its threshold, and what it could serve in as long again:
+    /// then waking is faster.
     #[inline]
     fn is_predicted(&self) -> bool {
         let p = self.parameters;
@@ -127,7 +128,7 @@ impl ProgressiveBackup {
         self.look(now);
     }
 
-    /// Whether it is time to call the big machine or to retire it; and it sleeps once retired.
+    /// Calls the big machine or retires it, when it is time; a retired one sleeps.
     #[inline]
     fn look(&mut self, now: Time) {
         let p = self.parameters;
@@ -146,7 +147,7 @@ impl ProgressiveBackup {
     }
 }
 
-/// Whether something has held for a span; `since` keeps from when on.
+/// Returns whether a condition has held for a span; `since` keeps its begin.
 #[inline]
 fn passed(since: &mut Option<Time>, holds: bool, now: Time, span: Time) -> bool {
     if !holds {

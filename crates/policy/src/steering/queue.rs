@@ -14,7 +14,7 @@ impl Queue {
     /// An answer, and one change of power of each machine.
     const ROOM: usize = 4;
 
-    /// Nothing.
+    /// Queue without actions.
     pub(super) const NEW: Queue =
         Queue { actions: [Action::Send { side: Side::Small }; Queue::ROOM], first: 0, end: 0 };
 
@@ -26,7 +26,7 @@ impl Queue {
         self.end += 1;
     }
 
-    /// The next one.
+    /// Takes the next action.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Action> {
         if self.first == self.end {

@@ -28,7 +28,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// What a request that comes now will need, the machine being on.
+    /// Returns the time that a request which arrives now will need, if the machine is on.
     #[inline]
     fn delay(self, load: u32) -> Time {
         let before = u64::from((load + 1).saturating_sub(self.workers));
@@ -36,16 +36,16 @@ impl Server {
     }
 }
 
-/// What the policy knows of its machines.
+/// Parameters of the two machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShortestParameters {
     /// The small machine, always on.
     pub small: Server,
-    /// The big one.
+    /// Big machine, which sleeps.
     pub big: Server,
-    /// From asleep to on.
+    /// Time from asleep to on.
     pub wake_latency: Time,
-    /// How long the big machine stays on without requests.
+    /// Time for which the big machine stays on without requests.
     pub linger: Time,
 }
 
@@ -62,13 +62,13 @@ impl ShortestParameters {
     }
 }
 
-/// The policy.
+/// Policy of the shortest delay.
 #[derive(Clone, Debug)]
 pub struct Shortest {
     parameters: ShortestParameters,
     machines: Machines,
     linger: Linger,
-    /// When the big machine will be awake, if it wakes.
+    /// Time at which the big machine will be awake, if it wakes.
     awake_at: Time,
 }
 
@@ -87,7 +87,7 @@ impl Shortest {
         policy
     }
 
-    /// How long until the big machine serves if something is sent there now.
+    /// Returns the time until the big machine serves a request that is sent now.
     #[inline]
     fn set_up(&self, now: Time) -> Time {
         match self.machines.of(Side::Big).power {

@@ -31,7 +31,7 @@ use crate::{Policy, Snapshot};
 pub struct SleepTimerParameters {
     /// The machine that serves. The other one sleeps for ever.
     pub side: Side,
-    /// How long it stays on without requests.
+    /// Time for which it stays on without requests.
     pub linger: Time,
 }
 
@@ -67,7 +67,7 @@ impl SleepTimerParameters {
     }
 }
 
-/// The policy.
+/// Policy of a sleep timer.
 #[derive(Clone, Debug)]
 pub struct SleepTimer {
     side: Side,

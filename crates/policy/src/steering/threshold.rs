@@ -11,13 +11,13 @@ use crate::{Policy, Snapshot};
 /// 3.1.2) and "simultaneous requests served by the small cores" (Sec 3.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// Those of the small machine.
+    /// Requests of the small machine.
     Small,
-    /// Those of the whole server. Starves the small machine when the big one is full.
+    /// Requests of the whole server. Starves the small machine when the big one is full.
     All,
 }
 
-/// How the scheduler decides.
+/// Parameters of the scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct ThresholdParameters {
     /// Concurrent requests from which on the big machine serves (the thesis' S_t).
@@ -27,12 +27,12 @@ pub struct ThresholdParameters {
     /// The big machine is woken, and kept awake, while more than so many count. The threshold in
     /// the thesis: woken by the first request that it must serve. Fewer hide its wake-up.
     pub wake_at: u32,
-    /// How long the big machine stays on without requests; zero in the thesis.
+    /// Time for which the big machine stays on without requests; zero in the thesis.
     pub linger: Time,
 }
 
 impl ThresholdParameters {
-    /// As in the thesis, for this S_t.
+    /// Returns the parameters of the thesis, for this S_t.
     #[must_use]
     pub fn published(threshold: u32) -> ThresholdParameters {
         ThresholdParameters {
@@ -44,7 +44,7 @@ impl ThresholdParameters {
     }
 }
 
-/// The scheduler.
+/// Scheduler with a threshold.
 #[derive(Clone, Debug)]
 pub struct Threshold {
     parameters: ThresholdParameters,

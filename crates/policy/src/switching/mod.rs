@@ -23,10 +23,10 @@ impl<P: IdlePower + ?Sized> IdlePower for Box<P> {}
 
 impl<P: IdlePower, L: Log<IdleEvent, IdleAction> + Send> IdlePower for Host<P, L> {}
 
-/// Any idle-power policy.
+/// A boxed idle-power policy.
 pub type IdlePowerPolicy = Box<dyn IdlePower>;
 
-/// What an idle-power policy is told of its core.
+/// Events for the idle-power policy of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -34,15 +34,15 @@ pub type IdlePowerPolicy = Box<dyn IdlePower>;
     serde(rename_all = "kebab-case")
 )]
 pub enum IdleEvent {
-    /// Nothing is left to do.
+    /// The core has no work left.
     Left,
-    /// Something is there again.
+    /// The core has work again.
     Due,
     /// The core was entered: a system call or an interrupt.
     Entered,
 }
 
-/// What an idle-power policy asks for.
+/// Actions of an idle-power policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -52,7 +52,7 @@ pub enum IdleEvent {
 pub enum IdleAction {
     /// Power down until something is due.
     PowerDown,
-    /// Stay up.
+    /// Keeps the core up.
     StayUp,
 }
 

@@ -23,25 +23,25 @@ pub const LIMIT: u64 = 1_000_000;
 /// A setting of the header switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
-    /// From closing the first switch until the supply is stable.
+    /// Time from closing the first switch until the supply is stable.
     pub latency: Time,
     /// Disturbance of a direct neighbour on an inner place, in millionths of what it bears.
     pub noise: u64,
 }
 
-/// How waking cores disturb running ones, by place.
+/// Disturbance of running cores by waking ones, by place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbourhood {
-    /// Number of cores.
+    /// Total number of cores.
     pub cores: usize,
     /// Weight of a waking core on a running one, in millionths: row after row of running cores.
     pub weights: Vec<u64>,
-    /// What a running core bears less because of its own place, in millionths of the greatest
-    /// disturbance: its edge position.
+    /// Amount by which a running core's own place lowers the disturbance that it bears, in
+    /// millionths of the greatest one: its edge position.
     pub places: Vec<u64>,
 }
 
-/// What a core tells the controller.
+/// Events from a core to the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -49,13 +49,13 @@ pub struct Neighbourhood {
     serde(rename_all = "kebab-case")
 )]
 pub enum Event {
-    /// It is gated and would like to wake fast.
+    /// The core is gated and requests a fast wake-up.
     Gated(usize),
-    /// It runs again.
+    /// The core runs again.
     Awake(usize),
 }
 
-/// What the controller answers.
+/// Answers of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -65,9 +65,9 @@ pub enum Event {
 pub enum Action {
     /// The core may wake in this time, once.
     Grant {
-        /// Which core.
+        /// Number of the core.
         core: usize,
-        /// From closing the first switch until its supply is stable.
+        /// Time from closing the first switch until its supply is stable.
         #[cfg_attr(feature = "serde", serde(rename = "wake_up_ps"))]
         wake_up: Time,
     },
@@ -76,9 +76,9 @@ pub enum Action {
 /// Even if all cores wake as slowly as they can, one is disturbed too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnsafeError {
-    /// Which core.
+    /// Number of the core.
     pub core: usize,
-    /// Its disturbance, in millionths of what it bears.
+    /// Disturbance of the core, in millionths of what it bears.
     pub disturbance: u64,
 }
 
@@ -86,7 +86,7 @@ pub struct UnsafeError {
 #[derive(Clone, Debug)]
 pub struct Central {
     around: Neighbourhood,
-    /// From the slowest to the fastest.
+    /// Modes from the slowest to the fastest.
     modes: Vec<Mode>,
     /// The mode that each core may wake in now.
     granted: Vec<usize>,
@@ -247,8 +247,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever comes in whatever order, nobody is disturbed beyond the limit, and whoever asks
-        /// is answered.
+        /// Checks that under any order of events no core is disturbed beyond the limit, and each
+        /// request is answered.
         #[test]
         fn no_schedule_is_unsafe(
             steps in proptest::collection::vec((0usize..4, proptest::bool::ANY), 0..200)

@@ -8,7 +8,7 @@ use halfwink_units::Time;
 use super::{decode, AnnounceError, Announcement, Key, Rate, Replayed, Window};
 use crate::Snapshot;
 
-/// What a receiver allows.
+/// Limits of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverParameters {
     /// Sources that it remembers; of others it hears nothing.
@@ -28,24 +28,24 @@ impl Default for ReceiverParameters {
     }
 }
 
-/// Why a datagram is not believed.
+/// Reason why a datagram was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is no announcement.
+    /// The bytes are not an announcement.
     Malformed(AnnounceError),
-    /// It was heard before.
+    /// The announcement was received before.
     Replayed(Replayed),
-    /// Its source announces too much.
+    /// The source announces too often.
     TooMany {
-        /// Who.
+        /// Number of the source.
         source: u32,
     },
     /// There is no room for one more source.
     TooManySources {
-        /// Who.
+        /// Number of the source.
         source: u32,
     },
-    /// A mode for measurements, where nobody measures.
+    /// The mode is for measurements, which are not enabled.
     ForMeasurements,
 }
 
@@ -63,23 +63,23 @@ impl fmt::Display for Refusal {
 
 impl core::error::Error for Refusal {}
 
-/// How many datagrams were refused, and why.
+/// Number of datagrams rejected, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
     /// No announcements, or of another version.
     pub malformed: u64,
     /// Under a wrong tag.
     pub forged: u64,
-    /// Heard before.
+    /// Announcements that were received before.
     pub replayed: u64,
     /// Above the rate, or of one source too many.
     pub too_many: u64,
-    /// Of modes for measurements.
+    /// Announcements with modes for measurements.
     pub for_measurements: u64,
 }
 
 impl Refused {
-    /// Names and counts.
+    /// Returns the counts by name.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let Refused { malformed, forged, replayed, too_many, for_measurements } = *self;
@@ -117,14 +117,14 @@ struct Source {
 pub struct Receiver {
     key: Key,
     parameters: ReceiverParameters,
-    /// By id.
+    /// Sources, sorted by id.
     sources: Vec<Source>,
     heard: u64,
     refused: Refused,
 }
 
 impl Receiver {
-    /// For those who know the key.
+    /// Creates a receiver for senders with this key.
     #[must_use]
     pub fn new(key: Key, parameters: ReceiverParameters) -> Receiver {
         let sources = Vec::with_capacity(parameters.sources);
@@ -144,13 +144,13 @@ impl Receiver {
         heard
     }
 
-    /// How many were believed.
+    /// Returns the number of accepted announcements.
     #[must_use]
     pub fn heard(&self) -> u64 {
         self.heard
     }
 
-    /// How many were not.
+    /// Returns the counters of rejected ones.
     #[must_use]
     pub fn refused(&self) -> Refused {
         self.refused

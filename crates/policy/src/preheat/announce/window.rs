@@ -4,10 +4,10 @@ use core::fmt;
 
 use halfwink_units::Time;
 
-/// An announcement that was heard before, or so long ago that nobody can say.
+/// An announcement that was received before, or is too old to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// Its number.
+    /// Sequence number of the announcement.
     pub sequence: u64,
     /// The highest that was heard.
     pub highest: u64,
@@ -33,7 +33,7 @@ impl Window {
     /// Numbers that it remembers.
     pub const WIDTH: u64 = 64;
 
-    /// Nothing was heard.
+    /// Creates a window before the first announcement.
     #[must_use]
     pub const fn new() -> Window {
         Window { highest: 0, heard: 0 }
@@ -84,7 +84,7 @@ impl Rate {
         Rate { each, full, saved: full, last: Time::ZERO }
     }
 
-    /// Whether one more is let through at `now`.
+    /// Returns whether one more is allowed at `now`, and counts it.
     pub fn pass(&mut self, now: Time) -> bool {
         let since = now.saturating_sub(self.last);
         self.last = self.last.max(now);

@@ -4,10 +4,10 @@ use halfwink_units::Time;
 
 use super::super::Order;
 
-/// What becomes of a request that comes before its lines are loaded (Gottschlag 2016, Sec 6.6).
+/// Handling of a request that comes before its lines are loaded (Gottschlag 2016, Sec 6.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Late {
-    /// It is held until they are.
+    /// Holds the request until they are.
     #[default]
     Wait,
     /// The load is stopped, and is cut at the time at which the request is due.
@@ -19,7 +19,7 @@ pub enum Late {
 /// Which services have a set (Sec 4.1.2 and 6.3.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sets {
-    /// Each its own.
+    /// Gives each service its own set.
     #[default]
     Apart,
     /// One for all, as where announcements name none: what all dumps have in common.
@@ -28,27 +28,27 @@ pub enum Sets {
     Union,
 }
 
-/// How the ports of a service are known (Sec 5.5).
+/// Source of the ports of a service (Sec 5.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ports {
     /// Announcements call a service by its port.
     #[default]
     Announced,
-    /// From the first packet after each predicted time, if seen twice.
+    /// Learns a port from the first packet after each predicted time, if seen twice.
     Learned,
 }
 
-/// When preparations begin.
+/// Time at which preparations begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Begin {
-    /// As soon as a request is announced.
+    /// Begins as soon as a request is announced.
     #[default]
     AtOnce,
-    /// So that they are over when it is due, as far as can be told from the last load.
+    /// Begins so that preparations end when the request is due, judging by the last load.
     JustInTime {
         /// Wake-up latency of the machine.
         wake: Time,
-        /// More than that.
+        /// Margin beyond that.
         margin: Time,
     },
 }
@@ -62,20 +62,20 @@ pub struct PreheaterParameters {
     pub filter: bool,
     /// Which services have a set.
     pub sets: Sets,
-    /// Cores that load.
+    /// Number of cores that load.
     pub cores: u8,
     /// The order of loads.
     pub order: Order,
-    /// What becomes of requests that come too early.
+    /// Handling of requests that come too early.
     pub late: Late,
-    /// How ports are known.
+    /// Source of the ports.
     pub ports: Ports,
     /// Dumps see one service only, which has a cluster of cores for itself (Sec 4.1.2). If not, a
     /// dump is dropped when packets of others came meanwhile.
     pub isolated: bool,
     /// Loads only after caches were lost, rather than before each announced request.
     pub only_cold: bool,
-    /// When preparations begin.
+    /// Time at which preparations begin.
     pub begin: Begin,
     /// After its first packet, for how long a request is taken to run if there is no idle time; and
     /// after it was due, when it is taken not to come.
@@ -89,7 +89,7 @@ pub struct PreheaterParameters {
 }
 
 impl PreheaterParameters {
-    /// Of the thesis.
+    /// Returns the parameters of the thesis.
     #[must_use]
     pub const fn published() -> PreheaterParameters {
         PreheaterParameters {
@@ -121,7 +121,7 @@ impl PreheaterParameters {
 }
 
 impl Begin {
-    /// When to begin for a request due at a time.
+    /// Returns the time to begin for a request due at `due`.
     pub(super) fn before(self, due: Time, load: Time) -> Time {
         match self {
             Begin::AtOnce => Time::ZERO,

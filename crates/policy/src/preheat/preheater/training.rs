@@ -13,7 +13,7 @@ pub(super) struct Window {
     pub(super) has_arrived: bool,
     /// Others ran in it.
     pub(super) is_dirty: bool,
-    /// It ends then at the latest.
+    /// Latest end of the window.
     pub(super) until: Time,
 }
 
