@@ -13,13 +13,13 @@ const PROG_LOAD: u32 = 5;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Instruction {
-    /// What it does.
+    /// Code of the operation.
     pub code: u8,
-    /// Its registers: the source in the upper half, the destination in the lower one.
+    /// Registers: the source in the upper half, the destination in the lower one.
     pub registers: u8,
-    /// Of a jump or an access.
+    /// Offset of a jump or an access.
     pub offset: i16,
-    /// A number.
+    /// Immediate operand of the instruction.
     pub immediate: i32,
 }
 
@@ -27,15 +27,15 @@ pub struct Instruction {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Map {
-    /// `BPF_MAP_TYPE_*`.
+    /// Type of the map (`BPF_MAP_TYPE_*`).
     pub kind: u32,
     /// Bytes of a key.
     pub key_bytes: u32,
     /// Bytes of a value.
     pub value_bytes: u32,
-    /// Entries at most.
+    /// Largest number of entries.
     pub entries: u32,
-    /// `BPF_F_*`.
+    /// Flags of the map (`BPF_F_*`).
     pub flags: u32,
 }
 

@@ -24,7 +24,7 @@ pub fn ticks_fenced() -> u64 {
     }
 }
 
-/// How long a tick lasts: `ps = ticks * multiplier >> 20`.
+/// Duration of a tick: `ps = ticks * multiplier >> 20`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate(pub u64);
 
@@ -68,7 +68,7 @@ impl Rate {
     }
 }
 
-/// Whether the counter runs at one rate whatever the core does.
+/// Returns whether the counter runs at a constant rate in all states of the core.
 #[must_use]
 pub fn is_constant() -> bool {
     // CPUID 8000_0007h, EDX bit 8: invariant TSC.
@@ -78,7 +78,7 @@ pub fn is_constant() -> bool {
     invariant || std::fs::read_to_string(CLOCK_SOURCE).is_ok_and(|name| name.trim() == "tsc")
 }
 
-/// What the kernel itself trusts.
+/// File with the clock source that the kernel uses.
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 #[cfg(test)]

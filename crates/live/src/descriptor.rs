@@ -4,13 +4,15 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// A descriptor that the kernel has just made, or why it has not.
+/// Takes a descriptor that the kernel has just made.
 ///
 /// # Errors
+///
 /// The calling thread's last error, if `fd` is negative.
 ///
 /// # Safety
-/// `fd` must be the kernel's latest answer to the caller, and nobody else's.
+///
+/// `fd` must be the kernel's latest answer to the caller, without another owner.
 pub unsafe fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());

@@ -11,9 +11,9 @@ const PID_BITS: u32 = 22;
 /// Bits of each half of a mark; 0 stands for what is not known.
 const MARK_BITS: u32 = 10;
 
-/// A thread of a process, in one word that can be exchanged at once; 0 is nobody.
+/// A thread of a process, in one word that can be exchanged atomically; 0 is no thread.
 ///
-/// Its pid, its tid, and a mark: in what namespaces the process is, and when it began.
+/// It holds the pid, the tid, and a mark: of the namespaces of the process, and of its start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner(pub u64);
 
@@ -25,20 +25,20 @@ impl Owner {
         Owner(low(pid) << (64 - PID_BITS) | low(tid) << (2 * MARK_BITS) | u64::from(mark))
     }
 
-    /// The process.
+    /// Returns the number of the process.
     #[must_use]
     pub fn pid(self) -> u32 {
         (self.0 >> (64 - PID_BITS)) as u32
     }
 
-    /// The thread.
+    /// Returns the number of the thread.
     #[must_use]
     pub fn tid(self) -> u32 {
         (self.0 >> (2 * MARK_BITS)) as u32 & ((1 << PID_BITS) - 1)
     }
 
-    /// Whether its process has certainly died, as the process with this [`mark`] sees it: those of
-    /// other namespaces cannot be judged.
+    /// Returns whether its process has certainly died, as seen by the process with this [`mark`]:
+    /// those of other namespaces cannot be judged.
     #[must_use]
     pub fn is_dead(self, ours: u32) -> bool {
         let theirs = self.0 as u32 & ((1 << (2 * MARK_BITS)) - 1);
@@ -79,8 +79,8 @@ fn inode(path: &core::ffi::CStr) -> Option<u64> {
     (unsafe { sys::call(libc::SYS_newfstatat, args) } == 0).then_some(stat.st_ino)
 }
 
-/// When a process began, in clock ticks since boot (proc(5), field 22 of `stat`); `None` if `/proc`
-/// does not tell.
+/// Returns the start time of a process, in clock ticks since boot (proc(5), field 22 of `stat`);
+/// `None` if `/proc` does not show it.
 fn begun(pid: u32) -> Option<u64> {
     let mut path = *b"/proc/0000000000/stat\0";
     let (mut at, mut rest) = (16, pid);

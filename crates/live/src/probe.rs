@@ -7,7 +7,7 @@ use crate::idle::{Mechanism, Watch};
 /// A feature's name, and why it is not there; empty if it is.
 pub type Feature = (&'static str, String);
 
-/// What no single program needs.
+/// Returns the features that belong to no single program.
 #[must_use]
 pub fn features() -> Vec<Feature> {
     let constant = if clock::is_constant() { "" } else { "its rate may change" };

@@ -69,7 +69,7 @@ pub fn yield_now() {
     unsafe { call3(libc::SYS_sched_yield, 0, 0, 0) };
 }
 
-/// Whether a process exists, as far as this one may know.
+/// Returns whether a process exists, as far as this one may know.
 #[must_use]
 pub fn exists(pid: u32) -> bool {
     // SAFETY: signal 0 is only a question.
@@ -96,7 +96,7 @@ pub fn copy_memory(from: u64, to: &mut [u64]) -> Result<(), i64> {
     }
 }
 
-/// Who the process is, as far as files go.
+/// Returns the effective user of the process, as for file permissions.
 #[must_use]
 pub fn geteuid() -> u32 {
     // SAFETY: no arguments.
@@ -155,7 +155,7 @@ impl CpuSet {
         set
     }
 
-    /// Where the calling thread may run.
+    /// Returns the CPUs on which the calling thread may run.
     #[must_use]
     pub fn allowed() -> CpuSet {
         let mut set = CpuSet::default();
@@ -165,7 +165,7 @@ impl CpuSet {
         set
     }
 
-    /// Its members, ascending.
+    /// Returns the members, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         (0..1024u32).filter(|cpu| self.0[*cpu as usize / 64] >> (cpu % 64) & 1 == 1)
     }

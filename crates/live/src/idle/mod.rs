@@ -47,7 +47,7 @@ impl Periods {
     }
 }
 
-/// By what idle periods are found.
+/// Mechanism that finds idle periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
@@ -59,33 +59,33 @@ pub enum Mechanism {
     Spinners,
 }
 
-/// What was found.
+/// Idle periods that were found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Idle {
-    /// By what.
+    /// Mechanism that was used.
     pub mechanism: Mechanism,
-    /// Why not by switch records; null if by them.
+    /// Reason for not using switch records; null if they were used.
     pub fallback: Option<String>,
-    /// How long it was watched, in seconds.
+    /// Length of the observation, in seconds.
     pub watched_s: f64,
-    /// By CPU.
+    /// Idle periods by CPU.
     pub cpus: Vec<CpuIdle>,
 }
 
-/// One CPU.
+/// Idle periods of one CPU.
 #[derive(Clone, Debug, Serialize)]
 pub struct CpuIdle {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: u32,
     /// Sum of its idle periods, in seconds.
     pub exact_s: f64,
-    /// The same from the histogram, every period at its bucket's lower bound.
+    /// Sum by the histogram, with every period at its bucket's lower bound, in seconds.
     pub log2_s: f64,
     /// `log2_s / exact_s`; null without idle time. 0.7213 of smooth distributions.
     pub log2_over_exact: Option<f64>,
-    /// Idle periods.
+    /// Number of idle periods.
     pub periods: u64,
-    /// Their mean length, in microseconds.
+    /// Mean length of the periods, in microseconds.
     pub mean_us: Option<f64>,
     /// Idle time by the kernel's own account (`/proc/stat`), in seconds; coarse. Null if it cannot
     /// be read, or if spinners keep the CPU from what the kernel calls idle.

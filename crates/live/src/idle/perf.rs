@@ -57,7 +57,7 @@ const TAIL: usize = 1032;
 
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// When it ended, by the monotonic clock; until then `u64::MAX`.
+    /// End of the watch by the monotonic clock; until then `u64::MAX`.
     end_ns: Arc<AtomicU64>,
     reader: JoinHandle<Vec<Ring>>,
 }
@@ -104,7 +104,7 @@ struct Ring {
     begun_ns: u64,
     /// Since when the CPU is idle.
     idle_ns: Option<u64>,
-    /// What was idle before the first record is known when that one comes.
+    /// Whether no record has come yet. The first one tells whether the CPU was idle before it.
     first: bool,
     periods: Periods,
     lost: u64,

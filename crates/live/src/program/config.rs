@@ -34,8 +34,8 @@ pub fn plain(text: &str) -> String {
     })
 }
 
-/// Who else may read a file with a secret, if anybody but its owner may: in one line. Of a file
-/// that is not there, nothing.
+/// Returns a line on other users who may read a file with a secret, if it is readable by more than
+/// its owner. Returns `None` if the file does not exist.
 #[must_use]
 pub fn exposed(path: &Path) -> Option<String> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;

@@ -24,11 +24,11 @@ const ENERGY_SHARE: f64 = 1e-6;
 /// A component's rows, and what counted the same apart from them.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// Its name (`core0`, `big`).
+    /// Name of the component (`core0`, `big`).
     pub component: String,
-    /// What it did, for what, how long, and what that took by the model.
+    /// States with their causes, times and modelled energies.
     pub rows: Vec<(State, Cause, Row)>,
-    /// Its own count. Time: of the states that it went through.
+    /// Meter of the component. Time: of the states that it went through.
     pub meter: Meter,
 }
 
@@ -53,47 +53,48 @@ impl Account {
 pub struct Balance {
     /// Length of the run by the kernel's monotonic clock, in seconds.
     pub duration_s: f64,
-    /// Of all components, modelled.
+    /// Energy of all components, modelled.
     pub energy_j: f64,
-    /// How far times and length may differ, in seconds.
+    /// Allowed difference between times and length, in seconds.
     pub tolerance_s: f64,
-    /// How far those of the worst component do.
+    /// Largest difference of a component, in seconds.
     pub gap_s: f64,
-    /// Why the accounts do not balance; null if they do.
+    /// Reason why the accounts do not balance; null if they do.
     pub imbalance: Option<String>,
     /// Component, state, mode, cause, time and energy.
     pub rows: Vec<LedgerRow>,
 }
 
-/// A row.
+/// A row of the ledger.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LedgerRow {
-    /// Who.
+    /// Name of the component.
     pub component: String,
-    /// What it did.
+    /// State of the component.
     pub state: &'static str,
-    /// For whom: `user`, `kernel`, `idle`.
+    /// Mode of the work: `user`, `kernel`, `idle`.
     pub mode: &'static str,
-    /// Why.
+    /// Cause of the state.
     pub cause: &'static str,
-    /// How long, measured.
+    /// Measured time, in seconds.
     pub time_s: f64,
-    /// What it took, modelled.
+    /// Modelled energy, in joules.
     pub energy_j: f64,
 }
 
-/// How long a run was, by the kernel's monotonic clock. Components are read one after another while
-/// others may take the processor, so it is known as what the reading's begin and end leave open.
+/// Length of a run, by the kernel's monotonic clock. Components are read one after another while
+/// other programs may take the processor, so the length is known within the times of the reading's
+/// begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
-    /// From the latest that it can have begun to the first reading.
+    /// Time from the latest possible begin to the first reading.
     pub least: Time,
-    /// From the earliest that it can have begun to the last reading.
+    /// Time from the earliest possible begin to the last reading.
     pub most: Time,
 }
 
 impl Length {
-    /// Of a run that began between two moments, whose components are now read by `read`.
+    /// Measures a run that began between two moments, while `read` reads its components.
     pub fn while_reading<T>(
         [earliest, latest]: [Instant; 2],
         read: impl FnOnce() -> T,
@@ -104,7 +105,7 @@ impl Length {
         (result, Length { least, most })
     }
 
-    /// How far a time is from being possible.
+    /// Returns the distance of a time from the possible range.
     fn gap(self, time: Time) -> Time {
         Time(time.0.abs_diff(time.clamp(self.least, self.most).0))
     }
@@ -116,8 +117,8 @@ impl From<Time> for Length {
     }
 }
 
-/// How far a component's times may be from the length of the run: a thousandth of it, and a
-/// millisecond for the moments at which clocks are read.
+/// Returns the allowed difference between a component's times and the length of the run: a
+/// thousandth of it, and a millisecond for the moments at which clocks are read.
 #[must_use]
 pub fn tolerance(wall: Time) -> Time {
     Time(wall.0 / 1000 + 1_000_000_000)

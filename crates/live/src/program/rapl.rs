@@ -15,40 +15,40 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// Where `class/powercap` is looked for, if not in `/sys`: a container may see the host's
-/// elsewhere.
+/// Variable with the folder that holds `class/powercap`, instead of `/sys`: a container may see the
+/// host's elsewhere.
 pub const SYSFS: &str = "HALFWINK_SYSFS";
 
 /// Between two readings. The smallest counters hold 65 kJ (2^32 units of 15.3 uJ, Intel SDM volume
 /// 3, 15.10.1), which takes a minute at a kilowatt.
 const BETWEEN: Duration = Duration::from_secs(20);
 
-/// What was measured since the start.
+/// Readings since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
     /// A meter for each domain that can be read. Packages hold their `core` and `uncore`; `psys`
     /// holds all: they are not to be added up.
     pub meters: Vec<Reading>,
-    /// What cannot be read, and why; null if nothing is missing.
+    /// Domains that cannot be read, with reasons; null if none is missing.
     pub missing: Option<String>,
 }
 
-/// What a meter says.
+/// Readings of a meter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reading {
     /// `RAPL package-0`, `RAPL package-0 core`.
     pub meter: String,
     /// Between the first reading and the last.
     pub energy_j: f64,
-    /// Time between them.
+    /// Time between the readings, in seconds.
     pub duration_s: f64,
-    /// In the mean; null before the second reading.
+    /// Mean power; null before the second reading.
     pub energy_w: Option<f64>,
-    /// Why it is read no more; null if it is.
+    /// Reason why it is no longer read; null if it is.
     pub ended: Option<String>,
 }
 
-/// A domain's counter.
+/// Counter of a domain.
 #[derive(Debug)]
 struct Domain {
     meter: String,
@@ -83,7 +83,7 @@ impl Meter {
         Meter::of(&sysfs())
     }
 
-    /// The same, where the system's files are in `sysfs`.
+    /// Creates a meter whose system files are in `sysfs`.
     #[must_use]
     pub fn of(sysfs: &Path) -> Meter {
         let domains = Domains::find(sysfs);
@@ -93,7 +93,7 @@ impl Meter {
         Meter { domains, reader }
     }
 
-    /// What was measured until now.
+    /// Returns the readings up to now.
     #[must_use]
     pub fn look(&self) -> Measured {
         let mut domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,8 +123,8 @@ pub fn probe() -> (Vec<String>, Option<String>) {
     (readable.into_iter().map(|domain| domain.meter).collect(), missing)
 }
 
-/// A thread that reads before a counter can come round twice. Without it, whoever looks must look
-/// so often.
+/// Starts a thread that reads before a counter can wrap twice. Without it, callers must read that
+/// often.
 fn read_on(domains: Arc<Mutex<Domains>>) -> Option<(Sender<()>, JoinHandle<()>)> {
     let (end, ended) = mpsc::channel::<()>();
     let body = move || {
@@ -209,8 +209,8 @@ impl Domain {
         })
     }
 
-    /// A domain that cannot be read any more keeps what it had; it may not come back, since nobody
-    /// knows what it counted meanwhile.
+    /// Reads the counter. A domain that cannot be read any more keeps its energy, and is not read
+    /// again, since its count in between is unknown.
     fn read(&mut self) {
         if self.ended.is_some() {
             return;

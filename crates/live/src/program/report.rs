@@ -10,15 +10,15 @@ use super::ledger::Balance;
 /// Times of many things (frames, requests), in microseconds; null if there were none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
-    /// How many.
+    /// Number of values.
     pub count: u64,
-    /// Their mean.
+    /// Mean value, in microseconds.
     pub mean_us: Option<f64>,
     /// Half of them were no longer.
     pub p50_us: Option<f64>,
     /// 99 of 100 were no longer.
     pub p99_us: Option<f64>,
-    /// The longest.
+    /// Largest value, in microseconds.
     pub max_us: Option<f64>,
 }
 
@@ -41,12 +41,12 @@ impl Latency {
 /// (`text`, `integer` or `real`), values.
 pub type Column = (&'static str, &'static str, Vec<Value>);
 
-/// What a live run is called, and what it has done.
+/// Name and results of a live run.
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
-    /// What it carried: `packets`, `requests`.
+    /// Unit of work: `packets`, `requests`.
     pub unit_of_work: &'static str,
-    /// How many of them.
+    /// Number of units.
     pub units: u64,
     /// The described machine that gives watts.
     pub machine: &'a str,
@@ -54,7 +54,7 @@ pub struct Run<'a> {
     pub technique: &'a str,
     /// Values of the machine that were set, as `path=value`.
     pub set: String,
-    /// What each unit took.
+    /// Latency of the units.
     pub latency: Latency,
 }
 
