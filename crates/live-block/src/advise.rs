@@ -16,7 +16,7 @@ use crate::topology::{Cpu, Machine};
 /// Trials, the middle one of which counts, and repetitions of each.
 const TRIALS: usize = 9;
 const ROUNDS: u64 = 2_000;
-/// Wake-ups are slower.
+/// Number of wake-ups in a trial: fewer, since they are slower.
 const WAKES: u64 = 200;
 /// Pairs that are measured at most: 64 groups would be 2,016.
 const MOST_PAIRS: usize = 200;
@@ -24,37 +24,37 @@ const MOST_PAIRS: usize = 200;
 /// A pair of CPUs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Trip {
-    /// One.
+    /// CPU that sends the line.
     pub from: u32,
-    /// The other.
+    /// CPU that returns it.
     pub to: u32,
-    /// They share their last-level cache.
+    /// Whether they share their last-level cache.
     pub same_cache: bool,
-    /// They are of one package.
+    /// Whether they are of one package.
     pub same_package: bool,
     /// A line there and back, in nanoseconds.
     pub line_ns: f64,
 }
 
-/// What resting costs.
+/// Cost of a rest.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Wake {
     /// The CPU that wakes, and the one that slept.
     pub from: u32,
     /// The one that slept.
     pub to: u32,
-    /// What the call takes that wakes it, in microseconds.
+    /// Time of the call that wakes it, in microseconds.
     pub call_us: f64,
-    /// From the call until the other one runs, in microseconds.
+    /// Time from the call until the other CPU runs, in microseconds.
     pub until_us: f64,
     /// CPU time of the one that sleeps and wakes, in microseconds, once.
     pub sleeper_us: f64,
 }
 
-/// What was measured.
+/// Results of the measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// The CPUs.
+    /// CPUs of the machine.
     pub machine: Machine,
     /// Between groups, and inside of each.
     pub trips: Vec<Trip>,

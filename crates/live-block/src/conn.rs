@@ -26,7 +26,7 @@ const BLOCK: u64 = 4096;
 /// Bytes of answers that a client in its handshake may leave unread.
 const MOST_UNREAD: usize = 64 << 10;
 
-/// What all threads know of a connection.
+/// State of a connection that all threads share.
 #[derive(Debug)]
 pub(crate) struct Conn {
     fd: OwnedFd,
@@ -54,7 +54,8 @@ impl Conn {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Both sides are told that it is over, whoever still holds a part of it.
+    /// Shuts the connection down in both directions, although other threads may still hold parts of
+    /// it.
     pub(crate) fn hang_up(&self) {
         // SAFETY: plain numbers.
         unsafe { libc::shutdown(self.fd(), libc::SHUT_RDWR) };
@@ -79,7 +80,7 @@ impl Conn {
         }
     }
 
-    /// Answers one request, whoever does it.
+    /// Answers one request, from any thread.
     pub(crate) fn answer(&self, pending: Pending, backend: &dyn Backend, scratch: &mut Scratch) {
         let mut out = self.out();
         out.queue.push_back(pending);
@@ -87,14 +88,14 @@ impl Conn {
     }
 }
 
-/// Why a connection is over.
+/// Reason why a connection is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     /// Client and server parted in good order.
     Done,
     /// The client has vanished.
     Gone,
-    /// It did what no client may.
+    /// The client violated the protocol.
     Refused,
 }
 
@@ -109,16 +110,16 @@ enum Phase {
         left: u32,
         fua: bool,
     },
-    /// Nothing is read any more; it ends once all is answered.
+    /// Reads nothing more, and ends once all requests are answered.
     Draining(Over),
 }
 
-/// What has come of the requests that were read together.
+/// Results of the requests that were read together.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// What the device has done, or does when the reply is sent.
+    /// Requests that the device has finished, or finishes when the reply is sent.
     pub(crate) done: Vec<Pending>,
-    /// What stable storage has to hold first.
+    /// Requests that wait for stable storage.
     pub(crate) slow: Vec<Pending>,
     pub(crate) counts: Counts,
     /// Ticks in the device, and in reading.
@@ -137,28 +138,28 @@ impl Batch {
     }
 }
 
-/// What was asked for.
+/// Number of requests by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes.
+    /// Number of writes.
     pub writes: u64,
-    /// Flushes.
+    /// Number of flushes.
     pub flushes: u64,
-    /// Trims.
+    /// Number of trims.
     pub trims: u64,
-    /// Write-zeroes.
+    /// Number of write-zeroes requests.
     pub zeroes: u64,
-    /// Advice to cache.
+    /// Number of cache requests (`NBD_CMD_CACHE`).
     pub caches: u64,
     /// Questions what is a hole.
     pub statuses: u64,
-    /// What could not be.
+    /// Number of rejected requests.
     pub refused: u64,
-    /// Bytes asked for.
+    /// Number of bytes read.
     pub read_bytes: u64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub written_bytes: u64,
 }
 
@@ -198,7 +199,7 @@ impl Reader {
         Reader { conn, buffer, start: 0, end: 0, phase, session, ended: false }
     }
 
-    /// When its handshake began, if it is not over.
+    /// Returns when the handshake began, if it is not over.
     pub(crate) fn haggles_since(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Handshake(_, since) => Some(*since),
@@ -206,7 +207,7 @@ impl Reader {
         }
     }
 
-    /// Whether nothing more is read from it.
+    /// Returns whether reading has ended.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Draining(_))
     }

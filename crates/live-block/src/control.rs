@@ -38,7 +38,7 @@ impl Clock {
     }
 }
 
-/// What is looked at once.
+/// Properties of the policy, read once at the start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ways {
     pub(crate) hears: Hears,
@@ -83,7 +83,8 @@ impl Control {
         host.deliver(now, event, |_, action| act(action));
     }
 
-    /// Where each of these I/Os is completed: on another CPU, or here if none.
+    /// Calls `to` for each of these I/Os with the CPU that completes it: another CPU, or none for
+    /// this one.
     pub(crate) fn place(
         &self,
         done: impl Iterator<Item = (Done, u64)>,
@@ -104,7 +105,7 @@ impl Control {
         }
     }
 
-    /// How a thread rests that found nothing.
+    /// Returns the policy's rest action for a thread without work.
     pub(crate) fn rest(&self, cpu: u16) -> Rest {
         let mut answer = Rest::Halt(Depth::C1);
         let mut host = self.locked();
@@ -124,7 +125,8 @@ impl Control {
         self.tell(&mut host, event, |_| ());
     }
 
-    /// How busy all are: of so many ticks. `before`: what each had worked when it was told last.
+    /// Reports to the policy how busy all CPUs were in `all` ticks. `before` holds the working time
+    /// of each at the last report.
     pub(crate) fn note_used(&self, posts: &[Post], before: &mut [u64], all: u64) {
         for ((cpu, post), before) in (0u16..).zip(posts).zip(before) {
             let now = post.meter.times.working.get();
@@ -136,7 +138,7 @@ impl Control {
         }
     }
 
-    /// The policy's state.
+    /// Returns the state of the policy.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.locked().snapshot()
     }

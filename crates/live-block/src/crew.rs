@@ -39,7 +39,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Whether all are at work.
+    /// Returns whether all threads are running.
     pub(crate) fn is_running(&self) -> bool {
         let threads = self.threads();
         !threads.is_empty() && threads.iter().all(|thread| !thread.is_finished())

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use halfwink_live::sys;
 
-/// Bytes of a slot, and how many there are: 2 MiB for blocks, 4 MiB for what is longer. Pages that
-/// nobody used take no memory.
+/// Bytes and number of slots of each kind: 2 MiB for blocks, 4 MiB for longer requests. Pages that
+/// were never used take no memory.
 const KINDS: [(usize, u32); 2] = [(4 << 10, 512), (64 << 10, 64)];
 /// The longest that fits.
 pub(crate) const LONGEST: u32 = 64 << 10;
 
-/// A thread's slots.
+/// Slots of a thread.
 #[derive(Debug)]
 pub(crate) struct Pool {
     base: *mut u8,
@@ -58,14 +58,14 @@ impl Pool {
 }
 
 impl Lease {
-    /// Where it begins: the caller's alone, mapped, for as long as the lease lives.
+    /// Returns the first byte: mapped, and the caller's alone, for as long as the lease lives.
     pub(crate) fn at(&self) -> *mut u8 {
         let (bytes, _) = KINDS[self.kind];
         let before = if self.kind == 0 { 0 } else { KINDS[0].0 * KINDS[0].1 as usize };
         self.pool.base.wrapping_add(before + bytes * self.number as usize)
     }
 
-    /// Its first bytes.
+    /// Returns the first `length` bytes.
     pub(crate) fn bytes(&mut self, length: usize) -> &mut [u8] {
         assert!(length <= KINDS[self.kind].0, "it was asked for so much");
         // SAFETY: a slot of ours, so long at least; the kernel is done with it or has not begun.

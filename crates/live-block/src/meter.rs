@@ -33,11 +33,11 @@ pub(crate) struct Times {
     pub(crate) sleeping: Count,
     /// Asks, and finds nothing.
     pub(crate) polling: Count,
-    /// Serves.
+    /// Time spent serving.
     pub(crate) working: Count,
-    /// What is not booked yet began then.
+    /// Begin of the time that is not booked yet.
     pub(crate) since: Count,
-    /// Whether that is sleep.
+    /// Whether that time is sleep.
     pub(crate) sleeps: Count,
 }
 
@@ -51,8 +51,8 @@ impl Times {
         self.sleeps.set(u64::from(sleeps));
     }
 
-    /// Ticks sleeping, polling, working until `now`. What is not booked yet counts as what it is:
-    /// sleep, or work, since nobody knows yet what it finds.
+    /// Returns the ticks of sleeping, polling and working until `now`. Time that is not booked yet
+    /// counts as sleep or as work, since the result of a poll is not known yet.
     pub(crate) fn until(&self, now: u64) -> [u64; 3] {
         let open = now.saturating_sub(self.since.get());
         let (asleep, awake) = if self.sleeps.get() == 1 { (open, 0) } else { (0, open) };
@@ -65,9 +65,9 @@ impl Times {
 pub(crate) struct Stages {
     /// The socket is read.
     pub(crate) read: Count,
-    /// Bytes become requests.
+    /// Time of decoding requests.
     pub(crate) decode: Count,
-    /// The device.
+    /// Time of the device.
     pub(crate) backend: Count,
     /// The policy is asked, and requests are given to other threads.
     pub(crate) hand_off: Count,
@@ -92,7 +92,7 @@ pub(crate) struct Meter {
     pub(crate) errors: Count,
 }
 
-/// What changes together; behind a lock that is taken once for a batch.
+/// Counters that change together, behind a lock that is taken once per batch.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
     pub(crate) counts: Counts,

@@ -21,14 +21,14 @@ const SCRATCH: usize = 4 * PIECE;
 /// Extents of one status; a client asks on where they end.
 const MOST_EXTENTS: usize = 512;
 
-/// What a reply is to.
+/// Kind of a pending reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// A read; `whole`: in one chunk.
     Read { offset: u64, length: u32, whole: bool },
-    /// What is a hole; `one`: of the first bytes that are alike.
+    /// A block-status query; `one` asks for the first extent only.
     Status { offset: u64, length: u32, one: bool },
-    /// Anything else.
+    /// Any other request.
     Plain,
 }
 
@@ -40,13 +40,13 @@ pub(crate) struct Pending {
     pub(crate) error: Option<Errno>,
     /// Bytes of a read that have left.
     pub(crate) sent: u32,
-    /// When the request was read, in ticks.
+    /// Time at which the request was read, in ticks.
     pub(crate) came: u64,
     /// All bytes of a read, if they are there already.
     pub(crate) data: Option<Lease>,
 }
 
-/// What a full socket did not take.
+/// Bytes that a full socket did not accept.
 #[derive(Debug)]
 enum Left {
     Bytes(Vec<u8>, usize),
@@ -120,10 +120,10 @@ impl Scratch {
     }
 }
 
-/// Whether all has gone.
+/// Result of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flushed {
-    /// All.
+    /// All bytes were sent.
     All,
     /// The socket is full.
     Blocked,
@@ -131,7 +131,7 @@ pub(crate) enum Flushed {
     Broken,
 }
 
-/// The sending half.
+/// Sending half of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Out {
     pub(crate) queue: VecDeque<Pending>,
@@ -139,7 +139,7 @@ pub(crate) struct Out {
     left_bytes: usize,
     pub(crate) structured: bool,
     pub(crate) is_broken: bool,
-    /// What the owner waits for.
+    /// Events that the owner waits for.
     pub(crate) interest: u32,
     /// The owner does not read on until so few requests are under way.
     pub(crate) resumes_at: Option<u32>,
@@ -161,7 +161,7 @@ impl Out {
         self.left_bytes
     }
 
-    /// Whether the socket has not taken what it was given.
+    /// Returns whether the socket has not accepted all bytes.
     pub(crate) fn is_stuck(&self) -> bool {
         !self.left.is_empty()
     }
@@ -352,7 +352,7 @@ enum Piece {
     More,
     /// There is no room for it in this call.
     Full,
-    /// It cannot be completed, nor taken back.
+    /// A partial reply that can neither be completed nor revoked.
     Broken,
 }
 

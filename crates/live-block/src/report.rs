@@ -21,7 +21,7 @@ use crate::server::Connections;
 use crate::sync::Synced;
 use crate::worker::Post;
 
-/// All of it.
+/// Report of a server.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Since its start, in seconds.
@@ -30,88 +30,88 @@ pub struct Report {
     pub cpu_s: f64,
     /// Bytes of the device.
     pub size_bytes: u64,
-    /// Where the policy has completions heard: `one`, `issuer`, `polled`.
+    /// CPU to which the policy has completions signalled: `one`, `issuer`, `polled`.
     pub hears: &'static str,
-    /// What the policy has above the device: `one`, `each-cpu`. Requests come in connections here,
-    /// so it changes nothing.
+    /// Queues that the policy has above the device: `one`, `each-cpu`. Requests arrive in
+    /// connections here, so it changes nothing.
     pub queues: &'static str,
-    /// The policy's state.
+    /// State of the policy.
     pub policy_state: BTreeMap<&'static str, i64>,
-    /// What was asked for.
+    /// Number of requests by kind.
     pub requests: Counts,
     /// Replies that said why not.
     pub errors: u64,
-    /// From reading a request to handing its reply to the kernel.
+    /// Time from reading a request to handing its reply to the kernel.
     pub latency: Latency,
     /// Flushes of the device, for flushes and for what was to be on stable storage at once.
     pub flushes: Flushes,
     /// Connections, where requests come in some.
     pub connections: Option<Connections>,
-    /// How the device's bytes are moved.
+    /// Way in which the device's bytes are moved.
     pub io: IoReport,
     /// Stages of all I/Os.
     pub stages: BTreeMap<&'static str, Stage>,
-    /// Each thread.
+    /// Report of each thread.
     pub workers: Vec<WorkerReport>,
-    /// Where threads' time went.
+    /// Ledger of the threads' time.
     pub ledger: Balance,
 }
 
 /// Flushes of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Flushes {
-    /// How many.
+    /// Number of flushes.
     pub count: u64,
     /// Requests that they answered.
     pub answered: u64,
-    /// How many failed.
+    /// Number of failed flushes.
     pub failed: u64,
-    /// How long they took.
+    /// Duration of a flush.
     pub took: Latency,
 }
 
-/// How the device's bytes are moved, and what rings have done. Writes into the page cache, parts
-/// of pages and what is longer than 64 KiB go by calls all the same.
+/// Way in which the device's bytes are moved, and counters of the rings. Writes into the page
+/// cache, parts of pages and requests longer than 64 KiB use calls in any case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct IoReport {
-    /// What was chosen, and why it is not what was asked for.
+    /// Way that was chosen, and the reason if it differs from the request.
     #[serde(flatten)]
     pub way: Way,
     /// I/Os that went through rings.
     pub ringed: u64,
-    /// Of those, past the page cache.
+    /// Number of these that bypassed the page cache.
     pub past_cache: u64,
     /// Reads by a call of their own, of what the page cache had: a read alone is had sooner so.
     pub at_once: u64,
     /// Calls into the kernel for what went through rings.
     pub enters: u64,
-    /// Those that came back unfinished, and were done by a call of their own.
+    /// Number of these that came back unfinished, and were completed by a call.
     pub again: u64,
     /// Writes of parts of pages, which held up those past the page cache.
     pub parts: u64,
 }
 
-/// A stage.
+/// Time of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Stage {
-    /// In all.
+    /// Time in all.
     pub time_s: f64,
-    /// For each I/O.
+    /// Time for each I/O.
     pub ns_per_io: Option<f64>,
-    /// Of all stages.
+    /// Share of all stages.
     pub share_pct: Option<f64>,
 }
 
-/// A thread.
+/// Times of a thread.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorkerReport {
-    /// The CPU that it is kept to.
+    /// CPU that the thread is pinned to.
     pub cpu: Option<u32>,
-    /// The kernel had the CPU for others.
+    /// Time in which the kernel had the CPU for other threads.
     pub sleeping_s: f64,
-    /// It asked, and found nothing.
+    /// Time spent polling without finding work.
     pub polling_s: f64,
-    /// It served.
+    /// Time spent serving.
     pub working_s: f64,
     /// Sleeps that something ended.
     pub wakes: u64,
@@ -125,14 +125,14 @@ pub struct WorkerReport {
     pub overflowed: u64,
 }
 
-/// What a report is made from.
+/// Sources of a report.
 pub(crate) struct Measured<'a> {
     pub(crate) control: &'a Control,
     pub(crate) backend: &'a dyn Backend,
     pub(crate) posts: &'a [Post],
     pub(crate) synced: Synced,
     pub(crate) connections: Option<Connections>,
-    /// Its start, before and after.
+    /// Times before and after the start.
     pub(crate) begun: [Instant; 2],
 }
 
@@ -233,7 +233,7 @@ fn stages(sums: &[(&'static str, Time)], ios: u64) -> BTreeMap<&'static str, Sta
     sums.iter().map(stage).collect()
 }
 
-/// What each thread did, in time; joules are none.
+/// Returns the times of each thread; no joules, as no power model applies.
 fn accounts(shared: &Measured<'_>) -> Vec<Account> {
     let clock = &shared.control.clock;
     let account = |(number, post): (usize, &Post)| {

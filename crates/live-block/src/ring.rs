@@ -28,12 +28,12 @@ const MOST_IN_FLIGHT: usize = 256;
 const CACHED: types::Fixed = types::Fixed(0);
 const DIRECT: types::Fixed = types::Fixed(1);
 
-/// What a ring has done. Its worker writes, others read.
+/// Counters of a ring. Its worker writes them, other threads read.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// I/Os that went through it.
     pub(crate) ios: Count,
-    /// Of those, past the page cache.
+    /// Number of these that bypassed the page cache.
     pub(crate) direct: Count,
     /// Reads by a call of their own, of what the page cache had.
     pub(crate) at_once: Count,
@@ -111,7 +111,7 @@ fn set_up() -> io::Result<IoUring> {
     }
 }
 
-/// Why a ring cannot be had here, if it cannot.
+/// Returns the reason why io_uring is not available here, if there is one.
 pub(crate) fn refusal() -> Option<io::Error> {
     let wanted = |ring: IoUring| {
         let mut probe = io_uring::Probe::new();
@@ -149,7 +149,8 @@ impl Ring {
         })
     }
 
-    /// What wakes whoever waits for it, once it is armed; at every new event, not until it is read.
+    /// Returns the eventfd that wakes a waiting thread once it is armed. It triggers at every new
+    /// event, not until it is read.
     pub(crate) fn bell(&self) -> i32 {
         self.bell.fd()
     }
@@ -283,7 +284,7 @@ impl Ring {
         self.queued || self.ring.submission().taskrun() || !self.ring.completion().is_empty()
     }
 
-    /// Nobody waits for the bell any more.
+    /// Disarms the bell, as no thread waits for it any more.
     pub(crate) fn disarm(&mut self) {
         self.ring.completion().disable_eventfd();
     }
@@ -315,7 +316,7 @@ impl Ring {
         self.reap(backend, counters);
     }
 
-    /// Waits for all.
+    /// Waits for all I/Os in flight.
     pub(crate) fn settle(&mut self, backend: &dyn Backend, counters: &Counters) {
         while self.in_flight > 0 {
             self.wait(backend, counters);
@@ -324,7 +325,7 @@ impl Ring {
 }
 
 impl Flight {
-    /// What has become of it: all of its bytes, or an error.
+    /// Returns the result of the I/O: all of its bytes, or an error.
     fn land(mut self, result: i32, backend: &dyn Backend, counters: &Counters) -> Landed {
         let length = self.length as usize;
         let mut error = None;

@@ -26,32 +26,32 @@ use crate::socket::Bell;
 use crate::sync::Syncer;
 use crate::worker::{Boxes, Post, Worker, MAILBOX};
 
-/// Where clients come from.
+/// Address at which clients connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// A socket in the file system, which is made and removed again.
     Unix(PathBuf),
-    /// An address of this machine; anybody who reaches it may read and write.
+    /// An address of this machine. Every client that can reach it may read and write.
     Tcp(SocketAddr),
 }
 
-/// What is served, and how.
+/// Settings of a server.
 pub struct Setting {
-    /// Where clients come from.
+    /// Address at which clients connect.
     pub listen: Listen,
     /// Name of the export.
     pub name: String,
-    /// Nothing may be written.
+    /// Rejects all writes.
     pub read_only: bool,
     /// A thread for each, kept to this CPU; to none if it is none.
     pub cpus: Vec<Option<u32>>,
-    /// Connections at once.
+    /// Largest number of simultaneous connections.
     pub connections: u64,
     /// A client has so long to say what it wants.
     pub handshake: Duration,
 }
 
-/// Connections, counted.
+/// Counters of connections.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     accepted: AtomicU64,
@@ -64,12 +64,12 @@ pub(crate) struct Traffic {
     late: AtomicU64,
 }
 
-/// The same, for people.
+/// Number of connections, for the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Connections {
-    /// Taken.
+    /// Number of accepted connections.
     pub accepted: u64,
-    /// Now.
+    /// Number of open connections.
     pub open: u64,
     /// At once, at most.
     pub peak: u64,
@@ -77,11 +77,11 @@ pub struct Connections {
     pub refused: u64,
     /// Ended in good order.
     pub done: u64,
-    /// Whose client vanished.
+    /// Number whose client vanished.
     pub vanished: u64,
-    /// Whose client did what no client may, or took too long to say what it wants.
+    /// Number whose client violated the protocol, or took too long in the handshake.
     pub wrong: u64,
-    /// Of those: took too long.
+    /// Number of these whose client took too long.
     pub late: u64,
 }
 
@@ -121,7 +121,7 @@ impl Traffic {
     }
 }
 
-/// What all threads share.
+/// State that all threads share.
 pub(crate) struct Shared {
     pub(crate) export: Export,
     pub(crate) backend: Box<dyn Backend>,
@@ -130,7 +130,7 @@ pub(crate) struct Shared {
     pub(crate) syncer: Syncer<(Arc<Conn>, Pending)>,
     pub(crate) traffic: Traffic,
     pub(crate) ends: AtomicBool,
-    /// Turns of connections.
+    /// Round-robin counter of connections.
     turn: AtomicU64,
     limit: u64,
     pub(crate) handshake: Duration,
@@ -139,8 +139,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The worker that a new connection's client counts as being at: nobody says where it runs, so
-    /// connections take turns; where the issuer hears, it is who reads the connection.
+    /// Returns the worker that counts as the issuer of a new connection. The protocol does not say
+    /// where a client runs, so connections take turns; with completions signalled to the issuer, it
+    /// is the worker that reads the connection.
     pub(crate) fn issuer(&self, reads: u16) -> u16 {
         match self.control.ways.hears {
             Hears::One => {
@@ -224,19 +225,19 @@ impl Server {
         Ok(server)
     }
 
-    /// As an NBD URI.
+    /// Returns the address as an NBD URI.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Whether all its threads are at work.
+    /// Returns whether all its threads are running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.crew.is_running()
     }
 
-    /// What it has done so far.
+    /// Returns the report up to now.
     #[must_use]
     pub fn report(&self) -> Report {
         let shared = &self.shared;

@@ -36,7 +36,7 @@ pub(crate) unsafe fn send(fd: RawFd, pieces: &[libc::iovec]) -> io::Result<usize
     checked(unsafe { sys::call3(libc::SYS_sendmsg, fd as u64, &raw const message as u64, flags) })
 }
 
-/// An epoll instance.
+/// An epoll instance, closed on drop.
 #[derive(Debug)]
 pub(crate) struct Epoll(OwnedFd);
 
@@ -93,7 +93,7 @@ impl Epoll {
     }
 }
 
-/// A counter that wakes whoever waits for it.
+/// A counter (eventfd) that wakes the threads that wait for it.
 #[derive(Debug)]
 pub(crate) struct Bell(OwnedFd);
 

@@ -24,7 +24,7 @@ struct Inner<T> {
     took: Histogram,
 }
 
-/// What it has done.
+/// Counters of the flushing thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Synced {
     pub(crate) flushes: u64,

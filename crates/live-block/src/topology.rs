@@ -7,7 +7,7 @@ use std::path::Path;
 use halfwink_policy::completion::{Place, Topology};
 use serde::Serialize;
 
-/// Where Linux shows CPUs.
+/// Folder in which Linux shows CPUs.
 pub const SYSFS: &str = "/sys/devices/system/cpu";
 /// A number that no file says.
 const NONE: i64 = -1;
@@ -15,13 +15,14 @@ const NONE: i64 = -1;
 /// A CPU that is online.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cpu {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// Number of its package; 0 if nobody says.
+    /// Number of its package; 0 if it is unknown.
     pub package: i64,
     /// The lowest CPU, of its package, with which it shares its last-level cache.
     pub cache: u32,
-    /// Level of that cache; none if nobody says, and then all of a package count as sharing one.
+    /// Level of that cache; none if it is unknown, and then all CPUs of a package count as sharing
+    /// one.
     pub level: Option<u32>,
     /// Bytes of that cache.
     pub cache_bytes: Option<u64>,
@@ -30,7 +31,7 @@ pub struct Cpu {
 /// The CPUs of a machine that are online, ascending.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
-    /// Each.
+    /// CPUs of the machine.
     pub cpus: Vec<Cpu>,
 }
 
@@ -81,7 +82,7 @@ impl Machine {
         Ok(Machine { cpus })
     }
 
-    /// Those of `chosen` alone, in that order.
+    /// Returns a machine of the CPUs in `chosen` only, in that order.
     ///
     /// # Errors
     /// One is not online.
@@ -93,7 +94,7 @@ impl Machine {
         Ok(Machine { cpus: chosen.iter().map(find).collect::<Result<_, _>>()? })
     }
 
-    /// As policies take it: CPUs are numbered from zero, in order.
+    /// Converts to the topology of policies, in which CPUs are numbered from zero, in order.
     #[must_use]
     pub fn topology(&self) -> Topology {
         let mut packages: Vec<i64> = Vec::new();

@@ -13,12 +13,12 @@ use halfwink_units::Time;
 use crate::control::Control;
 use crate::worker::Post;
 
-/// How long to wait.
+/// Way to wait for the next round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// Ask at once; so many times before the policy is asked again.
     Poll(u32),
-    /// Until something comes, or so many nanoseconds are over.
+    /// Sleeps until an event, or for this number of nanoseconds.
     Sleep(Option<u64>),
 }
 
@@ -46,15 +46,15 @@ pub(crate) fn sleep(post: &Post, wait: impl FnOnce() -> bool) {
     post.meter.wakes.add(u64::from(came));
 }
 
-/// One worker's rounds.
+/// Rounds of one worker.
 pub(crate) struct Turn {
     number: u16,
-    /// Whom something was given to in this round.
+    /// Workers that were assigned work in this round.
     gave: Vec<bool>,
     /// I/Os completed or given away in this round.
     pub(crate) done: u32,
     looked: u64,
-    /// What each had worked when the policy was told last.
+    /// Working time of each worker at the last report to the policy.
     used: Vec<u64>,
 }
 
@@ -64,12 +64,12 @@ impl Turn {
         Turn { number, gave, done: 0, looked: ticks(), used }
     }
 
-    /// Something was given to a worker, which is woken when the round ends.
+    /// Marks a worker as assigned work; it is woken when the round ends.
     pub(crate) fn give(&mut self, to: u16) {
         self.gave[usize::from(to)] = true;
     }
 
-    /// Ends a round: tells the policy of it, and wakes those to whom something was given.
+    /// Ends a round: reports it to the policy, and wakes the workers that were assigned work.
     pub(crate) fn end(&mut self, control: &Control, posts: &[Post]) {
         if control.ways.hears_polls {
             let event = Event::Poll { cpu: self.number, taken: self.done, waiting: self.done };
@@ -96,8 +96,8 @@ impl Turn {
         control.note_used(posts, &mut self.used, all);
     }
 
-    /// How to wait after a round that had work or none, and was waited for like this. `before`:
-    /// what must not wait while this thread sleeps here.
+    /// Chooses how to wait next, from whether this round found work and how the last wait ended.
+    /// `before` handles work that must not wait while this thread sleeps here.
     pub(crate) fn next(
         &self,
         control: &Control,

@@ -60,12 +60,12 @@ const OK: u8 = 0;
 const IOERR: u8 = 1;
 const UNSUPPORTED: u8 = 2;
 
-/// What a back end has done.
+/// Counters of a back end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Served {
     /// Requests that were answered.
     pub requests: u64,
-    /// Those of them that failed.
+    /// Number of these that failed.
     pub failed: u64,
     /// Chains that were no request, and got no answer.
     pub broken: u64,
@@ -87,10 +87,11 @@ struct Inner {
 pub struct Vhost(Arc<Inner>);
 
 impl Vhost {
-    /// With so many queues, a thread each; 1 to 64.
+    /// Creates a back end with `queues` queues, 1 to 64, a thread each.
     ///
     /// # Errors
-    /// A number of queues that cannot be, or a device that is not made of sectors.
+    ///
+    /// The number of queues is out of range, or the device is not made of whole sectors.
     pub fn new(backend: Box<dyn Backend>, read_only: bool, queues: usize) -> Result<Vhost, String> {
         if !(1..=64).contains(&queues) {
             return Err(format!("{queues} queues: expected 1 to 64"));
@@ -122,15 +123,16 @@ impl Vhost {
         daemon.serve(socket).map_err(|e| format!("{}: {e}", socket.display()))
     }
 
-    /// What was answered is on stable storage.
+    /// Flushes all answered writes to stable storage.
     ///
     /// # Errors
+    ///
     /// The device's.
     pub fn flush(&self) -> io::Result<()> {
         self.0.backend.flush()
     }
 
-    /// What it has done so far.
+    /// Returns the counters up to now.
     #[must_use]
     pub fn served(&self) -> Served {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);

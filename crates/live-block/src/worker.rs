@@ -42,7 +42,7 @@ pub(crate) struct Job {
     pending: Pending,
 }
 
-/// What others know of a worker.
+/// State of a worker that other threads use.
 pub(crate) struct Post {
     pub(crate) cpu: Option<u32>,
     pub(crate) epoll: Arc<Epoll>,
@@ -103,9 +103,9 @@ impl Post {
 
 /// The ends of mailboxes that one worker holds.
 pub(crate) struct Boxes {
-    /// To each worker.
+    /// Mailbox to each worker.
     pub(crate) to: Vec<rtrb::Producer<Job>>,
-    /// From each worker.
+    /// Mailbox from each worker.
     pub(crate) from: Vec<rtrb::Consumer<Job>>,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct Worker {
     /// A modelled device's latencies, and what is in it.
     draws: Option<Draws>,
     device: BinaryHeap<Reverse<InDevice>>,
-    /// Of one batch: what the ring may fetch, and when each came.
+    /// Requests of one batch that the ring may fetch.
     asked: Vec<Pending>,
     came: Vec<u64>,
 }
@@ -257,7 +257,7 @@ impl Worker {
         post.book(clock, &mut self.scratch.latencies, &mut self.batch.counts);
     }
 
-    /// Something of a socket, or the bell; how much there was to do.
+    /// Handles an event of a socket or of the bell; returns the amount of work found.
     fn event(&mut self, token: u64, events: u32) -> u32 {
         if token == RING {
             return 0;

@@ -11,15 +11,15 @@ use std::sync::Arc;
 use super::{append, Backend, Extent, Gate, Way};
 use crate::ring;
 
-/// How a file is read and written.
+/// Interface by which a file is read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Io {
-    /// By io_uring where the kernel lets us, else by calls.
+    /// Uses io_uring where the kernel allows it, otherwise calls.
     #[default]
     Auto,
-    /// By io_uring; where the kernel does not let us, by calls all the same.
+    /// Requests io_uring; where the kernel does not allow it, calls are used.
     Uring,
-    /// By `pread` and `pwrite`.
+    /// Uses `pread` and `pwrite`.
     Sync,
 }
 
@@ -36,7 +36,7 @@ impl FromStr for Io {
     }
 }
 
-/// What a thread needs for an io_uring of its own on a file.
+/// Files and gate that a thread needs for its own io_uring.
 #[derive(Debug)]
 pub struct Rings {
     cached: fs::File,
@@ -135,7 +135,7 @@ impl File {
         Err(io::Error::last_os_error())
     }
 
-    /// Nobody uses the file's position, so that anybody may move it.
+    /// Moves the file's position, which no other code uses.
     fn seek(&self, from: u64, whence: i32) -> io::Result<u64> {
         // SAFETY: plain numbers.
         let answer = unsafe { libc::lseek(self.file.as_raw_fd(), from as i64, whence) };

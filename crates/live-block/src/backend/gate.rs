@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 /// Bytes of a page.
 pub(crate) const PAGE: u64 = 4096;
 
-/// Whether a range is whole pages, so that no byte of another request shares one with it.
+/// Returns whether a range is whole pages, so that no byte of another request shares one with it.
 pub(crate) fn is_whole(offset: u64, length: u64) -> bool {
     (offset | length).is_multiple_of(PAGE)
 }
@@ -37,7 +37,7 @@ impl Gate {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a write may go past the cache now; if so, [`Gate::leave`] has to follow.
+    /// Returns whether a write may bypass the cache now; if so, [`Gate::leave`] has to follow.
     pub(crate) fn enter(&self) -> bool {
         let mut under_way = self.locked();
         let may = under_way.parts == 0;
@@ -54,7 +54,7 @@ impl Gate {
         }
     }
 
-    /// Waits until no write past the cache is under way. Whoever calls may have none itself.
+    /// Waits until no write past the cache is under way. The caller must not have one itself.
     pub(crate) fn close(self: &Arc<Gate>) -> Closed {
         let mut under_way = self.locked();
         under_way.parts += 1;

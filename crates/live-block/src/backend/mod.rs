@@ -27,23 +27,23 @@ impl Window {
     }
 }
 
-/// How a device's bytes are moved.
+/// Way in which a device's bytes are moved.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Way {
     /// `memory`, `sync` (a call for each), `uring`.
     pub io: &'static str,
     /// Whole blocks go past the page cache.
     pub direct: bool,
-    /// Why it is not what was asked for.
+    /// Reason why it differs from the request.
     pub fell_back: Option<String>,
 }
 
 /// Bytes that are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// How many.
+    /// Number of bytes.
     pub length: u64,
-    /// Nothing is stored for them, and they read as zero.
+    /// Marks a hole: no data is stored, and the bytes read as zero.
     pub hole: bool,
 }
 
@@ -64,12 +64,12 @@ pub trait Backend: Send + Sync {
     /// Bytes that it has.
     fn size(&self) -> u64;
 
-    /// Its memory, if that is all it is: replies are then sent from there.
+    /// Returns the device's memory, if it is only that: replies are then sent from there.
     fn window(&self) -> Option<Window> {
         None
     }
 
-    /// How long it takes, if it only pretends to be a device: I/Os are heard of so much later.
+    /// Returns the latency of a modelled device, by which completions are delayed.
     fn delay(&self) -> Option<Delay> {
         None
     }
@@ -79,7 +79,7 @@ pub trait Backend: Send + Sync {
         None
     }
 
-    /// How its bytes are moved.
+    /// Returns the way in which its bytes are moved.
     fn way(&self) -> Way {
         Way { io: "memory", direct: false, fell_back: None }
     }
@@ -109,10 +109,11 @@ pub trait Backend: Send + Sync {
     /// The system's.
     fn trim(&self, offset: u64, length: u64) -> io::Result<()>;
 
-    /// What of a range is a hole: `most` extents at most, from its beginning on, one at least. What
-    /// was answered is not in a hole unless it was zeroed since.
+    /// Finds holes in a range: adds at most `most` extents from its beginning on, at least one.
+    /// Data whose write was answered is not reported as a hole unless it was zeroed since.
     ///
     /// # Errors
+    ///
     /// The system's.
     fn extents(
         &self,
@@ -127,7 +128,7 @@ pub trait Backend: Send + Sync {
     /// A range will be needed soon.
     fn cache(&self, _offset: u64, _length: u64) {}
 
-    /// Whether [`Backend::flush`] may take its time, so that nobody else should wait for it.
+    /// Returns whether [`Backend::flush`] may be slow, so that no other request should wait for it.
     fn is_flushed_slowly(&self) -> bool {
         false
     }

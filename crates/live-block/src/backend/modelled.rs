@@ -11,12 +11,12 @@ use super::{Backend, Extent, Ram, Window};
 /// an exponential distribution.
 const CONSTANT: f64 = 0.75;
 
-/// How long I/Os take.
+/// Distribution of the latencies of I/Os.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delay {
-    /// In the mean, in nanoseconds.
+    /// Mean latency, in nanoseconds.
     pub mean_ns: f64,
-    /// Of the draws.
+    /// Seed of the draws.
     pub seed: u64,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Draws {
 }
 
 impl Delay {
-    /// Those of a worker: the same for the same seed.
+    /// Returns the draws of a worker; they are the same for the same seed.
     pub(crate) fn draws(self, worker: u16) -> Draws {
         Draws { delay: self, random: stream(self.seed, &format!("device {worker}")) }
     }
@@ -51,7 +51,7 @@ pub struct Modelled {
 }
 
 impl Modelled {
-    /// So many bytes, with such a latency.
+    /// Creates a device of `size` bytes with this latency.
     ///
     /// # Errors
     /// There is no room for them in the process.

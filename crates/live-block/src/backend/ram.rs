@@ -8,10 +8,11 @@ use halfwink_live::sys;
 use super::written::Written;
 use super::{Backend, Extent, Window};
 
-/// A device of fresh memory, zero at first; pages that nobody wrote take none.
+/// A device of fresh memory, zero at first; pages that were never written take none.
 ///
 /// Bytes are moved by the processor's own string instructions and by the kernel, never through
-/// references: clients may write where others read, and get any mixture then, as from any disk.
+/// references: clients may write bytes that others read at the same time, and then get any mixture,
+/// as from any disk.
 #[derive(Debug)]
 pub struct Ram {
     base: *mut u8,
@@ -41,7 +42,7 @@ unsafe fn move_bytes(to: *mut u8, from: *const u8, count: usize) {
 }
 
 impl Ram {
-    /// So many bytes.
+    /// Creates a device of `size` bytes.
     ///
     /// # Errors
     /// There is no room for them in the process.

@@ -14,7 +14,7 @@ use super::{append, Extent};
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 
-/// The bits; those of pages that nobody wrote take no memory.
+/// Bitmap of written pages; its own pages take no memory until they are written.
 #[derive(Debug)]
 pub(super) struct Written {
     base: *const AtomicU64,
@@ -27,7 +27,7 @@ unsafe impl Send for Written {}
 unsafe impl Sync for Written {}
 
 impl Written {
-    /// For so many bytes.
+    /// Creates the bitmap for `size` bytes.
     pub(super) fn new(size: u64) -> io::Result<Written> {
         let words = size.div_ceil(PAGE).div_ceil(64) as usize;
         let base = sys::map_memory(words * 8);
@@ -68,7 +68,7 @@ impl Written {
         }
     }
 
-    /// What of a range is a hole.
+    /// Adds the extents of a range, holes and others.
     pub(super) fn extents(&self, offset: u64, length: u64, most: usize, into: &mut Vec<Extent>) {
         let (mut at, end) = (offset, offset + length);
         while at < end {

@@ -32,7 +32,7 @@ mod option {
 
 /// The one context of metadata that is here: what is a hole.
 pub const ALLOCATION: &[u8] = b"base:allocation";
-/// How it is named in requests and replies.
+/// Identifier of the context in requests and replies.
 pub const ALLOCATION_ID: u32 = 1;
 
 mod answer {
@@ -53,7 +53,7 @@ mod info {
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// What both sides have agreed on.
+/// Features that both sides have agreed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Session {
     /// Replies to reads come in chunks.
@@ -62,7 +62,7 @@ pub struct Session {
     pub allocation: bool,
 }
 
-/// How the handshake goes on.
+/// Next step of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// More bytes are needed.
@@ -76,7 +76,7 @@ pub enum Step {
 /// The client does what no client may: the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Flags that nobody offered.
+    /// The client set flags that were not offered.
     #[error("client flags {0:#x}: expected fixed newstyle (1) and no zeroes (2) at most")]
     Flags(u32),
     /// An option does not begin as one.
@@ -85,7 +85,7 @@ pub enum Refused {
     /// An option is longer than is worth reading.
     #[error("option {0} of {1} bytes: expected {MOST_OPTION_BYTES} at most")]
     TooLong(u32, u32),
-    /// It haggles on and on.
+    /// The client sends too many options.
     #[error("more than {MOST_OPTIONS} options")]
     TooMany,
     /// An export that is not here, asked for in the way that knows no answer.
@@ -104,7 +104,7 @@ enum State {
     },
 }
 
-/// A client's handshake.
+/// State of a client's handshake.
 #[derive(Clone, Debug)]
 pub struct Handshake {
     state: State,

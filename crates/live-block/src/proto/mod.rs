@@ -18,41 +18,41 @@ pub use request::{Command, Request};
 
 /// Bytes that one request may carry or ask for.
 pub const MOST_BYTES: u32 = 32 << 20;
-/// What a client had best ask for at once.
+/// Preferred block size, which clients are told.
 pub const PREFERRED_BYTES: u32 = 4096;
 
-/// What a client may use of an export, and is told.
+/// Properties of an export, which clients are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// Its name. A client that names none gets it too.
+    /// Name of the export. A client that names none gets it too.
     pub name: String,
-    /// Its size in bytes.
+    /// Size of the export in bytes.
     pub size: u64,
-    /// Nothing may be written.
+    /// Whether writes are rejected.
     pub read_only: bool,
 }
 
 /// `NBD_FLAG_*` of the transmission phase.
 pub mod flag {
-    /// The others count.
+    /// Marks the other flags as valid.
     pub const HAS_FLAGS: u16 = 1 << 0;
-    /// Nothing may be written.
+    /// Rejects all writes.
     pub const READ_ONLY: u16 = 1 << 1;
-    /// `NBD_CMD_FLUSH` is understood.
+    /// Supports the command `NBD_CMD_FLUSH`.
     pub const SEND_FLUSH: u16 = 1 << 2;
-    /// `NBD_CMD_FLAG_FUA` is understood.
+    /// Supports the flag `NBD_CMD_FLAG_FUA`.
     pub const SEND_FUA: u16 = 1 << 3;
-    /// `NBD_CMD_TRIM` is understood.
+    /// Supports the command `NBD_CMD_TRIM`.
     pub const SEND_TRIM: u16 = 1 << 5;
-    /// `NBD_CMD_WRITE_ZEROES` is understood.
+    /// Supports the command `NBD_CMD_WRITE_ZEROES`.
     pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
-    /// `NBD_CMD_FLAG_DF` is understood.
+    /// Supports the flag `NBD_CMD_FLAG_DF`.
     pub const SEND_DF: u16 = 1 << 7;
     /// A flush covers all connections.
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
-    /// `NBD_CMD_CACHE` is understood.
+    /// Supports the command `NBD_CMD_CACHE`.
     pub const SEND_CACHE: u16 = 1 << 10;
-    /// `NBD_CMD_FLAG_FAST_ZERO` is understood.
+    /// Supports the flag `NBD_CMD_FLAG_FAST_ZERO`.
     pub const SEND_FAST_ZERO: u16 = 1 << 11;
 }
 
@@ -80,9 +80,9 @@ impl Export {
 pub enum Errno {
     /// Not allowed: a write to what is read-only.
     Perm = 1,
-    /// The device failed.
+    /// The device reported an error.
     Io = 5,
-    /// No memory.
+    /// No memory is left.
     NoMem = 12,
     /// The request cannot be.
     Inval = 22,
@@ -90,12 +90,12 @@ pub enum Errno {
     NoSpc = 28,
     /// More than the protocol lets one request have.
     Overflow = 75,
-    /// Not supported.
+    /// The request is not supported.
     NotSup = 95,
 }
 
 impl Errno {
-    /// What a client is told of an error of the system.
+    /// Converts an error of the system to that of the protocol.
     #[must_use]
     pub fn of(error: &std::io::Error) -> Errno {
         match error.raw_os_error() {

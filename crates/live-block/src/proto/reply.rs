@@ -21,7 +21,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Its bytes.
+    /// Returns the bytes of the header.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

@@ -7,7 +7,7 @@ pub const HEAD: usize = 28;
 /// First word of each.
 pub const MAGIC: u32 = 0x2560_9513;
 
-/// What comes does not begin as a request: client and server have lost each other.
+/// Bytes that do not begin a request: client and server have lost synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("request magic {0:#x}: expected {MAGIC:#x}")]
 pub struct Lost(pub u32);
@@ -15,15 +15,15 @@ pub struct Lost(pub u32);
 /// A request as it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// `NBD_CMD_FLAG_*`.
+    /// Flags of the request (`NBD_CMD_FLAG_*`).
     pub flags: u16,
-    /// `NBD_CMD_*`.
+    /// Command of the request (`NBD_CMD_*`).
     pub kind: u16,
-    /// Comes back with the reply; nobody else looks at it.
+    /// Value that is returned with the reply; the server does not interpret it.
     pub cookie: u64,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub length: u32,
 }
 
@@ -46,12 +46,12 @@ mod bit {
     pub const FAST_ZERO: u16 = 1 << 4;
 }
 
-/// What is to be done; ranges lie within the device.
+/// Command of a request; ranges lie within the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Bytes of the device; `whole`: in one chunk.
     Read {
-        /// In one chunk.
+        /// Replies in one chunk.
         whole: bool,
     },
     /// Bytes that follow; `fua`: on stable storage before the reply.
@@ -72,14 +72,15 @@ pub enum Command {
     WriteZeroes {
         /// On stable storage before the reply.
         fua: bool,
-        /// Their room stays theirs.
+        /// Keeps the space allocated.
         keep: bool,
         /// Only if it is faster than writing them.
         fast: bool,
     },
-    /// What of the bytes is a hole; only for who has chosen [`super::handshake::ALLOCATION`].
+    /// Queries which bytes are holes; only for clients that have chosen
+    /// [`super::handshake::ALLOCATION`].
     Status {
-        /// Of the first ones that are alike.
+        /// Asks for the first extent only.
         one: bool,
     },
     /// The client goes once all is answered.
@@ -118,22 +119,25 @@ impl Request {
         }
     }
 
-    /// Whether it asks for bytes of the device, or about them, so that the answer comes in chunks.
+    /// Returns whether it asks for bytes of the device, or about them, so that the answer comes in
+    /// chunks.
     #[must_use]
     pub fn is_read(&self) -> bool {
         matches!(self.kind, command::READ | command::BLOCK_STATUS)
     }
 
-    /// Whether its payload is more than anybody reads: the connection ends after the answer.
+    /// Returns whether its payload is longer than the server reads: the connection ends after the
+    /// answer.
     #[must_use]
     pub fn is_endless(&self) -> bool {
         self.payload() > MOST_BYTES
     }
 
-    /// What it asks for.
+    /// Parses the command of the request.
     ///
     /// # Errors
-    /// What the client is told, if that cannot be.
+    ///
+    /// The error that the client receives, if the request is invalid.
     #[inline]
     pub fn command(&self, export: &Export) -> Result<Command, Errno> {
         let fua = self.flags & bit::FUA != 0;

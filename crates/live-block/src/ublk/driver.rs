@@ -21,7 +21,8 @@ pub(super) const DEPTH: u16 = 128;
 /// CPUs of a queue, as bits.
 const MASK_BYTES: usize = 1024;
 
-/// Why there can be no such devices here, with what adds them; none if there can.
+/// Returns the reason why ublk devices are not available here, and the way to add them; none if
+/// they are.
 #[must_use]
 pub fn missing() -> Option<String> {
     if Path::new(CONTROL).exists() {
@@ -105,7 +106,7 @@ impl Driver {
         }
     }
 
-    /// Takes a device away that nobody serves.
+    /// Removes a device that no server serves.
     fn bury(&mut self, number: u32, until: Instant) -> Result<(), String> {
         let mut info = Info::default();
         // SAFETY: the kernel writes the description.
@@ -195,7 +196,7 @@ pub(super) fn node(number: u32) -> PathBuf {
     PathBuf::from(format!("/dev/ublkc{number}"))
 }
 
-/// The disk.
+/// Returns the path of the disk.
 pub(super) fn disk(number: u32) -> String {
     format!("/dev/ublkb{number}")
 }

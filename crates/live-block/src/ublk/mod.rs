@@ -34,27 +34,27 @@ use queue::{Bytes, Io, Queue};
 use wire::{Info, Params, SECTOR};
 use worker::Worker;
 
-/// What is served, and how.
+/// Settings of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// Number of the device; the next that is free if none.
     pub number: Option<u32>,
-    /// Nothing may be written.
+    /// Rejects all writes.
     pub read_only: bool,
     /// A thread for each, kept to this CPU; to none if it is none.
     pub cpus: Vec<Option<u32>>,
 }
 
-/// What one worker gives another.
+/// Messages from one worker to another.
 #[derive(Clone, Copy, Debug)]
 enum Mail {
-    /// To be completed.
+    /// An I/O to complete.
     Complete(Io),
     /// Completed; to be answered by who has fetched it.
     Commit(Io, i32),
 }
 
-/// What all threads share.
+/// State that all threads share.
 struct Shared {
     bytes: Bytes,
     read_only: bool,
@@ -71,7 +71,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// What waits for a worker.
+    /// Returns the messages that wait for a worker.
     fn letters(&self, number: u16) -> MutexGuard<'_, Vec<Mail>> {
         self.letters[usize::from(number)].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,7 +104,7 @@ impl Drop for Device {
     }
 }
 
-/// Its threads. They end when it is dropped.
+/// Threads of a device. They end when it is dropped.
 struct Live {
     shared: Arc<Shared>,
     device: Arc<Device>,
@@ -189,19 +189,19 @@ impl Ublk {
         Ok(Ublk { live, device })
     }
 
-    /// The disk.
+    /// Returns the path of the disk.
     #[must_use]
     pub fn address(&self) -> String {
         disk(self.device.number)
     }
 
-    /// Whether all its threads are at work, and the disk is there.
+    /// Returns whether all its threads are running, and the disk is present.
     #[must_use]
     pub fn is_running(&self) -> bool {
         !self.live.shared.is_gone.load(Ordering::Relaxed) && self.live.crew.is_running()
     }
 
-    /// What it has done so far.
+    /// Returns the report up to now.
     #[must_use]
     pub fn report(&self) -> Report {
         let shared = &self.live.shared;

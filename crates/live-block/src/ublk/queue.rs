@@ -42,7 +42,7 @@ impl Queue {
         self.depth
     }
 
-    /// What a request is that the kernel has just handed over.
+    /// Returns the description of a request that the kernel has just handed over.
     pub(super) fn description(&self, tag: u16) -> Description {
         assert!(tag < self.depth, "the kernel hands out what was fetched");
         // SAFETY: within the mapping; the kernel has written it before it told us, and writes it
@@ -72,11 +72,11 @@ pub(super) struct Io {
     pub(super) request: Request,
     /// An error (`errno`), or 0.
     pub(super) error: i32,
-    /// When it was heard of, in ticks.
+    /// Time at which it was fetched, in ticks.
     pub(super) came: u64,
 }
 
-/// What an error of the system's is to the kernel.
+/// Converts an error of the system to the kernel's error number.
 pub(super) fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
@@ -140,12 +140,12 @@ impl Bytes {
         }
     }
 
-    /// Copies what is to be written from the pages of whoever asked.
+    /// Copies the bytes to write from the pages of the issuer.
     fn take(&self, queue: u16, tag: u16, into: &mut [u8]) -> io::Result<()> {
         std::os::unix::fs::FileExt::read_exact_at(&*self.pages, into, bytes_at(queue, tag))
     }
 
-    /// Copies what was read to the pages of whoever asked: of memory from where it is.
+    /// Copies the bytes read to the pages of the issuer; for memory, directly from its place.
     fn give(&self, io: &Io, offset: u64, scratch: &mut [u8]) -> io::Result<()> {
         let mut from = match self.backend.window() {
             Some(window) => window.at(offset),

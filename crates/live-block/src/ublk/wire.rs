@@ -4,7 +4,7 @@
 //! fits: `libublk` owns the threads and their executor, and commits where it has fetched, so that
 //! no policy could have another thread complete.
 
-/// Where devices are made.
+/// Device through which disks are created.
 pub const CONTROL: &str = "/dev/ublk-control";
 
 const READS: u32 = 2;
@@ -30,18 +30,18 @@ pub(super) const DEL_DEV_ASYNC: u32 = command(READS, 0x14, CONTROL_BYTES);
 pub(super) const FETCH_REQ: u32 = command(READS_AND_WRITES, 0x20, IO_BYTES);
 pub(super) const COMMIT_AND_FETCH_REQ: u32 = command(READS_AND_WRITES, 0x21, IO_BYTES);
 
-/// `UBLK_F_CMD_IOCTL_ENCODE`, `UBLK_F_USER_COPY`.
+/// Features `UBLK_F_CMD_IOCTL_ENCODE` and `UBLK_F_USER_COPY`.
 pub(super) const F_IOCTL_ENCODE: u64 = 1 << 6;
 pub(super) const F_USER_COPY: u64 = 1 << 7;
 
 /// `UBLK_S_DEV_DEAD`: there is no disk.
 pub(super) const DEAD: u16 = 0;
 
-/// `UBLK_ATTR_*`.
+/// Attributes of a disk, `UBLK_ATTR_*`.
 const READ_ONLY: u32 = 1 << 0;
 const VOLATILE_CACHE: u32 = 1 << 2;
 const FUA: u32 = 1 << 3;
-/// `UBLK_PARAM_TYPE_BASIC | UBLK_PARAM_TYPE_DISCARD`.
+/// Parameter types `UBLK_PARAM_TYPE_BASIC | UBLK_PARAM_TYPE_DISCARD`.
 const BASIC_AND_DISCARD: u32 = 1 << 0 | 1 << 1;
 
 /// `UBLK_IO_OP_*` and the flags of a request.
@@ -54,7 +54,7 @@ const OP_MASK: u32 = 0xff;
 const IO_FUA: u32 = 1 << 13;
 const IO_NOUNMAP: u32 = 1 << 15;
 
-/// `UBLKSRV_IO_BUF_OFFSET`, `UBLK_TAG_OFF`, `UBLK_QID_OFF`.
+/// Values of `UBLKSRV_IO_BUF_OFFSET`, `UBLK_TAG_OFF` and `UBLK_QID_OFF`.
 const BYTES_AT: u64 = 0x8000_0000;
 const TAG_SHIFT: u32 = 25;
 const QUEUE_SHIFT: u32 = 41;
@@ -67,12 +67,12 @@ pub(super) const MOST_BYTES: u32 = 512 << 10;
 /// Bytes that one discard or write-zeroes has at most.
 const MOST_ZEROES: u64 = 1 << 30;
 
-/// `struct ublksrv_ctrl_cmd`.
+/// Layout of `struct ublksrv_ctrl_cmd`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ControlCommand {
     pub(super) device: u32,
-    /// All ones: none.
+    /// Queue; all ones for none.
     pub(super) queue: u16,
     pub(super) length: u16,
     pub(super) address: u64,
@@ -94,7 +94,7 @@ impl ControlCommand {
     }
 }
 
-/// `struct ublksrv_ctrl_dev_info`.
+/// Layout of `struct ublksrv_ctrl_dev_info`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Info {
@@ -135,7 +135,7 @@ pub(super) struct Params {
 }
 
 impl Params {
-    /// Of a device of so many bytes, whole sectors.
+    /// Returns the parameters of a device of `size` bytes, in whole sectors.
     pub(super) fn of(size: u64, read_only: bool) -> Params {
         let zeroes = (MOST_ZEROES / SECTOR) as u32;
         let attributes = VOLATILE_CACHE | FUA | if read_only { READ_ONLY } else { 0 };
@@ -175,17 +175,17 @@ pub(super) struct Description {
     pub(super) address: u64,
 }
 
-/// Where the descriptions of a queue are mapped from.
+/// Returns the offset at which the descriptions of a queue are mapped.
 pub(super) fn descriptions_at(queue: u16) -> u64 {
     u64::from(queue) * MOST_DEPTH * size_of::<Description>() as u64
 }
 
-/// Where the bytes of a request are, in the device for servers.
+/// Returns the offset of a request's bytes in the server's character device.
 pub(super) fn bytes_at(queue: u16, tag: u16) -> u64 {
     BYTES_AT + (u64::from(queue) << QUEUE_SHIFT | u64::from(tag) << TAG_SHIFT)
 }
 
-/// What is wanted.
+/// Operation that is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Read,

@@ -26,7 +26,7 @@ use crate::conn::Counts;
 use crate::turn::{settle_in, sleep, Turn, Wait};
 use crate::worker::Post;
 
-/// What the bell is known by.
+/// Tag by which the bell's events are known.
 const BELL: u64 = u64::MAX;
 
 /// A worker's own things.
@@ -37,7 +37,7 @@ pub(super) struct Worker {
     queues: Vec<Queue>,
     scratch: Vec<u8>,
     heard: Vec<(u64, i32)>,
-    /// What the device is done with, until the policy has said who completes it.
+    /// I/Os that the device has finished, before the policy has chosen the completing CPU.
     ready: Vec<Io>,
     mail: Vec<Mail>,
     turn: Turn,

@@ -37,7 +37,8 @@ impl Ord for InDevice {
 }
 
 impl Worker {
-    /// What was just read is done at once, or is in a device that takes its time.
+    /// Completes the requests that were just read: at once, or through a modelled device that
+    /// delays them.
     pub(super) fn complete(&mut self, conn: &Arc<Conn>, began: u64) -> u32 {
         for pending in self.batch.slow.drain(..) {
             self.shared.syncer.give((Arc::clone(conn), pending));
@@ -60,8 +61,8 @@ impl Worker {
         self.place(conn, began)
     }
 
-    /// Has the ring fetch what was asked for, as far as it has room. Whoever takes no answers gets
-    /// none of it: its reads wait in their queue. Whether it was asked.
+    /// Hands the reads of a batch to the ring, as far as it has room. A client that accepts no
+    /// replies gets none of it: its reads wait in their queue. Returns whether the ring was used.
     fn ask_ring(&mut self, conn: &Arc<Conn>) -> bool {
         let Some(ring) = &mut self.batch.ring else { return false };
         if conn.out().is_stuck() {
@@ -145,7 +146,8 @@ impl Worker {
         done
     }
 
-    /// When a modelled device is done with something, in nanoseconds from now, or the limit.
+    /// Returns the time until the next completion of a modelled device, in nanoseconds, or the
+    /// limit.
     pub(super) fn device_due(&self, limit: Option<u64>) -> Option<u64> {
         let Some(Reverse(next)) = self.device.peek() else { return limit };
         let clock = &self.shared.control.clock;
