@@ -31,11 +31,11 @@ const LOOK_NS: u64 = 100_000_000;
 /// A day of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Day {
-    /// To whom it may send.
+    /// Host that may be sent to.
     pub peer: u16,
-    /// From when, in nanoseconds of [`time::now_ns`].
+    /// Begin, in nanoseconds of [`time::now_ns`].
     pub begins_ns: u64,
-    /// To when.
+    /// End, in nanoseconds of [`time::now_ns`].
     pub ends_ns: u64,
 }
 
@@ -43,9 +43,9 @@ pub struct Day {
 /// all are closed) and its length in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gates {
-    /// Nanoseconds of [`time::now_ns`].
+    /// Begin of the first interval, in nanoseconds of [`time::now_ns`].
     pub base_ns: u64,
-    /// Intervals.
+    /// Open host, or none, and length of each interval.
     pub intervals: Vec<(Option<u16>, u64)>,
 }
 
@@ -129,7 +129,7 @@ impl Card {
         Ok(())
     }
 
-    /// What it has counted; from zero again if that is wanted.
+    /// Returns the counters, and sets them to zero if requested.
     #[must_use]
     pub fn report(&self, from_zero: bool) -> HostReport {
         let mut counts = self.shared.counts();
@@ -246,7 +246,7 @@ impl Worker {
         Ok(())
     }
 
-    /// What the kernel has let go goes on the wire; how many frames.
+    /// Sends the frames that the kernel's gates have released; returns their number.
     fn send(&mut self, counts: &mut Counts) -> io::Result<usize> {
         for queue in &self.queues {
             while self.batch.len() < AT_ONCE {

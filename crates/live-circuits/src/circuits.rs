@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Days of an input that are remembered: frames of an earlier one may still be in a socket.
 const REMEMBERED: usize = 16;
 
-/// From when to when an input's circuit goes where.
+/// Begin, end and destination of an input's circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Day {
     to: u16,
@@ -23,13 +23,13 @@ struct Day {
 #[derive(Clone, Debug, Default)]
 struct Input {
     days: VecDeque<Day>,
-    /// When the wire has carried all that came.
+    /// Time at which the wire is free.
     free_ns: u64,
     /// End of the day in which it carried the last frame.
     ends_ns: u64,
 }
 
-/// From when to when frames of a sender's day were on the wire to a receiver.
+/// Time during which frames of a sender's day were on the wire to a receiver.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     from: u16,
@@ -67,23 +67,23 @@ impl Output {
     }
 }
 
-/// What becomes of a frame.
+/// Decision on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It passes.
+    /// The frame passes.
     Forward {
-        /// From the end of its time on the wire to the end of the day.
+        /// Time from the end of its transmission to the end of the day.
         left_ns: u64,
     },
-    /// It came while its input had no circuit.
+    /// The frame came while its input had no circuit.
     Night,
-    /// It came while its input's circuit went to another host.
+    /// The frame came while its input's circuit went to another host.
     Elsewhere,
-    /// Its circuit came down while it was waiting for the wire or on it.
+    /// The circuit came down while the frame waited for the wire or was on it.
     Cut,
 }
 
-/// Why two ends are not joined.
+/// Reason why two ends cannot be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
     /// There is no such host.
@@ -109,7 +109,7 @@ pub struct Violations {
 }
 
 impl Violations {
-    /// Counts a verdict.
+    /// Counts a verdict that is a violation.
     pub fn count(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Forward { .. } => {}
@@ -150,7 +150,7 @@ impl Circuits {
         }
     }
 
-    /// In the next day `from` sends to `to`.
+    /// Joins `from` to `to` in the next day.
     ///
     /// # Errors
     /// If there is no such host, or one of them has a circuit for that day.
@@ -172,9 +172,10 @@ impl Circuits {
         Ok(())
     }
 
-    /// What was joined is up from then to then; who sends to whom, by input.
+    /// Puts up the joined circuits from `begins_ns` to `ends_ns`, and returns the receivers by
+    /// input.
     ///
-    /// A day that begins before the last one ends is put off: one matching follows another.
+    /// A day that begins before the last one ends is delayed: one matching follows another.
     pub fn day(&mut self, begins_ns: u64, ends_ns: u64) -> Vec<Option<u16>> {
         let joined = std::mem::replace(&mut self.next, vec![None; self.inputs.len()]);
         let last = self.inputs.iter().filter_map(|input| input.days.back()).map(|d| d.ends_ns);

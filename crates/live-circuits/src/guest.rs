@@ -20,12 +20,12 @@ use crate::{time, HostConfig, Shaper, Switch, SwitchConfig};
 
 /// The namespace of the switch; those of hosts are [`namespace`]s.
 pub const SWITCH: &str = "switch";
-/// Of who counts: above all who are counted.
+/// Priority of the counting thread: above all threads that it counts.
 const COUNT_PRIORITY: i32 = 40;
 /// Traffic classes of the kernel, at most: a host has one for each other.
 pub const MOST_CLASSES: usize = 16;
 
-/// What lets a frame go.
+/// Mechanism that releases frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shaping {
@@ -35,34 +35,34 @@ pub enum Shaping {
     Taprio,
 }
 
-/// What is to be played.
+/// Description of a fabric to run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fabric {
-    /// The switch.
+    /// Settings of the switch.
     pub switch: SwitchConfig,
-    /// Hosts, by number.
+    /// Settings of the hosts, by number.
     pub hosts: Vec<HostConfig>,
     /// Length of a day of round robin, in microseconds.
     pub day_us: f64,
-    /// What lets a frame go.
+    /// Mechanism that releases frames.
     pub shaping: Shaping,
     /// TCP between all hosts, under this congestion control.
     pub streams: Option<String>,
-    /// From the begin of the traffic until it is counted, in milliseconds.
+    /// Time from the begin of the traffic until counting begins, in milliseconds.
     pub warm_up_ms: u64,
-    /// How long it is counted.
+    /// Time of counting, in milliseconds.
     pub count_ms: u64,
 }
 
-/// What was counted.
+/// Reports of a fabric.
 #[derive(Clone, Debug, Serialize)]
 pub struct FabricReport {
-    /// By the switch.
+    /// Report of the switch.
     pub switch: SwitchReport,
-    /// By each host.
+    /// Report of each host.
     pub hosts: Vec<HostReport>,
-    /// Of each host's connections, if there were any.
+    /// Report of each host's connections, if there were any.
     pub streams: Vec<StreamsReport>,
 }
 
@@ -217,11 +217,12 @@ fn gate(config: &HostConfig, card: &Card) -> Result<(), String> {
     Ok(())
 }
 
-/// What makes the kernel gate a device: a class, a queue of the device, and a queue of frames for
-/// each host.
+/// Returns the commands that make the kernel gate a device: a class, a queue of the device, and a
+/// queue of frames for each host.
 ///
-/// The queues of frames stay those that taprio makes, as long as the device says: another qdisc in
-/// their place would reset taprio (`taprio_graft` of Linux 6.1), which then keeps its gates open.
+/// The queues of frames must stay those that taprio makes, as long as the device exists: another
+/// qdisc in their place would reset taprio (`taprio_graft` of Linux 6.1), which then keeps its
+/// gates open.
 fn commands(config: &HostConfig, gates: &Gates) -> Vec<String> {
     let (device, n) = (&config.device, config.hosts);
     let others = || (0..n).filter(|&to| to != config.host);

@@ -26,11 +26,11 @@ use crate::queues::Queues;
 use crate::report::{HostReport, Quantiles};
 use crate::{time, HOST_PRIORITY};
 
-/// What a host needs to know.
+/// Settings of a host.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostConfig {
-    /// Its number.
+    /// Number of the host.
     pub host: u16,
     /// Hosts of the switch.
     pub hosts: u16,
@@ -38,17 +38,17 @@ pub struct HostConfig {
     pub interface: String,
     /// The TAP device of its programs, which is there.
     pub device: String,
-    /// What a wire carries, in bytes per microsecond.
+    /// Rate of a wire, in bytes per microsecond.
     pub bytes_per_us: u32,
-    /// When a frame may go: `naive`, `aging` or `pacing`.
+    /// Scheme that limits frames: `naive`, `aging` or `pacing`.
     pub tokens: String,
-    /// How long before a day's end the last frame must have been sent, in microseconds.
+    /// Time before a day's end at which the last frame must have been sent, in microseconds.
     pub margin_us: f64,
-    /// What may wait for the wire, with pacing, in bytes.
+    /// Largest backlog of the wire with pacing, in bytes.
     pub backlog_bytes: u32,
-    /// What waits for one host, at most, in bytes.
+    /// Capacity of the queue for one host, in bytes.
     pub queue_bytes: u64,
-    /// How long before a day it waits awake, in microseconds.
+    /// Time before a day for which it spins instead of sleeping, in microseconds.
     pub spin_us: f64,
     /// Share of its time for which it does so, at most.
     pub spin_share: f64,
@@ -56,7 +56,7 @@ pub struct HostConfig {
     pub realtime: bool,
     /// Send datagrams to all others: frames of so many bytes.
     pub load_frame_bytes: Option<u16>,
-    /// How often the load looks, in microseconds.
+    /// Interval of the load's checks, in microseconds.
     pub load_every_us: f64,
 }
 
@@ -87,7 +87,7 @@ const PASS_NS: (u64, u64) = (50_000, 250_000);
 /// assumption: what a frame takes between wire and device, so that as many are taken in one pass as
 /// there is time for before the next day or the next frame that may go.
 const FRAME_NS: u64 = 8_000;
-/// How soon a host that has something to send tells a resting switch again.
+/// Interval at which a host with data reminds a resting switch.
 const NAG_NS: u64 = 1_000_000;
 
 /// A host at work. Dropping it ends it.
@@ -136,7 +136,7 @@ impl Shaper {
         Ok(Shaper { shared, thread, load: config.load(&level)? })
     }
 
-    /// What it has counted; from zero again if that is wanted.
+    /// Returns the counters, and sets them to zero if requested.
     #[must_use]
     pub fn report(&self, from_zero: bool) -> HostReport {
         let mut counts = self.shared.counts();
@@ -160,7 +160,7 @@ impl Shaper {
         report
     }
 
-    /// Whether it is at work.
+    /// Returns whether the thread is running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
@@ -192,7 +192,7 @@ impl Shared {
     }
 }
 
-/// When it may send, and to whom.
+/// Day in which it may send, and to which host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Day {
     peer: u16,
@@ -210,11 +210,11 @@ struct Worker {
     level: Arc<Level>,
     today: Option<Day>,
     next: Option<Day>,
-    /// When tokens may let another frame go.
+    /// Time at which tokens may release another frame.
     again_ns: u64,
-    /// Between two passes.
+    /// Interval between two passes.
     pass_ns: u64,
-    /// Nothing was sent on this day.
+    /// Whether no frame was sent on this day yet.
     is_dawn: bool,
     /// The next pass is due as soon as any may be.
     is_soon: bool,

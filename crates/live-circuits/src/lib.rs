@@ -38,7 +38,8 @@ pub type EventLog =
 
 /// Real-time priority of a host's shaper: it has a day to meet.
 pub const HOST_PRIORITY: i32 = 30;
-/// That of the switch. It has told hosts in good time, and frames wait for it with their stamps.
+/// Real-time priority of the switch. It has notified hosts in good time, and frames wait for it
+/// with their timestamps.
 pub const SWITCH_PRIORITY: i32 = 20;
-/// That of a load: what others do on the machine must not keep queues empty.
+/// Real-time priority of a load: other programs on the machine must not keep queues empty.
 pub const LOAD_PRIORITY: i32 = 10;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use halfwink_live::descriptor::owned;
 use serde::Serialize;
 
-/// Where datagrams go.
+/// Destination port of datagrams.
 pub const PORT: u16 = 7015;
 /// Sender, receiver and number: the first bytes of a datagram.
 const STAMP: usize = 16;
@@ -21,16 +21,16 @@ const AT_ONCE: usize = 64;
 /// Bytes of datagrams that may wait to be sent, or to be counted.
 const ROOM: libc::c_int = 64 << 20;
 
-/// What a load has sent and seen.
+/// Counters of a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LoadReport {
     /// Datagrams sent to the device.
     pub sent: u64,
-    /// Datagrams that came.
+    /// Number of datagrams received.
     pub received: u64,
     /// Bytes of their frames.
     pub received_bytes: u64,
-    /// Those with an earlier number than the one before.
+    /// Number of these with an earlier sequence number than the one before.
     pub reordered: u64,
     /// Numbers that were passed over.
     pub missing: u64,
@@ -41,7 +41,7 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
-    /// What was done since an earlier report.
+    /// Returns the difference to an earlier report.
     #[must_use]
     pub fn since(&self, then: &LoadReport) -> LoadReport {
         LoadReport {
@@ -56,7 +56,7 @@ impl LoadReport {
     }
 }
 
-/// What a shaper and its load know of each other.
+/// Counters that a shaper shares with its load.
 #[derive(Debug)]
 pub struct Level {
     /// Frames for each host that have left its queue, one way or another.
@@ -64,25 +64,25 @@ pub struct Level {
 }
 
 impl Level {
-    /// Of so many hosts.
+    /// Creates the counters for `hosts` hosts.
     #[must_use]
     pub fn new(hosts: u16) -> Arc<Level> {
         Arc::new(Level { left: (0..hosts).map(|_| AtomicU64::new(0)).collect() })
     }
 }
 
-/// What a load does.
+/// Settings of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadConfig {
-    /// Of this host.
+    /// Number of this host.
     pub host: u16,
-    /// Among so many.
+    /// Number of hosts.
     pub hosts: u16,
     /// Bytes of a frame, with its headers.
     pub frame_bytes: u16,
     /// Frames that are kept waiting for each host.
     pub frames: u64,
-    /// How often it looks.
+    /// Interval between checks.
     pub every: Duration,
     /// Ask for real-time priority.
     pub realtime: bool,
@@ -159,7 +159,7 @@ impl Load {
         Ok(Load { report, ending, thread: Some(thread) })
     }
 
-    /// What it has sent and seen.
+    /// Returns the counters up to now.
     #[must_use]
     pub fn report(&self) -> LoadReport {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -197,7 +197,7 @@ impl Worker {
         }
     }
 
-    /// Counts what came.
+    /// Counts the received datagrams.
     fn count(&mut self) {
         let mut rooms = [[0u8; STAMP]; AT_ONCE];
         loop {

@@ -29,24 +29,24 @@ pub struct Lost {
     pub overflowed: u64,
     /// The interface did not take them.
     pub unsent: u64,
-    /// Longer than [`LONGEST`].
+    /// Frames longer than [`LONGEST`].
     pub too_long: u64,
 }
 
-/// The socket.
+/// Packet socket of an interface.
 pub struct Port {
     socket: OwnedFd,
     room: Vec<u8>,
     control: Vec<[u64; CONTROL / 8]>,
-    /// What was lost here.
+    /// Frames that were lost here.
     pub lost: Lost,
 }
 
 /// A frame that came.
 pub struct Came<'a> {
-    /// Its bytes.
+    /// Bytes of the frame.
     pub bytes: &'a [u8],
-    /// When, in nanoseconds of [`time::now_ns`].
+    /// Arrival time, in nanoseconds of [`time::now_ns`].
     pub at_ns: u64,
 }
 
@@ -84,7 +84,7 @@ impl Port {
         Ok(Port { socket, room, control: vec![[0; 8]; AT_ONCE], lost: Lost::default() })
     }
 
-    /// To be waited for.
+    /// Returns the descriptor to wait for.
     #[must_use]
     pub fn descriptor(&self) -> RawFd {
         self.socket.as_raw_fd()
@@ -146,7 +146,7 @@ impl Port {
         }
     }
 
-    /// How many at the front were sent, or are lost.
+    /// Sends a batch; returns the number of frames at the front that were sent or are lost.
     fn batch<F: AsRef<[u8]>>(&mut self, frames: &[F]) -> usize {
         // SAFETY: all zeros are valid headers and vectors.
         let mut vectors: [libc::iovec; AT_ONCE] = unsafe { std::mem::zeroed() };

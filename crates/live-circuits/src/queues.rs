@@ -66,7 +66,7 @@ impl Queues {
         self.queues.iter().map(|queue| queue.bytes)
     }
 
-    /// Whether nothing waits.
+    /// Returns whether all queues are empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queues.iter().all(|queue| queue.frames.is_empty())
@@ -104,7 +104,7 @@ impl Queues {
         self.spare.append(frames);
     }
 
-    /// How many tokens a day's tokens have left, for tests and views.
+    /// Returns the tokens that are left of a day, for tests and views.
     #[must_use]
     pub fn tokens_left(tokens: &Host<Tokens>) -> i64 {
         tokens.policy().snapshot().first().map_or(0, |(_, left)| *left)

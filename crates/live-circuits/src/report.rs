@@ -11,7 +11,7 @@ use crate::port::Lost;
 /// Times of many things, in microseconds; null if there were none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quantiles {
-    /// How many.
+    /// Number of values.
     pub count: u64,
     /// The shortest that 1 of 100 did not exceed.
     pub p1_us: Option<f64>,
@@ -21,7 +21,7 @@ pub struct Quantiles {
     pub p90_us: Option<f64>,
     /// 99 of 100 were no longer.
     pub p99_us: Option<f64>,
-    /// The longest.
+    /// Largest value, in microseconds.
     pub max_us: Option<f64>,
 }
 
@@ -41,30 +41,30 @@ impl Quantiles {
     }
 }
 
-/// What a switch counted since its counts were last set to zero.
+/// Counters of a switch since they were last set to zero.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SwitchReport {
-    /// When this was said, in seconds of the monotonic clock, which all of them share.
+    /// Time of the report, in seconds of the monotonic clock, which all processes share.
     pub at_s: f64,
-    /// How long, in seconds.
+    /// Length of the counted time, in seconds.
     pub duration_s: f64,
     /// CPU time of its thread.
     pub cpu_s: f64,
     /// Whether it had real-time priority.
     pub is_realtime: bool,
-    /// Slots that began.
+    /// Number of slots begun.
     pub slots: u64,
     /// Circuits that came up in them.
     pub circuits: u64,
-    /// How long circuits were up, added up over inputs.
+    /// Time during which circuits were up, summed over inputs.
     pub up_s: f64,
-    /// Time in which it rested, of rests that are over: nobody had anything to send.
+    /// Time of completed rests, in which no host had data to send.
     pub rested_s: f64,
     /// Slots that began late, because it did not run in time.
     pub late_slots: u64,
-    /// Frames that passed.
+    /// Number of frames that passed.
     pub forwarded: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub forwarded_bytes: u64,
     /// Frames that did not.
     pub violations: Violations,
@@ -72,38 +72,38 @@ pub struct SwitchReport {
     pub overlaps: u64,
     /// Circuits that the policy asked for and cannot be.
     pub refused_joins: u64,
-    /// Sync frames sent.
+    /// Number of sync frames sent.
     pub syncs: u64,
-    /// Replies heard.
+    /// Number of replies received.
     pub replies: u64,
     /// Sync frames not heeded.
     pub refused: Refused,
     /// Hosts that were lost, and that came back.
     pub lost_hosts: u64,
-    /// See there.
+    /// Number of hosts that came back.
     pub back_hosts: u64,
     /// Hosts that are lost now.
     pub lost_now: Vec<u16>,
     /// Frames that sockets lost.
     pub lost: Lost,
-    /// From a day's begin until its sync frames were on their way.
+    /// Time from a day's begin until its sync frames were sent.
     pub sync_late: Quantiles,
     /// Guard time that was left: from the end of a day's last frame to the end of the day.
     pub guard: Quantiles,
 }
 
-/// What a host counted since its counts were last set to zero.
+/// Counters of a host since they were last set to zero.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct HostReport {
-    /// Its number.
+    /// Number of the host.
     pub host: u16,
-    /// When this was said, in seconds of the monotonic clock, which all of them share.
+    /// Time of the report, in seconds of the monotonic clock, which all processes share.
     pub at_s: f64,
-    /// How long, in seconds.
+    /// Length of the counted time, in seconds.
     pub duration_s: f64,
     /// CPU time of its shaper.
     pub cpu_s: f64,
-    /// Of that, time in which it waited awake.
+    /// Part of that time in which it spun.
     pub spun_s: f64,
     /// Whether it had real-time priority.
     pub is_realtime: bool,
@@ -111,15 +111,15 @@ pub struct HostReport {
     pub taken: u64,
     /// Frames sent while their circuit was up.
     pub sent: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub sent_bytes: u64,
     /// Frames that came over circuits, for programs.
     pub received: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub received_bytes: u64,
     /// Frames whose queue was full.
     pub overflowed: u64,
-    /// Frames for nobody: broadcasts, unknown addresses.
+    /// Frames without a receiver: broadcasts, unknown addresses.
     pub for_nobody: u64,
     /// Frames that the device did not take.
     pub untaken: u64,
@@ -133,9 +133,9 @@ pub struct HostReport {
     pub lost: Lost,
     /// Days on which it had something to send.
     pub days: u64,
-    /// From a day's begin until its sync frame was handled.
+    /// Time from a day's begin until its sync frame was handled.
     pub sync: Quantiles,
-    /// From a day's begin until the host began to send.
+    /// Time from a day's begin until the host began to send.
     pub begin: Quantiles,
     /// The load of its own, if it has one.
     pub load: Option<crate::load::LoadReport>,

@@ -13,14 +13,14 @@ use serde::Serialize;
 
 use crate::load::address;
 
-/// Where connections go.
+/// Destination port of connections.
 pub const PORT: u16 = 7016;
 /// Bytes of one write, and of one read.
 const BLOCK: usize = 1 << 16;
 /// A write that waits for so long looks whether it is to end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the connections of a host have done.
+/// Counters of a host's connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StreamsReport {
     /// Bytes that programs here have read.
@@ -91,7 +91,7 @@ impl Streams {
         Ok(())
     }
 
-    /// What they have done since they began.
+    /// Returns the counters since the connections began.
     #[must_use]
     pub fn report(&self) -> StreamsReport {
         let received_bytes = self.received.load(Ordering::Relaxed);

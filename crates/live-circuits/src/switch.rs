@@ -24,35 +24,35 @@ use crate::port::{host_mac, host_of, switch_mac, Port, AT_ONCE};
 use crate::report::{Quantiles, SwitchReport};
 use crate::{time, EventLog, SWITCH_PRIORITY};
 
-/// What a switch needs to know.
+/// Settings of a switch.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchConfig {
-    /// Its ends of the wires, by host.
+    /// Interfaces of the wires, by host.
     pub interfaces: Vec<String>,
     /// Length of a night, in microseconds.
     pub night_us: f64,
-    /// What a wire carries, in bytes per microsecond.
+    /// Rate of a wire, in bytes per microsecond.
     pub bytes_per_us: u32,
     /// Ask for real-time priority.
     pub realtime: bool,
-    /// Where it is late, leave slots out instead of putting off all that follow: for hosts that
-    /// send by the clock. Slots must be of one length.
+    /// Omits slots when late, instead of delaying all that follow: for hosts that send by the
+    /// clock. Slots must have one length.
     #[serde(default)]
     pub keeps_time: bool,
 }
 
 /// A host that has not answered for so long is lost.
 const LOST_NS: u64 = 200_000_000;
-/// How often hosts are asked, if the policy does not want to know more often.
+/// Interval at which hosts are polled, if the policy does not need a shorter one.
 const ASK_NS: u64 = 20_000_000;
-/// Nothing was sent for so long, and nothing waits: the switch rests.
+/// Time without frames or waiting data after which the switch rests.
 const REST_NS: u64 = 60_000_000;
 /// A resting switch says so again.
 const RESTING_NS: u64 = 100_000_000;
 /// The longest day: a matching for ever is renewed so often.
 const LONGEST_NS: u64 = 1_000_000_000;
-/// How long before the old circuits come down the next are asked for, at most.
+/// Longest time before the old circuits come down at which the next ones are requested.
 const LEAD_NS: u64 = 1_000_000;
 /// Between two looks at wires that carry something: a part of a day, within limits.
 const LOOKS: u64 = 10;
@@ -72,7 +72,7 @@ struct Shared {
     ending: AtomicBool,
 }
 
-/// What is counted; times are distributions until somebody asks.
+/// Counters; times stay distributions until a report.
 #[derive(Default)]
 struct Counts {
     report: SwitchReport,
@@ -109,7 +109,7 @@ impl Switch {
         Ok(Switch { shared, thread: Some(thread) })
     }
 
-    /// What it has counted; from zero again if that is wanted.
+    /// Returns the counters, and sets them to zero if requested.
     #[must_use]
     pub fn report(&self, from_zero: bool) -> SwitchReport {
         let mut counts = self.shared.counts();
@@ -135,7 +135,7 @@ impl Switch {
         report
     }
 
-    /// Whether it is at work.
+    /// Returns whether the thread is running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
@@ -188,12 +188,12 @@ struct Worker {
     keeps_time: bool,
     epoch: u64,
     slot: u32,
-    /// The last day that was announced, and to whom hosts send then.
+    /// Last day that was announced; `peers` holds the receivers of that day.
     day: (u64, u64),
     peers: Vec<Option<u16>>,
-    /// Its sync frames are still to be sent.
+    /// Whether its sync frames are still to be sent.
     is_dawn_due: bool,
-    /// When to ask for the next one; while it rests, when to say so again.
+    /// Time to request the next day; while it rests, the time to announce that again.
     next_ns: u64,
     resting_since: Option<u64>,
     asked_ns: u64,

@@ -27,14 +27,14 @@ pub fn now_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// The same as a policy's time.
+/// Returns the clock as a policy's time.
 #[inline]
 #[must_use]
 pub fn now() -> Time {
     Time::ns(now_ns())
 }
 
-/// By how much the real-time clock is ahead of it, now: somebody may set that one.
+/// Returns the lead of the real-time clock, which may be set, over the monotonic one.
 #[must_use]
 pub fn real_offset_ns() -> u64 {
     let (before, real, after) = (now_ns(), read(libc::CLOCK_REALTIME), now_ns());
