@@ -1,54 +1,54 @@
 //! The calls that can be delegated: those of the works (Strong 2013, Sec 3.2.1; Mogul 2007, Sec
 //! 5.2) and their present-day relatives.
 
-/// What must be known before another thread may make a call.
+/// Condition under which another thread may make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Nothing: it never waits for anybody else.
+    /// Always: the call never blocks.
     Free,
-    /// It opens what a path names, which must exist as a regular file or a folder, or be made.
+    /// Opens a path, which must be a regular file or a folder, or be created.
     Open {
         /// Which argument is the path; the one before it is a folder unless this is 0.
         path: u8,
     },
-    /// It uses the descriptor in argument 0, and never waits there: at an offset, which what can be
-    /// waited for does not have, or without bytes.
+    /// Uses the descriptor in argument 0 without blocking: at an offset, which descriptors that
+    /// block do not have, or without bytes.
     Descriptor,
-    /// It reads or writes the descriptor in argument 0 where that stands.
+    /// Reads or writes the descriptor in argument 0 at its present position.
     Stream,
-    /// As `Stream`; the flag not to wait may stand in this argument.
+    /// As `Stream`; this argument may hold a flag against blocking.
     Socket {
         /// Which argument holds flags.
         flags: u8,
     },
     /// Argument 0 is written from what argument 1 names.
     Copy,
-    /// It waits so many milliseconds, given in this argument: only zero will do.
+    /// Waits for the milliseconds in this argument: only zero is allowed.
     Timeout {
-        /// Which argument.
+        /// Index of the argument.
         argument: u8,
     },
-    /// It waits for the time that the structure of two words behind this argument tells.
+    /// Waits for the time in the structure of two words that this argument points to.
     TimeoutBehind {
-        /// Which argument.
+        /// Index of the argument.
         argument: u8,
     },
 }
 
-/// A call.
+/// A system call that can be delegated.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// As libc calls it.
+    /// Name of the call in libc.
     pub name: &'static str,
-    /// The kernel's number.
+    /// Number of the call in the kernel.
     pub number: u32,
-    /// What to look at.
+    /// Condition that is checked.
     pub rule: Rule,
 }
 
 macro_rules! calls {
     ($($index:ident $name:literal $number:ident $rule:expr;)*) => {
-        /// Indices into [`CALLS`].
+        /// Indices into [`CALLS`], by name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs)]
         #[repr(usize)]
@@ -59,7 +59,7 @@ macro_rules! calls {
             $(Call { name: $name, number: libc::$number as u32, rule: $rule }),*
         ];
 
-        /// How many there are.
+        /// Number of calls that can be delegated.
         pub const COUNT: usize = [$(Index::$index),*].len();
     };
 }
@@ -100,8 +100,8 @@ calls! {
 }
 
 impl Index {
-    /// Whether a thread that has been cancelled ends at this call (POSIX.1-2024, Sec 2.9.5.2, as
-    /// far as glibc follows it).
+    /// Returns whether the call is a cancellation point for a cancelled thread (POSIX.1-2024, Sec
+    /// 2.9.5.2, as far as glibc follows it).
     #[must_use]
     pub const fn cancels(self) -> bool {
         !matches!(
@@ -121,16 +121,16 @@ impl Index {
     }
 }
 
-/// Why a call that the policy would have moved was made where it was.
+/// Reason why a call that the policy would have moved was made in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Refusal {
     /// A terminal, a pipe or a socket that waits, or something unknown.
     MayBlock,
-    /// What is behind the descriptor answers by thread (`/proc`, a signal or timer descriptor), or
-    /// there is no such descriptor.
+    /// The file behind the descriptor answers by thread (`/proc`, a signal or timer descriptor), or
+    /// the descriptor does not exist.
     Private,
-    /// It would wait for a time.
+    /// The call would wait for a time.
     Timeout,
     /// A signal handler interrupted a call that was on its way.
     Nested,
@@ -143,10 +143,10 @@ pub enum Refusal {
     Signal,
 }
 
-/// How many reasons there are.
+/// Number of reasons.
 pub const REFUSALS: usize = 7;
 
-/// Their names, in the order of [`Refusal`].
+/// Names of the reasons, in the order of [`Refusal`].
 pub const REFUSAL_NAMES: [&str; REFUSALS] =
     ["may-block", "private", "timeout", "nested", "no-worker", "declined", "signal"];
 

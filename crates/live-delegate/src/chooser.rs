@@ -2,11 +2,11 @@
 
 use halfwink_policy::offload::{Cause, Event, KernelEntry, Registers};
 
-/// What stands in for PSTATE: user privilege, interrupts on. It never changes here, since every
-/// call comes from user code (Nellans 2014, Sec 4.6.2 hashes it to tell such states apart).
+/// Substitute for PSTATE: user privilege, interrupts on. It never changes here, since every call
+/// comes from user code (Nellans 2014, Sec 4.6.2 hashes it to tell such states apart).
 const PSEUDO_PSTATE: u64 = 0x203;
 
-/// A call begins.
+/// Returns the event of a call that begins.
 #[inline(always)]
 #[must_use]
 pub fn enter(number: u32, args: [u64; 6], bytes_in_memory: Option<u64>) -> Event {

@@ -12,29 +12,29 @@ use halfwink_live::sys;
 /// Descriptors whose nature is remembered; others are asked about each time.
 const FILES: usize = 4096;
 
-/// What a descriptor is.
+/// Blocking behaviour of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Nature {
-    /// A regular file, a folder, `/dev/null` and the like: never waits for somebody.
+    /// A regular file, a folder, `/dev/null` and the like: never blocks.
     Free = 1,
     /// A pipe or socket that has been told not to wait.
     Impatient = 2,
     /// Anything that may wait.
     Patient = 3,
-    /// It answers by thread.
+    /// The file answers by thread.
     Private = 4,
-    /// There is none.
+    /// The descriptor does not exist.
     Missing = 5,
 }
 
-/// What the worker must do so that the call waits for nobody.
+/// Check by which the worker makes sure that the call does not block.
 pub type Check = u32;
 
 /// Values of a [`Check`]; all others are the number of an argument plus 1, which is a path that
 /// must be looked at before it is opened.
 pub mod check {
-    /// Nothing.
+    /// Checks nothing.
     pub const NOTHING: u32 = 0;
     /// The descriptor must have an offset: what does not may wait, and has taken its place.
     pub const SEEKS: u32 = 16;
@@ -77,7 +77,7 @@ impl Files {
         }
     }
 
-    /// What a descriptor is. Asks the kernel if it is not known.
+    /// Returns the nature of a descriptor. Asks the kernel if it is not cached.
     #[inline]
     pub fn nature(&self, fd: i32, proc_device: u64) -> Nature {
         let Some(kept) = usize::try_from(fd).ok().and_then(|fd| self.natures.get(fd)) else {
@@ -99,9 +99,11 @@ impl Files {
         }
     }
 
-    /// Whether a call may move, by its rule and arguments; what the worker must look at first.
+    /// Decides whether a call may move, by its rule and arguments; returns the check that the
+    /// worker makes first.
     ///
     /// # Safety
+    ///
     /// A time behind a pointer argument must be readable, as it must be for the call itself.
     #[inline]
     pub unsafe fn may_move(
@@ -197,15 +199,15 @@ fn ask(fd: i32, proc_device: u64) -> Nature {
     }
 }
 
-/// Whether a descriptor has been told not to wait.
+/// Returns whether a descriptor is non-blocking.
 pub(super) fn is_told_not_to_wait(fd: u64) -> bool {
     // SAFETY: plain numbers.
     let flags = unsafe { sys::call3(libc::SYS_fcntl, fd, libc::F_GETFL as u64, 0) };
     flags >= 0 && flags & i64::from(libc::O_NONBLOCK) != 0
 }
 
-/// Whether a descriptor has an offset, as files, folders and memory devices do, and pipes, sockets
-/// and terminals do not.
+/// Returns whether a descriptor has an offset, as files, folders and memory devices do, and pipes,
+/// sockets and terminals do not.
 pub(super) fn has_offset(fd: u64) -> bool {
     // SAFETY: plain numbers.
     (unsafe { sys::call3(libc::SYS_lseek, fd, 0, libc::SEEK_CUR as u64) }) >= 0
@@ -228,8 +230,8 @@ fn stat_path(folder: u64, path: u64, flags: i32) -> Result<libc::stat, i64> {
     }
 }
 
-/// Whether opening what this path names waits for nobody: not a FIFO, a device, or in `/proc`.
-/// What cannot be looked at can neither be opened, or will be made as a regular file.
+/// Returns whether opening this path does not block: it is not a FIFO, a device, or in `/proc`. A
+/// path that cannot be inspected cannot be opened either, or will be created as a regular file.
 pub(super) fn opens_freely(check: Check, args: &[u64; 6], proc_device: u64) -> bool {
     let path = check as usize - 1;
     let folder = if path == 0 { libc::AT_FDCWD as u64 } else { args[path - 1] };

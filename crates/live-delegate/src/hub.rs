@@ -113,8 +113,8 @@ pub fn apart_word() -> *mut u64 {
     local().apart.as_ptr()
 }
 
-/// From now on all calls of this thread stay, and nobody is asked or told of them; or as before.
-/// For a thread that may end at any instruction, or whose variables another process has too.
+/// Keeps all calls of this thread in place, without asking or notifying the policy, or ends that.
+/// For a thread that may end at any instruction, or that shares its variables with another process.
 pub fn stand_aside(aside: bool) {
     let apart = &local().apart;
     apart.set(if aside { apart.get() | ASIDE } else { apart.get() & !ASIDE });

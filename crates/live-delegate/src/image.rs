@@ -9,30 +9,30 @@ use super::shared::{Options, Shared};
 /// A spinner gives its CPU away every so often, in nanoseconds.
 const YIELD_NS: u64 = 5_000;
 
-/// What one process image was told at its start.
+/// Settings of a process image, fixed at its start.
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) process: &'static Process,
     pub(super) shared: Shared,
     pub(super) options: Options,
     pub(super) patience: Patience,
-    /// Called when a thread has got a place, so that somebody calls [`super::hub::detach`] when it
-    /// ends.
+    /// Called when a thread has got a place, so that the caller arranges for [`super::hub::detach`]
+    /// at its end.
     pub(super) on_attach: fn(),
 }
 
 static IMAGE: AtomicPtr<Image> = AtomicPtr::new(core::ptr::null_mut());
-/// Something was forbidden to this process (seccomp): nothing moves any more, in forks neither.
+/// Whether the process is restricted (seccomp): no calls move any more, in forks neither.
 static CONFINED: AtomicBool = AtomicBool::new(false);
 
-/// What a worker must know of its process.
+/// Settings of a worker's process.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Where it runs.
+    /// CPU on which it runs.
     pub os_cpu: u32,
-    /// How long it spins.
+    /// Time for which it spins.
     pub patience: Patience,
-    /// See [`super::files::proc_device`].
+    /// Device number of `/proc`, see [`super::files::proc_device`].
     pub proc_device: u64,
 }
 
@@ -49,7 +49,7 @@ pub fn install(shared: Shared, options: Options, on_attach: fn()) {
     IMAGE.store(Box::into_raw(image), Ordering::Release);
 }
 
-/// Whether calls may still move.
+/// Returns whether calls must no longer move.
 pub(super) fn is_confined() -> bool {
     CONFINED.load(Ordering::Relaxed)
 }
@@ -83,8 +83,8 @@ pub fn process() -> Option<&'static Process> {
         .filter(|process| process.epoch.load(Ordering::Relaxed) != 0)
 }
 
-/// From now on nothing moves, in this process and its forks: calls may be forbidden to it, and a
-/// thread on another core would make those of before, or be killed for its own.
+/// Stops moving calls in this process and its forks. Calls may be forbidden to it from now on, and
+/// a thread on another core would make those of before, or be killed for its own.
 pub fn confine() {
     if let Some(image) = current() {
         if !CONFINED.swap(true, Ordering::SeqCst) {

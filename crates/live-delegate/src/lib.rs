@@ -40,7 +40,8 @@ pub mod worker;
 /// Name of the variable that tells the preload library where to report.
 pub const VARIABLE: &str = "HALFWINK_DELEGATE";
 
-/// What delegating and measuring can use of this machine, and why not.
+/// Returns the features of this machine that delegation and measurements use, with reasons for
+/// missing ones.
 #[cfg(feature = "host")]
 #[must_use]
 pub fn features() -> Vec<halfwink_live::probe::Feature> {

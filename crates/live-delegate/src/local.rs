@@ -20,7 +20,7 @@ pub(super) struct Local {
     pub(super) in_flight: Cell<bool>,
     pub(super) ticket: Cell<u32>,
     /// Not zero in the child of a vfork, which shares this very memory with its parent; [`ASIDE`]
-    /// in a thread of whose calls nobody is told.
+    /// in a thread whose calls the policy is not notified of.
     pub(super) apart: Cell<u64>,
 }
 
@@ -41,7 +41,7 @@ global_asm!(
     ".popsection",
 );
 
-/// Those of the calling thread. The reference must not leave it.
+/// Returns the variables of the calling thread. The reference must not leave it.
 #[inline(always)]
 pub(super) fn local() -> &'static Local {
     let place: *const Local;

@@ -16,10 +16,10 @@ pub(super) const SAMPLE: u32 = 3;
 pub(super) const HERE: u32 = 1;
 pub(super) const OS_CORE: u32 = 2;
 pub(super) const BESIDE: u32 = 3;
-/// Bytes in memory that nobody has looked at.
+/// Marks a number of bytes in memory that was not read.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
-/// Where one policy writes.
+/// Log of one policy.
 #[derive(Debug)]
 pub struct Log {
     shared: Shared,
@@ -27,7 +27,7 @@ pub struct Log {
     open: Option<Open>,
 }
 
-/// What came of the present call of the policy, so far.
+/// Present call of the policy, as far as it is complete.
 #[derive(Debug)]
 struct Open {
     now: Time,
@@ -65,7 +65,7 @@ impl Log {
     }
 }
 
-/// Never inlined: a call of a program that nobody logs should find no more of it than a test.
+/// Never inlined: without a log, a call of a program should find no more of it than a test.
 impl halfwink_policy::Log<Event, Action> for Log {
     #[cold]
     fn begin(&mut self, now: Time, input: Input<&Event>) {

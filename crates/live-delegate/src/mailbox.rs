@@ -22,16 +22,16 @@ const NAP_NS: u64 = 20_000_000;
 pub struct Request {
     /// System-call number, or one of the worker's own.
     pub number: u32,
-    /// What the worker must look at before it makes the call; see `worker`.
+    /// Check that the worker makes before the call; see `worker`.
     pub check: u32,
-    /// Its arguments.
+    /// Arguments of the call.
     pub args: [u64; 6],
 }
 
 /// The worker found that the call might block, and did not make it.
 pub const DECLINED: i64 = i64::MIN;
 
-/// How long either side spins before it sleeps, in ticks.
+/// Time for which either side spins before it sleeps, in ticks.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// The worker, for the next call.
@@ -58,7 +58,7 @@ struct ReplyLine {
     answer: AtomicI64,
 }
 
-/// How long the last call took, told once its answer is on the way: nobody waits for that.
+/// Duration of the last call, published after its answer, so that the caller does not wait for it.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 struct WorkedLine {
@@ -70,13 +70,13 @@ struct WorkedLine {
 #[derive(Debug, Default)]
 struct Flag(AtomicU32);
 
-/// What a worker's life has come to.
+/// States in the life of a worker.
 pub mod life {
     /// There is none, or it has stopped answering.
     pub const GONE: u32 = 0;
-    /// Its maker is at it.
+    /// The worker is being started.
     pub const STARTING: u32 = 1;
-    /// It answers.
+    /// The worker serves calls.
     pub const ALIVE: u32 = 2;
 }
 
@@ -90,11 +90,11 @@ pub struct Mailbox {
     worker_sleeps: Flag,
     caller_sleeps: Flag,
     stop: Flag,
-    /// One of [`life`].
+    /// State of the worker, one of [`life`].
     pub life: AtomicU32,
     /// Wake-ups of the worker and sleeps of the caller, for the report.
     pub worker_wakes: AtomicU32,
-    /// See `worker_wakes`.
+    /// Sleeps of the caller; see `worker_wakes`.
     pub caller_naps: AtomicU32,
 }
 

@@ -23,8 +23,8 @@ pub struct Slot {
     owner: AtomicU32,
     /// Number of its worker until that has ended.
     worker: AtomicU32,
-    /// What the thread keeps; stays for the next one that takes the place. Only `Thread::new` knows
-    /// its type: places are given and taken whatever their threads do.
+    /// State of the thread; it stays for the next one that takes the place. Only `Thread::new`
+    /// knows its type: places are given and taken independently of their threads' state.
     pub(super) kept: AtomicPtr<()>,
     /// Between it and its worker.
     pub mailbox: Mailbox,
@@ -38,13 +38,13 @@ pub struct Slot {
 pub struct Process {
     /// Which process image this is; 0 in one that has not begun.
     pub epoch: AtomicU64,
-    /// See [`files::proc_device`].
+    /// Device number of `/proc`, see [`files::proc_device`].
     pub proc_device: AtomicU64,
-    /// See [`owner::mark`].
+    /// Mark of the process, see [`owner::mark`].
     pub mark: AtomicU32,
     /// While above zero, no worker may start: credentials are being changed.
     hold: AtomicU32,
-    /// What its descriptors are.
+    /// Nature of its descriptors.
     pub files: Files,
     slots: [Slot; SLOTS],
 }

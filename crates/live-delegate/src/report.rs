@@ -31,7 +31,7 @@ pub struct Run {
     options: Options,
     path: PathBuf,
     begun_ticks: u64,
-    /// Its lock says that the file is in use, whatever processes have whatever numbers.
+    /// File whose lock marks the run as in use, independently of process numbers.
     _file: File,
 }
 
@@ -60,7 +60,7 @@ impl Run {
         Ok(Run { shared, options, path: path.to_owned(), begun_ticks, _file: file })
     }
 
-    /// Where the file is: the value of the variable that the library looks for.
+    /// Returns the path of the file: the value of the variable that the library reads.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -74,7 +74,7 @@ impl Run {
         events::write(&self.shared, &self.options.policy, path)
     }
 
-    /// What has been counted so far.
+    /// Returns the counters up to now.
     #[must_use]
     pub fn report(&self) -> Report {
         let rate = self.options.rate;
@@ -197,16 +197,16 @@ struct Times {
     hand_off_s: f64,
 }
 
-/// The document.
+/// Report of a run.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Which policy decided.
+    /// Name of the policy.
     pub policy: &'static str,
-    /// Its fixed N, in nanoseconds; null if the controller chose, or there is none.
+    /// Fixed N of the policy, in nanoseconds; null if the controller chose it, or there is none.
     pub n_ns: Option<u64>,
     /// CPU of the workers.
     pub os_cpu: u32,
-    /// From before the start of the program to this report.
+    /// Time from before the start of the program to this report.
     pub wall_s: f64,
     /// Programs that loaded the library, and forks.
     pub process_images: u64,
@@ -220,30 +220,30 @@ pub struct Report {
     pub confined: u64,
     /// Times that a thread's clock stepped back, and stood still for its policy.
     pub steps_back: u64,
-    /// What moving cost beyond the calls.
+    /// Cost of moving beyond the calls.
     pub hand_off: HandOff,
     /// Mean cost of a decision, in nanoseconds.
     pub decision_ns: Option<f64>,
-    /// Who was where for how long.
+    /// Times that threads spent in each place.
     pub residency: Residency,
-    /// How good the predictions were; null for policies without.
+    /// Accuracy of the predictions; null for policies without.
     pub prediction: Option<Prediction>,
-    /// What it would mean on cores of unlike size.
+    /// Modelled energy on cores of unlike size.
     pub modelled_energy: ModelledEnergy,
     /// Events that the log holds.
     pub log_records: u64,
     /// Events that came when it was full.
     pub log_dropped: u64,
-    /// By call; those that were never made are left out.
+    /// Report by call; those that were never made are left out.
     pub calls: Vec<CallReport>,
 }
 
-/// Durations of something.
+/// Distribution of durations.
 #[derive(Debug, Serialize)]
 pub struct Durations {
-    /// How many were timed.
+    /// Number of timed ones.
     pub timed: u64,
-    /// Mean.
+    /// Mean duration, in nanoseconds.
     pub mean_ns: Option<f64>,
     /// Median, within 10 %.
     pub p50_ns: Option<u64>,
@@ -251,7 +251,7 @@ pub struct Durations {
     pub p99_ns: Option<u64>,
 }
 
-/// What moving cost.
+/// Cost of moving calls.
 #[derive(Debug, Serialize)]
 pub struct HandOff {
     /// Per delegated call: as the program sees it, less the call itself on the OS CPU.
@@ -263,24 +263,24 @@ pub struct HandOff {
     pub caller_naps: u64,
 }
 
-/// Who was where.
+/// Times that threads spent in each place.
 #[derive(Debug, Serialize)]
 pub struct Residency {
     /// Lives of the program's threads, from the first call of each to the last that was looked at.
     pub thread_s: f64,
     /// Time of calls on the OS CPU.
     pub os_cpu_worked_s: f64,
-    /// The same, of the whole run.
+    /// Time of calls on the OS CPU, as a share of the whole run.
     pub os_cpu_worked_pct: Option<f64>,
     /// Time that the program's threads waited for moved calls.
     pub waited_s: f64,
-    /// The same, of their lives.
+    /// Time waited, as a share of the threads' lives.
     pub waited_pct: Option<f64>,
-    /// Time in calls in place that wait for nobody: timed ones, extrapolated.
+    /// Time in calls in place that do not block: timed ones, extrapolated.
     pub stayed_calls_s: f64,
 }
 
-/// How good the predictions were. Exact ones mean nothing in nanoseconds.
+/// Accuracy of the predictions. Exact hits mean nothing in nanoseconds.
 #[derive(Debug, Serialize)]
 pub struct Prediction {
     /// Predictions whose calls were timed.
@@ -296,28 +296,28 @@ pub struct Prediction {
 /// Joules of cores that this machine does not have, for the times that it measured.
 #[derive(Debug, Serialize)]
 pub struct ModelledEnergy {
-    /// What is assumed.
+    /// Assumptions of the model.
     pub model: &'static str,
     /// A big core per thread, always on, without hand-offs (Mogul 2007: as in Tables 5 to 7).
     pub big_core_j: f64,
     /// Big cores off while they wait; the small one on all the time, as Mogul counts.
     pub small_core_always_on_j: f64,
-    /// The same; the small core on for moved calls alone.
+    /// Energy with big cores off while they wait, and the small core on for moved calls alone.
     pub small_core_on_demand_j: f64,
 }
 
-/// One call.
+/// Counters of one call.
 #[derive(Debug, Serialize)]
 pub struct CallReport {
-    /// As libc calls it.
+    /// Name of the call in libc.
     pub name: &'static str,
     /// Times it was made.
     pub calls: u64,
     /// On the OS CPU.
     pub delegated: u64,
-    /// In place, as the policy wanted.
+    /// Number made in place, as the policy chose.
     pub stayed: u64,
-    /// In place although the policy wanted otherwise, by reason.
+    /// Number made in place although the policy chose to move them, by reason.
     pub refused: BTreeMap<&'static str, u64>,
     /// Timed ones in place.
     pub here: Durations,

@@ -19,21 +19,21 @@ use halfwink_policy::offload::{DelegationKind, DelegationParameters};
 const MAGIC: u64 = u64::from_le_bytes(*b"halfwnk1");
 /// Threads that are counted apart, at most, over all processes at one time.
 pub const BLOCKS: usize = 512;
-/// Where the first block stands.
+/// Offset of the first block.
 const BLOCKS_AT: usize = 4096;
 
 /// Options of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The policy.
+    /// Policy that decides.
     pub policy: DelegationParameters,
     /// CPU of the threads that make calls for others.
     pub os_cpu: u32,
-    /// Of so many calls that stay one is timed, at least 1.
+    /// One of this number of calls in place is timed; at least 1.
     pub time_every: u32,
-    /// How long a worker spins for its next call before it sleeps, in nanoseconds.
+    /// Time for which a worker spins for its next call before it sleeps, in nanoseconds.
     pub worker_spin_ns: u64,
-    /// How long a caller spins for its answer before it sleeps, in nanoseconds.
+    /// Time for which a caller spins for its answer before it sleeps, in nanoseconds.
     pub caller_spin_ns: u64,
     /// Rate of the time-stamp counter.
     pub rate: Rate,
@@ -41,7 +41,7 @@ pub struct Options {
     pub log_records: u64,
 }
 
-/// The first page.
+/// Layout of the first page.
 #[repr(C)]
 #[derive(Debug)]
 struct Header {
@@ -58,7 +58,7 @@ struct Header {
     counts: Counts,
 }
 
-/// What all processes count together.
+/// Counters that all processes share.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Counts {
@@ -86,9 +86,9 @@ pub struct Counts {
 pub struct CallCounts {
     /// Times it was called.
     pub calls: AtomicU64,
-    /// Of these, made on the OS CPU.
+    /// Number of these made on the OS CPU.
     pub delegated: AtomicU64,
-    /// Of these, made in place although the policy asked for the other; by reason.
+    /// Number of these made in place although the policy chose to move them; by reason.
     pub refused: [AtomicU64; REFUSALS],
     /// Sum of `here`, in nanoseconds.
     pub here_ns: AtomicU64,
@@ -100,17 +100,17 @@ pub struct CallCounts {
     pub there: Histogram,
 }
 
-/// What one thread counts. Only its owner writes.
+/// Counters of one thread. Only its owner writes.
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub struct Block {
     /// An [`Owner`]; 0 if it is free.
     owner: AtomicU64,
-    /// When the thread began to own it, and its time so far in earlier lives, in ticks.
+    /// Time at which the thread took the block, in ticks.
     pub begun_ticks: AtomicU64,
     /// Sum of the lives of its earlier owners, in ticks.
     pub lived_ticks: AtomicU64,
-    /// When it was written last, in ticks.
+    /// Time of the last write, in ticks.
     pub seen_ticks: AtomicU64,
     /// Ticks that the OS CPU worked on its calls.
     pub worked_ticks: AtomicU64,
@@ -124,21 +124,21 @@ pub struct Block {
     pub caller_naps: AtomicU64,
     /// Predictions that were compared with what came.
     pub predictions: AtomicU64,
-    /// Of these, within 5 %.
+    /// Number of these within 5 %.
     pub within_5_percent: AtomicU64,
-    /// Of these, on the right side of N.
+    /// Number of these on the right side of N.
     pub right_side: AtomicU64,
     /// N at the end, in nanoseconds.
     pub n_ns: AtomicU64,
     /// Decisions that were timed.
     pub timed_decisions: AtomicU64,
-    /// Their sum, in ticks, with one reading of the counter in each.
+    /// Sum of their durations, in ticks, with one reading of the counter in each.
     pub decision_ticks: AtomicU64,
-    /// What moving cost beyond the call itself, per delegated call.
+    /// Cost of moving beyond the call itself, per delegated call.
     pub hand_off: Histogram,
     /// See `hand_off`, as a sum in ticks.
     pub hand_off_ticks: AtomicU64,
-    /// By call.
+    /// Counters by call.
     pub calls: [CallCounts; COUNT],
 }
 
@@ -154,15 +154,15 @@ pub fn add(counter: &AtomicU64, n: u64) {
 pub struct Record {
     /// 0 while it is empty; see `log`.
     pub kind: AtomicU32,
-    /// Which policy object.
+    /// Number of the policy object.
     pub stream: AtomicU32,
-    /// Where it wants the call to run; 0 if it asked for nothing.
+    /// Place where it wants the call to run; 0 if it requested nothing.
     pub place: AtomicU32,
     /// Cycles that it calls its decision.
     pub cycles: AtomicU32,
-    /// System-call number.
+    /// Number of the system call.
     pub number: AtomicU32,
-    /// When, in picoseconds.
+    /// Time in picoseconds.
     pub now_ps: AtomicU64,
     /// Bytes in memory, or `u64::MAX` if they are not known.
     pub bytes: AtomicU64,
@@ -185,7 +185,7 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// As [`Shared::open`].
+    /// Opens a file as [`Shared::open`] does.
     ///
     /// # Errors
     /// The same.
@@ -228,7 +228,7 @@ impl Mapped {
         Ok((mapped, options))
     }
 
-    /// As [`Shared::create`].
+    /// Creates a file as [`Shared::create`] does.
     ///
     /// # Errors
     /// The same.
@@ -237,24 +237,24 @@ impl Mapped {
         Ok(Mapped { shared, bytes: Shared::bytes(options.log_records) })
     }
 
-    /// What stays mapped for as long as the process lives.
+    /// Leaks the mapping, which stays for as long as the process lives.
     fn keep(self) -> Shared {
         std::mem::ManuallyDrop::new(self).shared
     }
 
-    /// What all processes count together.
+    /// Returns the counters that all processes share.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         self.shared.counts()
     }
 
-    /// All blocks.
+    /// Returns all blocks.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         self.shared.blocks()
     }
 
-    /// The log.
+    /// Returns the records of the log.
     #[must_use]
     pub fn records(&self) -> &[Record] {
         self.shared.records()
@@ -350,20 +350,20 @@ impl Shared {
         unsafe { &*self.base.cast::<Header>() }
     }
 
-    /// What all processes count together.
+    /// Returns the counters that all processes share.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.header().counts
     }
 
-    /// All blocks.
+    /// Returns all blocks.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         // SAFETY: the mapping holds so many blocks there, all atomics, and lasts.
         unsafe { core::slice::from_raw_parts(self.base.add(BLOCKS_AT).cast::<Block>(), BLOCKS) }
     }
 
-    /// The log.
+    /// Returns the records of the log.
     #[must_use]
     pub fn records(&self) -> &[Record] {
         let at = BLOCKS_AT + BLOCKS * size_of::<Block>();
@@ -397,7 +397,7 @@ impl Shared {
 }
 
 impl Block {
-    /// Its owner is done.
+    /// Releases the block of an owner that is done.
     pub fn release(&self) {
         self.end_life();
         self.owner.store(0, Ordering::Release);

@@ -25,7 +25,7 @@ const TIME_EVERY_AT_FIRST: u32 = 4;
 /// Shortest time between two samples for the controller of N, in nanoseconds.
 const SAMPLE_NS: u64 = 1_000_000;
 
-/// Where a call has gone.
+/// Outcome of a call's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Nowhere: the wrapper makes it, and then hands this to [`super::hub::stayed`] if it is not 0.
@@ -34,24 +34,24 @@ pub enum Way {
     There(i64),
 }
 
-/// What a thread of the program keeps.
+/// State of a thread of the program.
 #[derive(Debug)]
 pub struct Thread {
     host: Host<Delegation, Option<Log>>,
     wants_bytes: bool,
     pub(super) block: &'static Block,
     pub(super) slot: &'static Slot,
-    /// No call ever moves, and nobody wants to know of each: the policy need not be asked.
+    /// Whether no call ever moves and no log is kept: the policy need not be asked.
     never_moves: bool,
     /// The last reading of the counter: what the policy takes for the present.
     now_ticks: u64,
-    /// The same, since the thread began.
+    /// Last reading as time since the thread began.
     now: Time,
     begun_ticks: u64,
     until_timed: u32,
     /// Calls at first, of which more are timed, so that a short program learns too.
     until_routine: u32,
-    /// Ticket and ticks of a moved call of whose length nobody has heard yet.
+    /// Ticket and ticks of a moved call whose duration is not known yet.
     untold: Option<(u32, u64)>,
     sample: SampleTimes,
 }
@@ -64,13 +64,13 @@ struct SampleTimes {
 }
 
 impl Thread {
-    /// The calling thread's, or null: nobody else puts anything there.
+    /// Returns the state of the calling thread, or null. No other code sets that pointer.
     #[inline(always)]
     pub(super) fn of(local: &Local) -> *mut Thread {
         local.thread.get().cast()
     }
 
-    /// Counts a call that nobody need be asked of; false if somebody must.
+    /// Counts a call without asking the policy; returns false if it must be asked.
     #[inline(always)]
     pub(super) fn just_counts(&mut self, index: Index) -> bool {
         let just = self.never_moves && self.until_timed > 1;
@@ -265,7 +265,7 @@ impl Thread {
         self.set_now(image, ended);
     }
 
-    /// What the worker has told of the last moved call, after its answer.
+    /// Takes the duration of the last moved call, which the worker publishes after its answer.
     #[cold]
     fn hear(&mut self, image: &Image) {
         let Some((ticket, round)) = self.untold.take() else { return };
@@ -326,8 +326,8 @@ impl Thread {
         self.sample_if_due(image);
     }
 
-    /// What the controller of N climbs on: the share of the thread's time that is left to the
-    /// program itself, while it does not wait for others.
+    /// Delivers the sample that the controller of N maximises: the share of the thread's time that
+    /// is left to the program itself, while it does not wait for others.
     fn sample_if_due(&mut self, image: &Image) {
         let rate = image.options.rate;
         let times = &self.sample;

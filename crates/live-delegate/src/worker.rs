@@ -31,8 +31,8 @@ fn name_thread() {
     }
 }
 
-/// Makes the call, if it waits for nobody: a signal would not reach it here, and whoever sends
-/// workers away would wait too.
+/// Makes the call, if it does not block: a signal would not reach it here, and a thread that stops
+/// workers would wait too.
 #[inline]
 pub fn serve(request: &Request, proc_device: u64) -> i64 {
     if request.number == NOTHING {
@@ -59,8 +59,8 @@ fn make(request: &Request) -> i64 {
     unsafe { sys::call(i64::from(request.number), request.args) }
 }
 
-/// Makes a call on a pipe or socket that has been told not to wait, so that it does not even if
-/// that has been undone by now, as whoever else has it can. Then the call is its thread's again.
+/// Makes a call on a non-blocking pipe or socket in a way that does not block even if another
+/// holder of it has changed that by now. Then the call goes back to its thread.
 fn without_waiting(request: &Request) -> i64 {
     const TOLD: u64 = libc::MSG_DONTWAIT as u64;
     let [fd, at, count, flags, from, length] = request.args;

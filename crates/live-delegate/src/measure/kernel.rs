@@ -8,7 +8,7 @@ use crate::mailbox::{Patience, Request};
 use crate::worker::NOTHING;
 use halfwink_live::sys::{self, CpuSet};
 
-/// How long the worker is left alone before it is woken, in nanoseconds.
+/// Time for which the worker is idle before it is woken, in nanoseconds.
 const ASLEEP_NS: u64 = 2_000_000;
 
 pub(super) fn affinity(bench: &Bench) -> Result<Rounds, String> {
@@ -19,7 +19,7 @@ pub(super) fn affinity(bench: &Bench) -> Result<Rounds, String> {
     }))
 }
 
-/// What Strong calls V1 (2013, Sec 3.2.2): the kernel's own migration thread.
+/// Measures V1 of Strong (2013, Sec 3.2.2): the kernel's own migration thread.
 pub(super) fn migration(bench: &Bench) -> Result<Rounds, String> {
     let (here, there) = (CpuSet::one(bench.here), CpuSet::one(bench.there()?));
     there.pin().map_err(|_| format!("CPU {} is not allowed", bench.there.unwrap_or(0)))?;

@@ -18,7 +18,7 @@ use halfwink_live::sys::CpuSet;
 
 pub use rounds::Rounds;
 
-/// How much to measure.
+/// Amount of measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Trials of each item.
@@ -29,41 +29,41 @@ pub struct Limits {
     pub item_ns: u64,
 }
 
-/// Where and how it is measured.
+/// CPUs and clock of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Bench {
     /// CPU of the side that measures.
     pub here: u32,
     /// CPU of the other side; none if only one is allowed.
     pub there: Option<u32>,
-    /// How much.
+    /// Amount of measurement.
     pub limits: Limits,
     rate: Rate,
     /// Ticks that two readings of the counter are apart at least.
     reading: u64,
 }
 
-/// One item.
+/// Result of one item.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// Name of the item.
     pub name: &'static str,
-    /// What is repeated.
+    /// Operation that is repeated.
     pub what: &'static str,
     /// The numbers, or what is missing.
     #[serde(flatten)]
     pub found: Found,
 }
 
-/// What came of an item.
+/// Outcome of an item.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Found {
-    /// It was measured.
+    /// The item was measured.
     Times(Times),
-    /// It could not be.
+    /// The item could not be measured.
     Missing {
-        /// Why, in one line.
+        /// Reason in one line.
         missing: String,
     },
 }
@@ -73,25 +73,25 @@ pub enum Found {
 pub struct Times {
     /// Repetitions, of all trials.
     pub repetitions: u64,
-    /// Trials.
+    /// Number of trials.
     pub trials: u32,
-    /// The shortest.
+    /// Shortest time, in nanoseconds.
     pub min_ns: f64,
-    /// Median.
+    /// Median time, in nanoseconds.
     pub p50_ns: f64,
-    /// 90th percentile.
+    /// 90th percentile, in nanoseconds.
     pub p90_ns: f64,
-    /// 99th percentile.
+    /// 99th percentile, in nanoseconds.
     pub p99_ns: f64,
-    /// The longest.
+    /// Longest time, in nanoseconds.
     pub max_ns: f64,
-    /// Mean of all.
+    /// Mean time, in nanoseconds.
     pub mean_ns: f64,
     /// The least of the trials' means.
     pub best_trial_ns: f64,
 }
 
-/// All items.
+/// Results of all items.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
     /// CPU of the side that measures.
@@ -102,7 +102,7 @@ pub struct Measured {
     pub counter_ghz: f64,
     /// Whether that counter keeps its rate.
     pub counter_is_constant: bool,
-    /// In order.
+    /// Results of the items, in order.
     pub rows: Vec<Row>,
     /// Quotients that say something about the machine or about us.
     pub ratios: Vec<Ratio>,
@@ -111,7 +111,7 @@ pub struct Measured {
 /// A quotient of two rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ratio {
-    /// Dividend and divisor.
+    /// Names of dividend and divisor.
     pub of: [&'static str; 2],
     /// Quotient of their medians.
     pub of_medians: f64,
@@ -174,7 +174,7 @@ const ITEMS: [Item; 22] = [
     item("delegated-read", "pread of 4 KiB through the mailbox", hand::delegated_read),
 ];
 
-/// Whether the processor lets programs wait for a cache line.
+/// Returns whether the processor lets programs wait for a cache line.
 #[must_use]
 pub fn waits_in_hardware() -> bool {
     wait::available().is_some()
@@ -243,7 +243,7 @@ impl Bench {
         }
     }
 
-    /// In a thread of its own, so that the caller's stays where it may run.
+    /// Measures in a thread of its own, so that the caller's affinity stays unchanged.
     fn measure(&self, item: &Item) -> Result<Rounds, String> {
         let done = std::thread::scope(|scope| {
             scope
@@ -269,7 +269,7 @@ impl Bench {
         Row { name: item.name, what: item.what, found }
     }
 
-    /// The other CPU.
+    /// Returns the other CPU.
     fn there(&self) -> Result<u32, String> {
         self.there.ok_or_else(|| "needs two CPUs; this process may use one".to_owned())
     }

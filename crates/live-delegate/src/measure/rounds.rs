@@ -35,7 +35,7 @@ impl Rounds {
         }
     }
 
-    /// With those of another round.
+    /// Appends the trials of another round.
     pub(super) fn and(mut self, mut more: Rounds) -> Rounds {
         self.end_trial();
         more.end_trial();
@@ -51,7 +51,7 @@ impl Rounds {
         self
     }
 
-    /// In nanoseconds, less what reading the counter takes. `None` if there was none.
+    /// Converts to nanoseconds, less the time of reading the counter. `None` if there was no trial.
     pub(super) fn times(mut self, rate: Rate, reading: u64) -> Option<Times> {
         if self.trials == 0 {
             self.end_trial();

@@ -13,7 +13,7 @@ use halfwink_live::clock;
 /// Longest wait without looking again, in ticks: a lost wake-up costs no more.
 const NAP_TICKS: u64 = 100_000;
 
-/// What the processor has.
+/// Wait instruction of the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
     Umwait,
