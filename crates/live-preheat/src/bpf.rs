@@ -45,11 +45,11 @@ pub const LINES: usize = 1 << 16;
 /// Lines that one timed run takes.
 pub const TIMED_A_RUN: usize = 2048;
 
-/// What the programs and the command share.
+/// Variables that the programs and the command share.
 #[repr(C)]
 #[derive(Debug)]
 struct Values {
-    /// When the last run began and ended, in nanoseconds of the monotonic clock.
+    /// Begin and end of the last run, in nanoseconds of the monotonic clock.
     began_ns: AtomicU64,
     ended_ns: AtomicU64,
     /// Groups that runs have taken.
@@ -62,12 +62,12 @@ struct Values {
     took_ns: [AtomicU32; TIMED_A_RUN],
 }
 
-/// What a run did.
+/// Times of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// When its first line was about to be read, by the monotonic clock.
+    /// Time just before its first line was read, by the monotonic clock.
     pub began_ns: u64,
-    /// When it was over.
+    /// Time of its end, by the monotonic clock.
     pub ended_ns: u64,
     /// Lines that were read or refused.
     pub lines: usize,
@@ -78,11 +78,11 @@ pub struct Ran {
 pub struct Lines {
     values: *const Values,
     _map: OwnedFd,
-    /// For each part of the image, which lines it has.
+    /// Program for each part of the image, with the lines of that part.
     load: Vec<(OwnedFd, Range<u64>)>,
     time: OwnedFd,
     image: Image,
-    /// What `set` stored: for each part its first group and its lines.
+    /// Number of the first group and number of lines, for each part that `set` stored.
     stored: Vec<(usize, usize)>,
 }
 

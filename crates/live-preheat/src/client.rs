@@ -4,12 +4,12 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How long an answer may take.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Silence after which an answer of unknown length is taken for complete.
 const SILENCE: Duration = Duration::from_millis(60);
 
-/// What is said to a server.
+/// Requests that are sent to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dialogue {
     /// Sent once, before all else; its answer is read and forgotten. Empty for none.
@@ -18,12 +18,12 @@ pub struct Dialogue {
     pub request: Vec<u8>,
 }
 
-/// A connection.
+/// A connection to the server.
 #[derive(Debug)]
 pub struct Client {
     stream: TcpStream,
     request: Vec<u8>,
-    /// What the server said to the greeting.
+    /// Answer of the server to the greeting.
     pub greeted: Vec<u8>,
     /// Bytes of an answer.
     pub answer_bytes: usize,

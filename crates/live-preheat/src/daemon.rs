@@ -35,20 +35,20 @@ pub use syn::Syn;
 /// Latencies that are kept.
 const KEPT: usize = 1 << 14;
 
-/// What tells of requests besides announcements, and what of restarts.
+/// Sources of request events beside announcements, and of restart events.
 #[derive(Debug, Default)]
 pub struct Triggers {
     /// A handshake begins; how long after it the request is expected.
     pub syn: Option<(Syn, Duration)>,
     /// The thread never sleeps: no interrupt has to reach its CPU before it can begin.
     pub awake: Option<Awake>,
-    /// At regular times.
+    /// Period of regular loads.
     pub every: Option<Duration>,
     /// Listening sockets that go. Without it, restarts are seen by processes that come.
     pub sockets: Option<Sockets>,
 }
 
-/// How a thread that never sleeps stands to others.
+/// Priority of a thread that never sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awake {
     /// Everything else runs first.
@@ -66,43 +66,43 @@ impl Awake {
     }
 }
 
-/// What was counted so far.
+/// Counters up to now.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counts {
     /// Announcements that were believed.
     pub heard: u64,
     /// Datagrams that were not, by reason.
     pub refused: std::collections::BTreeMap<&'static str, i64>,
-    /// Of announcements that were believed: of services that this machine has no set of.
+    /// Accepted announcements of services that this machine has no set of.
     pub unknown: u64,
     /// Handshakes that were taken for announcements.
     pub handshakes: u64,
-    /// Loads.
+    /// Number of loads.
     pub loads: u64,
     /// Lines of the kernel that were loaded.
     pub kernel_lines: u64,
-    /// Loads that failed.
+    /// Number of failed loads.
     pub failed: u64,
     /// Restarts that were seen.
     pub restarts: u64,
-    /// What the policy asked for that cannot be done to a server that knows nothing of it.
+    /// Actions of the policy that cannot be carried out on an unmodified server.
     pub not_done: u64,
     /// Times that the thread woke.
     pub wakes: u64,
-    /// From a datagram's reception to the first load, in microseconds, of the last loads.
+    /// Times from a datagram's reception to the first load, in microseconds, of the last loads.
     #[serde(skip)]
     pub latency_us: Vec<f64>,
-    /// What the policy says of itself.
+    /// State of the policy.
     #[serde(skip)]
     pub policy: Snapshot,
 }
 
 /// The thread and what it counts.
 pub struct Daemon {
-    /// Where it hears.
+    /// Address on which it receives.
     pub address: SocketAddr,
     counts: Arc<Mutex<Counts>>,
-    /// When the last load issued its first line, by the monotonic clock.
+    /// Time at which the last load issued its first line, by the monotonic clock.
     first_ns: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -162,13 +162,14 @@ impl Daemon {
         Ok(Daemon { address, counts, first_ns, stop, thread, log })
     }
 
-    /// What it counted.
+    /// Returns the counters up to now.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts.lock().map(|counts| counts.clone()).unwrap_or_default()
     }
 
-    /// When the last load issued its first line, by the monotonic clock; 0 before any.
+    /// Returns the time at which the last load issued its first line, by the monotonic clock; 0
+    /// before any.
     #[must_use]
     pub fn first_ns(&self) -> u64 {
         self.first_ns.load(Ordering::Acquire)
@@ -207,9 +208,9 @@ struct State {
     /// Listening sockets of the service that have gone.
     gone: u32,
     triggers: Triggers,
-    /// When the next regular load is due.
+    /// Time of the next regular load.
     next_ns: u64,
-    /// Its time zero, by the monotonic clock: times of policies reach 213 days.
+    /// Time zero of the policy, by the monotonic clock: times of policies reach 213 days.
     zero_ns: u64,
     counts: Counts,
     shown: Arc<Mutex<Counts>>,
@@ -222,7 +223,7 @@ impl State {
         Time::ns(monotonic_ns() - self.zero_ns)
     }
 
-    /// By the monotonic clock.
+    /// Converts a policy's time to the monotonic clock.
     fn ns_of(&self, at: Time) -> u64 {
         self.zero_ns + at.as_ps() / 1_000
     }
@@ -265,14 +266,14 @@ impl State {
         }
     }
 
-    /// Whether there is anything to do but to hear.
+    /// Returns whether the thread must not sleep.
     fn is_due(&self) -> bool {
         self.triggers.syn.is_some()
             || self.triggers.every.is_some()
             || self.host.due() <= self.now()
     }
 
-    /// Until something comes or is due.
+    /// Sleeps until a datagram or a deadline.
     fn sleep(&self) {
         let mut fds: Vec<libc::pollfd> = [Some(self.socket.as_raw_fd()), self.syn_fd()]
             .into_iter()
@@ -338,7 +339,8 @@ impl State {
         }
     }
 
-    /// Only before a load: nobody is woken for what nobody needs yet.
+    /// Checks for restarts. It is called only before a load, since earlier checks would wake the
+    /// thread in vain.
     fn look_for_restarts(&mut self, at: Time) {
         let sockets = self.triggers.sockets.as_ref();
         let gone = sockets.map_or(self.gone, |sockets| sockets.gone(self.service));
@@ -414,7 +416,7 @@ impl State {
         self.tell(self.now(), Event::Loaded { service });
     }
 
-    /// How many there are to load.
+    /// Returns the number of lines to load.
     fn lines(&self) -> u32 {
         self.loader.lock().map(|loader| count(loader.lines())).unwrap_or_default()
     }

@@ -37,17 +37,17 @@ use server::{slot_of, threads};
 use tables::table;
 pub use tables::{Class, Cold, Rates, Row, Table};
 
-/// What is measured.
+/// Server under measurement.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// Where the server listens.
+    /// Address of the server.
     pub address: SocketAddr,
-    /// What is said to it.
+    /// Requests that are sent to it.
     pub dialogue: Dialogue,
     /// The process that answers; 0 for the one that says so when greeted (PostgreSQL), or the only
     /// one that has a helper thread.
     pub pid: u32,
-    /// Its CPU, and the client's.
+    /// CPUs of the server and of the client.
     pub cpus: (u32, u32),
 }
 
@@ -66,11 +66,12 @@ pub struct Harness {
     loader: Arc<Mutex<Loader>>,
     /// Files of the set, to be flushed.
     seen: Arc<Vec<(Seen, Vec<u64>)>>,
-    /// Who is told that a request will come, and how.
+    /// Daemon that is notified of requests, and the sender of announcements.
     announcer: Option<Announcer>,
-    /// From preparation to request.
+    /// Time from the preparation to the request.
     pub lead: Duration,
-    /// From sending an announcement to the first load, in microseconds, of all that led to one.
+    /// Times from sending an announcement to the first load, in microseconds, where a load
+    /// followed.
     pub first_us: Vec<f64>,
 }
 
@@ -186,7 +187,7 @@ impl Harness {
         Ok(())
     }
 
-    /// What the daemon counted.
+    /// Returns the counters of the daemon.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.announcer.as_ref().map(|a| a.daemon.counts()).unwrap_or_default()
@@ -208,7 +209,7 @@ impl Harness {
         Ok(table(cold, times))
     }
 
-    /// One request.
+    /// Measures one request.
     fn sample(&mut self, class: Class, cold: Cold) -> Result<f64, String> {
         for _ in 0..3 {
             self.client.ask()?;
@@ -270,7 +271,7 @@ impl Harness {
         Ok(())
     }
 
-    /// By the server's own thread, and here for files that it maps.
+    /// Flushes user lines by the server's own thread, and here for files that it maps.
     fn flush_user_lines(&self) -> Result<(), String> {
         if let Some(slot) = self.slot {
             let number = slot.post(Operation::Flush, None, 0);

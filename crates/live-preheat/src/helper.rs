@@ -21,7 +21,7 @@ const CHUNK: usize = 16;
 /// up: on an EPYC of 2024 a fifth to a half of the first walk, none of the third, at a nanosecond a
 /// line each.
 pub const WALKS: usize = 3;
-/// In a list of pages: this run will be written, so pages are copied ahead too.
+/// Flag in a list of pages: this run will be written, so pages are copied ahead too.
 pub const WRITTEN: u64 = 1 << 6;
 /// Longest sleep. Without anything to do the thread never wakes: the kernel needs some number.
 const FOREVER_NS: u64 = 1 << 62;
@@ -199,8 +199,8 @@ fn advise(slot: &Slot, count: usize, advice: impl Fn(u64) -> i32) -> usize {
     taken
 }
 
-/// Nothing but what the thread needs: whoever takes over the process gains nothing by it, although
-/// it keeps the rights of when it was started.
+/// Restricts the process to the system calls of its thread. An attacker who takes it over gains
+/// nothing, although it keeps the rights of when it was started.
 fn confine() {
     const ALLOWED: [i64; 5] = [
         libc::SYS_futex,

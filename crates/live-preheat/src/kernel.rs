@@ -12,12 +12,12 @@ pub const LINE: u64 = 64;
 pub struct Image {
     /// Which build, as `/sys/kernel/notes` has it, in hexadecimal.
     pub build_id: String,
-    /// Where its text begins. Another place after each boot (KASLR).
+    /// First address of its text. It changes with each boot (KASLR).
     pub base: u64,
-    /// Its text, in lines from `base`.
+    /// Lines of its text, counted from `base`.
     pub text: Range<u64>,
-    /// Its constants and its own variables (no memory of processes or buffers), in lines from
-    /// `base`: what may be read besides text. Bytes that are read are thrown away.
+    /// Lines of its constants and own variables (no memory of processes or buffers), counted from
+    /// `base`: they may be read besides text. Bytes that are read are discarded.
     pub allowed: Vec<Range<u64>>,
 }
 
@@ -36,7 +36,7 @@ impl Image {
         Ok(Image { build_id, base, text, allowed })
     }
 
-    /// Whether a line, counted from `base`, may be read.
+    /// Returns whether a line, counted from `base`, may be read.
     #[must_use]
     pub fn allows(&self, line: u64) -> bool {
         self.text.contains(&line) || self.allowed.iter().any(|range| range.contains(&line))

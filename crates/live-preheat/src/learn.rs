@@ -28,10 +28,10 @@ const PARTS: usize = 17;
 /// Calibrations at most, and how long at least they are tried.
 const TRIES: usize = 40;
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the thread in the server may take, in nanoseconds.
+/// Timeout of the thread in the server, in nanoseconds.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// What rounds are made with.
+/// Tools of the learning rounds.
 #[derive(Debug)]
 pub struct Learner<'a> {
     /// On the server's CPU.
@@ -42,7 +42,7 @@ pub struct Learner<'a> {
     pub kernel: (Arc<Mutex<bpf::Lines>>, Image),
     /// The server's thread; without it lines of memory are left out.
     pub slot: Option<&'static Slot>,
-    /// The server.
+    /// Process of the server.
     pub pid: u32,
     /// Requests that must have used a line.
     pub requests: u32,
@@ -51,36 +51,36 @@ pub struct Learner<'a> {
 /// A set, and what became of candidates.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Learned {
-    /// The lines.
+    /// Lines that were learned.
     #[serde(skip)]
     pub lines: Lines,
-    /// By kind: kernel, files, memory.
+    /// Counts by kind: kernel, files, memory.
     pub kinds: Vec<Kind>,
     /// Rounds that were played.
     pub rounds: u32,
 }
 
-/// What became of the candidates of a kind.
+/// Counts of candidates of a kind.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Kind {
-    /// Its name.
+    /// Name of the kind.
     pub name: String,
     /// Lines that were looked at.
     pub candidates: usize,
-    /// That were quick after the first request.
+    /// Number that were quick after the first request.
     pub first: usize,
-    /// After all requests.
+    /// Number that were quick after all requests.
     pub common: usize,
-    /// Of these, not quick without a request.
+    /// Number of these that were not quick without a request.
     pub kept: usize,
     /// Time of a load that is cached, and the least of one that is not: nanoseconds for the kernel,
     /// ticks otherwise.
     pub warm: u32,
-    /// See `warm`.
+    /// Least time of a load that is not cached; see `warm`.
     pub cold: u32,
 }
 
-/// How lines of a kind are timed, in the order of a list.
+/// Function that times lines of a kind, in the order of a list.
 type Probe<'a> = Box<dyn FnMut(&[u64]) -> Result<Vec<u32>, String> + 'a>;
 
 impl Learner<'_> {
@@ -180,8 +180,8 @@ impl Learner<'_> {
         Ok(quick)
     }
 
-    /// Times of cached loads (the median) and of others (a quick one: what also misses translations
-    /// takes much longer). Once more where somebody else had the CPU.
+    /// Returns the times of cached loads (the median) and of others (a quick one: those that also
+    /// miss translations take much longer). Measures once more where another process had the CPU.
     fn calibrate(&self, candidates: &[u64], probe: &mut Probe<'_>) -> Result<(u32, u32), String> {
         let step = (candidates.len() / 512).max(1);
         let mut list: Vec<u64> = candidates.iter().copied().step_by(step).take(512).collect();

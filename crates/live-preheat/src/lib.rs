@@ -43,7 +43,7 @@ pub mod statistics;
 /// Name of the variable that tells the preload library where to report.
 pub const VARIABLE: &str = "HALFWINK_PREHEAT";
 
-/// What preheating can use of this machine, and why not.
+/// Returns the features of this machine that preheating uses, with reasons for missing ones.
 #[cfg(feature = "host")]
 #[must_use]
 pub fn features() -> Vec<(&'static str, String)> {
@@ -64,12 +64,12 @@ pub fn features() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// How `halfwink replay` makes [`policy`] from a log.
+/// Technique by which `halfwink replay` makes [`policy`] from a log.
 #[cfg(feature = "host")]
 pub const TECHNIQUE: &str = "preheat:late=skip,training=1,cores=1,only_cold=no";
 
-/// The policy of live programs: the published controller, with loads cut when the request is due,
-/// since nobody holds a server back that knows nothing of this; one dump, since sets are learned
+/// Returns the policy of live programs: the published controller, with loads cut when the request
+/// is due, since an unmodified server cannot be held back; one dump, since sets are learned
 /// beforehand ([`learn`]).
 #[cfg(feature = "host")]
 #[must_use]
@@ -80,8 +80,8 @@ pub fn policy() -> halfwink_policy::preheat::PreheatPolicy {
     Box::new(Preheater::new(parameters))
 }
 
-/// Of what a test needs of the machine: none, said in a line, where that is missing for want of
-/// rights; any other reason is a failure.
+/// Returns what a test needs of the machine, or `None` with a message where rights are missing; any
+/// other reason is a failure.
 #[cfg(all(test, feature = "host"))]
 fn skipped<T>(found: Result<T, String>) -> Option<T> {
     // SAFETY: no arguments.

@@ -12,13 +12,13 @@ use crate::maps;
 use crate::set::{self, Lines};
 use crate::shared::{Operation, Shared, Slot};
 
-/// What a load did.
+/// Times of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Loaded {
-    /// When the first line of the kernel was about to be loaded, by the monotonic clock; 0 if there
-    /// was none.
+    /// Time just before the kernel's first line was loaded, by the monotonic clock; 0 if there was
+    /// none.
     pub first_ns: u64,
-    /// How long lines of the kernel took.
+    /// Duration of loading lines of the kernel.
     pub kernel_ns: u64,
     /// Lines of the kernel.
     pub kernel_lines: usize,
@@ -26,20 +26,20 @@ pub struct Loaded {
     pub servers: usize,
 }
 
-/// What loads a service's set.
+/// Loader of a service's set.
 #[derive(Debug)]
 pub struct Loader {
     /// The programs; without them lines of the kernel are left out.
     pub kernel: Option<Arc<Mutex<bpf::Lines>>>,
-    /// Where servers report.
+    /// File through which servers report.
     pub shared: Shared,
-    /// Where lines of the kernel are loaded.
+    /// CPU on which lines of the kernel are loaded.
     pub cpu: u32,
     rate: Rate,
     lines: Lines,
     /// The start of the program that its lines of memory are of.
     start: String,
-    /// Whose list stands in which place: the process image, and how many commands it has had.
+    /// Owner of the list in each place: the process image, and the number of its commands.
     bound: BTreeMap<usize, Told>,
     /// Process images that had come when all had their lists; none before.
     epochs: Option<u32>,
@@ -52,7 +52,7 @@ struct Told {
 }
 
 impl Loader {
-    /// Of nothing yet.
+    /// Creates a loader with an empty set.
     #[must_use]
     pub fn new(kernel: Option<Arc<Mutex<bpf::Lines>>>, shared: Shared, cpu: u32) -> Loader {
         let (rate, lines, start) = (Rate::measure(), Lines::default(), String::new());
@@ -76,7 +76,7 @@ impl Loader {
         Ok(())
     }
 
-    /// What is loaded.
+    /// Returns the set that is loaded.
     #[must_use]
     pub fn lines(&self) -> &Lines {
         &self.lines
@@ -159,7 +159,7 @@ impl Loader {
     }
 }
 
-/// The same process image, which has done what it was asked.
+/// Returns whether the place has the same process image, which has finished its command.
 fn is_idle(slot: &Slot, told: Told) -> bool {
     slot.epoch.load(Ordering::Relaxed) == told.epoch
         && slot.done.load(Ordering::Relaxed) == slot.command.load(Ordering::Relaxed)
@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    /// A place of this process, whose thread nobody has started: what it is asked stays there.
+    /// Creates a place of this process without a thread: commands stay there unread.
     fn placed(folder: &std::path::Path) -> (Shared, &'static Slot) {
         let mut options = std::fs::File::options();
         let options = options.read(true).write(true).create_new(true);

@@ -16,26 +16,27 @@ pub const PAGE: u64 = 4096;
 /// A mapping, a line of `/proc/PID/maps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// Its addresses.
+    /// Range of its addresses.
     pub range: Range<u64>,
-    /// It may be written.
+    /// Whether it may be written.
     pub writable: bool,
-    /// It may be read.
+    /// Whether it may be read.
     pub readable: bool,
-    /// It may be run.
+    /// Whether it may be executed.
     pub executable: bool,
-    /// It is memory of several processes.
+    /// Whether several processes share the memory.
     pub shared: bool,
-    /// Where it begins in its file.
+    /// Offset of its begin in its file.
     pub offset: u64,
-    /// Its file's number; 0 for none.
+    /// Inode of its file; 0 for none.
     pub inode: u64,
-    /// Its file, or what the kernel calls it (`[heap]`, `[stack]`); empty for neither.
+    /// Path of its file, or the kernel's name for it (`[heap]`, `[stack]`); empty for neither.
     pub name: String,
 }
 
 impl Mapping {
-    /// It shows a file as it is: the same lines for whoever maps that file.
+    /// Returns whether it shows a file as it is: the same lines for all processes that map that
+    /// file.
     #[must_use]
     pub fn is_file(&self) -> bool {
         self.inode != 0 && !self.writable && self.readable && !self.name.ends_with(" (deleted)")
@@ -122,7 +123,8 @@ fn build_in(file: &File) -> Option<String> {
     None
 }
 
-/// When a process began, in ticks since the machine did: with its number, who it is.
+/// Returns the start time of a process, in ticks since boot: with its number it identifies the
+/// process.
 #[must_use]
 pub fn start_time(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -130,7 +132,7 @@ pub fn start_time(pid: u32) -> Option<u64> {
     text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// What the kernel calls a page (`PAGE_IS_*`).
+/// Flags of a page in the kernel's interface (`PAGE_IS_*`).
 const IS_FILE: u64 = 1 << 2;
 const IS_PRESENT: u64 = 1 << 3;
 const IS_SWAPPED: u64 = 1 << 4;
@@ -139,11 +141,11 @@ const IS_ZERO: u64 = 1 << 5;
 /// Which pages are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// In memory, and mapped.
+    /// Pages in memory that are mapped.
     Present,
-    /// Of these, those that a file has too.
+    /// Present pages that are also in a file.
     OfFiles,
-    /// With contents that no file has: also those in swap.
+    /// Pages with contents that are in no file, swapped ones included.
     Own,
 }
 
@@ -238,7 +240,7 @@ fn scan(file: &File, range: &Range<u64>, which: Pages) -> std::io::Result<Vec<Ra
 /// A file, mapped here to see the lines that others see of it.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
     base: *const u8,
     bytes: u64,
@@ -269,7 +271,7 @@ impl Seen {
         Ok(Seen { path: path.to_owned(), base: base as *const u8, bytes })
     }
 
-    /// Where a line of the file lies here, if it has that.
+    /// Returns the address of a line of the file, if the file has it.
     #[must_use]
     pub fn line(&self, line: u64) -> Option<*const u8> {
         let at = line.checked_mul(kernel::LINE).filter(|at| *at < self.bytes)?;

@@ -38,7 +38,7 @@ use set::PageSet;
 use tables::{table, Sample};
 pub use tables::{Class, Kind, Row, Table};
 
-/// How long the thread in the server may take, in nanoseconds.
+/// Timeout of the thread in the server, in nanoseconds.
 const PATIENCE_NS: u64 = 5_000_000_000;
 /// Lines of a page, in which policies count sets.
 const LINES_A_PAGE: usize = 64;
@@ -46,11 +46,11 @@ const LINES_A_PAGE: usize = 64;
 /// A policy and what it has had recorded.
 struct Replay {
     host: Host<PreheatPolicy>,
-    /// What was in memory as the recording began.
+    /// Pages in memory when the recording began.
     before: PageSet,
     /// A set file, as it would be kept.
     set: Vec<u8>,
-    /// The same for the thread in the server, by mappings of now.
+    /// List for the thread in the server, by the present mappings.
     words: Vec<u64>,
     loads: u64,
 }
@@ -70,14 +70,14 @@ impl std::fmt::Debug for Replay {
     }
 }
 
-/// What was recorded.
+/// Pages of a recording.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Recorded {
     /// Pages that were dropped before the request.
     pub dropped: Dropped,
-    /// Of files, that the request brought back, with those around that came along.
+    /// Pages of files that the request brought back, with those around that came along.
     pub files: usize,
-    /// Of its own memory, that it only read, likewise.
+    /// Pages of its own memory that it only read, with those around that came along.
     pub read: usize,
     /// And that were written.
     pub written: usize,
@@ -96,16 +96,16 @@ pub struct Twin {
     image: Image,
     start: Vec<u8>,
     mappings: Vec<Mapping>,
-    /// Its memory was dropped to the disk.
+    /// Whether its memory was evicted to the disk.
     is_evicted: bool,
-    /// For requests that arrive, and for those that are announced.
+    /// Replays for requests that arrive, and for those that are announced.
     replays: [Replay; 2],
     zero_ns: u64,
-    /// From preparation to request.
+    /// Time from the preparation to the request.
     pub lead: Duration,
 }
 
-/// What a request of a class is told.
+/// Event that a request of a class triggers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
     Arrived = 0,
@@ -297,7 +297,7 @@ impl Twin {
         Ok(set.pages())
     }
 
-    /// What is in memory now.
+    /// Returns the pages that are in memory now.
     fn there(&self) -> Result<PageSet, String> {
         PageSet::of(self.pid, &maps::mappings(self.pid)?, |m| self.image.has(m))
     }

@@ -10,10 +10,10 @@ use halfwink_live::sys::{self, CpuSet};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The thread.
+/// A thread on one CPU that runs jobs.
 #[derive(Debug)]
 pub struct Place {
-    /// Its CPU.
+    /// CPU of the thread.
     pub cpu: u32,
     tid: u32,
     sleeps: Arc<AtomicBool>,
@@ -47,7 +47,7 @@ impl Place {
         give_way(self.tid);
     }
 
-    /// Somebody else keeps the CPU awake from now on: between jobs the thread sleeps.
+    /// Lets the thread sleep between jobs from now on, as another one keeps the CPU awake.
     pub fn rest(&self) {
         self.sleeps.store(true, Ordering::Relaxed);
     }
@@ -98,15 +98,15 @@ fn work(todo: &Receiver<Job>, sleeps: &AtomicBool) {
     }
 }
 
-/// Who runs before whom on a CPU that is measured, and all before ordinary threads: otherwise
-/// whatever else this machine does is measured too.
+/// Real-time rank on a measured CPU. All ranks run before ordinary threads: otherwise other work of
+/// this machine would be measured too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
     /// Spins, so that the CPU stays awake; where ranks are not allowed, behind all others.
     Awake = 1,
-    /// The server.
+    /// Rank of the server.
     Server = 2,
-    /// Prepares for it.
+    /// Rank of preparations for the server.
     First = 3,
 }
 
@@ -144,7 +144,7 @@ unsafe impl Send for Evictor {}
 unsafe impl Sync for Evictor {}
 
 impl Evictor {
-    /// So much memory, written once.
+    /// Allocates `bytes` of memory in large pages, and writes it once.
     ///
     /// # Errors
     /// If there is none.
@@ -152,7 +152,7 @@ impl Evictor {
         Evictor::with_pages(bytes, libc::MADV_HUGEPAGE)
     }
 
-    /// The same in pages as small as those of most servers.
+    /// Allocates `bytes` of memory in pages as small as those of most servers.
     ///
     /// # Errors
     /// If there is none.
@@ -170,13 +170,13 @@ impl Evictor {
         Ok(Evictor { base, bytes })
     }
 
-    /// Where it begins.
+    /// Returns the first address.
     #[must_use]
     pub fn base(&self) -> u64 {
         self.base as u64
     }
 
-    /// How much there is.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes

@@ -14,12 +14,12 @@ use crate::maps::{self, Mapping};
 /// Lines of all kinds that a request of a service uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// Of the kernel's image, counted from its text's beginning.
+    /// Lines of the kernel's image, counted from its text's beginning.
     pub kernel: LineSet,
-    /// Of files, counted from their beginnings.
+    /// Lines of files, counted from their beginnings.
     pub files: Vec<(PathBuf, LineSet)>,
-    /// Of the server's memory, numbers of addresses. Never written to files: the next start of the
-    /// server has other addresses.
+    /// Lines of the server's memory, by their addresses. They are never written to files: the next
+    /// start of the server has other addresses.
     pub memory: LineSet,
 }
 

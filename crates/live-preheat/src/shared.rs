@@ -17,10 +17,10 @@ const MAGIC: u64 = u64::from_le_bytes(*b"halfwnp1");
 pub const SLOTS: usize = 64;
 /// Words of a list, at most: runs of lines, or lines to time.
 pub const WORDS: usize = 1 << 15;
-/// Where the first place stands.
+/// Offset of the first slot.
 const SLOTS_AT: usize = 4096;
 
-/// What the thread inside of a server is asked for.
+/// Operations of the thread inside of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Operation {
@@ -35,7 +35,7 @@ pub enum Operation {
     /// Drop the pages of the runs of the list, which must be unchanged pages of files: measurements
     /// only.
     Drop = 5,
-    /// Nothing: how long the way there and back takes.
+    /// Does nothing, to measure the round trip.
     Nothing = 6,
 }
 
@@ -47,14 +47,14 @@ impl Operation {
         [Load, Time, Flush, Populate, Drop, Nothing].into_iter().find(|o| *o as u32 == number)
     }
 
-    /// Whether it is refused outside of measurements.
+    /// Returns whether it is rejected outside of measurements.
     #[must_use]
     pub fn is_for_measurements(self) -> bool {
         matches!(self, Operation::Flush | Operation::Drop)
     }
 }
 
-/// The first page.
+/// Layout of the first page.
 #[repr(C)]
 #[derive(Debug)]
 struct Header {
@@ -77,7 +77,7 @@ pub struct Slot {
     pub epoch: AtomicU32,
     /// Number of the command that stands here; its thread sleeps on it.
     pub command: AtomicU32,
-    /// What is asked for.
+    /// Operation that is requested.
     pub operation: AtomicU32,
     /// Words of the list.
     pub count: AtomicU32,
@@ -87,9 +87,9 @@ pub struct Slot {
     pub done: AtomicU32,
     /// Words of the list that were taken, or the kernel's error.
     pub taken: AtomicU32,
-    /// When the first load was issued, and when the last one had been.
+    /// Time at which the first load was issued, in ticks of the time-stamp counter.
     pub first_ticks: AtomicU64,
-    /// See `first_ticks`.
+    /// Time at which the last load had been issued, in ticks.
     pub last_ticks: AtomicU64,
     /// Times that the thread woke.
     pub wakes: AtomicU64,
@@ -102,14 +102,14 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// The process and its helper thread, if somebody is there.
+    /// Returns the process and its helper thread, if the slot is in use.
     #[must_use]
     pub fn owner(&self) -> Option<(u32, u32)> {
         let owner = self.owner.load(Ordering::Acquire);
         (owner != 0).then_some(((owner >> 32) as u32, owner as u32))
     }
 
-    /// Its owner is known by this thread from now on.
+    /// Registers the process and its helper thread as owner.
     pub fn set_owner(&self, pid: u32, tid: u32) {
         self.owner.store(u64::from(pid) << 32 | u64::from(tid), Ordering::Release);
     }
@@ -150,7 +150,7 @@ impl Slot {
     }
 }
 
-/// Wakes whoever sleeps on a word that several processes share.
+/// Wakes the threads that sleep on a word that several processes share.
 pub fn wake(word: &AtomicU32) {
     // SAFETY: the kernel reads the address only to find the sleepers.
     unsafe {
@@ -189,7 +189,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Maps the file of somebody else.
+    /// Maps the file of another process.
     ///
     /// # Errors
     /// Those of the file system; it is not such a file.
@@ -222,7 +222,7 @@ impl Shared {
         unsafe { &*self.0.cast::<Header>() }
     }
 
-    /// Whether caches may be flushed and pages dropped.
+    /// Returns whether caches may be flushed and pages dropped.
     #[must_use]
     pub fn measures(&self) -> bool {
         self.header().measures.load(Ordering::Relaxed) != 0
@@ -240,7 +240,7 @@ impl Shared {
         self.header().epochs.load(Ordering::Acquire)
     }
 
-    /// All places.
+    /// Returns all slots.
     #[must_use]
     pub fn slots(&self) -> &'static [Slot] {
         // SAFETY: the mapping holds so many there, all atomics, and lasts.

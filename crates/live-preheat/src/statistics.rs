@@ -6,11 +6,11 @@ use serde::Serialize;
 /// A quantile of a sample, with the order statistics around it that hold the true one with 95 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quantile {
-    /// The estimate.
+    /// Estimate of the quantile.
     pub value: f64,
-    /// The interval's ends.
+    /// Lower end of the interval.
     pub low: f64,
-    /// See `low`.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
@@ -53,21 +53,21 @@ pub fn sign_test(a: &[f64], b: &[f64]) -> f64 {
     tail.min(1.0)
 }
 
-/// A sample's quantiles.
+/// Quantiles of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// How many times.
+    /// Number of times.
     pub n: usize,
-    /// The median.
+    /// Median of the times.
     pub p50: Quantile,
-    /// See `p50`.
+    /// 90th percentile of the times.
     pub p90: Quantile,
-    /// See `p50`.
+    /// 99th percentile of the times.
     pub p99: Quantile,
 }
 
 impl Summary {
-    /// Of times in any order.
+    /// Computes the quantiles of times in any order.
     #[must_use]
     pub fn of(times: &[f64]) -> Summary {
         let mut sorted = times.to_vec();

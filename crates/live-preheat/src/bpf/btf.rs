@@ -7,7 +7,8 @@ const MAGIC: u16 = 0xeb9f;
 const STRUCT: u32 = 4;
 const FUNCTION: u32 = 12;
 
-/// What the programs need to read memory by plain loads, whose faults the kernel mends.
+/// Type identifiers by which the programs read memory with plain loads, whose faults the kernel
+/// handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cast {
     /// The function `bpf_rdonly_cast` (Linux 6.2), which becomes a move between registers.
@@ -17,7 +18,7 @@ pub(super) struct Cast {
 }
 
 impl Cast {
-    /// Of the running kernel; none if it has no such function.
+    /// Returns those of the running kernel; none if it has no such function.
     pub(super) fn of_kernel() -> Option<Cast> {
         let bytes = fs::read("/sys/kernel/btf/vmlinux").ok()?;
         let wanted = [(FUNCTION, "bpf_rdonly_cast"), (STRUCT, "list_head")];

@@ -53,12 +53,12 @@ impl Code {
         self.places[label.0] = Some(self.all.len());
     }
 
-    /// `to = from`.
+    /// Emits `to = from`.
     pub(super) fn copy(&mut self, to: u8, from: u8) {
         self.push(0xbf, to, from, 0, 0);
     }
 
-    /// `to = immediate`.
+    /// Emits `to = immediate`.
     pub(super) fn set(&mut self, to: u8, immediate: i32) {
         self.push(0xb7, to, 0, 0, immediate);
     }
@@ -81,12 +81,12 @@ impl Code {
         self.push(0x0f, to, from, 0, 0);
     }
 
-    /// See `add`.
+    /// Emits `to -= from`.
     pub(super) fn subtract(&mut self, to: u8, from: u8) {
         self.push(0x1f, to, from, 0, 0);
     }
 
-    /// `to += immediate`.
+    /// Emits `to += immediate`.
     pub(super) fn add_number(&mut self, to: u8, immediate: i32) {
         self.push(0x07, to, 0, 0, immediate);
     }
@@ -96,7 +96,7 @@ impl Code {
         self.push(0x14, to, 0, 0, immediate);
     }
 
-    /// `to &= immediate`.
+    /// Emits `to &= immediate`.
     pub(super) fn and(&mut self, to: u8, immediate: i32) {
         self.push(0x57, to, 0, 0, immediate);
     }
@@ -106,12 +106,12 @@ impl Code {
         self.push(0x5f, to, from, 0, 0);
     }
 
-    /// See `and_register`.
+    /// Emits `to |= from`.
     pub(super) fn or_register(&mut self, to: u8, from: u8) {
         self.push(0x4f, to, from, 0, 0);
     }
 
-    /// `to ^= immediate`.
+    /// Emits `to ^= immediate`.
     pub(super) fn xor(&mut self, to: u8, immediate: i32) {
         self.push(0xa7, to, 0, 0, immediate);
     }
@@ -121,7 +121,7 @@ impl Code {
         self.push(0xc7, to, 0, 0, bits);
     }
 
-    /// `to <<= bits`.
+    /// Emits `to <<= bits`.
     pub(super) fn shift(&mut self, to: u8, bits: i32) {
         self.push(0x67, to, 0, 0, bits);
     }
@@ -148,7 +148,7 @@ impl Code {
         self.push(0x0d | how, register, other, 0, 0);
     }
 
-    /// Jumps.
+    /// Emits a jump to a label.
     pub(super) fn jump(&mut self, to: Label) {
         self.jumps.push((self.all.len(), to));
         self.push(0x05, 0, 0, 0, 0);
@@ -165,7 +165,7 @@ impl Code {
         self.push(0x85, 0, KERNEL_FUNCTION, 0, number);
     }
 
-    /// Ends the program.
+    /// Emits the end of the program.
     pub(super) fn exit(&mut self) {
         self.set(0, 0);
         self.push(0x95, 0, 0, 0, 0);

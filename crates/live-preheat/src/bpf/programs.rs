@@ -10,7 +10,7 @@ use super::code::{Code, Helper, Label, AT_LEAST, BELOW, DOUBLE, EQUAL, FRAME, NO
 use super::{Values, GROUP, GROUPS_A_RUN, LINES, TIMED_A_RUN};
 use crate::kernel::Image;
 
-/// What may be read: the image's text and its other ranges, each a first line and a length.
+/// Ranges that may be read: the image's text and its other ranges, each a first line and a length.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     base: u64,
@@ -173,8 +173,8 @@ fn address(code: &mut Code, bounds: &Bounds) {
     code.add(3, 1);
 }
 
-/// Reads eight bytes at r3 into a place that nobody reads: by a load if the kernel can mend one
-/// that faults, otherwise by a call.
+/// Reads eight bytes at r3 and discards them: by a load if the kernel can handle one that faults,
+/// otherwise by a call.
 fn read(code: &mut Code, cast: Option<Cast>) {
     if let Some(Cast { function, structure }) = cast {
         code.copy(1, 3);

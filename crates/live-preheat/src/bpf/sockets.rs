@@ -19,7 +19,7 @@ const CLOSED: i32 = 7;
 /// two addresses, a hash and the other port, since Linux 3.9. `open` tries whether it is there.
 const PORT_AT: i32 = 14;
 
-/// How often a listening socket of each port has gone.
+/// Counters of closed listening sockets, by port.
 #[derive(Debug)]
 pub struct Sockets {
     counts: *const AtomicU32,

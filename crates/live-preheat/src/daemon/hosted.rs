@@ -25,7 +25,7 @@ impl std::fmt::Debug for Hosted {
 }
 
 impl Hosted {
-    /// A policy that nobody logs.
+    /// Hosts a policy without a log.
     #[must_use]
     pub fn new(policy: PreheatPolicy) -> Hosted {
         Hosted { host: Host::logged(policy, None), log: None }

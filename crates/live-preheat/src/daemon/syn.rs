@@ -47,7 +47,8 @@ impl AsRawFd for Syn {
     }
 }
 
-/// Of packets from their IPv4 header on: incoming, TCP, no fragment, to the port, SYN without ACK.
+/// Returns a filter on packets from their IPv4 header on: incoming, TCP, no fragment, to the port,
+/// SYN without ACK.
 fn filter(port: u16) -> [libc::sock_filter; 14] {
     const TYPE: u32 = -4096i32 as u32 + 4;
     let op = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };

@@ -19,10 +19,12 @@ const OWN_BYTES: usize = 64 << 20;
 const TRIES: usize = 20;
 
 impl Harness {
-    /// From sending an announcement to its first load, with everything warm and the CPU awake.
+    /// Measures the time from sending an announcement to its first load, with everything warm and
+    /// the CPU awake.
     ///
     /// # Errors
-    /// What does not work, in one line.
+    ///
+    /// A line on what does not work.
     pub fn latency(&mut self, rounds: usize) -> Result<Summary, String> {
         self.first_us.clear();
         for _ in 0..rounds {

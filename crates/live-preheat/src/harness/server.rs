@@ -13,7 +13,7 @@ pub(crate) fn threads(pid: u32) -> Vec<u32> {
     listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The process that answers a client; 0 if nobody says.
+/// Returns the process that answers a client; 0 if it is unknown.
 pub(crate) fn answering(subject: &Subject, client: &Client) -> u32 {
     match subject.pid {
         0 => backend(&client.greeted).unwrap_or(0),

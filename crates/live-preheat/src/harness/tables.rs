@@ -4,23 +4,23 @@ use serde::Serialize;
 
 use crate::statistics::{sign_test, Summary};
 
-/// What happened to the caches before a request.
+/// State of the caches before a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cold {
     /// The second cache lost all, the last one kept it: what core C6 does.
     L2,
-    /// As that, and all user lines of the set were flushed to memory.
+    /// State of `L2`, with all user lines of the set also flushed to memory.
     UserDram,
     /// The last cache lost all too, as far as reading much else makes it.
     Llc,
 }
 
 impl Cold {
-    /// All of them.
+    /// All states, in order.
     pub const ALL: [Cold; 3] = [Cold::L2, Cold::UserDram, Cold::Llc];
 
-    /// How it is called.
+    /// Returns the name that tables use.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,41 +31,41 @@ impl Cold {
     }
 }
 
-/// How a request was prepared.
+/// Preparation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// Other requests just before it, nothing emptied.
     Warm,
-    /// Emptied.
+    /// Caches were emptied.
     Cold,
-    /// Emptied, then preheated.
+    /// Caches were emptied, then preheated.
     Preheated,
     /// Emptied, then another request on another connection.
     Sham,
 }
 
 impl Class {
-    /// All of them.
+    /// All classes, in order.
     pub const ALL: [Class; 4] = [Class::Warm, Class::Cold, Class::Preheated, Class::Sham];
 }
 
 /// Response times under one kind of cold, in microseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
-    /// What was cold.
+    /// Name of the caches' state.
     pub cold: &'static str,
-    /// By class.
+    /// Response times by class.
     pub classes: Vec<Row>,
-    /// Of the median penalty (cold less warm), removed by preheating.
+    /// Share of the median penalty (cold less warm) that preheating removes.
     pub removed_by_preheat: f64,
     /// And by a sham request.
     pub removed_by_sham: f64,
     /// Sign tests of pairs: warm below preheated, preheated below cold, sham below preheated.
     pub p_warm_preheated: f64,
-    /// See `p_warm_preheated`.
+    /// Sign test of preheated below cold; see `p_warm_preheated`.
     pub p_preheated_cold: f64,
-    /// See `p_warm_preheated`.
+    /// Sign test of sham below preheated; see `p_warm_preheated`.
     pub p_sham_preheated: f64,
     /// Times in the order of rounds, by class.
     #[serde(skip)]
@@ -75,19 +75,19 @@ pub struct Table {
 /// A class and its quantiles.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Row {
-    /// Which.
+    /// Class of the requests.
     pub class: Class,
-    /// Its response times in microseconds.
+    /// Response times in microseconds.
     #[serde(flatten)]
     pub summary: Summary,
 }
 
-/// Nanoseconds a line.
+/// Times of loads, in nanoseconds per line.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Rates {
     /// The BPF program, all lines cached.
     pub kernel_warm: f64,
-    /// The same after the second cache was emptied.
+    /// The BPF program, after the second-level cache was emptied.
     pub kernel_cold: f64,
     /// The server's thread, lines flushed; all walks of the list together.
     pub user: f64,

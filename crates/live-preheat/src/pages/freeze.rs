@@ -26,7 +26,7 @@ pub struct Frozen {
     pid: u32,
     /// Threads, and the signal that each was about to get.
     threads: Vec<(u32, i32)>,
-    /// Where the process has an instruction that asks the kernel.
+    /// Address of a `syscall` instruction in the process.
     entry: u64,
     _same_thread: std::marker::PhantomData<*const ()>,
 }
@@ -99,10 +99,11 @@ impl Drop for Frozen {
     }
 }
 
-/// Whether other processes may be stopped.
+/// Checks whether other processes may be stopped.
 ///
 /// # Errors
-/// Why not.
+///
+/// The reason why not.
 pub fn may_stop() -> Result<(), String> {
     let child =
         std::process::Command::new("sleep").arg("9").stdout(std::process::Stdio::null()).spawn();
@@ -186,7 +187,7 @@ fn done(answer: libc::c_long) -> io::Result<()> {
     }
 }
 
-/// Where a process has a `syscall` instruction: the kernel's own page in it has some.
+/// Finds a `syscall` instruction in a process: the kernel's own page in it has some.
 fn entry(pid: u32, mappings: &[Mapping]) -> io::Result<u64> {
     use std::os::unix::fs::FileExt;
     let none = || io::Error::other("no instruction in [vdso] that asks the kernel");

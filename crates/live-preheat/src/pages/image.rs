@@ -16,20 +16,20 @@ use std::path::{Path, PathBuf};
 use super::freeze::Frozen;
 use crate::maps::{self, Mapping, Pages, PAGE};
 
-/// From one range's place in the file to the next one's: whoever makes a mapping longer finds
-/// zeroes there, as in new memory.
+/// Distance of ranges in the file: a mapping that is made longer finds zeroes there, as in new
+/// memory.
 const APART: u64 = 1 << 35;
 /// Ranges that a file of ext4 has room for.
 const RANGES: u64 = 400;
 
-/// What was dropped, in pages.
+/// Number of pages dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Dropped {
-    /// The process's own.
+    /// Pages of the process's own memory.
     pub memory: u64,
-    /// Of files that it maps.
+    /// Pages of files that it maps.
     pub files: u64,
-    /// Of its own, those that it had changed since they were last written.
+    /// Own pages that it had changed since they were last written.
     pub changed: u64,
 }
 
@@ -45,10 +45,12 @@ pub struct Image {
 }
 
 impl Image {
-    /// An empty file, which nobody but the server's user may read: it will hold its secrets.
+    /// Creates an empty file, which only the server's user may read: it will hold the server's
+    /// secrets.
     ///
     /// # Errors
-    /// Those of the file system; if the process is not ours to look into.
+    ///
+    /// Those of the file system; or the process may not be inspected.
     pub fn create(pid: u32, path: &Path) -> Result<Image, String> {
         let why = |e: io::Error| format!("{}: {e}", path.display());
         let mut options = File::options();
@@ -186,7 +188,7 @@ impl Image {
         }
     }
 
-    /// Whether a mapping is of this file.
+    /// Returns whether a mapping is of this file.
     #[must_use]
     pub fn has(&self, mapping: &Mapping) -> bool {
         mapping.inode == self.inode
@@ -212,7 +214,7 @@ fn pages(range: &Range<u64>) -> u64 {
     (range.end - range.start) / PAGE
 }
 
-/// Whose files a process may read.
+/// Returns the user whose files a process may read.
 fn user_of(pid: u32) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find(|line| line.starts_with("Uid:"))?;

@@ -20,19 +20,20 @@ const WRITTEN_PART: &str = "written";
 /// Pages by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageSet {
-    /// Of files, counted from their beginnings.
+    /// Pages of files, counted from their beginnings.
     pub files: Vec<(PathBuf, LineSet)>,
-    /// Of the process's own memory, that were only read.
+    /// Pages of the process's own memory that were only read.
     pub read: LineSet,
-    /// Of these, that were written: they are copied before they are.
+    /// Pages of its own memory that were written: they are copied in advance.
     pub written: LineSet,
 }
 
 impl PageSet {
-    /// What of a process is in memory now.
+    /// Returns the pages of a process that are in memory now.
     ///
     /// # Errors
-    /// What is missing, in one line.
+    ///
+    /// A line on what is missing.
     pub fn of(
         pid: u32,
         mappings: &[Mapping],
@@ -58,7 +59,8 @@ impl PageSet {
         Ok(set)
     }
 
-    /// What has come since: pages that were not there, and those that are written only now.
+    /// Returns the pages that were added since: those that were missing, and those that are written
+    /// only now.
     #[must_use]
     pub fn since(&self, before: &PageSet) -> PageSet {
         let none = LineSet::new();
@@ -74,7 +76,7 @@ impl PageSet {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of pages.
     #[must_use]
     pub fn pages(&self) -> usize {
         let files: usize = self.files.iter().map(|(_, set)| set.len()).sum();

@@ -4,20 +4,20 @@ use serde::Serialize;
 
 use crate::statistics::{sign_test, Summary};
 
-/// Where dropped pages are.
+/// Place of dropped pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// In memory, but not mapped: faults are minor.
+    /// Pages are in memory, but not mapped: faults are minor.
     Unmapped,
     /// The process's own memory only on the disk.
     Evicted,
 }
 
 impl Kind {
-    /// Both.
+    /// Both kinds, in order.
     pub const ALL: [Kind; 2] = [Kind::Unmapped, Kind::Evicted];
 
-    /// How it is called.
+    /// Returns the name that tables use.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -27,7 +27,7 @@ impl Kind {
     }
 }
 
-/// How a request was prepared.
+/// Preparation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -35,23 +35,24 @@ pub enum Class {
     Warm,
     /// The process was stopped and went on; nothing was dropped.
     Stopped,
-    /// Its pages were dropped.
+    /// The pages of the process were dropped.
     Dropped,
-    /// The same, and the recording was put back as the request arrived: the time has both.
+    /// Pages were dropped, and the recording was replayed as the request arrived: the time includes
+    /// both.
     Replayed,
-    /// The same, when it was announced.
+    /// Pages were dropped, and the recording was replayed when the request was announced.
     Ahead,
-    /// The same, and another request on another connection came before.
+    /// Pages were dropped, and another request on another connection came before.
     Sham,
 }
 
 impl Class {
-    /// All of them.
+    /// All classes, in order.
     pub const ALL: [Class; 6] =
         [Class::Warm, Class::Stopped, Class::Dropped, Class::Replayed, Class::Ahead, Class::Sham];
 }
 
-/// A request.
+/// Time and faults of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub us: f64,
@@ -62,9 +63,9 @@ pub(super) struct Sample {
 /// A class: quantiles of its response times in microseconds, and its faults.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Row {
-    /// Which.
+    /// Class of the requests.
     pub class: Class,
-    /// Its response times.
+    /// Response times of the class.
     #[serde(flatten)]
     pub summary: Summary,
     /// Faults of a request in the mean, of which none waits for a disk.
@@ -76,25 +77,25 @@ pub struct Row {
 /// Response times after one kind of drop.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
-    /// Where pages were.
+    /// Name of the place of dropped pages.
     pub kind: &'static str,
-    /// By class.
+    /// Response times by class.
     pub classes: Vec<Row>,
-    /// Of the median penalty (dropped less warm), removed by a replay at the request.
+    /// Share of the median penalty (dropped less warm) that a replay at the request removes.
     pub removed_by_replay: f64,
-    /// By one ahead of it.
+    /// Share that a replay ahead of the request removes.
     pub removed_ahead: f64,
     /// And by a sham request.
     pub removed_by_sham: f64,
     /// Sign tests of pairs, the former below the latter.
     pub p_stopped_dropped: f64,
-    /// See `p_stopped_dropped`.
+    /// Sign test of warm below ahead; see `p_stopped_dropped`.
     pub p_warm_ahead: f64,
-    /// See `p_stopped_dropped`.
+    /// Sign test of replayed below dropped; see `p_stopped_dropped`.
     pub p_replayed_dropped: f64,
-    /// See `p_stopped_dropped`.
+    /// Sign test of ahead below dropped; see `p_stopped_dropped`.
     pub p_ahead_dropped: f64,
-    /// See `p_stopped_dropped`.
+    /// Sign test of sham below ahead; see `p_stopped_dropped`.
     pub p_sham_ahead: f64,
 }
 
