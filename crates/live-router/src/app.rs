@@ -18,11 +18,11 @@ use super::keeper::Keeper;
 use super::keys::{self, Keys, Table, Tunnel};
 use super::loader::Sources;
 
-/// What is done with packets beside routing them.
+/// Application that packets pass besides routing.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum App {
-    /// Nothing. (Without its brackets serde would let any key pass.)
+    /// Only routes packets. (Without its brackets serde would accept any key.)
     Route {},
     /// Flows are counted and told to a collector.
     Netflow(Netflow),
@@ -32,11 +32,12 @@ pub enum App {
     Redundancy(Redundancy),
 }
 
-/// See [`NetFlowSettings`].
+/// Settings of flow export, see [`NetFlowSettings`].
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Netflow {
-    /// Where datagrams go: `127.0.0.1:4739`. It is reached through the kernel, not the router.
+    /// Address that datagrams are sent to: `127.0.0.1:4739`. It is reached through the kernel, not
+    /// the router.
     pub collector: SocketAddr,
     /// `netflow-5`, `netflow-9` or `ipfix`.
     #[serde(default)]
@@ -54,32 +55,32 @@ pub struct Netflow {
     pub domain: u32,
 }
 
-/// How flows are told.
+/// Format of flow exports.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// NetFlow version 5.
+    /// Format of NetFlow version 5.
     #[serde(rename = "netflow-5")]
     NetFlow5,
-    /// NetFlow version 9.
+    /// Format of NetFlow version 9.
     #[serde(rename = "netflow-9")]
     NetFlow9,
-    /// IPFIX.
+    /// Format of IPFIX.
     #[default]
     Ipfix,
 }
 
-/// See [`IpsecSettings`].
+/// Settings of IPsec, see [`IpsecSettings`].
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ipsec {
-    /// What is encrypted.
+    /// Associations that encrypt.
     #[serde(default)]
     pub outbound: Vec<Association>,
-    /// What is decrypted.
+    /// Associations that decrypt.
     #[serde(default)]
     pub inbound: Vec<Association>,
-    /// Where keys come from: `given`, which is in the two lists above, or `kernel`.
+    /// Source of the keys: `given`, for those in the two lists above, or `kernel`.
     #[serde(default)]
     pub keys: Keys,
     /// Tunnels whose associations are the kernel's.
@@ -90,15 +91,15 @@ pub struct Ipsec {
     pub state: Option<PathBuf>,
 }
 
-/// See [`SecurityAssociation`].
+/// A security association, see [`SecurityAssociation`].
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Association {
-    /// Its number in the packets.
+    /// Security parameter index in the packets.
     pub spi: u32,
-    /// This router's address.
+    /// Address of this router.
     pub local: IpAddr,
-    /// The other end's.
+    /// Address of the other end.
     pub peer: IpAddr,
     /// Key and salt in hexadecimal, as `ip xfrm` takes them: 20 or 36 bytes.
     pub key: String,
@@ -110,7 +111,7 @@ pub struct Association {
     pub selectors: Vec<IpNet>,
 }
 
-/// See [`RedundancySettings`].
+/// Settings of redundancy elimination, see [`RedundancySettings`].
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Redundancy {
@@ -118,7 +119,7 @@ pub struct Redundancy {
     pub link: String,
     /// The other end's address on it.
     pub peer: Ipv4Addr,
-    /// The same number at both ends, and nobody else's business.
+    /// Secret number, equal at both ends.
     pub key: u64,
     /// Mebibytes of packets that each worker's encoder keeps.
     pub encoder_mib: Option<usize>,
@@ -135,7 +136,7 @@ impl Default for App {
 }
 
 impl App {
-    /// Whether its description holds keys: then the file is a secret.
+    /// Returns whether its description holds keys: then the file is a secret.
     #[must_use]
     pub fn has_keys(&self) -> bool {
         match self {
@@ -161,7 +162,7 @@ impl App {
         })
     }
 
-    /// Whether its keys are the kernel's.
+    /// Returns whether its keys are the kernel's.
     pub(super) fn follows_kernel(&self) -> bool {
         matches!(self, App::Ipsec(app) if app.keys == Keys::Kernel)
     }
@@ -292,7 +293,7 @@ impl Association {
     }
 }
 
-/// Where records are if nothing is said: what the service manager gives, else the user's own.
+/// Returns the default folder of records: the service manager's, otherwise the user's own.
 fn state_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if let Some(given) = variable("STATE_DIRECTORY") {
         // systemd.exec(5): several folders are joined by colons.

@@ -34,7 +34,7 @@ pub struct Redirect {
     map: OwnedFd,
     _program: OwnedFd,
     _link: OwnedFd,
-    /// In the driver, not after an `sk_buff` was made.
+    /// Runs in the driver, not after an `sk_buff` was made.
     pub native: bool,
 }
 
@@ -72,10 +72,11 @@ impl Redirect {
     }
 }
 
-/// Whether the kernel takes the program from us.
+/// Checks whether the kernel accepts the program.
 ///
 /// # Errors
-/// Why not.
+///
+/// The reason why not.
 pub fn may_load() -> io::Result<()> {
     create_map().and_then(|map| load(map.as_raw_fd())).map(drop)
 }

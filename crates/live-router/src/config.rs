@@ -21,7 +21,7 @@ use halfwink_live::descriptor::mac;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// 1.
+    /// Version of the format: 1.
     pub schema: u32,
     /// Name of the scaling policy.
     #[serde(default = "default_policy")]
@@ -52,23 +52,23 @@ pub struct Config {
     pub set: std::collections::BTreeMap<String, toml::Value>,
     /// File of routes, in the manner of `ip route`; relative to the description.
     pub routes: Option<PathBuf>,
-    /// Interfaces.
+    /// Interfaces of the router.
     pub port: Vec<Port>,
     /// Neighbours whose addresses are known.
     #[serde(default)]
     pub neighbour: Vec<Neighbour>,
-    /// What is done with packets.
+    /// Application that packets pass.
     #[serde(default)]
     pub app: App,
 }
 
-/// An interface.
+/// Description of an interface.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
-    /// Its name.
+    /// Name of the interface.
     pub interface: String,
-    /// By what its frames come and go.
+    /// Interface to the kernel for its frames.
     #[serde(default)]
     pub io: Io,
     /// Queues to use, at most; without, all that it has.
@@ -82,11 +82,11 @@ pub struct Port {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Neighbour {
-    /// Interface.
+    /// Name of the interface.
     pub interface: String,
-    /// Its address.
+    /// Address of the neighbour.
     pub address: IpAddr,
-    /// Its Ethernet address: `02:00:00:00:00:01`.
+    /// Ethernet address of the neighbour: `02:00:00:00:00:01`.
     pub mac: String,
 }
 
@@ -110,7 +110,7 @@ const fn default_queue() -> usize {
     1024
 }
 
-/// What only a restart can change: sockets, queues, threads, and the policy with its model.
+/// Keys that only a restart can change: sockets, queues, threads, and the policy with its model.
 pub(super) const FIXED: [&str; 16] = [
     "policy",
     "workers",
@@ -139,7 +139,7 @@ impl Config {
         Config::parse(&read(path)?, path.parent().unwrap_or(Path::new("")))
     }
 
-    /// The same of a text; files that it names are relative to `folder`.
+    /// Reads a description from a text; files that it names are relative to `folder`.
     ///
     /// # Errors
     /// As [`Config::read`].

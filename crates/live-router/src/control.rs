@@ -29,18 +29,18 @@ pub struct Clock {
 
 struct Inner {
     host: Host<ScalingPolicy, Option<EventLog>>,
-    /// What it has asked of the whole router.
+    /// Actions that concern the whole router.
     pending: VecDeque<Action>,
 }
 
 impl Clock {
-    /// Starts now.
+    /// Starts the clock at zero.
     #[must_use]
     pub fn start(rate: Rate) -> Clock {
         Clock { start: ticks(), rate }
     }
 
-    /// Now.
+    /// Returns the present time.
     #[inline]
     #[must_use]
     pub fn now(&self) -> Time {
@@ -97,14 +97,14 @@ impl Control {
         }
     }
 
-    /// Something is to be done by the receiver.
+    /// Returns whether actions wait for the receiver.
     #[inline]
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// What is to be done, in order.
+    /// Takes the actions that wait, in order.
     #[must_use]
     pub fn pending(&self) -> VecDeque<Action> {
         let mut inner = self.lock();

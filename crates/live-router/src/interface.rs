@@ -9,15 +9,15 @@ use halfwink_live::descriptor::socket;
 /// An interface that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its number.
+    /// Index of the interface.
     pub index: u32,
-    /// Ethernet address.
+    /// Ethernet address of the interface.
     pub mac: [u8; 6],
     /// Longest IP packet, in bytes.
     pub mtu: u16,
-    /// Receive queues.
+    /// Number of receive queues.
     pub queues: u32,
-    /// It is up.
+    /// Whether it is up.
     pub up: bool,
 }
 

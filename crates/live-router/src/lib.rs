@@ -73,7 +73,8 @@ use receiver::{OnBack, Receiver, Steering};
 use waiter::{Bell, Waiter};
 use worker::{Common, Queue, Seen, Worker};
 
-/// What each element of the data plane costs on this machine: medians of so many batches.
+/// Measures the cost of each element of the data plane on this machine: medians of `repeats`
+/// batches.
 ///
 /// # Errors
 /// None that is known.
@@ -83,7 +84,7 @@ pub fn costs(repeats: usize) -> Result<Vec<halfwink_dataplane::costs::Cost>, Str
     halfwink_dataplane::costs::measure(&mut clock, repeats).map_err(|e| e.to_string())
 }
 
-/// What of it works here.
+/// Returns the features that are available here.
 #[must_use]
 pub fn features() -> Vec<halfwink_live::probe::Feature> {
     let mut found = port::features();
@@ -91,7 +92,7 @@ pub fn features() -> Vec<halfwink_live::probe::Feature> {
     found
 }
 
-/// Where its policy's events and actions are logged.
+/// Log of its policy's events and actions.
 pub type EventLog = Tap<Event, Action>;
 
 /// A router at work. Dropping it stops it.
@@ -107,7 +108,7 @@ pub struct Router {
     /// Between which moments its workers' meters did.
     began: [Instant; 2],
     keeper: Arc<Keeper>,
-    /// Of the kernel's keys, if they are used.
+    /// Follower of the kernel's keys, if they are used.
     follower: Option<Follower>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -234,7 +235,7 @@ impl Router {
         Ok(())
     }
 
-    /// What is to be done if ports are back, perhaps with other addresses and neighbours.
+    /// Returns the action for ports that are back, perhaps with other addresses and neighbours.
     fn on_back(&self) -> OnBack {
         let loader = self.loader.clone();
         Box::new(move |ports, back| {
@@ -269,13 +270,13 @@ impl Router {
         self.keeper.end();
     }
 
-    /// Whether it is at work.
+    /// Returns whether all threads are running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         !self.threads.is_empty() && self.threads.iter().all(|t| !t.is_finished())
     }
 
-    /// What has happened so far.
+    /// Returns the report up to now.
     #[must_use]
     pub fn report(&self) -> Report {
         report::of(self)

@@ -20,7 +20,7 @@ pub(super) struct Loader {
     sources: Sources,
 }
 
-/// What settings are made of beside the description.
+/// Sources of settings beside the description.
 pub(super) struct Sources {
     pub(super) start_unix_ns: u64,
     pub(super) keeper: Arc<Keeper>,
@@ -93,7 +93,7 @@ impl Loader {
         change(&mut locked(&self.loaded).table)
     }
 
-    /// When an association ends by itself.
+    /// Returns the time at which the next association expires.
     pub(super) fn next_end(&self) -> Option<Instant> {
         locked(&self.loaded).table.next_end()
     }

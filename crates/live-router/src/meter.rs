@@ -7,20 +7,20 @@ use serde::Serialize;
 
 use halfwink_live::clock::{ticks, Rate};
 
-/// What a worker does. The C-states are those that its policy asked for: which one the processor
-/// took is the kernel's affair.
+/// State of a worker. The C-states are those that its policy requested; the kernel decides which
+/// one the processor enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
-    /// Frames.
+    /// The worker handles frames.
     Busy,
     /// Looks at empty queues.
     Spin,
-    /// Sleeps lightly.
+    /// The worker sleeps lightly.
     C1,
-    /// Sleeps.
+    /// The worker sleeps.
     C3,
-    /// Sleeps deeply.
+    /// The worker sleeps deeply.
     C6,
 }
 
@@ -56,20 +56,20 @@ pub struct Meter {
 /// Times of a worker, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Residency {
-    /// With frames.
+    /// Time with frames, in seconds.
     pub busy_s: f64,
-    /// At empty queues.
+    /// Time at empty queues, in seconds.
     pub spin_s: f64,
     /// Asleep in what stands for C1.
     pub c1_s: f64,
-    /// C3.
+    /// Time in C3, in seconds.
     pub c3_s: f64,
-    /// C6.
+    /// Time in C6, in seconds.
     pub c6_s: f64,
 }
 
 impl Residency {
-    /// All of it.
+    /// Returns the sum of all times.
     #[must_use]
     pub fn total_s(&self) -> f64 {
         self.busy_s + self.spin_s + self.c1_s + self.c3_s + self.c6_s
@@ -91,7 +91,7 @@ impl Meter {
         }
     }
 
-    /// What it did until now was this; and it goes on so.
+    /// Books the time since the last call to this state, which continues.
     pub fn spent(&self, state: State) {
         let now = ticks();
         let version = self.version.load(Ordering::Relaxed);
@@ -106,7 +106,7 @@ impl Meter {
         self.version.store(version + 2, Ordering::Release);
     }
 
-    /// From now on it sleeps so deep.
+    /// Enters a sleep of this depth.
     pub fn sleeps(&self, state: State) {
         self.sleeps.fetch_add(1, Ordering::Relaxed);
         self.state.store(state as u32, Ordering::Relaxed);

@@ -27,7 +27,7 @@ pub struct Pool(Arc<Mutex<Umem>>);
 /// is lost until the pool goes, which is safe.
 pub struct Slot {
     packet: Packet,
-    /// Where the frame begins in the chunk's room.
+    /// Offset of the frame in the chunk.
     head: usize,
 }
 
@@ -36,7 +36,7 @@ pub struct Slot {
 unsafe impl Send for Slot {}
 
 impl Pool {
-    /// So many chunks of 2 KiB.
+    /// Allocates `chunks` chunks of 2 KiB.
     ///
     /// # Errors
     /// If there is no memory.
@@ -57,13 +57,13 @@ impl Pool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Chunks that nobody has.
+    /// Returns the number of free chunks.
     #[must_use]
     pub fn left(&self) -> usize {
         self.umem().allocatable()
     }
 
-    /// Up to `most` empty chunks.
+    /// Takes up to `most` empty chunks.
     pub fn take(&self, most: usize, into: &mut Vec<Slot>) {
         let mut umem = self.umem();
         for _ in 0..most {
@@ -73,7 +73,7 @@ impl Pool {
         }
     }
 
-    /// Chunks come back.
+    /// Returns chunks to the pool.
     pub fn free(&self, slots: &mut Vec<Slot>) {
         if slots.is_empty() {
             return;
@@ -84,17 +84,17 @@ impl Pool {
 }
 
 impl Slot {
-    /// As received by an AF_XDP ring.
+    /// Wraps a packet that an AF_XDP ring received.
     pub(super) fn received(packet: Packet) -> Slot {
         Slot { packet, head: HEAD_ROOM }
     }
 
-    /// As it goes to an AF_XDP ring.
+    /// Unwraps the packet for an AF_XDP ring.
     pub(super) fn into_packet(self) -> Packet {
         self.packet
     }
 
-    /// The frame's bytes.
+    /// Returns the frame's bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.packet
@@ -115,7 +115,7 @@ impl Slot {
         self.packet.adjust_tail(by as i32).is_ok()
     }
 
-    /// The frame, writable.
+    /// Returns the frame's bytes for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.packet
     }

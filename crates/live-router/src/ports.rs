@@ -46,16 +46,16 @@ impl Senders {
     }
 }
 
-/// What a port is and has done.
+/// State and counters of a port.
 #[derive(Clone, Debug, Serialize)]
 pub struct PortSeen {
-    /// Interface.
+    /// Name of the interface.
     pub interface: String,
-    /// How it was opened.
+    /// Interface to the kernel that was opened.
     pub io: Io,
-    /// Queues in use.
+    /// Number of queues in use.
     pub queues: usize,
-    /// It is there.
+    /// Whether the interface is present.
     pub up: bool,
     /// Frames taken from it.
     pub received: u64,
@@ -67,7 +67,7 @@ pub struct PortSeen {
     pub gone: u64,
 }
 
-/// A port.
+/// State of a port.
 struct Port {
     name: String,
     wanted: Io,
@@ -89,7 +89,7 @@ impl Port {
     }
 }
 
-/// The receiving halves.
+/// Receiving halves of all ports.
 pub(super) struct Ports {
     pool: Pool,
     ports: Vec<Port>,
@@ -147,7 +147,7 @@ impl Ports {
         self.seen.clone()
     }
 
-    /// What is to be waited for.
+    /// Returns the descriptors to wait for.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
         self.ports.iter().flat_map(|port| port.receivers.iter().map(|r| r.descriptor()))
     }

@@ -18,13 +18,13 @@ pub use super::standing::Standing;
 /// A frame on its way to a worker.
 #[derive(Debug)]
 pub struct Item {
-    /// The frame.
+    /// Frame in its chunk.
     pub slot: Slot,
     /// Port it came from.
     pub port: u16,
-    /// When it was taken off its socket.
+    /// Time at which it was taken off its socket.
     pub came: Time,
-    /// It may be served once this queue has served so many.
+    /// Queue and number of served frames that it has to wait for.
     pub after: Option<(u8, u64)>,
 }
 
@@ -32,7 +32,7 @@ pub struct Item {
 #[derive(Debug)]
 pub struct Redirect {
     entries: [u8; ENTRIES],
-    /// What frames of an entry that has moved must wait for.
+    /// Queue and number of served frames that frames of a moved entry must wait for.
     after: [Option<(u8, u64)>; ENTRIES],
     queues: Vec<Producer<Item>>,
     standings: Vec<Arc<Standing>>,

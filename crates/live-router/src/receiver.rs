@@ -26,7 +26,7 @@ const CARE: Duration = Duration::from_millis(200);
 /// At the end, sockets are emptied for that long at most.
 const DRAIN: Duration = Duration::from_millis(300);
 
-/// What the receiver has done for the policy, for others to see.
+/// Counters of the receiver's work for the policy, read by other threads.
 #[derive(Debug, Default)]
 pub struct Steering {
     /// Changes of cores or P-state.
@@ -39,7 +39,7 @@ pub struct Steering {
     pub step: AtomicU32,
 }
 
-/// What is done when ports are back.
+/// Callback for ports that are back.
 pub(super) type OnBack = Box<dyn FnMut(&Ports, &[u16]) + Send>;
 
 pub(super) struct Receiver {
@@ -51,9 +51,9 @@ pub(super) struct Receiver {
     /// Told which ports are back.
     pub(super) on_back: OnBack,
     pub(super) cared: Instant,
-    /// See [`super::Config::moderation_us`].
+    /// Interval of moderation, see [`super::Config::moderation_us`].
     pub(super) moderation: Time,
-    /// It has had frames since it slept last.
+    /// Whether it has received frames since it slept last.
     pub(super) fed: bool,
 }
 

@@ -17,7 +17,7 @@ use super::{locked, Router};
 pub struct Report {
     /// Since the start, in seconds.
     pub duration_s: f64,
-    /// The same, as the time that the reading took leaves it open.
+    /// Range of the length, given the time that the reading took.
     #[serde(skip)]
     pub length: Length,
     /// Frames taken from sockets.
@@ -30,11 +30,12 @@ pub struct Report {
     pub overflowed: u64,
     /// Frames that no socket took.
     pub unsent: u64,
-    /// What the forwarders counted, by name.
+    /// Counters of the forwarders, by name.
     pub packets: BTreeMap<String, u64>,
-    /// From taking a frame off its socket until it was sent; time in the kernel is not in it.
+    /// Time from taking a frame off its socket until it was sent; time in the kernel is not
+    /// included.
     pub latency: Latency,
-    /// Ports, as described.
+    /// Reports of the ports, in the order of the description.
     pub ports: Vec<PortReport>,
     /// Workers; the first is the receiver.
     pub workers: Vec<WorkerReport>,
@@ -48,24 +49,24 @@ pub struct Report {
     pub policy: BTreeMap<&'static str, i64>,
     /// Times that the clock stepped back, and stood still for the policy.
     pub steps_back: u64,
-    /// Why sequence numbers of ESP could not be recorded the last time; null if they could.
+    /// Reason why sequence numbers of ESP could not be recorded the last time; null if they could.
     pub unrecorded: Option<String>,
     /// Datagrams with flows that were sent.
     pub exported: u64,
-    /// Those that nobody took.
+    /// Datagrams that could not be sent.
     pub unexported: u64,
 }
 
-/// A port.
+/// Report of a port.
 #[derive(Clone, Debug, Serialize)]
 pub struct PortReport {
-    /// Interface.
+    /// Name of the interface.
     pub interface: String,
-    /// How it was opened.
+    /// Interface to the kernel that was opened.
     pub io: Io,
-    /// Queues in use.
+    /// Number of queues in use.
     pub queues: usize,
-    /// It is there.
+    /// Whether the interface is present.
     pub up: bool,
     /// Times that it went away.
     pub gone: u64,
@@ -81,16 +82,16 @@ pub struct PortReport {
     pub too_long: u64,
 }
 
-/// A worker.
+/// Report of a worker.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkerReport {
-    /// It gets no frames.
+    /// Whether it is parked, and gets no frames.
     pub parked: bool,
-    /// Frames served.
+    /// Number of frames served.
     pub served: u64,
-    /// Frames that wait.
+    /// Number of frames waiting.
     pub waiting: u64,
-    /// Flushes.
+    /// Number of batches.
     pub passes: u64,
     /// Times that it went to sleep.
     pub sleeps: u64,

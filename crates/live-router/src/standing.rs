@@ -5,16 +5,16 @@
 
 use super::sync::{fence, futex_wait, futex_wake, AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// What all know of a worker's queue.
+/// State of a worker's queue that all threads share.
 #[derive(Debug, Default)]
 pub struct Standing {
     /// Frames served: rewritten and sent, or dropped.
     pub done: AtomicU64,
-    /// Frames put.
+    /// Number of frames put.
     pub put: AtomicU64,
     /// 1 while its worker sleeps, or is about to.
     asleep: AtomicU32,
-    /// It gets no frames.
+    /// Whether it is parked, and gets no frames.
     pub parked: AtomicBool,
 }
 

@@ -32,8 +32,8 @@ impl AsRawFd for Bell {
     }
 }
 
-/// An epoll set of all sockets. Edges are enough: whoever waits here has found every socket empty
-/// since its last edge.
+/// An epoll set of all sockets. It is edge-triggered, which suffices: the waiting thread has found
+/// every socket empty since its last edge.
 #[derive(Debug)]
 pub(super) struct Waiter {
     set: OwnedFd,
@@ -64,7 +64,7 @@ impl Waiter {
         }
     }
 
-    /// Until a frame comes, or somebody rings, or so long.
+    /// Waits until a frame or the bell, or for this time.
     pub(super) fn wait(&self, most: Time) {
         let ns = most.0 / 1000;
         let timeout = libc::timespec {

@@ -24,24 +24,24 @@ pub(super) const TICK: Time = Time(50_000_000_000);
 /// Between two looks at those timers while there are frames.
 const TICK_BUSY: Time = Time(10_000_000_000);
 
-/// What a worker has counted, for others to see.
+/// Counters of a worker, read by other threads.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// By name: what the forwarder counts.
+    /// Counters of the forwarder, by name.
     pub counters: Vec<(String, u64)>,
     /// Frames sent, by port.
     pub sent: Vec<u64>,
     /// Frames that could not be sent, by port.
     pub unsent: Vec<u64>,
-    /// From taking a frame off its socket until it was sent.
+    /// Time from taking a frame off its socket until it was sent.
     pub latency: Histogram,
-    /// Batches.
+    /// Number of batches.
     pub passes: u64,
-    /// Datagrams exported, and those that nobody took.
+    /// Datagrams exported, and those that could not be sent.
     pub exported: [u64; 2],
 }
 
-/// What all threads of a router share.
+/// State that all threads of a router share.
 pub(super) struct Common {
     pub(super) pool: Pool,
     pub(super) control: Control,
@@ -52,7 +52,7 @@ pub(super) struct Common {
     pub(super) collector: Option<std::net::UdpSocket>,
 }
 
-/// What a worker takes frames from, and how.
+/// Queue of a worker, and its synchronisation with other queues.
 pub(super) struct Queue {
     pub(super) number: u8,
     pub(super) taker: Consumer<Item>,
@@ -65,7 +65,7 @@ pub(super) struct Queue {
     pub(super) hears: bool,
 }
 
-/// One of them.
+/// A forwarding thread and its queue.
 pub(super) struct Worker {
     pub(super) queue: Queue,
     pub(super) common: Arc<Common>,
@@ -76,7 +76,7 @@ pub(super) struct Worker {
     looks: u32,
 }
 
-/// What is to be sent.
+/// Frames to send, by port.
 struct Outbox {
     common: Arc<Common>,
     lane: usize,
@@ -84,7 +84,7 @@ struct Outbox {
     unsent: Vec<u64>,
     sent: Vec<u64>,
     waiting: usize,
-    /// When each frame came that waits here.
+    /// Arrival time of each frame that waits here.
     came: Vec<Time>,
     freed: Vec<Slot>,
     fresh: Vec<Slot>,
@@ -154,14 +154,14 @@ impl Outbox {
     }
 }
 
-/// What a worker did with its queue.
+/// Result of serving a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Served {
-    /// So many frames.
+    /// The worker served this number of frames.
     Frames(usize),
-    /// None: the first must wait for another queue.
+    /// The first frame must wait for another queue.
     Held,
-    /// None: there is none.
+    /// The queue is empty.
     Empty,
 }
 
@@ -289,7 +289,7 @@ impl Worker {
         seen.exported = self.outbox.exported;
     }
 
-    /// How to rest.
+    /// Asks the policy how to rest.
     pub(super) fn ask(&mut self) -> Wait {
         if self.looks > 0 {
             self.looks -= 1;
@@ -358,14 +358,14 @@ impl Worker {
     }
 }
 
-/// How a rest is done by a thread.
+/// Way in which a thread rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// It looks again at once.
+    /// Polls again at once.
     Look,
-    /// It stays awake for a time, and looks then.
+    /// Stays awake for a time, then polls.
     Pause(Time),
-    /// It sleeps for so long at most; `deaf`: until then, whatever comes.
+    /// Sleeps for at most this time; with `deaf`, no event ends the sleep.
     Sleep { state: State, most: Time, deaf: bool },
 }
 

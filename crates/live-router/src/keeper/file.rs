@@ -111,7 +111,7 @@ fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// A number that nobody can guess, for a new record.
+/// Returns an unpredictable number, for a new record.
 pub(super) fn random() -> Result<u64, String> {
     let mut bytes = [0; 8];
     let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));

@@ -14,7 +14,8 @@ pub(super) const LOOK: Duration = Duration::from_secs(1);
 /// After a record could not be written.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
-/// Where a record is kept. What was written is there after a crash, or what was there before is.
+/// Storage of a record. After a crash it holds either the record that was written or the one
+/// before.
 pub(super) trait Disk: Send {
     /// Returns once it cannot be lost any more.
     ///
@@ -26,14 +27,14 @@ pub(super) trait Disk: Send {
 /// One association's numbers, and the record of them.
 pub(super) struct Kept {
     pub(super) spi: u32,
-    /// What is on the disk; or, if a record with fewer numbers could not be written, that one.
+    /// Record on the disk; or, if a record with fewer numbers could not be written, that one.
     pub(super) record: NumberRecord,
     pub(super) numbers: Numbers,
     disk: Box<dyn Disk>,
     /// The last number that there is.
     most: u64,
     block: u64,
-    /// When the pace was looked at, and the number that was wanted then.
+    /// Time of the last check of the pace, and the number that was wanted then.
     looked: (Duration, u64),
     raised: Duration,
     retry: Option<Duration>,
@@ -79,8 +80,8 @@ impl Kept {
         kept.problem.take().map_or(Ok(kept), Err)
     }
 
-    /// What is due at `now` (since any start; it never goes back). When to look again, even if
-    /// nobody asks: never, where nothing is under way.
+    /// Does the work that is due at `now`, which is since any start and never goes back. Returns
+    /// the time of the next call that is needed without a request, if any.
     pub(super) fn care(&mut self, now: Duration) -> Option<Duration> {
         if self.ended {
             return None;
@@ -101,15 +102,16 @@ impl Kept {
         self.retry.or(look)
     }
 
-    /// Why the record could not be written the last time.
+    /// Returns the last error in writing the record, if it persists.
     pub(super) fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
 
-    /// Nothing is used any more; the record says what was, so that nothing is lost.
+    /// Closes the numbers, and records those used, so that none is lost.
     ///
     /// # Errors
-    /// The record cannot be written: it says more than was used then.
+    ///
+    /// The record cannot be written: it then reserves more than were used.
     pub(super) fn end(&mut self) -> Result<(), String> {
         if std::mem::replace(&mut self.ended, true) {
             return Ok(());
@@ -118,7 +120,7 @@ impl Kept {
         self.disk.write(&NumberRecord { reserved: used, ..self.record })
     }
 
-    /// With so many left, more are reserved.
+    /// Returns the number of unused ones at which more are reserved.
     fn low(&self) -> u64 {
         match self.record.direction {
             Direction::Outbound => self.block / 2,

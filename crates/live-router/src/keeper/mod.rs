@@ -89,7 +89,7 @@ impl Keeper {
         });
     }
 
-    /// Why a record could not be written the last time, if that is so for any.
+    /// Returns the last error in writing a record, if one persists.
     pub(super) fn problem(&self) -> Option<String> {
         locked(&self.shared.problem).clone()
     }

@@ -13,7 +13,7 @@ const ERROR: u16 = 2;
 const DONE: u16 = 3;
 /// The algorithm, as `ip xfrm` names it: AES-GCM (RFC 4106).
 const ALGORITHM: &str = "rfc4106(gcm(aes))";
-/// Its tag, in bits.
+/// Length of the authentication tag, in bits.
 const TAG_BITS: u32 = 128;
 /// Bytes of `struct xfrm_usersa_info`, `struct xfrm_usersa_id` and `struct xfrm_user_expire`, whose
 /// `hard` is the byte behind the first (linux/xfrm.h).
@@ -21,33 +21,33 @@ const INFO: usize = 224;
 const ID: usize = 24;
 const EXPIRE: usize = 232;
 
-/// Names an association: to whom, and by which SPI.
+/// Name of an association: outer destination and SPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name {
-    /// The outer destination.
+    /// Outer destination of the packets.
     pub to: IpAddr,
-    /// Its number in the packets.
+    /// Security parameter index in the packets.
     pub spi: u32,
 }
 
 /// An association in the kernel's table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Association {
-    /// To whom, and by which SPI.
+    /// Outer destination and SPI.
     pub name: Name,
-    /// The outer source.
+    /// Outer source of the packets.
     pub from: IpAddr,
     /// Ties it to policies; 0 if nothing does.
     pub reqid: u32,
     /// Sequence numbers of 64 bits.
     pub esn: bool,
-    /// Its key and salt; or why this router cannot use it.
+    /// Key and salt; or the reason why this router cannot use it.
     pub key: Result<AeadKey, String>,
     /// The last number that the kernel itself has sent by it.
     pub sent: u64,
-    /// When it was added, in seconds since 1970.
+    /// Time at which it was added, in seconds since 1970.
     pub added_s: u64,
-    /// It ends so long after that, in seconds; none: never.
+    /// Lifetime from then on, in seconds; none if unlimited.
     pub lasts_s: Option<u64>,
     /// Packets that it may carry.
     pub packets: u64,
@@ -55,29 +55,29 @@ pub struct Association {
     pub bytes: u64,
 }
 
-/// What a message says.
+/// Content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// An association is there, or has changed.
     There(Box<Association>),
-    /// It is there no more.
+    /// The association was removed.
     Gone(Name),
-    /// None of ESP is there any more.
+    /// All associations of ESP were removed.
     Flushed,
     /// All that there are have been told.
     End,
     /// The kernel refused: an errno.
     Refused(i32),
-    /// Nothing that matters here.
+    /// The message is irrelevant here.
     Other,
 }
 
 /// Bytes that are no message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// Where, from the first byte of the datagram.
+    /// Offset from the first byte of the datagram.
     pub at: usize,
-    /// What should be there.
+    /// Content that was expected.
     pub expected: &'static str,
 }
 

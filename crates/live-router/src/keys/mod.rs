@@ -32,14 +32,14 @@ const LINGER: Duration = Duration::from_secs(1);
 /// After the kernel's table could not be read.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Where keys come from.
+/// Source of the keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keys {
-    /// They stand in the description.
+    /// The description holds them.
     #[default]
     Given,
-    /// From the kernel's table of security associations.
+    /// The kernel's table of security associations holds them.
     Kernel,
 }
 
@@ -47,9 +47,9 @@ pub enum Keys {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tunnel {
-    /// This router's address.
+    /// Address of this router.
     pub local: IpAddr,
-    /// The other end's.
+    /// Address of the other end.
     pub peer: IpAddr,
     /// Networks behind the other end.
     #[serde(default)]
@@ -84,7 +84,7 @@ pub(super) fn check(tunnels: &[Tunnel], own: &[IpAddr]) -> Result<(), String> {
     Ok(())
 }
 
-/// What `halfwink doctor` asks.
+/// Returns the feature line for `halfwink doctor`.
 pub(super) fn feature() -> Feature {
     let refused = socket::dump().err().map(|e| explain(&e));
     ("router: keys of the kernel", refused.unwrap_or_default())
@@ -99,7 +99,7 @@ fn explain(error: &io::Error) -> String {
     format!("the kernel's security associations: {error}{needed}")
 }
 
-/// The kernel's events, before anybody follows them.
+/// Events of the kernel, before a thread reads them.
 pub(super) struct Opened(Events);
 
 /// The kernel's table as it is, and all that happens to it from now on.
@@ -122,7 +122,7 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// From now on a router uses what the kernel's table has.
+    /// Starts a thread that keeps the router's keys equal to the kernel's table.
     pub(super) fn start(opened: Opened, loader: Arc<Loader>) -> Result<Follower, String> {
         let bell = Arc::new(Bell::new().map_err(|e| format!("eventfd: {e}"))?);
         let stopping = Arc::new(AtomicBool::new(false));
@@ -157,9 +157,9 @@ struct Follow {
     loader: Arc<Loader>,
     bell: Arc<Bell>,
     stopping: Arc<AtomicBool>,
-    /// When what is gone is given up.
+    /// Time at which removed associations are dropped.
     forget: Option<Instant>,
-    /// When the table is asked for again.
+    /// Time of the next request for the whole table.
     retry: Option<Instant>,
 }
 
@@ -182,7 +182,7 @@ impl Follow {
         }
     }
 
-    /// Whether anything in the table is other than it was.
+    /// Reads events, and returns whether the table has changed.
     fn heard(&mut self, now: Instant) -> bool {
         if let Heard::News(news) = self.events.take() {
             if self.retry.is_none_or(|at| at > now) {

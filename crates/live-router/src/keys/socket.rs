@@ -18,12 +18,12 @@ const ROOM: usize = 1 << 20;
 /// A dump that a change has interrupted is begun again so often.
 const DUMPS: usize = 16;
 
-/// What a daemon that speaks IKE, or anybody, does to the kernel's table.
+/// Socket of events that change the kernel's table, by an IKE daemon or other programs.
 pub(super) struct Events(Socket);
 
-/// What the socket had.
+/// Result of reading the socket.
 pub(super) enum Heard {
-    /// In order; perhaps nothing.
+    /// Events in order; possibly none.
     News(Vec<News>),
     /// Some were lost: the whole table is to be asked for.
     Lost,
@@ -40,7 +40,7 @@ fn open() -> io::Result<Socket> {
 }
 
 impl Events {
-    /// From now on, all events are kept until they are taken.
+    /// Opens the socket; all events are queued from now on.
     pub(super) fn open() -> io::Result<Events> {
         let socket = open()?;
         socket.set_rx_buf_sz(ROOM as i32)?;
@@ -97,7 +97,7 @@ pub(super) fn dump() -> io::Result<Vec<Association>> {
     Err(io::Error::other("the table of associations changes without end"))
 }
 
-/// Nothing if a change came between its parts.
+/// Requests the table once; returns `None` if a change came between its parts.
 fn dump_once() -> io::Result<Option<Vec<Association>>> {
     let socket = open()?;
     let mut request = [0; 16];

@@ -14,7 +14,8 @@ use crate::pool::MTU;
 /// SPIs below are reserved (RFC 4303, 2.1).
 const LEAST_SPI: u32 = 256;
 
-/// Where numbers come from: a direction, SPI with whether they are extended, and the key.
+/// Source of sequence numbers, for a direction, an SPI with whether its numbers are extended, and
+/// the key.
 pub(crate) type Numbering<'a> =
     dyn FnMut(Direction, (u32, bool), &AeadKey) -> Result<Numbers, String> + 'a;
 
@@ -30,7 +31,7 @@ pub(crate) struct Table {
 struct Entry {
     association: Association,
     until: Option<Instant>,
-    /// What it has carried, with the limits that it was made for.
+    /// Account of the data carried, with the limits that it was made for.
     lifetime: Option<(u64, u64, Lifetime)>,
 }
 
@@ -87,14 +88,14 @@ impl Table {
         self.entries.len() < before
     }
 
-    /// When the next one ends by itself.
+    /// Returns the time at which the next association expires.
     pub(crate) fn next_end(&self) -> Option<Instant> {
         let now = Instant::now();
         self.entries.iter().filter_map(|entry| entry.until).filter(|&until| until > now).min()
     }
 
-    /// What tunnels use now: for each direction out the newest association, for each direction in
-    /// all of them; and lines that are new about it.
+    /// Returns the associations in use: for each outbound direction the newest, for each inbound
+    /// one all of them; and new messages about them.
     pub(crate) fn settings(
         &mut self,
         tunnels: &[Tunnel],
@@ -154,7 +155,7 @@ impl Entry {
         format!("SPI {spi:#x}, {way}, from {from} to {}: the kernel's association {what}", name.to)
     }
 
-    /// As the data plane takes it, or why it cannot be used.
+    /// Returns the association for the data plane, or the reason why it cannot be used.
     fn ready(
         &mut self,
         tunnel: &Tunnel,
@@ -223,7 +224,8 @@ fn find(tunnels: &[Tunnel], association: &Association) -> Option<(usize, Directi
     })
 }
 
-/// When it ends by itself, if it does; the kernel tells the time of day at which it began.
+/// Returns the time at which it expires, if it does; the kernel gives the time of day at which it
+/// began.
 fn until(association: &Association) -> Option<Instant> {
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let age_s = now_s.saturating_sub(association.added_s);

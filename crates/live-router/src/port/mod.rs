@@ -18,7 +18,7 @@ use halfwink_live::descriptor::socket;
 /// Most chunks that a lane holds: in its rings, on their way in and out.
 pub const CHUNKS_OF_A_LANE: u32 = 2 * xdp::RING + 256;
 
-/// By what a port's frames come and go.
+/// Interface to the kernel for a port's frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Io {
@@ -29,7 +29,7 @@ pub enum Io {
     AfXdp,
     /// AF_XDP with the program behind the driver, as every driver can.
     AfXdpGeneric,
-    /// A packet socket.
+    /// Uses a packet socket.
     AfPacket,
     /// A TAP device, which is made.
     Tap,
@@ -44,7 +44,7 @@ pub trait Receive: Send {
     fn receive(&mut self, pool: &Pool, most: usize, into: &mut VecDeque<Slot>)
         -> io::Result<usize>;
 
-    /// To be waited for.
+    /// Returns the descriptor to wait for.
     fn descriptor(&self) -> RawFd;
 
     /// Frames that the kernel has dropped for want of room since this half was opened.
@@ -69,21 +69,21 @@ pub trait Transmit: Send {
 
 /// A lane that was opened.
 pub struct Lane {
-    /// Receives.
+    /// Receiving half of the lane.
     pub receiver: Box<dyn Receive>,
-    /// Sends.
+    /// Sending half of the lane.
     pub sender: Box<dyn Transmit>,
 }
 
 /// A port that was opened.
 pub struct Opened {
-    /// Its lanes, by queue.
+    /// Lanes of the port, by queue.
     pub lanes: Vec<Lane>,
-    /// How it was opened.
+    /// Interface to the kernel that was opened.
     pub io: Io,
-    /// What the kernel says of it.
+    /// Properties of the network interface.
     pub interface: Interface,
-    /// What must live as long as the lanes.
+    /// Resources that must live as long as the lanes.
     pub keep: Option<Box<dyn std::any::Any + Send>>,
 }
 
@@ -108,7 +108,8 @@ pub fn open(name: &str, io: Io, queues: Option<u32>, pool: &Pool) -> Result<Open
     }
 }
 
-/// What routing can use of this machine, and why not: sockets by AF_XDP and AF_PACKET, TAP devices.
+/// Returns the features of this machine that routing uses, with reasons for missing ones: AF_XDP
+/// and AF_PACKET sockets, TAP devices.
 #[must_use]
 pub fn features() -> Vec<halfwink_live::probe::Feature> {
     let xdp = super::bpf::may_load().and_then(|()| socket(libc::AF_XDP, libc::SOCK_RAW));

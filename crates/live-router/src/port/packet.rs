@@ -196,7 +196,8 @@ impl Transmit for Sender {
 }
 
 impl Sender {
-    /// How many at the front were sent, or are to be forgotten.
+    /// Sends a batch; returns the number of frames at the front that were sent or are to be
+    /// dropped.
     fn batch(&self, slots: &mut VecDeque<Slot>) -> io::Result<usize> {
         // SAFETY: all zeros is a valid header; those past `count` are not used.
         let mut vectors: [libc::iovec; AT_ONCE] = unsafe { std::mem::zeroed() };

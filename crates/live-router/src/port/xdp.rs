@@ -14,8 +14,8 @@ use super::{last, Interface, Io, Lane, Opened, Receive, Transmit};
 use crate::bpf::Redirect;
 use crate::pool::{Pool, Queue, Slot};
 
-/// Descriptors of each ring: what comes in while the receiver's CPU is somebody else's for 10 ms
-/// and more.
+/// Descriptors of each ring: room for the frames that arrive while the receiver's CPU is taken by
+/// others for 10 ms and more.
 pub(super) const RING: u32 = 4096;
 /// The kernel sends so many frames for one call.
 const PER_CALL: usize = 32;
