@@ -13,20 +13,20 @@ use halfwink_policy::preheat::announce::{encode, Announcement, Key, Mode, BYTES}
 use halfwink_units::Time;
 use serde::{Deserialize, Serialize};
 
-/// Who is told of requests to a machine.
+/// Daemon that is notified of requests to a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Announce {
-    /// Where the daemon hears: `ADDRESS:PORT`.
+    /// Address of the daemon: `ADDRESS:PORT`.
     pub to: SocketAddr,
     /// File with the 16 bytes that both know; relative to the description.
     pub key: PathBuf,
-    /// What requests are announced as: the port that the daemon serves.
+    /// Port that the daemon serves, by which requests are announced.
     pub port: u16,
     /// Number of this proxy, if several announce to one daemon.
     #[serde(default = "one")]
     pub source: u32,
-    /// From the announcement until the request is there, in microseconds.
+    /// Time from the announcement until the request arrives, in microseconds.
     #[serde(default)]
     pub lead_us: u32,
 }
@@ -35,7 +35,7 @@ const fn one() -> u32 {
     1
 }
 
-/// Its longest lead, in microseconds.
+/// Longest lead of an announcement, in microseconds.
 pub(crate) const LONGEST_LEAD_US: u64 = 10_000;
 
 /// Sends announcements of one machine's requests.
@@ -43,11 +43,11 @@ pub(crate) const LONGEST_LEAD_US: u64 = 10_000;
 pub struct Announcer {
     socket: UdpSocket,
     key: Key,
-    /// Where the key stands.
+    /// Path of the key file.
     pub(crate) path: PathBuf,
     announce: Announce,
     sequence: AtomicU64,
-    /// Those that could not be sent.
+    /// Number of announcements that could not be sent.
     failed: AtomicU64,
 }
 
@@ -105,7 +105,7 @@ impl Announcer {
         }
     }
 
-    /// Announcements that could not be sent: nobody hears there.
+    /// Returns the number of announcements that could not be sent, as no daemon listens there.
     #[must_use]
     pub fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)

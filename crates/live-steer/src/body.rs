@@ -4,16 +4,16 @@
 
 use super::stream::Buffer;
 
-/// How a body's end is known.
+/// Framing of a body, which marks its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// There is none.
+    /// The message has no body.
     None,
     /// After so many bytes.
     Length(u64),
     /// After the last chunk.
     Chunked,
-    /// With the connection; responses only.
+    /// The end of the connection ends the body; responses only.
     Close,
 }
 
@@ -21,26 +21,26 @@ pub enum Framing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadBody;
 
-/// Where in a chunked body.
+/// Position in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunk {
-    /// In the size; no digit yet, or some.
+    /// Within the size; value and number of digits.
     Size(u64, u8),
-    /// In an extension.
+    /// Within an extension.
     Extension,
     /// Before the line feed after a size; the size.
     SizeEnd(u64),
-    /// In data.
+    /// Within data, with the bytes left.
     Data(u64),
-    /// After data.
+    /// At the line end after data.
     DataEnd,
     DataLineFeed,
     /// At the start of a line of the trailers.
     Line,
-    /// In it.
+    /// Within a trailer line.
     Trailer,
     TrailerLineFeed,
-    /// In the last line.
+    /// Before the line feed of the last line.
     LastLineFeed,
 }
 
@@ -75,8 +75,8 @@ impl Decoder {
         self.done
     }
 
-    /// Of so many bytes at hand, how many are data without anything between them; none of a body
-    /// in chunks.
+    /// Returns the number of the `there` bytes at hand that are data without framing in between;
+    /// none in a chunked body.
     #[inline]
     #[must_use]
     pub fn straight(&self, there: usize) -> usize {
@@ -87,7 +87,7 @@ impl Decoder {
         }
     }
 
-    /// So many of them have been taken.
+    /// Marks `count` of these bytes as taken.
     #[inline]
     pub fn pass(&mut self, count: usize) {
         debug_assert!(self.straight(count) == count);
@@ -203,17 +203,17 @@ impl Decoder {
     }
 }
 
-/// Writes a body.
+/// Writer of a body's framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoder {
-    /// As it is.
+    /// Writes data without framing.
     Plain,
-    /// In chunks.
+    /// Writes data in chunks.
     Chunked,
 }
 
 impl Encoder {
-    /// For a body of this framing.
+    /// Returns the encoder for this framing.
     #[must_use]
     pub fn of(framing: Framing) -> Encoder {
         if framing == Framing::Chunked {
@@ -223,7 +223,7 @@ impl Encoder {
         }
     }
 
-    /// A piece.
+    /// Writes a piece of the body.
     #[inline]
     pub fn piece(self, data: &[u8], out: &mut Vec<u8>) {
         if self == Encoder::Plain {
@@ -237,7 +237,7 @@ impl Encoder {
         }
     }
 
-    /// The end.
+    /// Writes the end of the body.
     #[inline]
     pub fn end(self, out: &mut Vec<u8>) {
         if self == Encoder::Chunked {

@@ -13,8 +13,8 @@ const OWN: u64 = 48;
 /// many.
 const OF_A_THREAD: u64 = 6;
 
-/// Whether an error is this machine's lack of descriptors or memory: it says nothing of whoever
-/// was to be reached.
+/// Returns whether an error is this machine's lack of descriptors or memory, and so says nothing
+/// about the peer.
 #[must_use]
 pub fn is_ours(error: &io::Error) -> bool {
     let ours = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
@@ -28,7 +28,7 @@ fn limits() -> Option<libc::rlimit> {
     (unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0).then_some(limit)
 }
 
-/// How many descriptors this process may raise its limit to.
+/// Returns the limit up to which this process may raise its descriptors.
 #[must_use]
 pub fn most() -> u64 {
     limits().map_or(u64::MAX, |limit| limit.rlim_max)
@@ -62,9 +62,10 @@ fn needed(config: &Config) -> u64 {
     config.limits.connections as u64 + machines + own(config)
 }
 
-/// Whether all connections that a description allows fit in `most` descriptors.
+/// Checks whether all connections that a description allows fit in `most` descriptors.
 ///
 /// # Errors
+///
 /// The key that asks for too many, with all numbers.
 pub fn check(config: &Config, most: u64) -> Result<(), (&'static str, String)> {
     let [small, big] = [&config.small, &config.big].map(|m| of_machine(m, config));

@@ -17,11 +17,11 @@ use super::power::Power;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// 1.
+    /// Version of the format: 1.
     pub schema: u32,
-    /// Where it listens: `ADDRESS:PORT`.
+    /// Address that it listens on: `ADDRESS:PORT`.
     pub listen: std::net::SocketAddr,
-    /// What it carries.
+    /// Protocol that it carries.
     #[serde(default)]
     pub mode: Mode,
     /// Threads, each with connections, timers and a pool of its own; the kernel spreads
@@ -35,7 +35,7 @@ pub struct Config {
     /// policies take.
     #[serde(default = "default_machine")]
     pub machine: String,
-    /// Its workload that the requests are like, for policies that ask what a request takes.
+    /// Workload of the model that the requests resemble, for policies that need service times.
     #[serde(default = "default_workload")]
     pub workload: String,
     /// Values of it to set: path and value.
@@ -43,25 +43,25 @@ pub struct Config {
     pub set: BTreeMap<String, toml::Value>,
     /// Certificate and key; without, it speaks in clear text.
     pub tls: Option<Tls>,
-    /// The small machine.
+    /// Description of the small machine.
     pub small: Machine,
-    /// The big machine.
+    /// Description of the big machine.
     pub big: Machine,
-    /// How machines are watched.
+    /// Health checks of the machines.
     #[serde(default)]
     pub health: Health,
-    /// What clients and machines may do.
+    /// Limits on clients and machines.
     #[serde(default)]
     pub limits: Limits,
-    /// What is told to machines about clients.
+    /// Header fields that describe clients to machines.
     #[serde(default)]
     pub headers: Headers,
-    /// Who announces requests to the small and to the big machine.
+    /// Announcers of requests to the small and to the big machine.
     #[serde(skip)]
     pub announcers: [Option<Arc<Announcer>>; 2],
 }
 
-/// What a proxy carries.
+/// Protocol that a proxy carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -78,7 +78,7 @@ pub enum Mode {
 pub struct Tls {
     /// Certificate, with its chain.
     pub cert: PathBuf,
-    /// Its private key.
+    /// File with the private key.
     pub key: PathBuf,
 }
 
@@ -86,7 +86,7 @@ pub struct Tls {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// `ADDRESS:PORT`, or `unix:PATH`.
+    /// Address of the machine: `ADDRESS:PORT`, or `unix:PATH`.
     pub address: Address,
     /// Requests in service, at most.
     #[serde(default = "default_workers")]
@@ -94,23 +94,23 @@ pub struct Machine {
     /// Requests that wait for a worker, or for the machine to wake, at most.
     #[serde(default = "default_queue")]
     pub queue: usize,
-    /// How it sleeps.
+    /// Mechanism by which it sleeps.
     #[serde(default)]
     pub power: Power,
     /// A wake-up that takes longer has failed, in milliseconds.
     #[serde(default = "default_wake_timeout_ms")]
     pub wake_timeout_ms: u64,
-    /// Who is told of each request before it goes there: a preheating daemon.
+    /// Daemon that is notified of each request before it is sent: a preheating daemon.
     pub announce: Option<Announce>,
 }
 
-/// Where a machine serves.
+/// Address of a machine's server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Address {
-    /// By TCP.
+    /// An address of TCP.
     Tcp(std::net::SocketAddr),
-    /// By a socket of this machine.
+    /// A socket of this machine.
     Unix(PathBuf),
 }
 
@@ -144,7 +144,7 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// How machines are watched. One that sleeps is not.
+/// Health checks of the machines. A sleeping machine is not checked.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Health {
@@ -154,9 +154,9 @@ pub struct Health {
     pub interval_ms: u64,
     /// A check that takes longer has failed, in milliseconds.
     pub timeout_ms: u64,
-    /// So many checks well: a lost machine is back.
+    /// Number of consecutive successful health checks after which a machine counts as up.
     pub rise: u32,
-    /// So many checks, or connections, failed one after the other: the machine is lost.
+    /// Number of consecutive failed checks or connections after which a machine counts as lost.
     pub fall: u32,
 }
 
@@ -166,23 +166,23 @@ impl Default for Health {
     }
 }
 
-/// What clients and machines may do. Times are in milliseconds, sizes in bytes.
+/// Limits on clients and machines. Times are in milliseconds, sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Connections of clients.
+    /// Largest number of client connections.
     pub connections: usize,
     /// Request line and header fields together.
     pub header_bytes: usize,
-    /// Header fields.
+    /// Largest number of header fields.
     pub header_fields: usize,
-    /// Request target.
+    /// Longest request target.
     pub target_bytes: usize,
     /// Body of a request.
     pub body_bytes: u64,
-    /// So much of a body is read before the request is steered: a slow client holds no worker.
+    /// Bytes of a body that are read before the request is steered: a slow client holds no worker.
     pub buffer_bytes: usize,
-    /// From the first byte of a header to its last.
+    /// Timeout from the first byte of a header to its last.
     pub header_timeout_ms: u64,
     /// A connection without requests.
     pub idle_timeout_ms: u64,
@@ -191,9 +191,9 @@ pub struct Limits {
     /// Between two pieces of a response, from a machine that is awake; and a client that takes
     /// nothing.
     pub response_timeout_ms: u64,
-    /// For a connection to a machine.
+    /// Timeout of a connection to a machine.
     pub connect_timeout_ms: u64,
-    /// In a queue.
+    /// Timeout in a queue.
     pub queue_timeout_ms: u64,
     /// Further attempts of one request.
     pub retries: u32,
@@ -228,11 +228,11 @@ impl Default for Limits {
     }
 }
 
-/// What is told to machines about clients.
+/// Header fields that describe clients to machines.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Headers {
-    /// `Via`, both ways.
+    /// Adds `Via`, both ways.
     pub via: bool,
     /// `X-Forwarded-For`, `-Proto`, `-Host` in place of what the client says.
     pub x_forwarded: bool,
@@ -276,12 +276,12 @@ const fn default_wake_timeout_ms() -> u64 {
     10_000
 }
 
-/// Milliseconds.
+/// Converts from milliseconds.
 pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What only a restart can change: sockets and threads are made at the start.
+/// Keys that only a restart can change: sockets and threads are made at the start.
 pub(super) const FIXED: [&str; 4] = ["listen", "mode", "threads", "tls"];
 
 type Wrong = (&'static str, String);
@@ -299,7 +299,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The same of a text; files that it names are relative to `folder`.
+    /// Reads a description from a text; files that it names are relative to `folder`.
     ///
     /// # Errors
     /// As [`Config::read`].

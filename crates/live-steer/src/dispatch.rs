@@ -26,25 +26,25 @@ pub struct Dispatch {
     pub timer: Notify,
 }
 
-/// Where a request is.
+/// Place of a request.
 pub enum Place {
-    /// In service.
+    /// A worker serves it.
     Now(Ticket),
-    /// In a queue.
+    /// It waits in a queue.
     Later(Waiting),
-    /// Nowhere.
+    /// It was rejected.
     Refused(Refusal),
 }
 
 /// A request in service. Dropping it ends it.
 pub struct Ticket {
     dispatch: Arc<Dispatch>,
-    /// Where.
+    /// Machine that serves it.
     pub side: Side,
-    /// Under which policy.
+    /// Policy under which it was placed.
     epoch: u32,
     came: Time,
-    /// It was answered.
+    /// Whether it was answered.
     pub served: bool,
     over: bool,
 }
@@ -88,7 +88,7 @@ impl Dispatch {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something under the lock, and wakes whom it concerns after it.
+    /// Runs `work` under the lock, and afterwards wakes the keepers that it concerns.
     #[inline]
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Inner, Time) -> T) -> T {
         let mut inner = self.lock();
@@ -141,8 +141,8 @@ impl Dispatch {
         })
     }
 
-    /// A machine's state, and what is wanted of it. It stays on while it serves somebody whom the
-    /// policy does not know to be there.
+    /// Returns a machine's state, and the state that the policy wants. A machine that goes down
+    /// stays on while it serves requests that the policy does not know of.
     pub fn state(&self, side: Side) -> (State, Wanted) {
         let inner = self.lock();
         let machine = &inner.machines[side as usize];
@@ -150,7 +150,8 @@ impl Dispatch {
         (if held { State::Asleep } else { machine.state }, machine.wanted)
     }
 
-    /// It sleeps now; or was asked to wake meanwhile. `well`: it really does.
+    /// Records that it sleeps now, or was asked to wake meanwhile. `well` is whether the command
+    /// succeeded.
     pub fn asleep(&self, side: Side, well: bool) {
         self.with(|inner, now| {
             let machine = &mut inner.machines[side as usize];
@@ -169,7 +170,7 @@ impl Dispatch {
         });
     }
 
-    /// It serves now, after it was asked to wake.
+    /// Records that it serves after a request to wake.
     pub fn awake(&self, side: Side) {
         self.with(|inner, now| {
             let machine = &mut inner.machines[side as usize];
@@ -185,13 +186,13 @@ impl Dispatch {
         });
     }
 
-    /// It cannot be reached, or did not wake; what waits for it goes to the other one, if that can
-    /// be reached.
+    /// Records that it cannot be reached, or did not wake; its waiting requests go to the other
+    /// machine, if that can be reached.
     pub fn lost(&self, side: Side) {
         self.with(|inner, now| inner.lose(side, now));
     }
 
-    /// Waking it failed.
+    /// Counts a failure to wake it.
     pub fn power_failed(&self, side: Side) {
         self.with(|inner, _| inner.machines[side as usize].counts.power_failures += 1);
     }
@@ -239,7 +240,7 @@ impl Dispatch {
         (machine.state == State::On).then(|| self.start + since)
     }
 
-    /// It cannot be reached.
+    /// Returns whether it cannot be reached.
     pub fn is_lost(&self, side: Side) -> bool {
         self.lock().machines[side as usize].state == State::Lost
     }
@@ -270,12 +271,12 @@ impl Dispatch {
 }
 
 impl Ticket {
-    /// It is answered, or cannot be.
+    /// Ends the request, answered or not.
     pub fn finish(mut self, served: bool) {
         self.served = served;
     }
 
-    /// Its machine is lost: it goes where the policy says now.
+    /// Sends the request of a lost machine to the place that the policy chooses now.
     pub fn resteer(mut self) -> Place {
         self.over = true;
         let (side, epoch, came) = (self.side, self.epoch, self.came);
@@ -302,7 +303,7 @@ impl Drop for Ticket {
 }
 
 impl Waiting {
-    /// Its turn, or its end.
+    /// Waits for a worker, or for the rejection.
     pub async fn verdict(mut self) -> Result<Ticket, Refusal> {
         let heard = (&mut self.hear).await;
         self.over = true;

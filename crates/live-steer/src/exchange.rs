@@ -21,9 +21,9 @@ use super::shared::{Outcome, Shared};
 use super::stream::{Conn, Stream};
 use super::watch::Watch;
 
-/// What a thread has of its own.
+/// State of one thread.
 pub struct Lane {
-    /// What all share.
+    /// State that all threads share.
     pub shared: Arc<Shared>,
     pool: Mutex<[Vec<Idle>; 2]>,
 }
@@ -34,7 +34,7 @@ struct Idle {
     since: Instant,
 }
 
-/// Where the rest of a request's body comes from.
+/// Source of the rest of a request's body.
 pub trait Source {
     /// Moves on what there is.
     fn poll_upload(&mut self, cx: &mut Context<'_>, to: &mut Conn) -> Poll<Result<(), Broken>>;
@@ -52,7 +52,7 @@ pub trait Source {
 pub struct Sending<'a> {
     /// Head, and as much of the body as has been read.
     pub bytes: &'a [u8],
-    /// It may be sent twice.
+    /// Whether it may be sent twice.
     pub idempotent: bool,
     /// The answer has no body.
     pub is_head: bool,
@@ -62,20 +62,20 @@ pub struct Sending<'a> {
 pub struct Answer {
     /// The connection that it comes by.
     pub conn: Conn,
-    /// Where.
+    /// Ticket of the machine that serves it.
     pub ticket: Ticket,
-    /// What its head says.
+    /// Head of the answer.
     pub head: head::Response,
     /// Which description it was made under.
     pub generation: u64,
 }
 
-/// Why there is no answer: a status for the client.
+/// Reason why there is no answer, with a status for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The status.
+    /// Status for the client.
     pub status: u16,
-    /// How it is counted.
+    /// Outcome that is counted.
     pub outcome: Outcome,
 }
 
@@ -84,7 +84,7 @@ impl Failure {
         Failure { status, outcome }
     }
 
-    /// Of a client's body.
+    /// Converts an error in a client's body.
     fn of_upload(broken: &Broken) -> Failure {
         match broken {
             Broken::Body => Failure::new(400, Outcome::Refused),
@@ -107,10 +107,10 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// Why there is no connection to a machine.
+/// Reason why there is no connection to a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmade {
-    /// It could not be reached.
+    /// This attempt has failed.
     Failed,
     /// Neither now nor before: it is lost.
     Lost,
@@ -121,16 +121,16 @@ pub enum Unmade {
 /// Between two attempts at a descriptor.
 const WAIT: Duration = Duration::from_millis(5);
 
-/// How an attempt ended without an answer.
+/// Reason why an attempt ended without an answer.
 enum Miss {
-    /// Nothing of an answer came; `unsent`: nor did anything go.
+    /// The connection closed before an answer; with `unsent`, also before any byte was sent.
     Closed { unsent: bool },
-    /// For the client.
+    /// The client gets this failure.
     Over(Failure),
 }
 
 impl Lane {
-    /// Without connections.
+    /// Creates a lane without connections.
     pub fn new(shared: Arc<Shared>) -> Arc<Lane> {
         Arc::new(Lane { shared, pool: Mutex::default() })
     }
@@ -390,7 +390,8 @@ impl Lane {
         .await
     }
 
-    /// Until its patience with a machine is over: time that this was not awake does not count.
+    /// Waits until the patience with a machine is over, not counting time in which it was not
+    /// awake.
     pub fn wait(
         &self,
         cx: &mut Context<'_>,

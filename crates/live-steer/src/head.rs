@@ -6,12 +6,12 @@ use std::mem::MaybeUninit;
 use super::body::Framing;
 use super::config::{Headers, Limits, MOST_FIELDS};
 
-/// Why a request is refused.
+/// Reason why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// Status for the client.
     pub status: u16,
-    /// What is wrong.
+    /// Description of the error.
     pub why: &'static str,
 }
 
@@ -19,12 +19,12 @@ const fn refuse<T>(status: u16, why: &'static str) -> Result<T, Refused> {
     Err(Refused { status, why })
 }
 
-/// What is known of a request once its head has been read.
+/// Properties of a request whose head has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Bytes that it took.
     pub taken: usize,
-    /// How its body ends.
+    /// Framing of its body.
     pub framing: Framing,
     /// The client speaks HTTP/1.1, not 1.0.
     pub is_1_1: bool,
@@ -32,24 +32,24 @@ pub struct Request {
     pub keep_alive: bool,
     /// The client waits for 100 (Continue).
     pub expects: bool,
-    /// It may be sent twice.
+    /// Whether it may be sent twice.
     pub idempotent: bool,
     /// The response has no body.
     pub is_head: bool,
 }
 
-/// What machines are told about a client.
+/// Description of a client for machines.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Its address.
+    /// Address of the client.
     pub address: String,
-    /// `http` or `https`.
+    /// Scheme of the connection, `http` or `https`.
     pub scheme: &'static str,
-    /// What they are told.
+    /// Header fields that machines get.
     pub headers: Headers,
 }
 
-/// What a field is to a proxy.
+/// Meaning of a field to a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     EndToEnd,
@@ -60,7 +60,7 @@ enum Field {
     Expect,
     Via,
     XForwardedFor,
-    /// `Forwarded`, `X-Forwarded-Proto`, `X-Forwarded-Host`.
+    /// Fields `Forwarded`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
     Forwarded,
     /// Belongs to one connection (RFC 9110, section 7.6.1).
     HopByHop,
@@ -118,7 +118,7 @@ pub fn is_host(value: &[u8]) -> bool {
     value.len() <= 1024 && value.iter().all(sound)
 }
 
-/// What the fields of a message say about its connection and body.
+/// Fields of a message about its connection and body.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen<'a> {
     hosts: usize,
@@ -265,7 +265,7 @@ pub fn request(
     }))
 }
 
-/// What may be done twice (RFC 9110, section 9.2.2).
+/// Returns whether the method is idempotent (RFC 9110, section 9.2.2).
 #[must_use]
 pub fn is_idempotent(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE")
@@ -343,7 +343,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Its first two lines. All that is given must be free of line ends.
+    /// Writes the first two lines. All arguments must be free of line ends.
     pub fn begin(
         method: &str,
         target: &[u8],
@@ -370,7 +370,7 @@ impl<'a> Writer<'a> {
         put(list, &[value, b", "]);
     }
 
-    /// Its last lines.
+    /// Writes the last lines.
     #[inline]
     pub fn end(self, framing: Framing, version: &str) {
         let Client { address, scheme, headers } = self.client;
@@ -407,14 +407,14 @@ fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
     parts.iter().for_each(|part| out.extend_from_slice(part));
 }
 
-/// What is known of a response once its head has been read.
+/// Properties of a response whose head has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
     /// Bytes that it took.
     pub taken: usize,
-    /// Its status.
+    /// Status of the response.
     pub status: u16,
-    /// How its body ends.
+    /// Framing of its body.
     pub framing: Framing,
     /// The connection may stay.
     pub keep_alive: bool,
@@ -495,9 +495,9 @@ pub fn response(
 /// A part of a response's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given<'a> {
-    /// Status and reason.
+    /// Status code and reason.
     Status(u16, &'a str),
-    /// Name and value.
+    /// Name and value of a field.
     Field(&'a str, &'a [u8]),
 }
 

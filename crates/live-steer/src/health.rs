@@ -10,14 +10,14 @@ use super::budget;
 use super::config::Address;
 use super::stream::Stream;
 
-/// Why a machine was not found well.
+/// Reason why a health check failed.
 #[derive(Debug)]
 pub enum Unwell {
-    /// It does not answer as it should: in one line.
+    /// The machine does not answer as it should; the reason in one line.
     Machine(String),
-    /// Nobody listens there: in one line.
+    /// No server listens there; the reason in one line.
     Refused(String),
-    /// Nobody could look, or do anything: this process may have no more descriptors.
+    /// The check could not run, as this process has no more descriptors.
     Short(std::io::Error),
 }
 

@@ -19,7 +19,7 @@ use super::shared::Outcome;
 use super::stream::Conn;
 use super::watch::Watch;
 
-/// A client's connection.
+/// Connection of a client.
 pub struct Session<'a, 'b> {
     lane: &'a Lane,
     config: Arc<Config>,
@@ -34,7 +34,7 @@ pub struct Session<'a, 'b> {
     bytes: Vec<u8>,
 }
 
-/// What a request leaves behind.
+/// State after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// Another one may come.
@@ -96,7 +96,7 @@ const VIA: &[u8] = b"Via: 1.1 halfwink\r\n";
 const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 impl<'a, 'b> Session<'a, 'b> {
-    /// With what has been read of it so far.
+    /// Creates a session of a connection, of which some bytes may have been read.
     pub fn new(
         lane: &'a Lane,
         config: Arc<Config>,
@@ -244,7 +244,7 @@ impl<'a, 'b> Session<'a, 'b> {
         }
     }
 
-    /// Reads as much of a body as is held, before anybody is asked to serve it.
+    /// Reads as much of a body as is buffered, before a machine is asked to serve it.
     async fn read_body(&mut self, upload: &mut Pipe, expects: bool) -> Result<(), Next> {
         let limits = &self.config.limits;
         let (conn, watch, bytes) = (&mut self.conn, &mut self.watch, &mut self.bytes);
@@ -358,8 +358,8 @@ impl<'a, 'b> Session<'a, 'b> {
         }
     }
 
-    /// Whether a further request will be served: not while it drains, but for one that the client
-    /// had sent before, behind the one that is answered (RFC 9112, section 9.3.2).
+    /// Returns whether a further request will be served. While draining, only a request that the
+    /// client had sent before, behind the one that is answered (RFC 9112, section 9.3.2).
     fn goes_on(&mut self) -> bool {
         !self.lane.shared.is_stopping() || is_owed(&mut self.conn, &mut self.sent)
     }
@@ -407,8 +407,8 @@ impl<'a, 'b> Session<'a, 'b> {
     }
 }
 
-/// Of a connection to a proxy that drains: whether something has come that is yet to be read as a
-/// request, and began to come before. A client that sends on and on does not hold up the end.
+/// Returns whether a draining proxy still has to read a request on this connection: one whose bytes
+/// began to arrive before. A client that keeps sending does not delay the end.
 fn is_owed(conn: &mut Conn, sent: &mut Option<u64>) -> bool {
     let unread = conn.io.unread();
     let here = conn.read - conn.input.len() as u64;

@@ -23,9 +23,9 @@ use super::shared::{Outcome, Shared};
 use super::stream::{Buffer, Conn, Stream};
 use super::watch::Watch;
 
-/// What a client may send, of one body and of all, before it is told that there is room for more.
+/// Bytes that a client may send, of one body and of all, before its window is extended.
 const WINDOW: u32 = 1 << 20;
-/// What waits to be sent, of one answer.
+/// Bytes of one answer that may wait to be sent.
 const WAITING: usize = 400 << 10;
 
 /// Serves a connection to its end.
@@ -90,7 +90,7 @@ async fn until_silent(pings: Option<PingPong>, limits: &Limits) -> (bool, Option
     (asked && matches!(pong, Ok(Ok(_))), Some(pings))
 }
 
-/// Where the answer to a request goes.
+/// Sender of the answer to a request.
 type Respond = Arc<Mutex<SendResponse<Bytes>>>;
 
 fn lock(respond: &Respond) -> MutexGuard<'_, SendResponse<Bytes>> {
@@ -201,7 +201,7 @@ async fn pass(
     Ok((response, live))
 }
 
-/// How a body ends. Whether it is as long as is said is watched by h2.
+/// Returns the framing of a body. h2 checks that the body has its announced length.
 fn framing(headers: &HeaderMap, body: &RecvStream) -> Result<Framing, Failure> {
     let mut lengths = headers.get_all(http::header::CONTENT_LENGTH).iter();
     match (lengths.next(), lengths.next()) {
@@ -214,7 +214,7 @@ fn framing(headers: &HeaderMap, body: &RecvStream) -> Result<Framing, Failure> {
     }
 }
 
-/// Whether a client waits for leave to send its body.
+/// Returns whether a client waits for permission to send its body.
 fn expects(headers: &HeaderMap) -> Result<bool, Failure> {
     let mut found = false;
     for value in headers.get_all(http::header::EXPECT) {
@@ -322,7 +322,7 @@ impl Up {
         let _ = lock(&self.respond).send_informational(early);
     }
 
-    /// Takes one piece.
+    /// Takes one piece of the body.
     fn poll_piece(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), Broken>> {
         match self.body.poll_data(cx) {
             Poll::Pending => Poll::Pending,
@@ -346,7 +346,7 @@ impl Up {
         }
     }
 
-    /// Reads as much as is held before anybody is asked to serve it.
+    /// Reads as much as is buffered, before a machine is asked to serve it.
     async fn hold(&mut self, bytes: &mut Vec<u8>, config: &Config) -> Result<(), Failure> {
         let limits = &config.limits;
         let most = bytes.len() + limits.buffer_bytes;
@@ -532,7 +532,7 @@ impl Live {
     }
 }
 
-/// What HTTP/2 in clear text begins with, where the client knows already.
+/// First bytes of HTTP/2 in clear text with prior knowledge.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 /// Reads as much as tells whether a client speaks HTTP/2 at once.

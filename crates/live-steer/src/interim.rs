@@ -14,30 +14,31 @@ use super::config::Config;
 /// Clients wait for about as long (curl: one second).
 const EXPECTED: Duration = Duration::from_secs(1);
 
-/// What a client gets before its answer.
+/// State of interim answers to a client.
 pub struct Interim {
-    /// They are marked.
+    /// Whether they get a `Via` field.
     pub via: bool,
-    /// It knows of interim answers: it speaks HTTP/1.1 or later.
+    /// Whether the client understands interim answers: it speaks HTTP/1.1 or later.
     wanted: bool,
-    /// It has been told to go on.
+    /// Whether it has received 100 (Continue).
     told: bool,
-    /// It waits for the machine to say whether it wants the body.
+    /// Whether it waits for the machine's decision on the body.
     asks: bool,
-    /// When the proxy tells it to go on, since the machine says nothing: it may wait for the body.
+    /// Deadline after which the proxy sends 100 itself, since the machine does not answer: it may
+    /// wait for the body.
     patience: Option<Pin<Box<Sleep>>>,
 }
 
 impl Interim {
-    /// For a client that knows of them or not, that waits for leave or not (`expects`), and whose
-    /// machine is asked for it or not (`asks`): if not, the proxy gives it.
+    /// Creates the state for a client: `wanted` if it understands interim answers, `expects` if it
+    /// waits for permission, `asks` if the machine decides on that; otherwise the proxy does.
     pub fn new(config: &Config, wanted: bool, expects: bool, asks: bool) -> Interim {
         let via = config.headers.via;
         Interim { via, wanted, told: expects && !asks, asks, patience: None }
     }
 
-    /// The machine says this: whether the client hears it. Whoever has been told to go on is not
-    /// told again.
+    /// Records an interim answer of the machine, and returns whether it is passed to the client. A
+    /// second 100 is not passed.
     pub fn is_for_client(&mut self, status: u16) -> bool {
         let passes = self.wanted && (status != 100 || !self.told);
         if status == 100 {
@@ -46,7 +47,7 @@ impl Interim {
         passes
     }
 
-    /// Whether the proxy is to tell the client now to go on.
+    /// Returns whether the proxy has to send 100 to the client now.
     #[inline]
     pub fn poll_go_on(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.asks {
@@ -63,9 +64,9 @@ impl Interim {
     }
 }
 
-/// Of a client that waits for leave to send a body: whether its machine is asked, which may refuse
-/// the body unseen. One that is held here as a whole is asked for here, so that no worker waits
-/// for it.
+/// Returns whether the machine is asked for permission to send a body, which it may reject unseen.
+/// A body that is buffered here as a whole is requested by the proxy, so that no worker waits for
+/// it.
 pub fn asks(framing: Framing, config: &Config) -> bool {
     match framing {
         Framing::Length(length) => length > config.limits.buffer_bytes as u64,

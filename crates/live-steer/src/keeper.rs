@@ -173,7 +173,7 @@ pub async fn keep_time(shared: Arc<Shared>) {
     }
 }
 
-/// At the end: nobody is left asleep, since nobody would wake him.
+/// Wakes all machines at the end, since no later program would wake them.
 pub async fn wake_all(shared: &Shared) {
     let config = shared.config();
     for side in Side::BOTH {

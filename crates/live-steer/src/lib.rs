@@ -70,10 +70,10 @@ use dispatch::Dispatch;
 use machine::Machine;
 use shared::{Outcome, Shared};
 
-/// For the refusals of requests whose time was up, to be written and read.
+/// Time for the rejections of overdue requests to be written and read.
 const REFUSING: Duration = Duration::from_millis(500);
 
-/// Where its policy's events and actions are logged.
+/// Log of its policy's events and actions.
 pub type EventLog = Tap<Event, Action>;
 
 /// A proxy at work. Dropping it stops it.
@@ -111,7 +111,7 @@ impl Steer {
         Ok(Steer { shared, address, began, threads })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -180,13 +180,13 @@ impl Steer {
             && self.shared.connections.load(Ordering::Acquire) == 0
     }
 
-    /// Whether all its threads are at work.
+    /// Returns whether all its threads are running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         !self.threads.is_empty() && self.threads.iter().all(|t| !t.is_finished())
     }
 
-    /// What has happened so far.
+    /// Returns the report up to now.
     #[must_use]
     pub fn report(&self) -> Report {
         report::of(&self.shared, &self.address.to_string(), self.began)

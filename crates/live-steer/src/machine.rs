@@ -8,70 +8,70 @@ use tokio::sync::oneshot;
 use super::meter::{Meter, State, Watts};
 use super::power::Wanted;
 
-/// Where a request that waited goes.
+/// Decision on a request that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A worker of this machine serves it, under this policy.
     Serve(halfwink_policy::steering::Side, u32),
-    /// Nobody will.
+    /// The request is rejected.
     Refuse(Refusal),
 }
 
-/// Why a request is not served.
+/// Reason why a request is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Its queue is full.
+    /// The queue is full.
     Full,
-    /// Its machine is lost, and so is the other one.
+    /// Both machines are lost.
     Nowhere,
 }
 
 /// A request that waits.
 #[derive(Debug)]
 pub struct Waiter {
-    /// Its number.
+    /// Number of the request.
     pub id: u64,
-    /// When it came.
+    /// Time at which it arrived.
     pub came: Time,
-    /// Who waits to hear.
+    /// Channel for the decision.
     pub tell: oneshot::Sender<Verdict>,
 }
 
-/// A machine.
+/// State of a machine.
 #[derive(Debug)]
 pub struct Machine {
-    /// Its power state.
+    /// Power state of the machine.
     pub state: State,
-    /// What the policy wants.
+    /// Power state that the policy wants.
     pub wanted: Wanted,
     /// Requests in service, at most.
     pub workers: usize,
     /// Requests that wait, at most.
     pub room: usize,
-    /// Requests in service.
+    /// Number of requests in service.
     pub in_service: usize,
-    /// Those of them that the policy does not know: an earlier one sent them here.
+    /// Number of these that the policy does not know: an earlier policy sent them here.
     pub stray: usize,
-    /// Those that wait.
+    /// Requests that wait.
     pub queue: VecDeque<Waiter>,
     /// Since when it is on.
     pub on_since: Time,
     /// Connections that failed one after the other.
     pub failures: u32,
-    /// It could not be put to sleep, and draws what it draws.
+    /// Whether it could not be put to sleep, and so keeps its power.
     pub insomniac: bool,
     /// Times in its states.
     pub meter: Meter,
-    /// What it has done.
+    /// Counters of the machine.
     pub counts: Counts,
 }
 
-/// What a machine has done.
+/// Counters of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
-    /// Requests answered.
+    /// Number of requests answered.
     pub served: u64,
-    /// Attempts that failed.
+    /// Number of failed attempts.
     pub failed: u64,
     /// Attempts that were another one of the same request.
     pub retried: u64,
@@ -91,7 +91,7 @@ pub struct Counts {
     pub power_failures: u64,
     /// Times that it was lost.
     pub losses: u64,
-    /// Connections made.
+    /// Number of connections made.
     pub connections: u64,
 }
 
@@ -134,7 +134,7 @@ impl Machine {
         self.state = state;
     }
 
-    /// Somebody may begin to be served.
+    /// Returns whether a worker is free.
     #[inline]
     #[must_use]
     pub fn is_free(&self) -> bool {

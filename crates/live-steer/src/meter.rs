@@ -9,15 +9,15 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It serves.
+    /// The machine serves.
     On,
-    /// It was asked to sleep, and does not yet.
+    /// The machine was asked to sleep, and does not yet.
     GoingDown,
-    /// It sleeps.
+    /// The machine sleeps.
     Asleep,
-    /// It was asked to wake, and does not yet serve.
+    /// The machine was asked to wake, and does not serve yet.
     Waking,
-    /// It cannot be reached.
+    /// The machine cannot be reached.
     Lost,
 }
 
@@ -26,13 +26,13 @@ pub enum State {
 pub struct Residency {
     /// On, by the number of requests in service; the first with none.
     pub on_s: Vec<f64>,
-    /// Going down.
+    /// Time going down, in seconds.
     pub going_down_s: f64,
-    /// Asleep.
+    /// Time asleep, in seconds.
     pub asleep_s: f64,
-    /// Waking.
+    /// Time waking, in seconds.
     pub waking_s: f64,
-    /// Lost.
+    /// Time lost, in seconds.
     pub lost_s: f64,
 }
 
@@ -48,13 +48,13 @@ impl Residency {
 /// Watts of a machine by a model: nothing here reads a power meter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watts {
-    /// On, without requests.
+    /// Power when on, without requests.
     pub idle: Power,
     /// More for each request in service (Niccolini 2012, Eq 3.2).
     pub request: Power,
     /// While it changes between on and asleep.
     pub changing: Power,
-    /// Asleep.
+    /// Power when asleep.
     pub asleep: Power,
 }
 
@@ -78,7 +78,7 @@ pub struct Meter {
 type Posting = (LedgerState, Cause);
 
 impl Meter {
-    /// From now on, for a machine of so many workers.
+    /// Starts a meter for a machine with `workers` workers.
     #[must_use]
     pub fn start(now: Time, workers: usize, watts: Watts) -> Meter {
         Meter {
@@ -93,7 +93,7 @@ impl Meter {
         }
     }
 
-    /// It was in this state, with so many in service, until now.
+    /// Books the time since the last call to this state and number of requests in service.
     #[inline]
     pub fn spent(&mut self, now: Time, state: State, in_service: usize) {
         let span = Time(now.0.saturating_sub(self.since.0));
@@ -139,7 +139,7 @@ impl Meter {
         }
     }
 
-    /// The same as an account, with the states and causes of a simulated server.
+    /// Returns the times as an account, with the states and causes of a simulated server.
     #[must_use]
     pub fn account(&self, machine: &str) -> Account {
         let rows = self.rows().into_iter().map(|((state, cause), row)| (state, cause, row));

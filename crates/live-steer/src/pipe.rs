@@ -8,7 +8,7 @@ use super::stream::{Buffer, Conn};
 /// A body on its way.
 #[derive(Clone, Copy, Debug)]
 pub struct Pipe {
-    /// Where it ends.
+    /// Decoder that finds its end.
     pub decoder: Decoder,
     encoder: Encoder,
     total: u64,
@@ -16,16 +16,16 @@ pub struct Pipe {
     finished: bool,
 }
 
-/// What went wrong, and on which side.
+/// Error of a transfer, by side.
 #[derive(Debug)]
 pub enum Broken {
     /// The body is none, or was cut off.
     Body,
-    /// It is longer than is allowed.
+    /// The body is longer than is allowed.
     TooLong,
-    /// Reading failed.
+    /// Reading has failed.
     Read,
-    /// Writing failed.
+    /// Writing has failed.
     Write,
 }
 
@@ -39,9 +39,10 @@ impl From<BadBody> for Broken {
 const WINDOW: usize = 64 << 10;
 /// Bytes that are read at a time.
 pub const READ: usize = 16 << 10;
-/// The same, of a body that is known to be long.
+/// Size of a read of a body that is known to be long.
 const READ_MORE: usize = 64 << 10;
-/// So much is worth a system call of its own; less is copied behind what waits.
+/// Number of bytes that are worth a system call of their own; fewer are copied behind the waiting
+/// ones.
 const STRAIGHT: usize = 4 << 10;
 
 impl Pipe {
@@ -78,7 +79,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Where it comes from has ended.
+    /// Handles the end of the source.
     ///
     /// # Errors
     /// It is cut off.

@@ -16,35 +16,35 @@ use super::health::Unwell;
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Power {
-    /// It is only left alone.
+    /// The machine is never put to sleep.
     None {},
     /// A control group (cgroup v2) of this machine is frozen.
     Freezer {
-        /// Its folder.
+        /// Folder of the control group.
         cgroup: PathBuf,
     },
     /// Processes of this machine are stopped (SIGSTOP) and continued (SIGCONT).
     Signal {
-        /// The process.
+        /// Number of the process.
         pid: Option<i32>,
         /// The file that holds its number; read each time.
         pidfile: Option<PathBuf>,
-        /// Who else.
+        /// Further processes.
         #[serde(default)]
         who: Who,
     },
-    /// Commands.
+    /// Commands put the machine to sleep and wake it.
     Command {
         /// Program and arguments; done when it has ended well.
         wake: Vec<String>,
-        /// Likewise.
+        /// Program and arguments; done when it has succeeded.
         sleep: Vec<String>,
     },
     /// Another machine: Wake-on-LAN, and a command that sends it to sleep.
     WakeOnLan {
-        /// Ethernet address.
+        /// Ethernet address of the machine.
         mac: String,
-        /// Where the magic packet goes.
+        /// Address that the magic packet is sent to.
         #[serde(default = "broadcast")]
         broadcast: SocketAddr,
         /// Program and arguments.
@@ -52,7 +52,7 @@ pub enum Power {
     },
     /// A unit of systemd is started and stopped.
     Systemd {
-        /// Its name.
+        /// Name of the unit.
         unit: String,
     },
 }
@@ -67,12 +67,12 @@ impl Default for Power {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Who {
-    /// None.
+    /// Only the process itself.
     Process,
-    /// Its descendants.
+    /// The process and its descendants.
     #[default]
     Tree,
-    /// Its process group.
+    /// The process and its process group.
     Group,
 }
 
@@ -80,12 +80,12 @@ fn broadcast() -> SocketAddr {
     SocketAddr::from(([255, 255, 255, 255], 9))
 }
 
-/// What is wanted of a machine.
+/// Power state that is wanted of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// It serves.
+    /// The machine should serve.
     Awake,
-    /// It sleeps.
+    /// The machine should sleep.
     Asleep,
 }
 
@@ -112,7 +112,8 @@ impl Power {
         }
     }
 
-    /// One that was woken has been running before: where nobody listens then, nobody will.
+    /// Returns whether its server runs as soon as it is woken: if no server listens then, none
+    /// will.
     pub(super) fn wakes_at_once(&self) -> bool {
         matches!(self, Power::None {} | Power::Freezer { .. } | Power::Signal { .. })
     }
@@ -280,7 +281,7 @@ mod tests {
         text.rsplit(") ").next().unwrap().chars().next().unwrap()
     }
 
-    /// What is there sooner or later, however busy the machine is.
+    /// Waits for a condition that becomes true sooner or later, however busy the machine is.
     fn until<T>(mut there: impl FnMut() -> Option<T>) -> T {
         for _ in 0..10_000 {
             if let Some(found) = there() {

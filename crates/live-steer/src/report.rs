@@ -18,9 +18,9 @@ use super::shared::{Outcome, Shared};
 pub struct Report {
     /// Since the start, in seconds.
     pub duration_s: f64,
-    /// Where it listens.
+    /// Address that it listens on.
     pub listen: String,
-    /// What became of connections and requests, by name: each that was `received` is also one of
+    /// Outcomes of connections and requests, by name: each that was `received` is also one of
     /// `answered`, `refused`, `slow`, `client_gone`, `overloaded`, `unreachable`, `bad_gateway`,
     /// `gateway_timeout`, `truncated`, `aborted`, or under way.
     pub requests: BTreeMap<&'static str, u64>,
@@ -28,49 +28,50 @@ pub struct Report {
     pub statuses: BTreeMap<&'static str, u64>,
     /// Connections of clients now.
     pub connections: usize,
-    /// From a request's coming until a worker had it.
+    /// Time from a request's arrival until a worker had it.
     pub queueing: Latency,
-    /// From a request's coming until the end of its answer had come from the machine.
+    /// Time from a request's arrival until the end of its answer from the machine.
     pub total: Latency,
-    /// `small` and `big`.
+    /// Reports of the machines, `small` and `big`.
     pub machines: BTreeMap<&'static str, MachineReport>,
     /// State of the policy, by name.
     pub policy: BTreeMap<&'static str, i64>,
     /// Times that the clock stepped back, and stood still for the policy.
     pub steps_back: u64,
-    /// What the described machines would have drawn.
+    /// Modelled energy of the described machines.
     pub modelled: Modelled,
-    /// The same by component, state and cause.
+    /// Modelled energy by component, state and cause.
     pub ledger: Balance,
 }
 
 /// Joules, and watts in the mean, of the described machines: modelled, nothing reads a meter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Modelled {
-    /// The small machine.
+    /// Energy of the small machine, in joules.
     pub small_j: f64,
-    /// The big machine.
+    /// Energy of the big machine, in joules.
     pub big_j: f64,
-    /// Both.
+    /// Energy of both, in joules.
     pub energy_j: f64,
     /// The big machine alone, never asleep: as if idle when it slept.
     pub always_big_j: f64,
-    /// Both, never asleep.
+    /// Energy of both if they never slept, in joules.
     pub always_on_j: f64,
-    /// `small_j` in watts.
+    /// Power of `small_j`, in watts.
     pub small_w: f64,
-    /// `big_j` in watts.
+    /// Power of `big_j`, in watts.
     pub big_w: f64,
-    /// `energy_j` in watts.
+    /// Power of `energy_j`, in watts.
     pub energy_w: f64,
-    /// `always_big_j` in watts.
+    /// Power of `always_big_j`, in watts.
     pub always_big_w: f64,
-    /// `always_on_j` in watts.
+    /// Power of `always_on_j`, in watts.
     pub always_on_w: f64,
 }
 
 impl Modelled {
-    /// Of the small and the big machine, each `[as it was, never asleep]` in joules.
+    /// Converts the energies of the small and the big machine, each `[as it was, never asleep]` in
+    /// joules.
     fn of(small: [f64; 2], big: [f64; 2], duration_s: f64) -> Modelled {
         let per_s = |joules: f64| joules / duration_s.max(1e-9);
         let ([small_j, small_on], [big_j, big_on]) = (small, big);
@@ -90,18 +91,18 @@ impl Modelled {
     }
 }
 
-/// A machine.
+/// Report of a machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct MachineReport {
-    /// Where it serves.
+    /// Address of its server.
     pub address: String,
-    /// Its power state.
+    /// Power state of the machine.
     pub state: State,
-    /// Requests in service.
+    /// Number of requests in service.
     pub in_service: usize,
-    /// Requests that wait.
+    /// Number of waiting requests.
     pub waiting: usize,
-    /// What it has done.
+    /// Counters of the machine.
     #[serde(flatten)]
     pub counts: Counts,
     /// Times in its states.

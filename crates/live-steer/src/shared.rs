@@ -15,7 +15,7 @@ use super::dispatch::Dispatch;
 /// Between two lines that say the same lack.
 const BETWEEN: Duration = Duration::from_secs(10);
 
-/// What all threads of a proxy share.
+/// State that all threads of a proxy share.
 pub struct Shared {
     /// The policy and both machines.
     pub dispatch: Arc<Dispatch>,
@@ -32,19 +32,19 @@ pub struct Shared {
     pub drained: AtomicBool,
     /// Tells those that wait.
     pub stop: Notify,
-    /// Connections of clients.
+    /// Number of client connections.
     pub connections: AtomicUsize,
-    /// What became of requests.
+    /// Counters of outcomes.
     pub counts: [AtomicU64; Outcome::ALL.len()],
     /// Responses by class of their status.
     pub classes: [AtomicU64; 6],
     /// Lines that have been said.
     said: AtomicU64,
-    /// When the lack of descriptors was last said.
+    /// Time at which the lack of descriptors was last reported.
     short: Mutex<Option<Instant>>,
 }
 
-/// What became of a connection or a request.
+/// Outcome of a connection or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A connection was taken.
@@ -53,7 +53,7 @@ pub enum Outcome {
     TooMany,
     /// A TLS handshake failed.
     TlsFailed,
-    /// Something came that was meant to be a request.
+    /// A message was received as a request.
     Received,
     /// Answered by a machine, to the last byte.
     Answered,
@@ -98,7 +98,7 @@ impl Outcome {
 }
 
 impl Outcome {
-    /// Why a client gets no answer but the proxy's own, where its status does not say it.
+    /// Returns the reason of the proxy's own answer, where its status does not show it.
     #[must_use]
     pub const fn why(self) -> &'static str {
         match self {
@@ -114,7 +114,7 @@ impl Outcome {
 }
 
 impl Shared {
-    /// At the start.
+    /// Creates the state at the start.
     pub fn new(dispatch: Arc<Dispatch>, config: Config, tls: Option<TlsAcceptor>) -> Shared {
         Shared {
             dispatch,
@@ -133,32 +133,32 @@ impl Shared {
         }
     }
 
-    /// The description.
+    /// Returns the description.
     #[must_use]
     pub fn config(&self) -> Arc<Config> {
         self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Another description.
+    /// Sets a new description.
     pub fn set_config(&self, config: Config) {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// How often the description has changed.
+    /// Returns the number of changes of the description.
     #[inline]
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Counts.
+    /// Counts an outcome.
     #[inline]
     pub fn count(&self, outcome: Outcome) {
         self.counts[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a response.
+    /// Counts the status of a response.
     #[inline]
     pub fn count_status(&self, status: u16) {
         self.classes[usize::from(status / 100).min(5)].fetch_add(1, Ordering::Relaxed);
@@ -170,21 +170,21 @@ impl Shared {
         self.stop.notify_waiters();
     }
 
-    /// Whether it drains.
+    /// Returns whether the proxy drains.
     #[inline]
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.until.get().is_some()
     }
 
-    /// When requests under way are given up, once it drains.
+    /// Returns the time at which a draining proxy aborts requests under way.
     #[inline]
     #[must_use]
     pub fn until(&self) -> Option<Instant> {
         self.until.get().copied()
     }
 
-    /// Until all is answered, or has had its time.
+    /// Waits until all requests are answered, or have timed out.
     pub async fn until_drained(&self) {
         while !self.drained.load(Ordering::Acquire) {
             // Told again and again: one that is missed does not matter.

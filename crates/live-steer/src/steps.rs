@@ -20,32 +20,32 @@ pub struct Inner {
     pub machines: [Machine; 2],
     /// Failed connections one after the other that make a machine lost.
     pub fall: u32,
-    /// When the policy's timer was last said to ring.
+    /// Deadline of the policy's timer as last announced to its keeper.
     pub armed: Time,
     /// Which policy: requests of an earlier one are not told to this one.
     pub epoch: u32,
-    /// From coming to service.
+    /// Time from arrival to service.
     pub queueing: Histogram,
-    /// From coming to the end.
+    /// Time from arrival to the end.
     pub total: Histogram,
-    /// Whom it concerns: the keepers of both machines, and of the timer.
+    /// Keepers to wake: of both machines, and of the timer.
     pub ring: [bool; 3],
     pending: Vec<Event>,
     next_id: u64,
 }
 
-/// Where the policy and a queue put a request.
+/// Place that the policy and a queue chose for a request.
 pub enum Placed {
-    /// In service.
+    /// A worker serves it.
     Now(Side, u32),
-    /// In a queue, under a number.
+    /// It waits in a queue, under a number.
     Later(u64, oneshot::Receiver<Verdict>),
-    /// Nowhere.
+    /// It was rejected.
     Refused(Refusal),
 }
 
 impl Inner {
-    /// Nothing has been asked of the policy yet.
+    /// Creates the state before the first call of the policy.
     pub fn new(
         policy: Host<SteeringPolicy, Option<EventLog>>,
         machines: [Machine; 2],
@@ -225,7 +225,7 @@ impl Inner {
         self.admit(side, now);
     }
 
-    /// Those that wait longest begin to be served.
+    /// Serves the requests that have waited longest, as long as workers are free.
     #[inline]
     pub fn admit(&mut self, side: Side, now: Time) {
         while self.of(side).is_free() {

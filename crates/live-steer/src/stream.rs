@@ -11,14 +11,14 @@ use tokio_rustls::server::TlsStream;
 
 use super::config::Address;
 
-/// A connection.
+/// A connection of any transport.
 #[derive(Debug)]
 pub enum Stream {
-    /// TCP.
+    /// A connection of TCP.
     Tcp(TcpStream),
     /// A socket of this machine.
     Unix(UnixStream),
-    /// TLS over TCP.
+    /// A connection of TLS over TCP.
     Tls(Box<TlsStream<TcpStream>>),
     /// One of which something has been read already.
     Read(Box<Stream>, Buffer),
@@ -40,8 +40,8 @@ impl Stream {
         }
     }
 
-    /// Of an idle connection: whether nothing has come, not even its end. Costs no system call
-    /// unless something has.
+    /// Returns whether an idle connection has received nothing, not even its end. Costs no system
+    /// call unless data has arrived.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         let mut byte = [0];
@@ -53,10 +53,11 @@ impl Stream {
         matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Bytes that have come and that nobody has read: of TLS, at least as many as are in them.
+    /// Returns the number of received bytes that were not read: for TLS, at least as many as are in
+    /// them.
     ///
-    /// Asks the kernel itself. The runtime knows only what its last look at all descriptors said,
-    /// and what came since then would seem not to be there.
+    /// It asks the kernel itself. The runtime knows only the result of its last poll, and data that
+    /// came since then would be missed.
     pub fn unread(&mut self) -> usize {
         match self {
             Stream::Tcp(stream) => queued(stream),
@@ -144,13 +145,13 @@ impl AsyncWrite for Stream {
 /// A connection with what has come and what is to go.
 #[derive(Debug)]
 pub struct Conn {
-    /// The connection.
+    /// Stream of the connection.
     pub io: Stream,
-    /// What has been read and not been taken.
+    /// Bytes that were read and not yet taken.
     pub input: Buffer,
-    /// What is to be written.
+    /// Bytes to write.
     pub output: Buffer,
-    /// Its end has been read.
+    /// Whether its end has been read.
     pub ended: bool,
     /// Bytes that have come.
     pub read: u64,
@@ -166,27 +167,27 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// With these in it.
+    /// Creates a buffer with these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Buffer {
         Buffer { bytes: bytes.to_vec(), from: 0 }
     }
 
-    /// What is there.
+    /// Returns the bytes in the buffer.
     #[inline]
     #[must_use]
     pub fn get(&self) -> &[u8] {
         &self.bytes[self.from..]
     }
 
-    /// How much.
+    /// Returns the number of bytes.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() - self.from
     }
 
-    /// Nothing is there.
+    /// Returns whether the buffer is empty.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -203,7 +204,7 @@ impl Buffer {
         }
     }
 
-    /// Empties it.
+    /// Empties the buffer.
     #[inline]
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -216,7 +217,7 @@ impl Buffer {
     /// Memory that an empty one keeps.
     const KEPT: usize = 64 << 10;
 
-    /// To put something at the end.
+    /// Returns the end of the buffer, for appending.
     #[inline]
     pub fn end(&mut self) -> &mut Vec<u8> {
         if self.from > 0 {
@@ -228,7 +229,7 @@ impl Buffer {
 }
 
 impl Conn {
-    /// With nothing read.
+    /// Creates a connection with nothing read.
     #[must_use]
     pub fn new(io: Stream) -> Conn {
         Conn {

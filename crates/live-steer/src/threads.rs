@@ -53,7 +53,7 @@ fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// Starts all.
+/// Starts all threads.
 pub fn start(
     shared: &Arc<Shared>,
     listeners: Vec<std::net::TcpListener>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-/// A deadline.
+/// A deadline that can be moved.
 pub struct Watch {
     sleep: Pin<Box<Sleep>>,
     armed: Instant,
@@ -32,7 +32,7 @@ impl Watch {
         }
     }
 
-    /// Whether it has come.
+    /// Returns ready once the deadline has passed.
     #[inline]
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.sleep.as_mut().poll(cx).is_ready() {
