@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::Error;
 
-/// What OpenMetrics text is served as.
+/// Content type of OpenMetrics text.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Longest head of a request that is read.
 const MOST_HEAD: usize = 8 << 10;
@@ -64,7 +64,7 @@ impl Metrics {
         Ok(Metrics { address, stopping, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -105,7 +105,7 @@ enum Target {
     Other,
 }
 
-/// What a client asks for; none if it makes no sense.
+/// Reads the request of a client; returns none if it is malformed.
 fn target(client: &mut TcpStream) -> io::Result<Option<Target>> {
     let mut head = Vec::new();
     let mut piece = [0; 1024];

@@ -24,10 +24,10 @@ use std::path::Path;
 use halfwink_live::program::config::plain;
 use serde_json::Value;
 
-/// Why a program does not run.
+/// Reason why a program does not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// What the user asked for cannot be: where, what was found, what was expected.
+    /// The user's input is invalid: place, value found, values allowed.
     #[error("{}", plain(.0))]
     Input(String),
     /// The machine does not allow it.
@@ -46,7 +46,7 @@ pub trait Program: Send + Sync {
     /// Counts and times since the start, measured; joules and watts, modelled.
     fn report(&self) -> Value;
 
-    /// The same as OpenMetrics text.
+    /// Returns the report as OpenMetrics text.
     fn metrics(&self) -> String;
 
     /// Takes its description anew, as far as it can change; what has changed, by path.
@@ -62,7 +62,7 @@ pub trait Program: Send + Sync {
     /// The log is not complete. The program has ended all the same.
     fn stop(&self) -> Result<(), Error>;
 
-    /// Whether all its threads are at work.
+    /// Returns whether all its threads are running.
     fn is_running(&self) -> bool;
 }
 
@@ -73,7 +73,7 @@ fn values<'a, V: std::fmt::Display + 'a>(
     set.into_iter().map(|(path, value)| (path.clone(), value.to_string())).collect()
 }
 
-/// The same as results show them: `path=value path=value`.
+/// Returns the values as results show them: `path=value path=value`.
 fn shown(values: &[(String, String)]) -> String {
     let all: Vec<String> = values.iter().map(|(path, value)| format!("{path}={value}")).collect();
     all.join(" ")

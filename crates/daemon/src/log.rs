@@ -19,7 +19,7 @@ enum State {
     None,
     Open(Live),
     Ended(Footer),
-    /// It failed, which has been said.
+    /// The log has failed, which was reported.
     Failed,
 }
 
@@ -50,8 +50,7 @@ impl Log {
         }
     }
 
-    /// Ends it, once nobody tells the policy anything any more. What went wrong with the file is
-    /// said once.
+    /// Ends the log, once the policy gets no more events. An error of the file is reported once.
     pub(crate) fn end(&self) -> Result<(), Error> {
         let mut state = self.locked();
         match std::mem::replace(&mut *state, State::Failed) {

@@ -83,7 +83,7 @@ fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// A router's page.
+/// Returns the page of a router.
 pub(crate) fn router(report: &RouterReport) -> String {
     let mut page = Page::default();
     ports(&mut page, report);
@@ -138,7 +138,7 @@ fn workers(page: &mut Page, report: &RouterReport) {
     workers().for_each(|(number, worker)| cpu.add(&[("worker", &number)], worker.cpu_s));
 }
 
-/// What meters of this machine say; nothing, where there are none.
+/// Adds the readings of this machine's meters, if there are any.
 fn meters(page: &mut Page, measured: &Measured) {
     if measured.meters.is_empty() {
         return;
@@ -152,7 +152,7 @@ fn meters(page: &mut Page, measured: &Measured) {
     });
 }
 
-/// A proxy's page.
+/// Returns the page of a proxy.
 pub(crate) fn steer(report: &SteerReport) -> String {
     let measured = &report.measured;
     let report = &report.live;

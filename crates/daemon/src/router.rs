@@ -30,10 +30,10 @@ pub struct Router {
     meter: Meter,
 }
 
-/// What it has done.
+/// Report of a router.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Measured.
+    /// Measured part of the report.
     #[serde(flatten)]
     pub live: live::Report,
     /// Lines of the event log that were dropped; null if there is none, or if its disk failed.
@@ -42,7 +42,7 @@ pub struct Report {
     pub modelled: Modelled,
     /// Joules and watts of this machine, with all that runs on it, by meters that it has.
     pub measured: Measured,
-    /// Those of `modelled` by component, state and cause.
+    /// Energies of `modelled` by component, state and cause.
     pub ledger: Balance,
     /// `run` and `ledger`, as results of simulated runs have them.
     pub tables: std::collections::BTreeMap<&'static str, Vec<Column>>,
@@ -51,21 +51,21 @@ pub struct Report {
 /// Joules, and watts in the mean, of the described router: modelled, whatever meters say.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Modelled {
-    /// Of the router.
+    /// Energy of the router, in joules.
     pub energy_j: f64,
-    /// Of its cores, above their deepest sleep.
+    /// Energy of its cores above their deepest sleep, in joules.
     pub cores_j: f64,
-    /// Of the same router, had all its cores polled.
+    /// Energy of the router if all its cores polled, in joules.
     pub polling_j: f64,
-    /// Of the same router, had all its cores slept as deep as they can.
+    /// Energy of the router if all its cores slept as deeply as they can, in joules.
     pub asleep_j: f64,
-    /// `energy_j` in watts.
+    /// Power of `energy_j`, in watts.
     pub energy_w: f64,
-    /// `cores_j` in watts.
+    /// Power of `cores_j`, in watts.
     pub cores_w: f64,
-    /// `polling_j` in watts.
+    /// Power of `polling_j`, in watts.
     pub polling_w: f64,
-    /// `asleep_j` in watts.
+    /// Power of `asleep_j`, in watts.
     pub asleep_w: f64,
     /// Saved, of what polling would have taken.
     pub saved_pct: f64,
@@ -76,7 +76,7 @@ struct Described {
     config: live::Config,
     info: RouterInfo,
     policy: ScalingPolicy,
-    /// What it takes to make the same policy again.
+    /// Header from which the same policy can be made again.
     header: Header,
 }
 
@@ -124,8 +124,8 @@ impl Router {
         Ok(Router { router: Mutex::new(started), info, set, log, meter: Meter::begin() })
     }
 
-    /// What the described router would have drawn: `times` of its cores, in a span, with so many
-    /// packets of so many bytes in the mean.
+    /// Returns the modelled energy of the described router: for the times of its cores in a span,
+    /// with this number of packets of this mean length.
     #[must_use]
     pub fn modelled(
         &self,
@@ -148,7 +148,7 @@ impl Router {
         }
     }
 
-    /// What has happened so far.
+    /// Returns the report up to now.
     #[must_use]
     pub fn look(&self) -> Report {
         let (live, config) = {

@@ -44,7 +44,7 @@ pub struct Options {
     /// Ends after so many seconds [default: when it is told to].
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<Duration>,
-    /// No messages.
+    /// Prints no messages.
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -56,9 +56,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
     in_range.then(|| Duration::from_secs_f64(seconds)).ok_or_else(expected)
 }
 
-/// What makes one of the programs what it is.
+/// Functions of one kind of program.
 pub struct Kind {
-    /// Checks a description.
+    /// Function that checks a description.
     pub check: fn(&Library, &Path) -> Result<(), Error>,
     /// Begins, with a file for its log if there is to be one; a line to say, if there is any.
     pub begin: fn(&Library, &Path, Option<&Path>) -> Result<Begun, Error>,
@@ -154,7 +154,7 @@ fn until_told(program: &dyn Program, signals: &Receiver<i32>, options: &Options)
     }
 }
 
-/// What came of it is always said: whoever sends SIGHUP waits for it.
+/// Reloads the description. The result is always printed, since the sender of SIGHUP waits for it.
 fn reload(program: &dyn Program, path: &Path) {
     match program.reload(path) {
         Ok(changes) if changes.is_empty() => {

@@ -24,7 +24,7 @@ pub struct Steer {
     meter: Meter,
 }
 
-/// What it has done.
+/// Report of a proxy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Measured, and joules and watts of the described server.
@@ -42,7 +42,7 @@ pub struct Report {
 struct Described {
     config: live::Config,
     policy: SteeringPolicy,
-    /// What it takes to make the same policy again.
+    /// Header from which the same policy can be made again.
     header: Header,
     watts: [live::Watts; 2],
 }
@@ -87,13 +87,13 @@ impl Steer {
         Ok(Steer { library, steer: Mutex::new(steer), log, meter })
     }
 
-    /// Where it listens: `ADDRESS:PORT`.
+    /// Returns the address that it listens on: `ADDRESS:PORT`.
     #[must_use]
     pub fn address(&self) -> String {
         self.locked().address().to_string()
     }
 
-    /// What has happened so far.
+    /// Returns the report up to now.
     #[must_use]
     pub fn look(&self) -> Report {
         let (live, config) = {

@@ -45,10 +45,10 @@ struct Arguments {
     #[arg(value_parser = disk_number, conflicts_with_all = ["unix", "tcp", "vhost", "latency_us"])]
     #[arg(conflicts_with = "direct")]
     ublk: Option<DiskNumber>,
-    /// With --vhost: queues, a thread each.
+    /// With --vhost: number of queues, each with a thread.
     #[arg(long, default_value_t = 1)]
     queues: usize,
-    /// Listens at HOST:PORT; whoever reaches it may read and write.
+    /// Listens at HOST:PORT; every client that can reach the port may read and write.
     #[arg(long, value_name = "HOST:PORT")]
     tcp: Option<std::net::SocketAddr>,
     /// Memory of so many bytes: 64K, 256M, 1G.
@@ -57,20 +57,20 @@ struct Arguments {
     /// A file, or a block device, as large as it is.
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
-    /// With --file: how it is read and written: uring (io_uring), sync (a call for each), auto.
+    /// With --file: interface for reads and writes: uring (io_uring), sync (a call for each), auto.
     #[arg(long, value_name = "WAY", default_value = "auto")]
     io: Io,
-    /// With --file and io_uring: whole blocks go past the page cache, where the file system lets
-    /// them.
+    /// With --file and io_uring: bypasses the page cache for whole blocks, where the file system
+    /// allows it.
     #[arg(long)]
     direct: bool,
-    /// With --ram: a device that takes so long, in microseconds, in the mean.
+    /// With --ram: mean latency of the modelled device, in microseconds.
     #[arg(long, value_name = "US", requires = "ram", value_parser = latency)]
     latency_us: Option<f64>,
-    /// Of those latencies.
+    /// With --latency-us: seed of the random latencies.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Nothing may be written.
+    /// Rejects all writes.
     #[arg(long)]
     read_only: bool,
     /// Name of the export.
@@ -79,7 +79,7 @@ struct Arguments {
     /// Completion policy, with parameters: cache-aware:by=cache,high_pct=90.
     #[arg(long, default_value = "single-thread")]
     policy: String,
-    /// How a thread without work rests: auto (gather, or own where a policy polls), own (the
+    /// Rest of a thread without work: auto (gather, or own where a policy polls), own (the
     /// policy's), gather, interrupt, polling, suricata, l3fwd-pause.
     #[arg(long, default_value = "auto")]
     rest: String,
@@ -89,7 +89,7 @@ struct Arguments {
     /// Threads are not kept to CPUs.
     #[arg(long)]
     no_pin: bool,
-    /// Connections at once.
+    /// Largest number of simultaneous connections.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     connections: u64,
     /// Writes events and actions of the policy there: lines of JSON.
@@ -101,7 +101,7 @@ struct Arguments {
     /// Ends after so many seconds [default: when it is told to].
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<Duration>,
-    /// No messages.
+    /// Prints no messages.
     #[arg(long, short)]
     quiet: bool,
 }
@@ -139,7 +139,7 @@ fn name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Of a disk; any if none.
+/// Number of a disk; none for any free one.
 #[derive(Clone, Copy, Debug)]
 struct DiskNumber(Option<u32>);
 
@@ -159,7 +159,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Arguments {
-    /// Why nothing is served any more that was not told to end.
+    /// Returns the reason why the server ended without being stopped.
     fn ended(&self) -> &'static str {
         if self.ublk.is_some() {
             "somebody has taken the disk away, or a thread has died, which it said above"
@@ -169,7 +169,7 @@ impl Arguments {
     }
 }
 
-/// Why it does not run: what was asked for, or what the machine does not allow.
+/// Reason of a failure: the user's input, or a limit of the machine.
 enum Failed {
     Input(String),
     Run(String),
@@ -319,7 +319,7 @@ fn listen(arguments: &Arguments) -> Result<Listen, Failed> {
     }
 }
 
-/// Who asks.
+/// Source of requests.
 enum Front {
     Clients(Server),
     Kernel(Ublk),
