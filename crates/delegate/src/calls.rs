@@ -9,7 +9,7 @@ use halfwink_live_delegate::hub::{self, Way};
 use crate::real::{self, Real};
 use crate::result;
 
-/// What fits into a register.
+/// Types that fit into a register.
 trait Word {
     fn word(self) -> u64;
 }
@@ -203,7 +203,8 @@ wrap! {
         (fds, n as usize, ms), n as usize * size_of::<libc::pollfd>() <= room;
 }
 
-/// These need a mode, which the checked forms do not take: libc ends such a program.
+/// Returns whether the flags need a mode, which the checked forms do not take: libc aborts such a
+/// program.
 fn makes(flags: c_int) -> bool {
     flags & (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) != 0
 }

@@ -58,7 +58,8 @@ fn paused<T>(change: impl FnOnce() -> T) -> T {
     result
 }
 
-/// From now on a filter may kill whoever makes a call that it does not know: no worker, ever.
+/// Stops moving calls for ever, since from now on a filter may kill a thread that makes an
+/// unexpected call.
 fn confined<T>(change: impl FnOnce() -> T) -> T {
     hub::confine();
     paused(change)

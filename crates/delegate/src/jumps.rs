@@ -40,7 +40,8 @@ jumps! {
 static EXIT: Real = Real::new(c"pthread_exit");
 static CANCEL_TYPE: Real = Real::new(c"pthread_setcanceltype");
 
-/// In a handler it is a jump, too, and what cleans up may free what a call still writes into.
+/// Settles calls under way first. In a signal handler this is a jump, too, and clean-up code may
+/// free memory that a call still writes to.
 #[no_mangle]
 unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     hub::settle();
@@ -52,15 +53,15 @@ unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     unsafe { real(value) }
 }
 
-/// Whether the calling thread is that with which the process began.
+/// Returns whether the calling thread is the first of its process.
 fn is_first() -> bool {
     // SAFETY: neither touches memory.
     unsafe { libc::gettid() == libc::getpid() }
 }
 
-/// A thread that may be cancelled at any instruction makes its calls itself: nobody could wait for
-/// what is on its way. Not so the first thread: programs say this of all their threads to be rid of
-/// the others after a crash (Redis does), and nobody cancels the one that does all the work.
+/// Keeps calls in place in a thread that may be cancelled at any instruction, since it could not
+/// wait for a call under way. The first thread is excepted: programs set this in all their threads
+/// to end them after a crash (Redis does), and never cancel the thread that does all the work.
 #[no_mangle]
 unsafe extern "C-unwind" fn pthread_setcanceltype(kind: c_int, before: *mut c_int) -> c_int {
     // PTHREAD_CANCEL_ASYNCHRONOUS, of glibc as of musl.

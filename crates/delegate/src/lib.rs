@@ -54,7 +54,7 @@ unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
     hub::detach();
 }
 
-/// What libc does with the kernel's answer.
+/// Converts the kernel's answer as libc does.
 #[inline]
 fn result(answer: i64) -> i64 {
     if halfwink_live::sys::is_error(answer) {

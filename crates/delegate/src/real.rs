@@ -11,11 +11,12 @@ pub(crate) struct Real {
     replaced: AtomicBool,
 }
 
-/// How the files are called that libc's functions come from, by version and maker.
+/// Name prefixes of the files with libc's functions, by version and vendor.
 const LIBC: [&[u8]; 5] = [b"libc.so", b"libc-", b"libpthread", b"libc.musl", b"ld-musl"];
 
 impl Real {
-    /// By a name that ends with a zero, as `concat!(stringify!(name), "\0")` makes it.
+    /// Creates the function of a name that ends with a zero, as `concat!(stringify!(name), "\0")`
+    /// makes it.
     pub(crate) const fn named(name: &'static str) -> Real {
         match CStr::from_bytes_with_nul(name.as_bytes()) {
             Ok(name) => Real::new(name),
@@ -28,21 +29,21 @@ impl Real {
         Real { name, address, replaced: AtomicBool::new(false) }
     }
 
-    /// Its address, if it is known.
+    /// Returns its address, if it is known.
     #[inline]
     pub(crate) fn get(&self) -> *mut () {
         self.address.load(Ordering::Relaxed)
     }
 
-    /// Whether another preloaded library stands before libc here (as fakeroot does). Then every
-    /// call belongs to that one, and none may move past it.
+    /// Returns whether another preloaded library stands before libc here (as fakeroot does). Then
+    /// every call belongs to that library, and none may move past it.
     #[inline]
     pub(crate) fn is_replaced(&self) -> bool {
         self.replaced.load(Ordering::Relaxed)
     }
 
-    /// Its address; looks it up if need be. For functions without a call of the kernel in their
-    /// place.
+    /// Returns its address, and looks it up if needed. For functions that no system call can
+    /// replace.
     pub(crate) fn find(&self) -> *mut () {
         if self.get().is_null() {
             self.look_up();
@@ -81,7 +82,7 @@ fn is_libc(address: *mut libc::c_void) -> bool {
 static ONE_THREAD: AtomicPtr<AtomicU8> = AtomicPtr::new(std::ptr::null_mut());
 static CANCEL: Real = Real::new(c"pthread_cancel");
 
-/// Whether the program has one thread, which nobody cancels.
+/// Returns whether the program has one thread, which is never cancelled.
 #[inline]
 pub(crate) fn has_one_thread() -> bool {
     // SAFETY: null, or a byte of libc's that stays.
