@@ -17,7 +17,7 @@ const KEY: [u8; 20] = [7; 20];
 /// Ethernet, an IPv4 header, SPI, sequence, initialisation vector.
 const OUTER: usize = 14 + 20 + 8 + 8;
 const TAG: usize = 16;
-/// Of the trailer: a packet of IPv4, of IPv6 (RFC 4303, 2.6).
+/// Next headers of the trailer: a packet of IPv4, of IPv6 (RFC 4303, 2.6).
 const NEXT: [u8; 2] = [4, 41];
 
 struct Sent(u64);

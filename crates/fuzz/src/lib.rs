@@ -41,7 +41,7 @@ targets! {
 #[cfg(feature = "fabric")]
 mod racks;
 
-/// As much of it as is text.
+/// Returns the longest prefix that is text.
 #[allow(dead_code)]
 fn text(bytes: &[u8]) -> &str {
     match std::str::from_utf8(bytes) {
@@ -50,7 +50,7 @@ fn text(bytes: &[u8]) -> &str {
     }
 }
 
-/// Something made of it, if it is long enough.
+/// Makes a value of the bytes, if they suffice.
 #[allow(dead_code)]
 fn any<'a, T: arbitrary::Arbitrary<'a>>(bytes: &'a [u8]) -> Option<T> {
     T::arbitrary_take_rest(arbitrary::Unstructured::new(bytes)).ok()

@@ -2,7 +2,7 @@
 
 use halfwink_fabric::flows::{RackFaults, RackPower, Racks};
 
-/// So many racks of so many servers; a byte takes a nanosecond of a server's port.
+/// Creates racks of servers; a byte takes a nanosecond of a server's port.
 pub(crate) fn racks(count: u16, servers: u16) -> Racks {
     Racks {
         count,

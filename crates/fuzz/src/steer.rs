@@ -5,7 +5,8 @@ use halfwink_live_steer::body::{Decoder, Encoder, Framing};
 use halfwink_live_steer::head::{self, Client, Given};
 use halfwink_live_steer::{Buffer, Headers, Limits};
 
-/// Fields that the proxy adds at most: how it was reached, for whom, and how its body ends.
+/// Largest number of fields that the proxy adds: its `Via`, the client, and the framing of the
+/// body.
 const ADDED: usize = 6;
 
 /// Checks what is said above of these bytes.
