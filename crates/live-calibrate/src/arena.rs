@@ -5,9 +5,9 @@ use std::ptr::NonNull;
 
 /// A huge page of x86-64.
 pub const HUGE: usize = 2 << 20;
-/// A cache line.
+/// Bytes of a cache line.
 pub const LINE: usize = 64;
-/// A page.
+/// Bytes of a page.
 pub const PAGE: usize = 4096;
 
 /// A mapping of its own, all of it touched.
@@ -20,7 +20,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// So many bytes, in huge pages if the kernel gives them, or in small ones.
+    /// Maps `bytes` bytes, in huge pages if the kernel allows them, or in small ones.
     ///
     /// # Errors
     /// What the kernel says.
@@ -49,13 +49,13 @@ impl Arena {
         Ok(arena)
     }
 
-    /// Its first byte.
+    /// Returns the first byte.
     #[must_use]
     pub fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
 
-    /// How long it is.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -84,8 +84,8 @@ impl Arena {
         }
     }
 
-    /// How much of the first bytes lies in huge pages, as the kernel counts (0..=1); none if it
-    /// does not say.
+    /// Returns the share of the first bytes in huge pages, as the kernel counts (0..=1); none if it
+    /// does not report it.
     #[must_use]
     pub fn huge_share(&self) -> Option<f64> {
         let text = std::fs::read_to_string("/proc/self/smaps").ok()?;
@@ -119,7 +119,7 @@ impl Drop for Arena {
 pub struct Random(u64);
 
 impl Random {
-    /// From a seed.
+    /// Creates a generator from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
@@ -134,7 +134,7 @@ impl Random {
         (high as usize * bound.max(1)) >> 32
     }
 
-    /// In an order that no prefetcher follows.
+    /// Shuffles into an order that no prefetcher follows.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for n in (1..items.len()).rev() {
             items.swap(n, self.below(n + 1));

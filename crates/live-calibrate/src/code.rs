@@ -7,19 +7,19 @@ pub type Gpr = u8;
 /// The registers that kernels use by name.
 pub mod reg {
     use super::Gpr;
-    /// Free.
+    /// Free for any use.
     pub const RAX: Gpr = 0;
-    /// Free.
+    /// Free for any use.
     pub const RCX: Gpr = 1;
-    /// The second place.
+    /// Address of the second place.
     pub const RDX: Gpr = 2;
-    /// Free.
+    /// Free for any use.
     pub const RBX: Gpr = 3;
-    /// Free.
+    /// Free for any use.
     pub const RBP: Gpr = 5;
-    /// The first place.
+    /// Address of the first place.
     pub const RSI: Gpr = 6;
-    /// Iterations left.
+    /// Number of iterations left.
     pub const RDI: Gpr = 7;
     /// Free, as are those above.
     pub const R8: Gpr = 8;
@@ -41,7 +41,7 @@ impl Default for Code {
 }
 
 impl Code {
-    /// The prologue.
+    /// Begins a function with its prologue.
     #[must_use]
     pub fn new() -> Code {
         let mut code = Code { bytes: Vec::new(), top: 0 };
@@ -88,7 +88,7 @@ impl Code {
         self
     }
 
-    /// One-byte no-operations.
+    /// Emits one-byte no-operations.
     pub fn nops(&mut self, count: usize) -> &mut Code {
         self.bytes.extend(std::iter::repeat_n(0x90, count));
         self
@@ -102,22 +102,22 @@ impl Code {
         self
     }
 
-    /// `to += from`
+    /// Emits `to += from`.
     pub fn add(&mut self, to: Gpr, from: Gpr) -> &mut Code {
         self.two(&[0x01], from, to)
     }
 
-    /// `to ^= from`
+    /// Emits `to ^= from`.
     pub fn xor(&mut self, to: Gpr, from: Gpr) -> &mut Code {
         self.two(&[0x31], from, to)
     }
 
-    /// `to = from`
+    /// Emits `to = from`.
     pub fn copy(&mut self, to: Gpr, from: Gpr) -> &mut Code {
         self.two(&[0x89], from, to)
     }
 
-    /// `to *= from`
+    /// Emits `to *= from`.
     pub fn imul(&mut self, to: Gpr, from: Gpr) -> &mut Code {
         self.two(&[0x0f, 0xaf], to, from)
     }
@@ -135,7 +135,7 @@ impl Code {
         self
     }
 
-    /// `to = value`
+    /// Emits `to = value`.
     pub fn set(&mut self, to: Gpr, value: u64) -> &mut Code {
         self.bytes.extend([0x48 | to >> 3, 0xb8 | to & 7]);
         self.bytes.extend(value.to_le_bytes());
@@ -210,7 +210,7 @@ impl Code {
         self
     }
 
-    /// Bytes so far.
+    /// Returns the number of bytes emitted.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
@@ -226,13 +226,13 @@ impl Code {
 /// Vector operations, on the low double or on all integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sse {
-    /// `addsd`
+    /// The instruction `addsd`.
     Add,
-    /// `mulsd`
+    /// The instruction `mulsd`.
     Multiply,
-    /// `divsd`
+    /// The instruction `divsd`.
     Divide,
-    /// `paddd`
+    /// The instruction `paddd`.
     Integer,
 }
 

@@ -2,21 +2,21 @@
 
 use serde::Serialize;
 
-/// What repeated measurements of one thing say.
+/// Summary of repeated measurements of one quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Measured {
     /// The minimum, or the quantile that was asked for.
     pub value: f64,
-    /// How far the same of a quarter of the runs lay above it at worst, in percent: by how much
-    /// repeating misses it.
+    /// Largest excess of the value over a quarter of the runs above this one, in percent: the error
+    /// of a repetition.
     pub spread_pct: f64,
-    /// Runs that counted.
+    /// Number of runs that counted.
     pub runs: usize,
 }
 
 impl Measured {
-    /// From samples of a time, in the order in which they were taken; nothing comes of none.
-    /// `quantile` 0 is the minimum.
+    /// Summarises samples of a time, in the order in which they were taken; returns none without
+    /// samples. `quantile` 0 is the minimum.
     #[must_use]
     pub fn of(samples: &[f64], quantile: f64) -> Option<Measured> {
         let value = quantile_of(samples, quantile)?;
@@ -26,7 +26,7 @@ impl Measured {
         Some(Measured { value, spread_pct: 100.0 * (worst / value - 1.0), runs: samples.len() })
     }
 
-    /// The same in another unit.
+    /// Converts to another unit.
     #[must_use]
     pub fn times(self, factor: f64) -> Measured {
         Measured { value: self.value * factor, ..self }
@@ -50,16 +50,16 @@ fn quantile_of(samples: &[f64], quantile: f64) -> Option<f64> {
 pub struct Level {
     /// First and last place.
     pub from: f64,
-    /// Likewise.
+    /// Last place of the level.
     pub until: f64,
     /// Median of the heights.
     pub value: f64,
-    /// How many points.
+    /// Number of points.
     pub points: usize,
 }
 
-/// What a further step must take away from the squared errors of logarithms to be believed: steps
-/// of 30 % on two points and noise of 3 % are an order of magnitude to both sides of it.
+/// Decrease of the squared errors of logarithms that a further step must bring to be accepted:
+/// steps of 30 % on two points and noise of 3 % are an order of magnitude to both sides of it.
 const STEP_PENALTY: f64 = 0.05;
 
 /// Cuts points into stretches of one height each: least squares of the logarithms, with a penalty
@@ -113,8 +113,8 @@ pub fn plateaus(points: &[(f64, f64)], least: usize) -> Vec<Level> {
     levels(points).into_iter().filter(|level| level.points >= least).collect()
 }
 
-/// Where a curve rises past a height: between the two points around it, by logarithms of the
-/// places. None if it does not.
+/// Returns the place at which a curve rises past a height: between the two points around it, by
+/// logarithms of the places. None if it does not.
 #[must_use]
 pub fn crossing(points: &[(f64, f64)], height: f64) -> Option<f64> {
     // From behind: a disturbed point in front is no crossing.
@@ -124,20 +124,20 @@ pub fn crossing(points: &[(f64, f64)], height: f64) -> Option<f64> {
     Some(a.0 * (b.0 / a.0).powf(share.clamp(0.0, 1.0)))
 }
 
-/// How large a cache is: where a ladder passes halfway, by logarithms, from its latency to that of
-/// what is behind it. Right for caches that replace at random too, which begin to miss before they
-/// are full and still hit when they overflow.
+/// Returns the capacity of a cache: the place at which a ladder is halfway, by logarithms, from its
+/// latency to that of the level behind. This also holds for caches with random replacement, which
+/// begin to miss before they are full and still hit when they overflow.
 #[must_use]
 pub fn capacity(points: &[(f64, f64)], inside: f64, behind: f64) -> Option<f64> {
     (behind > inside).then(|| crossing(points, (inside * behind).sqrt())).flatten()
 }
 
-/// Where a curve of two misses goes from the time of one to the time of two: halfway between, and
-/// between the two points around it. None if it never does.
+/// Returns the place at which a curve of two misses goes from the time of one to the time of two:
+/// halfway between the times, and between the two points around it. None if it never does.
 ///
 /// For Wong's method (Wong, "Measuring Reorder Buffer Capacity", 2013): below a queue's size two
-/// misses overlap, above it they do not. What the operations between them take themselves is less
-/// than half of a miss.
+/// misses overlap, above it they do not. The operations between them take less than half of a miss
+/// themselves.
 #[must_use]
 pub fn jump(points: &[(f64, f64)]) -> Option<f64> {
     let mut low: Vec<f64> = points.iter().take(3).map(|p| p.1).collect();
@@ -149,8 +149,8 @@ pub fn jump(points: &[(f64, f64)]) -> Option<f64> {
     Some(a.0 + (b.0 - a.0) * (middle - a.1) / (b.1 - a.1))
 }
 
-/// How many things go at once: the greatest of `latency / time of each` over all that was tried
-/// (Little's law), where the time of each no longer falls.
+/// Returns the number of simultaneous operations: the largest `latency / time of each` over all
+/// trials (Little's law), where the time of each no longer falls.
 #[must_use]
 pub fn parallelism(latency: f64, each: &[(f64, f64)]) -> Option<f64> {
     let least = each.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);

@@ -23,10 +23,10 @@ use std::io;
 pub use bench::{forget_branches, measure, Curve, Host};
 pub use record::{record, RecordFault, Recorded};
 
-/// Why a machine was not measured.
+/// Reason why a machine was not measured.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// Nothing to count cycles by.
+    /// No stable clock counts cycles.
     #[error("no stable clock: {0}")]
     Clock(String),
     /// Repeating gives something else.
@@ -35,25 +35,25 @@ pub enum Fault {
          {most_pct} %"
     )]
     Noisy {
-        /// What was measured.
+        /// Quantity that was measured.
         what: String,
-        /// Its spread.
+        /// Spread of its runs.
         spread_pct: f64,
-        /// How often.
+        /// Number of runs.
         runs: usize,
-        /// What would be taken.
+        /// Largest spread that is accepted.
         most_pct: f64,
     },
     /// A CPU that this process may not use.
     #[error("CPU {0}: {1}")]
     Cpu(usize, io::Error),
-    /// The kernel lets nobody make code.
+    /// The kernel does not allow executable memory.
     #[error("cannot run assembled code here: {0}")]
     Code(io::Error),
-    /// No memory.
+    /// No memory is left.
     #[error("no memory to measure in: {0}")]
     Memory(io::Error),
-    /// No run counted.
+    /// No run could be timed.
     #[error("no run could be timed")]
     Nothing,
 }

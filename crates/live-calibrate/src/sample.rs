@@ -10,23 +10,23 @@ use crate::code::{Code, Kernel};
 use crate::fit::Measured;
 use crate::Fault;
 
-/// How much is done.
+/// Effort of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effort {
     /// Runs of each kernel.
     pub runs: usize,
-    /// How long a run takes, in microseconds, at the least.
+    /// Shortest duration of a run, in microseconds.
     pub run_us: f64,
     /// Points of an octave in ladders.
     pub per_octave: usize,
     /// The largest memory that is walked through, in bytes.
     pub most_bytes: usize,
-    /// By how much a number may miss its repetition, in percent.
+    /// Largest spread of a number over its repetitions, in percent.
     pub max_spread_pct: f64,
 }
 
 impl Effort {
-    /// A minute.
+    /// Effort that takes about a minute.
     pub const FULL: Effort = Effort {
         runs: 50,
         run_us: 40.0,
@@ -40,26 +40,26 @@ impl Effort {
 
 /// Adds of the chain that the clock is taken from, in one iteration.
 const CHAIN: usize = 128;
-/// How often so many runs are added, while a number does not repeat.
+/// Number of times that runs are added while a number does not repeat.
 const BATCHES: usize = 10;
-/// By how much the clock beside a run may be below the best, before that run does not count.
-/// assumption: steps of turbo clocks are 25 to 100 MHz, some 1 to 3 %.
+/// Factor below the best clock at which a run no longer counts. assumption: steps of turbo clocks
+/// are 25 to 100 MHz, some 1 to 3 %.
 const SLOWER: f64 = 1.015;
 
-/// The machine's clock, and whoever measures by it.
+/// Clock of the machine, and the measurements by it.
 #[derive(Debug)]
 pub struct Bench {
-    /// What it may take.
+    /// Effort that is allowed.
     pub effort: Effort,
-    /// Of the time-stamp counter.
+    /// Rate of the time-stamp counter.
     rate: clock::Rate,
     chain: Kernel,
     chain_iterations: u64,
     /// Ticks of a cycle, at the best clock that was seen.
     ticks_per_cycle: f64,
-    /// That clock.
+    /// Clock of the core.
     pub clock: Measured,
-    /// What went wrong, or could have been better.
+    /// Problems and doubts of the measurement.
     pub notes: Vec<String>,
 }
 
@@ -162,7 +162,7 @@ impl Bench {
         ticks * self.rate.0 as f64 / f64::from(1u32 << 20) / 1e3
     }
 
-    /// Nanoseconds of ticks.
+    /// Converts ticks to nanoseconds.
     #[must_use]
     pub fn ns(&self, ticks: u64) -> f64 {
         self.rate_ns(ticks as f64)
@@ -174,7 +174,7 @@ impl Bench {
         1.0 / self.clock.value
     }
 
-    /// Whether the core is at the clock that cycles are counted in.
+    /// Returns whether the core runs at the clock in which cycles are counted.
     fn is_at_speed(&self) -> bool {
         let adds = (self.chain_iterations as usize * CHAIN) as f64;
         self.chain_ticks(self.chain_iterations) as f64 / adds < self.ticks_per_cycle * SLOWER
@@ -271,16 +271,17 @@ const WARM_UP_MS: u128 = 50;
 #[derive(Debug)]
 pub struct Pinned {
     before: libc::cpu_set_t,
-    /// The CPU.
+    /// Number of the CPU.
     pub cpu: usize,
 }
 
 impl Pinned {
-    /// To the CPU of that number, or to the last one that this thread may use: interrupts of
-    /// devices and most of the rest prefer the first.
+    /// Pins the thread to the CPU of this number, or to the last one that it may use: device
+    /// interrupts and most other work prefer the first.
     ///
     /// # Errors
-    /// If it may not be used.
+    ///
+    /// If the CPU may not be used.
     pub fn new(cpu: Option<usize>) -> Result<Pinned, Fault> {
         // SAFETY: all zeros is an empty set, and both calls are about one of its size.
         let (before, set, cpu) = unsafe {
@@ -320,9 +321,9 @@ impl Drop for Pinned {
 pub struct Named {
     /// Stable name, such as `latency.multiply`.
     pub name: &'static str,
-    /// In which unit: `cycles`, `a cycle`, `ns`, `GB/s`, `entries`.
+    /// Unit of the number: `cycles`, `a cycle`, `ns`, `GB/s`, `entries`.
     pub unit: &'static str,
-    /// The number.
+    /// Number that was measured.
     #[serde(flatten)]
     pub found: Measured,
 }

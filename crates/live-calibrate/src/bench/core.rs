@@ -34,7 +34,7 @@ fn cycles(
     unsafe { bench.cycles(code, operations, (arena.base(), arena.base())) }
 }
 
-/// What is measured must repeat.
+/// Records a number, after checking that it repeats.
 fn put(
     bench: &Bench,
     host: &mut Host,
@@ -281,10 +281,11 @@ fn toss(mask: u64) -> Code {
 /// has entries.
 const FORGOTTEN_AFTER: u64 = 1 << 19;
 
-/// Makes the predictor of this CPU forget the branches of programs that ran before.
+/// Clears the branch predictor's history of programs that ran on this CPU before.
 ///
 /// # Errors
-/// If the kernel lets nobody make code.
+///
+/// If the kernel does not allow executable memory.
 pub fn forget_branches() -> Result<(), Fault> {
     let arena = Arena::new(1 << 12, false).map_err(Fault::Memory)?;
     // Another sequence each time: the last one would be known.

@@ -17,7 +17,7 @@ const UNROLL: u64 = 16;
 /// Times of memory that others use too are taken at the lowest tenth: a minimum would be a sample
 /// of which many loads happened to hit.
 const QUANTILE: f64 = 0.1;
-/// The smallest walk.
+/// Bytes of the smallest walk.
 const LEAST: usize = 4096;
 
 pub(super) fn measure(bench: &mut Bench, host: &mut Host, sizes: &[usize]) -> Result<(), Fault> {
@@ -37,7 +37,7 @@ pub(super) fn measure(bench: &mut Bench, host: &mut Host, sizes: &[usize]) -> Re
     in_flight(bench, host, &arena, sizes)
 }
 
-/// Follows pointers.
+/// Code that follows pointers.
 struct Chase(Kernel);
 
 impl Chase {
@@ -98,8 +98,9 @@ fn ladder(bench: &mut Bench, host: &mut Host, chase: &Chase, arena: &Arena) -> R
     Ok(())
 }
 
-/// Where a level's latency is taken: near to the one before it, and not so near that it helps. A
-/// shared cache may be smaller here than it is (a virtual machine's share, other programs).
+/// Returns the size at which a level's latency is measured: close to the level before it, but not
+/// so close that that one helps. A shared cache may be smaller here than its size (a virtual
+/// machine's share, other programs).
 fn inside(before: usize, size: usize) -> usize {
     let low = (5 * before / 2).max(LEAST);
     let place = if before == 0 { size / 2 } else { low };
@@ -148,7 +149,7 @@ fn levels(
     Ok(())
 }
 
-/// How far a level of translation reaches, and what missing it adds.
+/// Reach of a TLB level, and the cost of a miss.
 struct Reach {
     name: &'static str,
     cost: &'static str,
@@ -180,7 +181,7 @@ fn reaches(points: &[(f64, f64)], levels: &[Level], floor: f64) -> Vec<Reach> {
 /// second one's answer 10: where their sum has doubled, half of the loads walk.
 const WALKS_SHOW: f64 = 2.0;
 
-/// The same walks, a line of each page: how far translation reaches, and what is beyond it.
+/// Walks a line of each page, to measure the reach of the TLB and the cost beyond it.
 fn small_pages(
     bench: &mut Bench,
     host: &mut Host,
@@ -220,8 +221,8 @@ fn small_pages(
     Ok(())
 }
 
-/// What a page walk takes where many may be under way at once: loads from as many pages as no level
-/// of translation holds, whose lines the second-level cache does.
+/// Measures the time of a page walk where many may be under way at once: loads from more pages than
+/// any TLB level holds, whose lines fit in the second-level cache.
 fn walks(bench: &Bench, host: &mut Host, small: &Arena, count: usize) -> Result<(), Fault> {
     let places = pages(count.min(small.bytes() / PAGE), 5);
     let points = at_once(bench, small, &places, &[1, 2, 4, 8, 12, 16])?;
@@ -308,7 +309,7 @@ fn in_flight(
     Ok(())
 }
 
-/// By how many walks go at once through these places, nanoseconds of a load.
+/// Returns the nanoseconds of a load by the number of simultaneous walks through these places.
 fn at_once(
     bench: &Bench,
     arena: &Arena,

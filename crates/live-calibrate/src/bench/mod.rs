@@ -17,11 +17,11 @@ use crate::Fault;
 pub struct Host {
     /// CPU on which it was measured.
     pub cpu: usize,
-    /// Numbers by name.
+    /// Measured numbers by name.
     pub numbers: Vec<Named>,
     /// Curves by name: place and height.
     pub curves: Vec<Curve>,
-    /// What could not be measured, and why; what makes numbers doubtful.
+    /// Numbers that could not be measured, with reasons, and doubts about others.
     pub notes: Vec<String>,
 }
 
@@ -30,9 +30,9 @@ pub struct Host {
 pub struct Curve {
     /// Stable name, such as `ladder.huge`.
     pub name: &'static str,
-    /// What a place is, and what a height is.
+    /// Meanings of the two axes.
     pub axes: (&'static str, &'static str),
-    /// By rising place.
+    /// Points by rising place.
     pub points: Vec<(f64, f64)>,
     /// Plateaus, where the curve is made of such.
     pub levels: Vec<Level>,

@@ -118,6 +118,6 @@ fn gap(bench: &Bench, own: &Arena, fillers: usize, filler: Filler) -> Result<Mea
 
 /// Pairs of misses of a sample.
 const PAIRS: u64 = 64;
-/// Of so many misses the shortest time of all is no sample of hits: the walks are far larger than
-/// every cache.
+/// Quantile that counts. The minimum is safe here: the walks are far larger than every cache, so
+/// that among so many misses no sample consists of hits.
 const QUANTILE: f64 = 0.0;

@@ -23,7 +23,7 @@ struct Known {
     repeats: bool,
 }
 
-/// Straight code.
+/// Instructions without a branch in between.
 pub(super) struct Straight {
     pc: u64,
     pub(super) bytes: Vec<u8>,
@@ -48,7 +48,7 @@ struct Run {
     accesses: std::ops::Range<usize>,
 }
 
-/// What was executed.
+/// Executed blocks and their accesses.
 pub(super) struct Blocks {
     known: HashMap<u64, Known>,
     factory: InstructionInfoFactory,

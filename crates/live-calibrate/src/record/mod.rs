@@ -22,26 +22,26 @@ pub use trace::{Registers, Stepper};
 
 /// Mark at which a recording begins, and ends: the low byte of the displacement.
 const BEGIN: u8 = 1;
-/// Likewise.
+/// Mark at which a recording ends.
 const END: u8 = 2;
 
-/// What could not be recorded.
+/// Reason why a program could not be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordFault {
     /// The program cannot be started or stepped.
     #[error("{program}: {what}: {error}")]
     Program {
-        /// Its file.
+        /// Path of the program.
         program: String,
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// What the kernel says.
+        /// Error of the kernel.
         error: io::Error,
     },
-    /// It has no such marks.
+    /// The program has no such marks.
     #[error("{0}: no {1} mark in its code (workloads/programs/mark.h)")]
     NoMark(String, &'static str),
-    /// It ended before the second mark.
+    /// The program ended before the second mark.
     #[error("{0}: it ended ({1}) before its {2} mark was executed")]
     Ended(String, String, &'static str),
     /// The stretch is too long.
@@ -52,12 +52,12 @@ pub enum RecordFault {
     File(String, io::Error),
 }
 
-/// What was recorded.
+/// Size of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Recorded {
     /// Instructions between the marks.
     pub instructions: u64,
-    /// Their memory accesses.
+    /// Number of their memory accesses.
     pub accesses: u64,
     /// Lines that they used.
     pub lines: u64,

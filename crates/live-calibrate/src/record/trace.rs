@@ -12,9 +12,9 @@ use super::RecordFault;
 
 /// `nopl disp32(%rax)`, and the last three bytes of the displacement: "HWT".
 const MARK: [u8; 3] = [0x0f, 0x1f, 0x80];
-/// Likewise.
+/// Last bytes of a mark's displacement: "HWT".
 const MARK_TAIL: [u8; 3] = [0x48, 0x57, 0x54];
-/// `int3`.
+/// Opcode of `int3`.
 const BREAK: u8 = 0xcc;
 
 /// General registers, flags and segment bases, as the kernel hands them over.
@@ -57,7 +57,7 @@ impl Registers {
     }
 }
 
-/// A stopped program.
+/// A stopped program that is traced.
 pub struct Stepper {
     name: String,
     child: Child,
@@ -131,7 +131,7 @@ impl Stepper {
         }
     }
 
-    /// Where its code has marks of a code.
+    /// Finds the marks of a code in its text.
     ///
     /// # Errors
     /// If its mappings cannot be read.
@@ -185,7 +185,7 @@ impl Stepper {
         Ok(())
     }
 
-    /// Its registers.
+    /// Returns the registers of the program.
     ///
     /// # Errors
     /// If it is gone.
@@ -206,7 +206,7 @@ impl Stepper {
         self.wait("end")
     }
 
-    /// Ends it.
+    /// Kills the program.
     pub fn end(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
