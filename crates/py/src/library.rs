@@ -115,7 +115,7 @@ pub(crate) fn beside(py: Python<'_>, a: PathBuf, b: PathBuf) -> PyResult<Bound<'
     from_json(py, &json(&found)?)
 }
 
-/// What targets may be computed from beside studies: name, argument, title.
+/// Returns the experiments that targets may use beside studies: name, argument, title.
 #[pyfunction]
 pub(crate) fn experiments(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let entry = |e: &study::Experiment| {
@@ -135,7 +135,8 @@ pub(crate) struct RunControl(pub(crate) Arc<study::Control>);
 
 #[pymethods]
 impl RunControl {
-    /// With a path, every event and action of the run's policies is written there.
+    /// Creates a control; with a path, every event and action of the run's policies is written
+    /// there.
     #[new]
     #[pyo3(signature = (log=None))]
     fn new(log: Option<PathBuf>) -> RunControl {
@@ -164,13 +165,13 @@ impl PreparedJob {
         self.0.key()
     }
 
-    /// How much will be played, and its unit.
+    /// Returns the amount of work and its unit.
     fn work(&self) -> (u64, &'static str) {
         let work = self.0.work();
         (work.amount, work.unit)
     }
 
-    /// Jobs with the same may share a run; `None` shares with nobody.
+    /// Returns a key: jobs with an equal key may share a run; `None` shares with none.
     fn pace(&self) -> Option<String> {
         self.0.pace()
     }
@@ -314,7 +315,7 @@ impl Library {
         self.0.switchings()
     }
 
-    /// All workloads.
+    /// Returns all workloads.
     fn workloads<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let list = self.0.workloads().map_err(py_error)?;
         list.into_iter()
@@ -370,7 +371,7 @@ impl Library {
         Ok(world.machines(&self.0).into_iter().map(|n| (n.name, n.title)).collect())
     }
 
-    /// How well the run-length predictor predicts the kernel entries of a workload.
+    /// Returns how well the run-length predictor predicts the kernel entries of a workload.
     fn prediction<'py>(
         &self,
         py: Python<'py>,
@@ -381,8 +382,8 @@ impl Library {
         from_json(py, &json(&prediction)?)
     }
 
-    /// What an I/O takes in the kernel of a recording: sums over its I/Os. Beside another CPU of
-    /// the same run both, with the lines that travel between them.
+    /// Returns the kernel work of a recording's I/Os: sums over its I/Os. With `beside`, another
+    /// CPU of the same run, also that one's, and the lines that travel between them.
     #[pyo3(signature = (workload, beside=None))]
     fn io_path<'py>(
         &self,
@@ -547,7 +548,7 @@ impl Library {
     }
 }
 
-/// Names and values.
+/// Names and values of settings.
 type Settings = Vec<(String, String)>;
 
 /// A job as plain things.

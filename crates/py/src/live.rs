@@ -58,7 +58,7 @@ impl DelegateRun {
         run.map(DelegateRun).map_err(|e| RunError::new_err(format!("{}: {e}", path.display())))
     }
 
-    /// What has been counted so far.
+    /// Returns the counters up to now.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &json(&self.0.report())?)
     }
@@ -134,7 +134,8 @@ fn measure_names() -> Vec<&'static str> {
     names().collect()
 }
 
-/// What live parts can use of this machine: names, and why not (empty if it is there).
+/// Returns the features of this machine that live parts use: names, and reasons why not (empty if
+/// available).
 #[pyfunction]
 fn live_features() -> Vec<(&'static str, String)> {
     let ground = probe::features().into_iter();

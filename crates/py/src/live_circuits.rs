@@ -43,7 +43,7 @@ fn circuits_check(
     made.map(|(_, header)| header.technique).map_err(py_error)
 }
 
-/// What is to be set in the described fabric to make it such a live one.
+/// Returns the values to set in the described fabric to match a live one.
 #[pyfunction]
 fn circuits_values(fabric: (u16, f64, f64, f64)) -> Vec<(String, String)> {
     self::fabric(fabric).values()
@@ -76,12 +76,12 @@ impl CircuitSwitch {
         Ok(CircuitSwitch { switch: Mutex::new(switch), log: Mutex::new(log) })
     }
 
-    /// What it has counted; from zero again if that is wanted.
+    /// Returns the counters, and sets them to zero if requested.
     fn report<'py>(&self, py: Python<'py>, from_zero: bool) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &json(&self.switch.lock().map_err(failed)?.report(from_zero))?)
     }
 
-    /// Whether it is at work.
+    /// Returns whether it is running.
     fn is_running(&self) -> PyResult<bool> {
         Ok(self.switch.lock().map_err(failed)?.is_running())
     }
@@ -110,17 +110,17 @@ impl CircuitHost {
         Ok(CircuitHost(Mutex::new(started)))
     }
 
-    /// What it has counted; from zero again if that is wanted.
+    /// Returns the counters, and sets them to zero if requested.
     fn report<'py>(&self, py: Python<'py>, from_zero: bool) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &json(&self.0.lock().map_err(failed)?.report(from_zero))?)
     }
 
-    /// Whether it is at work.
+    /// Returns whether it is running.
     fn is_running(&self) -> PyResult<bool> {
         Ok(self.0.lock().map_err(failed)?.is_running())
     }
 
-    /// Ends it.
+    /// Stops the host.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         let stop = || self.0.lock().map_err(|e| e.to_string())?.stop();
         py.detach(stop).map_err(failed)

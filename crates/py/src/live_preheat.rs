@@ -65,7 +65,7 @@ fn preheat_share(path: PathBuf, measures: bool) -> PyResult<()> {
     shared.map(drop).map_err(|e| wrong(format!("{}: {e}", path.display())))
 }
 
-/// Announces a request.
+/// Sends an announcement of a request.
 #[pyfunction]
 #[pyo3(signature = (to, key, port, *, sequence, lead_us, source=1))]
 fn preheat_announce(
@@ -157,22 +157,22 @@ impl PreheatHarness {
         from_json(py, &measured?)
     }
 
-    /// From sending an announcement to the first load, in microseconds.
+    /// Measures the time from sending an announcement to the first load, in microseconds.
     fn latency<'py>(&self, py: Python<'py>, rounds: usize) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &with(py, &self.0, |h| h.latency(rounds))?)
     }
 
-    /// Nanoseconds a line.
+    /// Measures the nanoseconds per line.
     fn rates<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &with(py, &self.0, Harness::rates)?)
     }
 
-    /// What the daemon counted.
+    /// Returns the counters of the daemon.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &with(py, &self.0, |h| Ok(h.counts()))?)
     }
 
-    /// Writes the set.
+    /// Writes the set to a file.
     fn write_set(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         with(py, &self.0, |h| h.write_set(&path)).map(drop)
     }
@@ -226,12 +226,12 @@ impl PreheatDaemon {
         Ok(PreheatDaemon(Mutex::new(daemon.map_err(failed)?)))
     }
 
-    /// Where it hears.
+    /// Returns the address that it listens on.
     fn address(&self) -> PyResult<String> {
         Ok(self.0.lock().map_err(failed)?.address.to_string())
     }
 
-    /// What it counted.
+    /// Returns the counters up to now.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &json(&self.0.lock().map_err(failed)?.counts())?)
     }

@@ -38,7 +38,7 @@ impl LiveRouter {
         from_json(py, &self.0.report())
     }
 
-    /// What the model says of times: joules and watts, by name. `times`: five per core.
+    /// Returns the modelled joules and watts of times, by name. `times` has five per core.
     fn modelled<'py>(
         &self,
         py: Python<'py>,
@@ -68,12 +68,12 @@ impl LiveRouter {
         py.detach(|| self.0.stop()).map_err(daemon_error)
     }
 
-    /// Whether all its threads are at work.
+    /// Returns whether all its threads are running.
     fn is_running(&self) -> bool {
         self.0.is_running()
     }
 
-    /// What it counts, as OpenMetrics text.
+    /// Returns its counters as OpenMetrics text.
     fn metrics(&self) -> String {
         self.0.metrics()
     }
@@ -84,8 +84,8 @@ impl LiveRouter {
     }
 }
 
-/// What each element of the data plane costs here: (element, bytes of a frame, nanoseconds per
-/// packet, times a copy of the frame).
+/// Measures the cost of each element of the data plane here: (element, bytes of a frame,
+/// nanoseconds per packet, times a copy of the frame).
 #[pyfunction]
 pub(crate) fn dataplane_costs(
     py: Python<'_>,

@@ -30,7 +30,7 @@ impl LiveSteer {
         Ok(LiveSteer(Arc::new(started.map_err(daemon_error)?)))
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     fn address(&self) -> String {
         self.0.address()
     }
@@ -50,12 +50,12 @@ impl LiveSteer {
         py.detach(|| self.0.stop()).map_err(daemon_error)
     }
 
-    /// Whether all its threads are at work.
+    /// Returns whether all its threads are running.
     fn is_running(&self) -> bool {
         self.0.is_running()
     }
 
-    /// What it counts, as OpenMetrics text.
+    /// Returns its counters as OpenMetrics text.
     fn metrics(&self) -> String {
         self.0.metrics()
     }

@@ -58,7 +58,7 @@ impl Network {
         self.answer(py, study::NetworkInfo::calibrate)
     }
 
-    /// What happens in a drawn case.
+    /// Returns the transient of a drawn case.
     #[pyo3(signature = (drawing, wake_up_ns=None, stagger_ns=0.0))]
     fn case<'py>(
         &self,

@@ -32,13 +32,13 @@ impl Metrics {
 
 #[pymethods]
 impl Metrics {
-    /// Where it is: `HOST:PORT`.
+    /// Returns its address: `HOST:PORT`.
     #[getter]
     fn address(&self) -> String {
         self.address.clone()
     }
 
-    /// Ends.
+    /// Stops the server.
     fn close(&self, py: Python<'_>) {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| drop(server));

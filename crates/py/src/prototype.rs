@@ -48,7 +48,7 @@ pub(crate) struct DatasetWriter {
 
 #[pymethods]
 impl DatasetWriter {
-    /// Begins.
+    /// Begins writing a data set.
     #[new]
     #[pyo3(signature = (folder, *, files, min_bytes, max_bytes, mean_bytes, seed, threads))]
     fn new(
@@ -84,7 +84,7 @@ impl DatasetWriter {
         self.running.stop();
     }
 
-    /// What was written; once, after its end.
+    /// Returns what was written; once, after its end.
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &json(&taken(&self.running)?)?)
     }
@@ -144,19 +144,19 @@ impl WorkerPool {
         py.detach(|| Server::start(options)).map(WorkerPool).map_err(py_error)
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[getter]
     fn address(&self) -> &str {
         self.0.address()
     }
 
-    /// Whether all workers are alive.
+    /// Returns whether all workers are alive.
     #[getter]
     fn is_running(&self) -> bool {
         self.0.is_running()
     }
 
-    /// What was done so far.
+    /// Returns the report up to now.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &json(&py.detach(|| self.0.report()))?)
     }
@@ -249,7 +249,7 @@ impl Load {
         self.running.stop();
     }
 
-    /// What was found; after its end.
+    /// Returns the results; after its end.
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.with_outcome(|outcome| from_json(py, &json(&outcome.found)?))
     }

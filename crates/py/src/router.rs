@@ -6,16 +6,16 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::library::{from_json, json, py_error, table, tables};
 
-/// A router, read.
+/// A router that was read from a description.
 #[pyclass(frozen)]
 pub(crate) struct Router(pub(crate) study::RouterInfo);
 
-/// Two tables.
+/// A pair of tables.
 type Pair<'py> = (Bound<'py, PyList>, Bound<'py, PyList>);
 
 #[pymethods]
 impl Router {
-    /// The description.
+    /// Returns the description as a dict.
     fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &json(self.0.model.spec())?)
     }

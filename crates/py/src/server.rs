@@ -12,7 +12,7 @@ pub(crate) struct Server(pub(crate) study::ServerInfo);
 
 #[pymethods]
 impl Server {
-    /// The description.
+    /// Returns the description as a dict.
     fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &json(self.0.model.spec())?)
     }
@@ -73,7 +73,7 @@ impl Server {
     }
 }
 
-/// What is asked of a year, from a dict.
+/// Parameters of a year's query, from a dict.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct YearQuestion {
@@ -107,7 +107,7 @@ impl YearQuestion {
     }
 }
 
-/// What is asked, from a dict.
+/// Parameters of a server query, from a dict.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Question {

@@ -12,7 +12,7 @@ pub(crate) struct Switching(pub(crate) study::SwitchingInfo);
 
 #[pymethods]
 impl Switching {
-    /// The description.
+    /// Returns the description as a dict.
     fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         from_json(py, &json(self.0.model.spec())?)
     }

@@ -120,7 +120,7 @@ impl Generator {
         self.0.stop();
     }
 
-    /// What was sent; once, after its end.
+    /// Returns what was sent; once, after its end.
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         result(py, &self.0)
     }
@@ -172,7 +172,7 @@ impl Sink {
         self.0.stop();
     }
 
-    /// What was received; once, after its end.
+    /// Returns what was received; once, after its end.
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         result(py, &self.0)
     }
