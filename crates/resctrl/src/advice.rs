@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Routing {
-    /// Instructions and data.
+    /// Divides instructions and data.
     #[default]
     Both,
     /// Data; instructions go anywhere. Needs masks for code and data apart (CDP).
@@ -23,7 +23,7 @@ impl Routing {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// The estimate, %.
+    /// Estimate of the mean, in percent.
     pub mean_pct: f64,
     /// Lower end of its interval, %.
     pub low_pct: f64,
@@ -31,17 +31,17 @@ pub struct Change {
     pub high_pct: f64,
 }
 
-/// What an advice is expected to bring. Modelled, not measured.
+/// Expected effect of an advice. Modelled, not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
-    /// Of the time that a unit of work takes.
+    /// Change of the time of a unit of work.
     pub latency: Change,
-    /// Of the joules that a unit of work takes.
+    /// Change of the joules of a unit of work.
     pub energy: Change,
 }
 
-/// What an analysis of a recording says of a cache; it is made elsewhere.
+/// Result of an analysis of a recording for a cache; it is made elsewhere.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Advice {
@@ -49,9 +49,9 @@ pub struct Advice {
     pub ways_of_cache: u8,
     /// Ways for the kernel; none, where no split is better than none.
     pub kernel_ways: Option<u8>,
-    /// What is kept apart.
+    /// Accesses that are separated.
     pub routing: Routing,
-    /// What that brings.
+    /// Expected effect of the split.
     pub expected: Option<Expected>,
     /// The gain is inside its interval: leave the cache as it is.
     pub leave_it: bool,

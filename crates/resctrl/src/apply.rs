@@ -17,7 +17,7 @@ use crate::{names, Class, Error, Files, KernelBy, Plan, Role, Schemata, State};
 /// `ESRCH`: the task has ended.
 pub(crate) const NO_SUCH_TASK: i32 = 3;
 
-/// Where `apply` finds what no tree says.
+/// Sources of what a resctrl tree does not show.
 #[derive(Clone, Debug)]
 pub struct Assign {
     /// The `/proc` that tells kernel threads.
@@ -30,7 +30,7 @@ impl Default for Assign {
     }
 }
 
-/// What `apply` did.
+/// Result of `apply`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Applied {
     /// Groups that were made.
@@ -39,7 +39,7 @@ pub struct Applied {
     pub tasks: u32,
     /// Kernel threads that ended before they could be, or that the kernel does not let go.
     pub not_moved: u32,
-    /// Whether there was nothing to do: the plan says to leave it.
+    /// Whether the plan was to leave the tree unchanged.
     pub left: bool,
 }
 
@@ -119,7 +119,7 @@ fn steps(plan: &Plan, state: &State, assign: &Assign) -> Result<Vec<Step>, Error
     Ok(steps)
 }
 
-/// What the default group has of what a class changes.
+/// Returns the default group's lines of the resources that a class changes.
 fn lines_before(class: &Class, state: &State) -> Vec<String> {
     let names = class.schemata.iter().filter_map(|line| line.split(':').next());
     let old = &state.rest().schemata;

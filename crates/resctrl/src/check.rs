@@ -5,10 +5,11 @@ use crate::names;
 use crate::text;
 use crate::{Class, Error, KernelBy, Mask, Plan, Resource, Role, Schemata, State};
 
-/// Whether a tree takes a plan: nothing is written before all of it has been looked at.
+/// Checks a plan against a tree completely, before any write.
 ///
 /// # Errors
-/// The first thing that it does not take, one line.
+///
+/// The first part of the plan that the tree rejects, in one line.
 pub fn check(plan: &Plan, state: &State) -> Result<(), Error> {
     if plan.leave_it {
         return Ok(());
@@ -94,7 +95,7 @@ fn check_masks(class: &Class, plan: &Plan, state: &State) -> Result<(), Error> {
     Ok(())
 }
 
-/// Why a part does not take a mask.
+/// Returns the reason why a resource rejects a mask.
 fn refusal(resource: &Resource, mask: Mask) -> Option<String> {
     let all = resource.cbm_mask;
     if mask.0 == 0 {

@@ -1,19 +1,19 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What can go wrong, each one line.
+/// Errors, each of one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file says what it may not.
     #[error("{}:{line}: {found}: expected {expected}", path.display())]
     Text {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What stands there.
+        /// Text that was found.
         found: String,
-        /// What would be right.
+        /// Text that was expected.
         expected: String,
     },
     /// A file or folder cannot be read.
@@ -21,10 +21,10 @@ pub enum Error {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// Why not.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// What was asked for cannot be on this tree.
+    /// The request is impossible on this tree.
     #[error("{0}")]
     Input(String),
     /// The tree is not as it was left.
@@ -40,7 +40,8 @@ impl Error {
         Error::Io { path: path.to_owned(), source }
     }
 
-    /// Whether the user asked for what cannot be (status 2), not the work failed (status 1).
+    /// Returns whether the user's input was at fault (status 2), rather than the operation (status
+    /// 1).
     pub fn is_input(&self) -> bool {
         !matches!(self, Error::Failed(_))
     }

@@ -8,10 +8,10 @@ use crate::{Error, Rehearsal};
 ///
 /// Everything that changes a tree goes through here, so that tests can stop it anywhere.
 pub trait Files {
-    /// Where it is.
+    /// Returns the root of the tree.
     fn root(&self) -> &Path;
 
-    /// Whether the kernel is behind it; else it is a folder laid out like one.
+    /// Returns whether the kernel is behind it; otherwise it is a folder laid out like a mount.
     fn is_mounted(&self) -> bool;
 
     /// Writes to a file as `echo TEXT > FILE` does.
@@ -148,15 +148,15 @@ pub fn open(root: &Path) -> Result<Box<dyn Files>, Error> {
     Err(Error::Input(format!("{}: no resctrl tree; {advice}", root.display())))
 }
 
-/// Whether a line of mountinfo says that a resctrl is mounted there.
+/// Returns whether a line of mountinfo shows a resctrl mount there.
 fn is_mount(line: &str, root: &Path) -> bool {
     let Some((left, right)) = line.split_once(" - ") else { return false };
     let place = left.split(' ').nth(4);
     right.split(' ').next() == Some("resctrl") && place == root.to_str()
 }
 
-/// Where the journal of a tree is unless somebody says otherwise: with the mount it is gone at the
-/// next boot, as all masks are; a folder has it beside itself.
+/// Returns the default path of a tree's journal: for a mount, a place that is lost at the next
+/// boot, as all masks are; for a folder, a place beside it.
 pub fn default_journal(files: &dyn Files) -> PathBuf {
     let root = files.root();
     match (files.is_mounted(), root.file_name()) {

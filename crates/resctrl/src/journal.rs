@@ -10,13 +10,13 @@ use crate::Error;
 
 const SCHEMA: &str = "halfwink.resctrl.journal/1";
 
-/// How far `apply` came, as far as the journal knows.
+/// Progress of `apply`, as far as the journal shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Some steps were taken, perhaps none or all.
     Applying,
-    /// All were.
+    /// All steps were taken.
     Applied,
 }
 
@@ -26,58 +26,58 @@ pub enum Phase {
 pub enum Step {
     /// Makes a group that was not there.
     MakeGroup {
-        /// Its name.
+        /// Name of the group.
         group: String,
     },
-    /// Writes masks.
+    /// Writes the masks of a group.
     Schemata {
-        /// Whose; empty: the default group's.
+        /// Name of the group; empty for the default group.
         group: String,
-        /// Its lines before; none: it is a new group.
+        /// Lines of the group before; none if it is new.
         before: Option<Vec<String>>,
         /// The lines that are written.
         after: Vec<String>,
     },
     /// Gives a class CPUs.
     Cpus {
-        /// The class.
+        /// Name of the class's group.
         group: String,
-        /// Its CPUs.
+        /// CPUs of the class.
         after: String,
         /// CPUs before, of groups but the default one that lose some.
         before: BTreeMap<String, String>,
     },
-    /// Moves a task.
+    /// Moves a task to a group.
     Task {
-        /// To where.
+        /// Name of the new group.
         group: String,
-        /// Its number.
+        /// Number of the task.
         task: u32,
-        /// From where; empty: the default group.
+        /// Name of the old group; empty for the default group.
         before: String,
         /// Whether it may have ended (a kernel thread).
         may_end: bool,
     },
     /// Binds kernel work to a class.
     KernelMode {
-        /// What undoes it.
+        /// Text that reverts the step.
         before: String,
         /// CPUs of the group that was bound before, as a list: of what file, and what it said.
         cpus: Option<(String, String)>,
-        /// What does it.
+        /// Text that makes the step.
         after: String,
     },
 }
 
-/// What `restore` needs: written whole before the first step.
+/// Information that `restore` needs: written whole before the first step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Journal {
     /// The form of this document.
     pub schema: String,
-    /// The tree.
+    /// Root of the tree.
     pub root: PathBuf,
-    /// How far it came.
+    /// Progress of `apply`.
     pub phase: Phase,
     /// The steps in their order.
     pub steps: Vec<Step>,

@@ -23,7 +23,8 @@ pub(crate) fn kernel_threads(proc: &Path) -> Result<Vec<u32>, Error> {
     Ok(found)
 }
 
-/// By field 9 of `stat`; the name, in parentheses, may hold anything.
+/// Returns whether field 9 of `stat` marks a kernel thread; the name, in parentheses, may hold any
+/// character.
 fn is_kernel_thread(stat: &str) -> bool {
     let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6));
     flags.and_then(|text| text.parse::<u32>().ok()).is_some_and(|f| f & KERNEL_THREAD != 0)

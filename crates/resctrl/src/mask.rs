@@ -16,22 +16,22 @@ impl Mask {
         Some(Mask(ones.checked_shl(low).unwrap_or(0)))
     }
 
-    /// How many ways.
+    /// Returns the number of ways.
     pub fn ways(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Whether its ones stand together; an empty mask has none.
+    /// Returns whether its ones are contiguous; false for an empty mask.
     pub fn is_contiguous(self) -> bool {
         self.0 != 0 && (self.0 >> self.0.trailing_zeros()).trailing_ones() == self.ways()
     }
 
-    /// Whether it has no way that `whole` lacks.
+    /// Returns whether all its ways are in `whole`.
     pub fn is_within(self, whole: Mask) -> bool {
         self.0 & !whole.0 == 0
     }
 
-    /// Whether a way is in both.
+    /// Returns whether a way is in both.
     pub fn overlaps(self, other: Mask) -> bool {
         self.0 & other.0 != 0
     }

@@ -5,23 +5,23 @@
 pub struct Name {
     /// The name, relative to the tree or to a group.
     pub name: &'static str,
-    /// What it is.
+    /// Name of the interface.
     pub what: &'static str,
-    /// Where that is written, and of which date.
+    /// Source of the name, with its date.
     pub source: &'static str,
 }
 
-/// Where Linux mounts it.
+/// Path at which Linux mounts it.
 pub const ROOT: &str = "/sys/fs/resctrl";
 /// The policy for kernel work and the group it is bound to.
 pub const KERNEL_MODE: &str = "info/kernel_mode";
 /// CPUs on which the bound group is used for kernel work; only the bound group has it.
 pub const KMODE_CPUS_LIST: &str = "kmode_cpus_list";
-/// The same as a mask.
+/// File of the mode's CPUs as a mask.
 pub const KMODE_CPUS: &str = "kmode_cpus";
-/// Kernel work is done in the class of whoever called.
+/// Mode in which kernel work stays in the class of the caller.
 pub const INHERIT: &str = "inherit_ctrl_and_mon";
-/// Kernel work has a class; what it uses is counted for whoever called.
+/// Mode in which kernel work has a class, and its use is counted for the caller.
 pub const ASSIGN_INHERIT_MON: &str = "global_assign_ctrl_inherit_mon_per_cpu";
 /// Kernel work has a class and is counted apart.
 pub const ASSIGN_ASSIGN_MON: &str = "global_assign_ctrl_assign_mon_per_cpu";

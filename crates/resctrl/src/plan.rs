@@ -11,14 +11,14 @@ use crate::{names, Advice, Cache, Error, Kind, Mask, Resource, Routing, Schemata
 pub const KERNEL_GROUP: &str = "halfwink-kernel";
 const SCHEMA: &str = "halfwink.resctrl.plan/1";
 
-/// How kernel work gets its class.
+/// Means by which kernel work gets its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KernelBy {
-    /// By the part: all work at the kernel's privilege.
+    /// By the processor: all work at the kernel's privilege.
     Mode,
-    /// As tasks: kernel threads alone. What the kernel does in a call or an interrupt stays in the
-    /// class of whoever runs.
+    /// As tasks: kernel threads only. Kernel work in a call or an interrupt stays in the class of
+    /// the running task.
     Threads,
 }
 
@@ -40,17 +40,17 @@ impl KernelBy {
 /// A service that shall have ways of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Service {
-    /// Its group.
+    /// Name of its group.
     pub name: String,
-    /// Its ways.
+    /// Number of its ways.
     pub ways: u32,
-    /// Its CPUs as a list, or nothing.
+    /// List of its CPUs, or empty.
     pub cpus: String,
-    /// Its tasks.
+    /// Tasks of the service.
     pub tasks: Vec<u32>,
 }
 
-/// What somebody wants of a tree.
+/// Request for a division of a tree's cache.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// The workload that this is for.
@@ -59,21 +59,21 @@ pub struct Request {
     pub cache: Option<Cache>,
     /// Ways for the kernel; else as the advice says.
     pub kernel_ways: Option<u32>,
-    /// What is kept apart; else as the advice says, or all.
+    /// Accesses that are separated; by default as the advice says, or all.
     pub routing: Option<Routing>,
-    /// How kernel work gets its class; else as well as the part can.
+    /// Means by which kernel work gets its class; by default the best that the processor has.
     pub kernel_by: Option<KernelBy>,
     /// Services with ways of their own.
     pub services: Vec<Service>,
 }
 
-/// What a class is for.
+/// Role of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Kernel work.
+    /// Class of kernel work.
     Kernel,
-    /// A service.
+    /// Class of a service.
     Service,
     /// All others: the default group.
     Rest,
@@ -83,31 +83,31 @@ pub enum Role {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Class {
-    /// Its group; empty: the default one.
+    /// Name of its group; empty for the default one.
     pub name: String,
-    /// What it is for.
+    /// Role of the class.
     pub role: Role,
-    /// Its ways.
+    /// Number of its ways.
     pub ways: u32,
     /// Lines of its `schemata`.
     pub schemata: Vec<String>,
-    /// Its CPUs as a list, or nothing.
+    /// List of its CPUs, or empty.
     #[serde(default)]
     pub cpus: String,
-    /// Its tasks; kernel threads are found when the plan is applied.
+    /// Tasks of the class; kernel threads are found when the plan is applied.
     #[serde(default)]
     pub tasks: Vec<u32>,
 }
 
-/// How kernel work gets its class, and what that covers.
+/// Means by which kernel work gets its class, and the work that this covers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelClass {
-    /// By which means.
+    /// Means that is used.
     pub by: KernelBy,
     /// The policy that is written for it.
     pub mode: Option<String>,
-    /// What it covers, for people.
+    /// Description of the work that it covers.
     pub covers: String,
 }
 
@@ -121,20 +121,20 @@ pub struct Plan {
     pub workload: String,
     /// The caches that are divided.
     pub cache: Cache,
-    /// Ways of each.
+    /// Number of ways of each.
     pub ways: u32,
-    /// What is kept apart.
+    /// Accesses that are separated.
     pub routing: Routing,
-    /// The kernel's class.
+    /// Class of the kernel.
     pub kernel: KernelClass,
     /// Classes: the kernel's, services', the rest. None if the cache is to be left as it is.
     pub classes: Vec<Class>,
-    /// What the analysis said; without, the ways were given.
+    /// Advice of the analysis; none if the ways were given.
     #[serde(default)]
     pub advice: Option<Advice>,
-    /// Nothing is to be done.
+    /// Whether the plan is to change nothing.
     pub leave_it: bool,
-    /// What one should know, a line each.
+    /// Notes for the user, a line each.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -204,15 +204,16 @@ pub fn plan(state: &State, request: &Request, advice: Option<&Advice>) -> Result
 pub struct Divisible {
     /// Which: as wanted, or the first there is.
     pub cache: Cache,
-    /// Of its masks.
+    /// Number of ways in its masks.
     pub ways: u32,
     /// Whether code and data have masks of their own.
     pub apart: bool,
 }
 
-/// What there is to divide, for an analysis of it.
+/// Returns the cache that can be divided, for an analysis of it.
 ///
 /// # Errors
+///
 /// The tree has no such cache.
 pub fn divisible(state: &State, wanted: Option<Cache>) -> Result<Divisible, Error> {
     let cache = choose_cache(state, wanted)?;
@@ -237,7 +238,8 @@ fn choose_cache(state: &State, wanted: Option<Cache>) -> Result<Cache, Error> {
     }
 }
 
-/// As many as were asked for or advised; none if the advice is to leave it.
+/// Returns the number of ways that was requested or advised; none if the advice is to change
+/// nothing.
 fn kernel_ways(
     ways: u32,
     request: &Request,

@@ -9,7 +9,7 @@ use crate::state::{file, State};
 use crate::text::{self, show_cpus, KernelMode};
 use crate::{names, Error, Mask, Resource, Schemata};
 
-/// Where files stand until they are whole. Hidden, so no group.
+/// Folder of files until they are complete. Hidden, so no group.
 const SCRATCH: &str = ".halfwink-rehearsal";
 
 /// Numbers of errors as Linux has them.
@@ -191,7 +191,7 @@ fn render(old: &str, new: &Schemata, state: &State) -> String {
     old.lines().map(|old| line(old).unwrap_or_else(|| old.to_owned()) + "\n").collect()
 }
 
-/// Whether a part takes a mask.
+/// Returns whether a resource accepts a mask.
 fn takes(resource: &Resource, id: u32, mask: Mask) -> bool {
     resource.ids.contains(&id)
         && mask.is_within(resource.cbm_mask)

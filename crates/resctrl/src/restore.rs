@@ -11,20 +11,22 @@ use crate::state::file;
 use crate::text::{self, show_cpus};
 use crate::{names, Error, Files, Group, Mask, Schemata, State};
 
-/// What `restore` did.
+/// Result of `restore`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Restored {
     /// Whether there was no journal, so nothing to do.
     pub nothing: bool,
-    /// What was written, in order, for people.
+    /// Changes that were written, in order, for display.
     pub changes: Vec<String>,
 }
 
-/// Takes back what a journal tells of, and then the journal. Who is killed meanwhile calls again.
+/// Reverts the changes in a journal, then removes the journal. A run that was killed can be
+/// repeated.
 ///
 /// # Errors
-/// Somebody else changed the tree since (unless forced: then only what the journal tells of is
-/// written), or it refuses a write: the journal stays.
+///
+/// Another program changed the tree since (unless forced: then only the changes in the journal are
+/// reverted), or the tree rejects a write: the journal stays.
 pub fn restore(files: &mut dyn Files, journal: &Path, force: bool) -> Result<Restored, Error> {
     let Some(written) = Journal::read(journal)? else {
         return Ok(Restored { nothing: true, changes: Vec::new() });
@@ -49,7 +51,7 @@ fn masks_of(lines: &[String]) -> Result<Schemata, Error> {
     Schemata::parse(&lines.join("\n"), Path::new("journal"))
 }
 
-/// Whether all is as it was before or as it was written.
+/// Checks that all values are as they were before or as they were written.
 fn unchanged(files: &dyn Files, journal: &Journal) -> Result<(), Error> {
     let state = State::read(files)?;
     let changed = |path: &str, found: &str| {

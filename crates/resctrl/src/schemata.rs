@@ -10,7 +10,7 @@ use crate::{Error, Mask};
 pub enum Line {
     /// Masks of a cache.
     Masks(BTreeMap<u32, Mask>),
-    /// Of anything else (bandwidths): kept as it stands.
+    /// Line of another kind (bandwidths): kept unchanged.
     Other(BTreeMap<u32, String>),
 }
 
@@ -21,7 +21,7 @@ pub struct Schemata {
     pub lines: Vec<(String, Line)>,
 }
 
-/// Whether a resource is a cache whose ways are given by masks.
+/// Returns whether a resource is a cache whose ways are given by masks.
 pub(crate) fn is_cache(resource: &str) -> bool {
     let level = resource.strip_suffix("CODE").or_else(|| resource.strip_suffix("DATA"));
     matches!(level.unwrap_or(resource), "L2" | "L3")

@@ -11,9 +11,9 @@ use crate::{names, Error, Files, Mask, Schemata};
 /// A level of caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Cache {
-    /// Second level.
+    /// Second-level cache.
     L2,
-    /// Third level.
+    /// Third-level cache.
     L3,
 }
 
@@ -22,26 +22,26 @@ impl Cache {
     pub const NAMES: [(&'static str, Cache); 2] = [("l2", Cache::L2), ("l3", Cache::L3)];
 }
 
-/// What a cache's masks are of.
+/// Accesses that a cache's masks apply to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// All accesses.
+    /// Applies to all accesses.
     Unified,
-    /// Instructions.
+    /// Applies to instruction fetches.
     Code,
-    /// Data.
+    /// Applies to data accesses.
     Data,
 }
 
 /// A cache as `info/NAME` describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Resource {
-    /// Its level.
+    /// Level of the cache.
     pub cache: Cache,
-    /// What its masks are of.
+    /// Accesses that its masks apply to.
     pub kind: Kind,
-    /// All ways.
+    /// Mask of all ways.
     pub cbm_mask: Mask,
     /// Fewest ways of a mask; 0 where empty ones are allowed.
     pub min_cbm_bits: u32,
@@ -55,18 +55,18 @@ pub struct Resource {
     pub ids: Vec<u32>,
 }
 
-/// A control group.
+/// State of a control group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its folder; empty: the default group.
+    /// Name of its folder; empty for the default group.
     pub name: String,
-    /// What it has.
+    /// Masks of the group.
     pub schemata: Schemata,
-    /// Whether it shares (`shareable`, `exclusive`, `pseudo-locked`, `pseudo-locksetup`).
+    /// Sharing mode (`shareable`, `exclusive`, `pseudo-locked`, `pseudo-locksetup`).
     pub mode: Option<String>,
-    /// Its CPUs.
+    /// CPUs of the group.
     pub cpus: BTreeSet<u32>,
-    /// Its tasks.
+    /// Tasks of the group.
     pub tasks: Vec<u32>,
     /// CPUs on which it is the kernel's class, where it is one.
     pub kmode_cpus: Option<BTreeSet<u32>>,
@@ -75,7 +75,7 @@ pub struct Group {
 /// A tree as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Where it is.
+    /// Root of the tree.
     pub root: PathBuf,
     /// Whether the kernel is behind it.
     pub mounted: bool,
@@ -87,7 +87,7 @@ pub struct State {
     pub groups: Vec<Group>,
     /// The policy for kernel work, where this kernel has one.
     pub kernel_mode: Option<KernelMode>,
-    /// Why that is not understood, where it is not: its form is still under review.
+    /// Reason why that could not be parsed, if so: its form is still under review.
     pub kernel_mode_unread: Option<String>,
 }
 
@@ -138,7 +138,7 @@ impl State {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// The default group.
+    /// Returns the default group.
     pub fn rest(&self) -> &Group {
         &self.groups[0]
     }

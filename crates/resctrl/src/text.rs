@@ -167,8 +167,8 @@ fn is_kernel_group(path: &str) -> bool {
 }
 
 impl KernelMode {
-    /// What is written to make the active mode hold. The mode in which nothing is bound is written
-    /// without a group: v3 takes either, and its review asks for none there.
+    /// Returns the text that makes the active mode hold. The mode in which nothing is bound is
+    /// written without a group: v3 takes either, and its review asks for none there.
     pub fn command(&self) -> String {
         match &self.group {
             Some(group) if self.active != crate::names::INHERIT => {
@@ -178,7 +178,7 @@ impl KernelMode {
         }
     }
 
-    /// The file.
+    /// Returns the content of the file.
     pub fn show(&self) -> String {
         let line = |mode: &String| match (*mode == self.active, &self.group) {
             (true, Some(group)) => format!("[{mode}:group={group}]\n"),
