@@ -17,7 +17,7 @@ use super::pareto::BoundedPareto;
 use super::text::Language;
 use super::Error;
 
-/// What tells a folder of ours, and what it was made from.
+/// File that marks a data-set folder, and holds its options.
 pub const DESCRIPTION: &str = "halfwink-dataset.toml";
 /// Paths and bytes of all files.
 pub const INDEX: &str = "index.csv";
@@ -26,11 +26,11 @@ const FOLDER: usize = 1000;
 /// Grows when the same description makes other bytes.
 const FORMAT: u32 = 1;
 
-/// What a data set is made from; the same bytes for the same values.
+/// Options of a data set; equal options give equal bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// How many files: 250,000 in the thesis.
+    /// Number of files: 250,000 in the thesis.
     pub files: usize,
     /// Bytes of the smallest: 6 kB.
     pub min_bytes: u64,
@@ -38,7 +38,7 @@ pub struct Options {
     pub max_bytes: u64,
     /// Bytes in the mean, of the distribution: 40 kB.
     pub mean_bytes: f64,
-    /// Of sizes and text.
+    /// Seed of sizes and text.
     pub seed: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct Options {
 pub struct Dataset {
     /// Version of what the values mean.
     pub format: u32,
-    /// What it was made from.
+    /// Options that it was made from.
     pub options: Options,
     /// Shape of the sizes' distribution.
     pub shape: f64,
@@ -62,7 +62,7 @@ pub struct Dataset {
 /// Paths below a folder, with their bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Index {
-    /// What the paths are relative to.
+    /// Folder that the paths are relative to.
     pub folder: PathBuf,
     /// Files in the order of their numbers.
     pub files: Vec<(String, u64)>,
@@ -87,7 +87,7 @@ impl Index {
         Ok(Index { folder: folder.to_owned(), files })
     }
 
-    /// Where a file is.
+    /// Returns the path of a file.
     #[must_use]
     pub fn path(&self, number: usize) -> Option<PathBuf> {
         self.files.get(number).map(|(path, _)| self.folder.join(path))

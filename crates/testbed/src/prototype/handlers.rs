@@ -13,26 +13,26 @@ use super::Error;
 /// assumption: zlib's default; the thesis names none.
 const LEVEL: u32 = 6;
 
-/// What a request asks for: how its answer is made from the data set.
+/// Workload of a request: the way in which its answer is made from the data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Workload {
-    /// The file itself.
+    /// Content of the file itself.
     Readfile,
     /// Words with their positions, sorted by word.
     Ksort,
     /// The file in gzip's format.
     Compress,
-    /// How often each value of a byte occurs.
+    /// Number of occurrences of each byte value.
     Count,
 }
 
 impl Workload {
-    /// All of them.
+    /// All workloads, in order.
     pub const ALL: [Workload; 4] =
         [Workload::Readfile, Workload::Ksort, Workload::Compress, Workload::Count];
 
-    /// Its name in paths.
+    /// Returns the name that paths use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

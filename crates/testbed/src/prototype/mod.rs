@@ -13,18 +13,18 @@ pub mod text;
 use std::io;
 use std::path::Path;
 
-/// Why a part of the prototype cannot work.
+/// Reason why a part of the prototype fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel refuses.
+    /// The kernel rejects an operation.
     #[error("{what}: {source}")]
     Os {
-        /// What was asked for.
+        /// Operation that was requested.
         what: String,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// What the user asked for cannot be: what was found, and what was expected.
+    /// The user's input is invalid: value found, and values allowed.
     #[error("{0}")]
     Input(String),
 }

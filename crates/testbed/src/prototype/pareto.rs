@@ -59,7 +59,7 @@ impl BoundedPareto {
         self.shape
     }
 
-    /// Its mean, in bytes.
+    /// Returns the mean, in bytes.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.moment(1.0)

@@ -45,7 +45,7 @@ impl Quota {
         )))
     }
 
-    /// Where the group is.
+    /// Returns the path of the group.
     #[must_use]
     pub fn group(&self) -> &Path {
         &self.group
@@ -60,14 +60,14 @@ impl Drop for Quota {
     }
 }
 
-/// Where a group may be made.
+/// Place at which a group may be made.
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
     /// The group that this process is in now.
     before: PathBuf,
     /// Below which the new one is made.
     parent: PathBuf,
-    /// Of version 2, or of the version 1 that some systems still have.
+    /// Whether it is of version 2, rather than of the version 1 that some systems still have.
     unified: bool,
 }
 

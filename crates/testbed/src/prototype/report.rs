@@ -7,19 +7,19 @@ use serde::Serialize;
 /// Times in seconds; null of nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Seconds {
-    /// How many.
+    /// Number of values.
     pub count: u64,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: Option<f64>,
     /// Half of all are no longer.
     pub p50: Option<f64>,
     /// 9 of 10 are no longer.
     pub p90: Option<f64>,
-    /// 99 of 100.
+    /// 99 % quantile.
     pub p99: Option<f64>,
-    /// 999 of 1,000.
+    /// 99.9 % quantile.
     pub p999: Option<f64>,
-    /// The longest.
+    /// Largest of the values.
     pub max: Option<f64>,
 }
 
@@ -40,7 +40,7 @@ impl Seconds {
     }
 }
 
-/// What one worker of a pool did, measured.
+/// Measured work of one worker of a pool.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkerReport {
     /// CPU that it stays on.
@@ -53,14 +53,14 @@ pub struct WorkerReport {
     pub busy_s: f64,
     /// Processor time of its thread, in seconds.
     pub cpu_s: f64,
-    /// Bytes of answers.
+    /// Bytes of all answers.
     pub bytes: u64,
 }
 
-/// What a pool did, measured.
+/// Measured work of a pool.
 #[derive(Clone, Debug, Serialize)]
 pub struct PoolReport {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
     /// Seconds from its start.
     pub duration_s: f64,
@@ -72,6 +72,6 @@ pub struct PoolReport {
     pub connections: u64,
     /// Time in service, from taking a request up until its answer was handed to the kernel.
     pub service_s: Seconds,
-    /// The workers.
+    /// Reports of the workers.
     pub workers: Vec<WorkerReport>,
 }

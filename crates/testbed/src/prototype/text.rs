@@ -112,7 +112,7 @@ fn pick(random: &mut Stream, below: usize) -> usize {
     random.random_range(0..below)
 }
 
-/// For each slot the share of it that is its own (of 2^32) and whose the rest is.
+/// Returns, for each slot, the share of it that is its own (of 2^32), and the owner of the rest.
 fn alias(weights: &[f64]) -> Vec<(u32, u32)> {
     let total: f64 = weights.iter().sum();
     let mut left: Vec<f64> =

@@ -40,7 +40,7 @@ impl FromStr for Prefix {
 }
 
 impl Prefix {
-    /// Whether its addresses are of IPv6.
+    /// Returns whether its addresses are of IPv6.
     #[must_use]
     pub fn is_v6(&self) -> bool {
         self.base.is_ipv6()
@@ -72,14 +72,14 @@ impl Prefix {
     }
 }
 
-/// Who talks to whom.
+/// Sources and destinations of the flows.
 #[derive(Clone, Debug)]
 pub struct Flows {
-    /// How many; no more than [`MOST_FLOWS`].
+    /// Number of flows, at most [`MOST_FLOWS`].
     pub count: usize,
-    /// Where they come from: at least one prefix of each family that `to` has.
+    /// Source prefixes: at least one of each family that `to` has.
     pub from: Vec<Prefix>,
-    /// Where they go, in turn.
+    /// Destination prefixes, used in turn.
     pub to: Vec<Prefix>,
 }
 
@@ -164,7 +164,7 @@ impl Sizes {
         usize::from(self.table[at])
     }
 
-    /// The largest.
+    /// Returns the largest size.
     #[must_use]
     pub fn most_bytes(&self) -> usize {
         self.table.iter().copied().max().map_or(0, usize::from)

@@ -22,7 +22,7 @@ const ETHERNET_BYTES: usize = 14;
 /// Hops that a fresh frame may make.
 pub const HOPS: u8 = 64;
 
-/// What a frame says of itself.
+/// Stamp that a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Which flow, counted from zero.
@@ -31,7 +31,7 @@ pub struct Stamp {
     pub flow_sequence: u32,
     /// Number in all that the generator sent.
     pub sequence: u32,
-    /// When it was due, in nanoseconds of `CLOCK_MONOTONIC` modulo 2^48.
+    /// Due time, in nanoseconds of `CLOCK_MONOTONIC` modulo 2^48.
     pub scheduled_ns: u64,
 }
 
@@ -68,7 +68,7 @@ impl Stamp {
     }
 }
 
-/// What follows the stamp.
+/// Content after the stamp.
 static FILLER: [u8; *FRAME_BYTES.end()] = {
     let mut out = [0; *FRAME_BYTES.end()];
     let mut n = 0;
@@ -166,22 +166,22 @@ impl Template {
     }
 }
 
-/// What a frame turned out to be.
+/// Classification of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// One of ours, whole.
     Ours {
-        /// Its stamp.
+        /// Stamp of the frame.
         stamp: Stamp,
         /// Hops that were left to it.
         hops: u8,
-        /// Whether the checksum of its IPv4 header is right: routers write it anew. The UDP one
-        /// covers addresses and content without it.
+        /// Whether the checksum of its IPv4 header is right: routers rewrite it. The UDP one covers
+        /// addresses and content without it.
         header_is_whole: bool,
     },
     /// One of ours by its tag, but with a wrong length, UDP checksum or filler.
     Corrupt,
-    /// Somebody else's: ARP, neighbour discovery, another tag.
+    /// A frame of another source: ARP, neighbour discovery, another tag.
     Other,
 }
 

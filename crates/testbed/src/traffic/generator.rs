@@ -14,14 +14,14 @@ use super::source::Source;
 use super::{monotonic_ns, no_timer_slack, sleep_until, thread_cpu_s, Error, Summary};
 use halfwink_live::sys::CpuSet;
 
-/// From the call until the first frame can be due: time to get ready.
+/// Time from the call until the first frame can be due, for preparations.
 const LEAD_NS: u64 = 2_000_000;
 /// Longest from one look at the clock to the next while waiting awake: else something came between.
 const SPIN_GAP_NS: u64 = 1_000;
 /// Longest sleep, so that a wish to stop is heard.
 const NAP_NS: u64 = 50_000_000;
 
-/// Where frames leave, and to whom.
+/// Interface that sends, and the next hop.
 #[derive(Clone, Debug)]
 pub struct Port {
     /// Name of the interface.
@@ -30,18 +30,18 @@ pub struct Port {
     pub to_mac: [u8; 6],
 }
 
-/// When frames are due.
+/// Times at which frames are due.
 #[derive(Clone, Debug)]
 pub enum Pace {
-    /// As the schedule says.
+    /// Follows the schedule.
     Schedule(Schedule),
     /// At once, for so many seconds: as fast as can be.
     Flood(f64),
-    /// As they were captured, so many times faster. Of replays only.
+    /// Follows the captured times, accelerated by this factor. For replays only.
     Captured(f64),
 }
 
-/// What is sent.
+/// Content of the traffic.
 #[derive(Clone, Debug)]
 pub enum Load {
     /// Stamped UDP frames of flows, in turn.
@@ -55,9 +55,9 @@ pub enum Load {
 pub struct Options {
     /// Ports; flows are dealt out to them in turn. At least one.
     pub ports: Vec<Port>,
-    /// What is sent.
+    /// Content of the traffic.
     pub load: Load,
-    /// When.
+    /// Times at which frames are due.
     pub pace: Pace,
     /// Ends after so many frames.
     pub count: Option<u64>,
@@ -69,9 +69,9 @@ pub struct Options {
     /// Round the queueing discipline: all frames go to the transmit queue of the sending CPU.
     /// Without, flows are spread over the queues.
     pub bypass: bool,
-    /// What frames are known by.
+    /// Tag that marks the frames.
     pub tag: u16,
-    /// Of random sizes.
+    /// Seed of random sizes.
     pub seed: u64,
     /// CPU to stay on.
     pub cpu: Option<u32>,
@@ -79,22 +79,22 @@ pub struct Options {
     pub slot_ns: u64,
 }
 
-/// What was sent.
+/// Counters of a generator.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sent {
     /// Frames that the kernel took.
     pub frames: u64,
-    /// Their bytes, without check sequences.
+    /// Bytes of these frames, without check sequences.
     pub bytes: u64,
-    /// From the start until the last frame was sent or the schedule's end, whichever is later.
+    /// Time from the start until the last frame was sent or the schedule's end, whichever is later.
     pub seconds: f64,
-    /// `frames / seconds`.
+    /// Rate, `frames / seconds`.
     pub pps: f64,
     /// Frames that the schedule has in all; null if it has no end of its own.
     pub scheduled_frames: Option<u64>,
     /// Times that the kernel had no room and was asked again.
     pub refusals: u64,
-    /// How late frames were sent. It is part of their latency at the sink.
+    /// Delay of sending. It is part of the frames' latency at the sink.
     pub lateness_us: Summary,
     /// Whether it was stopped before its end.
     pub stopped: bool,
@@ -111,7 +111,7 @@ pub struct Sent {
 /// A stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct SentSlot {
-    /// Its start, in seconds from the generator's.
+    /// Start of the slot, in seconds from the generator's.
     pub at_s: f64,
     /// Frames that were due in it and sent.
     pub frames: u64,
@@ -152,7 +152,7 @@ pub fn run(options: Options, stop: &AtomicBool) -> Result<Sent, Error> {
     work.run(scheduled)
 }
 
-/// What was counted on the way.
+/// Counters of the present run.
 struct Times {
     start_ns: u64,
     end_ns: u64,
@@ -228,7 +228,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// When the next frame is due; `None` after the last.
+    /// Returns the due time of the next frame; `None` after the last.
     fn next_due(&mut self) -> Result<Option<u64>, Error> {
         let Some(captured_ns) = self.source.advance()? else {
             self.source_ended = true;

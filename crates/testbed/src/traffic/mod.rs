@@ -23,18 +23,18 @@ use halfwink_engine::Histogram;
 use halfwink_units::Time;
 use serde::Serialize;
 
-/// Why traffic cannot be made or watched.
+/// Reason why traffic cannot be sent or received.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel refuses.
+    /// The kernel rejects an operation.
     #[error("{what}: {source}")]
     Os {
-        /// What was asked for.
+        /// Operation that was requested.
         what: String,
-        /// The kernel's answer.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// What the user asked for cannot be: what was found, and what was expected.
+    /// The user's input is invalid: value found, and values allowed.
     #[error("{0}")]
     Input(String),
 }
@@ -56,9 +56,9 @@ impl Error {
 /// Times in microseconds; null of nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// How many.
+    /// Number of values.
     pub count: u64,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: Option<f64>,
     /// Half of all are no longer.
     pub p50: Option<f64>,
@@ -66,7 +66,7 @@ pub struct Summary {
     pub p99: Option<f64>,
     /// 999 of 1,000 are no longer.
     pub p999: Option<f64>,
-    /// The longest.
+    /// Largest of the values.
     pub max: Option<f64>,
 }
 
@@ -86,7 +86,7 @@ impl Summary {
     }
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds.
+/// Returns `CLOCK_MONOTONIC` in nanoseconds.
 #[inline]
 #[must_use]
 pub fn monotonic_ns() -> u64 {

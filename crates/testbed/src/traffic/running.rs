@@ -63,7 +63,7 @@ impl<T, E> Drop for Running<T, E> {
     }
 }
 
-/// Begins to send.
+/// Begins to send in a thread.
 #[must_use]
 pub fn generate(options: generator::Options) -> Running<generator::Sent> {
     Running::begin(move |stop| generator::run(options, stop))

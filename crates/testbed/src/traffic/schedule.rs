@@ -8,7 +8,7 @@ use super::Error;
 /// A stretch of time in which the rate changes in a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Segment {
-    /// How long, in seconds.
+    /// Length in seconds.
     pub seconds: f64,
     /// Frames per second at its start.
     pub from_pps: f64,
@@ -16,10 +16,10 @@ pub struct Segment {
     pub to_pps: f64,
 }
 
-/// How bursts follow each other.
+/// Distribution of the gaps between bursts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
-    /// At equal distances.
+    /// Bursts at equal distances.
     Even,
     /// At random, as of many sources: exponential gaps.
     Exponential,

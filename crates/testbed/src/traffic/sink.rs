@@ -14,7 +14,7 @@ use super::tracker::{FlowCounts, Order, Tracker};
 use super::{clock_ns, monotonic_ns, thread_cpu_s, Error, Summary};
 use halfwink_live::sys::CpuSet;
 
-/// How long the kernel may hold back frames; their times are taken by the kernel before that.
+/// Longest time for which the kernel may hold back frames; it takes their times before that.
 const BLOCK_TIMEOUT_MS: u32 = 10;
 /// Longest wait for frames, so that a wish to stop is heard.
 const WAIT_MS: i32 = 50;
@@ -24,7 +24,7 @@ const WAIT_MS: i32 = 50;
 pub struct Options {
     /// Interfaces to watch; at least one.
     pub interfaces: Vec<String>,
-    /// What the generator's frames are known by.
+    /// Tag that marks the generator's frames.
     pub tag: u16,
     /// Ends after so long.
     pub seconds: Option<f64>,
@@ -40,12 +40,12 @@ pub struct Options {
     pub capture: Option<(PathBuf, u64)>,
 }
 
-/// What was received.
+/// Counters of a sink.
 #[derive(Clone, Debug, Serialize)]
 pub struct Received {
     /// Whole frames of the generator, duplicates among them.
     pub frames: u64,
-    /// Their bytes, without check sequences.
+    /// Bytes of these frames, without check sequences.
     pub bytes: u64,
     /// Frames of the generator with a wrong length, UDP checksum or content.
     pub corrupt: u64,
@@ -53,7 +53,7 @@ pub struct Received {
     pub bad_headers: u64,
     /// Frames of others: ARP, neighbour discovery, replays.
     pub other: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub other_bytes: u64,
     /// Frames that the sink itself had no room for: losses that are not the router's.
     pub sink_drops: u64,
@@ -61,13 +61,13 @@ pub struct Received {
     pub order: Order,
     /// Each flow for itself.
     pub flows: FlowCounts,
-    /// From the time a frame was due until the kernel put it into the sink's ring.
+    /// Time from a frame's due time until the kernel put it into the sink's ring.
     pub latency_us: Summary,
     /// Frames that came before they were due, by clocks that disagree; 0 in their latency.
     pub early: u64,
     /// Fewest and most hops that were left to a frame (64 at the start).
     pub hops_left: Option<[u8; 2]>,
-    /// From the first of the generator's frames to the last, in seconds.
+    /// Time from the first of the generator's frames to the last, in seconds.
     pub seconds: f64,
     /// `(frames - 1) / seconds`; null of fewer than two frames.
     pub pps: Option<f64>,
@@ -77,20 +77,20 @@ pub struct Received {
     pub start_ns: Option<u64>,
     /// Processor time of the receiving thread, in seconds.
     pub cpu_s: f64,
-    /// By time of arrival, from the first of the generator's frames.
+    /// Counters by time of arrival, from the first of the generator's frames.
     pub slots: Vec<Slot>,
 }
 
 /// A stretch of time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Slot {
-    /// Its start, in seconds from the first arrival.
+    /// Start of the slot, in seconds from the first arrival.
     pub at_s: f64,
     /// Whole frames of the generator.
     pub frames: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub bytes: u64,
-    /// Latency of these.
+    /// Latency of these frames.
     pub latency_us: Summary,
 }
 
@@ -172,7 +172,7 @@ fn drain(rings: &mut [Ring], books: &mut Books) -> bool {
     found
 }
 
-/// By how much `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC`.
+/// Returns the lead of `CLOCK_REALTIME` over `CLOCK_MONOTONIC`.
 fn realtime_ahead_ns() -> u64 {
     let read = |_| {
         let before = monotonic_ns();
@@ -184,7 +184,7 @@ fn realtime_ahead_ns() -> u64 {
     (0..3).map(read).min().map_or(0, |(_, ahead)| ahead)
 }
 
-/// What was counted on the way.
+/// Counters of the present run.
 struct Books {
     tag: u16,
     slot_ns: u64,

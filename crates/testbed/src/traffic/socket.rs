@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use super::Error;
 use halfwink_live::descriptor::{bind_packet, packets_dropped, set_option, socket};
 
-/// What a packet socket is told in numbers and small structures.
+/// Sets an option of a packet socket.
 fn set<T>(fd: &OwnedFd, name: libc::c_int, value: &T, what: &str) -> Result<(), Error> {
     set_option(fd, libc::SOL_PACKET, name, value)
         .map_err(|source| Error::Os { what: what.to_owned(), source })
@@ -106,13 +106,13 @@ impl Sender {
         Ok(Sender { fd, frames, parts, messages, filled: 0 })
     }
 
-    /// Whether the batch holds nothing.
+    /// Returns whether the batch is empty.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.filled == 0
     }
 
-    /// Whether the batch has no room.
+    /// Returns whether the batch is full.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.filled == self.frames.len()
@@ -172,11 +172,11 @@ const BLOCK_BYTES: usize = 1 << 20;
 
 /// A frame in the ring.
 pub(super) struct Frame<'a> {
-    /// When the kernel put it there: nanoseconds of `CLOCK_REALTIME`.
+    /// Time at which the kernel put it there: nanoseconds of `CLOCK_REALTIME`.
     pub(super) at_realtime_ns: u64,
-    /// What came.
+    /// Bytes of the frame.
     pub(super) bytes: &'a [u8],
-    /// Its length before it was cut.
+    /// Length of the frame before truncation.
     pub(super) wire_bytes: u32,
 }
 

@@ -73,7 +73,7 @@ impl Sequence {
         }
     }
 
-    /// What was counted; with `sent`, numbers behind the highest are missing too.
+    /// Returns the counts; with `sent`, numbers behind the highest are missing too.
     #[must_use]
     pub fn order(&self, sent: Option<u64>) -> Order {
         let tail = sent.map_or(0, |sent| sent.saturating_sub(self.next));
@@ -105,12 +105,12 @@ pub struct Tracker {
     all: Sequence,
 }
 
-/// What became of the flows.
+/// Counters of flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FlowCounts {
     /// Flows of which a frame came.
     pub flows: u64,
-    /// Sum over flows.
+    /// Sum over all flows.
     pub order: Order,
     /// Flows with numbers missing, duplicated or reordered.
     pub disturbed: u64,

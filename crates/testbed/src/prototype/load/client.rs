@@ -24,14 +24,14 @@ const STREAMS: usize = 100;
 
 type Body = Empty<Bytes>;
 
-/// How a server is reached.
+/// Address of a server.
 #[derive(Clone, Debug)]
 enum Place {
     Tcp(String),
     Unix(String),
 }
 
-/// Whom to ask, and for what.
+/// Server and path of requests.
 pub(super) struct Target {
     pub url: String,
     place: Place,
@@ -47,10 +47,10 @@ pub(super) struct Target {
 #[derive(Default)]
 pub(super) struct Link(Option<http1::SendRequest<Body>>);
 
-/// An answer.
+/// Answer to a request.
 pub(super) struct Answer {
     pub status: u16,
-    /// When the request was really sent, and how long the answer took from there.
+    /// Time at which the request was really sent; `service_ns` counts from there.
     pub sent_ns: u64,
     pub service_ns: u64,
     /// Bytes of the file; of the answer, if the server does not say.
@@ -73,7 +73,7 @@ impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for Here {
     }
 }
 
-/// Why a request failed, as it is counted.
+/// Reason why a request failed, by which it is counted.
 pub(super) type Failure = &'static str;
 
 impl Target {

@@ -28,14 +28,14 @@ use crate::traffic::running::Running;
 use crate::traffic::schedule::Schedule;
 use crate::traffic::{monotonic_ns, no_timer_slack, thread_cpu_s};
 
-/// From the start until the first request can be due.
+/// Time from the start until the first request can be due.
 const LEAD_NS: u64 = 5_000_000;
 /// Requests that are sent before answers are looked at.
 const BATCH: u64 = 16;
-/// How often a wish to stop is looked for.
+/// Interval of checks for a request to stop.
 const NAP: Duration = Duration::from_millis(50);
 
-/// What is asked for.
+/// Content of the requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// A workload on files picked evenly, of so many; of as many as the server has, if it is not
@@ -45,32 +45,33 @@ pub enum What {
     Path(String),
 }
 
-/// When requests are sent.
+/// Times at which requests are sent.
 #[derive(Clone, Debug)]
 pub enum Pace {
-    /// When a schedule of rates says so.
+    /// Follows a schedule of rates.
     Schedule(Schedule),
     /// At these times, in nanoseconds from the start, ascending.
     Times(Vec<u64>),
-    /// So many clients, each of which sends one after the other, for so many seconds.
+    /// Runs this number of clients, each of which sends one request after the other, for this
+    /// number of seconds.
     Closed(usize, f64),
 }
 
 /// All that a load needs to know.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `http://HOST:PORT` or `unix:PATH`.
+    /// Address of the server, `http://HOST:PORT` or `unix:PATH`.
     pub url: String,
-    /// What is asked for.
+    /// Content of the requests.
     pub what: What,
-    /// When.
+    /// Times at which they are sent.
     pub pace: Pace,
     /// Ends after so many requests.
     pub requests: Option<u64>,
     /// Connections at once, at most; requests that find none free wait, in order. With HTTP/2:
     /// requests under way at once.
     pub connections: usize,
-    /// HTTP/2 without negotiation.
+    /// Uses HTTP/2 without negotiation.
     pub http2: bool,
     /// A request that takes longer, in seconds, is given up.
     pub timeout_s: f64,
@@ -78,7 +79,7 @@ pub struct Options {
     pub warm_up_s: f64,
     /// Header of answers that names who answered.
     pub backend_header: String,
-    /// Of the files that are picked.
+    /// Seed of the files that are picked.
     pub seed: u64,
     /// Every request is recorded.
     pub keep: bool,
@@ -185,7 +186,7 @@ async fn work(options: Options, stop: &AtomicBool) -> Result<Outcome, Error> {
     Ok(pool.outcome(length_ns, stop.load(Ordering::Relaxed)))
 }
 
-/// Files, picked evenly.
+/// Files that are picked evenly.
 struct Files {
     random: RefCell<Stream>,
     files: usize,

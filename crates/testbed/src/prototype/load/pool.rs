@@ -19,7 +19,7 @@ pub(super) struct Job {
     pub file: usize,
 }
 
-/// Where the requests of a closed loop come from.
+/// Source of the requests of a closed loop.
 struct Closed {
     files: Files,
     end_ns: u64,
@@ -35,7 +35,7 @@ pub(super) struct Pool {
     /// Connections without work, the one that was busy last on top.
     idle: RefCell<Vec<oneshot::Sender<Job>>>,
     slots: Cell<usize>,
-    /// Requests under way.
+    /// Number of requests under way.
     busy: Cell<usize>,
     closed: RefCell<Option<Closed>>,
     rests: Notify,
@@ -85,7 +85,7 @@ impl Pool {
         tokio::task::spawn_local(Rc::clone(self).serve(slot, job));
     }
 
-    /// From now on clients ask again as soon as they are answered.
+    /// Lets clients send again as soon as they are answered.
     pub fn close(&self, files: Files, end_ns: u64, left: u64) {
         *self.closed.borrow_mut() = Some(Closed { files, end_ns, left });
     }
@@ -109,7 +109,7 @@ impl Pool {
         Some(Job { due_ns, file: closed.files.pick() })
     }
 
-    /// A connection's life.
+    /// Runs a connection until it is idle.
     async fn serve(self: Rc<Self>, slot: usize, mut job: Job) {
         let mut link = Link::default();
         loop {
@@ -140,17 +140,17 @@ impl Pool {
         }
     }
 
-    /// Whether requests are under way.
+    /// Returns whether requests are under way.
     pub fn is_busy(&self) -> bool {
         self.busy.get() > 0
     }
 
-    /// Until a connection has nothing to do.
+    /// Waits until a connection is idle.
     pub async fn rest(&self) {
         self.rests.notified().await;
     }
 
-    /// What waits is not sent any more.
+    /// Drops waiting requests.
     pub fn give_up(&self) {
         if let Some(closed) = self.closed.borrow_mut().as_mut() {
             closed.left = 0;
@@ -162,7 +162,7 @@ impl Pool {
         }
     }
 
-    /// What was found; all connections end.
+    /// Returns the results, and ends all connections.
     pub fn outcome(&self, length_ns: Option<u64>, stopped: bool) -> Outcome {
         self.idle.borrow_mut().clear();
         self.tally.take().outcome(length_ns, stopped)

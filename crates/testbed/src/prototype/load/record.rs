@@ -14,27 +14,27 @@ use crate::traffic::monotonic_ns;
 /// A request that is sent later than this after it was due is late, in nanoseconds.
 const LATE_NS: u64 = 1_000_000;
 
-/// What became of one request. Times are in nanoseconds.
+/// Outcome of one request. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When it was due, from the start.
+    /// Due time, from the start.
     pub at_ns: u64,
     /// Bytes of the file.
     pub bytes: u64,
-    /// From when it was due until the end of its answer.
+    /// Time from the due time until the end of its answer.
     pub latency_ns: u64,
-    /// From when it was really sent; 0 if it was not answered.
+    /// Time from sending until the end of its answer; 0 if it was not answered.
     pub service_ns: u64,
     /// Status of the answer; 0 without one.
     pub status: u16,
-    /// Who answered: a number of [`Outcome::names`], if it is known.
+    /// Backend that answered: a number of [`Outcome::names`], if it is known.
     pub backend: Option<u16>,
 }
 
 /// All that was found.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Sums.
+    /// Sums over all requests.
     pub found: Found,
     /// Every request, in the order in which they were due, if they were to be kept.
     pub records: Vec<Record>,
@@ -47,7 +47,7 @@ pub struct Outcome {
 pub struct Found {
     /// Requests that were due and counted.
     pub requests: u64,
-    /// Those that were answered as they should be.
+    /// Number of requests answered correctly.
     pub answered: u64,
     /// All others by kind: connect, closed, timeout, length, status-..., unsent, ...
     pub errors: BTreeMap<String, u64>,
@@ -55,13 +55,13 @@ pub struct Found {
     pub seconds: f64,
     /// `requests` per second of the schedule.
     pub offered_per_s: f64,
-    /// `answered` per second.
+    /// Rate of `answered`, per second.
     pub answered_per_s: f64,
-    /// From when a request was due until the end of its answer. Of answered ones.
+    /// Time from the due time until the end of the answer, of answered requests.
     pub latency_s: Seconds,
-    /// From when it was really sent.
+    /// Time from sending until the end of the answer.
     pub service_s: Seconds,
-    /// How late it was sent, as it waited for a connection or the generator itself was late.
+    /// Delay of sending, as the request waited for a connection or the generator was late.
     pub lateness_s: Seconds,
     /// Requests that were sent more than a millisecond late.
     pub late: u64,
@@ -71,7 +71,7 @@ pub struct Found {
     pub connections: u64,
     /// Bytes of all answers.
     pub bytes: u64,
-    /// Those who answered, if they say so.
+    /// Backends that answered, if they name themselves.
     pub backends: Vec<Backend>,
     /// Whether it was stopped before its end.
     pub stopped: bool,
@@ -84,11 +84,11 @@ pub struct Found {
 /// One of those who answered.
 #[derive(Clone, Debug, Serialize)]
 pub struct Backend {
-    /// Its name.
+    /// Name of the backend.
     pub name: String,
-    /// From when a request was due until the end of its answer.
+    /// Time from the due time until the end of the answer.
     pub latency_s: Seconds,
-    /// From when it was really sent.
+    /// Time from sending until the end of the answer.
     pub service_s: Seconds,
 }
 

@@ -20,7 +20,7 @@ impl Timer {
         Ok(Timer(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE)? }))
     }
 
-    /// Until `CLOCK_MONOTONIC` says so.
+    /// Sleeps until this time of `CLOCK_MONOTONIC`.
     pub async fn sleep_until(&mut self, ns: u64) -> io::Result<()> {
         let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let at = libc::timespec {

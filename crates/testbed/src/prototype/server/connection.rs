@@ -8,13 +8,13 @@ use super::request::{parse, reason, Parsed, MOST_HEAD};
 /// A client that takes nothing for so long is given up, in milliseconds.
 const PATIENCE_MS: i32 = 10_000;
 
-/// A connection.
+/// Connection of a client.
 pub(super) struct Connection {
     fd: OwnedFd,
     input: Vec<u8>,
 }
 
-/// What a connection has to say.
+/// Result of reading a connection.
 pub(super) enum Said {
     /// A request, or bytes that are none.
     Heard(Parsed),
@@ -57,12 +57,12 @@ impl Connection {
         }
     }
 
-    /// What comes next is the next request.
+    /// Removes the bytes of a request that was read.
     pub fn consume(&mut self, bytes: usize) {
         self.input.drain(..bytes);
     }
 
-    /// Whether a whole request has come already, behind the one before.
+    /// Returns whether another whole request has arrived already.
     pub fn has_more(&self) -> bool {
         !self.input.is_empty() && parse(&self.input) != Parsed::Partial
     }

@@ -37,16 +37,16 @@ const STOP: u64 = 0;
 const LISTEN: u64 = 1;
 const FIRST: u64 = 2;
 
-/// How a worker of a slower pool takes longer.
+/// Way in which a worker of a slower pool takes longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlowBy {
-    /// It sleeps, and leaves its CPU to others: the choice where both pools share CPUs.
+    /// Sleeps, and leaves its CPU to others: the choice where both pools share CPUs.
     Wait,
-    /// It does the work again, and keeps its CPU busy.
+    /// Repeats the work, and keeps its CPU busy.
     Spin,
 }
 
-/// How a pool is set.
+/// Options of a pool.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Name in `X-Backend` of its answers.
@@ -55,13 +55,13 @@ pub struct Options {
     pub listen: String,
     /// Folder of the data set.
     pub folder: PathBuf,
-    /// How many workers.
+    /// Number of workers.
     pub workers: usize,
     /// CPUs of the workers, in turn; all that are allowed, if none are named.
     pub cpus: Vec<u32>,
     /// A request takes so many times its processor time; 1 for as it is.
     pub slow: f64,
-    /// In which way.
+    /// Way in which it is slower.
     pub slow_by: SlowBy,
     /// The work of a request is done so many times.
     pub repeat: u32,
@@ -89,7 +89,7 @@ impl Options {
     }
 }
 
-/// What all workers share.
+/// State that all workers share.
 struct Shared {
     options: Options,
     index: Index,
@@ -190,7 +190,7 @@ impl Server {
         Ok(())
     }
 
-    /// Where it listens: `HOST:PORT` or `unix:PATH`.
+    /// Returns the address that it listens on: `HOST:PORT` or `unix:PATH`.
     #[must_use]
     pub fn address(&self) -> &str {
         self.shared.listener.address()
@@ -210,7 +210,7 @@ impl Server {
         locked(&self.quota).take();
     }
 
-    /// What was done so far.
+    /// Returns the report up to now.
     #[must_use]
     pub fn report(&self) -> PoolReport {
         let mut service = Histogram::default();
@@ -245,7 +245,7 @@ impl Server {
         }
     }
 
-    /// Whether all workers are alive.
+    /// Returns whether all workers are alive.
     #[must_use]
     pub fn is_running(&self) -> bool {
         let threads = locked(&self.threads);

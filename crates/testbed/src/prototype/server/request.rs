@@ -6,25 +6,25 @@ use super::super::handlers::Workload;
 pub const MOST_HEAD: usize = 16 << 10;
 const MOST_HEADERS: usize = 64;
 
-/// What is asked for.
+/// Content of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// A workload on a file of this number.
     Work(Workload, usize),
-    /// Whether it is alive.
+    /// Checks whether the pool is alive.
     Health,
     /// Paths and bytes of all files.
     Index,
-    /// How the pool is set.
+    /// Asks for the options of the pool.
     Info,
 }
 
 /// A head that is there as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What to answer, or with which status to refuse.
+    /// Content of the request, or the status with which to reject it.
     pub ask: Result<Ask, u16>,
-    /// Without a body.
+    /// Whether the answer has no body.
     pub head: bool,
     /// The connection may stay open.
     pub keep: bool,
@@ -32,18 +32,19 @@ pub struct Request {
     pub bytes: usize,
 }
 
-/// What the bytes that came so far amount to.
+/// Result of parsing the bytes that have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// More must come.
+    /// The request is incomplete.
     Partial,
-    /// A request.
+    /// The request is complete.
     Request(Request),
-    /// Answer with this status and close: nobody knows where the next request would begin.
+    /// The request is malformed: answer with this status and close, since the begin of the next
+    /// request is unknown.
     Bad(u16),
 }
 
-/// Reads one head.
+/// Parses the head of a request.
 #[must_use]
 pub fn parse(bytes: &[u8]) -> Parsed {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
@@ -99,7 +100,7 @@ fn asked(target: &str) -> Result<Ask, u16> {
     }
 }
 
-/// What a status is called.
+/// Returns the reason phrase of a status.
 #[must_use]
 pub const fn reason(status: u16) -> &'static str {
     match status {

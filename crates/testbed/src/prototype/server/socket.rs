@@ -18,7 +18,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// `HOST:PORT` or `unix:PATH`.
+    /// Opens `HOST:PORT` or `unix:PATH`.
     pub fn open(address: &str) -> Result<Listener, Error> {
         let wrong = |e| Error::os(address, e);
         if let Some(path) = address.strip_prefix("unix:") {
@@ -119,7 +119,7 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_ADD, fd, number, libc::EPOLLIN | once)
     }
 
-    /// Watches once more.
+    /// Watches a descriptor once more.
     pub fn again(&self, fd: RawFd, number: u64) -> io::Result<()> {
         let events = libc::EPOLLIN | libc::EPOLLONESHOT;
         self.control(libc::EPOLL_CTL_MOD, fd, number, events)
@@ -140,7 +140,7 @@ pub(super) fn bell() -> io::Result<OwnedFd> {
     unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }
 }
 
-/// Wakes whoever waits for the bell; more than one ring before that is one.
+/// Wakes the threads that wait for the bell; several rings before that count as one.
 pub(super) fn ring(bell: &OwnedFd) {
     let one = 1u64;
     // SAFETY: the kernel reads 8 bytes.

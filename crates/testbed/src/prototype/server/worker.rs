@@ -14,7 +14,7 @@ use super::request::{reason, Ask, Parsed, Request};
 use super::{locked, Shared, SlowBy, LISTEN, STOP};
 use crate::traffic::{clock_ns, monotonic_ns, no_timer_slack, sleep_until, thread_cpu_s};
 
-/// What a worker counts.
+/// Counters of a worker.
 #[derive(Default)]
 pub(super) struct Counts {
     pub service: Histogram,
@@ -37,7 +37,7 @@ impl<'a> Worker<'a> {
         Worker { shared, counts, content: Vec::new(), out: Vec::new() }
     }
 
-    /// Until the pool ends.
+    /// Runs until the pool ends.
     pub fn run(mut self) {
         while !self.shared.stop.load(Ordering::SeqCst) {
             match self.shared.epoll.wait() {
@@ -53,7 +53,8 @@ impl<'a> Worker<'a> {
         locked(self.counts).cpu_s = thread_cpu_s();
     }
 
-    /// A connection has something to say, and nobody else hears it meanwhile.
+    /// Serves a connection that has data; it is removed from the table meanwhile, so that no other
+    /// worker reads it.
     fn attend(&mut self, number: u64) {
         let Some(mut connection) = locked(&self.shared.connections).remove(&number) else { return };
         if !self.serve(&mut connection) {
@@ -92,7 +93,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether the client took the answer.
+    /// Answers a request, and returns whether the client took the answer.
     fn answer(&mut self, connection: &Connection, request: &Request) -> bool {
         let start_ns = monotonic_ns();
         let mut more = String::new();
