@@ -11,7 +11,7 @@ pub struct Precision {
     pub p99_s: Estimate,
     /// Mean power, in watts.
     pub power_w: Estimate,
-    /// Whether all three estimates reached their goals.
+    /// Tells whether all three estimates reached their goals.
     pub reached: bool,
 }
 
