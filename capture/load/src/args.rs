@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use crate::schedule::Gaps;
 
-/// How to use it.
+/// Usage of the program, as it is printed.
 pub const USAGE: &str = "\
 usage: halfwink-load PROTOCOL ADDRESS:PORT [--connections N] [--rate PER_SECOND [--constant]]
                      [--warmup N] [--requests N] [--seed N] [--items N]
@@ -14,29 +14,29 @@ usage: halfwink-load PROTOCOL ADDRESS:PORT [--connections N] [--rate PER_SECOND 
        halfwink-load split-cpu NUMBER
 PROTOCOL is http, http-close, memcached, redis or postgres";
 
-/// What is spoken.
+/// Protocol between load and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolName {
     /// HTTP/1.1 over lasting connections.
     Http,
     /// HTTP/1.1, one connection for each request.
     HttpClose,
-    /// memcached text.
+    /// Text protocol of memcached.
     Memcached,
-    /// Redis RESP.
+    /// RESP protocol of Redis.
     Redis,
-    /// PostgreSQL simple queries.
+    /// Simple queries of PostgreSQL.
     Postgres,
 }
 
 /// A load on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadArgs {
-    /// What is spoken.
+    /// Protocol of the server.
     pub protocol: ProtocolName,
-    /// With whom.
+    /// Address of the server.
     pub server: SocketAddr,
-    /// Connections.
+    /// Number of connections.
     pub connections: usize,
     /// Open load: requests per second.
     pub rate: Option<u64>,
@@ -44,26 +44,26 @@ pub struct LoadArgs {
     pub gaps: Gaps,
     /// Responses before the recording starts.
     pub warmup: u64,
-    /// Recorded responses.
+    /// Number of recorded responses.
     pub requests: u64,
-    /// Of everything random.
+    /// Seed of all random streams.
     pub seed: u64,
     /// Keys, or files of each size; the protocol's own number if nothing is said.
     pub items: Option<u64>,
 }
 
-/// What to do.
+/// Command of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Load a server.
+    /// Loads a server.
     Load(LoadArgs),
     /// Record a program, after running it a few times.
     Run {
-        /// Unrecorded runs.
+        /// Number of unrecorded runs.
         warmup: u64,
         /// The program executes the start marker itself.
         own_start: bool,
-        /// Program and arguments.
+        /// Program and its arguments.
         command: Vec<String>,
     },
     /// Execute the start marker (true) or the stop marker.

@@ -11,9 +11,9 @@ use crate::random::Random;
 /// A request that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// Its number.
+    /// Number of the request.
     pub id: u64,
-    /// When it was due, in ns of the engine's clock.
+    /// Due time, in ns of the engine's clock.
     pub due_ns: u64,
 }
 
@@ -68,7 +68,7 @@ impl Connection {
         Ok(n)
     }
 
-    /// The socket.
+    /// Returns the socket of the connection.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }

@@ -13,16 +13,16 @@ use crate::random::Random;
 use crate::schedule::Schedule;
 use crate::summary::Summary;
 
-/// How requests arrive.
+/// Arrival process of requests.
 #[derive(Clone, Debug)]
 pub enum Arrivals {
     /// Every connection sends the next request when it has the response to the last.
     Closed,
-    /// By the clock.
+    /// Arrivals by the clock.
     Open(Schedule),
 }
 
-/// The whole load.
+/// State of the whole load.
 pub struct Engine {
     connections: Vec<Connection>,
     /// Connections without a request, the longest idle first.
@@ -126,7 +126,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Until the next request is due; for ever if a response must come first.
+    /// Returns the time until the next request is due; none if a response must come first.
     fn timeout(&self) -> Option<Duration> {
         match &self.arrivals {
             Arrivals::Open(schedule) if !self.free.is_empty() => {

@@ -60,8 +60,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sets EFER.SVME on a CPU, which allows instructions that nobody here uses. An emulator generates
-/// other code for such a CPU, and so does not share code between it and the rest.
+/// Sets EFER.SVME on a CPU, which allows instructions that no program here uses. An emulator
+/// generates other code for such a CPU, and so does not share code between it and the rest.
 fn split_cpu(cpu: u64) -> io::Result<()> {
     const EFER: u64 = 0xc000_0080;
     const SVME: u64 = 1 << 12;
@@ -134,8 +134,8 @@ fn run(warmup: u64, own_start: bool, command: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-/// Why a program did not start. Of a script whose interpreter is missing the kernel says that there
-/// is no such file.
+/// Describes why a program did not start. If the interpreter of a script is missing, the kernel
+/// reports that the script does not exist.
 fn not_started(program: &str, error: &io::Error) -> String {
     let content = std::fs::read(program);
     if error.kind() != io::ErrorKind::NotFound {

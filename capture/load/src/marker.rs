@@ -18,17 +18,17 @@ macro_rules! mark {
     };
 }
 
-/// Recording starts here.
+/// Marks the begin of the recording.
 pub fn start() {
     mark!("1", 0u64, 0u64);
 }
 
-/// Recording ends here.
+/// Marks the end of the recording.
 pub fn stop() {
     mark!("2", 0u64, 0u64);
 }
 
-/// Of [`stop_with`] in rsi: a program's own end has anything there.
+/// Value of rsi by which [`stop_with`] is known: at a program's own end, rsi holds any value.
 const WITH_STATUS: u64 = 0x7375_7461_7473;
 
 /// Recording ends here: the program ended with this status, as shells count it.

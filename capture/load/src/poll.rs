@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// An epoll instance.
+/// An epoll instance, closed on drop.
 #[derive(Debug)]
 pub struct Poll {
     fd: OwnedFd,

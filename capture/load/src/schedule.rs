@@ -6,7 +6,7 @@ use crate::random::Random;
 /// Time between arrivals of an open load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gaps {
-    /// Always the same.
+    /// Gaps of constant length.
     Constant,
     /// Exponentially distributed: a Poisson process.
     Exponential,
@@ -30,7 +30,7 @@ impl Schedule {
         schedule
     }
 
-    /// When the next request is due.
+    /// Returns the time at which the next request is due.
     pub fn peek(&self) -> u64 {
         self.next_ns as u64
     }

@@ -10,7 +10,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Counts a request.
+    /// Counts a request and its latency.
     pub fn add(&mut self, latency_ns: u64) {
         self.latencies_ns.push(latency_ns);
     }

@@ -3,23 +3,23 @@
 
 use std::path::PathBuf;
 
-/// What the plugin was asked to do.
+/// Arguments of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Args {
-    /// Trace to write.
+    /// Path of the trace.
     pub out: PathBuf,
     /// JSON file with the trace's header.
     pub header: PathBuf,
     /// Stop after so many recorded instructions.
     pub limit: u64,
-    /// CPU to record.
+    /// CPU that is recorded.
     pub cpu: u32,
     /// CPUs of the machine.
     pub cpus: u32,
 }
 
 impl Args {
-    /// Whether a CPU is the machine's last.
+    /// Returns whether a CPU is the machine's last.
     #[must_use]
     pub fn is_last(&self, cpu: u32) -> bool {
         cpu + 1 == self.cpus

@@ -15,9 +15,9 @@ pub enum Item {
     Run {
         /// The recorder's number of the block.
         block: u32,
-        /// Instructions that retired.
+        /// Number of instructions that retired.
         executed: u16,
-        /// Memory accesses.
+        /// Number of memory accesses.
         accesses: u16,
     },
     /// The next of [`Batch::events`].
@@ -27,11 +27,11 @@ pub enum Item {
 /// A stretch of the trace.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// What happens, in order.
+    /// Items in the order of time.
     pub items: Vec<Item>,
     /// Memory accesses of the runs.
     pub accesses: Vec<RawAccess>,
-    /// Events.
+    /// Events that items refer to.
     pub events: Vec<Event>,
     /// Blocks, with the recorder's numbers.
     pub definitions: Vec<(u32, Definition)>,
@@ -60,7 +60,7 @@ pub enum Timed {
 }
 
 impl Timed {
-    /// Completes the times.
+    /// Completes the times with the base that is known now.
     pub fn resolve(&mut self, base: u64) {
         match self {
             Timed::Plain(_) => {}
@@ -74,7 +74,7 @@ impl Timed {
 }
 
 impl Batch {
-    /// Appends an event.
+    /// Appends an event to the batch.
     pub fn event(&mut self, event: Timed) {
         let exact = Times { from: false, to: false };
         let (event, open) = match event {
@@ -103,7 +103,7 @@ impl Batch {
         !self.open.is_empty()
     }
 
-    /// Completes all times.
+    /// Completes all times of the batch.
     pub fn resolve(&mut self, base: u64) {
         for (index, open) in self.open.drain(..) {
             let add = |time: &mut u64, open: bool| {

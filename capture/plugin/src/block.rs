@@ -16,14 +16,14 @@ pub struct Definition {
     pub phys: u64,
     /// Guest-physical address of the next page, if the block reaches into it.
     pub phys_next_page: u64,
-    /// All instructions.
+    /// Bytes of all instructions.
     pub bytes: Vec<u8>,
     /// Length of each instruction.
     pub lengths: Vec<u8>,
 }
 
 impl Definition {
-    /// For the trace writer.
+    /// Converts for the trace writer.
     #[must_use]
     pub fn as_block(&self) -> BlockDef<'_> {
         BlockDef {
@@ -36,21 +36,21 @@ impl Definition {
     }
 }
 
-/// Where control goes behind the last instruction.
+/// Successors of the last instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// To the next instruction.
+    /// The next instruction follows.
     Next,
-    /// To this address.
+    /// The instruction at this address follows.
     To(u64),
-    /// To this address or to the next instruction.
+    /// The instruction at this address or the next one follows.
     Either(u64),
     /// Anywhere: an indirect branch, a return, a system call.
     Anywhere,
 }
 
 impl Exit {
-    /// Whether `pc` may follow a block that ends at `end`.
+    /// Returns whether `pc` may follow a block that ends at `end`.
     #[inline]
     #[must_use]
     pub fn leads_to(self, end: u64, pc: u64) -> bool {
@@ -63,10 +63,10 @@ impl Exit {
     }
 }
 
-/// What the last instruction is, as far as the recorder cares.
+/// Kind of the last instruction, as far as the recorder distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Last {
-    /// Nothing special.
+    /// Any other instruction.
     Plain,
     /// `rdtsc` or `rdtscp`: the time is in rdx:rax afterwards.
     ReadsTime,
@@ -80,11 +80,11 @@ pub struct BlockInfo {
     pub pc: u64,
     /// Virtual address behind the last instruction.
     pub end: u64,
-    /// Number of instructions.
+    /// Number of its instructions.
     pub count: u16,
-    /// Where control goes at the end.
+    /// Successors of its last instruction.
     pub exit: Exit,
-    /// What the last instruction is.
+    /// Kind of its last instruction.
     pub last: Last,
     /// The trace's writer knows the block.
     pub defined: bool,
@@ -92,12 +92,12 @@ pub struct BlockInfo {
     offsets: Box<[u16]>,
 }
 
-/// How far an execution of a block came.
+/// Extent of an execution of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retired {
-    /// Instructions that retired.
+    /// Number of instructions that retired.
     pub executed: u16,
-    /// Whether the address that followed is explained by the block's code.
+    /// Whether the block's code explains the address that followed.
     pub explained: bool,
 }
 
@@ -139,15 +139,15 @@ impl BlockInfo {
         self.offsets.binary_search(&offset).ok().map(|i| i as u16)
     }
 
-    /// Whether `pc` may follow when all instructions retired.
+    /// Returns whether `pc` may follow when all instructions retired.
     #[inline]
     #[must_use]
     pub fn leads_to(&self, pc: u64) -> bool {
         self.exit.leads_to(self.end, pc)
     }
 
-    /// How far an execution came, given that the CPU then executed the block at `pc`. `io` is the
-    /// last instruction that was executed apart from the block because it talked to a device.
+    /// Returns the extent of an execution, given that the CPU then executed the block at `pc`. `io`
+    /// is the last instruction that was executed apart from the block because it accessed a device.
     #[inline]
     #[must_use]
     pub fn before_block(&self, pc: u64, io: Option<u16>) -> Retired {
@@ -170,8 +170,8 @@ impl BlockInfo {
         }
     }
 
-    /// As [`BlockInfo::before_block`], where it is not known whether the block talked to a device:
-    /// going on inside it then means that it did.
+    /// Returns the extent as [`BlockInfo::before_block`] does, where it is not known whether the
+    /// block accessed a device.
     #[must_use]
     pub fn before_block_elsewhere(&self, pc: u64) -> u16 {
         match self.index_of(pc) {
@@ -180,7 +180,7 @@ impl BlockInfo {
         }
     }
 
-    /// How far an execution came, given that the CPU then entered the kernel like this.
+    /// Returns the extent of an execution, given that the CPU then entered the kernel in this way.
     #[must_use]
     pub fn before_entry(&self, entry: Entry, io: Option<u16>) -> Retired {
         let full = Retired { executed: self.count, explained: true };
@@ -198,14 +198,14 @@ impl BlockInfo {
     }
 }
 
-/// What a single instruction asks the translator to hook.
+/// Hook that the translator sets on an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
-    /// Nothing.
+    /// No hook is set.
     None,
-    /// `syscall`.
+    /// Hook on a `syscall` instruction.
     Syscall,
-    /// `hlt`.
+    /// Hook on a `hlt` instruction.
     Halt,
     /// `mov cr3, reg`, with the number of the register.
     AddressSpace(u8),

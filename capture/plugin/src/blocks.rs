@@ -13,7 +13,7 @@ const NEVER: u64 = u64::MAX;
 pub struct Blocks {
     infos: Vec<BlockInfo>,
     definitions: Vec<Definition>,
-    /// Where a translation was last seen to run: in which turn, and as which block.
+    /// Last execution of each translation: its turn, and its block.
     seen: Vec<(u64, u32)>,
     by_pc: HashMap<u64, Vec<u32>>,
 }
@@ -59,7 +59,7 @@ impl Blocks {
         block
     }
 
-    /// What is known of a block.
+    /// Returns the properties of a block.
     #[inline]
     #[must_use]
     pub fn info(&self, number: u32) -> &BlockInfo {
@@ -76,7 +76,7 @@ impl Blocks {
         Some(self.definitions[number as usize].clone())
     }
 
-    /// How many there are.
+    /// Returns the number of blocks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.infos.len()

@@ -30,7 +30,7 @@ impl Stamp {
     }
 }
 
-/// How well the reconstruction worked.
+/// Accuracy of the reconstruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockReport {
     /// Readings of the guest's clock.
@@ -41,7 +41,7 @@ pub struct ClockReport {
     pub worst_ns: u64,
     /// Jumps over periods in which all CPUs were halted.
     pub jumps: u64,
-    /// Their sum, in ns.
+    /// Sum of these jumps, in ns.
     pub jumped_ns: u64,
     /// Instructions that other CPUs executed while the recorded one had work, in ns.
     pub stolen_ns: u64,
@@ -53,16 +53,16 @@ const IN_FLIGHT: u64 = 64;
 /// Longest history of other CPUs' turns.
 const TURNS: usize = 1024;
 
-/// Reconstructs virtual time.
+/// Clock that reconstructs virtual time.
 #[derive(Debug, Default)]
 pub struct Clock {
     /// Instructions of all CPUs.
     executed: u64,
-    /// Of these, by other CPUs while the recorded one had work.
+    /// Number of these executed by other CPUs while the recorded one had work.
     stolen: u64,
     /// Virtual time minus `executed`.
     base: u64,
-    /// `base` is right.
+    /// Whether `base` is valid.
     synced: bool,
     /// `base` was right at some time.
     started: bool,
@@ -160,7 +160,7 @@ impl Clock {
         self.base
     }
 
-    /// Now.
+    /// Returns the present time.
     #[must_use]
     pub fn now(&self) -> Stamp {
         self.stamp(self.executed - self.stolen)
@@ -185,7 +185,7 @@ impl Clock {
         Stamp { value, exact: self.synced }
     }
 
-    /// How well it went.
+    /// Returns the accuracy up to now.
     #[must_use]
     pub fn report(&self) -> ClockReport {
         self.report

@@ -6,7 +6,7 @@ use halfwink_units::Asid;
 
 use crate::idt::Entry;
 
-/// What the trace says of an entry.
+/// Returns the event that the trace records for an entry.
 #[must_use]
 pub fn event_of(entry: Entry) -> Event {
     let vector = entry.vector;

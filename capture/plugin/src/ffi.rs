@@ -16,7 +16,7 @@ pub const PLUGIN_VERSION: c_int = 4;
 /// The last version in which everything that is declared here means the same.
 const LAST_VERSION: c_int = 6;
 
-/// What QEMU tells of itself; more follows, which is not looked at.
+/// Information that QEMU passes to a plugin; further fields follow, which are not read.
 #[repr(C)]
 pub struct QemuInfo {
     target_name: *const c_char,
@@ -81,9 +81,9 @@ opaque! {
     Tb;
     /// An instruction of such a block.
     Insn;
-    /// Where an access went.
+    /// Physical address of an access.
     HwAddr;
-    /// A register.
+    /// A register of the guest.
     Register;
 }
 
@@ -203,7 +203,7 @@ impl TbHandle {
         TbHandle(tb)
     }
 
-    /// Its instructions.
+    /// Returns the instructions of the block.
     pub fn instructions(self) -> impl Iterator<Item = InsnHandle> {
         // SAFETY: the handle is valid by the contract of `new`, and indices are below the count.
         let count = unsafe { qemu_plugin_tb_n_insns(self.0) };
@@ -229,7 +229,7 @@ impl InsnHandle {
         unsafe { qemu_plugin_insn_data(self.0, buf.as_mut_ptr().cast(), buf.len()) }
     }
 
-    /// Guest virtual address.
+    /// Returns the guest's virtual address.
     pub fn virt(self) -> u64 {
         // SAFETY: the handle is valid during the translation callback.
         unsafe { qemu_plugin_insn_vaddr(self.0) }
@@ -279,23 +279,23 @@ const NAMES: [&CStr; Reg::COUNT] = [
 pub struct Reg(pub u8);
 
 impl Reg {
-    /// How many there are.
+    /// Number of registers.
     pub const COUNT: usize = 19;
     /// Number and result of a system call; low half of the time.
     pub const RAX: Reg = Reg(0);
     /// High half of the time.
     pub const RDX: Reg = Reg(2);
-    /// Stack pointer.
+    /// Register of the stack pointer.
     pub const RSP: Reg = Reg(4);
-    /// Second argument.
+    /// Register of the second argument.
     pub const RSI: Reg = Reg(6);
-    /// First argument.
+    /// Register of the first argument.
     pub const RDI: Reg = Reg(7);
-    /// Page tables.
+    /// Register of the page tables.
     pub const CR3: Reg = Reg(16);
-    /// Extended features.
+    /// Register of extended features.
     pub const EFER: Reg = Reg(17);
-    /// Program counter.
+    /// Register of the program counter.
     pub const RIP: Reg = Reg(18);
     /// Arguments of a system call, in order.
     pub const SYSCALL_ARGS: [Reg; 6] = [Reg::RDI, Reg::RSI, Reg::RDX, Reg(10), Reg(8), Reg(9)];
@@ -377,7 +377,7 @@ mod tests {
     mod qemu {
         use super::{c_int, c_uint, ByteArray, Register};
 
-        /// What a register holds whose handle is not null.
+        /// Value of every register whose handle is not null.
         pub const VALUE: u64 = 0xffff_8880_1234_5678;
         static mut BYTES: u64 = 0;
 
@@ -391,7 +391,7 @@ mod tests {
             array
         }
 
-        /// As version 6 has it: 1 is true, and no size.
+        /// Reads a register as version 6 does: the result 1 means true, and is not a size.
         #[no_mangle]
         extern "C" fn qemu_plugin_read_register(
             handle: *mut Register,

@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-/// Where Linux maps the interrupt descriptor table read-only, on every x86-64 kernel since 4.15.
+/// Address at which Linux maps the interrupt descriptor table read-only, on every x86-64 kernel
+/// since 4.15.
 pub const LINUX_IDT: u64 = 0xffff_fe00_0000_0000;
 /// Bytes in the table: 256 gates of 16 bytes.
 pub const IDT_BYTES: usize = 256 * 16;
@@ -33,14 +34,14 @@ pub fn parse_idt(table: &[u8; IDT_BYTES]) -> HashMap<u64, u8> {
 /// An entry into the kernel through the interrupt descriptor table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Vector number.
+    /// Number of the vector.
     pub vector: u8,
     /// Address of the instruction that the handler will return to.
     pub rip: u64,
 }
 
 impl Entry {
-    /// From the top of the handler's stack.
+    /// Parses the top of the handler's stack.
     #[must_use]
     pub fn parse(vector: u8, frame: &[u8; FRAME_BYTES]) -> Entry {
         let at = if pushes_error_code(vector) { 8 } else { 0 };

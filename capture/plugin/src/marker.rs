@@ -5,13 +5,13 @@
 /// `0f 1f 80`, the code, and this.
 const TAIL: [u8; 3] = *b"HWT";
 
-/// Of a stop whose rdi is a program's exit status: rsi.
+/// Value of rsi at a stop whose rdi is a program's exit status.
 pub const WITH_STATUS: u64 = 0x7375_7461_7473;
 
-/// What a marker asks for.
+/// Request of a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marker {
-    /// Start recording.
+    /// Starts the recording.
     Start,
     /// Stop recording; rdi is an exit status if rsi is [`WITH_STATUS`].
     Stop,
@@ -19,7 +19,7 @@ pub enum Marker {
     RequestBegin,
     /// A response is complete: rdi is the number of its request.
     RequestEnd,
-    /// For the user: goes into the trace with rdi.
+    /// Marks a point for the user: goes into the trace with rdi.
     User(u8),
 }
 
@@ -46,7 +46,7 @@ impl Marker {
         })
     }
 
-    /// Its code.
+    /// Returns the code of the marker.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {

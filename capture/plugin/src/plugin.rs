@@ -54,7 +54,7 @@ struct State {
     recorder: Recorder,
     sink: Option<Sink>,
     next_progress: u64,
-    /// Of the program whose end was the recording's.
+    /// Exit status of the program whose end was the recording's.
     exit_status: Option<u64>,
 }
 
@@ -157,7 +157,8 @@ extern "C" fn translate_waiting(_id: PluginId, tb: *mut Tb) {
 /// EFER.SVME, which the guest sets on its last CPU alone if it has several.
 const SVME: u64 = 1 << 12;
 
-/// Whether a block is being translated for a CPU that is not recorded, as far as we can tell.
+/// Returns whether a block is being translated for a CPU that is not recorded, as far as that can
+/// be known.
 fn is_for_another_cpu(state: &State) -> bool {
     // Between blocks QEMU keeps no register anywhere but where this reads it.
     let efer = state.guest.as_ref().and_then(|guest| guest.try_register(Reg::EFER));
@@ -225,7 +226,8 @@ extern "C" fn on_block(cpu: c_uint, data: *mut c_void) {
     begin_block(state(), cpu as usize, block, block, Arrival::default());
 }
 
-/// As [`on_block`], for user code, which may be at different addresses in different processes.
+/// Handles a block as [`on_block`] does, for user code, which may be at different addresses in
+/// different processes.
 extern "C" fn on_user_block(cpu: c_uint, data: *mut c_void) {
     let state = state();
     let (cpu, home) = (cpu as usize, data as usize as u32);
@@ -247,7 +249,7 @@ fn place(state: &mut State, cpu: usize, home: u32) -> u32 {
     }
 }
 
-/// As [`on_block`], where there is something to read from registers first.
+/// Handles a block as [`on_block`] does, after reading registers.
 extern "C" fn on_block_reading(cpu: c_uint, data: *mut c_void) {
     let state = state();
     let (cpu, home) = (cpu as usize, data as usize as u32);
@@ -274,7 +276,7 @@ extern "C" fn on_block_reading(cpu: c_uint, data: *mut c_void) {
     begin_block(state, cpu, block, home, arrival);
 }
 
-/// With several CPUs: the number that QEMU gave must be that of the CPU that executes.
+/// Checks, with several CPUs, that the number from QEMU is that of the executing CPU.
 fn check_cpu(guest: &Guest, args: &Args, cpu: usize) {
     if args.cpus > 1 && (guest.register(Reg::EFER) & SVME != 0) != args.is_last(cpu as u32) {
         fail("the CPUs share translations: instructions of one would be taken for the other's");

@@ -16,12 +16,12 @@ fn say(value: &Value) {
     let _ = writeln!(std::io::stderr().lock(), "{PREFIX}{value}");
 }
 
-/// Recording begins.
+/// Reports that the recording begins.
 pub fn started() {
     say(&json!({ "started": true }));
 }
 
-/// So many instructions are recorded.
+/// Reports the number of recorded instructions.
 pub fn progress(instructions: u64) {
     say(&json!({ "recorded": instructions }));
 }
@@ -31,7 +31,7 @@ pub fn error(message: &str) {
     say(&json!({ "error": message }));
 }
 
-/// How the recorder itself fared.
+/// Quality of the recording.
 #[derive(Clone, Debug, Default)]
 pub struct RecorderReport {
     /// Continuations that the code before does not explain.
@@ -46,7 +46,7 @@ pub struct RecorderReport {
     pub partial_runs: u64,
     /// Virtual time at the first and the last recorded instruction, in ns.
     pub time_ns: (u64, u64),
-    /// Why the recording ended.
+    /// Reason of the recording's end.
     pub reason: &'static str,
     /// Host seconds between the first and the last recorded instruction.
     pub seconds: f64,

@@ -18,7 +18,7 @@ const LEVEL: i32 = 3;
 /// Batches under way: enough that neither thread waits long, few enough to bound memory.
 const BATCHES: usize = 6;
 
-/// Where batches go.
+/// Thread that writes batches.
 pub struct Sink {
     full: SyncSender<Batch>,
     empty: Receiver<Batch>,

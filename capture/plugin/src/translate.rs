@@ -4,7 +4,8 @@
 use crate::block::Definition;
 use crate::ffi::TbHandle;
 
-/// Where Linux maps its own text: `phys = virt - KERNEL_MAP` without address randomisation.
+/// Address at which Linux maps its own text: `phys = virt - KERNEL_MAP` without address
+/// randomisation.
 const KERNEL_MAP: u64 = 0xffff_ffff_8000_0000;
 /// Kernel text lies in the first GiB of that mapping, behind its first 16 MiB.
 const KERNEL_TEXT: std::ops::Range<u64> = KERNEL_MAP + (16 << 20)..KERNEL_MAP + (1 << 30);

@@ -7,7 +7,7 @@ use crate::random::Random;
 
 /// Sizes of the files on the server: small pages to pictures.
 pub const SIZES: [usize; 8] = [512, 1024, 2048, 4096, 6144, 8192, 16384, 32768];
-/// How often each is asked for, in parts of their sum: small ones more often.
+/// Relative frequency of each file: small ones are requested more often.
 const WEIGHTS: [u64; 8] = [16, 20, 20, 16, 12, 8, 5, 3];
 
 /// Keep-alive, or a connection for each request.

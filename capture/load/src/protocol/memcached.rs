@@ -4,7 +4,7 @@
 use super::{line_end, unexpected, value, value_size, Progress, Protocol};
 use crate::random::Random;
 
-/// One client.
+/// State of one client.
 #[derive(Clone, Debug)]
 pub struct Memcached {
     keys: u64,

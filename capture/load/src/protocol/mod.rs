@@ -13,18 +13,19 @@ pub use redis::Redis;
 
 use crate::random::Random;
 
-/// How far a response has come.
+/// Progress of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// More is needed.
+    /// The response is incomplete.
     Partial,
-    /// It takes this many bytes.
+    /// The response is complete and takes this many bytes.
     Complete(usize),
 }
 
 /// One connection's view of a protocol. One request is under way at a time.
 pub trait Protocol {
-    /// What to send first, if the server expects something before requests.
+    /// Appends the first message, if the server expects one before requests. Returns whether there
+    /// is one.
     fn hello(&mut self, _out: &mut Vec<u8>) -> bool {
         false
     }
@@ -35,7 +36,7 @@ pub trait Protocol {
         false
     }
 
-    /// Appends a request.
+    /// Appends a request to `out`.
     fn request(&mut self, random: &mut Random, out: &mut Vec<u8>);
 
     /// Looks at what came so far in answer to the last request (or greeting, or filling).

@@ -4,7 +4,7 @@
 use super::{unexpected, Progress, Protocol};
 use crate::random::Random;
 
-/// One client.
+/// State of one client.
 #[derive(Clone, Debug)]
 pub struct Postgres {
     accounts: u64,
@@ -75,7 +75,7 @@ impl Protocol for Postgres {
     }
 }
 
-/// From `SELECT 1` or `UPDATE 1`.
+/// Returns the number of rows in `SELECT 1` or `UPDATE 1`.
 fn rows_of(body: &[u8]) -> u32 {
     let text = String::from_utf8_lossy(body);
     let number = text.trim_end_matches('\0').rsplit(' ').next();

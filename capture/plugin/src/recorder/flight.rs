@@ -13,16 +13,17 @@ pub(super) struct Flight {
     pub count: u16,
     /// The trace's writer knows the block.
     pub defined: bool,
-    /// From the block: its end, and where it leads. To look it up again costs a cache miss.
+    /// End of the block and its successors, copied from the block: another look-up would cost a
+    /// cache miss.
     end: u64,
     exit: Exit,
     /// Last instruction that was executed apart because it talked to a device.
     pub io: Option<u16>,
-    /// It is already accounted for: it ended in `hlt`.
+    /// Whether it was counted already, as it ended in `hlt`.
     pub done: bool,
     /// Another CPU's, while the recorded one had work.
     pub stolen: bool,
-    /// If it ends by reading the time: the count at that moment.
+    /// Instruction count at its end, if it ends by reading the time.
     pub reads_time: Option<u64>,
 }
 
@@ -58,14 +59,14 @@ impl Flight {
     }
 }
 
-/// What the recorder knows of a CPU.
+/// State of a CPU in the recorder.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cpu {
     pub flight: Option<Flight>,
     pub halted: bool,
 }
 
-/// What a callback found out by reading registers, at the start of a block.
+/// Results of reading registers at the start of a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Arrival {
     /// The block is the handler of an interrupt or exception.

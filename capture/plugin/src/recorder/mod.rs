@@ -30,7 +30,7 @@ const OPEN_ITEMS: usize = 1 << 20;
 /// Kept examples of unexplained continuations.
 const EXAMPLES: usize = 10;
 
-/// Builds the trace.
+/// Recorder that builds the trace.
 pub struct Recorder {
     cpu: usize,
     cpus: Vec<Cpu>,
