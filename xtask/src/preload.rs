@@ -8,7 +8,7 @@ use std::process::Command;
 const PACKAGES: [&str; 2] = ["halfwink-delegate", "halfwink-preheat-preload"];
 /// Crates that each may be made of, itself among them.
 const MOST: usize = 20;
-/// What has no place in a stranger whatever the count: runtimes, TLS, HTTP.
+/// Crates that must not be preloaded, whatever the count: runtimes, TLS, HTTP.
 const NEVER: [&str; 8] =
     ["tokio", "async-std", "smol", "rustls", "openssl", "ring", "hyper", "http"];
 

@@ -19,7 +19,7 @@ fn keep<P: Policy>() -> usize {
     black_box(calls).len()
 }
 
-/// How many calls are kept.
+/// Returns the number of calls that are kept.
 #[no_mangle]
 pub extern "C" fn probe() -> usize {
     all()
