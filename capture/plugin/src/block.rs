@@ -171,7 +171,7 @@ impl BlockInfo {
     }
 
     /// Returns the extent as [`BlockInfo::before_block`] does, where it is not known whether the
-    /// block accessed a device.
+    /// block accessed a device: an execution that continues inside it then shows that it did.
     #[must_use]
     pub fn before_block_elsewhere(&self, pc: u64) -> u16 {
         match self.index_of(pc) {
