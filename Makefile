@@ -7,10 +7,13 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 HALFWINK := $(BIN)/halfwink
-NATIVE := $(VENV)/.native
-LIVE := $(VENV)/.live
-TARGET := $(or $(CARGO_TARGET_DIR),target)/release
-CARGO := --release --locked --quiet --features halfwink-py/extension-module
+# `release` compiles fast; `dist` adds link-time optimisation, for wheels and benchmarks. What was installed last is
+# what runs, so that each takes the mark of the other away.
+PROFILE := release
+NATIVE := $(VENV)/.native.$(PROFILE)
+LIVE := $(VENV)/.live.$(PROFILE)
+TARGET := $(or $(CARGO_TARGET_DIR),target)/$(PROFILE)
+CARGO := --profile $(PROFILE) --locked --quiet --features halfwink-py/extension-module
 # Where the package looks for the libraries of `halfwink live delegate` and `preheat`.
 PRELOAD := python/halfwink/_native
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
@@ -55,6 +58,7 @@ $(NATIVE): $(VENV)/.tools $(RUST) pyproject.toml
 	@install -m 755 $(TARGET)/lib_core.so python/halfwink/_core.abi3.so
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --no-build-isolation --no-deps --config-settings prebuilt=yes --editable .
+	@rm -f $(VENV)/.native.* $(VENV)/.live.*
 	@touch $@
 
 # Programs and libraries of `halfwink live`. The native module is named again so that Cargo unites the same features
@@ -77,7 +81,8 @@ test: $(LIVE)
 test-full: $(LIVE)
 	@tools/test.sh --full $(SHARD)
 
-bench: $(LIVE)
+bench:
+	@$(MAKE) --no-print-directory PROFILE=dist live
 	@$(BIN)/python benches/run.py
 
 # README.md and docs/techniques/README.md, from the list of techniques.

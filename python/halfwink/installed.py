@@ -70,7 +70,7 @@ def only_looking() -> Generator[None]:
 def _make_live() -> bool:
     """Builds the live programs of a clone, which `make demo` leaves out; returns whether it did."""
     folder = None if _looking.get() else clone()
-    made = folder is not None and (folder / ".venv/.native").exists()
+    made = folder is not None and any((folder / ".venv").glob(".native.*"))
     if folder is None or not made or shutil.which("cargo") is None or shutil.which("make") is None:
         return False
     print("halfwink: building the live programs (once, some minutes)", file=sys.stderr)
