@@ -265,8 +265,8 @@ mod tests {
     #[test]
     fn parameters_and_attributes_are_blocks() {
         let text = "def a():\n    \"\"\"Does.\n\n    Parameters\n    ----------\n    io\n        \
-                    How it\n        is.\n    \"\"\"\nclass B:\n    \"\"\"Is.\n\n    Attributes:\n        \
-                    at: of that.\n    \"\"\"\n";
+                    How it\n        is.\n    \"\"\"\n\
+                    class B:\n    \"\"\"Is.\n\n    Attributes:\n        at: of that.\n    \"\"\"\n";
         let blocks: Vec<(usize, String)> =
             python_blocks(text).into_iter().map(|b| (b.line, b.text)).collect();
         let text = |text: &str| text.to_owned();

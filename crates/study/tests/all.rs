@@ -1,6 +1,5 @@
 //! Every integration test of the crate in one program, so that its libraries are linked once.
 
-
 mod golden;
 mod held_out;
 mod logs;

@@ -1,8 +1,8 @@
 //! One run and more of each world beside what was recorded before worlds had a seam: results must
 //! not change when the house is rebuilt. `near`: the same value in another unit, rounded otherwise.
 //!
-//! Where a model is *meant* to change, its entries are recorded anew, and the commit says why:
-//! `HALFWINK_RECORD=chip cargo test -p halfwink-study --test all golden` for those of the world `chip`.
+//! Where a model is *meant* to change, its entries are recorded anew, and the commit says why. For
+//! the world `chip`: `HALFWINK_RECORD=chip cargo test -p halfwink-study --test all golden`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,6 +1,5 @@
 //! Every integration test of the crate in one program, so that its libraries are linked once.
 
-
 mod damage;
 mod round_trip;
 mod vectors;

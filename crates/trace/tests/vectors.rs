@@ -1,8 +1,8 @@
 //! The test vectors of `docs/trace-format.md`: a file with every kind of section and event, read as
 //! its text says, today and by every later version of this major number.
 //!
-//! `HALFWINK_BLESS=1 cargo test -p halfwink-trace --test all vectors` writes them anew, which only a
-//! new major version of the format has a reason for.
+//! `HALFWINK_BLESS=1 cargo test -p halfwink-trace --test all vectors` writes them anew, which only
+//! a new major version of the format has a reason for.
 
 use std::fs;
 use std::path::PathBuf;
