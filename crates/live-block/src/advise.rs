@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use halfwink_live::clock::{ticks, Rate};
 use halfwink_live::line::Line;
@@ -13,10 +13,14 @@ use serde::Serialize;
 use crate::socket::{Bell, Epoll};
 use crate::topology::{Cpu, Machine};
 
-/// Trials, the middle one of which counts, and repetitions of each.
-const TRIALS: usize = 9;
-const ROUNDS: u64 = 2_000;
-/// Number of wake-ups in a trial: fewer, since they are slower.
+/// Trials, the middle one of which counts, and round trips of each. They are short: while another
+/// program has one of the two CPUs, a trial takes milliseconds, and no other one is touched by it.
+const TRIALS: usize = 400;
+const ROUNDS: u64 = 50;
+/// So many trials are made in any case; others only within this time.
+const FEWEST: usize = 9;
+const LONGEST: Duration = Duration::from_millis(500);
+/// Wake-ups are slower.
 const WAKES: u64 = 200;
 /// Pairs that are measured at most: 64 groups would be 2,016.
 const MOST_PAIRS: usize = 200;
@@ -106,15 +110,15 @@ fn line_ns(from: u32, to: u32, rate: Rate) -> Result<f64, String> {
         while !ready.load(Ordering::Acquire) {
             thread::yield_now();
         }
-        let trial = |_| {
+        let (start, mut found) = (Instant::now(), Vec::with_capacity(TRIALS));
+        while found.len() < FEWEST || (found.len() < TRIALS && start.elapsed() < LONGEST) {
             let begun = ticks();
             (0..ROUNDS).for_each(|_| line.round_trip());
-            rate.ps(ticks() - begun) as f64 * 1e-3 / ROUNDS as f64
-        };
-        let found = middle((0..TRIALS).map(trial).collect());
+            found.push(rate.ps(ticks() - begun) as f64 * 1e-3 / ROUNDS as f64);
+        }
         line.end();
         other.join().map_err(|_| "the other side failed".to_owned())??;
-        pinned.map(|()| found)
+        pinned.map(|()| middle(found))
     })
 }
 
