@@ -36,7 +36,7 @@ REQUESTS = 3
 #: most of 8 with 1 - 2 / 2**8.
 STARTS = 8
 #: How long a server may take to answer for the first time.
-START_S = 20.0
+START_S = 60.0
 
 
 def preload_library() -> Path:

@@ -39,7 +39,7 @@ from halfwink.prediction import (
 from halfwink.prototype import dataset, load
 
 #: So long a pool may take to start or to end.
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Any, Self
 
-COMMAND_S = 30.0
+#: Longest that a line takes, on a slow machine with busy neighbours.
+COMMAND_S = 120.0
 
 
 class GuestError(AssertionError):

@@ -23,7 +23,7 @@ import xfrm_guest
 from guest_console import Console, GuestError
 
 from halfwink.capture import guest as guests
-from halfwink.capture import host, paths
+from halfwink.capture import host, paths, scratch
 from halfwink.capture.cpio import CpioWriter
 from halfwink.capture.drivers import driver_name, in_order
 from halfwink.programs import which
@@ -74,14 +74,13 @@ def build() -> tuple[Path, Path]:
     parts = (guests.SUITE, guests.KERNEL_PACKAGE, MODULES, STRONGSWAN, PLUGINS, times)
     text = json.dumps([*parts, xfrm_guest.INIT])
     folder = paths.cache() / f"keys-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    if not folder.exists():
-        paths.make_cache()
-        with tempfile.TemporaryDirectory(dir=paths.cache(), prefix="building-") as name:
-            out = Path(name) / "out"
-            out.mkdir()
-            _build(Path(name), out, programs)
-            shutil.rmtree(folder, ignore_errors=True)
-            out.rename(folder)
+    with scratch.alone(folder.name):
+        if not folder.exists():
+            with scratch.folder("building-") as work:
+                out = work / "out"
+                out.mkdir()
+                _build(work, out, programs)
+                out.rename(folder)
     return folder / "vmlinuz", folder / "initrd.cpio"
 
 
@@ -191,7 +190,7 @@ class KeysGuest(Console):
             quoted = line.replace("'", "'\\''")
             self.run(f"echo '{quoted}' >>{path}")
 
-    def wait(self, command: str, seconds: float = 30.0) -> str:
+    def wait(self, command: str, seconds: float = 120.0) -> str:
         """Until a command succeeds; what it printed."""
         end = time.monotonic() + seconds
         while True:

@@ -33,7 +33,7 @@ workers = 4
 {big_more}
 [health]
 interval_ms = 50
-timeout_ms = 300
+timeout_ms = 3000
 {health}
 [limits]
 retries = 2
@@ -127,18 +127,25 @@ def read_request(peer: socket.socket) -> bytes | None:
     return head + b"\r\n\r\n" + body
 
 
-def talk(address: str, *parts: bytes, pause: float = 0.0, timeout: float = 4.0) -> bytes:
-    """Sends bytes, and reads until the other side closes, or says nothing more for a while."""
+def talk(
+    address: str,
+    *parts: bytes,
+    pause: float = 0.0,
+    timeout: float = 30.0,
+    until: Callable[[bytes], object] = lambda _: False,
+) -> bytes:
+    """Sends bytes, and reads until the other side closes, until it has said enough, or until it
+    says nothing more for a while."""
     host, _, port = address.rpartition(":")
     data = b""
-    with socket.create_connection((host, int(port)), timeout) as peer:
+    with socket.create_connection((host, int(port)), 60) as peer:
         for part in parts:
             with contextlib.suppress(OSError):
                 peer.sendall(part)
             time.sleep(pause)
         peer.settimeout(timeout)
         with contextlib.suppress(OSError):
-            while more := peer.recv(1 << 16):
+            while not until(data) and (more := peer.recv(1 << 16)):
                 data += more
     return data
 

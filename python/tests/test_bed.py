@@ -7,15 +7,26 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Halfwink, lacking, need, need_bed, received, wait_until
+from conftest import (
+    Halfwink,
+    descendants,
+    lacking,
+    need,
+    need_bed,
+    received,
+    undisturbed,
+    wait_until,
+)
+from neighbours import processes
 
 from halfwink import traffic
-from halfwink.bed import Bed, Kind, Plan, measure
+from halfwink.bed import Bed, Kind, Plan, Report, measure
 from halfwink.errors import HalfwinkError, RunError
 
 #: A user without rights, who exists on every Linux.
@@ -46,14 +57,23 @@ def routed() -> Generator[Bed]:
         yield bed
 
 
-def nothing_wrong(found: dict[str, Any]) -> None:
-    for name in ("lost", "duplicated", "corrupt", "bad_headers", "reordered", "sink_drops"):
-        assert found[name] == 0, name
+def whole(bed: Bed, **options: Any) -> dict[str, Any]:
+    """A trial of which all frames arrived, once and in order.
+
+    Loss alone may be the machine's: a thread that waits for its CPU for longer than its ring holds.
+    """
+
+    def trial() -> dict[str, Any]:
+        found = bed.trial(**options)
+        for name in ("duplicated", "corrupt", "bad_headers", "reordered"):
+            assert found[name] == 0, name
+        return found
+
+    return undisturbed(trial, lambda f: f"{f}" if f["lost"] or f["sink_drops"] else None)
 
 
 def test_counts_are_exact(wire: Bed):
-    found = wire.trial(pps=5000, seconds=0.4, flows=10)
-    nothing_wrong(found)
+    found = whole(wire, pps=5000, seconds=0.4, flows=10)
     assert found["sent"] == found["received"] == 2000
     sent, received = found["generator"], found["sink"]
     assert sent["frames"] == sent["scheduled_frames"]
@@ -65,43 +85,48 @@ def test_counts_are_exact(wire: Bed):
 
 
 def test_rates_are_kept(wire: Bed):
-    both = [wire.trial(pps=pps, seconds=0.4)["generator"]["pps"] for pps in (1000, 4000)]
-    assert both[1] / both[0] == pytest.approx(4, rel=0.1)
+    def ratio() -> float:
+        both = [wire.trial(pps=pps, seconds=0.4)["generator"]["pps"] for pps in (1000, 4000)]
+        return both[1] / both[0]
+
+    undisturbed(ratio, lambda r: None if 3.6 < r < 4.4 else f"{r:.2f} times the rate")
 
 
 def test_steps_and_ramps(wire: Bed):
     rates = traffic.steps("1000,0,1000..3000", 0.6)
-    found = wire.trial(rates=rates, sink={"slot_ms": 200})
-    nothing_wrong(found)
-    assert found["sent"] == pytest.approx(600, abs=2)
-    slots = [slot["frames"] for slot in found["sink"]["slots"]]
-    # The machine may be busy with others: a slot may lose some frames to the next.
-    assert slots[0] == pytest.approx(200, rel=0.3)
-    assert slots[2] == pytest.approx(2 * slots[0], rel=0.5)
+
+    def trial() -> list[int]:
+        found = whole(wire, rates=rates, sink={"slot_ms": 200})
+        assert found["sent"] == pytest.approx(600, abs=2)
+        return [slot["frames"] for slot in found["sink"]["slots"]]
+
+    def wrong(slots: list[int]) -> str | None:
+        # A slot may lose some frames to the next.
+        first, _, last = slots[:3]
+        return None if 140 < first < 260 and first < last < 3 * first else f"{slots}"
+
+    undisturbed(trial, wrong)
 
 
 def test_bursts_arrive_together(wire: Bed, tmp_path: Path):
     path = tmp_path / "bursts.pcapng"
-    found = wire.trial(pps=2000, seconds=0.5, burst=50, sink={"capture": str(path)})
-    nothing_wrong(found)
+    found = whole(wire, pps=2000, seconds=0.5, burst=50, sink={"capture": str(path)})
     assert found["sent"] == 1000
     assert found["sink"]["captured"] >= 1000
 
 
 def test_profiles(wire: Bed):
     rates = traffic.profile("world-cup", seconds=0.5, peak_pps=10_000)
-    found = wire.trial(rates=rates)
-    nothing_wrong(found)
+    found = whole(wire, rates=rates)
     assert found["sent"] == found["generator"]["scheduled_frames"]
     slots = traffic.profile("evaluation", seconds=6, peak_pps=1000)
     assert sum(s * pps for s, pps, _ in slots) == pytest.approx(0.35 * 6 * 1000, rel=1e-3)
 
 
 def test_mixes_of_sizes_and_families(wire: Bed):
-    found = wire.trial(
-        pps=3000, seconds=0.3, sizes="imix", flows=20, to=["198.18.0.0/24", "2001:2::/64"]
+    found = whole(
+        wire, pps=3000, seconds=0.3, sizes="imix", flows=20, to=["198.18.0.0/24", "2001:2::/64"]
     )
-    nothing_wrong(found)
     assert found["received"] == 900
     assert found["sink"]["bytes"] == found["generator"]["bytes"] > 900 * 80
 
@@ -109,38 +134,51 @@ def test_mixes_of_sizes_and_families(wire: Bed):
 def test_a_capture_is_replayed(wire: Bed, tmp_path: Path):
     for name in ("a.pcap", "a.pcapng"):
         path = tmp_path / name
-        first = wire.trial(pps=2000, seconds=0.2, flows=7, sink={"capture": str(path)})
-        # Stamps are replayed too: to the sink they are old frames, whole and in order.
-        again = wire.trial(pps="captured", replay=str(path))
-        assert again["sent"] == first["sink"]["captured"] >= 400
-        assert again["received"] == 400
-        slower = wire.trial(pps="captured", replay=str(path), faster=0.25)
-        ratio = slower["generator"]["seconds"] / again["generator"]["seconds"]
-        assert ratio == pytest.approx(4, rel=0.4)
-        twice = wire.trial(pps=4000, seconds=10, replay=str(path), repeat=2)
-        assert twice["sent"] == 2 * first["sink"]["captured"]
-        assert twice["received"] == 400
-        assert twice["duplicated"] == 400
+        first = whole(wire, pps=2000, seconds=0.2, flows=7, sink={"capture": str(path)})
+        captured = first["sink"]["captured"]
+        assert captured >= 400
+
+        def replayed(path: Path = path, captured: int = captured) -> tuple[dict[str, Any], float]:
+            # Stamps are replayed too: to the sink they are old frames, whole and in order.
+            again = wire.trial(pps="captured", replay=str(path))
+            assert again["sent"] == captured
+            slower = wire.trial(pps="captured", replay=str(path), faster=0.25)
+            return again, slower["generator"]["seconds"] / again["generator"]["seconds"]
+
+        def wrong(found: tuple[dict[str, Any], float]) -> str | None:
+            is_whole = found[0]["received"] == 400 and 2.4 < found[1] < 5.6
+            return None if is_whole else f"{found}"
+
+        undisturbed(replayed, wrong)
+        options: dict[str, Any] = {"pps": 4000, "seconds": 10, "replay": str(path), "repeat": 2}
+
+        def twice(options: dict[str, Any] = options, captured: int = captured) -> dict[str, Any]:
+            found = wire.trial(**options)
+            assert found["sent"] == 2 * captured
+            return found
+
+        undisturbed(twice, lambda f: None if f["received"] == f["duplicated"] == 400 else f"{f}")
 
 
 def test_what_is_lost_is_counted(routed: Bed):
     macs = [routed.mac(routed.router, "rt0")]
     to = ["198.18.0.1", "198.18.0.2"]
     options = {"pps": 2000, "seconds": 0.3, "flows": 4, "macs": macs, "to": to}
-    nothing_wrong(routed.trial(**options))
+    whole(routed, **options)
     routed.router.shell("ip route add blackhole 198.18.0.2")
     try:
-        found = routed.trial(**options)
+        found = undisturbed(
+            lambda: routed.trial(**options), lambda f: None if f["received"] == 300 else f"{f}"
+        )
     finally:
         routed.router.shell("ip route del blackhole 198.18.0.2")
-    assert (found["sent"], found["lost"], found["received"]) == (600, 300, 300)
+    assert (found["sent"], found["lost"]) == (600, 300)
     assert found["loss"] == 0.5
 
 
 @pytest.mark.parametrize("to", [["198.18.0.0/24"], ["2001:2::/64"]])
 def test_the_kernel_forwards_all(routed: Bed, to: list[str]):
-    found = routed.trial(pps=5000, seconds=0.4, to=to)
-    nothing_wrong(found)
+    found = whole(routed, pps=5000, seconds=0.4, to=to)
     assert found["received"] == 2000
     assert found["sink"]["hops_left"] == [63, 63]
 
@@ -148,7 +186,7 @@ def test_the_kernel_forwards_all(routed: Bed, to: list[str]):
 def test_settings_of_the_ports_are_kept():
     with Bed(queues=2, gro=True, threaded_napi=True, mtu=2000, defer_hard_irqs=2) as bed:
         bed.forward()
-        nothing_wrong(bed.trial(pps=2000, seconds=0.2))
+        whole(bed, pps=2000, seconds=0.2)
         sys_class = "/sys/class/net/rt0"
         shown = bed.router.shell(
             f"cat {sys_class}/threaded {sys_class}/mtu {sys_class}/napi_defer_hard_irqs\n"
@@ -156,7 +194,7 @@ def test_settings_of_the_ports_are_kept():
         )
         assert shown.split()[:3] == ["1", "2000", "2"]
         assert len(shown.split()[3:]) == 2
-        big = bed.trial(pps=500, seconds=0.1, sizes="2014")
+        big = whole(bed, pps=500, seconds=0.1, sizes="2014")
         assert big["received"] == 50
 
 
@@ -167,8 +205,11 @@ def test_peers_forward(name: str):
         need(*kind.programs)
     try:
         with kind.bed() as bed, kind.begin(bed) as router:
-            options = {"to": [kind.to]} if kind.to else {}
-            found = bed.trial(pps=1000, seconds=0.3, macs=[bed.mac(bed.router, "rt0")], **options)
+            options: dict[str, Any] = {"to": [kind.to]} if kind.to else {}
+            options |= {"pps": 1000, "seconds": 0.3, "macs": [bed.mac(bed.router, "rt0")]}
+            found = undisturbed(
+                lambda: bed.trial(**options), lambda f: f"{f}" if f["lost"] else None
+            )
             assert len(router.processes) == 1
     except RunError as error:
         # A kernel without XDP on veth, or too little memory, is no fault of ours.
@@ -182,7 +223,12 @@ def test_peers_forward(name: str):
 
 def test_routers_side_by_side():
     plan = Plan(repeats=1, trial_s=0.05, load_s=0.1, steps=1)
-    report = measure([Kind("kernel")], plan)
+
+    def lost(report: Report) -> str | None:
+        slow = [row for row in report.rows if row["load"] == "1 kpps"]
+        return f"{slow}" if any(row["loss"] for row in slow) else None
+
+    report = undisturbed(lambda: measure([Kind("kernel")], plan), lost)
     assert report.failed == {}
     assert set(report.maxima) == {"none", "kernel"}
     assert 0 < report.common_pps <= report.generator_pps
@@ -190,7 +236,6 @@ def test_routers_side_by_side():
     assert loads == {"idle", "1 kpps", "10%", "35%", "100%"}
     for row in report.rows:
         if row["load"] == "1 kpps":
-            assert row["loss"] == 0
             assert 0 < row["p50_us"] <= row["p99_us"]
         if row["load"] == "idle":
             assert 0 <= row["idle_cpu_pct"] < 100
@@ -199,12 +244,19 @@ def test_routers_side_by_side():
 
 
 def test_the_zero_leaves_out_what_the_generator_waits(wire: Bed):
-    awake = wire.trial(pps=1000, seconds=0.4, spin_us=1e6)["generator"]
-    asleep = wire.trial(pps=1000, seconds=0.4, spin_us=0)["generator"]
-    # Waiting awake is nearly all of it; waiting asleep has none.
-    assert awake["spin_s"] > 0.5 * awake["cpu_s"]
-    assert asleep["spin_s"] <= 0.1 * asleep["cpu_s"]
-    assert asleep["cpu_s"] < awake["cpu_s"]
+    def both() -> tuple[dict[str, Any], dict[str, Any]]:
+        awake = wire.trial(pps=1000, seconds=0.4, spin_us=1e6)["generator"]
+        asleep = wire.trial(pps=1000, seconds=0.4, spin_us=0)["generator"]
+        assert asleep["spin_s"] <= 0.1 * asleep["cpu_s"]
+        return awake, asleep
+
+    def wrong(found: tuple[dict[str, Any], dict[str, Any]]) -> str | None:
+        # Waiting awake is nearly all of it; beside others it gets no CPU to spin on.
+        awake, asleep = found
+        is_more = awake["spin_s"] > 0.5 * awake["cpu_s"] and asleep["cpu_s"] < awake["cpu_s"]
+        return None if is_more else f"{found}"
+
+    undisturbed(both, wrong)
 
 
 def test_what_cannot_be_is_refused(wire: Bed):
@@ -218,44 +270,42 @@ def test_what_cannot_be_is_refused(wire: Bed):
     with pytest.raises(HalfwinkError):
         Bed(threaded_napi=True)
     # After all that it still works.
-    nothing_wrong(wire.trial(pps=1000, seconds=0.1))
+    whole(wire, pps=1000, seconds=0.1)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_stays_behind(how: int):
-    before = namespaces()
     with subprocess.Popen(
         [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"made\n"
-        assert len(namespaces() - before) >= 3
+        made = set(namespaces(descendants(holder.pid))) - set(namespaces({os.getpid()}))
+        assert len(made) >= 3
         holder.send_signal(how)
-        holder.wait(10)
-    wait_until(lambda: not namespaces() - before)
+        holder.wait(120)
+    wait_until(lambda: not made & set(namespaces(set(processes()))))
 
 
-def namespaces() -> set[str]:
-    """Network namespaces that a process is in."""
-    found: set[str] = set()
-    for entry in Path("/proc").iterdir():
-        try:
-            found.add(str((entry / "ns" / "net").readlink()))
-        except OSError:
-            continue
-    return found
+def namespaces(pids: set[int]) -> Iterator[str]:
+    """Network namespaces that processes are in."""
+    for pid in pids:
+        with suppress(OSError):
+            yield str(Path(f"/proc/{pid}/ns/net").readlink())
 
 
 def test_in_a_user_namespace():
     with Bed(user_namespace=True) as bed:
         bed.forward()
-        nothing_wrong(bed.trial(pps=1000, seconds=0.2))
+        whole(bed, pps=1000, seconds=0.2)
 
 
 #: Programs of the system only: a user without rights may not be able to read ours.
 UNPRIVILEGED = """
 import json, os, sys
 from halfwink.bed import Bed, worker
+from neighbours import processes
+
 from halfwink import traffic
 os.chdir("/")
 if os.geteuid() == 0:
@@ -282,7 +332,7 @@ def test_a_user_without_rights_can_make_a_bed():
     if refusal.returncode != 0:
         lacking(f"user namespaces: {refusal.stderr.strip()}; see halfwink doctor", kernel=True)
     words = [sys.executable, "-c", UNPRIVILEGED, str(NOBODY)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     uid, packets = json.loads(done.stdout)
     assert uid == (NOBODY if root else os.geteuid())
@@ -306,7 +356,7 @@ def test_the_command_line(wire: Bed, tmp_path: Path):
     sent = json.loads(out.read_text())
     # The first signal ends it with its result.
     watching.signal(signal.SIGTERM)
-    text, _ = watching.popen.communicate(timeout=20)
+    text, _ = watching.popen.communicate(timeout=120)
     assert watching.popen.returncode == 0
     assert json.loads(text)["order"]["received"] == sent["frames"] == 200
 
@@ -318,7 +368,7 @@ def test_the_command_line(wire: Bed, tmp_path: Path):
     # The kernel sends a few of its own.
     wait_until(lambda: int(wire.generator.run(["cat", sent_so_far])) > before + 100)
     endless.signal(signal.SIGINT)
-    text, _ = endless.popen.communicate(timeout=20)
+    text, _ = endless.popen.communicate(timeout=120)
     assert json.loads(text)["stopped"]
 
 

@@ -92,17 +92,17 @@ def test_failures_say_why(
 
 def test_the_time_limit_stops_qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pid = tmp_path / "pid"
-    pretend(monkeypatch, f"echo $$ >{pid}; exec sleep 60")
+    pretend(monkeypatch, f"echo $$ >{pid}; exec sleep 600")
     start = time.monotonic()
     with pytest.raises(TimeLimitError, match="not finished after 1 s"):
         machine.run(boot(tmp_path), ignore, 1)
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 300
     assert not Path(f"/proc/{pid.read_text().strip()}").exists()
 
 
 def test_an_interruption_stops_qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pid = tmp_path / "pid"
-    pretend(monkeypatch, f"echo $$ >{pid}; echo '@guest booted'; exec sleep 60")
+    pretend(monkeypatch, f"echo $$ >{pid}; echo '@guest booted'; exec sleep 600")
 
     def interrupt(progress: Progress) -> None:
         if progress.message == "booted":

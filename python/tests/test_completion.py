@@ -133,7 +133,7 @@ def at_terminal(shell: list[str], set_up: str, home: Path, typed: str, until: st
 
     def read(text: str) -> None:
         nonlocal shown
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while text not in shown:
             there, _, _ = select.select([primary], [], [], max(0.0, end - time.monotonic()))
             assert there, shown

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Done, Halfwink
+from conftest import Done, Halfwink, undisturbed
 
 from halfwink import HalfwinkError, RunError, _core, calibrate_host, host_calibration
 from halfwink import host_machine as host
@@ -178,12 +178,10 @@ def test_caches_are_read_as_the_kernel_reports_them(tmp_path: Path) -> None:
 def _patiently(halfwink: Halfwink, *words: str) -> Done:
     """Who shares this CPU may take most of its time: then there is no clock to go by, which is
     said."""
-    done = halfwink(*words)
-    for _ in range(9):
-        if "no stable clock" not in done.err:
-            break
-        done = halfwink(*words)
-    return done
+    said = "no stable clock"
+    return undisturbed(
+        lambda: halfwink(*words), lambda done: said if said in done.err else None, times=9
+    )
 
 
 def test_a_machine_is_measured_end_to_end(halfwink: Halfwink, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from block_device import MB, WAYS, cpu_s, resident, run, serving, verify_by_fio
-from conftest import Halfwink, need, need_capture, wait_until
+from conftest import Halfwink, need, need_capture, undisturbed, wait_until
 from nbd_client import (
     DISCONNECT,
     EINVAL,
@@ -66,7 +66,7 @@ def test_clients_copy_and_compare_what_the_command_serves(tmp_path: Path) -> Non
         assert back.read_bytes() == image.read_bytes()
         run("qemu-img", "compare", "-f", "raw", "-F", "raw", str(image), uri)
         server.send_signal(signal.SIGTERM)
-        out, said = server.communicate(timeout=60)
+        out, said = server.communicate(timeout=120)
     finally:
         server.kill()
     assert server.returncode == 0, said
@@ -100,7 +100,7 @@ def test_fio_verifies_what_it_wrote(tmp_path: Path, policy: str) -> None:
 GUEST = """
 waited=0
 while [ ! -b /dev/vda ]; do
-    sleep 0.1; waited=$((waited + 1)); [ $waited -lt 200 ] || fail "no disk"
+    sleep 0.1; waited=$((waited + 1)); [ $waited -lt 3000 ] || fail "no disk"
 done
 say "sectors $(cat /sys/block/vda/size)"
 say "read $(dd if=/dev/vda bs=64k count=32 2>/dev/null | md5sum | cut -d' ' -f1)"
@@ -131,7 +131,7 @@ def test_a_guests_own_driver_reads_and_writes(tmp_path: Path) -> None:
     words += ["-device", "vhost-user-blk-pci,chardev=disk,num-queues=2"]
     with Block(Device(vhost=path, queues=2, file=image)) as block:
         wait_until(path.exists)
-        done = subprocess.run(words, capture_output=True, text=True, timeout=280, check=False)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=900, check=False)
         report = block.stop()
     said = [line.strip() for line in done.stdout.splitlines()]
     told = dict(
@@ -160,20 +160,23 @@ def test_an_idle_connection_costs_nothing(tmp_path: Path, way: dict[str, Any] | 
     with serving(path, **more) as block, Client(path) as client:
         assert client.read(0, 4096) == bytes(4096)
         assert client.ask(WRITE, 0, body=bytes(4096)) == 0
-        time.sleep(0.2)
-        before, begun = cpu_s(block.pid), time.monotonic()
-        time.sleep(4)
-        share = (cpu_s(block.pid) - before) / (time.monotonic() - begun)
-    # A tick of the kernel's clock in four seconds is 0.25 %.
-    assert share < 0.005, f"{100 * share:.2f} %"
+
+        def share() -> float:
+            # Until it has gone to sleep.
+            time.sleep(0.2)
+            before, begun = cpu_s(block.pid), time.monotonic()
+            time.sleep(4)
+            return (cpu_s(block.pid) - before) / (time.monotonic() - begun)
+
+        # A tick of the kernel's clock in four seconds is 0.25 %.
+        undisturbed(share, lambda found: None if found < 0.005 else f"{100 * found:.2f} %")
 
 
 # Devices that fail.
 
 
 def test_a_modelled_device_takes_its_time(tmp_path: Path) -> None:
-    took: dict[float, float] = {}
-    for latency_us in (200.0, 20_000.0):
+    def took(latency_us: float) -> float:
         path = tmp_path / f"socket{latency_us:g}"
         with serving(path, latency_us=latency_us) as block, Client(path) as client:
             assert client.ask(WRITE, 0, body=b"x" * 4096) == 0
@@ -188,12 +191,20 @@ def test_a_modelled_device_takes_its_time(tmp_path: Path) -> None:
                     assert error == 0
                     assert client.take(512) == b"x" * 512
                 assert cookies == set(range(32))
-            took[latency_us] = (time.monotonic() - begun) / 8
+            seconds = (time.monotonic() - begun) / 8
             report = block.stop()
         assert report["latency"]["p50_us"] >= 0.75 * latency_us
-    assert took[20_000.0] >= 0.015
-    # Whatever else the machine does: far from one after the other.
-    assert took[20_000.0] < 0.32
+        return seconds
+
+    took(200.0)
+
+    def trial() -> float:
+        found = took(20_000.0)
+        assert found >= 0.015
+        return found
+
+    # Far from one after the other, which takes 0.64 s.
+    undisturbed(trial, lambda found: None if found < 0.32 else f"{found:.3f} s")
 
 
 # Clients that do what they may not.

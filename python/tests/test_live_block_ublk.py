@@ -150,7 +150,7 @@ writer=$!
 sleep 0.3
 finish_with KILL; wait $writer && fail "the writer saw no error"
 waited=0
-while [ -e $disk ]; do sleep 0.1; waited=$((waited + 1)); [ $waited -lt 100 ] || fail "stuck"; done
+while [ -e $disk ]; do sleep 0.1; waited=$((waited + 1)); [ $waited -lt 3000 ] || fail "stuck"; done
 say "left $(ls /dev/ublkb* 2>/dev/null | wc -l) $(ls /dev/ublkc* | wc -l)"
 $files/halfwink-block --ublk 5 --ram 1M >/tmp/open 2>&1; say "mounted $? $(tail -n 1 /tmp/open)"
 umount /tmp/mnt

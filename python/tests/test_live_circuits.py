@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Halfwink, need, need_bed, wait_until
+from conftest import Halfwink, descendants, need, need_bed, undisturbed, wait_until
 
 import halfwink
 from halfwink import live_circuits
@@ -68,23 +68,25 @@ def frames_between(setting: Setting, found: dict[str, Any]) -> int:
 
 
 def played(setting: Setting, **options: Any) -> dict[str, Any]:
-    """A run that other work did not spoil; four more at most."""
-    said = None
-    for _ in range(5):
-        found = live_circuits.measure(setting, **options)
-        said = complaint(setting, found)
-        if said is None:
-            return found
-    pytest.fail(said or "")
+    """A run that other work did not spoil."""
+    return undisturbed(
+        lambda: live_circuits.measure(setting, **options), lambda found: complaint(setting, found)
+    )
 
 
 def test_all_send_to_all_and_replay_decides_the_same(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     found = played(SETTING, seconds=1, log=log)
     assert found["duty_pct"] == 90
-    assert abs(found["up_pct"] - 90) < 5
     switch = found["switch"]
     assert switch["circuits"] == 4 * switch["slots"]
+    # A day is as long as the schedule says, however late the switch gets to run; a late night is
+    # longer.
+    day_s = SETTING.day_us * 1e-6
+    assert switch["up_s"] == pytest.approx(switch["circuits"] * day_s, rel=1e-9)
+    longest = switch["duration_s"] / (SETTING.slot_us * 1e-6)
+    assert 0 < switch["slots"] <= longest + 2
+    assert switch["slots"] + switch["late_slots"] > 0.5 * longest
     assert switch["guard"]["count"] > 0
     told = halfwink.replay(log)
     assert told.is_equal
@@ -127,13 +129,17 @@ def test_circuits_go_where_something_waits(tmp_path: Path) -> None:
 
 
 def test_an_idle_fabric_rests() -> None:
-    for attempt in range(3):
+    def idle() -> dict[str, Any]:
         found = live_circuits.measure(SETTING, seconds=2, idle=True)
         assert found["forwarded"] == 0
+        return found
+
+    def wrong(found: dict[str, Any]) -> str | None:
         cpu = found["cpu_pct"]
-        if found["slots"] == 0 and cpu["switch"] + cpu["shapers"] < 2:
-            return
-        assert attempt < 2, found
+        rests = found["slots"] == 0 and cpu["switch"] + cpu["shapers"] < 2
+        return None if rests else f"{found}"
+
+    undisturbed(idle, wrong)
 
 
 def test_a_file_arrives_as_it_was_sent() -> None:
@@ -186,22 +192,21 @@ def test_iperf3_over_tcp_has_the_share_of_one_circuit() -> None:
     need("iperf3")
     # A day in each week of three: what is above it, nobody can have.
     share = SETTING.gbps * 1e9 * SETTING.duty / (SETTING.hosts - 1)
-    for attempt in range(3):
-        rate = iperf3()["sum_received"]["bits_per_second"]
-        assert rate <= 1.05 * share
-        if rate >= 0.3 * share:
-            return
-        assert attempt < 2, f"{rate / share:.2f} of a circuit's share"
+
+    def part() -> float:
+        found = iperf3()["sum_received"]["bits_per_second"] / share
+        assert found <= 1.05
+        return found
+
+    undisturbed(part, lambda f: None if f >= 0.3 else f"{f:.2f} of a circuit's share")
 
 
 def test_iperf3_over_udp_loses_little_below_that() -> None:
     need("iperf3")
-    for attempt in range(3):
-        found = iperf3("--udp", "--bitrate", "50M", "--length", "1400")["sum"]
-        assert found["packets"] > 1000
-        if found["lost_percent"] < 5:
-            return
-        assert attempt < 2, found
+    undisturbed(
+        lambda: iperf3("--udp", "--bitrate", "50M", "--length", "1400")["sum"],
+        lambda f: None if f["packets"] > 1000 and f["lost_percent"] < 5 else f"{f}",
+    )
 
 
 #: Of nginx, in a folder of its own; it says when it listens.
@@ -226,7 +231,8 @@ def test_nginx_answers_wrk_once_a_week(tmp_path: Path) -> None:
     config.write_text(NGINX.replace("PLACE", str(tmp_path)).replace("USER", user))
     connections, week_s = 4, (SETTING.hosts - 1) * SETTING.slot_us * 1e-6
     load = ["wrk", "-t1", f"-c{connections}", "-d2s", f"http://{address(0)}:8000/page"]
-    for attempt in range(3):
+
+    def part() -> float:
         with Circuits(SETTING) as circuits:
             serve = ["nginx", "-p", str(tmp_path), "-c", str(config)]
             server = started(circuits, serve, "start worker process ")
@@ -236,14 +242,15 @@ def test_nginx_answers_wrk_once_a_week(tmp_path: Path) -> None:
         assert "Non-2xx" not in said, said
         found = re.search(r"(\d+) requests in ([\d.]+)s", said)
         assert found is not None, said
-        assert len((tmp_path / "access.log").read_text().splitlines()) >= int(found[1])
+        lines = (tmp_path / "access.log").read_text().splitlines()
+        assert len(lines) >= int(found[1])
         # A request goes in the slot of its circuit, its answer in that of the other direction: a
         # connection has one in a week at most.
         share = int(found[1]) / (connections * float(found[2]) / week_s)
         assert share <= 1.1, said
-        if share >= 0.3:
-            return
-        assert attempt < 2, said
+        return share
+
+    undisturbed(part, lambda f: None if f >= 0.3 else f"{f:.2f} of a request in a week")
 
 
 def test_a_host_that_answers_no_more_is_left_out_until_it_is_back() -> None:
@@ -302,28 +309,25 @@ def test_frames_of_others_are_counted_and_not_heeded() -> None:
 def test_nothing_stays_if_the_command_is_killed() -> None:
     words = [sys.executable, "-m", "halfwink", "live", "circuits", "--seconds", "600"]
     begun = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    mark = "circuit_node"
 
-    here = Path("/proc/self/ns/net").readlink()
+    def nodes() -> set[int]:
+        return {pid for pid in descendants(begun.pid) if _is_node(pid)}
 
-    def nodes() -> list[str]:
-        found: list[str] = []
-        for entry in Path("/proc").iterdir():
-            try:
-                line = (entry / "cmdline").read_bytes().decode()
-                parent = (entry / "ns/net").readlink()
-            except (OSError, UnicodeDecodeError):
-                continue
-            if mark in line and parent != here:
-                found.append(entry.name)
-        return found
-
-    before = set(nodes())
-    wait_until(lambda: len(set(nodes()) - before) >= 5)
-    ours = set(nodes()) - before
+    wait_until(lambda: len(nodes()) >= 5)
+    ours = nodes()
     begun.send_signal(signal.SIGKILL)
     begun.wait()
-    wait_until(lambda: not ours & set(nodes()))
+    wait_until(lambda: not any(map(_is_node, ours)))
+
+
+def _is_node(pid: int) -> bool:
+    """Whether a process is a switch or a host, in a namespace of its own."""
+    process = Path(f"/proc/{pid}")
+    try:
+        inside = (process / "ns/net").readlink() != Path("/proc/self/ns/net").readlink()
+        return inside and b"circuit_node" in (process / "cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import Halfwink, lacking, need_bed
+from conftest import Halfwink, lacking, need_bed, undisturbed
 
 from halfwink.bed.day import fit, interpolated
 from halfwink.live_router import costs
@@ -29,11 +30,18 @@ def test_counts_between_samples_are_on_a_line():
 
 
 def test_elements_cost_what_they_do():
-    found = costs(5)
-    rows = {(r["element"], r["frame_bytes"]): r["ns_per_packet"] for r in found.to_dicts()}
-    assert all(ns > 0 for ns in rows.values())
-    # What the published order rests on: more is done to a packet, more it costs.
-    assert rows["route", 700] < rows["netflow", 700] < rows["redundancy", 700]
+    def measured() -> dict[tuple[str, int], float]:
+        found = costs(5).to_dicts()
+        rows = {(r["element"], r["frame_bytes"]): r["ns_per_packet"] for r in found}
+        assert all(ns > 0 for ns in rows.values())
+        return rows
+
+    def wrong(rows: dict[tuple[str, int], float]) -> str | None:
+        # What the published order rests on: more is done to a packet, more it costs.
+        ns = [rows[element, 700] for element in ("route", "netflow", "redundancy")]
+        return None if ns == sorted(ns) else f"{rows}"
+
+    undisturbed(measured, wrong)
 
 
 def test_a_short_day(halfwink: Halfwink, tmp_path: Path):
@@ -41,12 +49,17 @@ def test_a_short_day(halfwink: Halfwink, tmp_path: Path):
     if os.geteuid() != 0:
         lacking("AF_XDP: run as root", kernel=True)
     words = ["--seconds", "4", "--peak-pps", "8000", "-o", str(tmp_path), "--json"]
-    done = halfwink("live", "day", *words)
-    assert done.status == 0, done.err
-    found = done.json()
+
+    def day() -> dict[str, Any]:
+        done = halfwink("live", "day", *words)
+        assert done.status == 0, done.err
+        found = done.json()
+        assert found["reordered"] == 0
+        return found
+
+    found = undisturbed(day, lambda f: f"{f['lost']} lost" if f["lost"] else None)
     assert len(found["slots"]) == 4
     assert found["frames"] == pytest.approx(sum(s["offered_pps"] for s in found["slots"]))
-    assert found["lost"] == found["reordered"] == 0
     assert found["live_busy_s"] > 0
     assert found["simulated_busy_s"] > 0
     assert {path.name for path in tmp_path.iterdir()} == {"day.parquet", "day.html", "day.png"}

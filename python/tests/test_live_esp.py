@@ -152,7 +152,7 @@ def to_the_router(pcap: Path, out: Path) -> Path:
 def kill(live: Live) -> None:
     """As the kernel's out-of-memory killer does."""
     live.process.signal(signal.SIGKILL)
-    live.process.popen.wait(10)
+    live.process.popen.wait(120)
 
 
 def read(tshark: str, pcap: Path, home: Path, *words: str) -> str:

@@ -231,7 +231,7 @@ def test_over_restarts_the_association_goes_on(bed: Bed, guest: XfrmGuest, tmp_p
     with live(bed, tunnel) as router:
         assert " 0% packet loss" in ping(bed, "10.3.0.2", *words)
         router.process.signal(signal.SIGKILL)
-        router.process.popen.wait(10)
+        router.process.popen.wait(120)
     # Linux takes what is ahead at once; its own packets are refused up to what was recorded.
     with live(bed, tunnel) as router:
         said = ping(bed, "10.3.0.2", "-c", "200", "-i", "0.01", "-W", "1")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Halfwink, lacking, need
+from conftest import Halfwink, lacking, need, undisturbed
 
 from halfwink import _core, live_preheat
 from halfwink.errors import HalfwinkError
@@ -55,9 +55,8 @@ def disorder(found: dict[str, Any]) -> str | None:
 @pytest.mark.parametrize("server", list(live_preheat.SERVERS))
 def test_what_it_is_worth(server: str) -> None:
     need(live_preheat.SERVERS[server].program, *(["initdb"] if server == "postgres" else []))
-    # The machine has other work: a trial that it disturbs is repeated, twice at most.
-    wrong: str | None = None
-    for _ in range(3):
+
+    def trial() -> dict[str, Any]:
         found = live_preheat.pages_self_test(server, rounds=40)
         assert [table["kind"] for table in found["tables"]] == _core.PREHEAT_DROPS
         recorded = found["recorded"]
@@ -65,10 +64,9 @@ def test_what_it_is_worth(server: str) -> None:
         assert recorded["written"] > 0
         # One at each request of two classes, in two tables.
         assert found["loads"] == 2 * 2 * 40
-        wrong = disorder(found)
-        if wrong is None:
-            return
-    pytest.fail(str(wrong))
+        return found
+
+    undisturbed(trial, disorder, alone=True)
 
 
 def test_a_set_of_pages_is_no_set_for_another_start(tmp_path: Path, halfwink: Halfwink) -> None:

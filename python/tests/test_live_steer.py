@@ -99,11 +99,11 @@ def test_hand_overs_of_a_stopped_nginx_lose_nothing(tmp_path: Path):
             stop = threading.Event()
             counts = load(steer.address, 12, stop)
             worked = partial(big_has_worked, steer)
-            wait_until(lambda: worked(wakes=15, served=40), 60)
+            wait_until(lambda: worked(wakes=15, served=40))
             # New limits and another threshold, under load.
             path.write_text(path.read_text().replace("retries = 2", "retries = 1"))
             steer.reload()
-            wait_until(lambda: worked(wakes=21, served=51), 60)
+            wait_until(lambda: worked(wakes=21, served=51))
             stop.set()
             for thread in stop.threads:  # pyright: ignore
                 thread.join()
@@ -154,16 +154,18 @@ def test_a_machine_that_dies_and_comes_back(tmp_path: Path):
 
 
 def test_a_machine_that_hangs_is_a_time_out(tmp_path: Path, pair: tuple[Recorder, Recorder]):
-    pair[1].answer = slow(3)
+    over = threading.Event()
+    pair[1].answer = lambda _r, _peer: over.wait(60) and None
     path = describe(
         tmp_path,
         pair[0].address,
         pair[1].address,
         top='policy = "always-big"',
-        limits="response_timeout_ms = 150",
+        limits="response_timeout_ms = 1500",
     )
     with LiveSteer(path) as steer:
         assert status(get(steer.address)) == 504
+        over.set()
         pair[1].answer = lambda _r, peer: peer.sendall(
             b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"
         )
@@ -173,20 +175,31 @@ def test_a_machine_that_hangs_is_a_time_out(tmp_path: Path, pair: tuple[Recorder
 
 
 def test_a_machine_that_wakes_too_late(tmp_path: Path, pair: tuple[Recorder, Recorder]):
-    pair[0].answer = slow(0.2)
+    lost = threading.Event()
+
+    def answer(_request: bytes, peer: socket.socket) -> None:
+        lost.wait(60)
+        peer.sendall(OK)
+
+    pair[0].answer = answer
     path = describe(
         tmp_path,
         pair[0].address,
         pair[1].address,
         top="policy = 'hybrid:threshold=2'",
-        big_more="wake_timeout_ms = 100\n"
-        'power = { kind = "command", wake = ["sleep", "9"], sleep = ["true"] }',
+        # All five have come by then.
+        big_more="wake_timeout_ms = 2500\n"
+        'power = { kind = "command", wake = ["sleep", "90"], sleep = ["true"] }',
     )
     log = tmp_path / "log.jsonl"
     with LiveSteer(path, log=log) as steer:
         wait_until(lambda: steer.report()["machines"]["big"]["state"] == "asleep")
         # Two at the small machine; the others wait for the big one, and then go to the small one.
-        assert at_once(steer.address, 5) == {200: 5}
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(at_once, steer.address, 5)
+            wait_until(lambda: steer.report()["machines"]["big"]["losses"])
+            lost.set()
+            assert asked.result() == {200: 5}
         report = steer.report()
         assert report["machines"]["big"]["losses"] >= 1
         assert report["machines"]["big"]["resteered"] == 3
@@ -196,7 +209,13 @@ def test_a_machine_that_wakes_too_late(tmp_path: Path, pair: tuple[Recorder, Rec
 
 
 def test_full_queues_say_when_to_come_again(tmp_path: Path, pair: tuple[Recorder, Recorder]):
-    pair[0].answer = slow(0.3)
+    full = threading.Event()
+
+    def answer(_request: bytes, peer: socket.socket) -> None:
+        full.wait(60)
+        peer.sendall(OK)
+
+    pair[0].answer = answer
     path = describe(
         tmp_path,
         pair[0].address,
@@ -205,10 +224,12 @@ def test_full_queues_say_when_to_come_again(tmp_path: Path, pair: tuple[Recorder
         small_more="queue = 1",
     )
     with LiveSteer(path) as steer, ThreadPoolExecutor(6) as pool:
-        answers = list(pool.map(lambda _: get(steer.address), range(6)))
+        asked = [pool.submit(get, steer.address) for _ in range(6)]
+        wait_until(lambda: steer.report()["requests"]["overloaded"] == 3)
+        full.set()
+        answers = [one.result() for one in asked]
         assert Counter(map(status, answers)) == {200: 3, 503: 3}
         assert all(b"Retry-After: 1" in a for a in answers if status(a) == 503)
-        assert steer.report()["requests"]["overloaded"] == 3
 
 
 def test_each_request_is_announced_before_it_is_sent(
@@ -217,7 +238,7 @@ def test_each_request_is_announced_before_it_is_sent(
     (tmp_path / "key").write_bytes(bytes(range(16)))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as daemon:
         daemon.bind(("127.0.0.1", 0))
-        daemon.settimeout(5)
+        daemon.settimeout(60)
         to = "{}:{}".format(*daemon.getsockname())
         heard: list[bytes] = []
 
@@ -265,13 +286,13 @@ def test_drain_answers_what_is_under_way(tmp_path: Path, pair: tuple[Recorder, R
     free = threading.Event()
 
     def answer(_request: bytes, peer: socket.socket) -> None:
-        free.wait(20)
+        free.wait(60)
         peer.sendall(OK)
 
     pair[0].answer = answer
     path = describe(tmp_path, *(r.address for r in pair), top='policy = "always-small"')
     steer = LiveSteer(path)
-    idle = socket.create_connection(("127.0.0.1", int(steer.address.rpartition(":")[2])), 20)
+    idle = socket.create_connection(("127.0.0.1", int(steer.address.rpartition(":")[2])), 60)
     with ThreadPoolExecutor(5) as pool:
         waiting = [pool.submit(get, steer.address, "/", "") for _ in range(4)]
         # Two are with the machine, two in its queue.
@@ -325,7 +346,7 @@ def test_plain_tcp(tmp_path: Path):
 
 def _speaks(port: int) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", port), 0.1).close()
+        socket.create_connection(("127.0.0.1", port), 60).close()
     except OSError:
         return False
     return True
@@ -392,6 +413,16 @@ def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     )
 
 
+def kinds(data: bytes) -> set[int]:
+    """Kinds of the frames that have come whole: 1 for headers, 3 and 7 for a stream or a connection
+    that ends."""
+    found: set[int] = set()
+    while len(data) >= 9 and len(data) >= 9 + int.from_bytes(data[:3], "big"):
+        found.add(data[3])
+        data = data[9 + int.from_bytes(data[:3], "big") :]
+    return found
+
+
 def literal(name: bytes, value: bytes) -> bytes:
     """A field of HPACK, without index and without Huffman's code."""
     return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
@@ -431,7 +462,8 @@ def test_http2_nonsense_reaches_nobody(tmp_path: Path, pair: tuple[Recorder, Rec
         block = b"".join(literal(*field) for field in fields)
         sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"")
         sent += frame(1, 4 if body else 5, 1, block)
-        return talk(steer.address, sent + (frame(0, 1, 1, body) if body else b""), timeout=0.3)
+        sent += frame(0, 1, 1, body) if body else b""
+        return talk(steer.address, sent, until=lambda data: kinds(data) & {1, 3, 7})
 
     with LiveSteer(path) as steer:
         # Status 200 stands in HPACK's static table.
@@ -477,7 +509,7 @@ def test_command_line(tmp_path: Path, halfwink: Halfwink):
     ).decode()
     assert 'halfwink_steer_requests_total{what="answered"} 8\n' in metrics
     process.send_signal(signal.SIGTERM)
-    shown, _ = process.communicate(timeout=10)
+    shown, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert "machine" in shown
     report = json.loads(out.read_text())

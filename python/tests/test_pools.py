@@ -17,7 +17,7 @@ from typing import Any
 
 import distributed
 import pytest
-from conftest import wait_until
+from conftest import quiet, wait_until
 
 from halfwink import Dask, HalfwinkError, Job, LocalExecutor, Pool, RunError, studies
 from halfwink.batch import run_jobs
@@ -53,7 +53,7 @@ def kept(folder: Path) -> dict[str, bytes]:
 
 def until_kept(runs: Path, count: int) -> None:
     """Until so many results are there."""
-    wait_until(lambda: len(kept(runs)) >= count, 120)
+    wait_until(lambda: len(kept(runs)) >= count, 600)
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ def a_cluster(folder: Path) -> Generator[Cluster]:
     try:
         made.scheduler = made.begin("dask_scheduler", "--port", "0")
         described = folder / "scheduler.json"
-        wait_until(lambda: described.exists() and described.read_text().endswith("}"), 60)
+        wait_until(lambda: described.exists() and described.read_text().endswith("}"))
         made.address = json.loads(described.read_text())["address"]
         for _ in range(2):
             made.add()
@@ -233,9 +233,9 @@ def test_what_a_killed_client_has_begun_is_stopped(cluster: Cluster, tmp_path: P
     study.write_text(STUDY.replace("2_000_000", str(ENDLESS)))
     with distributed.Client(cluster.address) as client:
         with halfwink_run(study, cluster, tmp_path / "out") as command:
-            wait_until(lambda: executing(client) == 2, 60)
+            wait_until(lambda: executing(client) == 2)
             command.kill()
-        wait_until(lambda: executing(client) == 0, 60)
+        wait_until(lambda: executing(client) == 0)
 
 
 @contextmanager
@@ -274,10 +274,10 @@ def test_a_sweep_whose_workers_and_client_are_killed_ends_as_an_undisturbed_one(
     assert 7 <= len(before) < 20
     cluster.add()
     with halfwink_run(study, cluster, out) as command:
-        wait_until(lambda: len(kept(runs)) > len(before), 120)
+        wait_until(lambda: len(kept(runs)) > len(before), 600)
         cluster.kill_a_worker()
         cluster.add()
-        assert command.wait(240) == 0
+        assert command.wait(1200) == 0
     assert before.items() <= kept(runs).items()
     assert len(kept(runs)) == 20
     same(out, calm)
@@ -314,7 +314,7 @@ def test_a_scheduler_that_dies_ends_the_command_and_another_one_goes_on(calm: Pa
     before = kept(runs)
     assert 3 <= len(before) < 20
     with a_cluster(tmp_path / "two") as cluster, halfwink_run(study, cluster, out) as command:
-        assert command.wait(240) == 0
+        assert command.wait(1200) == 0
     assert before.items() <= kept(runs).items()
     same(out, calm)
 
@@ -322,11 +322,11 @@ def test_a_scheduler_that_dies_ends_the_command_and_another_one_goes_on(calm: Pa
 def test_workers_let_go_of_what_they_have_begun_when_the_scheduler_dies(tmp_path: Path):
     study = tmp_path / "endless.toml"
     study.write_text(STUDY.replace("2_000_000", str(ENDLESS)))
-    with a_cluster(tmp_path / "cluster") as cluster:
+    with quiet(), a_cluster(tmp_path / "cluster") as cluster:
         assert cluster.scheduler is not None
         with halfwink_run(study, cluster, tmp_path / "out"):
             with distributed.Client(cluster.address) as client:
-                wait_until(lambda: executing(client) == 2, 60)
+                wait_until(lambda: executing(client) == 2)
             cluster.scheduler.kill()
             # Dask itself would wait for half a minute.
             wait_until(lambda: all(w.poll() is not None for w in cluster.workers), 20)
@@ -353,7 +353,7 @@ minimize = ["energy_j_per_unit", "latency_mean_us"]
         command.wait()
     before = kept(runs)
     with halfwink_run(study, cluster, out) as command:
-        assert command.wait(240) == 0
+        assert command.wait(1200) == 0
     calm_run(study, calm)
     assert before.items() < kept(runs).items()
     same(out, calm)

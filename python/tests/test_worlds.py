@@ -122,7 +122,7 @@ def test_ctrl_c_stops_a_run_and_keeps_what_was_finished(world: str, tmp_path: Pa
     while process.poll() is None and not list(kept.glob("*.json")):
         os.sched_yield()
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=120)
     assert process.returncode == 130, said
     assert said.strip().splitlines()[-1].endswith("the same command goes on")
     assert list(kept.glob("*.json"))

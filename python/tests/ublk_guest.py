@@ -16,7 +16,7 @@ from halfwink.capture.errors import MissingRequirementError
 
 DRIVERS = ["ublk_drv", "ext4", "crc32c_generic"]
 #: Of this host's time, for everything that the guest does.
-PATIENCE_S = 400.0
+PATIENCE_S = 1200.0
 
 #: What every script may use. The shell has programs of its own under some of those names.
 BEGIN = """
@@ -28,7 +28,7 @@ begin() {
     server=$!; waited=0
     while ! grep -q "ready at" /tmp/said; do
         kill -0 $server 2>/dev/null || fail "server: $(tail -n 1 /tmp/said)"
-        sleep 0.1; waited=$((waited + 1)); [ $waited -lt 300 ] || fail "not ready: $*"
+        sleep 0.1; waited=$((waited + 1)); [ $waited -lt 3000 ] || fail "not ready: $*"
     done
 }
 finish_with() { kill -$1 $server; wait $server; status=$?; }

@@ -14,7 +14,6 @@ import json
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from guest_console import Console
 
 from halfwink.bed import Bed
 from halfwink.capture import guest as guests
-from halfwink.capture import host, paths
+from halfwink.capture import host, paths, scratch
 from halfwink.capture.cpio import CpioWriter
 from halfwink.capture.drivers import driver_name, in_order
 from halfwink.programs import which
@@ -44,7 +43,7 @@ MODULES = (
     "seqiv",
 )
 RAM_MIB = 192
-BOOT_S = 90.0
+BOOT_S = 600.0
 #: The guest's networks: towards the router, towards the sink.
 NEAR, FAR = ("10.2.0.2/24", "fd02::2/64"), ("10.3.0.1/24", "fd03::1/64")
 SINK = ("10.3.0.2/24", "fd03::2/64")
@@ -80,14 +79,13 @@ def build() -> tuple[Path, Path]:
     parts = (guests.SUITE, guests.KERNEL_PACKAGE, MODULES, INIT, ip.stat().st_mtime)
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     folder = paths.cache() / f"xfrm-{key}"
-    if not folder.exists():
-        paths.make_cache()
-        with tempfile.TemporaryDirectory(dir=paths.cache(), prefix="building-") as name:
-            out = Path(name) / "out"
-            out.mkdir()
-            _build(Path(name), out, ip)
-            shutil.rmtree(folder, ignore_errors=True)
-            out.rename(folder)
+    with scratch.alone(folder.name):
+        if not folder.exists():
+            with scratch.folder("building-") as work:
+                out = work / "out"
+                out.mkdir()
+                _build(work, out, ip)
+                out.rename(folder)
     return folder / "vmlinuz", folder / "initrd.cpio"
 
 

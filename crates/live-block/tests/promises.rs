@@ -80,7 +80,7 @@ fn setting(path: &Path, threads: usize) -> Setting {
         read_only: false,
         cpus: vec![None; threads],
         connections: 10,
-        handshake: Duration::from_millis(300),
+        handshake: Duration::from_secs(60),
     }
 }
 
@@ -204,7 +204,9 @@ fn a_fresh_policy_decides_as_the_log_says() {
 fn who_does_not_say_what_he_wants_has_to_go() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
-    let server = start(&path, "single-thread", Box::new(Ram::new(SIZE as u64).unwrap()), None);
+    let setting = Setting { handshake: Duration::from_secs(1), ..setting(&path, 2) };
+    let disk = Box::new(Ram::new(SIZE as u64).unwrap());
+    let server = Server::start(&setting, disk, made("single-thread"), None).unwrap();
     // One has said nothing, one the half of it, and one all.
     let mut quiet = UnixStream::connect(&path).unwrap();
     let mut slow = UnixStream::connect(&path).unwrap();

@@ -91,7 +91,7 @@ fn served(path: &Path, name: &str, backend: Box<dyn Backend>) -> Server {
         read_only: false,
         cpus: vec![None; 2],
         connections: 10,
-        handshake: Duration::from_secs(10),
+        handshake: Duration::from_secs(60),
     };
     Server::start(&setting, backend, policy(name), None).unwrap()
 }

@@ -92,7 +92,7 @@ impl Guest {
         self.next += 1;
         self.put(AVAILABLE + 2, self.next);
         self.kick.write(1).unwrap();
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_secs(120);
         while self.call.read().is_err() {
             assert!(Instant::now() < end, "no answer");
             std::thread::yield_now();

@@ -28,7 +28,7 @@ fn shared(folder: &std::path::Path, measures: bool) -> Shared {
 fn until(what: impl Fn() -> bool) {
     let begun = Instant::now();
     while !what() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "not in time");
+        assert!(begun.elapsed() < Duration::from_secs(120), "not in time");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -52,7 +52,7 @@ fn datagrams_from_anywhere_are_counted() {
         port,
         source: 7,
         sequence,
-        lead: Time::ns(1_000_000),
+        lead: Time::ns(10_000_000),
         mode: Mode::Announce,
     };
     // Nothing is announced: nobody wakes.
@@ -71,21 +71,29 @@ fn datagrams_from_anywhere_are_counted() {
     until(|| daemon.counts().refused["forged"] == 2);
     assert_eq!(daemon.counts().heard, 0);
     // One that is right, the same again, one of nobody's service, one for measurements.
-    socket.send(&encode(&announcement(PORT, 3), &key)).unwrap();
-    until(|| daemon.counts().loads == 1);
-    socket.send(&encode(&announcement(PORT, 3), &key)).unwrap();
-    socket.send(&encode(&announcement(PORT + 1, 4), &key)).unwrap();
-    let flushed = Announcement { mode: Mode::Flushed, ..announcement(PORT, 5) };
+    // A busy machine may run the daemon only when the request is due: then another one.
+    let mut sequence = 2;
+    while daemon.counts().loads == 0 {
+        sequence += 1;
+        let before = daemon.counts().heard;
+        socket.send(&encode(&announcement(PORT, sequence), &key)).unwrap();
+        until(|| daemon.counts().heard > before);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    socket.send(&encode(&announcement(PORT, sequence), &key)).unwrap();
+    socket.send(&encode(&announcement(PORT + 1, sequence + 1), &key)).unwrap();
+    let flushed = Announcement { mode: Mode::Flushed, ..announcement(PORT, sequence + 2) };
     socket.send(&encode(&flushed, &key)).unwrap();
     until(|| daemon.counts().refused["for_measurements"] == 1);
+    let before = daemon.counts();
     // Due at once: there is no time for anything.
-    let late = Announcement { lead: Time::ZERO, ..announcement(PORT, 6) };
+    let late = Announcement { lead: Time::ZERO, ..announcement(PORT, sequence + 3) };
     std::thread::sleep(Duration::from_millis(5));
     socket.send(&encode(&late, &key)).unwrap();
-    until(|| daemon.counts().heard == 3);
+    until(|| daemon.counts().heard == before.heard + 1);
     let counts = daemon.counts();
     assert_eq!((counts.refused["replayed"], counts.unknown), (1, 1));
-    assert_eq!((counts.loads, counts.failed), (1, 0));
+    assert_eq!((counts.loads, counts.failed), (before.loads, 0));
 }
 
 fn until_heard(daemon: &Daemon, n: i64) {
@@ -106,7 +114,7 @@ fn the_thread_in_a_server_survives_what_it_is_asked() {
     assert_eq!(pid, std::process::id());
     let ask = |operation, words: &[u64]| {
         let number = slot.post(operation, Some(words), 0);
-        assert!(slot.wait(number, 10_000_000_000), "{operation:?}");
+        assert!(slot.wait(number, 120_000_000_000), "{operation:?}");
     };
     // Memory of ours, memory that is gone, the kernel's, no address at all.
     let own = vec![1u8; 4096 * 4];

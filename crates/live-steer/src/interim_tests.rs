@@ -52,7 +52,7 @@ fn rest(stream: &mut TcpStream) -> String {
 
 fn client(at: SocketAddr, sends: &str) -> TcpStream {
     let mut client = TcpStream::connect(at).unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     client.write_all(sends.as_bytes()).unwrap();
     client
 }

@@ -87,11 +87,18 @@ mod tests {
 
     #[test]
     fn it_agrees_with_the_kernel() {
+        // Another program may have the CPU between two looks at the clocks: not each time.
+        let mut found = Vec::new();
+        let agrees = (0..20).any(|_| {
+            let rate = Rate::measure();
+            let (t, c) = (Instant::now(), ticks());
+            std::thread::sleep(Duration::from_millis(30));
+            let (ns, ticks) = (t.elapsed().as_nanos() as u64, ticks() - c);
+            found.push((rate.ns(ticks), ns));
+            rate.ns(ticks).abs_diff(ns) < ns / 50
+        });
+        assert!(agrees, "{found:?}");
         let rate = Rate::measure();
-        let (t, c) = (Instant::now(), ticks());
-        std::thread::sleep(Duration::from_millis(30));
-        let (ns, ticks) = (t.elapsed().as_nanos() as u64, ticks() - c);
-        assert!(rate.ns(ticks).abs_diff(ns) < ns / 50, "{} for {ns}", rate.ns(ticks));
         assert!(rate.ticks(rate.ns(1_000_000)).abs_diff(1_000_000) < 10);
     }
 }

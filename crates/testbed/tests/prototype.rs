@@ -135,7 +135,7 @@ fn read_answer(stream: &mut impl Read) -> (String, Vec<u8>) {
 
 fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.address()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream
 }
 

@@ -43,7 +43,7 @@ fn sent(options: Loading) -> Outcome {
     run(options, &AtomicBool::new(false)).unwrap()
 }
 
-/// Answers every request on every connection, but is silent once for 200 ms.
+/// Answers every request on every connection, but is silent once for a second.
 fn stalls_once(after: Duration) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -54,7 +54,7 @@ fn stalls_once(after: Duration) -> String {
         while stream.read(&mut room).unwrap_or(0) > 0 {
             if start.elapsed() > after && !stalled {
                 stalled = true;
-                std::thread::sleep(Duration::from_millis(200));
+                std::thread::sleep(Duration::from_secs(1));
             }
             if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
                 return;
@@ -71,18 +71,19 @@ fn a_stall_is_charged_to_all_that_were_due_meanwhile() {
     options.connections = 1;
     let found = sent(options).found;
     assert_eq!((found.requests, found.answered), (1000, 1000), "{found:?}");
-    let (latency, service) = (found.latency_s.p99.unwrap(), found.service_s.p99.unwrap());
-    // 100 of 1,000 were due in the stall: the one in ten of those that waited longest, 180 ms.
-    assert!(latency >= 0.17, "{latency}");
-    // Who counts from the real send has one in a thousand that was slow, and does not see it.
+    let (latency, service) = (found.latency_s.p90.unwrap(), found.service_s.p90.unwrap());
+    // 500 of 1,000 were due in the stall: the one in five of those that waited longest, 800 ms.
+    assert!(latency >= 0.75, "{latency}");
+    // A count from the real send has one in a thousand that was slow, and does not see it. The one
+    // in ten is no neighbour's doing.
     assert!(service < latency / 3.0, "{service} {latency}");
-    assert!(found.waited >= 95 && found.late >= 95, "{found:?}");
-    assert!(found.service_s.max.unwrap() >= 0.2, "{found:?}");
+    assert!(found.waited >= 450 && found.late >= 450, "{found:?}");
+    assert!(found.service_s.max.unwrap() >= 1.0, "{found:?}");
     // In a closed loop the same stall is one slow request among all the others.
-    let mut options = loading(stalls_once(Duration::from_millis(300)), Pace::Closed(1, 1.0));
+    let mut options = loading(stalls_once(Duration::from_millis(300)), Pace::Closed(1, 2.0));
     options.what = What::Path("/".into());
     let closed = sent(options).found;
-    assert!(closed.latency_s.p99.unwrap() < latency / 3.0, "{closed:?}");
+    assert!(closed.latency_s.p90.unwrap() < latency / 3.0, "{closed:?}");
 }
 
 /// Answers with these bytes, and closes.

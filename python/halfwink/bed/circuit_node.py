@@ -12,7 +12,7 @@ from halfwink.bed.places import Place, python
 from halfwink.library import library
 
 #: Longest that one takes to end.
-END_S = 10.0
+END_S = 60.0
 
 
 class CircuitNode:

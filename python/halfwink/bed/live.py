@@ -16,7 +16,7 @@ from halfwink.bed.topology import BEHIND_SINK, NETWORKS, ROUTER_PORTS, Bed
 from halfwink.errors import RunError
 
 #: Longest that it takes to begin: Python, a native module, sockets.
-BEGIN_S = 30.0
+BEGIN_S = 120.0
 
 
 def description(

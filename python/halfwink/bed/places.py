@@ -20,8 +20,8 @@ from typing import Any
 from halfwink.errors import HalfwinkError, RunError
 from halfwink.programs import ADMIN_PATH, find, which
 
-#: Longest that a namespace or a program takes to begin.
-BEGIN_S = 10.0
+#: Longest that a namespace or a program takes to begin or to end, on a slow and busy machine.
+BEGIN_S = 60.0
 
 #: Keeps a namespace. /sys is mounted anew: it shows the interfaces of where it was mounted.
 KEEP = "mount -t sysfs none /sys 2>/dev/null; echo ready; exec sleep infinity"
@@ -242,7 +242,7 @@ class Process:
             except (ProcessLookupError, RunError):
                 return
 
-    def stop(self, timeout: float = 10.0) -> int:
+    def stop(self, timeout: float = 60.0) -> int:
         """Asks it to end (SIGTERM), and kills it if it does not; its exit status."""
         self.signal(signal.SIGTERM)
         try:

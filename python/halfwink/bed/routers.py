@@ -21,7 +21,7 @@ from halfwink.errors import HalfwinkError, RunError
 from halfwink.programs import find
 
 #: Longest until a router forwards.
-READY_S = 20.0
+READY_S = 120.0
 #: Memory of testpmd, in MiB, and its packet buffers.
 DPDK_MIB, DPDK_BUFFERS = 192, 16_384
 DPDK_WORDS = ("--no-huge", "-m", str(DPDK_MIB), "--no-pci", "--no-shconf", "--no-telemetry")

@@ -163,6 +163,11 @@ def ensure(report: Report, name: str = SERVERS, packages: tuple[str, ...] = ()) 
     found = find(what)
     if found is not None:
         return found
+    with scratch.alone(f"guest-{what.key}"):
+        return find(what) or _made(what, packages, report)
+
+
+def _made(what: Recipe, packages: tuple[str, ...], report: Report) -> Guest:
     host.ensure_for_guest(packages)
     with scratch.folder("building-") as work:
         finished = work / "guest"

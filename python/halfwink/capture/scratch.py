@@ -38,6 +38,25 @@ def folder(prefix: str) -> Generator[Path]:
 
 
 @contextmanager
+def alone(name: str) -> Generator[None]:
+    """Holds the lock of something in the cache that is built once: a process that comes meanwhile
+    waits, and finds it built.
+
+    Args:
+        name: of what is built.
+    """
+    paths.make_cache()
+    # Readable by all: the one who holds it may be root, working for another user.
+    flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC
+    handle = os.open(paths.cache() / f"{name}.lock", flags, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
 def _locked(path: Path, *, wait: bool = True) -> Generator[None]:
     """Holds the lock of a folder; raises BlockingIOError where another holds it and ``wait`` is
     not set."""

@@ -83,21 +83,33 @@ def ensure(
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     folder = paths.cache() / f"small-{key}"
     if not (folder / "packages.json").is_file():
-        if not host.is_debian_12():
-            raise MissingRequirementError(
-                "the guest is not built yet and needs Debian 12, whose packages become it; build"
-                " it on Debian 12 and copy the cache directory"
-            )
-        report(Progress("set-up", "fetching the guest's kernel and shell (once)"))
-        with scratch.folder("building-") as work:
-            out = work / "out"
-            out.mkdir()
-            _build(work, out, kernel, drivers, programs)
-            shutil.rmtree(folder, ignore_errors=True)
-            out.rename(folder)
-        paths.give_to_user(folder)
+        with scratch.alone(folder.name):
+            if not (folder / "packages.json").is_file():
+                _make(folder, kernel, drivers, programs, report)
     text = (folder / "packages.json").read_text(encoding="utf-8")
     return Small(folder, dict(json.loads(text)))
+
+
+def _make(
+    folder: Path,
+    kernel: guests.Kernel,
+    drivers: Sequence[str],
+    programs: Sequence[Path],
+    report: Report,
+) -> None:
+    if not host.is_debian_12():
+        raise MissingRequirementError(
+            "the guest is not built yet and needs Debian 12, whose packages become it; build"
+            " it on Debian 12 and copy the cache directory"
+        )
+    report(Progress("set-up", "fetching the guest's kernel and shell (once)"))
+    with scratch.folder("building-") as work:
+        out = work / "out"
+        out.mkdir()
+        _build(work, out, kernel, drivers, programs)
+        shutil.rmtree(folder, ignore_errors=True)
+        out.rename(folder)
+    paths.give_to_user(folder)
 
 
 def _build(
