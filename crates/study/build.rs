@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Crates whose code decides what a run gives.
-const MODELS: [&str; 14] = [
+const MODELS: [&str; 15] = [
     "units",
     "policy",
     "power",
     "trace",
     "engine",
+    "techniques",
     "dram",
     "chip",
     "fabric",

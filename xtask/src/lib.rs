@@ -3,10 +3,10 @@
 mod ceilings;
 mod circles;
 mod floors;
-mod preload;
 mod prose;
 mod tidy;
 mod wasm;
+mod weigh;
 
 use std::path::{Path, PathBuf};
 
@@ -18,9 +18,7 @@ pub type Check = fn(&Path) -> Result<String, Vec<String>>;
 pub fn checks() -> Vec<(&'static str, Check)> {
     vec![
         ("floors", floors::check),
-        ("circles", circles::check),
-        ("prose", prose::check),
-        ("preload", preload::check),
+        ("weigh", weigh::check),
         ("wasm", wasm::check),
         ("tidy", tidy::check),
     ]

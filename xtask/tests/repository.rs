@@ -21,8 +21,8 @@ fn policies_import_nothing() {
 }
 
 #[test]
-fn what_strangers_load_is_small() {
-    run("preload");
+fn live_programs_and_preloaded_libraries_are_small() {
+    run("weigh");
 }
 
 #[test]

@@ -89,7 +89,6 @@ pub use precision::Precision;
 pub use prefetch::{PrefetchCounts, PrefetcherCounts};
 pub use private::CacheCounts;
 pub use result::{CoreResult, RunResult};
-pub use ruled::Replacement;
 pub use second_level::{
     replay, second_level_stream, stack_distances, Cost, Latencies as SecondLevelLatencies,
     ReplayError, ReplaySetup, Replayed, SecondLevelStream, Sides, StackDistances,

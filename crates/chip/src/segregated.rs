@@ -12,14 +12,14 @@
 //! over: at that access all of what came before has happened, wherever a run was cut, while a store
 //! writes behind the pipeline's back, which may have come any further by then.
 
-use halfwink_policy::segregation::{Action, Event, Rule, SegregationPolicy, Side};
+use halfwink_policy::segregation::{Action, Event, Replacement, Rule, SegregationPolicy, Side};
 use halfwink_policy::Host;
 use halfwink_units::{Clock, Cycle, Time};
 
 use crate::cache::{flag, Cache, Victim};
 use crate::front_end::WorkCounts;
 use crate::machine::Geometry;
-use crate::ruled::{Counters, Found, Reference, Replacement, RuledCache, Sampler};
+use crate::ruled::{Counters, Found, Reference, RuledCache, Sampler};
 
 /// How the second levels of a run keep kernel and user apart.
 #[derive(Clone, Copy)]

@@ -4,19 +4,26 @@
 //! ```text
 //!  arguments ──▶ run: signals, --seconds ──▶ Program ──▶ live router or proxy
 //!                 │                            │
-//!                 ├──▶ --log, --report         └── policy and watts: crates/study
+//!                 ├──▶ --log, --report         └── policy and watts: crates/techniques
 //!                 └──▶ --metrics: OpenMetrics
 //! ```
 //!
 //! The binaries `halfwink-router` and `halfwink-steer` are this and nothing else; the Python
 //! package holds the same [`Program`]s.
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![cfg(all(
+    target_os = "linux",
+    target_arch = "x86_64",
+    any(feature = "router", feature = "steer")
+))]
 
 pub mod http;
 mod log;
 mod openmetrics;
+#[cfg(feature = "router")]
 pub mod router;
 pub mod run;
+mod shown;
+#[cfg(feature = "steer")]
 pub mod steer;
 
 use std::path::Path;
@@ -64,22 +71,4 @@ pub trait Program: Send + Sync {
 
     /// Returns whether all its threads are running.
     fn is_running(&self) -> bool;
-}
-
-/// Values that a description sets in its machine, as the library takes them.
-fn values<'a, V: std::fmt::Display + 'a>(
-    set: impl IntoIterator<Item = (&'a String, &'a V)>,
-) -> Vec<(String, String)> {
-    set.into_iter().map(|(path, value)| (path.clone(), value.to_string())).collect()
-}
-
-/// Returns the values as results show them: `path=value path=value`.
-fn shown(values: &[(String, String)]) -> String {
-    let all: Vec<String> = values.iter().map(|(path, value)| format!("{path}={value}")).collect();
-    all.join(" ")
-}
-
-/// Things that can always be written down as JSON: reports and log lines of this crate's programs.
-fn json(value: &impl serde::Serialize) -> Value {
-    serde_json::to_value(value).unwrap_or_default()
 }

@@ -10,12 +10,14 @@ use halfwink_live::program::rapl::{Measured, Meter};
 use halfwink_live::program::report::{tables, Column, Run};
 use halfwink_live_router as live;
 use halfwink_policy::scaling::ScalingPolicy;
-use halfwink_study::{Choice, CoreTimes, Library, RouterInfo, RouterTimes};
+use halfwink_techniques::router::{live_values, read as read_machine, CoreTimes, Model, Times};
+use halfwink_techniques::{Choice, Descriptions};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::log::Log;
-use crate::{json, openmetrics, shown, values, Error, Program};
+use crate::shown::{json, shown, values};
+use crate::{openmetrics, Error, Program};
 
 /// assumption: length of a frame that the model takes for the activity of memory and ports; nothing
 /// here counts bytes.
@@ -24,7 +26,7 @@ pub const MEAN_BYTES: f64 = 400.0;
 /// A router at work. Dropping it stops it.
 pub struct Router {
     router: Mutex<live::Router>,
-    info: RouterInfo,
+    model: Model,
     set: String,
     log: Log,
     meter: Meter,
@@ -74,7 +76,7 @@ pub struct Modelled {
 /// A description with what it names.
 struct Described {
     config: live::Config,
-    info: RouterInfo,
+    model: Model,
     policy: ScalingPolicy,
     /// Header from which the same policy can be made again.
     header: Header,
@@ -88,25 +90,25 @@ fn read(path: &Path) -> Result<live::Config, Error> {
     Ok(config)
 }
 
-fn described(library: &Library, path: &Path) -> Result<Described, Error> {
+fn described(library: &Descriptions, path: &Path) -> Result<Described, Error> {
     let config = read(path)?;
-    let set = library
-        .live_router_values(&config.machine, config.workers, &values(&config.set))
-        .map_err(Error::input)?;
-    let info = library.router(&config.machine, &set).map_err(Error::input)?;
-    let policy = info.policy(&config.policy).map_err(Error::input)?;
-    let technique = Choice::parse("router", &config.policy).map_err(Error::input)?.to_string();
-    let header = Header::new("live router", Family::Scaling, &technique)
+    let own = values(&config.set);
+    let described = read_machine(library, &config.machine, &own).map_err(Error::input)?.model;
+    let set = live_values(&described, config.workers, &own);
+    let model = read_machine(library, &config.machine, &set).map_err(Error::input)?.model;
+    let technique = Choice::parse("router", &config.policy).map_err(Error::input)?;
+    let policy = technique.scaling(&model).map_err(Error::input)?;
+    let header = Header::new("live router", Family::Scaling, &technique.to_string())
         .on(&config.machine, "live")
         .with(set.iter().map(|(path, value)| (path.as_str(), value.as_str())));
-    Ok(Described { config, info, policy, header })
+    Ok(Described { config, model, policy, header })
 }
 
 /// Checks a description without touching an interface.
 ///
 /// # Errors
 /// The file, the line and what was expected.
-pub fn check(library: &Library, path: &Path) -> Result<(), Error> {
+pub fn check(library: &Descriptions, path: &Path) -> Result<(), Error> {
     described(library, path).map(drop)
 }
 
@@ -116,12 +118,12 @@ impl Router {
     ///
     /// # Errors
     /// The description is wrong, or the machine does not allow it.
-    pub fn start(library: &Library, path: &Path, log: Option<&Path>) -> Result<Router, Error> {
-        let Described { config, info, policy, header } = described(library, path)?;
+    pub fn start(library: &Descriptions, path: &Path, log: Option<&Path>) -> Result<Router, Error> {
+        let Described { config, model, policy, header } = described(library, path)?;
         let set = shown(&values(&config.set));
         let (log, tap) = Log::begin(log, &header)?;
         let started = live::Router::start(config, policy, tap).map_err(Error::Run)?;
-        Ok(Router { router: Mutex::new(started), info, set, log, meter: Meter::begin() })
+        Ok(Router { router: Mutex::new(started), model, set, log, meter: Meter::begin() })
     }
 
     /// Returns the modelled energy of the described router: for the times of its cores in a span,
@@ -134,7 +136,7 @@ impl Router {
         packets: u64,
         bytes: f64,
     ) -> Modelled {
-        let meter = self.info.virtual_meter(times, duration_s, packets, bytes);
+        let meter = self.model.virtual_meter(times, duration_s, packets, bytes);
         Modelled {
             energy_j: meter.energy_j,
             cores_j: meter.cores_j,
@@ -157,13 +159,9 @@ impl Router {
         };
         let cores: Vec<CoreTimes> = live.workers.iter().map(|w| core_times(&w.residency)).collect();
         let modelled = self.modelled(&cores, live.duration_s, live.received, MEAN_BYTES);
-        let times = RouterTimes {
-            cores,
-            wall: live.length.most,
-            packets: live.received,
-            bytes: MEAN_BYTES,
-        };
-        let accounts = self.info.accounts(&times);
+        let times =
+            Times { cores, wall: live.length.most, packets: live.received, bytes: MEAN_BYTES };
+        let accounts = self.model.accounts(&times);
         let each = accounts.components.into_iter().map(|(name, rows)| Account::of(name, rows));
         let ledger = ledger::close(live.length, each.collect(), Some(accounts.modelled_j));
         let run = Run {
@@ -225,16 +223,17 @@ mod tests {
 
     #[test]
     fn a_header_makes_the_same_router_again() {
-        let library = Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let library = Descriptions::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("router.toml");
         let text = "schema = 1\npolicy = \"metronome:vacation_us=20,threads=2\"\nworkers = 3\n\
                     [set]\n\"power.c1_w\" = 1.5\n[[port]]\ninterface = \"lo\"\n";
         std::fs::write(&path, text).unwrap();
-        let Described { info, header, .. } = described(&library, &path).unwrap();
+        let Described { model, header, .. } = described(&library, &path).unwrap();
         assert_eq!(header.technique, "metronome:threads=2,vacation_us=20");
         assert_eq!((&*header.set["cores.count"], &*header.set["power.c1_w"]), ("3", "1.5"));
         let set: Vec<_> = header.set.into_iter().collect();
-        assert_eq!(library.router(&header.machine, &set).unwrap().text, info.text);
+        let again = read_machine(&library, &header.machine, &set).unwrap().model;
+        assert_eq!(again.spec(), model.spec());
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use halfwink_live::program::config::plain;
-use halfwink_study::Library;
+use halfwink_techniques::Descriptions;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -58,10 +58,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Functions of one kind of program.
 pub struct Kind {
-    /// Function that checks a description.
-    pub check: fn(&Library, &Path) -> Result<(), Error>,
+    /// Checks a description.
+    pub check: fn(&Descriptions, &Path) -> Result<(), Error>,
     /// Begins, with a file for its log if there is to be one; a line to say, if there is any.
-    pub begin: fn(&Library, &Path, Option<&Path>) -> Result<Begun, Error>,
+    pub begin: fn(&Descriptions, &Path, Option<&Path>) -> Result<Begun, Error>,
 }
 
 /// A program that has begun, and what to say of it.
@@ -86,7 +86,7 @@ fn work(options: &Options, kind: &Kind) -> Result<(), Error> {
             eprintln!("{}: {text}", name());
         }
     };
-    let library = Library::new(root(options.library.as_deref())?);
+    let library = Descriptions::new(root(options.library.as_deref())?);
     if options.check {
         (kind.check)(&library, &options.config)?;
         say(&format!("{}: well", options.config.display()));

@@ -9,16 +9,18 @@ use halfwink_live::program::rapl::{Measured, Meter};
 use halfwink_live::program::report::{tables, Column, Run};
 use halfwink_live_steer as live;
 use halfwink_policy::steering::{Side, SteeringPolicy};
-use halfwink_study::{Choice, Library, ServerInfo};
+use halfwink_techniques::server::{read, Model};
+use halfwink_techniques::{Choice, Descriptions};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::log::Log;
-use crate::{json, openmetrics, shown, values, Error, Program};
+use crate::shown::{json, shown, values};
+use crate::{openmetrics, Error, Program};
 
 /// A proxy at work. Dropping it stops it.
 pub struct Steer {
-    library: Library,
+    library: Descriptions,
     steer: Mutex<live::Steer>,
     log: Log,
     meter: Meter,
@@ -47,22 +49,23 @@ struct Described {
     watts: [live::Watts; 2],
 }
 
-fn described(library: &Library, path: &Path) -> Result<Described, Error> {
+fn described(library: &Descriptions, path: &Path) -> Result<Described, Error> {
     let config = live::Config::read(path).map_err(Error::input)?;
     let set = values(&config.set);
-    let info = library.server(&config.machine, &set).map_err(Error::input)?;
-    let policy = info.policy(&config.policy, &config.workload).map_err(Error::input)?;
-    let technique = Choice::parse("server", &config.policy).map_err(Error::input)?.to_string();
-    let header = Header::new("live steer", Family::Steering, &technique)
+    let model = read(library, &config.machine, &set).map_err(Error::input)?.model;
+    let technique = Choice::parse("server", &config.policy).map_err(Error::input)?;
+    let service = model.named_service(&config.workload).map_err(Error::input)?;
+    let policy = technique.steering(&model, &service).map_err(Error::input)?;
+    let header = Header::new("live steer", Family::Steering, &technique.to_string())
         .on(&config.machine, &config.workload)
         .with(set.iter().map(|(path, value)| (path.as_str(), value.as_str())));
     let watts = [(Side::Small, config.small.workers), (Side::Big, config.big.workers)]
-        .map(|(side, workers)| watts(&info, side, workers));
+        .map(|(side, workers)| watts(&model, side, workers));
     Ok(Described { config, policy, header, watts })
 }
 
-fn watts(info: &ServerInfo, side: Side, workers: usize) -> live::Watts {
-    let w = info.watts(side, workers);
+fn watts(model: &Model, side: Side, workers: usize) -> live::Watts {
+    let w = model.watts(side, workers);
     live::Watts { idle: w.idle, request: w.request, changing: w.changing, asleep: w.asleep }
 }
 
@@ -70,7 +73,7 @@ fn watts(info: &ServerInfo, side: Side, workers: usize) -> live::Watts {
 ///
 /// # Errors
 /// The file, the line and what was expected.
-pub fn check(library: &Library, path: &Path) -> Result<(), Error> {
+pub fn check(library: &Descriptions, path: &Path) -> Result<(), Error> {
     described(library, path).map(drop)
 }
 
@@ -79,7 +82,7 @@ impl Steer {
     ///
     /// # Errors
     /// The description is wrong, or the machine does not allow it.
-    pub fn start(library: &Library, path: &Path, log: Option<&Path>) -> Result<Steer, Error> {
+    pub fn start(library: &Descriptions, path: &Path, log: Option<&Path>) -> Result<Steer, Error> {
         let Described { config, policy, header, watts } = described(library, path)?;
         let (log, tap) = Log::begin(log, &header)?;
         let steer = live::Steer::start(config, policy, watts, tap).map_err(Error::Run)?;

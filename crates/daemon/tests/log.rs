@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use halfwink_daemon::steer::Steer;
 use halfwink_daemon::Program;
 use halfwink_eventlog::{replay_log, replayer, Ended, Header, Reader, Report};
-use halfwink_study::Library;
+use halfwink_techniques::server::read;
+use halfwink_techniques::{Choice, Descriptions, Error};
 
-fn library() -> Library {
-    Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+fn library() -> Descriptions {
+    Descriptions::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 /// A machine that answers every request with `ok`.
@@ -48,9 +49,11 @@ fn replayed(log: &Path) -> Report {
     let library = library();
     let make = |header: &Header, _| {
         let set: Vec<_> = header.set.clone().into_iter().collect();
-        let server = library.server(&header.machine, &set).map_err(|e| e.to_string())?;
-        let policy = server.policy(&header.technique, &header.workload);
-        Ok(replayer(policy.map_err(|e| e.to_string())?))
+        let wrong = |e: Error| e.to_string();
+        let model = read(&library, &header.machine, &set).map_err(wrong)?.model;
+        let service = model.named_service(&header.workload).map_err(wrong)?;
+        let technique = Choice::parse("server", &header.technique).map_err(wrong)?;
+        Ok(replayer(technique.steering(&model, &service).map_err(wrong)?))
     };
     replay_log(Reader::open(log).unwrap(), make).unwrap()
 }

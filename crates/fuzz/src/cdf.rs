@@ -1,6 +1,6 @@
 //! Arbitrary text as a measured distribution.
 
-use halfwink_server::arrivals::cdf::Cdf;
+use halfwink_engine::Cdf;
 
 /// Checks what is said above of these bytes.
 pub fn run(bytes: &[u8]) {

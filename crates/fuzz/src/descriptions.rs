@@ -24,8 +24,8 @@ fn make<S: serde::de::DeserializeOwned, T, E: ToString>(
 /// Checks what is said above of these bytes.
 pub fn run(bytes: &[u8]) {
     let input = Input::new("x.toml", crate::text(bytes));
-    make(&input, halfwink_router::Model::new);
-    make(&input, halfwink_server::Model::new);
+    make(&input, halfwink_techniques::router::Model::new);
+    make(&input, halfwink_techniques::server::Model::new);
     make(&input, halfwink_storage::Machine::new);
     make(&input, halfwink_fabric::Fabric::new);
     make(&input, |spec: halfwink_preheat::Spec| spec.check());

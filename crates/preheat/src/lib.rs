@@ -42,5 +42,5 @@ pub use spec::{
     Core, Estimate, Group, ListOrder, Llc, Loader, Memory, Network, Prefetcher, Service, Sleep,
     Spec, SpecError, Spread, Watts,
 };
-pub use traffic::{Hears, Run, RunError, Tally, Traffic};
+pub use traffic::{Run, RunError, Tally, Traffic};
 pub use working_set::{Touch, WorkingSets, PAGE_LINES};

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use halfwink_engine::draw::exponential;
 use halfwink_engine::{stream, Class, EventQueue, RunControl, State, Stream};
-use halfwink_policy::preheat::{Action, Event, LineSet, PreheatPolicy};
+use halfwink_policy::preheat::{Action, Event, Hears, LineSet, PreheatPolicy};
 use halfwink_policy::Host;
 use halfwink_units::{Energy, Power, Time};
 use rand::RngExt;
@@ -13,7 +13,7 @@ use crate::books::{idle, kernel, request, Books, Doing};
 use crate::loader::Loaded;
 use crate::node::Node;
 use crate::spec::Spec;
-use crate::traffic::{Hears, Run, RunError, Tally, Traffic};
+use crate::traffic::{Run, RunError, Tally, Traffic};
 use crate::working_set::Touch;
 
 #[derive(Clone, Debug)]

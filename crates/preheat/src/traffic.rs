@@ -25,17 +25,6 @@ pub struct Traffic {
     pub seed: u64,
 }
 
-/// Optional events that a policy subscribes to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hears {
-    /// Delivers each miss.
-    pub misses: bool,
-    /// Packets, before they are in memory.
-    pub packets: bool,
-    /// Restarts: a hook where sockets are closed (Gottschlag 2016, Sec 5.5).
-    pub restarts: bool,
-}
-
 /// Counts of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {

@@ -2,10 +2,10 @@
 //! the cost of a late load, restarts.
 
 use halfwink_engine::RunControl;
-use halfwink_policy::preheat::{rle, LineSet, Preheater, PreheaterParameters};
+use halfwink_policy::preheat::{rle, Hears, LineSet, Preheater, PreheaterParameters};
 use halfwink_preheat::{
-    simulate, Flush, Hears, ListOrder, Loading, Node, Plan, Prefetcher, Prototype, Spec, Traffic,
-    Way, Word,
+    simulate, Flush, ListOrder, Loading, Node, Plan, Prefetcher, Prototype, Spec, Traffic, Way,
+    Word,
 };
 use halfwink_units::Time;
 use proptest::prelude::*;

@@ -3,10 +3,10 @@
 
 use halfwink_engine::RunControl;
 use halfwink_policy::preheat::{
-    Late, NextLine, NoPreheat, Order, PreheatPolicy, Preheater, PreheaterParameters, Replayer,
-    ReplayerParameters, ShamRequest, Stash, Stride, StrideParameters, Trigger, WakeOnly,
+    Hears, Late, NextLine, NoPreheat, Order, PreheatPolicy, Preheater, PreheaterParameters,
+    Replayer, ReplayerParameters, ShamRequest, Stash, Stride, StrideParameters, Trigger, WakeOnly,
 };
-use halfwink_preheat::{simulate, Hears, Run, Spec, Traffic};
+use halfwink_preheat::{simulate, Run, Spec, Traffic};
 use halfwink_units::Time;
 
 fn spec() -> Spec {

@@ -1,7 +1,7 @@
 //! Servers under a power cap.
 
+use halfwink_engine::Cdf;
 use halfwink_engine::RunControl;
-use halfwink_server::arrivals::cdf::Cdf;
 use halfwink_server::capping::{run, Capping, CappingError, Rule, Stop};
 use halfwink_server::confidence::Estimate;
 use pyo3::prelude::*;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use halfwink_study as study;
+use halfwink_techniques::{Make, Parameter, Technique};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -55,7 +56,7 @@ pub(crate) fn table<'py>(py: Python<'py>, table: &study::Table) -> PyResult<Boun
     Ok(columns)
 }
 
-fn parameter<'py>(py: Python<'py>, p: &study::Parameter) -> PyResult<Bound<'py, PyDict>> {
+fn parameter<'py>(py: Python<'py>, p: &Parameter) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("name", p.name)?;
     dict.set_item("unit", p.unit)?;
@@ -66,7 +67,7 @@ fn parameter<'py>(py: Python<'py>, p: &study::Parameter) -> PyResult<Bound<'py, 
     Ok(dict)
 }
 
-fn parameters<'py>(py: Python<'py>, all: &[study::Parameter]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+fn parameters<'py>(py: Python<'py>, all: &[Parameter]) -> PyResult<Vec<Bound<'py, PyDict>>> {
     all.iter().map(|p| parameter(py, p)).collect()
 }
 
@@ -74,7 +75,7 @@ fn parameters<'py>(py: Python<'py>, all: &[study::Parameter]) -> PyResult<Vec<Bo
 /// added to others.
 #[pyfunction]
 pub(crate) fn techniques(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let entry = |t: &study::Technique| {
+    let entry = |t: &Technique| {
         let dict = PyDict::new(py);
         for (key, value) in
             [("name", t.name), ("family", t.family), ("title", t.title), ("source", t.source)]
@@ -82,11 +83,11 @@ pub(crate) fn techniques(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
             dict.set_item(key, value)?;
         }
         dict.set_item("worlds", t.worlds)?;
-        dict.set_item("is_modifier", matches!(t.make, study::Make::Modifier(_)))?;
+        dict.set_item("is_modifier", matches!(t.make, Make::Modifier(_)))?;
         dict.set_item("parameters", parameters(py, t.parameters)?)?;
         Ok(dict)
     };
-    study::techniques().map(entry).collect()
+    halfwink_techniques::techniques().map(entry).collect()
 }
 
 /// All worlds: name, title, options, and the columns of their tables as (name, kind).

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use halfwink_daemon::router::Router;
 use halfwink_daemon::Program;
 use halfwink_live_router as live;
-use halfwink_study::CoreTimes;
+use halfwink_techniques::router::CoreTimes;
 use pyo3::prelude::*;
 
 use crate::library::{from_json, json, Library};
@@ -29,7 +29,7 @@ impl LiveRouter {
         path: PathBuf,
         log: Option<PathBuf>,
     ) -> PyResult<LiveRouter> {
-        let started = py.detach(|| Router::start(&library.0, &path, log.as_deref()));
+        let started = py.detach(|| Router::start(library.0.descriptions(), &path, log.as_deref()));
         Ok(LiveRouter(Arc::new(started.map_err(daemon_error)?)))
     }
 

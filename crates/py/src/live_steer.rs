@@ -26,7 +26,7 @@ impl LiveSteer {
         path: PathBuf,
         log: Option<PathBuf>,
     ) -> PyResult<LiveSteer> {
-        let started = py.detach(|| Steer::start(&library.0, &path, log.as_deref()));
+        let started = py.detach(|| Steer::start(library.0.descriptions(), &path, log.as_deref()));
         Ok(LiveSteer(Arc::new(started.map_err(daemon_error)?)))
     }
 

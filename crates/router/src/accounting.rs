@@ -2,12 +2,12 @@
 
 use halfwink_engine::confidence::Precision;
 use halfwink_engine::{Cause, Closed, Imbalance, Ledger, Mode, Row, State};
+use halfwink_techniques::router::Model;
 use halfwink_units::{Energy, Power, Time};
 
 use crate::cpu::Cpu;
 use crate::faults::FaultCounts;
 use crate::latency::Latencies;
-use crate::model::Model;
 use crate::power::Watts;
 
 /// A point of the profile, as it went.

@@ -10,41 +10,8 @@
 
 use halfwink_engine::draw::{comes, exponential};
 use halfwink_engine::{stream, Outages, Stream};
+use halfwink_techniques::router::Faults;
 use halfwink_units::Time;
-use serde::{Deserialize, Serialize};
-
-/// Faults that are injected into each core; the default is none.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Faults {
-    /// Share of a queue's interrupts that are lost, 0 to 1. The card has masked the queue's
-    /// interrupt by then: later packets raise none (assumption, Intel 82599's automatic mask).
-    pub interrupt_lost: f64,
-    /// Interval at which the driver raises all interrupts again, in milliseconds.
-    pub watchdog_ms: f64,
-    /// Share of wake-ups that take longer, 0 to 1.
-    pub wake_late: f64,
-    /// Mean delay of a late wake-up, in microseconds; exponential.
-    pub late_us: f64,
-    /// Mean time that a core responds, in seconds; exponential. 0 means for ever.
-    pub silent_every_s: f64,
-    /// Mean time that it then does not respond, in milliseconds; exponential.
-    pub silent_ms: f64,
-}
-
-impl Default for Faults {
-    fn default() -> Faults {
-        Faults {
-            interrupt_lost: 0.0,
-            // Linux' igb and ixgbe look every 2 s, and raise all queues' interrupts then.
-            watchdog_ms: 2_000.0,
-            wake_late: 0.0,
-            late_us: 0.0,
-            silent_every_s: 0.0,
-            silent_ms: 1.0,
-        }
-    }
-}
 
 /// Number of faults injected, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,35 +38,7 @@ pub enum Broken {
     Stranded(u8, u32),
 }
 
-impl Faults {
-    /// Values with their names and limits.
-    pub(crate) fn limits(&self) -> [(&'static str, f64, f64, f64); 6] {
-        [
-            ("faults.interrupt_lost", self.interrupt_lost, 0.0, 1.0),
-            // Else what waits for a lost interrupt would wait for ever.
-            ("faults.watchdog_ms", self.watchdog_ms, 1e-3, 1e6),
-            ("faults.wake_late", self.wake_late, 0.0, 1.0),
-            ("faults.late_us", self.late_us, 0.0, 1e6),
-            ("faults.silent_every_s", self.silent_every_s, 0.0, 1e9),
-            ("faults.silent_ms", self.silent_ms, 1e-6, 1e6),
-        ]
-    }
-
-    /// Returns whether any fault is enabled.
-    pub(crate) fn any(&self) -> bool {
-        self.interrupt_lost > 0.0 || self.wake_late > 0.0 || self.silent_every_s > 0.0
-    }
-
-    /// Creates the fault streams of the cores, if any fault is enabled.
-    pub(crate) fn of(&self, seed: u64, cores: usize) -> Vec<Fate> {
-        if !self.any() {
-            return Vec::new();
-        }
-        (0..cores).map(|core| Fate::new(*self, seed, core)).collect()
-    }
-}
-
-/// Fault streams of a core.
+/// What a core has before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Fate {
     faults: Faults,
@@ -111,6 +50,14 @@ pub(crate) struct Fate {
 }
 
 impl Fate {
+    /// Returns the fates of so many cores, or none if nothing goes wrong.
+    pub(crate) fn of(faults: &Faults, seed: u64, cores: usize) -> Vec<Fate> {
+        if !faults.any() {
+            return Vec::new();
+        }
+        (0..cores).map(|core| Fate::new(*faults, seed, core)).collect()
+    }
+
     fn new(faults: Faults, seed: u64, core: usize) -> Fate {
         let ms = |ms: f64| Time::from_ns(ms * 1e6);
         let silences = stream(seed, &format!("silences of core {core}"));

@@ -7,7 +7,8 @@
 //!                    └─── moves ── cores: C0, C1, C3, C6 ◀── scaling policy
 //! ```
 //!
-//! * [`Model`] is a description, checked, with its closed forms: service times, rates, power.
+//! * [`Model`](halfwink_techniques::router::Model) is a description, checked, with its closed
+//!   forms: service times, rates, power.
 //! * [`Traffic`] makes packets; [`simulate`] plays them against a scaling policy, exact to the
 //!   packet, with one event for each pass of a poll loop.
 //! * A run's ledger balances: every picosecond and attojoule of every core belongs to a row.
@@ -15,24 +16,17 @@
 //! All times, watts and joules are modelled.
 
 mod accounting;
-mod check;
 mod cpu;
 mod faults;
 mod latency;
-mod model;
 mod power;
 mod ring;
-mod spec;
 mod traffic;
 mod world;
 
 pub use accounting::{Run, Slot};
-pub use faults::{Broken, FaultCounts, Faults};
+pub use faults::{Broken, FaultCounts};
 pub use latency::Latencies;
-pub use model::{Model, ModelError, Point};
 pub use power::Watts;
-pub use spec::{
-    App, Burst, Cores, Evaluation, Look, Loop, Nic, Path, Power, Printed, Sleep, Spec, Wake,
-};
 pub use traffic::{Flows, Gap, Profile, Traffic};
 pub use world::{simulate, simulate_controlled, Options, RunError};

@@ -3,7 +3,7 @@
 use halfwink_engine::{Cause, Mode, State};
 use halfwink_units::{Power, Time};
 
-use crate::model::Model;
+use halfwink_techniques::router::Model;
 
 /// Activity of a core, and its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

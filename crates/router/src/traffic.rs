@@ -2,12 +2,12 @@
 
 use halfwink_engine::draw::exponential;
 use halfwink_engine::{stream, Stream};
+use halfwink_techniques::router::Model;
+use halfwink_techniques::router::{App, Evaluation};
 use halfwink_units::Time;
 use rand::RngExt;
 
-use crate::model::Model;
 use crate::ring::Packet;
-use crate::spec::{App, Evaluation};
 
 /// Parts of a point of a profile, between which load changes in a line.
 const PARTS: usize = 8;

@@ -11,7 +11,8 @@ use halfwink_policy::scaling::{
     Action, Depth, Event, L3fwdPower, L3fwdPowerParameters, Rest, Scaling, ScalingPolicy,
 };
 use halfwink_policy::{Policy, Snapshot};
-use halfwink_router::{simulate, Broken, Faults, Model, Run, RunError, Traffic};
+use halfwink_router::{simulate, Broken, Run, RunError, Traffic};
+use halfwink_techniques::router::{Faults, Model};
 use halfwink_units::Time;
 
 fn with(faults: Faults) -> Model {

@@ -5,7 +5,8 @@ use crate::common;
 use common::{at, model, napi, polling, power_save, random, run};
 use halfwink_engine::Input;
 use halfwink_policy::scaling::{Depth, Napi};
-use halfwink_router::{Model, Options, Point, Profile, Spec, Traffic};
+use halfwink_router::{Options, Profile, Traffic};
+use halfwink_techniques::router::{Model, Point, Spec};
 use halfwink_units::Time;
 
 #[test]
@@ -26,7 +27,7 @@ fn napping_cores_are_a_queue_with_a_set_up() {
     for (cores, step, mpps) in [(1, 0, 0.2), (3, 0, 3.0), (12, 0, 5.0), (12, 13, 20.0)] {
         let point = Point { cores, step };
         let run = run(&model, &random(&model, mpps, 40), napi(), at(&model, cores, step));
-        let small = halfwink_router::App { bytes: 64, ..app.clone() };
+        let small = halfwink_techniques::router::App { bytes: 64, ..app.clone() };
         let expected = model.napping_w(&small, point, mpps);
         let off = run.power_w() / expected - 1.0;
         assert!(off.abs() < 0.01, "{point:?} at {mpps}: {} W, {expected} W", run.power_w());

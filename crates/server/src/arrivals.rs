@@ -1,12 +1,11 @@
 //! When requests come.
 
-pub mod cdf;
 pub mod counts;
 mod lines;
 pub mod log;
 mod moment;
 
-pub use lines::{unpack, LineError, ReadError, Skipped};
+pub use lines::{unpack, ReadError, Skipped};
 
 use std::sync::Arc;
 

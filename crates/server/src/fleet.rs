@@ -5,11 +5,11 @@ use std::thread;
 
 use halfwink_engine::{stream, Stream};
 use halfwink_policy::steering::SteeringPolicy;
+use halfwink_techniques::server::{Model, Service};
 use halfwink_units::Time;
 use rand::RngExt;
 
 use crate::arrivals::Arrivals;
-use crate::model::{Model, Service};
 use crate::run::{machine_use, Accounts, MachineUse, Options, RunError, Slot};
 use crate::server::{Misled, Server, Tally};
 use crate::station::Spent;

@@ -7,7 +7,8 @@
 //!                   └── wake, sleep ──▶ on, going down, asleep, waking, lost
 //! ```
 //!
-//! * [`Model`] is a description, checked; [`Service`] what requests ask for (Eq 3.1) and what the
+//! * [`Model`](halfwink_techniques::server::Model) is a description, checked;
+//!   [`Service`](halfwink_techniques::server::Service) what requests ask for (Eq 3.1) and what the
 //!   machines can carry.
 //! * [`Arrivals`] say when requests come; [`simulate`] plays them against one pair of machines,
 //!   event by event.
@@ -20,22 +21,16 @@ pub mod capping;
 pub mod closed_form;
 mod faults;
 mod fleet;
-mod model;
 pub mod proportionality;
 mod run;
 mod server;
-mod spec;
 mod station;
 pub mod year;
 
 pub use halfwink_engine::confidence;
 pub use halfwink_engine::confidence::{Goal, Precision};
-pub use halfwink_engine::Law;
 
 pub use arrivals::Arrivals;
-pub use faults::Faults;
 pub use fleet::{simulate_fleet, Dispatch, FleetRun, MakePolicy};
-pub use model::{Model, ModelError, Service};
 pub use run::{draw, simulate, simulate_controlled, MachineUse, Options, Run, RunError, Slot};
 pub use server::{Misled, Tally};
-pub use spec::{Fact, Machine, Spec, Study, Times, Workload};

@@ -3,9 +3,10 @@
 use halfwink_engine::{stream, Histogram, Stream};
 use halfwink_policy::steering::{Action, Event, Side, SteeringPolicy};
 use halfwink_policy::{Host, StuckTimer};
+use halfwink_techniques::server::{Model, Service};
 use halfwink_units::Time;
 
-use crate::model::{Model, Service};
+use crate::faults::Fate;
 use crate::station::{Spent, State, Station, Turn, Waiting};
 
 /// Counters of requests.
@@ -113,7 +114,7 @@ impl<'a> Server<'a> {
     ) -> Server<'a> {
         let machines = model.machines();
         let machine = |side: Side| {
-            let fate = model.spec().faults.of(seed, &format!("{name}faults.{side:?}"));
+            let fate = Fate::of(&model.spec().faults, seed, &format!("{name}faults.{side:?}"));
             Station::new(machines[side as usize], fate)
         };
         let mut server = Server {

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
+use halfwink_techniques::server::MachineModel;
 use halfwink_units::{Energy, Power, Time};
 
 use crate::faults::Fate;
-use crate::model::MachineModel;
 
 /// Power state of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

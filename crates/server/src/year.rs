@@ -15,16 +15,16 @@
 //!
 //! Time is in seconds here: [`Time`](halfwink_units::Time) ends after 213 days.
 
+use halfwink_engine::confidence::Goal;
 use halfwink_engine::Histogram;
+use halfwink_engine::Law;
 use halfwink_policy::steering::SteeringPolicy;
+use halfwink_techniques::server::{Model, Service};
 use halfwink_units::Time;
 
 use crate::arrivals::Arrivals;
 use crate::fleet::Dispatch;
-use crate::model::{Model, Service};
 use crate::run::{simulate, Options, RunError};
-use halfwink_engine::confidence::Goal;
-use halfwink_engine::Law;
 
 /// Effort of the simulation at each load.
 #[derive(Clone, Copy, Debug)]

@@ -6,15 +6,16 @@ use crate::common;
 
 use std::collections::VecDeque;
 
+use halfwink_engine::Law;
 use halfwink_policy::steering::{
     Action, Always, AlwaysOn, Event, Side, SleepTimer, SleepTimerParameters, Steering,
     SteeringPolicy,
 };
 use halfwink_policy::{Policy, Snapshot};
 use halfwink_server::{
-    simulate, simulate_fleet, Arrivals, Dispatch, Faults, Law, Misled, Model, Options, Run,
-    RunError, Service, Times, Workload,
+    simulate, simulate_fleet, Arrivals, Dispatch, Misled, Options, Run, RunError,
 };
+use halfwink_techniques::server::{Faults, Model, Service, Times, Workload};
 use halfwink_units::Time;
 
 /// Machines of one worker that wake in 4 ms, and go down in 2.

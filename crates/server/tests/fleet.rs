@@ -3,9 +3,8 @@
 use crate::common;
 
 use halfwink_policy::steering::{Side, SteeringPolicy, Threshold, ThresholdParameters};
-use halfwink_server::{
-    simulate, simulate_fleet, Arrivals, Dispatch, FleetRun, Model, Options, Service,
-};
+use halfwink_server::{simulate, simulate_fleet, Arrivals, Dispatch, FleetRun, Options};
+use halfwink_techniques::server::{Model, Service};
 use halfwink_units::Time;
 
 fn model() -> (Model, Service) {

@@ -4,13 +4,15 @@ use crate::common;
 
 use std::sync::Arc;
 
+use halfwink_engine::Law;
 use halfwink_policy::steering::{
     Always, AlwaysOn, Side, SleepTimer, SleepTimerParameters, SteeringPolicy, Threshold,
     ThresholdParameters,
 };
 use halfwink_server::closed_form::Mginf;
 use halfwink_server::confidence::Estimate;
-use halfwink_server::{simulate, Arrivals, Goal, Law, Model, Options, Run, Spec, Times, Workload};
+use halfwink_server::{simulate, Arrivals, Goal, Options, Run};
+use halfwink_techniques::server::{Model, Spec, Times, Workload};
 use halfwink_units::Time;
 
 fn model(change: impl FnOnce(&mut Spec)) -> Model {

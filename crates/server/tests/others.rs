@@ -3,13 +3,15 @@
 
 use crate::common;
 
+use halfwink_engine::Law;
 use halfwink_policy::steering::{
     DreamWeaver, DreamWeaverParameters, Hal, HalParameters, KnightShift, KnightShiftParameters,
     OctopusMan, OctopusManParameters, Server, Shortest, ShortestParameters, SleepTimer,
     SleepTimerParameters, SteeringPolicy,
 };
 use halfwink_server::closed_form::{Mg1, Mmk, SleepCycle};
-use halfwink_server::{simulate, Arrivals, Law, Model, Options, Run, Times, Workload};
+use halfwink_server::{simulate, Arrivals, Options, Run};
+use halfwink_techniques::server::{Model, Times, Workload};
 use halfwink_units::Time;
 
 const fn ms(ms: u64) -> Time {

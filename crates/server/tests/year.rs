@@ -10,9 +10,8 @@ use halfwink_policy::steering::{
     ThresholdParameters,
 };
 use halfwink_server::year::{rates, steady, Effort, Grid, Walk, Year};
-use halfwink_server::{
-    simulate_fleet, Arrivals, Dispatch, FleetRun, MakePolicy, Model, Options, Service,
-};
+use halfwink_server::{simulate_fleet, Arrivals, Dispatch, FleetRun, MakePolicy, Options};
+use halfwink_techniques::server::{Model, Service};
 use halfwink_units::Time;
 
 const SERVERS: u32 = 3;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use halfwink_engine::Input;
 
 use crate::error::StudyError;
-use crate::library::Library;
+use crate::library::{read, Library};
 
 /// What `workloads/elsewhere.toml` says. A clone has all recordings, and no such file.
 #[derive(Debug, Default, Deserialize)]
@@ -36,10 +36,7 @@ impl Library {
         if !path.exists() {
             return Ok(Elsewhere::default());
         }
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| StudyError::Io { path: name.clone(), error })?;
-        Ok(Input::new(name, text).parse()?)
+        Ok(Input::new(path.display().to_string(), read(&path)?).parse()?)
     }
 
     /// Names of all recorded workloads.

@@ -1,22 +1,18 @@
 use halfwink_chip::ChipError;
-use halfwink_engine::{nearest, Imbalance, InputError, Interrupted};
+use halfwink_engine::{Imbalance, InputError, Interrupted};
 use halfwink_eventlog::LogError;
 use halfwink_policy::StuckTimer;
+use halfwink_techniques::Error;
 use halfwink_trace::TraceError;
+
+use crate::world::command_of;
 
 /// Why a question cannot be answered, in one line for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
-    /// A name that does not exist.
-    #[error("unknown {what} `{name}`{}", hint(.nearest))]
-    Unknown {
-        /// What was looked for (`technique`).
-        what: &'static str,
-        /// What was asked for.
-        name: String,
-        /// What may have been meant.
-        nearest: Option<String>,
-    },
+    /// A name or a description is wrong.
+    #[error(transparent)]
+    Name(halfwink_techniques::Error),
     /// A description is wrong.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -35,14 +31,6 @@ pub enum StudyError {
     /// An event log cannot be read or written.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// A file cannot be read.
-    #[error("{path}: {error}")]
-    Io {
-        /// Path of the file.
-        path: String,
-        /// Why.
-        error: std::io::Error,
-    },
     /// The question itself is wrong.
     #[error("{0}")]
     Usage(String),
@@ -55,8 +43,7 @@ impl StudyError {
         name: &str,
         known: impl IntoIterator<Item = &'a str>,
     ) -> StudyError {
-        let nearest = nearest(name, known).map(str::to_owned);
-        StudyError::Unknown { what, name: name.to_owned(), nearest }
+        StudyError::Name(Error::unknown(what, name, known))
     }
 
     /// True if the user's input is at fault rather than the work itself.
@@ -66,8 +53,18 @@ impl StudyError {
     }
 }
 
-fn hint(nearest: &Option<String>) -> String {
-    nearest.as_ref().map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+impl From<Error> for StudyError {
+    fn from(error: Error) -> StudyError {
+        match error {
+            Error::Input(error) => StudyError::Input(error),
+            Error::Usage(message) => StudyError::Usage(message),
+            // Worlds know the commands that take their techniques.
+            Error::OtherWorld { ref name, world, .. } => {
+                StudyError::Usage(format!("{error}; {}", command_of(world, name)))
+            }
+            Error::Unknown { .. } | Error::Io { .. } => StudyError::Name(error),
+        }
+    }
 }
 
 impl From<Imbalance> for StudyError {

@@ -11,16 +11,13 @@ mod experiments;
 #[cfg(test)]
 mod fault_seeds;
 mod library;
-mod live_block;
 mod live_circuits;
 mod logs;
-mod meters;
 mod mutant;
 mod parallel;
 mod study;
 mod table;
 mod target;
-mod techniques;
 mod world;
 mod worlds;
 
@@ -32,18 +29,12 @@ pub use halfwink_eventlog::{Beside, Contradiction, Report};
 pub use halfwink_server::Goal;
 pub use halfwink_trace::IoCounts;
 pub use library::{Library, MachineInfo, WorkloadInfo};
-pub use live_block::live_block;
 pub use live_circuits::LiveFabric;
 pub use logs::{beside, replay, Logs};
-pub use meters::{MachineWatts, RouterAccounts, RouterTimes};
 pub use mutant::Mutant;
 pub use study::{Plot, Study};
 pub use table::{Column, Head, Kind, Table, Value};
 pub use target::{Class, Compute, Source, Target, Tolerance, Verdict, Work as PublishedWork};
-pub use techniques::{
-    technique, techniques, Choice, Default, Delays, Make, Modifier, Parameter, Plan, Range,
-    Technique,
-};
 pub use world::{
     run_together, world, Control, Job, Named, Prepared, PreparedJob, Tables, Work, World, WORLDS,
 };
@@ -54,9 +45,7 @@ pub use worlds::chip::{
     SegregationSweep, Spacing, SplitAdvice, StaggerRow, TrapRow, WakeRow, THRESHOLDS,
 };
 pub use worlds::fabric::{schedule, FabricInfo, Scheduler, Turns};
-pub use worlds::router::{
-    CoreTimes, Load, RouterInfo, RouterProfile, RouterQuestion, VirtualMeter,
-};
+pub use worlds::router::{Load, RouterInfo, RouterProfile, RouterQuestion};
 pub use worlds::server::{
     dispatch, proportionality, Kind as LoadKind, Rate, ServerInfo, ServerLoad, ServerQuestion,
     YearQuestion,

@@ -6,21 +6,22 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use halfwink_chip::{Machine, MAX_CORES};
-use halfwink_engine::{Input, Template};
+use halfwink_engine::Input;
 use halfwink_fabric::flows::Traffic;
+use halfwink_techniques::{Descriptions, Error, Stamp};
 use halfwink_trace::{Header, Kernel, Service, Totals, TraceFile, SERVICES};
 
 use crate::error::StudyError;
 use crate::mutant::Mutant;
 use crate::worlds::chip::service::WarmService;
-use crate::worlds::chip::trace::{Stamp, Trace};
+use crate::worlds::chip::trace::Trace;
 use crate::worlds::chip::workload::{service, Part, Workload, WorkloadKind};
 
 /// The folders that come with halfwink. What was read once is kept as long as its file is the same:
 /// a study of thousands of jobs names few machines and traces.
 #[derive(Clone, Debug)]
 pub struct Library {
-    root: PathBuf,
+    descriptions: Descriptions,
     kept: Arc<Mutex<Kept>>,
     /// What its descriptions of machines are broken by.
     mutant: Option<Arc<Mutant>>,
@@ -32,7 +33,6 @@ struct Kept {
     traces: HashMap<PathBuf, Arc<Trace>>,
     /// Generated services, latest last.
     services: Vec<Arc<WarmService>>,
-    descriptions: HashMap<PathBuf, (Stamp, Arc<Template>)>,
     machines: HashMap<MachineKey, Arc<MachineInfo>>,
     /// Flows of files, latest last.
     flows: Vec<(FlowsKey, Arc<Traffic>)>,
@@ -78,7 +78,8 @@ pub struct WorkloadInfo {
 impl Library {
     /// The library in this folder: it holds `machines`, `workloads`, `studies`, `targets`.
     pub fn new(root: impl Into<PathBuf>) -> Library {
-        Library { root: root.into(), kept: Arc::default(), mutant: None }
+        let descriptions = Descriptions::new(root);
+        Library { descriptions, kept: Arc::default(), mutant: None }
     }
 
     /// The same library under a mutant. Traces that were opened are shared.
@@ -88,7 +89,8 @@ impl Library {
             (kept.traces.clone(), kept.services.clone())
         };
         let kept = Kept { traces, services, ..Kept::default() };
-        Library { root: self.root.clone(), kept: Arc::new(Mutex::new(kept)), mutant: Some(mutant) }
+        let descriptions = self.descriptions.clone();
+        Library { descriptions, kept: Arc::new(Mutex::new(kept)), mutant: Some(mutant) }
     }
 
     pub(crate) fn mutant(&self) -> Option<&Mutant> {
@@ -98,20 +100,19 @@ impl Library {
     /// A folder of the library.
     #[must_use]
     pub fn folder(&self, name: &str) -> PathBuf {
-        self.root.join(name)
+        self.descriptions.folder(name)
     }
 
     /// Names of the files with this extension in a folder of the library, sorted.
     #[must_use]
     pub fn names(&self, folder: &str, extension: &str) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(self.folder(folder)) else { return Vec::new() };
-        let mut names: Vec<String> = entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.extension().is_some_and(|e| e == extension))
-            .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
-            .collect();
-        names.sort();
-        names
+        self.descriptions.names(folder, extension)
+    }
+
+    /// Its descriptions as they are written, whatever the mutant.
+    #[must_use]
+    pub fn descriptions(&self) -> &Descriptions {
+        &self.descriptions
     }
 
     /// Reads a machine: `ev6` as it is written, `ev6-16` with 16 cores, or a file ending in
@@ -187,27 +188,8 @@ impl Library {
         values: impl IntoIterator<Item = (&'a str, &'a String)>,
         moved: &[(&str, &str)],
     ) -> Result<Input, StudyError> {
-        let template = self.template(path)?;
-        if let Some((path, now)) = moved.iter().find(|(path, _)| template.has(path)) {
-            let message =
-                format!("`{path}` is no longer a machine's; leave it out and say {now}=...");
-            return Err(template.input().error_at_key(path, &message).into());
-        }
-        let input =
-            template.with(values.into_iter().map(|(path, value)| (path, value.as_str())))?;
+        let input = self.descriptions.input(path, values, moved)?;
         Ok(self.as_mutated(path, input)?)
-    }
-
-    /// A description, parsed the first time that it is named.
-    fn template(&self, path: &Path) -> Result<Arc<Template>, StudyError> {
-        let stamp = Stamp::of(path).map_err(|error| io(path, error))?;
-        if let Some((_, known)) = self.kept().descriptions.get(path).filter(|k| k.0 == stamp) {
-            return Ok(Arc::clone(known));
-        }
-        let input = Input::new(path.display().to_string(), read(path)?);
-        let template = Arc::new(Template::parse(input)?);
-        self.kept().descriptions.insert(path.to_owned(), (stamp, Arc::clone(&template)));
-        Ok(template)
     }
 
     /// Finds a description by its name in a folder of the library, or as a file ending in `.toml`.
@@ -217,14 +199,7 @@ impl Library {
         what: &'static str,
         name: &str,
     ) -> Result<PathBuf, StudyError> {
-        if Path::new(name).extension().is_some_and(|e| e == "toml") {
-            return Ok(PathBuf::from(name));
-        }
-        let known = self.names(folder, "toml");
-        if known.iter().any(|k| k == name) {
-            return Ok(self.folder(folder).join(format!("{name}.toml")));
-        }
-        Err(StudyError::unknown(what, name, known.iter().map(String::as_str)))
+        Ok(self.descriptions.find(folder, what, name)?)
     }
 
     fn find_machine(&self, name: &str) -> Result<(PathBuf, Option<usize>), StudyError> {
@@ -391,5 +366,5 @@ pub(crate) fn read(path: &Path) -> Result<String, StudyError> {
 }
 
 pub(crate) fn io(path: &Path, error: std::io::Error) -> StudyError {
-    StudyError::Io { path: path.display().to_string(), error }
+    Error::io(path, error).into()
 }

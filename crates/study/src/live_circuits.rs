@@ -2,10 +2,10 @@
 
 use halfwink_eventlog::{Family, Header};
 use halfwink_policy::circuits::CircuitsPolicy;
+use halfwink_techniques::Choice;
 
 use crate::error::StudyError;
 use crate::library::Library;
-use crate::techniques::Choice;
 
 /// Name of the live world in logs.
 pub(crate) const LIVE_CIRCUITS: &str = "live circuits";

@@ -23,13 +23,13 @@ use halfwink_policy::steering::SteeringPolicy;
 use halfwink_policy::switching::IdlePowerPolicy;
 use halfwink_policy::wake_up::WakeUpPolicy;
 use halfwink_policy::Host;
+use halfwink_techniques::block::{self, LIVE_BLOCK};
+use halfwink_techniques::{Choice, Make};
 use halfwink_units::Time;
 
 use crate::error::StudyError;
 use crate::library::Library;
-use crate::live_block::{self, LIVE_BLOCK};
 use crate::live_circuits::LIVE_CIRCUITS;
-use crate::techniques::{Choice, Make};
 use crate::world::{world, Job};
 
 /// Live worlds, and the simulated ones whose techniques decide in them.
@@ -154,7 +154,12 @@ fn fresh_policy(
         return Ok(replayer(Delegation::new(&parameters)));
     }
     if header.world == LIVE_BLOCK {
-        return live_block::fresh(header, technique, place);
+        if place.family != Family::Completion {
+            let family = place.family;
+            return Err(StudyError::Usage(format!("{LIVE_BLOCK} has no policy of `{family}`")));
+        }
+        let value = |key: &str| header.set.get(key).map(String::as_str);
+        return Ok(replayer(block::again(technique, value)?));
     }
     let simulated = LIVE.iter().find(|(live, _)| *live == header.world);
     let world = world(simulated.map_or(&header.world, |(_, world)| world))?;

@@ -1,13 +1,13 @@
 //! Studies: which workloads, machines and techniques to run, what to vary, and what to draw. TOML.
 
 use halfwink_engine::{Input, InputError};
+use halfwink_techniques::{Choice, Values};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use crate::design::{grid, Design, DesignFile};
 use crate::error::StudyError;
 use crate::library::{read, Library};
-use crate::techniques::{Choice, Values};
 use crate::world::{world, Job, World};
 
 /// Runs of a study, at most: as many results are read and drawn in one piece.

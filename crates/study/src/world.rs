@@ -12,8 +12,9 @@ use std::any::Any;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use halfwink_engine::RunControl;
+use halfwink_engine::{nearest, RunControl};
 use halfwink_eventlog::{Place, Replayer};
+use halfwink_techniques::{Choice, Parameter, Values};
 use halfwink_units::Time;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
@@ -22,7 +23,6 @@ use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::Logs;
 use crate::table::{Head, Table, Value};
-use crate::techniques::{Choice, Parameter, Values};
 use crate::worlds::{Chip, Fabric, Preheat, Racks, Router, Server, Storage, Switching, Toy};
 
 /// Every world. The only list of them.
@@ -219,9 +219,7 @@ pub fn world(name: &str) -> Result<&'static dyn World, StudyError> {
     let found = WORLDS.iter().find(|world| world.name() == name);
     found.copied().ok_or_else(|| {
         let known = WORLDS.iter().map(|w| w.name());
-        let StudyError::Unknown { nearest: Some(near), .. } =
-            StudyError::unknown("world", name, known.clone())
-        else {
+        let Some(near) = nearest(name, known.clone()) else {
             let known = known.collect::<Vec<_>>().join(", ");
             let message = format!("unknown world `{name}`; this build has {known}");
             return StudyError::Usage(message);
@@ -390,7 +388,7 @@ fn duration(tables: &Tables) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::techniques::technique;
+    use halfwink_techniques::technique;
 
     fn library() -> Library {
         Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))

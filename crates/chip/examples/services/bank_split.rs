@@ -2,10 +2,10 @@
 //! 2014, Sec 5.2.4, Table 5.5).
 
 use halfwink_chip::{
-    replay, second_level_stream, Geometry, Replacement, ReplaySetup, SecondLevelLatencies,
-    SecondLevelStream, Sides,
+    replay, second_level_stream, Geometry, ReplaySetup, SecondLevelLatencies, SecondLevelStream,
+    Sides,
 };
-use halfwink_policy::segregation::{Fixed, LookUp, Route, Rule};
+use halfwink_policy::segregation::{Fixed, LookUp, Replacement, Route, Rule};
 use halfwink_trace::{ServiceSource, WarmSet};
 
 /// Table 5.4; the bank's 9 cycles are Sec 5.2.3's, of a parallel look-up.

@@ -17,14 +17,13 @@ mod sampler;
 #[cfg(test)]
 mod tests;
 
-use halfwink_policy::segregation::{LookUp, Rule, Side, Split, Utility, MAX_WAYS};
+use halfwink_policy::segregation::{LookUp, Replacement, Rule, Side, Split, Utility, MAX_WAYS};
 
 use crate::cache::{flag, Victim, TAG_SHIFT};
 use crate::front_end::By;
 use crate::machine::Geometry;
 use monitor::Monitors;
 pub(crate) use rrip::signature;
-pub use rrip::Replacement;
 use rrip::Rrip;
 pub(crate) use sampler::{Counters, Sampler};
 

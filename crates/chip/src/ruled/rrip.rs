@@ -6,22 +6,9 @@
 //! A line has a value of two bits: 0 will be used soon, 3 last. A hit makes it 0; the first way
 //! with a 3 leaves, after all have been raised until there is one.
 
-use super::Reference;
+use halfwink_policy::segregation::Replacement;
 
-/// Which line of a set leaves, and how near its end a fill comes in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Replacement {
-    /// The least recently used; fills come in at the rule's rank.
-    #[default]
-    Lru,
-    /// Static RRIP: fills come in at 2.
-    Srrip,
-    /// Dynamic RRIP: as static, or at 3 but for every 32nd, whichever of the two misses less in the
-    /// sets that are set aside to try them.
-    Drrip,
-    /// Static RRIP, but at 3 for fills of instructions whose fills were not used again.
-    Ship,
-}
+use super::Reference;
 
 /// Value of a line that will be used last: two bits (Jaleel 2010, Sec 4.1).
 const DISTANT: u8 = 3;

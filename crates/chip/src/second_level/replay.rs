@@ -1,12 +1,12 @@
 //! One second level, under one policy, over a recorded stream.
 
-use halfwink_policy::segregation::{Action, Event, Rule, SegregationPolicy};
+use halfwink_policy::segregation::{Action, Event, Replacement, Rule, SegregationPolicy};
 use halfwink_units::{Cycle, Time, LINE_SHIFT, PAGE_SHIFT};
 
 use super::SecondLevelStream;
 use crate::cache::flag;
 use crate::machine::Geometry;
-use crate::ruled::{Counters, Found, Reference, Replacement, RuledCache, Sampler};
+use crate::ruled::{Counters, Found, Reference, RuledCache, Sampler};
 
 /// Cycles that a reference stalls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

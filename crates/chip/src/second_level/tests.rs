@@ -1,4 +1,4 @@
-use halfwink_policy::segregation::{Fixed, LookUp, Route, Rule};
+use halfwink_policy::segregation::{Fixed, LookUp, Replacement, Route, Rule};
 use halfwink_trace::{Kernel, Synthetic, WarmLine};
 use halfwink_units::LineAddr;
 use proptest::prelude::*;
@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use super::replay::PARTS;
 use super::*;
 use crate::os_profile::{os_profile, ProfileCaches};
-use crate::ruled::Replacement;
 
 const L1: Geometry = Geometry { sets: 16, ways: 2 };
 const L2: Geometry = Geometry { sets: 64, ways: 16 };

@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 
 use halfwink_policy::segregation::{
-    Action, Event, Fixed, LookUp, Route, Rule, Sample, Segregation, SegregationPolicy, Span,
+    Action, Event, Fixed, LookUp, Replacement, Route, Rule, Sample, Segregation, SegregationPolicy,
+    Span,
 };
 use halfwink_policy::{Policy, Snapshot};
 use halfwink_trace::{Kernel, Synthetic};
@@ -11,7 +12,7 @@ use proptest::prelude::*;
 
 use super::exact::{any_recipe, fingerprint, first_difference, script};
 use super::*;
-use crate::{Replacement, Segregated, SegregationCounts};
+use crate::{Segregated, SegregationCounts};
 
 const ULTRASPARC: &str = include_str!("../../../../machines/ultrasparc.toml");
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use halfwink_eventlog::{Header, Live};
+use halfwink_eventlog::{Family, Header, Live};
 use halfwink_live::sys::CpuSet;
 use halfwink_live_block::backend::{Backend, Delay, File, Io, Modelled, Ram};
 use halfwink_live_block::report::Report;
@@ -15,8 +15,8 @@ use halfwink_live_block::ublk::{self, Ublk};
 use halfwink_live_block::vhost::Vhost;
 use halfwink_live_block::{advise, raise_descriptor_limit, EventLog, Listen, Server, Setting};
 use halfwink_policy::completion::CompletionPolicy;
-use halfwink_study::live_block;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use halfwink_techniques::block::{make, Made, LIVE_BLOCK};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// Lines of the event log that may wait to be written.
@@ -26,7 +26,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Between two looks whether all threads are alive.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// A block device over NBD. SIGTERM or SIGINT ends it in good order.
+/// A block device over NBD. SIGTERM or SIGINT ends it in good order; SIGHUP is refused.
 #[derive(Parser)]
 #[command(name = "halfwink-block")]
 struct Arguments {
@@ -225,11 +225,24 @@ fn open_log(path: Option<&Path>, header: &Header) -> Result<Option<(Live, EventL
 
 fn signals() -> Result<Receiver<i32>, Failed> {
     let wrong = |e: std::io::Error| Failed::Run(format!("signals: {e}"));
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(wrong)?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(wrong)?;
     let (tell, hear) = mpsc::channel();
     let body = move || signals.forever().take_while(|&s| tell.send(s).is_ok()).for_each(drop);
     std::thread::Builder::new().name("signals".to_owned()).spawn(body).map_err(wrong)?;
     Ok(hear)
+}
+
+/// Waits for a signal, and says whether it ends the program. SIGHUP does not, since there is no
+/// description to read again; its default action would leave the socket behind.
+fn told_to_end(signals: &Receiver<i32>, most: Duration) -> bool {
+    match signals.recv_timeout(most) {
+        Ok(SIGHUP) => {
+            eprintln!("halfwink-block: no description to read again; all stays as it was");
+            false
+        }
+        Ok(_) | Err(RecvTimeoutError::Disconnected) => true,
+        Err(RecvTimeoutError::Timeout) => false,
+    }
 }
 
 #[allow(clippy::print_stdout, reason = "its report may be asked for there")]
@@ -286,9 +299,8 @@ fn serve_vhost(arguments: &Arguments, socket: &Path) -> Result<(), Failed> {
         if left == Some(Duration::ZERO) {
             break;
         }
-        match signals.recv_timeout(left.unwrap_or(LOOK).min(Duration::from_millis(200))) {
-            Ok(_) | Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => {}
+        if told_to_end(&signals, left.unwrap_or(LOOK).min(Duration::from_millis(200))) {
+            break;
         }
         if let Ok(why) = hear.try_recv() {
             eprintln!("halfwink-block: {why}");
@@ -403,8 +415,11 @@ fn run(arguments: &Arguments) -> Result<(), Failed> {
     }
     raise_descriptor_limit();
     let machine = machine(arguments)?;
-    let made = live_block(&arguments.policy, &arguments.rest, &machine.topology());
-    let (made, header) = made.map_err(|e| Failed::Input(e.to_string()))?;
+    let made = make(&arguments.policy, &arguments.rest, &machine.topology());
+    let Made { policy, technique, values } = made.map_err(|e| Failed::Input(e.to_string()))?;
+    let header = Header::new(LIVE_BLOCK, Family::Completion, &technique)
+        .on("", "live")
+        .with(values.iter().map(|(key, value)| (*key, value.as_str())));
     let backend = backend(arguments)?;
     if let Some(why) = backend.way().fell_back {
         say(&why);
@@ -412,7 +427,7 @@ fn run(arguments: &Arguments) -> Result<(), Failed> {
     // Before anything listens: a signal that comes early is kept for later.
     let signals = signals()?;
     let (live, tap) = open_log(arguments.log.as_deref(), &header)?.unzip();
-    let server = Front::start(arguments, &machine, backend, made, tap)?;
+    let server = Front::start(arguments, &machine, backend, policy, tap)?;
     say(&format!("ready at {}", server.address()));
     let end = arguments.seconds.map(|seconds| Instant::now() + seconds);
     while server.is_running() {
@@ -420,9 +435,8 @@ fn run(arguments: &Arguments) -> Result<(), Failed> {
         if left == Some(Duration::ZERO) {
             break;
         }
-        match signals.recv_timeout(left.unwrap_or(LOOK).min(LOOK)) {
-            Ok(_) | Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => {}
+        if told_to_end(&signals, left.unwrap_or(LOOK).min(LOOK)) {
+            break;
         }
     }
     let alive = server.is_running();

@@ -66,7 +66,18 @@ pub type PreheatPolicy = Box<dyn Preheat>;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SetId(pub u32);
 
-/// Events from a machine to its preheat policy.
+/// What a policy wants to hear beside what all do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hears {
+    /// Each miss.
+    pub misses: bool,
+    /// Packets, before they are in memory.
+    pub packets: bool,
+    /// Restarts: a hook where sockets are closed (Gottschlag 2016, Sec 5.5).
+    pub restarts: bool,
+}
+
+/// What a machine tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",

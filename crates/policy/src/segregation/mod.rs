@@ -52,6 +52,21 @@ pub enum Side {
     Kernel,
 }
 
+/// Which line of a set leaves, and how near its end a fill comes in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replacement {
+    /// The least recently used; fills come in at the rule's rank.
+    #[default]
+    Lru,
+    /// Static RRIP: fills come in at 2.
+    Srrip,
+    /// Dynamic RRIP: as static, or at 3 but for every 32nd, whichever of the two misses less in the
+    /// sets that are set aside to try them.
+    Drrip,
+    /// Static RRIP, but at 3 for fills of instructions whose fills were not used again.
+    Ship,
+}
+
 /// Which of the kernel's fills go to the kernel's side; all others go to the user's (Nellans 2014,
 /// Sec 5.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

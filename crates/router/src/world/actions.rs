@@ -3,11 +3,11 @@
 use halfwink_engine::draw::exponential;
 use halfwink_policy::scaling::{Action, Depth, Event, Rest};
 use halfwink_policy::StuckTimer;
+use halfwink_techniques::router::Point;
 use halfwink_units::Time;
 
 use super::{World, NEVER};
 use crate::cpu::Phase;
-use crate::model::Point;
 
 /// A moved entry: what came to `to` after `at` waits for what came to `from` before.
 #[derive(Clone, Copy, Debug)]

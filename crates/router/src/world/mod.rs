@@ -20,6 +20,8 @@ use halfwink_engine::confidence::Slots;
 use halfwink_engine::{stream, Imbalance, Interrupted, RunControl, Stream};
 use halfwink_policy::scaling::{RedirectTable, Rest, ScalingPolicy};
 use halfwink_policy::{Host, StuckTimer};
+use halfwink_techniques::router::{App, Look};
+use halfwink_techniques::router::{Model, Point};
 use halfwink_units::Time;
 
 use self::actions::Barrier;
@@ -29,10 +31,8 @@ use crate::accounting::{Counts, Parts, Run, Slot};
 use crate::cpu::Cpu;
 use crate::faults::{Broken, Fate};
 use crate::latency::{Latencies, FINE};
-use crate::model::{Model, Point};
 use crate::power::Watts;
 use crate::ring::Packet;
-use crate::spec::{App, Look};
 use crate::traffic::{Arrivals, Traffic};
 
 const NEVER: u64 = u64::MAX;
@@ -234,7 +234,7 @@ impl<'a> World<'a> {
             parts,
             cpus,
             next: vec![0; count],
-            fates: spec.faults.of(options.seed, count),
+            fates: Fate::of(&spec.faults, options.seed, count),
             table: RedirectTable::even(start.cores),
             arrivals,
             coming,

@@ -7,7 +7,8 @@ use halfwink_engine::Input;
 use halfwink_policy::scaling::{
     Depth, Napi, Polling, PowerSave, PowerSaveParameters, ScalingPolicy,
 };
-use halfwink_router::{simulate, Flows, Gap, Model, Options, Point, Profile, Run, Traffic};
+use halfwink_router::{simulate, Flows, Gap, Options, Profile, Run, Traffic};
+use halfwink_techniques::router::{Model, Point};
 use halfwink_units::Time;
 
 pub fn text() -> String {

@@ -7,9 +7,10 @@
 
 use std::io::Read;
 
+use halfwink_engine::LineError;
 use halfwink_units::Time;
 
-use super::lines::{unpack, LineError, Lines, ReadError, Skipped};
+use super::lines::{unpack, Lines, ReadError, Skipped};
 use super::log::LONGEST_S;
 use super::{moment, Arrivals};
 

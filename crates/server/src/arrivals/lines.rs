@@ -1,35 +1,13 @@
 //! Text that comes line by line, packed or not, with bad lines in it.
 
+use halfwink_engine::LineError;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
 /// Longer lines are bad.
 pub(super) const LONGEST_LINE: u64 = 1 << 16;
 /// Number of bad lines that are kept as examples.
 const EXAMPLES: usize = 5;
-/// Number of bytes of a line that are shown.
-const SHOWN: usize = 60;
-
-/// A line that is not what it should be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: found `{found}`, expected {expected}")]
-pub struct LineError {
-    /// Line number, from 1.
-    pub line: u64,
-    /// The line, or its beginning.
-    pub found: String,
-    /// Content that was expected.
-    pub expected: &'static str,
-}
-
-impl LineError {
-    pub(super) fn new(line: u64, found: &[u8], expected: &'static str) -> LineError {
-        let text = String::from_utf8_lossy(&found[..found.len().min(4 * SHOWN)]).into_owned();
-        let printable = |c: char| if c.is_control() { ' ' } else { c };
-        LineError { line, found: text.chars().take(SHOWN).map(printable).collect(), expected }
-    }
-}
-
-/// Reason why arrivals could not be read.
+/// Why arrivals could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file cannot be read.

@@ -15,10 +15,11 @@ use std::io::{BufRead, Cursor, Read};
 use std::sync::Arc;
 
 use halfwink_engine::stream;
+use halfwink_engine::LineError;
 use halfwink_units::Time;
 use rand::RngExt;
 
-use super::lines::{unpack, LineError, Lines, ReadError, Skipped, LONGEST_LINE};
+use super::lines::{unpack, Lines, ReadError, Skipped, LONGEST_LINE};
 use super::{moment, Arrivals};
 
 /// Longest span of arrivals, which fits in a run.

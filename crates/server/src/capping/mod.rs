@@ -50,7 +50,7 @@ pub use world::{run, Outcome};
 use halfwink_engine::{Imbalance, Interrupted};
 use halfwink_units::Time;
 
-use crate::arrivals::cdf::Cdf;
+use halfwink_engine::Cdf;
 
 /// Servers, what comes to them, and their cap.
 #[derive(Clone, Debug)]

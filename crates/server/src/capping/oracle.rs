@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 
 use halfwink_engine::confidence::{Estimate, Estimator, Goal, QuantileEstimator};
+use halfwink_engine::Cdf;
 use halfwink_engine::{stream, Class, EventQueue, RunControl, Stream};
 use halfwink_units::Time;
 
 use super::{run, Budget, Capping, Rule, Sampler, Stop};
-use crate::arrivals::cdf::Cdf;
 
 const GOAL: Goal = Goal { relative: 0.05, confidence: 0.95 };
 

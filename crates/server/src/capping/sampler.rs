@@ -5,7 +5,7 @@ use halfwink_engine::Stream;
 use halfwink_units::Time;
 use rand::Rng;
 
-use crate::arrivals::cdf::Cdf;
+use halfwink_engine::Cdf;
 
 /// Cells of the unit interval that each know where to begin to look.
 const CELLS: usize = 4096;

@@ -1,6 +1,7 @@
 //! The shipped hybrid server.
 
-use halfwink_server::{Law, Spec};
+use halfwink_engine::Law;
+use halfwink_techniques::server::Spec;
 
 /// Without the workloads whose sizes are files: the library reads those.
 pub fn niccolini() -> Spec {

@@ -7,13 +7,13 @@ use halfwink_engine::{stream, Cause, Histogram, Ledger, Mode, Row, RunControl, S
 use halfwink_eventlog::{replayer, Place, Replayer};
 use halfwink_policy::gating::{Action, Costs, Event, GatingPolicy, Slots};
 use halfwink_policy::Host;
+use halfwink_techniques::{GatingContext, Make, Parameter};
 use halfwink_units::{Power, Time};
 
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::Logs;
 use crate::table::{integer, Head, Table};
-use crate::techniques::{GatingContext, Make, Parameter};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ledger, Common, COMMON, LEDGER};
 

@@ -7,18 +7,19 @@ use std::sync::Arc;
 use halfwink_chip::{FaultCounts, FaultSpec, Geometry, Machine, RunResult, Task, WakeUpKind};
 use halfwink_engine::{stream, RunControl, Stream};
 use halfwink_power::Lost;
+use halfwink_techniques::{choices, Choice, Make, Plan};
 use halfwink_trace::{
     Address, Block, Branch, Event, Instr, Kind, LoadKind, Program, RegSet, Script, Site, TemplateId,
 };
 use halfwink_units::{PhysAddr, Time, VirtAddr};
 use rand::RngExt;
 
+use super::adapt::{adapted, lacking};
 use super::tables::{call_profile, calls_of, Sums};
-use super::{adapted, ChipJob, Memory, Workload};
+use super::{ChipJob, Memory, Workload};
 use crate::fault_seeds::{any, play, plays_all};
 use crate::library::{Library, MachineInfo};
 use crate::logs::Logs;
-use crate::techniques::{choices, Choice, Make, Plan};
 
 /// Seeds that once broke what must hold; they are played first. In the first six, TAP that waits
 /// for the last response waited for ever for one whose token came after it (362 of a thousand seeds
@@ -184,7 +185,7 @@ fn result(
     asked: bool,
 ) -> Option<Played> {
     let Make::Gating(gating) = choice.technique().make else { return None };
-    if (gating.lacks)(found).is_some() || gating.needs_os_cores && found.os.cores == 0 {
+    if lacking(&gating, found).is_some() || gating.needs_os_cores && found.os.cores == 0 {
         return None;
     }
     let machine = adapted(choice, &gating, found.clone());

@@ -1,5 +1,6 @@
 //! World: cores, caches, memory; and questions about instruction traces that need no time.
 
+mod adapt;
 mod closed_form;
 mod entries;
 #[cfg(test)]
@@ -38,8 +39,10 @@ use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_policy::offload::{CallProfile, Fixed, OffloadPolicy};
 use halfwink_policy::wake_up::Central;
 use halfwink_power::CoreState;
+use halfwink_techniques::{Choice, Gating, Make, MakeOffload, Parameter, Plan};
 use halfwink_units::Time;
 
+use self::adapt::{adapted, gating_policy, lacking, segregation_policy};
 use self::ruled::{segregation_table, SEGREGATION};
 use self::tables::{
     call_profile, calls_table, counter_table, energy_columns, histogram_table, is_core,
@@ -51,7 +54,6 @@ use crate::error::StudyError;
 use crate::library::{Library, MachineInfo};
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, text, Head, Table, Value};
-use crate::techniques::{Choice, Gating, Make, MakeOffload, Modifier, Parameter, Plan};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
 
@@ -242,7 +244,7 @@ impl World for Chip {
                  expected os.cores above 0"
             )));
         }
-        if let Some(lacking) = (gating.lacks)(&machine.machine) {
+        if let Some(lacking) = lacking(&gating, &machine.machine) {
             return Err(StudyError::Usage(format!("{}: {lacking}", machine.name)));
         }
         if let Some(how) = gating.segregation {
@@ -276,14 +278,16 @@ impl World for Chip {
         let machine = adapted(choice, &gating, found.machine.clone());
         match place.family {
             // Techniques that run at several frequencies gate at none.
-            Family::Gating => Ok(replayer(gating.policy(choice, &machine, number))),
+            Family::Gating => Ok(replayer(gating_policy(&gating, choice, &machine, number))),
             Family::Offload if gating.plan == Plan::Profiled => Err(StudyError::Usage(format!(
                 "`{choice}` decides by what a first run measured, which a log does not say: \
                  it cannot be replayed"
             ))),
-            Family::Offload => Ok(replayer(gating.offload.unwrap_or(WATCH)(choice, &machine, &[]))),
+            Family::Offload => {
+                Ok(replayer(gating.offload.unwrap_or(WATCH)(choice, machine.os.switch, &[])))
+            }
             Family::Segregation => match gating.segregation {
-                Some(how) => Ok(replayer((how.build)(choice, &machine))),
+                Some(how) => Ok(replayer(segregation_policy(&how, choice, &machine))),
                 None => Err(nobody_at(job, place)),
             },
             Family::WakeUp => {
@@ -298,17 +302,6 @@ impl World for Chip {
 
 /// Sees threads enter and leave the kernel, and moves nothing.
 const WATCH: MakeOffload = |_, _, _| Box::new(Fixed::never());
-
-/// The machine as a technique has it.
-fn adapted(choice: &Choice, gating: &Gating, machine: Machine) -> Machine {
-    let mut machine = (gating.adapt)(machine);
-    for modifier in choice.modifiers() {
-        if let Make::Modifier(Modifier::Chip(change)) = modifier.technique().make {
-            machine = change(modifier, machine);
-        }
-    }
-    machine
-}
 
 /// Whether a machine has a core for each of the workload's.
 fn fits(workload: &Workload, machine: &MachineInfo) -> Result<(), StudyError> {
@@ -476,16 +469,19 @@ impl ChipJob {
         control: &RunControl,
         logs: &Logs,
     ) -> Result<RunResult, StudyError> {
-        let policy =
-            |core: usize| logs.gating(core, self.gating.policy(&self.choice, machine, core));
+        let policy = |core: usize| {
+            logs.gating(core, gating_policy(&self.gating, &self.choice, machine, core))
+        };
         let make = self.gating.offload.or(meet.then_some(WATCH));
         let alone = machine.clone().without_os_cores();
         let machine = if self.gating.offload.is_some() { machine } else { &alone };
         let offload = make.map(|make| {
-            move |thread: usize| logs.offload(thread, make(&self.choice, machine, calls))
+            move |thread: usize| logs.offload(thread, make(&self.choice, machine.os.switch, calls))
         });
         let rule = self.gating.segregation.map(|how| {
-            move |core: usize| logs.segregation(core, (how.build)(&self.choice, machine))
+            move |core: usize| {
+                logs.segregation(core, segregation_policy(&how, &self.choice, machine))
+            }
         });
         let segregated = self.gating.segregation.zip(rule.as_ref()).map(|(how, rule)| Segregated {
             policy: rule,

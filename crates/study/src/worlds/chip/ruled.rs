@@ -3,12 +3,13 @@
 use halfwink_chip::{possible_rule, Machine, RunResult};
 use halfwink_policy::segregation::{Action, Event, LookUp, Rule, Split};
 use halfwink_policy::Policy;
+use halfwink_techniques::{Choice, Segregation};
 use halfwink_units::Time;
 
+use super::adapt::segregation_policy;
 use super::tables::named_cores;
 use crate::error::StudyError;
 use crate::table::{integer, real, text, Head, Table, Value};
-use crate::techniques::{Choice, Segregation};
 
 /// What ruled second levels did, by core. A side is that of a line under the rule of its time.
 pub(crate) const SEGREGATION: [Head; 23] = [
@@ -56,7 +57,7 @@ pub(super) fn check(
         ))
     };
     possible_rule(geometry, &Rule::LRU).map_err(wrong)?;
-    let mut policy = (how.build)(choice, machine);
+    let mut policy = segregation_policy(&how, choice, machine);
     policy.on_event(Time::ZERO, &Event::Begin { ways: geometry.ways as u8 });
     while let Some(action) = policy.poll_action() {
         if let Action::Set(rule) = action {

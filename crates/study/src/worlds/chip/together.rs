@@ -3,10 +3,11 @@
 use halfwink_chip::{run_together, CodeCache, Follower, Machine, Options};
 use halfwink_engine::RunControl;
 use halfwink_policy::gating::GatingPolicy;
+use halfwink_techniques::{Delays, Plan};
 
-use super::{adapted, ChipJob, Memory};
+use super::adapt::{adapted, gating_policy};
+use super::{ChipJob, Memory};
 use crate::error::StudyError;
-use crate::techniques::{Delays, Plan};
 use crate::world::Tables;
 
 impl ChipJob {
@@ -45,7 +46,7 @@ impl ChipJob {
     }
 
     fn policy(&self, machine: &Machine, core: usize) -> GatingPolicy {
-        self.gating.policy(&self.choice, machine, core)
+        gating_policy(&self.gating, &self.choice, machine, core)
     }
 
     /// Plays it together with others of its pace.
@@ -90,8 +91,9 @@ mod tests {
 
     use super::*;
     use crate::library::Library;
-    use crate::techniques::{techniques, Gating, Make};
     use crate::world::{run_together, Control, Job, PreparedJob};
+    use crate::worlds::chip::adapt::lacking;
+    use halfwink_techniques::{techniques, Gating, Make};
 
     fn library() -> Library {
         Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
@@ -118,7 +120,7 @@ mod tests {
                 continue;
             };
             let found = library().machine(machine, &[]).unwrap();
-            if (gating.lacks)(&found.machine).is_some() {
+            if lacking(&gating, &found.machine).is_some() {
                 continue;
             }
             let prepared = job(workload, machine, technique.name);

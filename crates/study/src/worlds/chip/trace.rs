@@ -2,11 +2,11 @@
 //! played.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::SystemTime;
 
 use halfwink_chip::SharedLines;
+use halfwink_techniques::Stamp;
 use halfwink_trace::{Header, Totals, TraceFile};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -26,20 +26,6 @@ pub(crate) struct Trace {
     open: Mutex<Weak<TraceFile>>,
     /// Which of its lines copies share, once somebody asked.
     shared: OnceLock<Arc<SharedLines>>,
-}
-
-/// What tells a file from another of its name, or from itself before it was written again.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Stamp {
-    bytes: u64,
-    modified: SystemTime,
-}
-
-impl Stamp {
-    pub(crate) fn of(path: &Path) -> std::io::Result<Stamp> {
-        let meta = fs::metadata(path)?;
-        Ok(Stamp { bytes: meta.len(), modified: meta.modified()? })
-    }
 }
 
 impl Trace {

@@ -6,11 +6,11 @@ use halfwink_fabric::tcp::Algorithm;
 use halfwink_fabric::world::{play as simulate, Setting, Transport};
 use halfwink_fabric::Faults;
 use halfwink_policy::circuits::host::Scheme;
+use halfwink_techniques::choices;
 use halfwink_units::Time;
 
 use crate::fault_seeds::{any, play, plays_all};
 use crate::library::Library;
-use crate::techniques::choices;
 
 /// Seeds that once broke what must hold; they are played first.
 const KEPT: [u64; 0] = [];

@@ -7,6 +7,7 @@ use halfwink_fabric::world::{play, play_packets, Run, Setting, Transport, WorldE
 use halfwink_fabric::Hosts;
 use halfwink_policy::circuits::host::Scheme;
 use halfwink_policy::circuits::CircuitsPolicy;
+use halfwink_techniques::{Choice, CircuitsContext, Make, Parameter};
 use halfwink_units::Time;
 
 use super::FabricInfo;
@@ -14,7 +15,6 @@ use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, Head, Table, Value};
-use crate::techniques::{Choice, CircuitsContext, Make, Parameter};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ledger, Common, COMMON, LEDGER};
 
@@ -148,7 +148,14 @@ impl FabricInfo {
         hosts: u16,
         planes: u8,
     ) -> Result<CircuitsPolicy, StudyError> {
-        let context = CircuitsContext { switch: &self.fabric.spec().switch, hosts, planes };
+        let switch = &self.fabric.spec().switch;
+        let context = CircuitsContext {
+            night_us: switch.reconfiguration_us,
+            shortest_day_us: switch.shortest_day_us,
+            port_gbps: switch.port_gbps,
+            hosts,
+            planes,
+        };
         match choice.technique().make {
             Make::Circuits(make) => Ok(make(choice, &context)),
             _ => Err(StudyError::Usage(format!("{choice}: no schedule of circuits"))),

@@ -3,6 +3,7 @@
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_preheat::{simulate, Run, Traffic};
+use halfwink_techniques::{Choice, Parameter};
 use halfwink_units::Time;
 
 use super::{failed, policy, PreheatInfo, SEED};
@@ -10,7 +11,6 @@ use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, Head, Table, Value};
-use crate::techniques::{Choice, Parameter};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ledger, Common, COMMON, LEDGER};
 

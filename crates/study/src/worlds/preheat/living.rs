@@ -6,13 +6,13 @@ use halfwink_engine::draw::exponential;
 use halfwink_engine::{stream, RunControl};
 use halfwink_policy::preheat::LineSet;
 use halfwink_preheat::{simulate, Estimated, Flush, ListOrder, Loaded, Mode, Traffic};
+use halfwink_techniques::Choice;
 use halfwink_units::Time;
 
 use super::experiment::{Bench, WARM_UP};
 use super::{failed, policy, PreheatInfo, SEED};
 use crate::error::StudyError;
 use crate::table::{real, text, Table};
-use crate::techniques::Choice;
 
 /// Requests behind a percentile.
 const TAIL: u64 = 2500;

@@ -10,12 +10,12 @@ mod steps;
 pub use job::Preheat;
 
 use halfwink_engine::Input;
-use halfwink_policy::preheat::PreheatPolicy;
-use halfwink_preheat::{Hears, RunError, Spec};
+use halfwink_policy::preheat::{Hears, PreheatPolicy};
+use halfwink_preheat::{RunError, Spec};
+use halfwink_techniques::{Choice, Make};
 
 use crate::error::StudyError;
 use crate::library::Library;
-use crate::techniques::{Choice, Make};
 
 /// Where the library keeps them.
 const FOLDER: &str = "machines/preheat";

@@ -6,13 +6,13 @@ use halfwink_fabric::flows::traffic::ALONE;
 use halfwink_fabric::flows::{
     play as simulate, Flow, RackFaultCounts, RackFaults, Setting, Traffic,
 };
+use halfwink_techniques::choices;
 use halfwink_units::Time;
 use rand::RngExt;
 
 use super::job::routes;
 use crate::fault_seeds::{any, play, plays_all};
 use crate::library::Library;
-use crate::techniques::choices;
 
 /// Seeds that once broke what must hold; they are played first. In these less than a byte was lost
 /// where the last of a flow went to a rack between.

@@ -5,6 +5,7 @@ use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_fabric::flows::workload::Amount;
 use halfwink_fabric::flows::{self, play, FlowsError, Routes, Setting};
 use halfwink_policy::circuits::CircuitsPolicy;
+use halfwink_techniques::{Choice, Parameter};
 use halfwink_units::Time;
 
 use super::results::{run_row, sizes, OWN, SIZES};
@@ -13,7 +14,6 @@ use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::Head;
-use crate::techniques::{Choice, Parameter};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::fabric::FabricInfo;
 use crate::worlds::{ledger, COMMON, LEDGER};

@@ -1,14 +1,15 @@
 //! Stacks against rate, and applications over a load profile (Niccolini 2012, Fig 4.4, 4.16, 4.17,
 //! 4.19).
 
-use halfwink_router::{App, Flows, Options, Point, Profile, Run, Traffic};
+use halfwink_router::{Flows, Options, Profile, Run, Traffic};
+use halfwink_techniques::choices;
+use halfwink_techniques::router::{App, Point};
 use halfwink_units::Time;
 
 use super::profile::RouterProfile;
 use super::{policy, run_all, run_table, run_values, Cell, RouterInfo, SEED, STACKS, THESIS};
 use crate::error::StudyError;
 use crate::table::{integer, real, text, Table, Value};
-use crate::techniques::choices;
 
 /// Rates of Fig 4.19, in million packets per second (assumption); the last is more than one core
 /// can do.

@@ -1,10 +1,10 @@
 //! Values of a router's description, and its parts in the three scenarios of Fig 4.2.
 
 use halfwink_policy::scaling::ENTRIES;
+use halfwink_techniques::Choice;
 
 use super::RouterInfo;
 use crate::table::{real, text, Table};
-use crate::techniques::Choice;
 
 impl RouterInfo {
     /// Values by name.
@@ -52,9 +52,10 @@ impl RouterInfo {
             push(&format!("apps.{name}.bytes"), f64::from(app.bytes));
         }
         let core_mpps = s.apps.get("ipv4").map_or(0.0, |app| {
-            1.0 / self
-                .model
-                .service_us(app, halfwink_router::Point { cores: 1, ..self.model.fastest() })
+            1.0 / self.model.service_us(
+                app,
+                halfwink_techniques::router::Point { cores: 1, ..self.model.fastest() },
+            )
         });
         push("core_mpps", core_mpps);
         push("queueing_us", published("q_high") / core_mpps);

@@ -2,13 +2,13 @@
 //! `halfwink_router::Broken`.
 
 use halfwink_engine::{stream, Stream};
-use halfwink_router::{simulate, Faults, Model, Options, Profile, Traffic};
+use halfwink_router::{simulate, Options, Profile, Traffic};
+use halfwink_techniques::choices;
+use halfwink_techniques::router::{Faults, Model};
 use halfwink_units::Time;
 
-use super::made;
 use crate::fault_seeds::{any, play, plays_all};
 use crate::library::Library;
-use crate::techniques::choices;
 
 /// Seeds that once broke what must hold; they are played first.
 const KEPT: [u64; 0] = [];
@@ -54,7 +54,7 @@ fn no_packet_is_lost_and_nothing_rests_with_packets_whatever_goes_wrong() {
         };
         let mut broken = Vec::new();
         for choice in choices("router", &[]).unwrap() {
-            let policy = made(&model, &choice).unwrap();
+            let policy = choice.scaling(&model).unwrap();
             match simulate(&model, app, &traffic, policy, options) {
                 Ok(run) => {
                     interrupts += run.faults.interrupts_lost;

@@ -3,14 +3,14 @@
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_router::{simulate_controlled, Options};
+use halfwink_techniques::{Choice, Parameter};
 
-use super::{made, slot_table, slot_values, RouterInfo, RouterProfile, RouterQuestion};
+use super::{slot_table, slot_values, RouterInfo, RouterProfile, RouterQuestion};
 use super::{SEED, SLOT_COLUMNS};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, Head, Table, Value};
-use crate::techniques::{Choice, Parameter};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
 
@@ -89,7 +89,7 @@ impl World for Router {
     }
 
     fn moved(&self) -> &'static [(&'static str, &'static str)] {
-        super::MOVED
+        halfwink_techniques::router::MOVED
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
@@ -135,7 +135,7 @@ impl World for Router {
             return Err(nobody_at(job, place));
         }
         let router = library.router(&job.machine, &settings.machine)?;
-        Ok(replayer(made(&router.model, &settings.choice)?))
+        Ok(replayer(settings.choice.scaling(&router.model)?))
     }
 }
 
@@ -170,7 +170,7 @@ impl Prepared for RouterJob {
         let options = Options::all_cores(model, self.question.seed);
         let options = Options { batching: true, ..options };
         let app = &model.spec().apps[&self.app];
-        let policy = logs.scaling(0, made(model, &self.choice)?);
+        let policy = logs.scaling(0, self.choice.scaling(model)?);
         let run = simulate_controlled(model, app, &traffic, policy, options, control)
             .map_err(|error| super::failed(&error))?;
         let mut cells = Common {

@@ -4,48 +4,29 @@ mod bursts;
 mod evaluation;
 mod facts;
 mod job;
-mod live;
 mod points;
 mod profile;
 mod sleep;
 
 pub use evaluation::RouterQuestion;
 pub use job::Router;
-pub use live::{CoreTimes, VirtualMeter};
 pub use profile::{Load, RouterProfile};
 
 use std::thread;
 
 use halfwink_policy::scaling::ScalingPolicy;
-use halfwink_router::{simulate, App, Model, ModelError, Options, Run, RunError, Slot, Traffic};
+use halfwink_router::{simulate, Options, Run, RunError, Slot, Traffic};
+use halfwink_techniques::router::{parse, App, Model, FOLDER, MOVED};
+use halfwink_techniques::Choice;
 
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::table::{integer, real, Head, Table, Value};
-use crate::techniques::{Choice, Make};
 
-/// Where the library keeps routers.
-const FOLDER: &str = "machines/router";
 /// The three stacks of the thesis ...
 const STACKS: [&str; 3] = ["polling", "napi", "power-save"];
 /// ... and what its experiments are run with beside.
 const THESIS: [&str; 5] = ["polling", "napi", "power-save", "power-save-in-order", "napi-c6"];
-/// Parameters of techniques that were a machine's.
-const MOVED: &[(&str, &str)] = &[
-    ("power_save.q_high", "power-save:q_high"),
-    ("power_save.q_low", "power-save:q_low"),
-    ("power_save.c_up", "power-save:c_up"),
-    ("power_save.c_down", "power-save:c_down"),
-    ("others.l3fwd_period_ms", "l3fwd-power:period_ms"),
-    ("others.metronome_threads", "metronome:threads"),
-    ("others.metronome_vacation_us", "metronome:vacation_us"),
-    ("others.grout_period_ms", "grout-rss:period_ms"),
-    ("others.grout_park_ms", "grout-rss:park_ms"),
-    ("others.nmap_network", "nmap-dvfs:network"),
-    ("others.nmap_percent", "nmap-dvfs:percent"),
-    ("others.nmap_period_ms", "nmap-dvfs:period_ms"),
-    ("others.tick_ms", "napi-menu:tick_ms"),
-];
 /// The seed of every run.
 const SEED: u64 = 1;
 
@@ -73,8 +54,7 @@ impl Library {
         let path = self.find_named(FOLDER, "router", name)?;
         let values = values.iter().map(|(path, value)| (path.as_str(), value));
         let input = self.described(&path, values, MOVED)?;
-        let at = |e: ModelError| input.error_at_key(&e.element, &e.message);
-        let model = Model::new(input.parse()?).map_err(at)?;
+        let model = parse(&input)?;
         Ok(RouterInfo { name: name.to_owned(), model, text: input.text })
     }
 
@@ -195,23 +175,12 @@ fn slot_values(number: usize, slot: &Slot) -> Vec<Value> {
     ]
 }
 
-/// The policy of a technique.
+/// Makes the policy of a technique by name, with its parameters.
 ///
 /// # Errors
-/// If it is none of routers.
-fn made(model: &Model, choice: &Choice) -> Result<ScalingPolicy, StudyError> {
-    match choice.technique().make {
-        Make::Scaling(make) => Ok(make(choice, model)),
-        _ => Err(StudyError::Usage(format!("{choice}: no policy of routers"))),
-    }
-}
-
-/// The policy of a technique by name, with its parameters.
-///
-/// # Errors
-/// If there is no such technique of routers.
+/// There is no such technique of routers.
 fn policy(model: &Model, technique: &str) -> Result<ScalingPolicy, StudyError> {
-    made(model, &Choice::parse("router", technique)?)
+    Ok(Choice::parse("router", technique)?.scaling(model)?)
 }
 
 impl RouterInfo {

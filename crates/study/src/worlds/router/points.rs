@@ -2,7 +2,7 @@
 //! Sec 4.3, 4.4).
 
 use halfwink_policy::scaling::Rung;
-use halfwink_router::{App, Point};
+use halfwink_techniques::router::{App, Point};
 
 use super::RouterInfo;
 use crate::table::{integer, real, text, Table};

@@ -1,6 +1,7 @@
 //! Load profiles as they are written on the command line and in studies.
 
-use halfwink_router::{Evaluation, Profile};
+use halfwink_router::Profile;
+use halfwink_techniques::router::Evaluation;
 use halfwink_units::Time;
 
 use crate::error::StudyError;

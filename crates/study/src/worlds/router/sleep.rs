@@ -2,7 +2,8 @@
 //! 4.20, 4.21).
 
 use halfwink_policy::scaling::{Depth, Napi, Polling, ScalingPolicy};
-use halfwink_router::{Flows, Gap, Options, Point, Profile, Traffic};
+use halfwink_router::{Flows, Gap, Options, Profile, Traffic};
+use halfwink_techniques::router::Point;
 use halfwink_units::Time;
 
 use super::{run_all, run_table, run_values, Cell, RouterInfo, SEED};

@@ -2,11 +2,11 @@
 
 use halfwink_policy::steering::Side;
 use halfwink_server::{Arrivals, Options};
+use halfwink_techniques::Choice;
 
 use super::{capacity, run_all, run_table, run_values, Cell, RunView, ServerInfo, SEED};
 use crate::error::StudyError;
 use crate::table::{integer, real, text, Table};
-use crate::techniques::Choice;
 
 /// Loads, in per cent of what both machines carry.
 const LOADS: [f64; 20] = [
@@ -126,5 +126,5 @@ impl ServerInfo {
 
 /// The prototype: neither CPU sleeps.
 fn prototype(threshold: u32) -> Result<Choice, StudyError> {
-    Choice::parse("server", &format!("always-on:threshold={threshold}"))
+    Ok(Choice::parse("server", &format!("always-on:threshold={threshold}"))?)
 }

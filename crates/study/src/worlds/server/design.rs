@@ -2,12 +2,13 @@
 //! Fig 3.5 to 3.7).
 
 use halfwink_policy::steering::Side;
-use halfwink_server::{Arrivals, Model, Options, Run, Service, Spec, Times};
+use halfwink_server::{Arrivals, Options, Run};
+use halfwink_techniques::server::{Model, Service, Spec, Times};
+use halfwink_techniques::Choice;
 
 use super::{capacity, run_all, run_table, run_values, Cell, RunView, ServerInfo, SEED};
 use crate::error::StudyError;
 use crate::table::{integer, real, text, Table};
-use crate::techniques::Choice;
 
 /// Loads of Fig 3.5, in per cent of what both machines carry.
 const LOADS: [f64; 20] = [
@@ -22,7 +23,7 @@ const WORKLOAD: &str = "count";
 /// The thesis' scheduler, at a threshold of its own if there is one.
 fn published(threshold: Option<u32>) -> Result<Choice, StudyError> {
     let own = threshold.map(|n| format!(":threshold={n}")).unwrap_or_default();
-    Choice::parse("server", &format!("hybrid{own}"))
+    Ok(Choice::parse("server", &format!("hybrid{own}"))?)
 }
 
 /// A point of the core studies.

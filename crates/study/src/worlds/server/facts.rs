@@ -1,11 +1,12 @@
 //! Values of a hybrid server's description, and what follows from them by arithmetic.
 
+use halfwink_engine::Law;
 use halfwink_policy::steering::Side;
-use halfwink_server::{Fact, Law};
+use halfwink_techniques::server::Fact;
+use halfwink_techniques::Choice;
 
 use super::{capacity, ServerInfo};
 use crate::table::{real, text, Kind, Table, Value};
-use crate::techniques::Choice;
 
 impl ServerInfo {
     /// Values by name: numbers in `value`, words in `text`.

@@ -2,12 +2,13 @@
 //! see `halfwink_server::Misled`.
 
 use halfwink_engine::{stream, Stream};
-use halfwink_server::{Arrivals, Faults, Options};
+use halfwink_server::{Arrivals, Options};
+use halfwink_techniques::choices;
+use halfwink_techniques::server::Faults;
 
 use super::{capacity, Cell};
 use crate::fault_seeds::{any, play, plays_all};
 use crate::library::Library;
-use crate::techniques::choices;
 
 /// Seeds that once broke what must hold; they are played first.
 const KEPT: [u64; 0] = [];

@@ -2,16 +2,17 @@
 
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
-use halfwink_server::{simulate_controlled, simulate_fleet, Arrivals, Dispatch, Options, Service};
+use halfwink_server::{simulate_controlled, simulate_fleet, Arrivals, Dispatch, Options};
+use halfwink_techniques::server::Service;
+use halfwink_techniques::{Choice, Parameter, Values};
 use halfwink_units::Time;
 
 use super::load::Read;
-use super::{capacity, failed, policy, RunView, ServerInfo, ServerLoad, ServerQuestion, SEED};
+use super::{capacity, failed, RunView, ServerInfo, ServerLoad, ServerQuestion, SEED};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, text, Head, Table, Value};
-use crate::techniques::{Choice, Parameter, Values};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
 
@@ -120,7 +121,7 @@ impl World for Server {
     }
 
     fn moved(&self) -> &'static [(&'static str, &'static str)] {
-        super::MOVED
+        halfwink_techniques::server::MOVED
     }
 
     fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
@@ -181,7 +182,7 @@ impl World for Server {
         }
         let info = library.server(&job.machine, &settings.machine)?;
         let name = job.workload.split_once('@').map_or(job.workload.as_str(), |(name, _)| name);
-        let made = policy(&settings.choice, &info.model, &info.service(name)?)?;
+        let made = settings.choice.steering(&info.model, &info.service(name)?)?;
         Ok(replayer(made))
     }
 }
@@ -213,10 +214,10 @@ impl Prepared for ServerJob {
     fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
         let (model, service) = (&self.info.model, &self.service);
         if let Some((servers, dispatch)) = self.fleet {
-            policy(&self.choice, model, service)?;
+            self.choice.steering(model, service)?;
             // Whether there is such a policy was asked just now.
             let make = |server: u32| {
-                let made = policy(&self.choice, model, service);
+                let made = self.choice.steering(model, service);
                 logs.steering(server as usize, made.expect("its technique is of servers"))
             };
             let fleet = (servers, dispatch);
@@ -229,7 +230,7 @@ impl Prepared for ServerJob {
                 ("slots", slots(&view)),
             ]);
         }
-        let made = logs.steering(0, policy(&self.choice, model, service)?);
+        let made = logs.steering(0, self.choice.steering(model, service)?);
         let run = simulate_controlled(model, service, &self.arrivals, made, self.options, control)
             .map_err(|error| failed(&error, self.options.seed))?;
         let view = RunView::of(&run);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use halfwink_server::arrivals::cdf::Cdf;
+use halfwink_engine::Cdf;
 use halfwink_server::arrivals::counts::Counts;
 use halfwink_server::arrivals::log::{Log, LogOptions, Sizes};
 use halfwink_server::arrivals::Skipped;

@@ -13,37 +13,21 @@ pub use load::{Kind, Rate, ServerLoad};
 pub use query::{dispatch, ServerQuestion};
 pub use year::YearQuestion;
 
-use std::path::PathBuf;
-
 use halfwink_policy::steering::{Side, SteeringPolicy};
-use halfwink_server::arrivals::cdf::Cdf;
 use halfwink_server::proportionality::Curve;
 use halfwink_server::{
-    draw, simulate, Arrivals, FleetRun, Law, MachineUse, Model, ModelError, Options, Run, RunError,
-    Service, Slot, Spec, Tally,
+    draw, simulate, Arrivals, FleetRun, MachineUse, Options, Run, RunError, Slot, Tally,
 };
+use halfwink_techniques::server::{parse, Model, Service, Spec, FOLDER, MOVED};
 
+use halfwink_techniques::Choice;
 use halfwink_units::Time;
 
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::parallel::parallel;
 use crate::table::{integer, real, Head, Table, Value};
-use crate::techniques::{Choice, Make};
 
-/// Where the library keeps hybrid servers.
-const FOLDER: &str = "machines/server";
-/// Parameters of techniques that were a machine's.
-const MOVED: &[(&str, &str)] = &[
-    ("policy.threshold", "technique.threshold"),
-    ("policy.wake_at", "hybrid:wake_at"),
-    ("policy.linger_ms", "technique.linger_ms"),
-    ("policy.count", "the technique `hybrid-all`"),
-    ("others.target_ms", "octopus-man:target_ms"),
-    ("others.period_ms", "technique.period_ms"),
-    ("others.delay_ms", "dream-weaver:delay_ms"),
-    ("others.timer_ms", "sleep-timer:timer_ms"),
-];
 /// The seed of every run.
 const SEED: u64 = 1;
 /// A machine keeps up if it finishes this share of what comes.
@@ -74,26 +58,8 @@ impl Library {
         let path = self.find_named(FOLDER, "hybrid server", name)?;
         let values = values.iter().map(|(path, value)| (path.as_str(), value));
         let input = self.described(&path, values, MOVED)?;
-        let at = |e: ModelError| input.error_at_key(&e.element, &e.message);
-        let mut spec: Spec = input.parse()?;
-        for (name, workload) in &mut spec.workloads {
-            let element = format!("workloads.{name}.size");
-            let wrong = |message: String| input.error_at_key(&element, &message);
-            if let Law::Cdf { file, unit } = &workload.size {
-                workload.size = self.distribution(file, *unit).map_err(wrong)?;
-            }
-        }
-        let model = Model::new(spec).map_err(at)?;
+        let model = parse(self.descriptions(), &input)?;
         Ok(ServerInfo { name: name.to_owned(), model, text: input.text })
-    }
-
-    /// A distribution of BigHouse's format.
-    fn distribution(&self, file: &str, unit: f64) -> Result<Law, String> {
-        let own = file.starts_with(['/', '.']);
-        let path = if own { PathBuf::from(file) } else { self.folder(file) };
-        let text = std::fs::read_to_string(&path).map_err(|e| format!("{file}: {e}"))?;
-        let cdf = Cdf::parse(&text).map_err(|e| format!("{file}: {e}"))?;
-        Ok(cdf.scaled(unit).law())
     }
 
     /// Names of the hybrid servers.
@@ -115,21 +81,13 @@ struct Cell {
 
 impl Cell {
     fn policy(&self) -> Result<SteeringPolicy, StudyError> {
-        policy(&self.technique, &self.model, &self.service)
+        Ok(self.technique.steering(&self.model, &self.service)?)
     }
 
     fn run(&self) -> Result<Run, StudyError> {
         let policy = self.policy()?;
         simulate(&self.model, &self.service, &self.arrivals, policy, self.options)
             .map_err(|error| failed(&error, self.options.seed))
-    }
-}
-
-/// The policy of a technique.
-fn policy(choice: &Choice, model: &Model, service: &Service) -> Result<SteeringPolicy, StudyError> {
-    match choice.technique().make {
-        Make::Steering(make) => Ok(make(choice, model, service)),
-        _ => Err(StudyError::Usage(format!("{choice}: no policy of hybrid servers"))),
     }
 }
 
@@ -159,8 +117,7 @@ impl ServerInfo {
     /// # Errors
     /// If there is none of that name.
     pub fn service(&self, name: &str) -> Result<Service, StudyError> {
-        let known = self.model.spec().workloads.keys().map(String::as_str);
-        self.model.service(name).ok_or_else(|| StudyError::unknown("workload", name, known))
+        Ok(self.model.named_service(name)?)
     }
 
     /// The policy of a technique, with its parameters if there are any, for this server and one of
@@ -170,7 +127,7 @@ impl ServerInfo {
     /// If there is none of that name.
     pub fn policy(&self, name: &str, workload: &str) -> Result<SteeringPolicy, StudyError> {
         let choice = Choice::parse("server", name)?;
-        policy(&choice, &self.model, &self.service(workload)?)
+        Ok(choice.steering(&self.model, &self.service(workload)?)?)
     }
 
     /// Draws the arrivals and sizes of a question's first workload and load and does nothing with
@@ -354,7 +311,7 @@ mod fault_tests;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::techniques::choices;
+    use halfwink_techniques::choices;
 
     fn library() -> Library {
         Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))

@@ -1,6 +1,7 @@
 //! What one asks of the command line: policies against loads.
 
 use halfwink_server::{simulate_fleet, Dispatch, FleetRun, Goal, Options, Precision, Run};
+use halfwink_techniques::choices;
 use halfwink_units::Time;
 
 use super::load::Read;
@@ -9,7 +10,6 @@ use super::{RunView, SEED};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::table::{integer, real, text, Head, Kind, Table, Value};
-use crate::techniques::choices;
 
 /// What one asks of the command line.
 #[derive(Clone, Debug)]

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use halfwink_server::arrivals::counts::Counts;
 use halfwink_server::year::{rates, steady, Effort, Grid, Steady, Walk, Year};
 use halfwink_server::{Dispatch, Goal};
+use halfwink_techniques::{choices, Choice};
 
 use super::load::open;
-use super::{capacity, failed, policy, ServerInfo, SEED};
+use super::{capacity, failed, ServerInfo, SEED};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::parallel::parallel;
 use crate::table::{integer, real, text, Head, Table, Value};
-use crate::techniques::{choices, Choice};
 
 /// A year of counts on a fleet.
 #[derive(Clone, Debug)]
@@ -195,7 +195,7 @@ impl ServerInfo {
             rates.iter().flat_map(|&rate| techniques.iter().map(move |t| (rate, t))).collect();
         cells.reverse();
         let run = |(rate, technique): &(f64, &Choice)| -> Result<Steady, StudyError> {
-            let made = policy(technique, &self.model, &service)?;
+            let made = technique.steering(&self.model, &service)?;
             steady(&self.model, &service, made, *rate, question.fleet, effort)
                 .map_err(|error| failed(&error, effort.seed))
         };

@@ -2,6 +2,7 @@
 
 use halfwink_engine::RunControl;
 use halfwink_storage::application::{Application, Solved};
+use halfwink_techniques::Choice;
 
 use super::figures::{Bench, MANY_SOCKETS};
 use super::job::Load;
@@ -9,7 +10,6 @@ use super::StorageInfo;
 use crate::error::StudyError;
 use crate::logs::Logs;
 use crate::table::{real, text, Table};
-use crate::techniques::Choice;
 
 /// Latencies of Table 6.1, in microseconds.
 const LATENCIES_US: [f64; 5] = [1000.0, 100.0, 50.0, 10.0, 1.0];

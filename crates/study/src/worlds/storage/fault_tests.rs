@@ -4,11 +4,11 @@
 use halfwink_engine::{stream, RunControl, Stream};
 use halfwink_storage::world::{play as simulate, Parts, Path, Setting};
 use halfwink_storage::{Faults, Machine};
+use halfwink_techniques::choices;
 
 use super::StorageInfo;
 use crate::fault_seeds::{any, play, plays_all};
 use crate::library::Library;
-use crate::techniques::choices;
 
 /// Seeds that once broke what must hold; they are played first.
 const KEPT: [u64; 0] = [];

@@ -2,6 +2,7 @@
 
 use halfwink_engine::RunControl;
 use halfwink_storage::world::{Parts, Path};
+use halfwink_techniques::Choice;
 
 use super::job::Load;
 use super::StorageInfo;
@@ -10,7 +11,6 @@ use crate::library::Library;
 use crate::logs::Logs;
 use crate::parallel::parallel;
 use crate::table::{integer, real, text, Head, Table, Value};
-use crate::techniques::Choice;
 use crate::world::Tables;
 
 /// The machines, by sockets.
@@ -45,7 +45,7 @@ fn load() -> Load {
 }
 
 fn choice(name: &str) -> Result<Choice, StudyError> {
-    Choice::parse("storage", name)
+    Ok(Choice::parse("storage", name)?)
 }
 
 impl Library {

@@ -3,13 +3,13 @@
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_storage::world::{play, Parts, Path, Run, Setting, WorldError};
+use halfwink_techniques::{Choice, Parameter, Values};
 
 use super::StorageInfo;
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, Head, Table, Value};
-use crate::techniques::{Choice, Parameter, Values};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ledger, Common, COMMON, LEDGER};
 

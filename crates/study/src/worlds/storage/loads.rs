@@ -7,13 +7,13 @@ use halfwink_engine::RunControl;
 use halfwink_storage::load::{File, Issues, Load, MOST_BYTES};
 use halfwink_storage::world::{self, Parts, Setting};
 use halfwink_storage::Machine;
+use halfwink_techniques::Choice;
 
 use super::job::failed;
 use super::StorageInfo;
 use crate::error::StudyError;
 use crate::parallel::parallel;
 use crate::table::{integer, real, text, Head, Table, Value};
-use crate::techniques::Choice;
 
 /// I/Os of jobs that are counted; as many go before. Of a trace all are, and a tenth goes before.
 const IOS: u64 = 20_000;
@@ -65,7 +65,7 @@ fn run_heads() -> Vec<Head> {
 fn files(path: &Path) -> Result<Vec<File>, StudyError> {
     let io = |path: &Path| {
         let path = path.display().to_string();
-        move |error| StudyError::Io { path, error }
+        move |error| StudyError::Name(halfwink_techniques::Error::Io { path, error })
     };
     let is_folder = path.is_dir();
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());

@@ -14,10 +14,10 @@ use halfwink_engine::Input;
 use halfwink_policy::completion::{CompletionPolicy, Topology};
 use halfwink_storage::world::HEARS;
 use halfwink_storage::Machine;
+use halfwink_techniques::{Choice, CompletionContext};
 
 use crate::error::StudyError;
 use crate::library::Library;
-use crate::techniques::{policy, Choice, CompletionContext};
 
 /// Where the library keeps machines of this world.
 const FOLDER: &str = "machines/storage";
@@ -79,7 +79,7 @@ impl StorageInfo {
     /// # Errors
     /// If the technique has none.
     fn policy(&self, choice: &Choice) -> Result<CompletionPolicy, StudyError> {
-        policy(choice, &self.context())
+        Ok(choice.completion(&self.context())?)
     }
 }
 

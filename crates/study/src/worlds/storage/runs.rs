@@ -1,6 +1,7 @@
 //! Policies by the number of CPUs that issue.
 
 use halfwink_engine::RunControl;
+use halfwink_techniques::Choice;
 
 use super::job::{own, path, Load, OWN};
 use super::StorageInfo;
@@ -8,7 +9,6 @@ use crate::error::StudyError;
 use crate::logs::Logs;
 use crate::parallel::parallel;
 use crate::table::{real, text, Head, Table, Value};
-use crate::techniques::Choice;
 
 /// What is played: a row for each policy and number of issuing CPUs.
 #[derive(Clone, Debug)]

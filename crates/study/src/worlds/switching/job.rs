@@ -3,6 +3,7 @@
 use halfwink_engine::RunControl;
 use halfwink_eventlog::{replayer, Family, Place, Replayer};
 use halfwink_switching::{policies, run_with, CorePolicies, Kernel, SleepPolicy};
+use halfwink_techniques::{Choice, Make, Modifier, Parameter};
 
 use super::programs::{core_values, CORES};
 use super::{SwitchingInfo, SEED};
@@ -10,7 +11,6 @@ use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{real, text, Head, Table, Value};
-use crate::techniques::{Choice, Make, Modifier, Parameter};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
 use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
 
@@ -215,12 +215,7 @@ fn power_down(choice: &Choice) -> Option<(String, String)> {
         Make::Modifier(Modifier::PowerDown(mode)) => Some(mode),
         _ => None,
     };
-    let mode = choice.modifiers().iter().find_map(of)?;
-    let word = match mode {
-        halfwink_switching::PowerDown::Always => "always",
-        halfwink_switching::PowerDown::Never => "never",
-        halfwink_switching::PowerDown::Adaptive => "adaptive",
-    };
+    let word = choice.modifiers().iter().find_map(of)?;
     Some(("kernel.power_down".to_owned(), word.to_owned()))
 }
 

@@ -16,12 +16,13 @@ use serde::Serialize;
 pub use self::estimates::{Interval, SampledTechnique};
 pub use self::question::{SampleQuestion, Spacing};
 
+use halfwink_techniques::{Choice, Gating};
+
 use self::estimates::{estimates, Windows};
 use self::question::Sampled;
-use super::adapted;
+use super::adapt::{adapted, gating_policy};
 use crate::error::StudyError;
 use crate::library::Library;
-use crate::techniques::{Choice, Gating};
 
 /// What samples say of a workload on a machine. Every energy is modelled.
 #[derive(Clone, Debug, Serialize)]
@@ -67,7 +68,7 @@ impl Prepared {
         codes: &mut CodeCache,
         control: &RunControl,
     ) -> Result<Option<Measured>, StudyError> {
-        let policy = |core: usize| self.gating.policy(&self.choice, &self.machine, core);
+        let policy = |core: usize| gating_policy(&self.gating, &self.choice, &self.machine, core);
         let options = Options { retention: self.gating.retention, ..Options::new(&policy) };
         Ok(measure(&self.machine, window, load, &options, codes, control)?)
     }

@@ -2,11 +2,11 @@
 
 use halfwink_chip::sample::Cut;
 use halfwink_chip::Task;
+use halfwink_techniques::{Choice, Gating, Make, Plan};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::StudyError;
 use crate::library::Library;
-use crate::techniques::{Choice, Gating, Make, Plan};
 
 /// How windows lie in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,9 @@ mod schemes;
 mod tables;
 
 use halfwink_chip::{
-    replay, Geometry, Replacement, ReplaySetup, Replayed, SecondLevelLatencies, SecondLevelStream,
-    Sides,
+    replay, Geometry, ReplaySetup, Replayed, SecondLevelLatencies, SecondLevelStream, Sides,
 };
-use halfwink_policy::segregation::{LookUp, Route, Rule, MAX_WAYS};
+use halfwink_policy::segregation::{LookUp, Replacement, Route, Rule, MAX_WAYS};
 
 use crate::error::StudyError;
 use crate::library::Library;

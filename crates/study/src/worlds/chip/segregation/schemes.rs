@@ -1,9 +1,8 @@
 //! Ways to share a cache: what static ones set, and what adaptive ones are made of.
 
-use halfwink_chip::Replacement;
 use halfwink_policy::segregation::{
-    Allocator, AllocatorParameters, BankChoice, BankChoiceParameters, Fixed, LookUp, Route, Rule,
-    SegregationPolicy, UtilityBased, PUBLISHED_EPOCH_CYCLES,
+    Allocator, AllocatorParameters, BankChoice, BankChoiceParameters, Fixed, LookUp, Replacement,
+    Route, Rule, SegregationPolicy, UtilityBased, PUBLISHED_EPOCH_CYCLES,
 };
 
 use super::SegregationSweep;

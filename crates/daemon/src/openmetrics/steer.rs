@@ -1,0 +1,75 @@
+//! A proxy's page.
+
+use super::{meters, Page};
+use crate::steer::Report as SteerReport;
+
+/// Counts of a machine behind a proxy: name, help, where it stands.
+type MachineCount = (&'static str, &'static str, fn(&halfwink_live_steer::MachineReport) -> u64);
+
+const MACHINE_COUNTS: [MachineCount; 10] = [
+    ("served", "Requests answered", |m| m.counts.served),
+    ("failed", "Attempts that failed", |m| m.counts.failed),
+    ("retried", "Attempts that were made again", |m| m.counts.retried),
+    ("queued", "Requests that had to wait", |m| m.counts.queued),
+    ("refused", "Requests that found the queue full, or no machine", |m| m.counts.refused),
+    ("resteered", "Requests that went to the other machine", |m| m.counts.resteered),
+    ("wakes", "Times that it was asked to wake", |m| m.counts.wakes),
+    ("sleeps", "Times that it was asked to sleep", |m| m.counts.sleeps),
+    ("power_failures", "Times that waking or sending to sleep failed", |m| m.counts.power_failures),
+    ("losses", "Times that it could not be reached any more", |m| m.counts.losses),
+];
+
+/// A proxy's page.
+pub(crate) fn steer(report: &SteerReport) -> String {
+    let measured = &report.measured;
+    let report = &report.live;
+    let mut page = Page::default();
+    let help = "Requests and connections by what became of them";
+    let mut what = page.counter("halfwink_steer_requests", help);
+    report.requests.iter().for_each(|(name, count)| what.add(&[("what", name)], count));
+    let mut classes =
+        page.counter("halfwink_steer_responses", "Responses by class of their status");
+    report.statuses.iter().for_each(|(name, count)| classes.add(&[("class", name)], count));
+    page.gauge("halfwink_steer_connections", "Connections of clients").add(&[], report.connections);
+    let help = "From a request's coming until a worker had it, since the start";
+    page.gauge("halfwink_steer_queueing_seconds", help).quantiles(&report.queueing);
+    let help = "From a request's coming until the end of its answer, since the start";
+    page.gauge("halfwink_steer_total_seconds", help).quantiles(&report.total);
+    machines(&mut page, report);
+    meters(&mut page, measured);
+    page.end()
+}
+
+fn machines(page: &mut Page, report: &halfwink_live_steer::Report) {
+    for (name, help, of) in MACHINE_COUNTS {
+        let mut family =
+            page.family(&format!("halfwink_machine_{name}"), "counter", "_total", help);
+        report.machines.iter().for_each(|(name, m)| family.add(&[("machine", name)], of(m)));
+    }
+    let mut busy = page.gauge("halfwink_machine_in_service", "Requests in service");
+    report.machines.iter().for_each(|(name, m)| busy.add(&[("machine", name)], m.in_service));
+    let mut waiting = page.gauge("halfwink_machine_waiting", "Requests that wait");
+    report.machines.iter().for_each(|(name, m)| waiting.add(&[("machine", name)], m.waiting));
+    let help = "Time in a power state, measured; on: with so many requests in service";
+    let mut spent = page.counter("halfwink_machine_state_seconds", help);
+    for (name, machine) in &report.machines {
+        let r = &machine.residency;
+        for (in_service, seconds) in r.on_s.iter().enumerate() {
+            let in_service = in_service.to_string();
+            let labels = [("machine", *name), ("state", "on"), ("in_service", &in_service)];
+            spent.add(&labels, seconds);
+        }
+        for (state, seconds) in [
+            ("going_down", r.going_down_s),
+            ("asleep", r.asleep_s),
+            ("waking", r.waking_s),
+            ("lost", r.lost_s),
+        ] {
+            spent.add(&[("machine", name), ("state", state), ("in_service", "")], seconds);
+        }
+    }
+    let help = "Energy of the described machines in the measured times; modelled, not measured";
+    let mut joules = page.counter("halfwink_modelled_energy_joules", help);
+    joules.add(&[("machine", "small")], report.modelled.small_j);
+    joules.add(&[("machine", "big")], report.modelled.big_j);
+}

@@ -1,0 +1,4 @@
+//! Every integration test of the crate in one program, so that its libraries are linked once.
+
+mod log;
+mod signals;

@@ -1,0 +1,291 @@
+//! A technique with values for some of its parameters.
+
+use std::fmt;
+
+use halfwink_policy::completion::CompletionPolicy;
+use halfwink_policy::scaling::ScalingPolicy;
+use halfwink_policy::steering::SteeringPolicy;
+
+use crate::{
+    router, server, technique, techniques, CompletionContext, Error, Make, Technique, Values,
+};
+
+/// A technique with values for some of its parameters, and what is added to it:
+/// `tap:wake=last+central-wake-up`.
+///
+/// Its text is canonical, so that it can be a label and part of a key: parameters in the order of
+/// their names, without those that say what holds anyway.
+#[derive(Clone)]
+pub struct Choice {
+    technique: &'static Technique,
+    values: Values,
+    modifiers: Vec<Choice>,
+}
+
+impl Choice {
+    /// Reads a technique of a world: `NAME`, `NAME:PARAMETER=VALUE,...`, and modifiers after `+`.
+    ///
+    /// # Errors
+    /// If there is no such technique or parameter, or a value is out of range; with the nearest
+    /// name, and what was expected.
+    pub fn parse(world: &str, text: &str) -> Result<Choice, Error> {
+        let mut parts = text.split('+').map(|part| Choice::parse_one(world, part));
+        let mut choice = parts.next().unwrap_or_else(|| Choice::parse_one(world, ""))?;
+        if let Make::Modifier(_) = choice.technique.make {
+            let name = choice.technique.name;
+            let message = format!("technique `{name}` is added to another: write `tap+{name}`");
+            return Err(Error::Usage(message.replace("tap", example(world))));
+        }
+        for part in parts {
+            let part = part?;
+            let name = part.technique.name;
+            if !matches!(part.technique.make, Make::Modifier(_)) {
+                let message = format!("technique `{name}` cannot be added to another (`{text}`)");
+                return Err(Error::Usage(message));
+            }
+            if choice.modifiers.iter().any(|m| m.technique.family == part.technique.family) {
+                let message = format!("`{text}`: two techniques that say the same thing");
+                return Err(Error::Usage(message));
+            }
+            choice.modifiers.push(part);
+        }
+        choice.modifiers.sort_by_key(|m| m.technique.name);
+        Ok(choice)
+    }
+
+    fn parse_one(world: &str, text: &str) -> Result<Choice, Error> {
+        let (name, values) = text.split_once(':').unwrap_or((text, ""));
+        let technique = technique(world, name)?;
+        let mut choice =
+            Choice { technique, values: Values::of(technique.parameters), modifiers: Vec::new() };
+        for value in values.split(',').filter(|v| !v.is_empty()) {
+            let Some((parameter, value)) = value.split_once('=') else {
+                let message = format!("`{text}`: expected `{name}:PARAMETER=VALUE`");
+                return Err(Error::Usage(message));
+            };
+            choice.set(parameter, value)?;
+        }
+        Ok(choice)
+    }
+
+    /// Chooses a value for a parameter.
+    ///
+    /// # Errors
+    /// If it has no such parameter, or the value is out of range.
+    pub fn set(&mut self, parameter: &str, value: &str) -> Result<(), Error> {
+        let technique = self.technique;
+        let known = technique.parameters;
+        if !self.values.knows(parameter) {
+            if known.is_empty() {
+                let message = format!("technique `{}` takes no parameters", technique.name);
+                return Err(Error::Usage(message));
+            }
+            let owner = techniques().find(|t| {
+                t.worlds == technique.worlds && t.parameters.iter().any(|p| p.name == parameter)
+            });
+            if let Some(owner) = owner {
+                return Err(Error::Usage(format!(
+                    "`{parameter}` is a parameter of `{}`, not of `{}` (which takes {})",
+                    owner.name,
+                    technique.name,
+                    known.iter().map(|p| p.name).collect::<Vec<_>>().join(", "),
+                )));
+            }
+            return Err(Error::unknown("parameter", parameter, known.iter().map(|p| p.name)));
+        }
+        let wrong = |message| Error::Usage(format!("{}:{message}", technique.name));
+        self.values.set(parameter, value).map_err(wrong)
+    }
+
+    /// Applies `TECHNIQUE:PARAMETER` or `technique.PARAMETER` (of whichever has it) as a study
+    /// sweeps it; true if it was such a path, whether or not it is about this technique.
+    ///
+    /// # Errors
+    /// If no technique of this world has such a parameter, or the value is out of range.
+    pub fn sweep(&mut self, world: &str, path: &str, value: &str) -> Result<bool, Error> {
+        let mut chosen = |only: Option<&str>, parameter: &str| {
+            let named = only.is_none_or(|name| name == self.technique.name);
+            if named && self.technique.parameters.iter().any(|p| p.name == parameter) {
+                self.set(parameter, value)?;
+            }
+            Ok(true)
+        };
+        if let Some((name, parameter)) = path.split_once(':') {
+            // Whether it can be at all does not depend on which technique this one is.
+            Choice::parse_one(world, &format!("{name}:{parameter}={value}"))?;
+            return chosen(Some(name), parameter);
+        }
+        if let Some(parameter) = path.strip_prefix("technique.") {
+            let here = techniques().filter(|t| t.worlds.contains(&world));
+            let known: Vec<&str> = here.flat_map(|t| t.parameters).map(|p| p.name).collect();
+            if !known.contains(&parameter) {
+                return Err(Error::unknown("parameter", parameter, known));
+            }
+            return chosen(None, parameter);
+        }
+        Ok(false)
+    }
+
+    /// Makes its policy for a router.
+    ///
+    /// # Errors
+    /// It is a technique of another world.
+    pub fn scaling(&self, router: &router::Model) -> Result<ScalingPolicy, Error> {
+        match self.technique.make {
+            Make::Scaling(make) => Ok(make(self, router)),
+            _ => Err(Error::Usage(format!("{self}: no policy of routers"))),
+        }
+    }
+
+    /// Makes its policy for a hybrid server with a workload.
+    ///
+    /// # Errors
+    /// It is a technique of another world.
+    pub fn steering(
+        &self,
+        server: &server::Model,
+        service: &server::Service,
+    ) -> Result<SteeringPolicy, Error> {
+        match self.technique.make {
+            Make::Steering(make) => Ok(make(self, server, service)),
+            _ => Err(Error::Usage(format!("{self}: no policy of hybrid servers"))),
+        }
+    }
+
+    /// Makes its policy for the completions of a machine.
+    ///
+    /// # Errors
+    /// It is a technique of another world.
+    pub fn completion(&self, machine: &CompletionContext) -> Result<CompletionPolicy, Error> {
+        match self.technique.make {
+            Make::Completion(make) => Ok(make(self, machine)),
+            _ => Err(Error::Usage(format!("{self}: completes no block I/Os"))),
+        }
+    }
+
+    /// Its row in the list of techniques.
+    #[must_use]
+    pub fn technique(&self) -> &'static Technique {
+        self.technique
+    }
+
+    /// What is added to it.
+    #[must_use]
+    pub fn modifiers(&self) -> &[Choice] {
+        &self.modifiers
+    }
+
+    /// The number that was chosen for a parameter; none if something else decides.
+    #[must_use]
+    pub fn given(&self, name: &str) -> Option<f64> {
+        self.values.given(name)
+    }
+
+    /// The number that holds for a parameter, if the technique has one of that name.
+    #[must_use]
+    pub fn given_or_default(&self, name: &str) -> Option<f64> {
+        let is_known = self.technique().parameters.iter().any(|p| p.name == name);
+        is_known.then(|| self.number(name))
+    }
+
+    /// The number that holds for a parameter: chosen, or its default.
+    #[must_use]
+    pub fn number(&self, name: &str) -> f64 {
+        self.values.number(name)
+    }
+
+    /// The same as a whole number.
+    #[must_use]
+    pub fn whole(&self, name: &str) -> u64 {
+        self.number(name) as u64
+    }
+
+    /// The word that holds for a parameter.
+    #[must_use]
+    pub fn word(&self, name: &str) -> &'static str {
+        self.values.word(name)
+    }
+}
+
+/// A technique that others are added to, for messages.
+fn example(world: &str) -> &'static str {
+    match world {
+        "switching" => "v4",
+        _ => "tap",
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.technique.name)?;
+        let values = self.values.to_string();
+        if !values.is_empty() {
+            write!(f, ":{values}")?;
+        }
+        self.modifiers.iter().try_for_each(|modifier| write!(f, "+{modifier}"))
+    }
+}
+
+impl fmt::Debug for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{self}`")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(world: &str, text: &str) -> Result<String, String> {
+        Choice::parse(world, text).map(|c| c.to_string()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn its_text_is_canonical() {
+        for (world, text, canonical) in [
+            ("chip", "tap", "tap"),
+            ("chip", "tap:wake=first", "tap"),
+            ("chip", "tap:wake=last", "tap:wake=last"),
+            ("router", "metronome:vacation_us=20,threads=2", "metronome:threads=2,vacation_us=20"),
+            ("router", "metronome:threads=3", "metronome"),
+            ("router", "metronome:threads=2,threads=3", "metronome"),
+            ("chip", "tap+central-wake-up", "tap+central-wake-up"),
+        ] {
+            assert_eq!(parse(world, text).as_deref(), Ok(canonical));
+            assert_eq!(parse(world, canonical).as_deref(), Ok(canonical));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_was_expected() {
+        for (world, text, said) in [
+            ("chip", "tap:wakes=last", "did you mean `wake`?"),
+            ("chip", "tap:wake=lst", "did you mean `last`? (expected first, last)"),
+            ("chip", "tap:wake", "expected `tap:PARAMETER=VALUE`"),
+            ("chip", "oracle:wake=last", "technique `oracle` takes no parameters"),
+            ("router", "metronome:threads=0", "expected a whole number, 1 to 8"),
+            ("router", "metronome:threads=two", "metronome:threads: `two`"),
+            ("router", "metronome:c_up=3", "`c_up` is a parameter of `power-save`"),
+            ("chip", "central-wake-up", "write `tap+central-wake-up`"),
+            ("chip", "tap+oracle", "cannot be added to another"),
+            ("chip", "tap+central-wake-up+distributed-wake-up", "say the same thing"),
+            ("server", "tap", "world `chip`, not `server`"),
+        ] {
+            let error = parse(world, text).unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_sweep_sets_what_it_names_and_leaves_the_others() {
+        let mut tap = Choice::parse("chip", "tap").unwrap();
+        assert!(tap.sweep("chip", "tap:wake", "last").unwrap());
+        assert_eq!(tap.to_string(), "tap:wake=last");
+        let mut oracle = Choice::parse("chip", "oracle").unwrap();
+        assert!(oracle.sweep("chip", "technique.wake", "last").unwrap());
+        assert_eq!(oracle.to_string(), "oracle");
+        assert!(!oracle.sweep("chip", "gating.wake_up_ns", "1").unwrap());
+        assert!(oracle.sweep("chip", "tap:wake", "never").is_err());
+        assert!(oracle.sweep("chip", "technique.wakes", "last").is_err());
+    }
+}

@@ -1,0 +1,124 @@
+//! Descriptions of machines by name.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use halfwink_engine::{Input, Template};
+
+use crate::Error;
+
+/// The folder that holds `machines`, `workloads`, `studies` and `targets`. Each file is parsed once
+/// as long as it stays the same.
+#[derive(Clone, Debug)]
+pub struct Descriptions {
+    root: PathBuf,
+    parsed: Arc<Mutex<HashMap<PathBuf, (Stamp, Arc<Template>)>>>,
+}
+
+/// Size and time of a file: they differ once it was written again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    bytes: u64,
+    modified: SystemTime,
+}
+
+impl Stamp {
+    /// Reads the stamp of a file.
+    ///
+    /// # Errors
+    /// The file is not there.
+    pub fn of(path: &Path) -> std::io::Result<Stamp> {
+        let meta = fs::metadata(path)?;
+        Ok(Stamp { bytes: meta.len(), modified: meta.modified()? })
+    }
+}
+
+/// A description that was read and checked.
+#[derive(Clone, Debug)]
+pub struct Described<M> {
+    /// Name by which it was asked for.
+    pub name: String,
+    /// The model that it describes.
+    pub model: M,
+    /// Its text, with the values that were set.
+    pub text: String,
+}
+
+impl Descriptions {
+    /// Descriptions below this folder.
+    pub fn new(root: impl Into<PathBuf>) -> Descriptions {
+        Descriptions { root: root.into(), parsed: Arc::default() }
+    }
+
+    /// Returns the path of a folder (`machines/router`).
+    #[must_use]
+    pub fn folder(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// Returns the names of the files with this extension in a folder, sorted.
+    #[must_use]
+    pub fn names(&self, folder: &str, extension: &str) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.folder(folder)) else { return Vec::new() };
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|e| e == extension))
+            .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Finds a description by its name in a folder, or as a file ending in `.toml`.
+    ///
+    /// # Errors
+    /// There is none of that name; the nearest one is named.
+    pub fn find(&self, folder: &str, what: &'static str, name: &str) -> Result<PathBuf, Error> {
+        if Path::new(name).extension().is_some_and(|e| e == "toml") {
+            return Ok(PathBuf::from(name));
+        }
+        let known = self.names(folder, "toml");
+        if known.iter().any(|k| k == name) {
+            return Ok(self.folder(folder).join(format!("{name}.toml")));
+        }
+        Err(Error::unknown(what, name, known.iter().map(String::as_str)))
+    }
+
+    /// Reads a description and sets values (path, value). It must not contain what is `moved`:
+    /// parameters of techniques that machines had once; the error says what to write now.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no TOML, or has no such value.
+    pub fn input<'a>(
+        &self,
+        path: &Path,
+        values: impl IntoIterator<Item = (&'a str, &'a String)>,
+        moved: &[(&str, &str)],
+    ) -> Result<Input, Error> {
+        let template = self.template(path)?;
+        if let Some((path, now)) = moved.iter().find(|(path, _)| template.has(path)) {
+            let message =
+                format!("`{path}` is no longer a machine's; leave it out and say {now}=...");
+            return Err(template.input().error_at_key(path, &message).into());
+        }
+        Ok(template.with(values.into_iter().map(|(path, value)| (path, value.as_str())))?)
+    }
+
+    /// Parses a description, or returns it as parsed before.
+    fn template(&self, path: &Path) -> Result<Arc<Template>, Error> {
+        let stamp = Stamp::of(path).map_err(|error| Error::io(path, error))?;
+        // The map is whole after every statement, also in a thread that panicked.
+        let locked = || self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = locked().get(path).filter(|known| known.0 == stamp) {
+            return Ok(Arc::clone(known));
+        }
+        let text = fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
+        let input = Input::new(path.display().to_string(), text);
+        let template = Arc::new(Template::parse(input)?);
+        locked().insert(path.to_owned(), (stamp, Arc::clone(&template)));
+        Ok(template)
+    }
+}

@@ -1,0 +1,36 @@
+//! The one list of techniques, with their parameters, and what their policies are made from.
+//!
+//! ```text
+//!  `tap:wake=last` ──▶ Choice ──▶ row of the list ──▶ policy
+//!                                      ▲
+//!        a core's costs, a router, a server, a switch, CPUs of a machine
+//! ```
+//!
+//! * [`techniques`] lists all of all worlds, a file for each family; a [`Choice`] is one of them
+//!   with its parameters and modifiers.
+//! * [`router`] and [`server`] are described machines: policies of routers and of hybrid servers
+//!   are made from them, and live programs take their watts from them. [`block`] has the policies
+//!   of live block devices. [`Descriptions`] finds descriptions by name.
+//! * What a row changes of a chip is a [`Change`], which the chip's world makes.
+//!
+//! It stands below the worlds, so that a program that needs a policy by name links no simulator.
+
+pub mod block;
+mod choice;
+mod descriptions;
+mod error;
+mod list;
+mod parameter;
+pub mod router;
+mod rows;
+pub mod server;
+
+pub use choice::Choice;
+pub use descriptions::{Described, Descriptions, Stamp};
+pub use error::Error;
+pub use list::{
+    choices, technique, techniques, Change, Delays, Gating, Make, MakeOffload, Modifier, Plan,
+    Preheating, Segregation, Technique,
+};
+pub use parameter::{Default, Parameter, Range, Setting, Values};
+pub use rows::{CircuitsContext, CompletionContext, GatingContext};

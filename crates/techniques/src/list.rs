@@ -1,0 +1,241 @@
+//! Techniques by name.
+//!
+//! A technique is what a user names and compares; its policy is the object that decides. A row says
+//! which worlds have the events that it needs and which parameters it takes, and makes its policy
+//! from what a world hands over: costs, cores, rates. Policies never see machine files.
+
+use halfwink_policy::circuits::CircuitsPolicy;
+use halfwink_policy::completion::CompletionPolicy;
+use halfwink_policy::gating::GatingPolicy;
+use halfwink_policy::offload::{CallProfile, OffloadPolicy};
+use halfwink_policy::preheat::{Hears, PreheatPolicy};
+use halfwink_policy::scaling::ScalingPolicy;
+use halfwink_policy::segregation::{Replacement, SegregationPolicy};
+use halfwink_policy::steering::SteeringPolicy;
+use halfwink_units::Time;
+
+use crate::rows::{self, CircuitsContext, CompletionContext, GatingContext};
+use crate::{router, server, Choice, Error, Parameter};
+
+/// A way to save energy that can be compared with others.
+pub struct Technique {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Family, as the folder of its policy.
+    pub family: &'static str,
+    /// Worlds whose events it understands.
+    pub worlds: &'static [&'static str],
+    /// What it does, in one line.
+    pub title: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+    /// What can be chosen of it.
+    pub parameters: &'static [Parameter],
+    /// How it comes into a run.
+    pub make: Make,
+}
+
+/// Makes a family's policy from what its worlds hand over.
+pub enum Make {
+    /// When a core sleeps.
+    Gating(Gating),
+    /// How many cores of a router forward, and how fast.
+    Scaling(fn(&Choice, &router::Model) -> ScalingPolicy),
+    /// Which of two machines serves a request.
+    Steering(fn(&Choice, &server::Model, &server::Service) -> SteeringPolicy),
+    /// What a machine loads before a request comes.
+    Preheat(Preheating),
+    /// Which circuits an optical switch sets up next.
+    Circuits(fn(&Choice, &CircuitsContext) -> CircuitsPolicy),
+    /// Which CPU completes a block I/O.
+    Completion(fn(&Choice, &CompletionContext) -> CompletionPolicy),
+    /// Which kernel a model of core switching runs, by its name there.
+    Kernel(fn(&Choice) -> &'static str),
+    /// Changes the machine under another technique, to which it is added: `tap+central-wake-up`.
+    Modifier(Modifier),
+}
+
+/// How a technique prepares a machine for requests: its policy, and what it wants to hear.
+#[derive(Clone, Copy)]
+pub struct Preheating {
+    /// What it is told beside what all are told.
+    pub hears: Hears,
+    /// Makes its policy.
+    pub build: fn(&Choice) -> PreheatPolicy,
+}
+
+/// How a technique of the chip comes into a run: a policy for each core, and what surrounds it.
+#[derive(Clone, Copy)]
+pub struct Gating {
+    /// Needs cells that keep the state of a gated core, which leak while it is on.
+    pub retention: bool,
+    /// What it changes of the machine.
+    pub change: Change,
+    /// Moves kernel code to cores that the machine must set aside.
+    pub needs_os_cores: bool,
+    /// How it is run.
+    pub plan: Plan,
+    /// When it makes a core late that has something to do.
+    pub delays: fn(&Choice) -> Delays,
+    /// Makes its policy for a core.
+    pub build: fn(&Choice, &GatingContext) -> GatingPolicy,
+    /// Makes the policy that decides where a core's kernel entries run, if they do not simply run
+    /// where they are; told what a first run found out of the system calls, if there was one.
+    pub offload: Option<MakeOffload>,
+    /// How it keeps kernel and user apart in the second levels, if they are not plain caches.
+    pub segregation: Option<Segregation>,
+}
+
+/// Makes an offload policy from the clock cycles that a move to another core takes, and from what a
+/// first run found out of the system calls.
+pub type MakeOffload = fn(&Choice, u64, &[CallProfile]) -> OffloadPolicy;
+
+/// A change of a chip under a technique. The chip's world makes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// Leaves the machine as it is.
+    None,
+    /// Stops the clock of a core that waits.
+    GatedClock,
+    /// Gates the execution units of a core in place of the core.
+    GatedUnits,
+    /// Sets no cores aside for the kernel.
+    WithoutOsCores,
+    /// Has halted cores enter the idle state of this name, which the machine must describe.
+    IdleState(&'static str),
+    /// Has what cores share sleep while all of them are halted, as the machine must describe.
+    PackageSleep,
+    /// Has cores wake at any time, always as fast as the machine says.
+    FixedWakeUp,
+    /// Has cores wake in slots that recur, assigned by place.
+    DistributedWakeUp,
+    /// Has cores wake as fast as a controller grants.
+    CentralWakeUp {
+        /// Time from a core to the controller, or back, if it is not the machine's.
+        delay: Option<Time>,
+    },
+}
+
+/// How a technique rules the second level of each core.
+#[derive(Clone, Copy)]
+pub struct Segregation {
+    /// Which line of a set leaves.
+    pub replacement: Replacement,
+    /// Needs monitors of what each side would make of more ways.
+    pub monitors: bool,
+    /// Makes the policy of a second level of so many ways.
+    pub build: fn(&Choice, u8) -> SegregationPolicy,
+}
+
+/// What a modifier changes.
+#[derive(Clone, Copy)]
+pub enum Modifier {
+    /// The chip.
+    Chip(fn(&Choice) -> Change),
+    /// When idle cores of a model of core switching power down: a value of `kernel.power_down`.
+    PowerDown(&'static str),
+}
+
+/// When a core that has something to do sleeps all the same. Techniques that delay in the same way
+/// may share one run: which do is told by the run itself, and this only says whom to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delays {
+    /// Never.
+    Never,
+    /// By one wake-up after each halt of the operating system.
+    AfterHalts,
+    /// After some halts, by its own choice.
+    AfterSomeHalts,
+    /// In stalls on memory too.
+    Anywhere,
+}
+
+/// How a technique is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Once, at the machine's own frequency.
+    Once,
+    /// At every frequency of the machine; that with the least product of energy and delay counts.
+    LeastEnergyDelay,
+    /// At full frequency to measure how much of the time the cores run, then at the least frequency
+    /// that is predicted to slow the work down no more than the technique's `max_slowdown`.
+    BoundedSlowdown,
+    /// Twice: at first nothing moves, and system calls are measured.
+    Profiled,
+}
+
+/// Every technique of every world.
+pub fn techniques() -> impl Iterator<Item = &'static Technique> {
+    rows::FAMILIES.into_iter().flatten()
+}
+
+/// The technique with this name, in this world.
+///
+/// # Errors
+/// If there is none; with the nearest name, or with the worlds that have it.
+pub fn technique(world: &str, name: &str) -> Result<&'static Technique, Error> {
+    let here = || techniques().filter(|t| t.worlds.contains(&world));
+    if let Some(found) = here().find(|t| t.name == name) {
+        return Ok(found);
+    }
+    if let Some(elsewhere) = techniques().find(|t| t.name == name) {
+        let (name, world, asked) = (name.to_owned(), elsewhere.worlds[0], world.to_owned());
+        return Err(Error::OtherWorld { name, world, asked });
+    }
+    Err(Error::unknown("technique", name, here().map(|t| t.name)))
+}
+
+/// These techniques of a world, with their parameters; all of it that stand alone if none are
+/// named.
+///
+/// # Errors
+/// If there is none of a name.
+pub fn choices(world: &str, named: &[String]) -> Result<Vec<Choice>, Error> {
+    if !named.is_empty() {
+        return named.iter().map(|text| Choice::parse(world, text)).collect();
+    }
+    let alone = |t: &&Technique| t.worlds.contains(&world) && !matches!(t.make, Make::Modifier(_));
+    techniques().filter(alone).map(|t| Choice::parse(world, t.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_technique_is_met_with_its_neighbour() {
+        let error = technique("chip", "mapg-conter").err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "unknown technique `mapg-conter`; did you mean `mapg-counter`?"
+        );
+        assert!(technique("chip", "tap").is_ok());
+    }
+
+    #[test]
+    fn a_technique_of_another_world_names_that_world() {
+        let error = technique("chip", "power-save").err().unwrap().to_string();
+        let expected = "technique `power-save` is of the world `router`, not `chip`";
+        assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn names_are_unique_and_lower_case_with_hyphens() {
+        let all: Vec<&Technique> = techniques().collect();
+        for (n, technique) in all.iter().enumerate() {
+            let name = technique.name;
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            assert!(name.chars().all(plain), "{name}");
+            let shared =
+                |other: &Technique| other.worlds.iter().any(|w| technique.worlds.contains(w));
+            let twice = all[..n].iter().any(|other| other.name == name && shared(other));
+            assert!(!twice, "{name} twice");
+            assert!(!technique.worlds.is_empty(), "{name}");
+            for (m, parameter) in technique.parameters.iter().enumerate() {
+                let first = technique.parameters.iter().position(|p| p.name == parameter.name);
+                assert_eq!(first, Some(m), "{name}:{}", parameter.name);
+                parameter.check();
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! When a core, or part of one, sleeps; and how fast it runs instead.
+
+use halfwink_policy::gating::{
+    AdaptiveIdle, AlwaysOn, Costs, Expectation, Fupg, FupgParameters, GatingPolicy, IdleGate,
+    IdleMenu, IdleMenuParameters, MapgCounter, MapgParameters, Oracle, Switching,
+    SwitchingParameters, Tap, WakeFor,
+};
+use halfwink_units::Time;
+
+use crate::{Change, Choice, Delays, Gating, Make, Parameter, Plan, Technique};
+
+/// What a world says of a core to the techniques that put it to sleep.
+#[derive(Clone, Copy, Debug)]
+pub struct GatingContext {
+    /// Of going to sleep and waking up.
+    pub costs: Costs,
+    /// Loads that may wait for memory at once.
+    pub token_entries: usize,
+    /// Until an access has missed the last cache, and how long memory takes from there (both 0 in a
+    /// world without memory).
+    pub memory: [Time; 2],
+    /// Whether a core without a thread powers down while others have theirs.
+    pub power_down: bool,
+}
+
+/// What most of these are: gating of the machine as it is, run once.
+pub(super) const GATING: Gating = Gating {
+    retention: true,
+    change: Change::None,
+    needs_os_cores: false,
+    plan: Plan::Once,
+    delays: |_| Delays::Anywhere,
+    build: |_, _| Box::new(AlwaysOn),
+    offload: None,
+    segregation: None,
+};
+
+const ON_A_CHIP: Technique = Technique {
+    name: "",
+    family: "gating",
+    worlds: &["chip"],
+    title: "",
+    source: "-",
+    parameters: &[],
+    make: Make::Gating(GATING),
+};
+
+/// Trials of 20 us each, every millisecond.
+const SWITCHING: SwitchingParameters = SwitchingParameters { window: Time::ns(20_000), round: 50 };
+
+const EXPECTATION: Parameter = Parameter::words("expectation", &["memory", "memory-and-delta"])
+    .about("what an actual latency is compared with when the guess is corrected", "assumption");
+
+const IDLE_MENU: &[Parameter] = &[
+    Parameter::number("alike_us", "us", 20.0, (1e-3, 1e6))
+        .or_else("the shortest idle time that is worth gating")
+        .about("spread up to which idle times are alike; Linux: 20 us", "assumption: in ratio"),
+    Parameter::number("tick_us", "us", 4000.0, (1e-3, 1e9))
+        .or_else("200 times the shortest idle time that is worth gating")
+        .about(
+            "until a core whose clock is stopped is predicted again",
+            "Linux: 4 ms, beside 20 us for what is alike",
+        ),
+    Parameter::number("latency_limit_us", "us", 2e9, (0.0, 2e9)).about(
+        "longest wake-up that is allowed; a core that takes longer is never gated",
+        "Linux, pm_qos.h: PM_QOS_CPU_LATENCY_DEFAULT_VALUE",
+    ),
+];
+
+fn idle_menu(choice: &Choice, core: &GatingContext) -> GatingPolicy {
+    let linux = IdleMenuParameters::linux(&core.costs);
+    let given = |name, otherwise| choice.given(name).map_or(otherwise, |us| ns(1e3 * us));
+    let parameters = IdleMenuParameters {
+        tick: given("tick_us", linux.tick),
+        latency_limit: given("latency_limit_us", linux.latency_limit),
+        alike: given("alike_us", linux.alike),
+    };
+    Box::new(IdleMenu::new(core.costs, parameters))
+}
+
+fn mapg(choice: &Choice, core: &GatingContext) -> MapgCounter {
+    let expectation = match choice.word("expectation") {
+        "memory-and-delta" => Expectation::MemoryAndDelta,
+        _ => Expectation::Memory,
+    };
+    let [t_llc, t_mem] = core.memory;
+    MapgCounter::new(core.costs, MapgParameters { t_llc, t_mem, expectation })
+}
+
+fn ns(ns: f64) -> Time {
+    Time::from_ns(ns)
+}
+
+pub(super) const TECHNIQUES: &[Technique] = &[
+    Technique {
+        name: "always-on",
+        worlds: &["chip", "toy"],
+        title: "never gated: the baseline",
+        make: Make::Gating(Gating { retention: false, delays: |_| Delays::Never, ..GATING }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "clock-gate",
+        title: "stops the clock of a core that waits, gates nothing: a baseline apart",
+        make: Make::Gating(Gating { retention: false, change: Change::GatedClock, ..GATING }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "idle-gate",
+        worlds: &["chip", "toy"],
+        title: "gates while the OS has halted the core, as a deep C-state does",
+        make: Make::Gating(Gating {
+            delays: |_| Delays::AfterHalts,
+            build: |_, _| Box::new(IdleGate::new()),
+            ..GATING
+        }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "idle-adaptive",
+        worlds: &["chip", "toy"],
+        title: "as idle-gate, but not for idle times expected to be too short",
+        source: "Mogul 2007, Sec 5.6",
+        make: Make::Gating(Gating {
+            delays: |_| Delays::AfterSomeHalts,
+            build: |_, core| Box::new(AdaptiveIdle::new(core.costs)),
+            ..GATING
+        }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "idle-menu",
+        worlds: &["chip", "toy"],
+        title: "stops the clock or gates, by how long Linux' menu governor predicts idle times",
+        source: "Linux, cpuidle/governors/menu.c",
+        parameters: IDLE_MENU,
+        make: Make::Gating(Gating {
+            delays: |_| Delays::AfterSomeHalts,
+            build: idle_menu,
+            ..GATING
+        }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "mapg-counter",
+        title: "gates long memory stalls, guesses their end from past ones",
+        source: "Strong 2013, Sec 2.3.3",
+        parameters: &[EXPECTATION],
+        make: Make::Gating(Gating { build: |choice, core| Box::new(mapg(choice, core)), ..GATING }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "tap",
+        title: "gates for as long as tokens from caches and memory promise",
+        source: "Strong 2013, Sec 2.3.4",
+        parameters: &[Parameter::words("wake", &["first", "last"])
+            .about("the outstanding response that the core is awake for", "Strong 2013, ch. 5")],
+        make: Make::Gating(Gating {
+            delays: |choice| match choice.word("wake") {
+                "last" => Delays::Anywhere,
+                _ => Delays::AfterHalts,
+            },
+            build: tap,
+            ..GATING
+        }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "tap-or-mapg",
+        title: "tap or mapg-counter, whichever gains more on this workload",
+        source: "Strong 2013, ch. 5",
+        parameters: &[EXPECTATION],
+        make: Make::Gating(Gating {
+            build: |choice, core| {
+                let tap = Tap::new(core.costs, core.token_entries);
+                Box::new(Switching::new(core.costs, SWITCHING, tap, mapg(choice, core)))
+            },
+            ..GATING
+        }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "fupg",
+        title: "gates the execution units after an idle time, harm bounded",
+        source: "Strong 2013, Sec 2.4",
+        parameters: &[
+            Parameter::number("idle_ns", "ns", 5.0, (0.0, 1e6))
+                .about("idle time before the units are gated", "Strong 2013, Sec 2.4"),
+            Parameter::number("window_ns", "ns", 10_000.0, (1.0, 1e9))
+                .about("span over which the harm is bounded", "Strong 2013, Sec 2.4"),
+            Parameter::number("budget", "", 0.02, (0.0, 1.0))
+                .about("share of a window that operations may wait", "Strong 2013, Sec 2.4"),
+        ],
+        make: Make::Gating(Gating {
+            retention: false,
+            change: Change::GatedUnits,
+            build: |choice, core| {
+                let window_ns = choice.number("window_ns");
+                let parameters = FupgParameters {
+                    idle: ns(choice.number("idle_ns")),
+                    window: ns(window_ns),
+                    budget: ns(window_ns * choice.number("budget")),
+                };
+                Box::new(Fupg::new(core.costs, parameters))
+            },
+            ..GATING
+        }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "dvfs-oracle",
+        family: "dvfs",
+        title: "the frequency and voltage with the least product of energy and delay",
+        source: "Strong 2013, Sec 2.4",
+        make: Make::Gating(Gating { retention: false, plan: Plan::LeastEnergyDelay, ..GATING }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "dvfs-mean",
+        family: "dvfs",
+        title: "the least frequency that is predicted to cost at most 5 %",
+        source: "Strong 2013, Sec 2.4; Dhiman and Rosing 2007",
+        parameters: &[Parameter::number("max_slowdown", "", 0.05, (0.0, 1.0))
+            .about("share that the work may take longer", "Strong 2013, Sec 2.4")],
+        make: Make::Gating(Gating { retention: false, plan: Plan::BoundedSlowdown, ..GATING }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "oracle",
+        title: "knows every stall's end: the most that gating can save",
+        source: "Strong 2013, Sec 2.4",
+        make: Make::Gating(Gating {
+            delays: |_| Delays::Never,
+            build: |_, core| Box::new(Oracle::new(core.costs)),
+            ..GATING
+        }),
+        ..ON_A_CHIP
+    },
+];
+
+fn tap(choice: &Choice, core: &GatingContext) -> GatingPolicy {
+    let tap = Tap::new(core.costs, core.token_entries);
+    match choice.word("wake") {
+        "last" => Box::new(tap.waking_for(WakeFor::LastResponse)),
+        _ => Box::new(tap),
+    }
+}

@@ -1,0 +1,35 @@
+//! The rows of the list, a file for each family.
+
+mod c_states;
+mod circuits;
+mod completion;
+mod gating;
+mod offload;
+mod preheat;
+mod scaling;
+mod segregation;
+mod steering;
+mod switching;
+mod wake_up;
+
+pub use circuits::CircuitsContext;
+pub(crate) use completion::resting;
+pub use completion::CompletionContext;
+pub use gating::GatingContext;
+
+use crate::Technique;
+
+/// The list, a family after the other. Its order means nothing.
+pub(crate) const FAMILIES: [&[Technique]; 11] = [
+    gating::TECHNIQUES,
+    c_states::TECHNIQUES,
+    offload::TECHNIQUES,
+    segregation::TECHNIQUES,
+    wake_up::TECHNIQUES,
+    switching::TECHNIQUES,
+    scaling::TECHNIQUES,
+    steering::TECHNIQUES,
+    preheat::TECHNIQUES,
+    circuits::TECHNIQUES,
+    completion::TECHNIQUES,
+];

@@ -1,0 +1,166 @@
+//! Which kernel entries move to another core.
+
+use halfwink_policy::gating::{AdaptiveIdle, AlwaysOn};
+use halfwink_policy::offload::{
+    Feedback, FeedbackParameters, Fixed, LikeOs, LikeOsParameters, OffloadPolicy, Organisation,
+    Parameters, PerCall, Predicted, PredictedParameters, Threshold,
+};
+use halfwink_units::Time;
+
+use super::gating::GATING;
+use crate::{Change, Choice, Gating, Make, MakeOffload, Parameter, Plan, Technique};
+
+/// Epochs of the published controller are this much longer than those here, since recorded
+/// workloads are some million instructions long.
+const EPOCHS_SHORTENED_BY: u64 = 250;
+/// A call is long if it costs this many times a move there and back (assumption).
+const STATIC_MULTIPLE: u64 = 2;
+
+const THRESHOLD: Parameter = Parameter::whole("threshold", 1000, (0, 1_000_000_000)).about(
+    "N: instructions that a kernel entry must be expected to exceed to move",
+    "Nellans 2014, Sec 4.6.3, start for a large OS share",
+);
+
+/// Cores without a thread power down, application cores as OS cores.
+const OFFLOAD: Gating = Gating {
+    needs_os_cores: true,
+    build: |_, core| {
+        if core.power_down {
+            Box::new(AdaptiveIdle::new(core.costs))
+        } else {
+            Box::new(AlwaysOn)
+        }
+    },
+    ..GATING
+};
+
+const fn moving(offload: MakeOffload) -> Make {
+    Make::Gating(Gating { offload: Some(offload), ..OFFLOAD })
+}
+
+const ON_A_CHIP: Technique = Technique {
+    name: "",
+    family: "offload",
+    worlds: &["chip"],
+    title: "",
+    source: "-",
+    parameters: &[],
+    make: Make::Gating(OFFLOAD),
+};
+
+/// The published run-length predictor in hardware.
+fn predicted(choice: &Choice, organisation: Organisation) -> OffloadPolicy {
+    let threshold = Threshold::Fixed(choice.whole("threshold"));
+    let parameters = Parameters::published(organisation);
+    Box::new(Predicted::new(PredictedParameters::hardware(parameters, threshold)))
+}
+
+fn feedback() -> OffloadPolicy {
+    let feedback = FeedbackParameters::published().shortened(EPOCHS_SHORTENED_BY);
+    let parameters = Parameters::published(Organisation::PUBLISHED_ASSOCIATIVE);
+    let threshold = Threshold::Feedback(Box::new(Feedback::new(feedback)));
+    Box::new(Predicted::new(PredictedParameters::hardware(parameters, threshold)))
+}
+
+fn like_os() -> OffloadPolicy {
+    let mut parameters = LikeOsParameters::usual();
+    parameters.epoch = Time(parameters.epoch.0 / EPOCHS_SHORTENED_BY);
+    Box::new(LikeOs::new(parameters, Box::new(Fixed::never())))
+}
+
+pub(super) const TECHNIQUES: &[Technique] = &[
+    Technique {
+        name: "os-profile",
+        title: "moves nothing, and counts what the kernel does",
+        source: "Nellans 2014, Sec 4.1",
+        make: Make::Gating(Gating {
+            retention: false,
+            change: Change::WithoutOsCores,
+            needs_os_cores: false,
+            build: |_, _| Box::new(AlwaysOn),
+            offload: Some(|_, _, _| Box::new(Fixed::never())),
+            ..OFFLOAD
+        }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "os-always",
+        title: "runs all kernel code on OS cores",
+        source: "Nellans 2014, Sec 4.7",
+        make: moving(|_, _, _| Box::new(Fixed::always())),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "os-enough-work",
+        title: "moves the system calls that ask for enough work, and interrupts",
+        source: "Mogul 2007, Sec 5.2",
+        parameters: &[Parameter::whole("bytes", 4096, (0, 1 << 40))
+            .about("transfer from which on a call is enough work", "Mogul 2007, Sec 5.2")],
+        make: moving(|choice, _, _| Box::new(PerCall::enough_work(choice.whole("bytes")))),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "os-static",
+        title: "moves the system calls that a first run found long",
+        source: "Nellans 2014, Sec 4.6.1",
+        make: Make::Gating(Gating {
+            plan: Plan::Profiled,
+            offload: Some(|_, move_cycles, calls| {
+                let round_trip = 2 * move_cycles;
+                Box::new(PerCall::instrumented(calls, round_trip, STATIC_MULTIPLE))
+            }),
+            ..OFFLOAD
+        }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "os-dynamic",
+        title: "as os-offload, decided by software at every entry",
+        source: "Nellans 2014, Sec 4.4",
+        parameters: &[THRESHOLD],
+        make: moving(|choice, _, _| {
+            let parameters = Parameters::published(Organisation::PUBLISHED_ASSOCIATIVE);
+            let threshold = Threshold::Fixed(choice.whole("threshold"));
+            Box::new(Predicted::new(PredictedParameters::software(parameters, threshold)))
+        }),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "os-offload",
+        title: "moves kernel entries that are predicted to be longer than N",
+        source: "Nellans 2014, Sec 4.6.2",
+        parameters: &[THRESHOLD],
+        make: moving(|choice, _, _| predicted(choice, Organisation::PUBLISHED_ASSOCIATIVE)),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "os-offload-direct",
+        title: "as os-offload, with a direct-mapped table",
+        source: "Nellans 2014, Sec 4.6.2",
+        parameters: &[THRESHOLD],
+        make: moving(|choice, _, _| predicted(choice, Organisation::PUBLISHED_DIRECT)),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "os-offload-unbounded",
+        title: "as os-offload, with a table without end",
+        source: "Nellans 2014, Sec 4.6.2",
+        parameters: &[THRESHOLD],
+        make: moving(|choice, _, _| predicted(choice, Organisation::Unbounded)),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "os-adaptive",
+        title: "as os-offload, with N found by trying",
+        source: "Nellans 2014, Sec 4.6.3",
+        make: moving(|_, _, _| feedback()),
+        ..ON_A_CHIP
+    },
+    Technique {
+        name: "os-like",
+        title: "runs threads whose user code is like the kernel's on OS cores, if they keep up",
+        source: "Mogul 2007, Sec 4.3",
+        make: moving(|_, _, _| like_os()),
+        ..ON_A_CHIP
+    },
+];

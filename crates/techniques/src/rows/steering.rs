@@ -1,0 +1,263 @@
+//! Which of a server's two machines serves a request, and which sleeps.
+
+use halfwink_policy::steering::{
+    Always, AlwaysOn, Count, DreamWeaver, DreamWeaverParameters, Hal, HalParameters, KnightShift,
+    KnightShiftParameters, OctopusMan, OctopusManParameters, ProgressiveBackup,
+    ProgressiveBackupParameters, Server, Shortest, ShortestParameters, Side, SleepTimer,
+    SleepTimerParameters, Threshold, ThresholdParameters,
+};
+use halfwink_units::Time;
+
+use crate::server::{Model, Service};
+use crate::{Choice, Make, Parameter, Technique};
+
+const SERVER: Technique = Technique {
+    name: "",
+    family: "steering",
+    worlds: &["server"],
+    title: "",
+    source: "-",
+    parameters: &[],
+    make: Make::Steering(|choice, _, _| Box::new(AlwaysOn::new(choice.whole("threshold") as u32))),
+};
+
+const THRESHOLD: Parameter = Parameter::whole("threshold", 4, (0, 1_000_000_000)).about(
+    "S_t: concurrent requests from which on the big machine serves",
+    "Niccolini 2012, Sec 3.2.3: at the number of small threads nothing waits there",
+);
+const LINGER: Parameter = Parameter::number("linger_ms", "ms", 0.0, (0.0, 1e7))
+    .about("how long the big machine stays on without requests", "assumption: not at all");
+const WAKE_AT: Parameter = Parameter::whole("wake_at", 4, (0, 1_000_000_000))
+    .or_else("the threshold")
+    .about("the big machine is woken when more than so many count", "Niccolini 2012, Sec 3.1.2");
+const PERIOD: Parameter = Parameter::number("period_ms", "ms", 1000.0, (1e-3, 1e7))
+    .about("how often it looks", "assumption");
+
+fn ms(ms: f64) -> Time {
+    Time::from_ns(ms * 1e6)
+}
+
+fn threshold(choice: &Choice, count: Count) -> ThresholdParameters {
+    let threshold = choice.whole("threshold") as u32;
+    ThresholdParameters {
+        threshold,
+        count,
+        wake_at: choice.given("wake_at").map_or(threshold, |n| n as u32),
+        linger: ms(choice.number("linger_ms")),
+    }
+}
+
+/// What a way down and up again draws beyond sleeping for as long.
+fn break_even(model: &Model) -> SleepTimerParameters {
+    let big = &model.spec().big;
+    let sleep_w = big.sleep_share * big.idle_w;
+    let transition_w = big.transition_share * big.idle_w;
+    let transition_j = (transition_w - sleep_w) * 1e-3 * (big.wake_ms + big.down_ms);
+    SleepTimerParameters::break_even(transition_j.max(0.0), big.idle_w, sleep_w)
+}
+
+fn octopus(choice: &Choice) -> OctopusManParameters {
+    OctopusManParameters {
+        period: ms(choice.number("period_ms")),
+        ..OctopusManParameters::published(ms(choice.number("target_ms")))
+    }
+}
+
+fn knight(choice: &Choice, model: &Model, service: &Service) -> KnightShiftParameters {
+    let spec = model.spec();
+    let capability = service.capacity(Side::Small) / service.capacity(Side::Big);
+    KnightShiftParameters {
+        capability_permille: (1000.0 * capability).round().clamp(1.0, 1e6) as u32,
+        period: ms(choice.number("period_ms")),
+        ..KnightShiftParameters::published(spec.small.workers, spec.big.workers)
+    }
+}
+
+fn shortest(choice: &Choice, model: &Model, service: &Service) -> ShortestParameters {
+    let server = |side: Side| {
+        let workers = model.machine(side).workers;
+        Server { workers, service: Time::from_ns(1e9 * service.mean_s(side, workers)) }
+    };
+    ShortestParameters {
+        small: server(Side::Small),
+        big: server(Side::Big),
+        wake_latency: ms(model.spec().big.wake_ms),
+        linger: ms(choice.number("linger_ms")),
+    }
+}
+
+fn progressive(choice: &Choice, model: &Model, service: &Service) -> ProgressiveBackupParameters {
+    let big = &model.spec().big;
+    let wake_latency = ms(big.wake_ms);
+    // Gandhi 2012: t_wait, which costs what a set-up costs.
+    let (set_up_w, idle_w) = (big.transition_share * big.idle_w, big.idle_w);
+    let linger = SleepTimerParameters::set_up_over_idle(wake_latency, set_up_w, idle_w).linger;
+    ProgressiveBackupParameters {
+        threshold: choice.whole("threshold") as u32,
+        hold: choice.given("hold_ms").map_or(wake_latency, ms),
+        down: choice.whole("down") as u32,
+        linger: choice.given("linger_ms").map_or(linger, ms),
+        wake_latency,
+        small_gap: Time::from_ns(1e9 / service.capacity(Side::Small)),
+    }
+}
+
+pub(super) const TECHNIQUES: &[Technique] = &[
+    Technique {
+        name: "always-on",
+        title: "both machines always on, the small one up to the threshold",
+        source: "Niccolini 2012, Sec 3.3",
+        parameters: &[THRESHOLD],
+        ..SERVER
+    },
+    Technique {
+        name: "hybrid",
+        title: "the big machine serves from a threshold on, and sleeps otherwise",
+        source: "Niccolini 2012, Sec 3.1.2",
+        parameters: &[THRESHOLD, WAKE_AT, LINGER],
+        make: Make::Steering(|choice, _, _| {
+            Box::new(Threshold::new(threshold(choice, Count::Small)))
+        }),
+        ..SERVER
+    },
+    Technique {
+        name: "hybrid-all",
+        title: "the same, counting the requests of both machines",
+        source: "Niccolini 2012, Sec 3.1.2",
+        parameters: &[THRESHOLD, WAKE_AT, LINGER],
+        make: Make::Steering(|choice, _, _| {
+            Box::new(Threshold::new(threshold(choice, Count::All)))
+        }),
+        ..SERVER
+    },
+    Technique {
+        name: "hybrid-early",
+        title: "the same, woken at half the threshold, before it is needed",
+        parameters: &[THRESHOLD, WAKE_AT.or_else("half the threshold"), LINGER],
+        make: Make::Steering(|choice, _, _| {
+            let published = threshold(choice, Count::Small);
+            let wake_at = choice.given("wake_at").map_or(published.threshold / 2, |n| n as u32);
+            Box::new(Threshold::new(ThresholdParameters { wake_at, ..published }))
+        }),
+        ..SERVER
+    },
+    Technique {
+        name: "always-big",
+        title: "the big machine alone, always on: a server of today",
+        make: Make::Steering(|_, _, _| Box::new(Always::new(Side::Big))),
+        ..SERVER
+    },
+    Technique {
+        name: "always-small",
+        title: "the small machine alone",
+        make: Make::Steering(|_, _, _| Box::new(Always::new(Side::Small))),
+        ..SERVER
+    },
+    Technique {
+        name: "power-nap",
+        title: "the big machine alone, asleep whenever it has nothing",
+        source: "Meisner 2009",
+        make: Make::Steering(|_, _, _| {
+            Box::new(SleepTimer::new(SleepTimerParameters::power_nap()))
+        }),
+        ..SERVER
+    },
+    Technique {
+        name: "sleep-timer",
+        title: "the big machine alone, asleep after a while",
+        source: "Gandhi 2010",
+        parameters: &[Parameter::number("timer_ms", "ms", 50.0, (0.0, 1e7))
+            .about("how long it waits", "assumption")],
+        make: Make::Steering(|choice, _, _| {
+            let linger = ms(choice.number("timer_ms"));
+            Box::new(SleepTimer::new(SleepTimerParameters::fixed(linger)))
+        }),
+        ..SERVER
+    },
+    Technique {
+        name: "break-even",
+        title: "the same, after as long as sleeping and waking costs",
+        source: "Karlin 1994",
+        make: Make::Steering(|_, model, _| Box::new(SleepTimer::new(break_even(model)))),
+        ..SERVER
+    },
+    Technique {
+        name: "dream-weaver",
+        title: "the big machine alone, asleep with its work whenever a worker is idle",
+        source: "Meisner 2012",
+        parameters: &[Parameter::number("delay_ms", "ms", 20.0, (0.0, 1e7))
+            .about("what a request may be delayed by", "assumption")],
+        make: Make::Steering(|choice, model, _| {
+            let (workers, delay) = (model.spec().big.workers, ms(choice.number("delay_ms")));
+            Box::new(DreamWeaver::new(DreamWeaverParameters::published(workers, delay)))
+        }),
+        ..SERVER
+    },
+    Technique {
+        name: "octopus-man",
+        title: "one machine or the other, by the tail of the response time",
+        source: "Petrucci 2015",
+        parameters: &[
+            PERIOD,
+            Parameter::number("target_ms", "ms", 100.0, (1e-3, 1e7))
+                .about("99th percentile that it aims at", "assumption"),
+        ],
+        make: Make::Steering(|choice, _, _| Box::new(OctopusMan::new(octopus(choice)))),
+        ..SERVER
+    },
+    Technique {
+        name: "knight-shift",
+        title: "one machine or the other, by utilisation",
+        source: "Wong 2012",
+        parameters: &[PERIOD],
+        make: Make::Steering(|choice, model, service| {
+            Box::new(KnightShift::new(knight(choice, model, service)))
+        }),
+        ..SERVER
+    },
+    Technique {
+        name: "hal",
+        title: "the small machine up to a rate that follows its queue, the excess to the big one",
+        source: "Huang 2024",
+        make: Make::Steering(|_, model, service| {
+            let rate = service.capacity(Side::Small).clamp(1.0, 1e9) as u32;
+            Box::new(Hal::new(HalParameters::published(rate, model.spec().small.workers)))
+        }),
+        ..SERVER
+    },
+    Technique {
+        name: "shortest",
+        title: "where the request will be done first, as far as is known",
+        source: "Selen 2016",
+        parameters: &[LINGER],
+        make: Make::Steering(|choice, model, service| {
+            Box::new(Shortest::new(shortest(choice, model, service)))
+        }),
+        ..SERVER
+    },
+    Technique {
+        name: "progressive-backup",
+        title: "the big machine is called when the small one has or will have too much for a while",
+        source: "Gandhi 2012",
+        parameters: &[
+            THRESHOLD.about(
+                "requests that the small machine should have at most",
+                "Gandhi 2012: a packing factor; its value is S_t of Niccolini 2012",
+            ),
+            Parameter::number("hold_ms", "ms", 0.0, (0.0, 1e7))
+                .or_else("as long as the big machine wakes up")
+                .about("how long it has had more when the big one is woken", "assumption"),
+            Parameter::whole("down", 1, (0, 1_000_000_000)).about(
+                "requests up to which the big machine has little to do",
+                "assumption; Gandhi 2012 waits for none",
+            ),
+            LINGER
+                .or_else("wake-up time x power while waking / idle power")
+                .about("how long it has had little to do when it gets no more", "Gandhi 2012"),
+        ],
+        make: Make::Steering(|choice, model, service| {
+            Box::new(ProgressiveBackup::new(progressive(choice, model, service)))
+        }),
+        ..SERVER
+    },
+];

@@ -1,0 +1,90 @@
+//! Kernels of a model of core switching, and when their idle cores power down.
+
+use crate::{Make, Modifier, Technique};
+
+const KERNEL: Technique = Technique {
+    name: "",
+    family: "switching",
+    worlds: &["switching"],
+    title: "",
+    source: "Strong 2013, Sec 3.3",
+    parameters: &[],
+    make: Make::Kernel(|choice| choice.technique().name),
+};
+
+const fn power_down(mode: &'static str) -> Make {
+    Make::Modifier(Modifier::PowerDown(mode))
+}
+
+pub(super) const TECHNIQUES: &[Technique] = &[
+    Technique {
+        name: "unmod",
+        title: "the kernel as it is: system calls run where they are made",
+        ..KERNEL
+    },
+    Technique {
+        name: "bound",
+        title: "interrupts on the OS core, system calls where they are made",
+        ..KERNEL
+    },
+    Technique {
+        name: "slow",
+        title: "system calls move by Linux' migration thread",
+        source: "Mogul 2007, Sec 5.5",
+        ..KERNEL
+    },
+    Technique {
+        name: "v1",
+        title: "system calls move by Linux' own migration thread",
+        source: "Strong 2013, Sec 3.2.2",
+        ..KERNEL
+    },
+    Technique {
+        name: "v2",
+        title: "system calls move by a modified scheduler",
+        source: "Strong 2013, Sec 3.2.3",
+        ..KERNEL
+    },
+    Technique {
+        name: "v3",
+        title: "as v2, with fast paths on source and target",
+        source: "Strong 2013, Sec 3.2.4",
+        ..KERNEL
+    },
+    Technique {
+        name: "v4",
+        title: "as v3, and the target's idle loop polls: no interrupts",
+        source: "Strong 2013, Sec 3.2.5",
+        ..KERNEL
+    },
+    Technique {
+        name: "v5",
+        title: "as v3, and an instruction wakes the target early",
+        source: "Strong 2013, Sec 3.2.6",
+        ..KERNEL
+    },
+    Technique {
+        name: "power-down-always",
+        family: "power-down",
+        title: "idle cores power down at once",
+        source: "Mogul 2007, Sec 5.6",
+        make: power_down("always"),
+        ..KERNEL
+    },
+    Technique {
+        name: "power-down-never",
+        family: "power-down",
+        title: "idle cores stay up",
+        source: "-",
+        make: power_down("never"),
+        ..KERNEL
+    },
+    Technique {
+        name: "power-down-adaptive",
+        family: "power-down",
+        title: "idle cores power down where it is expected to pay",
+        source: "Mogul 2007, Sec 5.6",
+        make: power_down("adaptive"),
+        ..KERNEL
+    },
+];

@@ -1,0 +1,88 @@
+//! Hybrid servers as they are described: what steering policies are made from, and watts of the
+//! machines behind a live proxy (Niccolini 2012, ch. 3).
+//!
+//! All watts and joules are modelled.
+
+mod faults;
+mod model;
+mod spec;
+mod watts;
+
+pub use faults::Faults;
+pub use model::{MachineModel, Model, ModelError, Service};
+pub use spec::{Fact, Machine, Spec, Study, Times, Workload};
+pub use watts::Watts;
+
+use std::path::PathBuf;
+
+use halfwink_engine::{Cdf, Input, Law};
+
+use crate::{Described, Descriptions, Error};
+
+/// Folder of the descriptions of hybrid servers.
+pub const FOLDER: &str = "machines/server";
+
+/// Parameters of techniques that were a machine's once, and what to write now.
+pub const MOVED: &[(&str, &str)] = &[
+    ("policy.threshold", "technique.threshold"),
+    ("policy.wake_at", "hybrid:wake_at"),
+    ("policy.linger_ms", "technique.linger_ms"),
+    ("policy.count", "the technique `hybrid-all`"),
+    ("others.target_ms", "octopus-man:target_ms"),
+    ("others.period_ms", "technique.period_ms"),
+    ("others.delay_ms", "dream-weaver:delay_ms"),
+    ("others.timer_ms", "sleep-timer:timer_ms"),
+];
+
+/// Checks a description, and reads the distributions that it names.
+///
+/// # Errors
+/// The first value that cannot be, with its line.
+pub fn parse(descriptions: &Descriptions, input: &Input) -> Result<Model, Error> {
+    let mut spec: Spec = input.parse()?;
+    for (name, workload) in &mut spec.workloads {
+        let element = format!("workloads.{name}.size");
+        let wrong = |message: String| input.error_at_key(&element, &message);
+        if let Law::Cdf { file, unit } = &workload.size {
+            workload.size = distribution(descriptions, file, *unit).map_err(wrong)?;
+        }
+    }
+    Ok(Model::new(spec).map_err(|e| input.error_at_key(&e.element, &e.message))?)
+}
+
+/// Reads a distribution of BigHouse's format.
+fn distribution(descriptions: &Descriptions, file: &str, unit: f64) -> Result<Law, String> {
+    let own = file.starts_with(['/', '.']);
+    let path = if own { PathBuf::from(file) } else { descriptions.folder(file) };
+    let text = std::fs::read_to_string(&path).map_err(|e| format!("{file}: {e}"))?;
+    let cdf = Cdf::parse(&text).map_err(|e| format!("{file}: {e}"))?;
+    Ok(cdf.scaled(unit).law())
+}
+
+/// Reads a hybrid server: `niccolini`, or a file ending in `.toml`; then sets `values` (path,
+/// value).
+///
+/// # Errors
+/// There is none of that name, or it is impossible.
+pub fn read(
+    descriptions: &Descriptions,
+    name: &str,
+    values: &[(String, String)],
+) -> Result<Described<Model>, Error> {
+    let path = descriptions.find(FOLDER, "hybrid server", name)?;
+    let values = values.iter().map(|(path, value)| (path.as_str(), value));
+    let input = descriptions.input(&path, values, MOVED)?;
+    let model = parse(descriptions, &input)?;
+    Ok(Described { name: name.to_owned(), model, text: input.text })
+}
+
+impl Model {
+    /// Finds a workload by name.
+    ///
+    /// # Errors
+    /// There is none of that name; the nearest one is named.
+    pub fn named_service(&self, name: &str) -> Result<Service, Error> {
+        let known = self.spec().workloads.keys().map(String::as_str);
+        self.service(name).ok_or_else(|| Error::unknown("workload", name, known))
+    }
+}

@@ -1,0 +1,139 @@
+//! What `machines/server/*.toml` say. Unknown keys are refused.
+
+use std::collections::BTreeMap;
+
+use halfwink_engine::Law;
+use serde::{Deserialize, Serialize};
+
+use super::Faults;
+
+/// A description of a hybrid server, as it is written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Version of the format: 1.
+    pub schema: u32,
+    /// Description in one line.
+    pub description: String,
+    /// Values that were fitted to published ones.
+    #[serde(default)]
+    pub calibrated: Vec<String>,
+    /// Description of the small machine.
+    pub small: Machine,
+    /// Description of the big machine.
+    pub big: Machine,
+    /// Faults of the machines.
+    #[serde(default)]
+    pub faults: Faults,
+    /// Description of workloads by name.
+    pub workloads: BTreeMap<String, Workload>,
+    /// Parameters of the design study.
+    pub study: Study,
+    /// Printed facts that the model does not need.
+    #[serde(default)]
+    pub facts: BTreeMap<String, Fact>,
+}
+
+/// Parameters of the design study (Niccolini 2012, Sec 3.3).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// Requests of each run, the first tenth of which are left out.
+    pub requests: u64,
+    /// Shares of time at a utilisation in the middle of each of so many equal parts.
+    pub utilisation: Vec<f64>,
+    /// Speeds of the big machine over what its workloads' times say.
+    pub big_speeds: Vec<f64>,
+    /// Numbers of small over big workers (Fig 3.6).
+    pub ratios: Vec<u32>,
+    /// Numbers of small over big workers in the speed study (Fig 3.7).
+    pub speed_ratios: Vec<u32>,
+    /// Speeds of the small machine over what its workloads' times say (Fig 3.7).
+    pub speeds: Vec<f64>,
+    /// Workloads whose delays are shown (Fig 3.3, Sec 3.1.3).
+    pub workloads: Vec<String>,
+    /// Thresholds (Fig 3.3, Sec 3.2.3).
+    pub thresholds: Vec<u32>,
+    /// Wake-up times of the big machine, in milliseconds (Fig 3.5).
+    pub transitions_ms: Vec<f64>,
+    /// Sleep power of the big machine over its idle power (Fig 3.5).
+    pub sleep_shares: Vec<f64>,
+}
+
+/// A printed fact.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Fact {
+    /// A claim that holds or not.
+    Claim(bool),
+    /// A number, as printed.
+    Number(f64),
+    /// A text, as printed.
+    Text(String),
+}
+
+/// One of the two machines, with its share of memory, buses and the like.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Requests in service at a time: hardware threads (the thesis' T).
+    pub workers: u32,
+    /// Speed relative to the workloads' times.
+    pub speed: f64,
+    /// Power when on without requests, in watts.
+    pub idle_w: f64,
+    /// Power when all its workers serve, in watts.
+    pub max_w: f64,
+    /// Power asleep, over `idle_w`.
+    pub sleep_share: f64,
+    /// Power while it wakes up or goes down, over `idle_w`.
+    pub transition_share: f64,
+    /// Time from asleep to on, in milliseconds.
+    pub wake_ms: f64,
+    /// Time from on to asleep, in milliseconds.
+    pub down_ms: f64,
+    /// Extra time of each worker's first request after a wake-up, in milliseconds: caches that were
+    /// lost, or memory that is restored (Gottschlag 2016, Sec 2.1).
+    #[serde(default)]
+    pub cold_ms: f64,
+}
+
+/// Sizes and service times of requests. Serving one of size `s` with `n` in service, itself
+/// included, takes `alpha + s^gamma beta(n)` (Niccolini 2012, Eq 3.1), over the machine's speed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Distribution of sizes, in thousands of bytes or any other unit.
+    pub size: Law,
+    /// The exponent of the size.
+    #[serde(default = "one")]
+    pub gamma: f64,
+    /// Times on the small machine.
+    pub small: Times,
+    /// Times on the big machine.
+    pub big: Times,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// Law of a machine's service times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, untagged)]
+pub enum Times {
+    /// Service time by size.
+    Linear {
+        /// Constant part, in milliseconds.
+        alpha_ms: f64,
+        /// Time for each unit of size, in milliseconds: with one request in service, with two ...;
+        /// the last one with more.
+        beta_ms: Vec<f64>,
+    },
+    /// Service time by a measured distribution, such as a service profile of a simulated chip: the
+    /// request's size, from 0 to 1, is its rank.
+    Profile {
+        /// Points (milliseconds, share of requests that take no longer), rising.
+        profile_ms: Vec<[f64; 2]>,
+    },
+}
