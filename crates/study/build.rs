@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Crates whose code decides what a run gives.
-const MODELS: [&str; 15] = [
+const MODELS: [&str; 16] = [
     "units",
     "policy",
     "power",
     "trace",
     "engine",
-    "techniques",
+    "arrivals",
     "dram",
     "chip",
     "fabric",
     "router",
     "server",
+    "node",
     "switching",
     "preheat",
     "storage",

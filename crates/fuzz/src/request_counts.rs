@@ -1,6 +1,6 @@
 //! Arbitrary bytes as counts of requests, packed or not.
 
-use halfwink_server::arrivals::counts::Counts;
+use halfwink_arrivals::counts::Counts;
 
 /// Checks what is said above of these bytes.
 pub fn run(bytes: &[u8]) {

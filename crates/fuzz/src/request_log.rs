@@ -1,6 +1,6 @@
 //! Arbitrary bytes as a log of requests: common log format, CSV, packed or not.
 
-use halfwink_server::arrivals::log::{Log, LogOptions};
+use halfwink_arrivals::log::{Log, LogOptions};
 
 /// Checks what is said above of these bytes.
 pub fn run(bytes: &[u8]) {

@@ -9,7 +9,8 @@ use halfwink_techniques::server::{Model, Service};
 use halfwink_units::Time;
 use rand::RngExt;
 
-use crate::arrivals::Arrivals;
+use halfwink_arrivals::Arrivals;
+use crate::model::{Model, Service};
 use crate::run::{machine_use, Accounts, MachineUse, Options, RunError, Slot};
 use crate::server::{Misled, Server, Tally};
 use crate::station::Spent;
@@ -134,7 +135,7 @@ fn add(to: &mut [MachineUse; 2], more: &[MachineUse; 2]) {
 
 /// Arrivals, and where each goes.
 struct Door {
-    draw: crate::arrivals::Draw,
+    draw: halfwink_arrivals::Draw,
     choice: Stream,
     servers: u32,
     dispatch: Dispatch,

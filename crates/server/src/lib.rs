@@ -16,7 +16,6 @@
 //!
 //! All times, watts and joules are modelled.
 
-pub mod arrivals;
 pub mod capping;
 pub mod closed_form;
 mod faults;
@@ -30,7 +29,8 @@ pub mod year;
 pub use halfwink_engine::confidence;
 pub use halfwink_engine::confidence::{Goal, Precision};
 
-pub use arrivals::Arrivals;
+pub use halfwink_arrivals::Arrivals;
+pub use faults::Faults;
 pub use fleet::{simulate_fleet, Dispatch, FleetRun, MakePolicy};
 pub use run::{draw, simulate, simulate_controlled, MachineUse, Options, Run, RunError, Slot};
 pub use server::{Misled, Tally};

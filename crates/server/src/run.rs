@@ -9,7 +9,8 @@ use halfwink_policy::steering::SteeringPolicy;
 use halfwink_techniques::server::{MachineModel, Model, Service};
 use halfwink_units::Time;
 
-use crate::arrivals::Arrivals;
+use halfwink_arrivals::Arrivals;
+use crate::model::{MachineModel, Model, Service};
 use crate::server::{Misled, Server, Tally};
 use crate::station::{Spent, State};
 

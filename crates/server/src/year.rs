@@ -22,7 +22,7 @@ use halfwink_policy::steering::SteeringPolicy;
 use halfwink_techniques::server::{Model, Service};
 use halfwink_units::Time;
 
-use crate::arrivals::Arrivals;
+use halfwink_arrivals::Arrivals;
 use crate::fleet::Dispatch;
 use crate::run::{simulate, Options, RunError};
 

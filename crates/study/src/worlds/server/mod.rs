@@ -14,6 +14,7 @@ pub use query::{dispatch, ServerQuestion};
 pub use year::YearQuestion;
 
 use halfwink_policy::steering::{Side, SteeringPolicy};
+use halfwink_engine::Cdf;
 use halfwink_server::proportionality::Curve;
 use halfwink_server::{
     draw, simulate, Arrivals, FleetRun, MachineUse, Options, Run, RunError, Slot, Tally,

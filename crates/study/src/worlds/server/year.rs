@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use halfwink_server::arrivals::counts::Counts;
+use halfwink_arrivals::counts::Counts;
 use halfwink_server::year::{rates, steady, Effort, Grid, Steady, Walk, Year};
 use halfwink_server::{Dispatch, Goal};
 use halfwink_techniques::{choices, Choice};

@@ -10,7 +10,7 @@ const FURTHEST_S: f64 = 1e11;
 
 /// Seconds of a number of seconds, a date and time (UTC unless it names an offset), or a time of
 /// day.
-pub(super) fn seconds(text: &str) -> Option<f64> {
+pub(crate) fn seconds(text: &str) -> Option<f64> {
     let text = text.trim();
     if let Ok(number) = text.parse::<f64>() {
         return (number.abs() <= FURTHEST_S).then_some(number);
@@ -31,7 +31,7 @@ fn since_1970(moment: Timestamp) -> f64 {
 }
 
 /// Seconds since 1970 of `10/Oct/2000:13:55:36 -0700`.
-pub(super) fn common(text: &[u8]) -> Option<i64> {
+pub(crate) fn common(text: &[u8]) -> Option<i64> {
     let parsed = strtime::parse("%d/%b/%Y:%H:%M:%S %z", text).ok()?;
     Some(parsed.to_timestamp().ok()?.as_second())
 }

@@ -22,8 +22,8 @@ use rand::RngExt;
 use super::lines::{unpack, Lines, ReadError, Skipped, LONGEST_LINE};
 use super::{moment, Arrivals};
 
-/// Longest span of arrivals, which fits in a run.
-pub(super) const LONGEST_S: f64 = 1.8e7;
+/// How long arrivals may last: what fits in a run.
+pub(crate) const LONGEST_S: f64 = 1.8e7;
 
 const LINE: &str = "`host ident user [10/Oct/2000:13:55:36 -0700] \"request\" status bytes`";
 const HEADER: &str = "a header with a column `time`, `at_s` or `timestamp`";

@@ -1,4 +1,4 @@
-//! When requests come.
+//! Arrivals of requests: drawn from a process, or read from a log, counts or a measured distribution.
 
 pub mod counts;
 mod lines;
@@ -155,7 +155,7 @@ impl Arrivals {
     }
 
     /// The arrivals one by one.
-    pub(crate) fn draw(&self, seed: u64, name: &str) -> Draw {
+    pub fn draw(&self, seed: u64, name: &str) -> Draw {
         let random = stream(seed, &format!("{name}arrivals"));
         let kind = match self {
             Arrivals::Poisson { rate } => Kind::Poisson { mean_ps: 1e12 / rate },
@@ -194,7 +194,7 @@ enum Kind {
 
 /// Arrivals that are being drawn.
 #[derive(Clone, Debug)]
-pub(crate) struct Draw {
+pub struct Draw {
     kind: Kind,
     random: Stream,
     /// Time of the last one. Gaps are rounded once each, so that equal ones do not drift.
@@ -202,12 +202,12 @@ pub(crate) struct Draw {
 }
 
 /// An arrival: its time, and its size if that was recorded.
-pub(crate) type Arrival = (Time, Option<f64>);
+pub type Arrival = (Time, Option<f64>);
 
 impl Draw {
     /// The next one; none if there are no more.
     #[inline]
-    pub(crate) fn next(&mut self) -> Option<Arrival> {
+    pub fn next(&mut self) -> Option<Arrival> {
         let random = &mut self.random;
         let gap_ps = match &mut self.kind {
             Kind::Poisson { mean_ps } => exponential(random) * *mean_ps,

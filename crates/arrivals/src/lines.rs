@@ -4,9 +4,32 @@ use halfwink_engine::LineError;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
 /// Longer lines are bad.
-pub(super) const LONGEST_LINE: u64 = 1 << 16;
-/// Number of bad lines that are kept as examples.
+pub(crate) const LONGEST_LINE: u64 = 1 << 16;
+/// So many bad lines are kept as examples.
 const EXAMPLES: usize = 5;
+/// So much of a line is shown.
+const SHOWN: usize = 60;
+
+/// A line that is not what it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: found `{found}`, expected {expected}")]
+pub struct LineError {
+    /// From 1.
+    pub line: u64,
+    /// The line, or its beginning.
+    pub found: String,
+    /// What was expected.
+    pub expected: &'static str,
+}
+
+impl LineError {
+    pub(crate) fn new(line: u64, found: &[u8], expected: &'static str) -> LineError {
+        let text = String::from_utf8_lossy(&found[..found.len().min(4 * SHOWN)]).into_owned();
+        let printable = |c: char| if c.is_control() { ' ' } else { c };
+        LineError { line, found: text.chars().take(SHOWN).map(printable).collect(), expected }
+    }
+}
+
 /// Why arrivals could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -54,7 +77,7 @@ impl Skipped {
     ///
     /// # Errors
     /// If that is one too many.
-    pub(super) fn add(&mut self, error: LineError, limit: u64) -> Result<(), ReadError> {
+    pub(crate) fn add(&mut self, error: LineError, limit: u64) -> Result<(), ReadError> {
         self.count += 1;
         if self.examples.len() < EXAMPLES {
             self.examples.push(error.clone());
@@ -95,19 +118,19 @@ pub fn unpack<'a>(reader: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
 type Line<'a> = (u64, Result<&'a [u8], LineError>);
 
 /// Lines and their numbers, without what ends them; long ones cut.
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     reader: R,
     buffer: Vec<u8>,
     number: u64,
 }
 
 impl<R: BufRead> Lines<R> {
-    pub(super) fn new(reader: R) -> Lines<R> {
+    pub(crate) fn new(reader: R) -> Lines<R> {
         Lines { reader, buffer: Vec::new(), number: 0 }
     }
 
     /// The next line, or that it is too long; none at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.buffer.clear();
         let read = self.reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut self.buffer)?;
         if read == 0 {

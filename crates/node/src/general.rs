@@ -1,0 +1,275 @@
+//! Cores that share queues, a package or a held-back interrupt: all goes through one event queue.
+
+use std::collections::VecDeque;
+
+use halfwink_engine::{Class, EventQueue, RunControl};
+use halfwink_units::Time;
+
+use crate::core::{Cores, Rang};
+use crate::package::Sockets;
+use crate::plan::Dispatch;
+use crate::run::RunError;
+use crate::source::{Item, Kind, Source};
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// Work reaches the machine.
+    Arrive(Item),
+    /// The network card interrupts with this.
+    Deliver(Item),
+    /// The core is done with what it works on.
+    Done(u32),
+    /// The timer of the core's governor is due, if its rest is still that one.
+    Timer(u32, u64),
+    /// The socket sleeps, if no core has woken since.
+    Enter(usize, u64),
+}
+
+// Work that comes when a core is just done does not find it idle: as in the recurrence.
+const ARRIVE: Class = Class(0);
+const DONE: Class = Class(1);
+const TIMER: Class = Class(2);
+const ENTER: Class = Class(3);
+
+struct Station {
+    queue: VecDeque<Item>,
+    is_busy: bool,
+    /// Number of its present rest.
+    epoch: u64,
+    /// When the network card interrupts it next.
+    interrupt: Time,
+}
+
+/// The policies of the other slots, and what they decide about.
+pub(crate) struct Floor<'c, 'm> {
+    pub(crate) cores: &'c mut Cores<'m>,
+    pub(crate) sockets: &'c mut Sockets,
+    pub(crate) dispatch: Dispatch,
+    pub(crate) coalesce: Time,
+}
+
+struct Play<'c, 'm> {
+    floor: Floor<'c, 'm>,
+    stations: Vec<Station>,
+    /// One queue for all, if dispatch has one.
+    shared: VecDeque<Item>,
+    /// Idle cores in the order in which they became idle; kept if dispatch asks for it.
+    idle: VecDeque<u32>,
+    keeps_idle: bool,
+    events: EventQueue<Event>,
+    busy: usize,
+    idle_since: Time,
+}
+
+pub(crate) fn play(
+    floor: Floor,
+    source: &mut Source,
+    control: &RunControl,
+) -> Result<(), RunError> {
+    let end = floor.cores.books.window.end;
+    let station =
+        |_| Station { queue: VecDeque::new(), is_busy: true, epoch: 0, interrupt: Time::ZERO };
+    let count = floor.cores.cores.len();
+    let keeps_idle = matches!(floor.dispatch, Dispatch::Lifo | Dispatch::Fifo);
+    let mut play = Play {
+        stations: (0..count).map(station).collect(),
+        shared: VecDeque::new(),
+        idle: VecDeque::new(),
+        keeps_idle,
+        events: EventQueue::new(),
+        busy: count,
+        idle_since: Time::ZERO,
+        floor,
+    };
+    for n in 0..count {
+        play.rest(n, Time::ZERO)?;
+    }
+    let mut next = source.next().filter(|item| item.at < end);
+    if let Some(item) = next {
+        play.events.push(item.at, ARRIVE, Event::Arrive(item));
+    }
+    let mut steps = 0_u64;
+    while let Some((now, event)) = play.events.pop() {
+        if steps % 65_536 == 0 {
+            control.report(play.floor.cores.tally.arrived)?;
+        }
+        steps += 1;
+        if let Event::Arrive(_) = event {
+            next = source.next().filter(|item| item.at < end);
+            if let Some(item) = next {
+                play.events.push(item.at, ARRIVE, Event::Arrive(item));
+            }
+        }
+        play.step(now, event, end)?;
+    }
+    play.settle(end);
+    Ok(())
+}
+
+impl Play<'_, '_> {
+    fn step(&mut self, now: Time, event: Event, end: Time) -> Result<(), RunError> {
+        match event {
+            Event::Arrive(item) if item.kind == Kind::Request => self.receive(item, now),
+            Event::Arrive(item) => {
+                self.assign(item.core as usize, item, now);
+                Ok(())
+            }
+            Event::Deliver(item) => self.dispatch(item, now),
+            Event::Done(n) => self.done(n as usize, now),
+            Event::Timer(n, epoch) if now < end => self.timer(n as usize, epoch, now),
+            Event::Enter(socket, epoch) if now < end => {
+                let books = &mut self.floor.cores.books;
+                self.floor.sockets.enter(socket, epoch, now, (&books.window, &mut books.slices));
+                Ok(())
+            }
+            Event::Timer(..) | Event::Enter(..) => Ok(()),
+        }
+    }
+
+    /// The network card has a request.
+    fn receive(&mut self, item: Item, now: Time) -> Result<(), RunError> {
+        if self.floor.coalesce == Time::ZERO {
+            return self.dispatch(item, now);
+        }
+        let station = &mut self.stations[item.core as usize];
+        if station.interrupt < now {
+            station.interrupt = now + self.floor.coalesce;
+        }
+        self.events.push(station.interrupt, ARRIVE, Event::Deliver(item));
+        Ok(())
+    }
+
+    fn dispatch(&mut self, item: Item, now: Time) -> Result<(), RunError> {
+        let hashed = item.core as usize;
+        let n = match self.floor.dispatch {
+            Dispatch::Hash => hashed,
+            Dispatch::LeastLoaded => self.least_loaded(hashed),
+            Dispatch::Packing(limit) => {
+                let has_room = |n: &usize| self.load(*n) < limit as usize;
+                let first = (0..self.stations.len()).find(has_room);
+                first.unwrap_or_else(|| self.least_loaded(0))
+            }
+            Dispatch::Lifo | Dispatch::Fifo => {
+                let idle = match self.floor.dispatch {
+                    Dispatch::Lifo => self.idle.back(),
+                    _ => self.idle.front(),
+                };
+                let Some(&n) = idle else {
+                    self.shared.push_back(item);
+                    return Ok(());
+                };
+                n as usize
+            }
+        };
+        self.assign(n, item, now);
+        Ok(())
+    }
+
+    fn load(&self, n: usize) -> usize {
+        self.stations[n].queue.len() + usize::from(self.stations[n].is_busy)
+    }
+
+    fn least_loaded(&self, first: usize) -> usize {
+        let count = self.stations.len();
+        let mut best = first;
+        for offset in 0..count {
+            let n = (first + offset) % count;
+            if self.load(n) < self.load(best) {
+                best = n;
+            }
+            if self.load(best) == 0 {
+                break;
+            }
+        }
+        best
+    }
+
+    fn assign(&mut self, n: usize, item: Item, now: Time) {
+        if self.stations[n].is_busy {
+            self.stations[n].queue.push_back(item);
+            return;
+        }
+        let least = self.rises(n, now);
+        let ready = self.floor.cores.wake(n, now, item.id, least);
+        let done = self.floor.cores.work(n, ready, &item);
+        self.events.push(done, DONE, Event::Done(n as u32));
+    }
+
+    /// A core ends its rest; how long its package takes to wake.
+    fn rises(&mut self, n: usize, now: Time) -> Time {
+        self.stations[n].is_busy = true;
+        self.stations[n].epoch += 1;
+        if self.keeps_idle {
+            self.idle.retain(|&idle| idle as usize != n);
+        }
+        if self.busy == 0 {
+            let books = &self.floor.cores.books;
+            let from = self.idle_since.max(books.window.start);
+            let idle = now.min(books.window.end).saturating_sub(from);
+            self.floor.cores.tally.all_idle += idle;
+        }
+        self.busy += 1;
+        let books = &mut self.floor.cores.books;
+        self.floor.sockets.woke(n, now, (&books.window, &mut books.slices))
+    }
+
+    fn done(&mut self, n: usize, now: Time) -> Result<(), RunError> {
+        let own = self.stations[n].queue.pop_front();
+        let Some(item) = own.or_else(|| self.shared.pop_front()) else {
+            return self.rest(n, now);
+        };
+        let done = self.floor.cores.work(n, now, &item);
+        self.events.push(done, DONE, Event::Done(n as u32));
+        Ok(())
+    }
+
+    fn rest(&mut self, n: usize, now: Time) -> Result<(), RunError> {
+        self.floor.cores.begin_rest(n, now)?;
+        self.stations[n].is_busy = false;
+        self.busy -= 1;
+        if self.busy == 0 {
+            self.idle_since = now;
+        }
+        if self.keeps_idle {
+            self.idle.push_back(n as u32);
+        }
+        self.rests(n, now);
+        Ok(())
+    }
+
+    /// Notes what the state that the core rests in leads to.
+    fn rests(&mut self, n: usize, now: Time) {
+        let rest = self.floor.cores.cores[n].rest;
+        if rest.due < Time::NEVER {
+            let epoch = self.stations[n].epoch;
+            self.events.push(rest.due, TIMER, Event::Timer(n as u32, epoch));
+        }
+        if let Some((at, socket, epoch)) = self.floor.sockets.rested(n, rest.state, now) {
+            self.events.push(at, ENTER, Event::Enter(socket, epoch));
+        }
+    }
+
+    fn timer(&mut self, n: usize, epoch: u64, now: Time) -> Result<(), RunError> {
+        if self.stations[n].epoch != epoch {
+            return Ok(());
+        }
+        let least =
+            if self.floor.cores.cores[n].rest.wakes { self.rises(n, now) } else { Time::ZERO };
+        match self.floor.cores.ring(n, now, least)? {
+            Rang::Tick(resumed) => self.events.push(resumed, DONE, Event::Done(n as u32)),
+            Rang::Resting => self.rests(n, now),
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, end: Time) {
+        let cores = &mut *self.floor.cores;
+        if self.busy == 0 {
+            let from = self.idle_since.max(cores.books.window.start);
+            cores.tally.all_idle += end.saturating_sub(from);
+        }
+        for n in 0..self.stations.len() {
+            cores.settle(n);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! World: one server of today under an open load of millions of requests.
+//!
+//! ```text
+//!  arrivals ─▶ network card ─▶ dispatch ─▶ queue of a core ─▶ core ─▶ done
+//!                 (coalesces)                  idle ─▶ governor: state, tick
+//!                                              all cores idle ─▶ package sleeps
+//! ```
+//!
+//! * [`Machine`] is a description, checked: dies and cores, idle states as governors are told of
+//!   them and as silicon leaves them, watts of each part.
+//! * [`Profile`] says what a request costs a core: a law of busy time, what a sleep that loses
+//!   caches adds to it, watts.
+//! * [`Plan`] has one policy for each slot: idle, package, dispatch, input.
+//! * [`simulate`] plays a load. Where no queue is joined and no package sleeps, each core is a
+//!   recurrence over its own arrivals ([`fast`]); all else goes through an event queue
+//!   ([`general`]). Both give the same run where both can play it (a test).
+//!
+//! All compositions of one load play the same arrivals, service times and flows (common random
+//! numbers), so the difference of two runs is known far better than either of them. All times,
+//! watts and joules are modelled.
+
+mod books;
+pub mod closed_form;
+mod core;
+mod fast;
+mod general;
+mod governor;
+mod machine;
+mod package;
+mod plan;
+mod profile;
+mod run;
+mod source;
+
+pub use governor::{Idler, MakeIdler};
+pub use machine::{
+    CorePower, IdleState, Kernel, Layout, Machine, PackageState, Scope, Shared, Spec, SpecError,
+};
+pub use plan::{Dispatch, Plan};
+pub use profile::{Cold, Profile, ProfileSpec, Watts};
+pub use run::{draw, simulate, Engine, Options, Run, RunError, Slice, StateUse, Tally, SLICES};

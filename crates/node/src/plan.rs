@@ -1,0 +1,29 @@
+//! One policy for each slot of the node.
+
+/// How a request comes to a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Dispatch {
+    /// The network card hashes its flow to a core, as receive-side scaling does.
+    #[default]
+    Hash,
+    /// The core with the fewest requests; among equals the next from where the hash points.
+    LeastLoaded,
+    /// The first core, in their order, that has fewer requests than this; if none, the core with
+    /// the fewest.
+    Packing(u32),
+    /// One queue for all: the core that became idle last takes the next request.
+    Lifo,
+    /// One queue for all: the core that has been idle longest takes the next request.
+    Fifo,
+}
+
+/// What is played beside the idle policy: the other slots.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Plan {
+    /// State that a socket enters while all its cores are idle; none if it stays awake.
+    pub package: Option<String>,
+    /// How requests come to cores.
+    pub dispatch: Dispatch,
+    /// Longest time that the network card holds an interrupt back, in microseconds.
+    pub coalesce_us: f64,
+}

@@ -1,0 +1,116 @@
+//! What a request of a service costs a core.
+
+use halfwink_engine::{Law, Sampler};
+use halfwink_units::{Energy, Power, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::machine::{us, within, SpecError};
+
+/// A profile as it is written (`profiles/*/*.toml`). Unknown keys are refused.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileSpec {
+    /// Version of the format: 1.
+    pub schema: u32,
+    /// Service that it is of.
+    pub workload: String,
+    /// Machine file of the core that it was made on; `any` if it does not come from a recording.
+    pub core: String,
+    /// Command and inputs that made it.
+    pub made_by: String,
+    /// Requests that it rests on; 0 if it was stated.
+    #[serde(default)]
+    pub requests: u64,
+    /// Law of the time that a core is busy with a request whose caches are warm, in microseconds.
+    pub service_us: Law,
+    /// Share of that time in user code; none if it is not known.
+    pub user_share: Option<f64>,
+    /// Time that lost caches add to a request.
+    #[serde(default)]
+    pub cold: Vec<Cold>,
+    /// Watts; none if the machine's are to be used.
+    pub watts: Option<Watts>,
+}
+
+/// Time that one depth of sleep adds to the next request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cold {
+    /// Contents that are lost.
+    pub loses: Vec<String>,
+    /// Time added to a request, in microseconds.
+    pub extra_us: f64,
+}
+
+/// Power and energy of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Watts {
+    /// Core and private caches while busy, in watts.
+    pub busy_w: f64,
+    /// Accesses of a request to what cores share (third level, memory), in microjoules.
+    pub shared_uj: f64,
+}
+
+/// A profile, ready to be drawn from.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    spec: ProfileSpec,
+    pub(crate) service: Sampler,
+}
+
+impl Profile {
+    /// Checks a profile.
+    ///
+    /// # Errors
+    /// The first value that is not possible.
+    pub fn new(spec: ProfileSpec) -> Result<Profile, SpecError> {
+        within("schema", f64::from(spec.schema), 1.0, 1.0)?;
+        let service = Sampler::new(&spec.service_us).map_err(|e| SpecError::at("service_us", e))?;
+        // A law of zeros, or of a tail without a mean, has no load that means anything.
+        within("service_us (its mean)", service.mean(), 1e-3, 1e9)?;
+        if let Some(share) = spec.user_share {
+            within("user_share", share, 0.0, 1.0)?;
+        }
+        for (n, cold) in spec.cold.iter().enumerate() {
+            within(&format!("cold.{n}.extra_us"), cold.extra_us, 0.0, 1e9)?;
+        }
+        if let Some(watts) = spec.watts {
+            within("watts.busy_w", watts.busy_w, 1e-6, 1e4)?;
+            within("watts.shared_uj", watts.shared_uj, 0.0, 1e9)?;
+        }
+        Ok(Profile { spec, service })
+    }
+
+    /// The profile as it is written.
+    #[must_use]
+    pub fn spec(&self) -> &ProfileSpec {
+        &self.spec
+    }
+
+    /// Mean time that a core is busy with a request, in seconds.
+    #[must_use]
+    pub fn mean_s(&self) -> f64 {
+        self.service.mean() * 1e-6
+    }
+
+    /// Time that a state which loses this adds to the next request: of the least that the profile
+    /// knows which covers it. None if it knows nothing so deep.
+    #[must_use]
+    pub fn extra(&self, loses: &[String]) -> Option<Time> {
+        if loses.is_empty() {
+            return Some(Time::ZERO);
+        }
+        let covers = |cold: &&Cold| loses.iter().all(|lost| cold.loses.contains(lost));
+        let least = self.spec.cold.iter().filter(covers).map(|cold| cold.extra_us);
+        least.min_by(f64::total_cmp).map(us)
+    }
+
+    pub(crate) fn busy(&self, otherwise: Power) -> Power {
+        self.spec.watts.map_or(otherwise, |watts| Power::from_w(watts.busy_w))
+    }
+
+    pub(crate) fn shared(&self) -> Energy {
+        self.spec.watts.map_or(Energy(0), |watts| Energy::from_pj(watts.shared_uj * 1e6))
+    }
+}

@@ -1,0 +1,369 @@
+//! A run: a load on a machine under one policy for each slot.
+
+use halfwink_arrivals::Arrivals;
+use halfwink_engine::confidence::{Estimate, Estimator, Goal};
+use halfwink_engine::{
+    Cause, Closed, Histogram, Imbalance, Interrupted, Ledger, Mode, Row, RunControl, State,
+};
+use halfwink_units::{Energy, Power, Time};
+
+use crate::books::{Books, Window, BACKGROUND, COLD, IDLE, REQUEST, TICK, WAKING};
+use crate::core::Cores;
+use crate::general::Floor;
+use crate::governor::{Governor, MakeIdler};
+use crate::machine::{us, Machine};
+use crate::package::Sockets;
+use crate::plan::{Dispatch, Plan};
+use crate::profile::Profile;
+use crate::source::{exhaust, Source, Surroundings};
+use crate::{fast, general};
+
+/// Slices of a run, of equal time: enough for batch means of differences.
+pub const SLICES: usize = 128;
+/// Share of a run that is played before anything is counted.
+const WARM_UP: f64 = 0.1;
+
+/// Which engine plays a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// The recurrence where it can play the plan, else the event queue.
+    #[default]
+    Any,
+    /// The event queue.
+    Queue,
+}
+
+/// Length and seed of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Requests that come in the mean, with those before anything is counted.
+    pub requests: u64,
+    /// Of all random streams.
+    pub seed: u64,
+    /// Flows that requests belong to; 0 if each is a flow of its own.
+    pub flows: u32,
+    /// The engine.
+    pub engine: Engine,
+}
+
+impl Options {
+    /// So many requests, of which the first tenth is not counted.
+    #[must_use]
+    pub fn requests(requests: u64, seed: u64) -> Options {
+        Options { requests, seed, flows: 0, engine: Engine::Any }
+    }
+}
+
+/// Why there is no run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It was asked to stop.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// No such arrivals.
+    #[error("arrivals: {0}")]
+    Arrivals(String),
+    /// The machine has no such state.
+    #[error("{0}")]
+    Plan(String),
+    /// A policy asks for what a core cannot do.
+    #[error("the idle policy failed: {0}")]
+    Misled(&'static str),
+    /// The model lost track of time or energy.
+    #[error(transparent)]
+    Imbalance(#[from] Imbalance),
+}
+
+/// What became of requests, in the window that is counted.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Requests that came.
+    pub arrived: u64,
+    /// Requests that were finished.
+    pub finished: u64,
+    /// From arrival until done, of those that came.
+    pub latency: Histogram,
+    /// Sum of the times from arrival until a core began, in picoseconds.
+    pub waited_ps: u128,
+    /// Requests that found their caches lost.
+    pub cold: u64,
+    /// Ticks that woke cores.
+    pub ticks: u64,
+    /// Wake-ups from each idle state, in the whole run.
+    pub wakes: Vec<u64>,
+    /// Time in which no core had work.
+    pub all_idle: Time,
+    /// Finished requests and the sum of their latencies, by slice.
+    pub(crate) slices: Vec<(u64, u128)>,
+}
+
+impl Tally {
+    #[inline]
+    pub(crate) fn request(&mut self, window: &Window, arrived: Time, start: Time, done: Time) {
+        let latency = done - arrived;
+        if arrived >= window.start && arrived < window.end {
+            self.arrived += 1;
+            self.latency.record(latency);
+            self.waited_ps += u128::from((start - arrived).0);
+        }
+        if done >= window.start && done < window.end {
+            self.finished += 1;
+            let slice = &mut self.slices[window.slice_of(done, SLICES)];
+            slice.0 += 1;
+            slice.1 += u128::from(latency.0);
+        }
+    }
+}
+
+/// A part of a run: equal times in all compositions of a load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slice {
+    /// Requests that were finished.
+    pub units: u64,
+    /// Energy of the whole machine, in joules.
+    pub energy_j: f64,
+    /// Length, in seconds.
+    pub time_s: f64,
+    /// Sum of the latencies of those requests, in seconds.
+    pub latency_sum_s: f64,
+}
+
+/// Use of an idle state.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StateUse {
+    /// Name.
+    pub name: &'static str,
+    /// Share of the time of all cores.
+    pub share: f64,
+    /// Wake-ups from it, a core and second.
+    pub wakes_per_s: f64,
+}
+
+/// A finished run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Counts.
+    pub tally: Tally,
+    /// Balanced accounts.
+    pub books: Closed,
+    /// Parts of equal time.
+    pub slices: Vec<Slice>,
+    /// Length of what is counted.
+    pub duration: Time,
+    /// Share of the time of all cores that they served requests, waited for lost lines, worked for
+    /// the kernel, or woke.
+    pub busy: [f64; 4],
+    /// Use of each idle state, `poll` first.
+    pub states: Vec<StateUse>,
+    /// Share of the time that sockets slept.
+    pub package_share: f64,
+    /// Sleeps of sockets.
+    pub package_sleeps: u64,
+    /// Whether the profile knows the cold costs of each state that was left.
+    pub knows_cold: bool,
+}
+
+impl Run {
+    /// Energy of the machine, in joules.
+    #[must_use]
+    pub fn energy_j(&self) -> f64 {
+        self.books.energy_where(|_| true).as_j()
+    }
+
+    /// Energy of a request with its 95 % interval, from batch means over slices.
+    #[must_use]
+    pub fn energy_per_request(&self) -> Estimate {
+        let mut estimator = Estimator::new(Goal::NONE);
+        for slice in &self.slices {
+            estimator.push_many(slice.energy_j, slice.units);
+        }
+        estimator.estimate()
+    }
+
+    /// Mean latency in seconds with its 95 % interval, from batch means over slices.
+    #[must_use]
+    pub fn mean_latency(&self) -> Estimate {
+        let mut estimator = Estimator::new(Goal::NONE);
+        for slice in &self.slices {
+            estimator.push_many(slice.latency_sum_s, slice.units);
+        }
+        estimator.estimate()
+    }
+}
+
+/// Plays a load on a machine under one policy for each slot.
+///
+/// # Errors
+/// No such arrivals or states, a policy that asks for what a core cannot do, or a run that was
+/// stopped.
+pub fn simulate(
+    (machine, profile): (&Machine, &Profile),
+    arrivals: &Arrivals,
+    plan: &Plan,
+    make: MakeIdler,
+    options: Options,
+    control: &RunControl,
+) -> Result<Run, RunError> {
+    arrivals.check().map_err(RunError::Arrivals)?;
+    let window = window(arrivals, options)?;
+    let package = match &plan.package {
+        None => None,
+        Some(name) => Some(machine.package(name).ok_or_else(|| {
+            RunError::Plan(format!("this machine has no package state `{name}`"))
+        })?),
+    };
+    let mut sockets = Sockets::new(machine, package, &window);
+    let mut cores = cores((machine, profile), &window, make);
+    let mut source = source((machine, profile), arrivals, options);
+    let is_apart = plan.dispatch == Dispatch::Hash
+        && !sockets.can_sleep()
+        && plan.coalesce_us == 0.0
+        && options.engine == Engine::Any;
+    if is_apart {
+        fast::play(&mut cores, &mut source, control)?;
+    } else {
+        let floor = Floor {
+            cores: &mut cores,
+            sockets: &mut sockets,
+            dispatch: plan.dispatch,
+            coalesce: us(plan.coalesce_us),
+        };
+        general::play(floor, &mut source, control)?;
+    }
+    finish((machine, profile), cores, sockets)
+}
+
+/// Draws the work of a load and does nothing with it; how many pieces there are.
+///
+/// # Errors
+/// No such arrivals.
+pub fn draw(
+    on: (&Machine, &Profile),
+    arrivals: &Arrivals,
+    options: Options,
+) -> Result<u64, RunError> {
+    arrivals.check().map_err(RunError::Arrivals)?;
+    let until = window(arrivals, options)?.end;
+    Ok(exhaust(&mut source(on, arrivals, options), until))
+}
+
+/// The span that is counted: known before anything is played, so that it is the same for all
+/// policies.
+fn window(arrivals: &Arrivals, options: Options) -> Result<Window, RunError> {
+    let length_s = match arrivals {
+        Arrivals::Recorded { times, .. } => times.last().map_or(0.0, |last| last.as_s()),
+        Arrivals::Rates { step, per_s } => step.as_s() * per_s.len() as f64,
+        _ => options.requests as f64 / arrivals.rate(),
+    };
+    let shortest_s = 1e-9 * SLICES as f64;
+    if !(shortest_s..1e6).contains(&length_s) {
+        let message = format!("a run of {length_s:.3} s, expected 1e-7 to 1e6 s");
+        return Err(RunError::Arrivals(message));
+    }
+    let end = Time::from_ns(length_s * 1e9);
+    let slice = Time((length_s * (1.0 - WARM_UP) * 1e12 / SLICES as f64) as u64);
+    Ok(Window { start: end - Time(slice.0 * SLICES as u64), end, slice })
+}
+
+fn source<'a>(
+    (machine, profile): (&Machine, &'a Profile),
+    arrivals: &Arrivals,
+    options: Options,
+) -> Source<'a> {
+    let kernel = machine.spec().kernel;
+    let around = Surroundings {
+        cores: machine.cores() as u32,
+        flows: options.flows,
+        background_per_s: kernel.background_per_s,
+        background_us: kernel.background_us,
+    };
+    Source::new(arrivals, &profile.service, options.seed, &around)
+}
+
+fn cores<'a>(
+    (machine, profile): (&'a Machine, &Profile),
+    window: &Window,
+    make: MakeIdler,
+) -> Cores<'a> {
+    let states = machine.states.len();
+    let busy = profile.busy(machine.active);
+    let mut power = vec![busy; IDLE + states];
+    power[BACKGROUND] = machine.active;
+    power[TICK] = machine.active;
+    power[WAKING] = machine.waking;
+    for (n, state) in machine.states.iter().enumerate() {
+        power[IDLE + n] = state.power;
+    }
+    let names = machine.state_names().collect();
+    let count = machine.cores();
+    let tally = Tally { wakes: vec![0; states], slices: vec![(0, 0); SLICES], ..Tally::default() };
+    let books = Books::new(*window, SLICES, count, power, names);
+    let governors = (0..count).map(|n| Governor::new(make(n))).collect();
+    let extra = |state: &crate::machine::State| profile.extra(&state.loses).unwrap_or(Time::ZERO);
+    let extra = machine.states.iter().map(extra).collect();
+    Cores::new(machine, books, governors, tally, extra)
+}
+
+fn finish(
+    (machine, profile): (&Machine, &Profile),
+    mut cores: Cores,
+    mut sockets: Sockets,
+) -> Result<Run, RunError> {
+    let books = &mut cores.books;
+    let window = books.window;
+    sockets.settle((&window, &mut books.slices));
+    let duration = window.end - window.start;
+    let mut ledger = Ledger::new();
+    books.enter(&mut ledger, profile.spec().user_share.unwrap_or(1.0));
+    sockets.enter_ledger(&mut ledger, &window);
+    let (rest, accesses) = (Power::from_w(machine.spec().rest_w), profile.shared());
+    let whole = Row { time: duration, energy: rest * duration };
+    let id = ledger.component("rest", whole);
+    ledger.post(id, State("on"), Cause { mode: Mode::Idle, reason: "machine" }, whole);
+    let tally = cores.tally;
+    if accesses > Energy(0) {
+        let row = Row { time: duration, energy: accesses * tally.finished };
+        let id = ledger.component("accesses", row);
+        ledger.post(id, State("on"), Cause { mode: Mode::User, reason: "request" }, row);
+    }
+    let slices = slices(books, &tally, rest * window.slice, accesses);
+    let knows_cold = machine
+        .states
+        .iter()
+        .zip(&tally.wakes)
+        .all(|(state, &wakes)| wakes == 0 || profile.extra(&state.loses).is_some());
+    let all_s = duration.as_s() * machine.cores() as f64;
+    let share = |kind| books.total(kind).as_s() / all_s;
+    let busy = [share(REQUEST), share(COLD), share(BACKGROUND) + share(TICK), share(WAKING)];
+    // Wake-ups are counted from the start of the run, not of the window.
+    let whole_s = window.end.as_s() * machine.cores() as f64;
+    let states = machine.state_names().enumerate().map(|(n, name)| StateUse {
+        name,
+        share: share(IDLE + n),
+        wakes_per_s: tally.wakes[n] as f64 / whole_s,
+    });
+    let states = states.collect();
+    let (package_share, package_sleeps) = sockets.slept(&window);
+    let closed = books.close(ledger)?;
+    Ok(Run {
+        books: closed,
+        slices,
+        duration,
+        busy,
+        states,
+        package_share,
+        package_sleeps,
+        knows_cold,
+        tally,
+    })
+}
+
+fn slices(books: &Books, tally: &Tally, rest: Energy, accesses: Energy) -> Vec<Slice> {
+    let slice = |(&energy, &(units, latency)): (&u128, &(u64, u128))| Slice {
+        units,
+        energy_j: (Energy(energy) + rest + accesses * units).as_j(),
+        time_s: books.window.slice.as_s(),
+        latency_sum_s: latency as f64 * 1e-12,
+    };
+    books.slices.iter().zip(&tally.slices).map(slice).collect()
+}

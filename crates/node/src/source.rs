@@ -1,0 +1,191 @@
+//! Work that comes: requests, and what the kernel wakes cores for beside them.
+
+use halfwink_arrivals::{Arrivals, Draw};
+use halfwink_engine::draw::exponential_fast as exponential;
+use halfwink_engine::{stream, Sampler, Stream};
+use halfwink_units::Time;
+use rand::Rng;
+
+/// What a core works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Request,
+    Background,
+}
+
+/// A piece of work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub(crate) at: Time,
+    pub(crate) work: Time,
+    /// Core that the network card's hash, or the kernel, names.
+    pub(crate) core: u32,
+    pub(crate) kind: Kind,
+    /// Number of the request, for draws that all compositions share.
+    pub(crate) id: u64,
+}
+
+/// Draws all work in the order of time. Nothing here depends on a policy, so all compositions see
+/// the same.
+pub(crate) struct Source<'a> {
+    draw: Draw,
+    service: &'a Sampler,
+    services: Stream,
+    hashes: Stream,
+    flows: u32,
+    cores: u32,
+    number: u64,
+    request: Option<Item>,
+    background: Option<Background>,
+}
+
+struct Background {
+    random: Stream,
+    gap_ps: f64,
+    work_ps: f64,
+    next: Item,
+    number: u64,
+}
+
+/// Parts of a source that do not follow from the load.
+pub(crate) struct Surroundings {
+    pub(crate) cores: u32,
+    pub(crate) flows: u32,
+    pub(crate) background_per_s: f64,
+    pub(crate) background_us: f64,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(
+        arrivals: &Arrivals,
+        service: &'a Sampler,
+        seed: u64,
+        around: &Surroundings,
+    ) -> Source<'a> {
+        let rate = around.background_per_s * f64::from(around.cores);
+        let background = (rate > 0.0)
+            .then(|| Background::new(seed, 1e12 / rate, around.background_us * 1e6, around.cores));
+        let mut source = Source {
+            draw: arrivals.draw(seed, ""),
+            service,
+            services: stream(seed, "services"),
+            hashes: stream(seed, "hashes"),
+            flows: around.flows,
+            cores: around.cores,
+            number: 0,
+            request: None,
+            background,
+        };
+        source.request = source.draw_request();
+        source
+    }
+
+    fn draw_request(&mut self) -> Option<Item> {
+        let (at, _) = self.draw.next()?;
+        let work = Time((self.service.draw(&mut self.services) * 1e6 + 0.5) as u64);
+        let drawn = self.hashes.next_u64();
+        let hash = if self.flows == 0 {
+            drawn
+        } else {
+            // The same flow always comes to the same core.
+            let flow = below(drawn, self.flows);
+            mix(u64::from(flow) + 1)
+        };
+        let item =
+            Item { at, work, core: below(hash, self.cores), kind: Kind::Request, id: self.number };
+        self.number += 1;
+        Some(item)
+    }
+
+    /// Next piece of work; none once no request comes any more.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<Item> {
+        let request = self.request?;
+        if let Some(background) = &mut self.background {
+            if background.next.at < request.at {
+                return Some(background.take(self.cores));
+            }
+        }
+        self.request = self.draw_request();
+        Some(request)
+    }
+}
+
+impl Background {
+    fn new(seed: u64, gap_ps: f64, work_ps: f64, cores: u32) -> Background {
+        let next =
+            Item { at: Time::ZERO, work: Time::ZERO, core: 0, kind: Kind::Background, id: 0 };
+        let random = stream(seed, "background");
+        let mut background = Background { random, gap_ps, work_ps, next, number: 0 };
+        background.take(cores);
+        background
+    }
+
+    fn take(&mut self, cores: u32) -> Item {
+        let taken = self.next;
+        let gap = exponential(&mut self.random) * self.gap_ps;
+        self.number += 1;
+        self.next = Item {
+            at: taken.at + Time(gap as u64),
+            work: Time((exponential(&mut self.random) * self.work_ps) as u64),
+            core: below(self.random.next_u64(), cores),
+            kind: Kind::Background,
+            // Far from the numbers of requests.
+            id: self.number | 1 << 63,
+        };
+        taken
+    }
+}
+
+/// An even number below `limit`, of the 64 bits of `drawn`.
+#[inline]
+fn below(drawn: u64, limit: u32) -> u32 {
+    ((u128::from(drawn) * u128::from(limit)) >> 64) as u32
+}
+
+/// Mixes a number (the finalizer of `SplitMix64`: Steele, Lea, Flood 2014).
+#[inline]
+pub(crate) fn mix(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+/// An even number in [0, 1) that is the same for the same piece of work in every composition.
+#[inline]
+pub(crate) fn rank(id: u64) -> f64 {
+    let mixed = mix(id.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x632b_e59b_d9b4_e019));
+    (mixed >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+}
+
+/// Draws so many pieces of work and does nothing with them, to tell the cost of drawing apart.
+pub(crate) fn exhaust(source: &mut Source, until: Time) -> u64 {
+    let mut count = 0;
+    while let Some(item) = source.next().filter(|item| item.at < until) {
+        std::hint::black_box(item);
+        count += 1;
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_even() {
+        let mean = (0..100_000).map(rank).sum::<f64>() / 1e5;
+        assert!((mean - 0.5).abs() < 0.004, "{mean}");
+    }
+
+    #[test]
+    fn flow_stays_on_its_core() {
+        let service = Sampler::fixed(1.0);
+        let around = Surroundings { cores: 8, flows: 3, background_per_s: 0.0, background_us: 1.0 };
+        let arrivals = Arrivals::Constant { rate: 1e6 };
+        let mut source = Source::new(&arrivals, &service, 1, &around);
+        let seen: std::collections::BTreeSet<u32> =
+            (0..1000).filter_map(|_| source.next()).map(|item| item.core).collect();
+        assert!(seen.len() <= 3, "{seen:?}");
+    }
+}

@@ -1,0 +1,5 @@
+//! All integration tests of this crate, linked once.
+
+mod closed_forms;
+mod common;
+mod engines;

@@ -1,0 +1,156 @@
+//! Runs against what can be computed.
+
+use halfwink_engine::Law;
+use halfwink_node::closed_form::{all_idle, mmc_wait, set_up_wait, two_states_power};
+use halfwink_node::{Dispatch, Engine, Idler, Options, Plan, Run};
+use halfwink_units::Time;
+
+use crate::common::{in_c1, in_c6, poisson, run, service, spec, ten_us, C1, C6};
+
+fn waited_us(run: &Run) -> f64 {
+    run.tally.waited_ps as f64 * 1e-6 / run.tally.arrived as f64
+}
+
+fn mean_us(run: &Run) -> (f64, f64) {
+    let estimate = run.mean_latency().times(1e6);
+    (estimate.mean, estimate.half_width)
+}
+
+/// A mean within its interval, widened by half so that one seed in twenty does not fail.
+fn assert_within((mean, half): (f64, f64), expected: f64, what: &str) {
+    assert!(half < 0.1 * expected, "{what}: {mean} ± {half} says nothing of {expected}");
+    assert!((mean - expected).abs() < 1.5 * half, "{what}: {mean} ± {half}, expected {expected}");
+}
+
+#[test]
+fn one_queue_for_all_is_erlang_c() {
+    for (cores, load) in [(4, 0.7), (16, 0.9)] {
+        for dispatch in [Dispatch::Lifo, Dispatch::Fifo] {
+            let plan = Plan { dispatch, ..Plan::default() };
+            let options = Options::requests(1_000_000, 3);
+            let found = run(spec(cores), &ten_us(), &poisson(cores, load), &plan, in_c1, options);
+            let expected = 10.0 * (1.0 + mmc_wait(cores, load));
+            assert_within(
+                mean_us(&found),
+                expected,
+                &format!("{cores} cores at {load}, {dispatch:?}"),
+            );
+        }
+    }
+}
+
+#[test]
+fn hashed_cores_are_queues_of_their_own() {
+    for (law, square) in [
+        (Law::Exponential { mean: 10.0 }, 200.0),
+        (Law::Fixed { value: 10.0 }, 100.0),
+        (Law::Hyperexponential { mean: 10.0, cv: 2.0 }, 500.0),
+    ] {
+        let options = Options::requests(2_000_000, 5);
+        let found = run(spec(8), &service(law), &poisson(8, 0.6), &Plan::default(), in_c1, options);
+        // Pollaczek and Khinchine: a set-up of nothing.
+        let expected = 10.0 + set_up_wait(0.06, [10.0, square], [0.0, 0.0]);
+        assert_within(mean_us(&found), expected, "M/G/1");
+    }
+}
+
+#[test]
+fn waking_is_a_set_up_of_busy_periods() {
+    let mut slow = spec(8);
+    slow.idle_states[1].wake_us = [5.0, 35.0];
+    let options = Options::requests(2_000_000, 7);
+    for engine in [Engine::Any, Engine::Queue] {
+        let options = Options { engine, ..options };
+        let found =
+            run(slow.clone(), &ten_us(), &poisson(8, 0.4), &Plan::default(), in_c6, options);
+        // Even between 5 and 35 us: mean 20, second moment 20^2 + 30^2 / 12.
+        let expected = set_up_wait(0.04, [10.0, 200.0], [20.0, 475.0]);
+        let (mean, half) = mean_us(&found);
+        assert_within((mean, half), 10.0 + expected, "M/G/1 with set-up");
+        assert!((waited_us(&found) - expected).abs() < 2.0 * half, "{}", waited_us(&found));
+    }
+}
+
+#[test]
+fn all_cores_are_idle_as_often_as_independent_queues() {
+    for (cores, load) in [(4, 0.3), (10, 0.1)] {
+        for engine in [Engine::Any, Engine::Queue] {
+            let options = Options { engine, ..Options::requests(1_000_000, 11) };
+            let found = run(
+                spec(cores),
+                &ten_us(),
+                &poisson(cores, load),
+                &Plan::default(),
+                in_c1,
+                options,
+            );
+            let share = found.tally.all_idle.as_s() / found.duration.as_s();
+            let expected = all_idle(cores, load);
+            assert!((share - expected).abs() < 0.01, "{cores} at {load}: {share}, {expected}");
+        }
+    }
+    // The package sleeps then and only then.
+    let plan = Plan { package: Some("pc1a".to_owned()), ..Plan::default() };
+    let found =
+        run(spec(4), &ten_us(), &poisson(4, 0.3), &plan, in_c1, Options::requests(500_000, 11));
+    let idle = found.tally.all_idle.as_s() / found.duration.as_s();
+    assert!((found.package_share - idle).abs() < 1e-9, "{} {idle}", found.package_share);
+}
+
+/// C1 for 30 us, then C6: the powers of both by the exponential law of gaps.
+#[test]
+fn two_idle_states_are_renewal_reward() {
+    let load = 0.2;
+    let options = Options::requests(1_000_000, 13);
+    let found = run(spec(8), &ten_us(), &poisson(8, load), &Plan::default(), late, options);
+    // Idle and waking power of the cores, over idle and waking time.
+    let [busy, _, _, waking] = found.busy;
+    let idle_s = found.states.iter().map(|state| state.share).sum::<f64>();
+    let watts = found.states[1].share * 1.5 + found.states[2].share * 0.1 + waking * 4.0;
+    let expected = two_states_power(10.0 / load, 30.0, 20.0, [1.5, 0.1, 4.0]);
+    let power = watts / (idle_s + waking);
+    assert!((power / expected - 1.0).abs() < 0.005, "{power}, expected {expected}");
+    assert!((busy - load).abs() < 0.002, "{busy}");
+}
+
+/// C1, then C6 after 30 us.
+fn late(_: usize) -> Idler {
+    let policy = Late { after: Time::ns(30_000), due: None, gate: false };
+    Idler::Gate { policy: Box::new(policy), halted: C1, gated: C6 }
+}
+
+/// Gates after a time.
+struct Late {
+    after: Time,
+    due: Option<Time>,
+    gate: bool,
+}
+
+impl halfwink_policy::Policy for Late {
+    type Event = halfwink_policy::gating::Event;
+    type Action = halfwink_policy::gating::Action;
+
+    fn on_event(&mut self, now: Time, event: &Self::Event) {
+        use halfwink_policy::gating::Event;
+        self.due = matches!(event, Event::IdleBegin).then(|| now + self.after);
+        self.gate = false;
+    }
+
+    fn on_timer(&mut self, _: Time) {
+        self.gate = self.due.take().is_some();
+    }
+
+    fn next_timer(&self) -> Option<Time> {
+        self.due
+    }
+
+    fn poll_action(&mut self) -> Option<Self::Action> {
+        std::mem::take(&mut self.gate).then_some(halfwink_policy::gating::Action::Gate)
+    }
+
+    fn snapshot(&self) -> halfwink_policy::Snapshot {
+        Vec::new()
+    }
+}
+
+impl halfwink_policy::gating::Gating for Late {}
