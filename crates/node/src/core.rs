@@ -4,7 +4,7 @@ use halfwink_units::Time;
 
 use crate::books::{Books, BACKGROUND, COLD, IDLE, REQUEST, TICK, WAKING};
 use crate::governor::{Governor, Resting};
-use crate::machine::Machine;
+use halfwink_techniques::node::machine::Machine;
 use crate::run::{RunError, Tally};
 use crate::source::{rank, Item, Kind};
 

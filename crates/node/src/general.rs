@@ -7,7 +7,7 @@ use halfwink_units::Time;
 
 use crate::core::{Cores, Rang};
 use crate::package::Sockets;
-use crate::plan::Dispatch;
+use halfwink_techniques::node::Dispatch;
 use crate::run::RunError;
 use crate::source::{Item, Kind, Source};
 

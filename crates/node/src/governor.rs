@@ -5,30 +5,9 @@ use halfwink_policy::scaling::{self, Depth, Rest, ScalingPolicy};
 use halfwink_policy::Host;
 use halfwink_units::Time;
 
+use halfwink_techniques::node::Idler;
+
 use crate::run::RunError;
-
-/// An idle policy, and the idle states that it chooses from.
-pub enum Idler {
-    /// A gating policy: a core that it does not gate rests in one state, a gated one in another.
-    Gate {
-        /// The policy.
-        policy: GatingPolicy,
-        /// State of a halted core that is not gated.
-        halted: usize,
-        /// State of a gated core.
-        gated: usize,
-    },
-    /// An idle governor of Linux as the router plays it: one core, whose queue is empty.
-    Rest {
-        /// The policy.
-        policy: ScalingPolicy,
-        /// States behind `C1`, `C3` and `C6`.
-        depths: [usize; 3],
-    },
-}
-
-/// Makes the idle policy of a core.
-pub type MakeIdler<'a> = &'a dyn Fn(usize) -> Idler;
 
 /// How a core rests from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +140,7 @@ fn resting(rest: Option<Rest>, depths: [usize; 3], now: Time) -> Result<Resting,
     };
     match rest {
         Some(Rest::Spin) => {
-            Ok(Resting { state: crate::machine::POLL, due: Time::NEVER, wakes: false })
+            Ok(Resting { state: halfwink_techniques::node::machine::POLL, due: Time::NEVER, wakes: false })
         }
         Some(Rest::Halt(depth)) => {
             Ok(Resting { state: state(depth), due: Time::NEVER, wakes: false })

@@ -6,11 +6,11 @@
 //!                                              all cores idle ─▶ package sleeps
 //! ```
 //!
-//! * [`Machine`] is a description, checked: dies and cores, idle states as governors are told of
+//! * [`Machine`](halfwink_techniques::node::Machine) is a description, checked: dies and cores, idle states as governors are told of
 //!   them and as silicon leaves them, watts of each part.
 //! * [`Profile`] says what a request costs a core: a law of busy time, what a sleep that loses
 //!   caches adds to it, watts.
-//! * [`Plan`] has one policy for each slot: idle, package, dispatch, input.
+//! * [`Plan`](halfwink_techniques::node::Plan) has one policy for each slot: idle, package, dispatch, input.
 //! * [`simulate`] plays a load. Where no queue is joined and no package sleeps, each core is a
 //!   recurrence over its own arrivals ([`fast`]); all else goes through an event queue
 //!   ([`general`]). Both give the same run where both can play it (a test).
@@ -25,17 +25,11 @@ mod core;
 mod fast;
 mod general;
 mod governor;
-mod machine;
 mod package;
-mod plan;
 mod profile;
 mod run;
 mod source;
 
-pub use governor::{Idler, MakeIdler};
-pub use machine::{
-    CorePower, IdleState, Kernel, Layout, Machine, PackageState, Scope, Shared, Spec, SpecError,
-};
-pub use plan::{Dispatch, Plan};
+pub use governor::MakeIdler;
 pub use profile::{Cold, Profile, ProfileSpec, Watts};
 pub use run::{draw, simulate, Engine, Options, Run, RunError, Slice, StateUse, Tally, SLICES};

@@ -4,7 +4,7 @@ use halfwink_engine::{Cause, Ledger, Mode, Row, State};
 use halfwink_units::{Energy, Power, Time};
 
 use crate::books::{Account, Window};
-use crate::machine::{Machine, Package, Scope};
+use halfwink_techniques::node::machine::{Machine, Package, Scope};
 
 const AWAKE: usize = 0;
 const ASLEEP: usize = 1;

@@ -4,7 +4,7 @@ use halfwink_engine::{Law, Sampler};
 use halfwink_units::{Energy, Power, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::machine::{us, within, SpecError};
+use halfwink_techniques::node::machine::{us, within, SpecError};
 
 /// A profile as it is written (`profiles/*/*.toml`). Unknown keys are refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +48,10 @@ pub struct Cold {
 pub struct Watts {
     /// Core and private caches while busy, in watts.
     pub busy_w: f64,
+    /// The same core with an instruction a cycle, in watts, as the model that `busy_w` comes from
+    /// has it: the machine's `active_w` is scaled by their ratio. Without it `busy_w` holds as it
+    /// is.
+    pub full_w: Option<f64>,
     /// Accesses of a request to what cores share (third level, memory), in microjoules.
     pub shared_uj: f64,
 }
@@ -77,6 +81,7 @@ impl Profile {
         }
         if let Some(watts) = spec.watts {
             within("watts.busy_w", watts.busy_w, 1e-6, 1e4)?;
+            within("watts.full_w", watts.full_w.unwrap_or(1.0), 1e-6, 1e4)?;
             within("watts.shared_uj", watts.shared_uj, 0.0, 1e9)?;
         }
         Ok(Profile { spec, service })
@@ -106,8 +111,15 @@ impl Profile {
         least.min_by(f64::total_cmp).map(us)
     }
 
-    pub(crate) fn busy(&self, otherwise: Power) -> Power {
-        self.spec.watts.map_or(otherwise, |watts| Power::from_w(watts.busy_w))
+    /// Power of a core that serves, on a machine whose cores take `active` at full activity.
+    pub(crate) fn busy(&self, active: Power) -> Power {
+        match self.spec.watts {
+            None => active,
+            Some(Watts { busy_w, full_w: None, .. }) => Power::from_w(busy_w),
+            Some(Watts { busy_w, full_w: Some(full_w), .. }) => {
+                Power::from_w(active.as_w() * busy_w / full_w)
+            }
+        }
     }
 
     pub(crate) fn shared(&self) -> Energy {

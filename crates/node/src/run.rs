@@ -11,9 +11,9 @@ use crate::books::{Books, Window, BACKGROUND, COLD, IDLE, REQUEST, TICK, WAKING}
 use crate::core::Cores;
 use crate::general::Floor;
 use crate::governor::{Governor, MakeIdler};
-use crate::machine::{us, Machine};
+use halfwink_techniques::node::machine::{us, Machine};
 use crate::package::Sockets;
-use crate::plan::{Dispatch, Plan};
+use halfwink_techniques::node::{Dispatch, Plan};
 use crate::profile::Profile;
 use crate::source::{exhaust, Source, Surroundings};
 use crate::{fast, general};
@@ -299,7 +299,7 @@ fn cores<'a>(
     let tally = Tally { wakes: vec![0; states], slices: vec![(0, 0); SLICES], ..Tally::default() };
     let books = Books::new(*window, SLICES, count, power, names);
     let governors = (0..count).map(|n| Governor::new(make(n))).collect();
-    let extra = |state: &crate::machine::State| profile.extra(&state.loses).unwrap_or(Time::ZERO);
+    let extra = |state: &halfwink_techniques::node::machine::State| profile.extra(&state.loses).unwrap_or(Time::ZERO);
     let extra = machine.states.iter().map(extra).collect();
     Cores::new(machine, books, governors, tally, extra)
 }

@@ -1,8 +1,10 @@
 //! Both engines give the same run; books balance; load that cannot be carried is seen.
 
+use halfwink_arrivals::Arrivals;
+use halfwink_engine::Law;
 use halfwink_node::{Dispatch, Engine, Options, Plan, Run};
 
-use crate::common::{gating_menu, in_c6, menu, poisson, run, spec, ten_us};
+use crate::common::{gating_menu, in_c6, menu, poisson, run, service, spec, ten_us};
 
 fn summary(run: &Run) -> String {
     format!(
@@ -31,6 +33,20 @@ fn recurrence_and_queue_give_the_same_run() {
             assert_eq!(summary(&plays(Engine::Any)), summary(&plays(Engine::Queue)));
         }
     }
+}
+
+/// Work that comes in the very picosecond in which a core is done does not find it idle.
+#[test]
+fn work_at_the_end_of_work_is_no_idle_time() {
+    let plays = |engine| {
+        let options = Options { engine, ..Options::requests(1000, 17) };
+        let load = Arrivals::Constant { rate: 1e5 };
+        let fixed = service(Law::Fixed { value: 10.0 });
+        run(spec(1), &fixed, &load, &Plan::default(), menu, options)
+    };
+    let (apart, queued) = (plays(Engine::Any), plays(Engine::Queue));
+    assert_eq!(summary(&apart), summary(&queued));
+    assert_eq!(apart.tally.wakes.iter().sum::<u64>(), 1, "{:?}", apart.tally.wakes);
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl Logs {
 fn family(choice: &Choice) -> Family {
     match choice.technique().make {
         Make::Gating(_) | Make::Modifier(_) => Family::Gating,
-        Make::Scaling(_) => Family::Scaling,
+        Make::Scaling(_) | Make::Node(_) => Family::Scaling,
         Make::Steering(_) => Family::Steering,
         Make::Kernel(_) => Family::Offload,
         Make::Preheat(_) => Family::Preheat,

@@ -23,11 +23,11 @@ use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::Logs;
 use crate::table::{Head, Table, Value};
-use crate::worlds::{Chip, Fabric, Preheat, Racks, Router, Server, Storage, Switching, Toy};
+use crate::worlds::{Chip, Fabric, Node, Preheat, Racks, Router, Server, Storage, Switching, Toy};
 
 /// Every world. The only list of them.
 pub const WORLDS: &[&dyn World] =
-    &[&Chip, &Router, &Server, &Switching, &Preheat, &Fabric, &Racks, &Storage, &Toy];
+    &[&Chip, &Node, &Router, &Server, &Switching, &Preheat, &Fabric, &Racks, &Storage, &Toy];
 
 /// Digest of the sources that results depend on, made when this crate is built: two builds of the
 /// same models share their results.

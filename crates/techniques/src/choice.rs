@@ -6,6 +6,7 @@ use halfwink_policy::completion::CompletionPolicy;
 use halfwink_policy::scaling::ScalingPolicy;
 use halfwink_policy::steering::SteeringPolicy;
 
+use crate::node::Slot;
 use crate::{
     router, server, technique, techniques, CompletionContext, Error, Make, Technique, Values,
 };
@@ -30,6 +31,11 @@ impl Choice {
     /// name, and what was expected.
     pub fn parse(world: &str, text: &str) -> Result<Choice, Error> {
         let mut parts = text.split('+').map(|part| Choice::parse_one(world, part));
+        if let Some(Ok(Choice { technique: Technique { make: Make::Node(_), .. }, .. })) =
+            parts.clone().next()
+        {
+            return Choice::slots(parts.collect::<Result<_, _>>()?);
+        }
         let mut choice = parts.next().unwrap_or_else(|| Choice::parse_one(world, ""))?;
         if let Make::Modifier(_) = choice.technique.make {
             let name = choice.technique.name;
@@ -51,6 +57,34 @@ impl Choice {
         }
         choice.modifiers.sort_by_key(|m| m.technique.name);
         Ok(choice)
+    }
+
+    /// Techniques of a world that has slots, in the order of those.
+    fn slots(mut parts: Vec<Choice>) -> Result<Choice, Error> {
+        parts.sort_by_key(|part| (part.parts_slots()[0], part.technique.name));
+        for (n, part) in parts.iter().enumerate() {
+            let taken = |slot: &&Slot| parts[..n].iter().find(|p| p.parts_slots().contains(slot));
+            if let Some((slot, other)) =
+                part.parts_slots().iter().find_map(|slot| Some((slot, taken(&slot)?)))
+            {
+                let (one, two) = (other.technique.name, part.technique.name);
+                let decides = slot.decides();
+                let message =
+                    format!("`{one}` and `{two}` both decide {decides}: name one of them");
+                return Err(Error::Usage(message));
+            }
+        }
+        let modifiers = parts.split_off(1);
+        let first = parts.remove(0);
+        Ok(Choice { modifiers, ..first })
+    }
+
+    /// Slots that this technique alone takes; none in worlds without slots.
+    fn parts_slots(&self) -> &'static [Slot] {
+        match self.technique.make {
+            Make::Node(part) => part.slots,
+            _ => &[],
+        }
     }
 
     fn parse_one(world: &str, text: &str) -> Result<Choice, Error> {
@@ -104,9 +138,9 @@ impl Choice {
     /// If no technique of this world has such a parameter, or the value is out of range.
     pub fn sweep(&mut self, world: &str, path: &str, value: &str) -> Result<bool, Error> {
         let mut chosen = |only: Option<&str>, parameter: &str| {
-            let named = only.is_none_or(|name| name == self.technique.name);
-            if named && self.technique.parameters.iter().any(|p| p.name == parameter) {
-                self.set(parameter, value)?;
+            self.set_where(only, parameter, value)?;
+            for modifier in &mut self.modifiers {
+                modifier.set_where(only, parameter, value)?;
             }
             Ok(true)
         };
@@ -126,41 +160,18 @@ impl Choice {
         Ok(false)
     }
 
-    /// Makes its policy for a router.
-    ///
-    /// # Errors
-    /// It is a technique of another world.
-    pub fn scaling(&self, router: &router::Model) -> Result<ScalingPolicy, Error> {
-        match self.technique.make {
-            Make::Scaling(make) => Ok(make(self, router)),
-            _ => Err(Error::Usage(format!("{self}: no policy of routers"))),
+    /// Chooses a value if the technique has the parameter, and the name if one is given.
+    fn set_where(
+        &mut self,
+        only: Option<&str>,
+        parameter: &str,
+        value: &str,
+    ) -> Result<(), Error> {
+        let named = only.is_none_or(|name| name == self.technique.name);
+        if named && self.technique.parameters.iter().any(|p| p.name == parameter) {
+            self.set(parameter, value)?;
         }
-    }
-
-    /// Makes its policy for a hybrid server with a workload.
-    ///
-    /// # Errors
-    /// It is a technique of another world.
-    pub fn steering(
-        &self,
-        server: &server::Model,
-        service: &server::Service,
-    ) -> Result<SteeringPolicy, Error> {
-        match self.technique.make {
-            Make::Steering(make) => Ok(make(self, server, service)),
-            _ => Err(Error::Usage(format!("{self}: no policy of hybrid servers"))),
-        }
-    }
-
-    /// Makes its policy for the completions of a machine.
-    ///
-    /// # Errors
-    /// It is a technique of another world.
-    pub fn completion(&self, machine: &CompletionContext) -> Result<CompletionPolicy, Error> {
-        match self.technique.make {
-            Make::Completion(make) => Ok(make(self, machine)),
-            _ => Err(Error::Usage(format!("{self}: completes no block I/Os"))),
-        }
+        Ok(())
     }
 
     /// Its row in the list of techniques.
@@ -250,6 +261,8 @@ mod tests {
             ("router", "metronome:threads=3", "metronome"),
             ("router", "metronome:threads=2,threads=3", "metronome"),
             ("chip", "tap+central-wake-up", "tap+central-wake-up"),
+            ("node", "packing:limit=3+package-sleep+c6a", "c6a+package-sleep+packing:limit=3"),
+            ("node", "coalesce:hold_us=50+lifo", "lifo+coalesce"),
         ] {
             assert_eq!(parse(world, text).as_deref(), Ok(canonical));
             assert_eq!(parse(world, canonical).as_deref(), Ok(canonical));
@@ -270,6 +283,10 @@ mod tests {
             ("chip", "tap+oracle", "cannot be added to another"),
             ("chip", "tap+central-wake-up+distributed-wake-up", "say the same thing"),
             ("server", "tap", "world `chip`, not `server`"),
+            ("node", "c6a+c6", "`c6` and `c6a` both decide how an idle core sleeps"),
+            ("node", "package-sleep+pc1a", "both decide when what cores share sleeps"),
+            ("node", "menu+packin", "did you mean `packing`?"),
+            ("node", "packing+lifo+menu", "`lifo` and `packing` both decide how requests"),
         ] {
             let error = parse(world, text).unwrap_err();
             assert!(error.contains(said), "{text}: {error}");

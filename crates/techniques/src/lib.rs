@@ -20,6 +20,7 @@ mod choice;
 mod descriptions;
 mod error;
 mod list;
+pub mod node;
 mod parameter;
 pub mod router;
 mod rows;

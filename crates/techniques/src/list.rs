@@ -14,6 +14,7 @@ use halfwink_policy::segregation::{Replacement, SegregationPolicy};
 use halfwink_policy::steering::SteeringPolicy;
 use halfwink_units::Time;
 
+use crate::node::NodePart;
 use crate::rows::{self, CircuitsContext, CompletionContext, GatingContext};
 use crate::{router, server, Choice, Error, Parameter};
 
@@ -49,6 +50,8 @@ pub enum Make {
     Circuits(fn(&Choice, &CircuitsContext) -> CircuitsPolicy),
     /// Which CPU completes a block I/O.
     Completion(fn(&Choice, &CompletionContext) -> CompletionPolicy),
+    /// One slot or more of a server of today.
+    Node(NodePart),
     /// Which kernel a model of core switching runs, by its name there.
     Kernel(fn(&Choice) -> &'static str),
     /// Changes the machine under another technique, to which it is added: `tap+central-wake-up`.

@@ -2,6 +2,8 @@
 
 pub(crate) mod chip;
 pub(crate) mod fabric;
+pub(crate) mod load;
+pub(crate) mod node;
 pub(crate) mod preheat;
 pub(crate) mod racks;
 pub(crate) mod router;
@@ -12,6 +14,7 @@ mod toy;
 
 pub use chip::Chip;
 pub use fabric::Fabric;
+pub use node::Node;
 pub use preheat::Preheat;
 pub use racks::Racks;
 pub use router::Router;

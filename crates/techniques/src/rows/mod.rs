@@ -4,6 +4,7 @@ mod c_states;
 mod circuits;
 mod completion;
 mod gating;
+mod node;
 mod offload;
 mod preheat;
 mod scaling;
@@ -20,7 +21,7 @@ pub use gating::GatingContext;
 use crate::Technique;
 
 /// The list, a family after the other. Its order means nothing.
-pub(crate) const FAMILIES: [&[Technique]; 11] = [
+pub(crate) const FAMILIES: [&[Technique]; 12] = [
     gating::TECHNIQUES,
     c_states::TECHNIQUES,
     offload::TECHNIQUES,
@@ -32,4 +33,5 @@ pub(crate) const FAMILIES: [&[Technique]; 11] = [
     preheat::TECHNIQUES,
     circuits::TECHNIQUES,
     completion::TECHNIQUES,
+    node::TECHNIQUES,
 ];

@@ -7,13 +7,13 @@ use halfwink_techniques::server::Service;
 use halfwink_techniques::{Choice, Parameter, Values};
 use halfwink_units::Time;
 
-use super::load::Read;
-use super::{capacity, failed, RunView, ServerInfo, ServerLoad, ServerQuestion, SEED};
+use super::{capacity, failed, policy, RunView, ServerInfo, ServerLoad, ServerQuestion, SEED};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};
 use crate::table::{integer, real, text, Head, Table, Value};
 use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::load::Read;
 use crate::worlds::{ends, interval, ledger, Common, Intervals, COMMON, LEDGER};
 
 /// World: requests, queues, a small and a big machine.

@@ -4,17 +4,18 @@ mod delay;
 mod design;
 mod facts;
 mod job;
-mod load;
 mod query;
 mod year;
 
+pub use crate::worlds::load::{Kind, Rate, ServerLoad};
 pub use job::Server;
-pub use load::{Kind, Rate, ServerLoad};
 pub use query::{dispatch, ServerQuestion};
 pub use year::YearQuestion;
 
+use std::path::PathBuf;
+
+use halfwink_arrivals::cdf::Cdf;
 use halfwink_policy::steering::{Side, SteeringPolicy};
-use halfwink_engine::Cdf;
 use halfwink_server::proportionality::Curve;
 use halfwink_server::{
     draw, simulate, Arrivals, FleetRun, MachineUse, Options, Run, RunError, Slot, Tally,

@@ -4,12 +4,13 @@ use halfwink_server::{simulate_fleet, Dispatch, FleetRun, Goal, Options, Precisi
 use halfwink_techniques::choices;
 use halfwink_units::Time;
 
-use super::load::Read;
 use super::{capacity, failed, run_all, run_table, run_values, Cell, ServerInfo, ServerLoad};
 use super::{RunView, SEED};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::table::{integer, real, text, Head, Kind, Table, Value};
+use crate::techniques::choices;
+use crate::worlds::load::Read;
 
 /// What one asks of the command line.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ pub struct SpecError {
 }
 
 impl SpecError {
-    pub(crate) fn at(element: impl Into<String>, message: impl Into<String>) -> SpecError {
+    pub fn at(element: impl Into<String>, message: impl Into<String>) -> SpecError {
         SpecError { element: element.into(), message: message.into() }
     }
 }
@@ -150,34 +150,34 @@ pub struct Kernel {
 }
 
 /// Number of the state in which an idle core spins; others follow in the order of the file.
-pub(crate) const POLL: usize = 0;
+pub const POLL: usize = 0;
 
 /// An idle state in whole picoseconds and microwatts.
 #[derive(Clone, Debug)]
-pub(crate) struct State {
-    pub(crate) name: &'static str,
-    pub(crate) wake: [Time; 2],
-    pub(crate) power: Power,
-    pub(crate) loses: Vec<String>,
+pub struct State {
+    pub name: &'static str,
+    pub wake: [Time; 2],
+    pub power: Power,
+    pub loses: Vec<String>,
 }
 
 /// A package state in whole picoseconds.
 #[derive(Clone, Debug)]
-pub(crate) struct Package {
-    pub(crate) needs: usize,
-    pub(crate) enter: Time,
-    pub(crate) exit: Time,
-    pub(crate) shares: Vec<f64>,
+pub struct Package {
+    pub needs: usize,
+    pub enter: Time,
+    pub exit: Time,
+    pub shares: Vec<f64>,
 }
 
 /// A server, ready to be played.
 #[derive(Clone, Debug)]
 pub struct Machine {
     spec: Spec,
-    pub(crate) states: Vec<State>,
-    pub(crate) waking: Power,
-    pub(crate) active: Power,
-    pub(crate) tick_work: Time,
+    pub states: Vec<State>,
+    pub waking: Power,
+    pub active: Power,
+    pub tick_work: Time,
 }
 
 const MOST_CORES: u32 = 4096;
@@ -251,7 +251,7 @@ impl Machine {
         self.spec.idle_states.get(state.checked_sub(1)?)
     }
 
-    pub(crate) fn package(&self, name: &str) -> Option<Package> {
+    pub fn package(&self, name: &str) -> Option<Package> {
         let state = self.spec.package_states.iter().find(|state| state.name == name)?;
         Some(Package {
             needs: self.state(&state.needs)?,
@@ -281,7 +281,7 @@ impl Machine {
     }
 }
 
-pub(crate) fn us(us: f64) -> Time {
+pub fn us(us: f64) -> Time {
     Time::from_ns(us * 1e3)
 }
 
@@ -362,7 +362,7 @@ fn kernel(kernel: &Kernel) -> Result<(), SpecError> {
     within("kernel.background_us", kernel.background_us, 0.0, 1e6)
 }
 
-pub(crate) fn within(element: &str, value: f64, low: f64, high: f64) -> Result<(), SpecError> {
+pub fn within(element: &str, value: f64, low: f64, high: f64) -> Result<(), SpecError> {
     if (low..=high).contains(&value) {
         return Ok(());
     }

@@ -16,7 +16,7 @@ use crate::library::Library;
 /// How many requests come, in one of the ways in which people say it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// Per cent of what both machines carry together.
+    /// Per cent of what the machine, or both machines together, carry.
     Percent(f64),
     /// Requests per second.
     PerSecond(f64),
@@ -47,10 +47,10 @@ pub enum ServerLoad {
 }
 
 /// Arrivals, and what was left out of their file.
-pub(super) struct Read {
-    pub(super) arrivals: Arrivals,
-    pub(super) bad_lines: u64,
-    pub(super) bad_line: String,
+pub(crate) struct Read {
+    pub(crate) arrivals: Arrivals,
+    pub(crate) bad_lines: u64,
+    pub(crate) bad_line: String,
 }
 
 impl Rate {
@@ -85,7 +85,7 @@ impl Kind {
 }
 
 impl ServerLoad {
-    /// Reads `30` or `30%` (Poisson, of what both machines carry), `200/s`, `constant:30`,
+    /// Reads `30` or `30%` (Poisson, of what is carried), `200/s`, `constant:30`,
     /// `mmpp:10,90,5,1` (two loads, and how many seconds each lasts in the mean), `log:FILE`,
     /// `counts:FILE`, `gaps:FILE@30` (a file, and at which mean rate).
     ///
@@ -120,7 +120,7 @@ impl ServerLoad {
             Rate::parse(text.strip_prefix("poisson:").unwrap_or(text)).map(ServerLoad::Poisson)
         };
         read(text).ok_or_else(|| {
-            let message = "expected per cent of what both machines carry or requests per second \
+            let message = "expected per cent of what is carried or requests per second \
                            (30, 200/s), constant:30, mmpp:10,90,5,1 (two loads, seconds of each), \
                            log:FILE, counts:FILE, or gaps:FILE@30 (@: the mean rate)";
             StudyError::Usage(format!("unknown load `{text}`; {message}"))
@@ -133,8 +133,8 @@ impl ServerLoad {
         matches!(self, ServerLoad::File(Kind::Log | Kind::Counts, ..))
     }
 
-    /// The arrivals, where both machines carry so many requests per second.
-    pub(super) fn read(&self, library: &Library, capacity: f64) -> Result<Read, StudyError> {
+    /// The arrivals, where so many requests per second are carried.
+    pub(crate) fn read(&self, library: &Library, capacity: f64) -> Result<Read, StudyError> {
         let arrivals = match self {
             ServerLoad::Poisson(rate) => Arrivals::Poisson { rate: rate.per_s(capacity) },
             ServerLoad::Constant(rate) => Arrivals::Constant { rate: rate.per_s(capacity) },
@@ -154,7 +154,7 @@ impl ServerLoad {
 }
 
 /// One's own file, or one of the library's; and where it was.
-pub(super) fn open(library: &Library, path: &Path) -> Result<(File, PathBuf), StudyError> {
+pub(crate) fn open(library: &Library, path: &Path) -> Result<(File, PathBuf), StudyError> {
     // If neither is there, as it was typed.
     let shipped = library.folder(&path.display().to_string());
     let path = if path.exists() || !shipped.exists() { path.to_owned() } else { shipped };

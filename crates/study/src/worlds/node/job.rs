@@ -1,0 +1,366 @@
+//! One composition against one load of one service on one server.
+
+use halfwink_arrivals::Arrivals;
+use halfwink_engine::RunControl;
+use halfwink_eventlog::{replayer, Family, Place, Replayer};
+use halfwink_node::{simulate, Options, Run, RunError};
+use halfwink_techniques::node::{Idler, Machine, NodePart, Plan};
+use halfwink_techniques::{Choice, Make, Parameter};
+use halfwink_units::Time;
+
+use super::{NodeInfo, ProfileInfo};
+use crate::error::StudyError;
+use crate::library::Library;
+use crate::logs::{nobody_at, Logs};
+use crate::table::{integer, real, text, Head, Table, Value};
+use crate::world::{Job, Named, Prepared, Settings, Tables, Work, World};
+use crate::worlds::load::{Read, ServerLoad};
+use crate::worlds::{interval, ledger, Common, Intervals, COMMON, LEDGER};
+
+/// World: a server of today under an open load.
+pub struct Node;
+
+struct NodeJob {
+    workload: String,
+    info: NodeInfo,
+    profile: ProfileInfo,
+    choice: Choice,
+    arrivals: Arrivals,
+    /// Offered, of what the cores carry without any sleep.
+    load_pct: f64,
+    ends: bool,
+    bad_lines: u64,
+    options: Options,
+}
+
+const OPTIONS: &[Parameter] = &[
+    Parameter::whole("seed", 1, (0, u64::MAX))
+        .about("of all random streams", "one fixed stream, so that runs repeat"),
+    Parameter::whole("requests", 1_000_000, (1000, u64::MAX))
+        .about("of a run, the first tenth of which is not counted", "halfwink"),
+    Parameter::whole("flows", 0, (0, 1 << 30))
+        .or_else("each request is a flow of its own")
+        .about("connections that requests belong to, each hashed to one core", "halfwink"),
+];
+
+/// Columns of a run beside the common ones.
+const OWN: [Head; 20] = [
+    real("load_pct"),
+    integer("seed"),
+    integer("bad_lines"),
+    real("offered_per_s"),
+    real("per_s"),
+    real("power_w"),
+    real("latency_p50_us"),
+    real("latency_p999_us"),
+    real("latency_max_us"),
+    real("queued_us"),
+    real("busy_pct"),
+    real("cold_pct"),
+    real("kernel_pct"),
+    real("waking_pct"),
+    real("package_asleep_pct"),
+    real("all_idle_pct"),
+    real("ticks_per_s"),
+    real("lost_pct"),
+    text("keeps_up"),
+    text("knows_cold"),
+];
+
+const SLICES: [Head; 5] =
+    [integer("slice"), integer("units"), real("energy_j"), real("time_s"), real("latency_sum_s")];
+
+const STATES: [Head; 3] = [text("state"), real("share_pct"), real("wakes_per_s")];
+
+/// A server keeps up if it finishes this share of what comes.
+const KEEPS_UP: f64 = 0.99;
+/// Load of a workload without one, in per cent.
+const USUAL: &str = "30";
+
+impl World for Node {
+    fn name(&self) -> &'static str {
+        "node"
+    }
+
+    fn title(&self) -> &'static str {
+        "a server of today at the load you have: cores, idle states, package, queues"
+    }
+
+    fn command(&self, technique: &str) -> String {
+        format!("halfwink compare nginx --world node --load 10,30% --technique {technique}")
+    }
+
+    fn workloads(&self, library: &Library) -> Result<Vec<Named>, StudyError> {
+        let mut list: Vec<Named> = Vec::new();
+        for machine in library.nodes() {
+            let core = library.node(&machine, &[])?.machine.spec().core.clone();
+            for name in library.profiles(&core) {
+                let profile = library.profile(&name, &core)?.profile;
+                let on = if profile.spec().core == "any" { "any core" } else { &core };
+                let mean = format!("{:.0} us on {on}", profile.mean_s() * 1e6);
+                match list.iter_mut().find(|named| named.name == name) {
+                    Some(named) if !named.title.contains(&mean) => {
+                        named.title.push_str(&format!(", {mean}"));
+                    }
+                    Some(_) => {}
+                    None => list.push(Named { name, title: format!("a request takes {mean}") }),
+                }
+            }
+        }
+        Ok(list)
+    }
+
+    fn machines(&self, library: &Library) -> Vec<Named> {
+        Named::described(library.nodes(), |name| {
+            Ok(library.node(name, &[])?.machine.spec().description.clone())
+        })
+    }
+
+    fn options(&self) -> &'static [Parameter] {
+        OPTIONS
+    }
+
+    fn schema(&self) -> Vec<(&'static str, Vec<Head>)> {
+        vec![
+            ("run", [&COMMON[..], &OWN].concat()),
+            ("ledger", LEDGER.to_vec()),
+            ("slices", SLICES.to_vec()),
+            ("idle_states", STATES.to_vec()),
+        ]
+    }
+
+    fn prepare(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: Settings,
+    ) -> Result<Box<dyn Prepared>, StudyError> {
+        let info = library.node(&job.machine, &settings.machine)?;
+        let (name, load) = job.workload.rsplit_once('@').unwrap_or((&job.workload, USUAL));
+        let profile = library.profile(name, &info.machine.spec().core)?;
+        check(&settings.choice, &info.machine, &job.machine)?;
+        let capacity = info.machine.cores() as f64 / profile.profile.mean_s();
+        let load = ServerLoad::parse(load)?;
+        let Read { arrivals, bad_lines, .. } = load.read(library, capacity)?;
+        let load_pct = 100.0 * arrivals.rate() / capacity;
+        if load_pct >= 100.0 {
+            let rate = arrivals.rate();
+            return Err(StudyError::Usage(format!(
+                "`{}`: {rate:.0} requests a second, and {} carries {capacity:.0} at most; nothing \
+                 is saved by not serving them",
+                job.workload, job.machine
+            )));
+        }
+        if arrivals.rate() <= 0.0 {
+            let message = format!("`{}`: no request comes at this load", job.workload);
+            return Err(StudyError::Usage(message));
+        }
+        let number = |name| settings.options.number(name);
+        let options = Options {
+            flows: settings.options.given("flows").unwrap_or(0.0) as u32,
+            ..Options::requests(number("requests") as u64, number("seed") as u64)
+        };
+        Ok(Box::new(NodeJob {
+            workload: name.to_owned(),
+            info,
+            profile,
+            choice: settings.choice,
+            ends: load.ends(),
+            arrivals,
+            load_pct,
+            bad_lines,
+            options,
+        }))
+    }
+
+    fn replayer(
+        &self,
+        library: &Library,
+        job: &Job,
+        settings: &Settings,
+        place: Place,
+    ) -> Result<Box<dyn Replayer>, StudyError> {
+        let info = library.node(&job.machine, &settings.machine)?;
+        match (idler(&settings.choice, &info.machine), place.family) {
+            (Idler::Gate { policy, .. }, Family::Gating) => Ok(replayer(policy)),
+            (Idler::Rest { policy, .. }, Family::Scaling) => Ok(replayer(policy)),
+            _ => Err(nobody_at(job, place)),
+        }
+    }
+}
+
+/// Techniques of a composition, each with its row.
+fn parts(choice: &Choice) -> impl Iterator<Item = (&Choice, NodePart)> {
+    let all = std::iter::once(choice).chain(choice.modifiers());
+    all.filter_map(|choice| match choice.technique().make {
+        Make::Node(part) => Some((choice, part)),
+        _ => None,
+    })
+}
+
+/// Checks that the machine has the states that a composition names.
+fn check(choice: &Choice, machine: &Machine, name: &str) -> Result<(), StudyError> {
+    for (choice, part) in parts(choice) {
+        let technique = choice.technique().name;
+        let (cores, package) = part.needs;
+        let lacks = |what: &str, known: String| {
+            let message = format!("{technique}: {name} has no state `{what}` (it has {known})");
+            Err(StudyError::Usage(message))
+        };
+        if let Some(state) = cores.iter().find(|state| machine.state(state).is_none()) {
+            return lacks(state, machine.state_names().collect::<Vec<_>>().join(", "));
+        }
+        let packages = &machine.spec().package_states;
+        if let Some(state) = package.filter(|state| packages.iter().all(|p| p.name != *state)) {
+            let known: Vec<&str> = packages.iter().map(|p| p.name.as_str()).collect();
+            return lacks(state, known.join(", "));
+        }
+    }
+    Ok(())
+}
+
+/// The idle policy of a composition: what it names, or Linux' menu.
+fn idler(choice: &Choice, machine: &Machine) -> Idler {
+    if let Some((choice, make)) = parts(choice).find_map(|(c, part)| Some((c, part.idle?))) {
+        return make(choice, machine);
+    }
+    let usual = Choice::parse("node", "menu").expect("the node has menu");
+    let Some((usual, make)) = parts(&usual).find_map(|(c, part)| Some((c, part.idle?))) else {
+        unreachable!("menu is an idle policy")
+    };
+    make(usual, machine)
+}
+
+/// The other slots of a composition.
+fn plan(choice: &Choice) -> Plan {
+    let mut plan = Plan::default();
+    for (choice, part) in parts(choice) {
+        (part.change)(choice, &mut plan);
+    }
+    plan
+}
+
+impl Prepared for NodeJob {
+    fn identity(&self) -> String {
+        // A file of arrivals is what it holds, not what it is called.
+        let arrivals = xxhash_rust::xxh3::xxh3_64(format!("{:?}", self.arrivals).as_bytes());
+        format!("{arrivals:016x}\n{}\n{}", self.profile.text, self.info.text)
+    }
+
+    fn work(&self) -> Work {
+        // Of arrivals from a file as many as it holds, which only playing it tells.
+        Work { amount: if self.ends { 0 } else { self.options.requests }, unit: "requests" }
+    }
+
+    fn machine_text(&self) -> &str {
+        &self.info.text
+    }
+
+    fn run(&self, control: &RunControl, logs: &Logs) -> Result<Tables, StudyError> {
+        let machine = &self.info.machine;
+        let make = |core: usize| match idler(&self.choice, machine) {
+            Idler::Gate { policy, halted, gated } => {
+                Idler::Gate { policy: logs.gating(core, policy), halted, gated }
+            }
+            Idler::Rest { policy, depths } => {
+                Idler::Rest { policy: logs.scaling(core, policy), depths }
+            }
+        };
+        let on = (machine, &self.profile.profile);
+        let plan = plan(&self.choice);
+        let run = simulate(on, &self.arrivals, &plan, &make, self.options, control)
+            .map_err(|error| self.failed(&error))?;
+        Ok(vec![
+            ("run", self.run_table(&run)),
+            ("ledger", ledger(&run.books)),
+            ("slices", slices(&run)),
+            ("idle_states", states(&run)),
+        ])
+    }
+}
+
+impl NodeJob {
+    fn failed(&self, error: &RunError) -> StudyError {
+        match error {
+            RunError::Interrupted(_) => StudyError::Interrupted,
+            RunError::Arrivals(_) | RunError::Plan(_) => {
+                StudyError::Usage(format!("{}: {error}", self.workload))
+            }
+            RunError::Misled(_) | RunError::Imbalance(_) => {
+                StudyError::Model(format!("{error} (seed {})", self.options.seed))
+            }
+        }
+    }
+
+    fn run_table(&self, run: &Run) -> Table {
+        let (tally, seconds) = (&run.tally, run.duration.as_s());
+        let us = |time: Option<Time>| time.map(|t| t.as_ns() * 1e-3);
+        let at = |quantile: f64| us(tally.latency.quantile(quantile));
+        let energy_j = run.energy_j();
+        let mut cells = Common {
+            unit_of_work: "request",
+            units: tally.finished,
+            duration_s: seconds,
+            energy_j,
+            latency_mean_us: us(tally.latency.mean()),
+            latency_p99_us: at(0.99),
+            intervals: Intervals {
+                energy_j_per_unit: interval(run.energy_per_request(), 1.0),
+                latency_mean_us: interval(run.mean_latency(), 1e6),
+                latency_p99_us: None,
+            },
+        }
+        .cells();
+        let arrived = tally.arrived.max(1) as f64;
+        let finished = tally.finished as f64 / arrived;
+        let keeps_up = finished >= KEEPS_UP;
+        let [busy, cold, kernel, waking] = run.busy.map(|share| 100.0 * share);
+        let word = |is: bool| if is { "yes" } else { "no" };
+        let own: [Value; 20] = [
+            self.load_pct.into(),
+            self.options.seed.into(),
+            self.bad_lines.into(),
+            self.arrivals.rate().into(),
+            (tally.finished as f64 / seconds).into(),
+            (energy_j / seconds).into(),
+            at(0.5).into(),
+            at(0.999).into(),
+            us(tally.latency.max()).into(),
+            (tally.waited_ps as f64 * 1e-6 / arrived).into(),
+            busy.into(),
+            cold.into(),
+            kernel.into(),
+            waking.into(),
+            (100.0 * run.package_share).into(),
+            (100.0 * tally.all_idle.as_s() / seconds).into(),
+            (tally.ticks as f64 / seconds).into(),
+            (if keeps_up { 0.0 } else { 100.0 * (1.0 - finished) }).into(),
+            word(keeps_up).into(),
+            word(run.knows_cold).into(),
+        ];
+        cells.extend(OWN.iter().map(|head| head.0).zip(own));
+        Table::row(cells)
+    }
+}
+
+fn slices(run: &Run) -> Table {
+    let mut table = Table::new(&SLICES);
+    for (n, slice) in run.slices.iter().enumerate() {
+        table.push(vec![
+            n.into(),
+            slice.units.into(),
+            slice.energy_j.into(),
+            slice.time_s.into(),
+            slice.latency_sum_s.into(),
+        ]);
+    }
+    table
+}
+
+fn states(run: &Run) -> Table {
+    let mut table = Table::new(&STATES);
+    for state in run.states.iter().filter(|state| state.share > 0.0) {
+        table.push(vec![state.name.into(), (100.0 * state.share).into(), state.wakes_per_s.into()]);
+    }
+    table
+}

@@ -1,0 +1,75 @@
+//! A described server of today, and what a technique decides of it, by slots.
+
+pub mod machine;
+mod plan;
+
+use halfwink_policy::gating::GatingPolicy;
+use halfwink_policy::scaling::ScalingPolicy;
+
+pub use machine::Machine;
+pub use plan::{Dispatch, Plan};
+
+use crate::Choice;
+
+/// An idle policy, and the idle states that it chooses from.
+pub enum Idler {
+    /// A gating policy: a core that it does not gate rests in one state, a gated one in another.
+    Gate {
+        /// The policy.
+        policy: GatingPolicy,
+        /// State of a halted core that is not gated.
+        halted: usize,
+        /// State of a gated core.
+        gated: usize,
+    },
+    /// An idle governor of Linux as the router plays it: one core, whose queue is empty.
+    Rest {
+        /// The policy.
+        policy: ScalingPolicy,
+        /// States behind `C1`, `C3` and `C6`.
+        depths: [usize; 3],
+    },
+}
+
+/// Makes the idle policy of a core.
+pub type MakeIdler<'a> = &'a dyn Fn(usize) -> Idler;
+
+/// A technique of the node.
+#[derive(Clone, Copy)]
+pub struct NodePart {
+    /// Slots that it takes.
+    pub slots: &'static [Slot],
+    /// States of the machine that it needs, of cores and of packages.
+    pub needs: (&'static [&'static str], Option<&'static str>),
+    /// The idle policy of a core, if it takes that slot.
+    pub idle: Option<fn(&Choice, &Machine) -> Idler>,
+    /// What it changes of the other slots.
+    pub change: fn(&Choice, &mut Plan),
+}
+
+/// A place for one policy. In their order techniques are written: `c6a+package-sleep+packing`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Slot {
+    /// When an idle core sleeps, and how deep.
+    Idle,
+    /// When what cores share sleeps.
+    Package,
+    /// How requests come to cores.
+    Dispatch,
+    /// When the network card interrupts.
+    Input,
+}
+
+impl Slot {
+    /// What the slot decides, for messages.
+    #[must_use]
+    pub fn decides(self) -> &'static str {
+        match self {
+            Slot::Idle => "how an idle core sleeps",
+            Slot::Package => "when what cores share sleeps",
+            Slot::Dispatch => "how requests come to cores",
+            Slot::Input => "when the network card interrupts",
+        }
+    }
+}
+

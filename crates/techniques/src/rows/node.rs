@@ -1,0 +1,276 @@
+//! What a server of today does while its cores wait, by slots: one policy for each of them.
+
+use halfwink_policy::gating::{
+    AdaptiveIdle, AlwaysOn, Costs, GatingPolicy, IdleGate, Oracle, Slots,
+};
+use halfwink_policy::scaling::{
+    Depth, IdleParameters, IdleState, Menu, Polling, ScalingPolicy, Teo,
+};
+use halfwink_units::Time;
+
+use crate::node::{Dispatch, Idler, Machine, NodePart, Plan, Slot};
+use crate::{Choice, Make, Parameter, Technique};
+
+fn us(us: f64) -> Time {
+    Time::from_ns(1e3 * us)
+}
+
+/// Number of a state; techniques name only those that were looked for.
+fn state(machine: &Machine, name: &str) -> usize {
+    machine.state(name).unwrap_or(0)
+}
+
+/// The states of a machine on sale, the shallowest, a middle one, the deepest.
+fn ladder(machine: &Machine) -> [usize; 3] {
+    let states = &machine.spec().idle_states;
+    let on_sale: Vec<usize> =
+        states.iter().enumerate().filter(|(_, s)| !s.proposed).map(|(n, _)| n + 1).collect();
+    match on_sale[..] {
+        [] => [1; 3],
+        [only] => [only; 3],
+        [first, last] => [first, first, last],
+        [first, middle, .., last] => [first, middle, last],
+    }
+}
+
+/// A governor of Linux over three states.
+fn governor(
+    machine: &Machine,
+    depths: [usize; 3],
+    make: fn(IdleParameters) -> ScalingPolicy,
+) -> Idler {
+    let told = |depth, n: usize| {
+        let (exit, residency) =
+            machine.told(n).map_or((0.0, 0.0), |state| (state.exit_us, state.residency_us));
+        IdleState { depth, exit: us(exit), residency: us(residency) }
+    };
+    let [first, middle, last] = depths;
+    let states = [told(Depth::C1, first), told(Depth::C3, middle), told(Depth::C6, last)];
+    let tick = us(machine.spec().kernel.tick_us);
+    let policy = make(IdleParameters { cores: 1, states, tick, wake: Time::ZERO });
+    Idler::Rest { policy, depths }
+}
+
+fn menu(parameters: IdleParameters) -> ScalingPolicy {
+    Box::new(Menu::new(parameters))
+}
+
+fn teo(parameters: IdleParameters) -> ScalingPolicy {
+    Box::new(Teo::new(parameters))
+}
+
+/// Menu between C1 and another state.
+fn menu_with(machine: &Machine, name: &str) -> Idler {
+    let (c1, other) = (state(machine, "c1"), state(machine, name));
+    governor(machine, [c1, c1, other], menu)
+}
+
+/// A gating policy between C1 and another state, with the costs that the kernel is told.
+fn gate(machine: &Machine, name: &str, make: fn(Costs) -> GatingPolicy) -> Idler {
+    let gated = state(machine, name);
+    let (exit_us, residency_us) =
+        machine.told(gated).map_or((0.0, 0.0), |state| (state.exit_us, state.residency_us));
+    let costs = Costs {
+        entry: Time::ZERO,
+        break_even: us(residency_us - exit_us),
+        wake_up: us(exit_us),
+        restore: Time::ZERO,
+        slots: Slots::ANY,
+    };
+    Idler::Gate { policy: make(costs), halted: state(machine, "c1"), gated }
+}
+
+/// Whatever the machine's deepest state on sale is called.
+fn deepest(machine: &Machine) -> &'static str {
+    let [.., last] = ladder(machine);
+    machine.state_names().nth(last).unwrap_or("c1")
+}
+
+const NOTHING: fn(&Choice, &mut Plan) = |_, _| ();
+
+const ON_A_NODE: Technique = Technique {
+    name: "",
+    family: "idle",
+    worlds: &["node"],
+    title: "",
+    source: "-",
+    parameters: &[],
+    make: Make::Node(IDLE),
+};
+
+const IDLE: NodePart =
+    NodePart { slots: &[Slot::Idle], needs: (&[], None), idle: None, change: NOTHING };
+
+const fn idle(needs: &'static [&'static str], make: fn(&Choice, &Machine) -> Idler) -> Make {
+    Make::Node(NodePart { needs: (needs, None), idle: Some(make), ..IDLE })
+}
+
+const fn other(slot: &'static [Slot], change: fn(&Choice, &mut Plan)) -> Make {
+    Make::Node(NodePart { slots: slot, change, ..IDLE })
+}
+
+const fn package(state: &'static str, change: fn(&Choice, &mut Plan)) -> Make {
+    Make::Node(NodePart { slots: &[Slot::Package], needs: (&[], Some(state)), change, ..IDLE })
+}
+
+const LIMIT: &[Parameter] = &[Parameter::whole("limit", 2, (1, 1000))
+    .about("requests on a core from which on the next core is used", "assumption")];
+
+const HOLD: &[Parameter] = &[Parameter::number("hold_us", "us", 50.0, (0.0, 1e6))
+    .about("longest time that an interrupt is held back", "assumption: as adaptive moderation")];
+
+pub(super) const TECHNIQUES: &[Technique] = &[
+    Technique {
+        name: "menu",
+        title: "Linux' menu governor over all idle states of the machine",
+        source: "Linux, cpuidle/governors/menu.c",
+        make: idle(&[], |_, machine| governor(machine, ladder(machine), menu)),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "teo",
+        title: "Linux' timer events oriented governor over all idle states of the machine",
+        source: "Linux, cpuidle/governors/teo.c",
+        make: idle(&[], |_, machine| governor(machine, ladder(machine), teo)),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "always-on",
+        title: "idle cores spin and never halt (idle=poll)",
+        source: "Linux, admin-guide/pm/cpuidle.rst",
+        make: idle(&[], |_, machine| Idler::Rest {
+            policy: Box::new(Polling::new()),
+            depths: ladder(machine),
+        }),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "c1",
+        title: "idle cores halt in C1 and nothing deeper, as vendors advise for latency",
+        source: "Linux, admin-guide/pm/cpuidle.rst",
+        make: idle(&["c1"], |_, machine| gate(machine, "c1", |_| Box::new(AlwaysOn))),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "c1e",
+        title: "Linux' menu governor with C1 and C1E",
+        source: "Linux, intel_idle.c",
+        make: idle(&["c1", "c1e"], |_, machine| menu_with(machine, "c1e")),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "c6",
+        title: "Linux' menu governor with C1 and C6",
+        source: "Linux, intel_idle.c",
+        make: idle(&["c1", "c6"], |_, machine| menu_with(machine, "c6")),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "c6a",
+        title: "an idle core is gated at once, its caches and registers kept, in place of C1",
+        source: "Yahya 2022 (AgileWatts), C6A",
+        make: idle(&["c1", "c6a"], |_, machine| {
+            gate(machine, "c6a", |_| Box::new(IdleGate::new()))
+        }),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "c6ae",
+        title: "the same at the least voltage and frequency, in place of C1E",
+        source: "Yahya 2022 (AgileWatts), C6AE",
+        make: idle(&["c1", "c6ae"], |_, machine| {
+            gate(machine, "c6ae", |_| Box::new(IdleGate::new()))
+        }),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "idle-adaptive",
+        title: "the deepest state, but not for idle times expected to be too short",
+        source: "Mogul 2007, Sec 5.6",
+        make: idle(&["c1"], |_, machine| {
+            gate(machine, deepest(machine), |costs| Box::new(AdaptiveIdle::new(costs)))
+        }),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "oracle",
+        title: "knows when the next request comes: the most that the deepest state can save",
+        source: "Strong 2013, Sec 2.4",
+        make: idle(&["c1"], |_, machine| {
+            gate(machine, deepest(machine), |costs| Box::new(Oracle::new(costs)))
+        }),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "pc1a",
+        title: "idle cores halt in C1; while all do, what they share sleeps",
+        source: "Antoniou 2022 (AgilePkgC), PC1A",
+        make: Make::Node(NodePart {
+            slots: &[Slot::Idle, Slot::Package],
+            needs: (&["c1"], Some("pc1a")),
+            idle: Some(|_, machine| gate(machine, "c1", |_| Box::new(AlwaysOn))),
+            change: |_, plan| plan.package = Some("pc1a".to_owned()),
+        }),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "package-sleep",
+        family: "package",
+        title: "what cores share sleeps while all of them are idle, however deep",
+        source: "Antoniou 2022 (AgilePkgC)",
+        make: package("pc1a", |_, plan| plan.package = Some("pc1a".to_owned())),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "pc6",
+        family: "package",
+        title: "what cores share sleeps while all of them are in C6",
+        source: "Linux, intel_idle.c",
+        make: package("pc6", |_, plan| plan.package = Some("pc6".to_owned())),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "least-loaded",
+        family: "dispatch",
+        title: "a request goes to the core with the fewest, not to where its flow hashes",
+        source: "-",
+        make: other(&[Slot::Dispatch], |_, plan| plan.dispatch = Dispatch::LeastLoaded),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "packing",
+        family: "dispatch",
+        title: "a request goes to the first core that has room, so that others sleep long",
+        source: "-",
+        parameters: LIMIT,
+        make: other(&[Slot::Dispatch], |choice, plan| {
+            plan.dispatch = Dispatch::Packing(choice.whole("limit") as u32);
+        }),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "lifo",
+        family: "dispatch",
+        title: "one queue: the core that became idle last takes the next request, as epoll does",
+        source: "-",
+        make: other(&[Slot::Dispatch], |_, plan| plan.dispatch = Dispatch::Lifo),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "fifo",
+        family: "dispatch",
+        title: "one queue: the core that has been idle longest takes the next request",
+        source: "-",
+        make: other(&[Slot::Dispatch], |_, plan| plan.dispatch = Dispatch::Fifo),
+        ..ON_A_NODE
+    },
+    Technique {
+        name: "coalesce",
+        family: "input",
+        title: "the network card holds interrupts back, so that one wakes a core for several",
+        source: "Linux, ethtool: rx-usecs",
+        parameters: HOLD,
+        make: other(&[Slot::Input], |choice, plan| plan.coalesce_us = choice.number("hold_us")),
+        ..ON_A_NODE
+    },
+];
