@@ -28,6 +28,10 @@ FAMILIES = {
     "power-down": ("when idle cores power down, under a way to switch", "core-switching.md"),
     "scaling": ("energy-proportional router", "router.md"),
     "steering": ("hybrid server", "hybrid.md"),
+    "idle": ("idle cores of a server of today", "../node.md"),
+    "package": ("what cores of a server share", "../node.md"),
+    "dispatch": ("how requests come to cores of a server", "../node.md"),
+    "input": ("when a server's network card interrupts", "../node.md"),
 }
 BEGIN, END = "<!-- techniques: written by `make tables` -->", "<!-- end of techniques -->"
 

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from halfwink.preheat import simulate as preheat_simulation
     from halfwink.preheat_world import preheat_experiments
     from halfwink.profiles import OsProfile, os_profile, os_profiles
+    from halfwink.request_profile import RequestProfile, profile, stated_profile
     from halfwink.results import Results
     from halfwink.results import open_results as open
     from halfwink.router import RouterExperiments, RouterRun, router_experiments, software_router
@@ -83,6 +84,7 @@ _HOMES = {
     "Schedule": "circuits",
     "Score": "score",
     "Segregation": "segregation",
+    "RequestProfile": "request_profile",
     "ServiceProfile": "service",
     "StorageCalibration": "block_calibration",
     "StorageRuns": "storage",
@@ -122,7 +124,9 @@ _HOMES = {
     "sample": "sampling",
     "scores": "score",
     "segregation_sweep": "segregation",
+    "profile": "request_profile",
     "service_profile": "service",
+    "stated_profile": "request_profile",
     "software_router": "router",
     "storage_runs": "storage",
     "techniques": "_core",
@@ -151,6 +155,7 @@ __all__ = [
     "Pool",
     "PreheatSimulation",
     "Replay",
+    "RequestProfile",
     "Results",
     "RouterExperiments",
     "RouterRun",
@@ -189,6 +194,7 @@ __all__ = [
     "os_profiles",
     "preheat_experiments",
     "preheat_simulation",
+    "profile",
     "replay",
     "reproduce",
     "router_experiments",
@@ -199,6 +205,7 @@ __all__ = [
     "segregation_sweep",
     "service_profile",
     "software_router",
+    "stated_profile",
     "storage_runs",
     "techniques",
     "workloads",

@@ -27,7 +27,12 @@ WORLD = "chip"
 DEFAULT_MACHINE = "ev6-4"
 #: Of other worlds, where the first is one that most techniques cannot use: it has no OS core, or
 #: fewer CPUs than the workload.
-DEFAULT_MACHINES = {WORLD: DEFAULT_MACHINE, "switching": "alpha@sim-cs", "storage": "westmere-ex"}
+DEFAULT_MACHINES = {
+    WORLD: DEFAULT_MACHINE,
+    "node": "golden-cove-56",
+    "switching": "alpha@sim-cs",
+    "storage": "westmere-ex",
+}
 #: Families of which only some machines know anything: where nobody named them, nobody misses them.
 OF_SOME_MACHINES = ("c-states",)
 #: Stands for every technique of a world; with a family behind it, for those of that one.
@@ -35,8 +40,17 @@ ALL = "all"
 #: What is compared on a chip where no technique is named: idle states, and gating in stalls by
 #: hope, by a guess, by tokens, and with foresight. Seconds, where all take a minute.
 ONE_OF_EACH = ("idle-menu", "idle-gate", "mapg-counter", "tap", "oracle")
+#: What is compared on a server of today: Linux' governors, what vendors advise for latency, and
+#: what is proposed, alone and together.
+ON_A_NODE = ("menu", "teo", "c1", "c6a", "pc1a", "c6a+package-sleep", "c6a+package-sleep+packing")
+#: Of worlds in which not all are compared where no technique is named.
+USUAL = {WORLD: ONE_OF_EACH, "node": ON_A_NODE}
 #: What others are compared with, in the worlds that know it.
 BASELINE = "always-on"
+#: The same of worlds in which it is another: on a server of today, what Linux does.
+BASELINES = {"node": "menu"}
+#: Worlds whose workloads have a load behind them: ``nginx@30``.
+LOADED = ("node", "server")
 
 
 def technique_names(wanted: str | Sequence[str] | None, world: str = WORLD) -> list[str]:
@@ -57,12 +71,13 @@ def technique_names(wanted: str | Sequence[str] | None, world: str = WORLD) -> l
             families = sorted({t["family"] for t in known})
             raise HalfwinkError(f"unknown family `{family}`; there are: {', '.join(families)}")
         chosen.extend(members or [name])
-    first = [BASELINE] if BASELINE in everything else []
+    usual = BASELINES.get(world, BASELINE)
+    first = [usual] if usual in everything else []
     return list(dict.fromkeys(first + chosen))
 
 
 def _asked(wanted: str | Sequence[str] | None, world: str) -> list[str]:
-    return names(wanted) or (list(ONE_OF_EACH) if world == WORLD else [ALL])
+    return names(wanted) or list(USUAL.get(world, (ALL,)))
 
 
 def compare(
@@ -74,6 +89,7 @@ def compare(
     set: Settings | None = None,
     instructions: int | None = None,
     timeline_ns: tuple[int, int] | None = None,
+    loads: str | Sequence[str] | None = None,
     out: Place | str | None = None,
     fresh: bool = False,
     executor: Executor | Submits | None = None,
@@ -91,6 +107,7 @@ def compare(
         world: another than the chip: workloads, machines and techniques are that one's then.
         set: values to change, by path: ``{"gating.wake_up_ns": 16}``.
         instructions: of each core, at most.
+        loads: of servers: each workload at each of these (``30%``, ``20000/s``, ``mmpp:...``).
         timeline_ns: part of the run whose states are recorded, in nanoseconds from its start.
         out: folder or URL in which finished runs are kept, from which they are reused, and to
             which the tables are written in the end, for ``hw.open``.
@@ -102,7 +119,7 @@ def compare(
         HalfwinkError: a name or value that cannot be, in one line.
         RunError: a run failed.
     """
-    named = names(workloads)
+    named = at_loads(names(workloads), names(loads), world)
     if not named:
         raise HalfwinkError("no workload was named")
     options: dict[str, object] = {}
@@ -137,6 +154,37 @@ def compare(
     return results
 
 
+def at_loads(workloads: Sequence[str], loads: Sequence[str], world: str) -> list[str]:
+    """Each workload at each load: ``nginx`` at ``10%`` is ``nginx@10``.
+
+    Raises:
+        HalfwinkError: the world has no loads, or a workload has one already.
+    """
+    if not loads:
+        return list(workloads)
+    if world not in LOADED:
+        known = ", ".join(LOADED)
+        raise HalfwinkError(f"workloads of the world `{world}` have no load; those of {known} have")
+    for workload in workloads:
+        if "@" in workload:
+            raise HalfwinkError(f"`{workload}` has a load already: leave out --load, or the `@...`")
+    return [f"{workload}@{load.removesuffix('%')}" for workload in workloads for load in loads]
+
+
+def split_loads(text: str | None) -> list[str]:
+    """Loads separated by commas; the unit of the last holds for all: ``10,30,50%``.
+
+    A load that has commas of its own (``mmpp:10,90,5,1``) stands alone.
+    """
+    if not text:
+        return []
+    if ":" in text:
+        return [text]
+    parts = [part.strip() for part in text.split(",")]
+    unit = next((unit for unit in ("%", "/s") if parts[-1].endswith(unit)), "")
+    return [part if part.endswith(unit) else part + unit for part in parts]
+
+
 def _is_group(technique: str) -> bool:
     """Whether it stands for several."""
     return technique == ALL or technique.startswith(f"{ALL}-")
@@ -159,7 +207,8 @@ def _playable(jobs: list[Job], wanted: Sequence[str]) -> list[Job]:
                     raise
                 without[job.technique] = error
     kept = [job for job in jobs if job.technique not in without]
-    if without and all(job.technique == BASELINE for job in kept):
+    usual = BASELINES.get(jobs[0].world, BASELINE)
+    if without and all(job.technique == usual for job in kept):
         raise next(iter(without.values()))
     missed = {
         technique: str(error)

@@ -39,7 +39,13 @@ BOUNDS = ("oracle", "dvfs-oracle", "shortest")
 #: Workloads that a sentence names.
 NAMED = 6
 #: What one of a world's machines is.
-ONE = {"chip": "chip", "router": "router", "server": "pair of servers", "racks": "network"}
+ONE = {
+    "chip": "chip",
+    "router": "router",
+    "server": "pair of servers",
+    "node": "server",
+    "racks": "network",
+}
 HOURS_A_YEAR = 24 * 365.25
 FLEET = 1000
 
@@ -149,7 +155,7 @@ class _Judged:
             chance = "; it may be chance" if _may_be_chance(best, "energy_saving_pct") else ""
             lines.append(f"{line}{chance}.")
         else:
-            line = f"Nothing saves energy against {base['technique']} here{self._limits()}"
+            line = f"Nothing saves energy against {base['technique']} here{self.limits()}"
             lines.append(f"{line}{self._nearest()}.")
         lines += self._beyond()
         if self.wins:
@@ -157,7 +163,7 @@ class _Judged:
         lines += self._others()
         return lines
 
-    def _limits(self) -> str:
+    def limits(self) -> str:
         return f" at less than {TOLERATED_PCT:.0f} % slowdown" if self.greedy is not None else ""
 
     def _nearest(self) -> str:
@@ -269,8 +275,29 @@ def _is_tolerable(row: Row, base: Row, idle: Row | None) -> bool:
     return (slower is None or _time(row) <= limit) and lost <= LOST_PCT
 
 
+def _at_load(one: _Judged, several: bool) -> str:
+    """The sentence of one load of a service."""
+    best, base = one.best, one.base
+    service, _, load = str(base["workload"]).rpartition("@")
+    shown = f"{base['load_pct']:.3g} % load" if base.get("load_pct") is not None else f"load {load}"
+    where = f"At {shown} of {service}" if several else f"At {shown}"
+    if (base.get("lost_pct") or 0) > LOST_PCT:
+        return f"{where} the server cannot keep up: nothing is compared."
+    if not one.wins:
+        return f"{where} nothing saves energy against {one.results.baseline}{one.limits()}."
+    now, then = (energy(row["energy_j_per_unit"]) for row in (best, base))
+    return (
+        f"{where} {best['technique']} takes least: {_with_interval(best, 'energy_saving_pct')} % "
+        f"less than {one.results.baseline} ({now} instead of {then} per "
+        f"{base['unit_of_work']}), {_cost(best, base)}."
+    )
+
+
 def _of_many(results: Results, judged: list[_Judged], runs: pl.DataFrame) -> list[str]:
-    """One sentence over all workloads, and who wins where."""
+    """One sentence over all workloads, and who wins where; of loads, one for each."""
+    if "load_pct" in runs.columns and results.world == "node":
+        services = {str(one.base["workload"]).rpartition("@")[0] for one in judged}
+        return [_at_load(one, len(services) > 1) for one in judged]
     count = len(judged)
     wins: dict[str, list[_Judged]] = {}
     for one in judged:

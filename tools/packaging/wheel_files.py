@@ -28,6 +28,7 @@ RECORDINGS = ("nginx", "memcached", "hmmer", "perl")
 #: What else of `workloads/` does: loads of servers, flows, a recorded prototype.
 FOLDERS = (
     "machines",
+    "profiles",
     "studies",
     "targets",
     "workloads/server",

@@ -23,6 +23,10 @@ pub struct ProfileSpec {
     pub requests: u64,
     /// Law of the time that a core is busy with a request whose caches are warm, in microseconds.
     pub service_us: Law,
+    /// Time of a request in which no core works for it (devices, the client's part of a
+    /// protocol), in microseconds: its latency has it, no core has.
+    #[serde(default)]
+    pub apart_us: f64,
     /// Share of that time in user code; none if it is not known.
     pub user_share: Option<f64>,
     /// Time that lost caches add to a request.
@@ -48,7 +52,7 @@ pub struct Cold {
 pub struct Watts {
     /// Core and private caches while busy, in watts.
     pub busy_w: f64,
-    /// The same core with an instruction a cycle, in watts, as the model that `busy_w` comes from
+    /// The same core at two instructions a cycle, in watts, as the model that `busy_w` comes from
     /// has it: the machine's `active_w` is scaled by their ratio. Without it `busy_w` holds as it
     /// is.
     pub full_w: Option<f64>,
@@ -73,6 +77,7 @@ impl Profile {
         let service = Sampler::new(&spec.service_us).map_err(|e| SpecError::at("service_us", e))?;
         // A law of zeros, or of a tail without a mean, has no load that means anything.
         within("service_us (its mean)", service.mean(), 1e-3, 1e9)?;
+        within("apart_us", spec.apart_us, 0.0, 1e9)?;
         if let Some(share) = spec.user_share {
             within("user_share", share, 0.0, 1.0)?;
         }

@@ -93,6 +93,8 @@ pub struct Tally {
     pub wakes: Vec<u64>,
     /// Time in which no core had work.
     pub all_idle: Time,
+    /// Part of each latency in which no core works for the request.
+    pub(crate) apart: Time,
     /// Finished requests and the sum of their latencies, by slice.
     pub(crate) slices: Vec<(u64, u128)>,
 }
@@ -100,7 +102,7 @@ pub struct Tally {
 impl Tally {
     #[inline]
     pub(crate) fn request(&mut self, window: &Window, arrived: Time, start: Time, done: Time) {
-        let latency = done - arrived;
+        let latency = done - arrived + self.apart;
         if arrived >= window.start && arrived < window.end {
             self.arrived += 1;
             self.latency.record(latency);
@@ -296,7 +298,12 @@ fn cores<'a>(
     }
     let names = machine.state_names().collect();
     let count = machine.cores();
-    let tally = Tally { wakes: vec![0; states], slices: vec![(0, 0); SLICES], ..Tally::default() };
+    let tally = Tally {
+        wakes: vec![0; states],
+        slices: vec![(0, 0); SLICES],
+        apart: us(profile.spec().apart_us),
+        ..Tally::default()
+    };
     let books = Books::new(*window, SLICES, count, power, names);
     let governors = (0..count).map(|n| Governor::new(make(n))).collect();
     let extra = |state: &halfwink_techniques::node::machine::State| profile.extra(&state.loses).unwrap_or(Time::ZERO);

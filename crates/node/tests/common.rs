@@ -48,6 +48,7 @@ pub fn spec(cores: u32) -> Spec {
         kernel: Kernel {
             tick_us: 4000.0,
             tick_work_us: 1.0,
+            next_timer_us: 1e6,
             background_per_s: 0.0,
             background_us: 5.0,
         },
@@ -64,6 +65,7 @@ pub fn service(law: Law) -> Profile {
         made_by: "test".to_owned(),
         requests: 0,
         service_us: law,
+        apart_us: 0.0,
         user_share: Some(0.5),
         cold: Vec::new(),
         watts: None,
@@ -115,8 +117,9 @@ pub fn menu(_: usize) -> Idler {
         residency: Time::ns(1000 * us),
     };
     let states = [state(Depth::C1, 0), state(Depth::C3, 0), state(Depth::C6, 60)];
-    let parameters =
-        IdleParameters { cores: 1, states, tick: Time::ns(4_000_000), wake: Time::ZERO };
+    let timer = IdleParameters::NO_TIMER;
+    let tick = Time::ns(4_000_000);
+    let parameters = IdleParameters { cores: 1, states, tick, timer, wake: Time::ZERO };
     Idler::Rest { policy: Box::new(Menu::new(parameters)), depths: [C1, C1, C6] }
 }
 

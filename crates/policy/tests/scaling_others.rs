@@ -131,6 +131,7 @@ fn idle() -> IdleParameters {
             state(Depth::C6, 87_000, 348_000),
         ],
         tick: Time::ns(4_000_000),
+        timer: IdleParameters::NO_TIMER,
         wake: Time::ZERO,
     }
 }

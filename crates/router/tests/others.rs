@@ -67,6 +67,7 @@ fn idle() -> IdleParameters {
             state(Depth::C6, 87_000, 348_000),
         ],
         tick: Time::ns(4_000_000),
+        timer: IdleParameters::NO_TIMER,
         wake: Time::ns(4_100),
     }
 }

@@ -45,7 +45,8 @@ def compare(
     *workloads: str,
     technique: Annotated[str | None, Parameter(name=["-t", "--technique"])] = None,
     machine: Annotated[str | None, Parameter(name=["-m", "--machine"])] = None,
-    world: Annotated[str, Parameter(name=["-w", "--world"])] = comparing.WORLD,
+    world: Annotated[str | None, Parameter(name=["-w", "--world"])] = None,
+    load: Annotated[str | None, Parameter(name="--load")] = None,
     setting: Setting = None,
     instructions: Annotated[int | None, Parameter(name=["-n", "-i", "--instructions"])] = None,
     timeline: Annotated[str | None, Parameter()] = None,
@@ -69,6 +70,9 @@ def compare(
         Machine, with a number of cores (ev6-16), or a file. Default: ev6-4, or a world's first.
     world
         Another world than the chip: `halfwink list worlds`. Names are those of that one then.
+    load
+        Loads of a server, separated by commas: 10,30,50%, or requests a second (20000/s). Plays
+        the world node, a server of today, unless another world is named.
     setting
         Change a value of the machine: --set gating.wake_up_ns=16. May be repeated.
     instructions
@@ -91,9 +95,11 @@ def compare(
     """
     if not workloads:
         raise HalfwinkError("no workload was named; `halfwink list workloads` shows what there is")
+    world = world or ("node" if load else comparing.WORLD)
     on = machine or comparing.default_machine(world)
     window = _window(timeline)
     chosen = [world, technique or "", *(setting or []), instructions, window]
+    chosen += [load] if load else []
     plain = chosen == [comparing.WORLD, "", None, None]
     folder = place(out or OUT / _slug("compare", *workloads, on, told=[] if plain else chosen))
     with progress_bar("compare", quiet=quiet) as progress:
@@ -106,6 +112,7 @@ def compare(
             set=dict(settings(setting)),
             instructions=instructions,
             timeline_ns=window,
+            loads=comparing.split_loads(load),
             out=folder,
             fresh=fresh,
             log=log,

@@ -10,6 +10,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("nginx", "one of each kind of techniques, in seconds"),
         ("nginx -t idle-menu,tap", "who saves most, and beyond idle states"),
         ("nginx gzip -m ev6-1 --json", "two workloads on one core, for programs"),
+        ("nginx --load 10,30,50,70%", "a server of today at the load you have"),
         ("all-to-all -w fabric -o out", "another world; its results in out/"),
     ),
     "run": (
@@ -18,6 +19,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("my.toml --part 3/200 -o shared", "a part, for arrays of jobs on a cluster"),
         ("my.toml --collect -o shared", "tables and report when all parts have run"),
         ("my.toml -o s3://bucket/sweep", "results in an object store, by s3fs"),
+    ),
+    "profile": (
+        ("nginx-1pct -m golden-cove -o nginx.toml", "from a recording, on a core of today"),
+        ("--service-mean 200us --cv 1.5 --name mine", "without a recording"),
+        ("--log times.csv --unit ms", "from response times, one a line"),
     ),
     "sample": (("nginx -t tap --windows 50", "fifty windows, and how sure that is"),),
     "replay": (

@@ -55,6 +55,10 @@ COMMANDS = {
         "Run a study of any world: workloads, machines, techniques and sweeps that a file "
         "describes.",
     ),
+    "profile": (
+        "profile:profile",
+        "Say what a request costs a core: from a recording, or from what you know of your service.",
+    ),
     "sample": (
         "sampling:sample",
         "Sample a long workload: windows of it in detail, each figure with its 95 % interval.",

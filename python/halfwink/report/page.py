@@ -24,6 +24,7 @@ from halfwink.library import build_id, cache_dir, library, workloads
 from halfwink.relate import KEYS
 from halfwink.report import charts, core_charts
 from halfwink.report.ledger import ledger
+from halfwink.report.load_chart import along_load, is_along_load
 from halfwink.report.methods import methods
 from halfwink.report.tradeoff_chart import far_out, tradeoff
 from halfwink.results import IDENTITY
@@ -123,7 +124,18 @@ def _sections(results: Results) -> list[Section]:
     runs = results.runs
     others = runs.filter(pl.col("technique") != results.baseline)
     sections: list[Section] = []
-    if runs["latency_p99_us"].count() > 0:
+    if is_along_load(results):
+        sections.append(
+            Section(
+                "Energy against latency, along the load",
+                "One line for each composition, from the least load to the most: what a request "
+                "costs and how late one in a hundred is. Filled points: no other composition at "
+                "that load takes less energy and answers as soon. A load that the server cannot "
+                "carry is not drawn. Requests come at their own times (an open load).",
+                along_load(results),
+            )
+        )
+    elif runs["latency_p99_us"].count() > 0:
         sections.append(
             Section(
                 "Energy against latency",

@@ -92,6 +92,7 @@ impl IdleMenu {
             // Menu's ladder has three states; a core has nothing between these two.
             states: [stopped, stopped, deepest],
             tick: scaled(parameters.tick).max(Time(1)),
+            timer: IdleParameters::NO_TIMER,
             wake: Time::ZERO,
         });
         IdleMenu { menu, alike, lead: costs.lead(), gated: false, timer: None, pending: None }

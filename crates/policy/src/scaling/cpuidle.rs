@@ -1,17 +1,14 @@
 //! What idle governors of Linux share: the states to choose from, how long a core was idle, the
 //! tick.
 //!
-//! Beside the tick there are no timers here, so the next one is a second away (assumption). The
-//! tick runs while a core is busy; a governor that expects a short rest keeps it, and is asked
+//! How far the next timer beside the tick is away is a constant ([`IdleParameters::timer`]); a world
+//! without timers says a second (assumption). The tick runs while a core is busy; a governor that expects a short rest keeps it, and is asked
 //! again when it rings: so a wrong guess costs no more than a tick.
 
 use halfwink_units::Time;
 
 use super::apart::{Apart, Resting};
 use super::{Depth, Rest};
-
-/// The next timer beside the tick, in nanoseconds.
-pub(super) const TIMER_NS: u64 = 1_000_000_000;
 
 /// An idle state as a governor sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +41,20 @@ pub struct IdleParameters {
     pub states: [IdleState; 3],
     /// Between ticks. Of a kernel with 250 a second: 4 ms.
     pub tick: Time,
-    /// Time from leaving an idle state until the queue is polled, which is not idle time.
+    /// Until the next timer beside the tick. Menu cannot expect less than a thousandth of it.
+    pub timer: Time,
+    /// From leaving an idle state until the queue is polled, which is not idle time.
     pub wake: Time,
 }
 
 impl IdleParameters {
+    /// The next timer of a world that knows none: a second away (assumption).
+    pub const NO_TIMER: Time = Time::ns(1_000_000_000);
+
+    pub(super) fn timer_ns(&self) -> u64 {
+        self.timer.0 / 1_000
+    }
+
     pub(super) fn tick_ns(&self) -> u64 {
         self.tick.0 / 1_000
     }

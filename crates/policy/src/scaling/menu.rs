@@ -8,7 +8,7 @@
 use halfwink_units::Time;
 
 use super::apart::Apart;
-use super::cpuidle::{Governed, Governor, IdleParameters, Rested, TIMER_NS};
+use super::cpuidle::{Governed, Governor, IdleParameters, Rested};
 
 const INTERVALS: usize = 8;
 /// Orders of magnitude, from below 10 us to above 100 ms.
@@ -41,7 +41,7 @@ impl Governor for MenuCore {
             at: 0,
             factors: [RESOLUTION * DECAY; BUCKETS],
             bucket: 0,
-            timer_ns: TIMER_NS,
+            timer_ns: IdleParameters::NO_TIMER.0 / 1_000,
         }
     }
 
@@ -69,7 +69,7 @@ impl Governor for MenuCore {
     fn choose(&mut self, now: Time, p: &IdleParameters) -> (usize, bool) {
         let mut expected = typical_us(&self.intervals).map_or(u64::MAX, |us| 1_000 * us);
         let until_tick = if expected > THRESHOLD_NS {
-            self.timer_ns = TIMER_NS;
+            self.timer_ns = p.timer_ns();
             self.bucket = bucket(self.timer_ns);
             let scale = RESOLUTION * DECAY * 1_000;
             let timer_us = (scale / 2 + self.timer_ns * self.factors[self.bucket]) / scale;

@@ -9,7 +9,7 @@
 use halfwink_units::Time;
 
 use super::apart::Apart;
-use super::cpuidle::{Governed, Governor, IdleParameters, Rested, TIMER_NS};
+use super::cpuidle::{Governed, Governor, IdleParameters, Rested};
 
 const PULSE: u32 = 1_024;
 const DECAY_SHIFT: u32 = 3;
@@ -47,7 +47,7 @@ impl Governor for TeoCore {
         let exit = p.states[rested.state].exit_ns();
         let measured = match rested.ns {
             // The tick ended it; it might have lasted until the timer.
-            ns if rested.by_tick || ns >= TIMER_NS => u64::MAX,
+            ns if rested.by_tick || ns >= p.timer_ns() => u64::MAX,
             ns if ns >= exit => ns - exit / 2,
             ns => ns / 2,
         };
@@ -58,7 +58,7 @@ impl Governor for TeoCore {
             bin.intercepts -= bin.intercepts >> DECAY_SHIFT;
             self.total += bin.hits + bin.intercepts;
             let residency = p.states[n].residency_ns();
-            if residency <= TIMER_NS {
+            if residency <= p.timer_ns() {
                 timer = n;
                 lasted = if residency <= measured { n } else { lasted };
             }
@@ -79,9 +79,9 @@ impl Governor for TeoCore {
 
     /// `teo_select`: the state, and whether the tick goes on.
     fn choose(&mut self, now: Time, p: &IdleParameters) -> (usize, bool) {
-        let allowed = (0..STATES).filter(|&n| p.states[n].residency_ns() <= TIMER_NS).max();
+        let allowed = (0..STATES).filter(|&n| p.states[n].residency_ns() <= p.timer_ns()).max();
         let mut state = allowed.unwrap_or(0);
-        let mut span = if state == 0 { p.states[0].residency_ns() } else { TIMER_NS };
+        let mut span = if state == 0 { p.states[0].residency_ns() } else { p.timer_ns() };
         let shallower = &self.bins[..state];
         let intercepts: u32 = shallower.iter().map(|bin| bin.intercepts).sum();
         let hits: u32 = shallower.iter().map(|bin| bin.hits).sum();

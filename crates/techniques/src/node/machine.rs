@@ -143,6 +143,8 @@ pub struct Kernel {
     pub tick_us: f64,
     /// Work of a tick, in microseconds.
     pub tick_work_us: f64,
+    /// Until the next timer that an idle core's governor sees, in microseconds.
+    pub next_timer_us: f64,
     /// Wake-ups of a core a second beside requests and ticks (timers, RCU, workers).
     pub background_per_s: f64,
     /// Work of such a wake-up in the mean, in microseconds; exponential.
@@ -358,6 +360,7 @@ fn packages(spec: &Spec) -> Result<(), SpecError> {
 fn kernel(kernel: &Kernel) -> Result<(), SpecError> {
     within("kernel.tick_us", kernel.tick_us, 1.0, 1e9)?;
     within("kernel.tick_work_us", kernel.tick_work_us, 0.0, 1e6)?;
+    within("kernel.next_timer_us", kernel.next_timer_us, 1.0, 1e9)?;
     within("kernel.background_per_s", kernel.background_per_s, 0.0, 1e6)?;
     within("kernel.background_us", kernel.background_us, 0.0, 1e6)
 }

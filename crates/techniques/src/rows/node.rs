@@ -47,7 +47,8 @@ fn governor(
     let [first, middle, last] = depths;
     let states = [told(Depth::C1, first), told(Depth::C3, middle), told(Depth::C6, last)];
     let tick = us(machine.spec().kernel.tick_us);
-    let policy = make(IdleParameters { cores: 1, states, tick, wake: Time::ZERO });
+    let timer = us(machine.spec().kernel.next_timer_us);
+    let policy = make(IdleParameters { cores: 1, states, tick, timer, wake: Time::ZERO });
     Idler::Rest { policy, depths }
 }
 

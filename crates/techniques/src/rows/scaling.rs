@@ -75,6 +75,7 @@ fn idle(choice: &Choice, model: &Model) -> IdleParameters {
             state(Depth::C6, sleep.c6_exit_us, sleep.c6_residency_us),
         ],
         tick: ms(choice.number("tick_ms")),
+        timer: IdleParameters::NO_TIMER,
         wake: us(spec.wake.delivery_us + spec.wake.handler_us),
     }
 }

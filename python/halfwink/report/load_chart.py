@@ -1,0 +1,184 @@
+"""A server at several loads: joules for a request against latency, and watts against load."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from halfwink.relate import KEYS
+from halfwink.results import Results
+
+LATENCY = "latency_p99_us"
+#: Okabe and Ito, "Color universal design" (2008): told apart with any colour vision.
+COLOURS = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7", "#7a7a7a")
+#: Dashes tell lines apart that share a colour.
+DASHES = ([1, 0], [6, 3], [2, 2])
+WIDTH, HEIGHT = 380, 340
+#: Pixels that the chart leaves free around its points, and that a name takes.
+FREE = 24
+NAME_WIDTH, NAME_HEIGHT = 150, 12
+
+
+def is_along_load(results: Results) -> bool:
+    """Whether these are runs of a server at several loads."""
+    runs = results.runs
+    return "load_pct" in runs.columns and runs["load_pct"].drop_nulls().n_unique() > 1
+
+
+def along_load(results: Results) -> alt.HConcatChart | alt.VConcatChart:
+    """One line for each composition along the load, for each service and machine: millijoules for
+    a request against the 99th percentile of latency, and beside it watts against load.
+
+    Filled points are on the Pareto front of their load: no other composition takes less energy
+    and answers as soon. Loads that the server cannot carry are not drawn.
+    """
+    runs = _drawn(results)
+    rows = [
+        alt.hconcat(*_pair(results, group, f"{service} on {machine}")).resolve_legend(
+            color="shared"
+        )
+        for (service, machine), group in runs.group_by(["service", "machine"], maintain_order=True)
+    ]
+    return rows[0] if len(rows) == 1 else alt.vconcat(*rows)
+
+
+def front(runs: pl.DataFrame) -> pl.Series:
+    """Whether no other row of the same workload, machine and values is better in energy and
+    latency, or as good in one and better in the other."""
+    marked: dict[int, bool] = {}
+    numbered = runs.with_row_index("row")
+    for _, group in numbered.group_by(KEYS, maintain_order=True):
+        points = group.select("row", "energy_j_per_unit", LATENCY).rows()
+        for row, joules, wait in points:
+            marked[row] = not any(
+                other <= joules and late <= wait and (other < joules or late < wait)
+                for _, other, late in points
+            )
+    return pl.Series("front", [marked[row] for row in range(runs.height)])
+
+
+def _drawn(results: Results) -> pl.DataFrame:
+    runs = results.runs.drop_nulls([LATENCY, "energy_j_per_unit", "load_pct"])
+    if "keeps_up" in runs.columns:
+        runs = runs.filter(pl.col("keeps_up") == "yes")
+    return runs.with_columns(
+        pl.col("workload").str.replace(r"@[^@]*$", "").alias("service"),
+        (1e3 * pl.col("energy_j_per_unit")).alias("energy_mj_per_unit"),
+        front(runs),
+    ).sort("load_pct", maintain_order=True)
+
+
+def _pair(
+    results: Results, runs: pl.DataFrame, title: str
+) -> tuple[alt.LayerChart | alt.FacetChart, ...]:
+    names = results.runs["technique"].unique(maintain_order=True).to_list()
+    colour = alt.Color(
+        "technique:N",
+        title=None,
+        scale=alt.Scale(domain=names, range=[COLOURS[n % len(COLOURS)] for n in range(len(names))]),
+        legend=alt.Legend(orient="bottom", columns=4, labelLimit=240, symbolType="circle"),
+    )
+    dash = alt.StrokeDash(
+        "technique:N",
+        scale=alt.Scale(
+            domain=names,
+            range=[DASHES[n // len(COLOURS) % len(DASHES)] for n in range(len(names))],
+        ),
+        legend=None,
+    )
+    trade = _lines(
+        runs,
+        alt.X(
+            f"{LATENCY}:Q",
+            title="99th percentile of latency (us), modelled",
+            scale=alt.Scale(type="log", nice=False, padding=FREE),
+            axis=alt.Axis(tickCount=5, format="~s", grid=False),
+        ),
+        alt.Y(
+            "energy_mj_per_unit:Q",
+            title="mJ per request, modelled",
+            scale=alt.Scale(type="log", nice=False, padding=FREE),
+            axis=alt.Axis(tickCount=5, format="~g"),
+        ),
+        (colour, dash),
+        named=True,
+    ).properties(title=f"{title}: energy against p99, along the load")
+    power = _lines(
+        runs,
+        alt.X(
+            "load_pct:Q",
+            title="load (% of what the cores carry)",
+            scale=alt.Scale(zero=True),
+            axis=alt.Axis(tickCount=8),
+        ),
+        alt.Y("power_w:Q", title="W of the server, modelled", scale=alt.Scale(zero=True)),
+        (colour, dash),
+        named=False,
+    ).properties(title="watts against load")
+    return trade, power
+
+
+def _lines(
+    runs: pl.DataFrame,
+    x: alt.X,
+    y: alt.Y,
+    by: tuple[alt.Color, alt.StrokeDash],
+    *,
+    named: bool,
+) -> alt.LayerChart | alt.FacetChart:
+    colour, dash = by
+    columns = ["technique", "load_pct", LATENCY, "energy_mj_per_unit", "power_w", "front"]
+    data = runs.select(*KEYS, *columns)
+    base = alt.Chart(data).encode(x=x, y=y, color=colour, tooltip=[*KEYS, *columns])
+    line = base.mark_line(strokeWidth=1.6, opacity=0.8).encode(
+        strokeDash=dash, order="load_pct:Q", detail="technique:N"
+    )
+    points = base.mark_point(size=55, strokeWidth=1.6, opacity=1).encode(
+        fill=alt.condition("datum.front", colour, alt.value("white"))
+    )
+    layers = [line, points]
+    if named:
+        layers += [*_names(data, x, y, colour), _loads(data, x, y)]
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+
+
+def _names(data: pl.DataFrame, x: alt.X, y: alt.Y, colour: alt.Color) -> list[alt.Chart]:
+    """The name of each line at its end of least load, moved down where another stands there."""
+    ends = data.group_by("technique", maintain_order=True).first()
+    across = _pixels(data[LATENCY], ends[LATENCY], WIDTH)
+    down = [
+        HEIGHT - up
+        for up in _pixels(data["energy_mj_per_unit"], ends["energy_mj_per_unit"], HEIGHT)
+    ]
+    layers: list[alt.Chart] = []
+    placed: list[tuple[float, float]] = []
+    for n in sorted(range(ends.height), key=lambda n: down[n]):
+        line = down[n]
+        for other, taken in sorted(placed, key=lambda place: place[1]):
+            if abs(other - across[n]) < NAME_WIDTH and abs(taken - line) < NAME_HEIGHT:
+                line = taken + NAME_HEIGHT
+        placed.append((across[n], line))
+        text = alt.Chart(ends[n]).mark_text(align="left", dx=8, dy=line - down[n], fontSize=10)
+        layers.append(text.encode(x=x, y=y, text="technique:N", color=colour))
+    return layers
+
+
+def _pixels(all_of_it: pl.Series, wanted: pl.Series, length: int) -> list[float]:
+    """Where values lie on a logarithmic axis of so many pixels."""
+    logs = all_of_it.log()
+    low, high = float(logs.min() or 0.0), float(logs.max() or 0.0)  # pyright: ignore[reportArgumentType]
+    span = max(high - low, 1e-9)
+    return [FREE + (length - 2 * FREE) * (value - low) / span for value in wanted.log().to_list()]
+
+
+def _loads(data: pl.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:
+    """Loads along the line of the baseline, which is the first technique."""
+    first = data["technique"][0]
+    told = data.filter(technique=first).with_columns(
+        (pl.col("load_pct").round(1).cast(pl.String).str.replace(r"\.0$", "") + " %").alias("load")
+    )
+    return (
+        alt.Chart(told)
+        .mark_text(align="right", dx=-8, dy=8, fontSize=9, color="#666")
+        .encode(x=x, y=y, text="load:N")
+    )

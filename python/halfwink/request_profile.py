@@ -1,0 +1,435 @@
+"""What a request of a service costs a core: a profile that the node plays.
+
+found = hw.profile("nginx-1pct", core="golden-cove")  # from a recording
+found.write("nginx.toml")  # halfwink compare ./nginx.toml -w node --load 10,30%
+hw.stated_profile("mine", mean_us=200, cv=1.5)  # without one
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+import tomllib
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from halfwink.comparison import compare
+from halfwink.errors import HalfwinkError
+from halfwink.files import write_whole
+from halfwink.library import root
+from halfwink.results import Results
+
+#: With more requests under way in the mean than this, latencies hold waits for others.
+ALONE = 0.2
+#: Contents that sleeps lose, one depth after the other.
+DEPTHS = (("l1i", "l1d"), ("l1i", "l1d", "l2"), ("l1i", "l1d", "l2", "branch"))
+#: Core of a profile that comes from no recording.
+ANY = "any"
+#: Points that a law of measured times keeps.
+POINTS = 41
+#: Half of the 95 % interval of a mean, in per cent, that is good enough.
+GOOD_PCT = 5.0
+UNITS_US = {"us": 1.0, "ms": 1e3, "s": 1e6, "ns": 1e-3}
+#: A column of response times in a log.
+TIMES = re.compile(r"(response|request|service|upstream)_?(response_)?time|duration|latency", re.I)
+
+
+@dataclass(frozen=True)
+class RequestProfile:
+    """A service on a kind of core. Times and watts are modelled unless ``core`` is ``any``.
+
+    Attributes:
+        workload: name of the service.
+        core: machine file of the core; ``any`` if no recording was played.
+        made_by: command that makes it.
+        requests: requests that it rests on; 0 if it was stated.
+        law: of the time that a core is busy with a request, in microseconds, as TOML has it.
+        mean_us: mean of that law.
+        user_share: share of that time in user code; none if it is not known.
+        apart_us: time of a request in which no core works for it.
+        cold: time that lost contents add to the request that wakes a core.
+        busy_w: core with its private caches while busy; none if it is not known.
+        full_w: the same core at two instructions a cycle, in the same model.
+        shared_uj: accesses of a request to what cores share.
+        half_pct: half of the 95 % interval of the mean, in per cent; none if it is not known.
+        notes: lines for the head of the file.
+    """
+
+    workload: str
+    core: str
+    made_by: str
+    law: str
+    mean_us: float
+    requests: int = 0
+    user_share: float | None = None
+    apart_us: float = 0.0
+    cold: tuple[tuple[tuple[str, ...], float], ...] = ()
+    busy_w: float | None = None
+    full_w: float | None = None
+    shared_uj: float = 0.0
+    half_pct: float | None = None
+    notes: tuple[str, ...] = ()
+
+    def toml(self) -> str:
+        """The file that ``halfwink compare FILE -w node`` reads."""
+        lines = [f"# {note}" for note in self.notes]
+        lines += [
+            "schema = 1",
+            f'workload = "{self.workload}"',
+            f'core = "{self.core}"',
+            f'made_by = "{self.made_by}"',
+            f"requests = {self.requests}",
+            f"service_us = {self.law}",
+        ]
+        if self.user_share is not None:
+            lines.append(f"user_share = {self.user_share:.4f}")
+        if self.apart_us > 0:
+            lines.append(f"apart_us = {self.apart_us:.4g}")
+        for loses, extra_us in self.cold:
+            names = ", ".join(f'"{name}"' for name in loses)
+            lines += ["", "[[cold]]", f"loses = [{names}]", f"extra_us = {extra_us:.4g}"]
+        if self.busy_w is not None:
+            lines += ["", "[watts]", f"busy_w = {self.busy_w:.4g}"]
+            if self.full_w is not None:
+                lines.append(f"full_w = {self.full_w:.4g}")
+            lines.append(f"shared_uj = {self.shared_uj:.4g}")
+        return "\n".join(lines) + "\n"
+
+    def write(self, file: Path | str) -> None:
+        """Writes it whole, or not at all."""
+        write_whole(Path(file), self.toml().encode())
+
+    def longer(self) -> float | None:
+        """How many times as long a recording must be for a mean known to 5 %; none if it is."""
+        if self.half_pct is None or self.half_pct <= GOOD_PCT:
+            return None
+        return (self.half_pct / GOOD_PCT) ** 2
+
+
+def profile(
+    workload: str,
+    *,
+    core: str = "golden-cove",
+    name: str | None = None,
+    instructions: int | None = None,
+    out: Path | str | None = None,
+) -> RequestProfile:
+    """Plays a recording on one core of a kind: once warm, and once for each depth of sleep that
+    loses contents at each halt.
+
+    Where requests were recorded alone (``nginx-1pct``), the law has the shape of their latencies;
+    where they overlap (closed loads), only the mean is known, and the law is log-normal with the
+    variation that latencies of that many requests under way imply (assumption). Its mean is always
+    the time that the core worked for a request.
+
+    Args:
+        workload: a recorded one with requests.
+        core: chip machine (``golden-cove``), or a server of it (``golden-cove-56``).
+        name: of the profile, if not that of the workload.
+        instructions: at most.
+        out: folder in which finished runs are kept.
+
+    Raises:
+        HalfwinkError: there is none of that name, or it has no requests.
+        RunError: a run failed.
+    """
+    kind = core_of(core)
+    machine = f"{kind}-1"
+    warm = compare(
+        workload,
+        techniques=["always-on"],
+        machine=machine,
+        instructions=instructions,
+        out=out,
+    )
+    run = warm.runs.filter(technique="always-on").row(0, named=True)
+    count = run["requests"]
+    if not count or run["latency_mean_us"] is None:
+        raise HalfwinkError(f"`{workload}` has no whole requests: expected a recorded server")
+    busy = _busy(warm, "always-on")
+    mean_us = 1e6 * busy.seconds / count
+    in_flight = count * run["latency_mean_us"] * 1e-6 / run["duration_s"]
+    law, apart_us, how = _law(warm, run, mean_us, in_flight)
+    cold = _cold(workload, machine, busy.seconds, instructions, out)
+    half_pct = _half_pct(run)
+    known = "not known" if half_pct is None else f"known to ±{half_pct:.0f} %"
+    suffix = f" -n {instructions}" if instructions else ""
+    return RequestProfile(
+        workload=name or Path(workload).stem,
+        core=kind,
+        made_by=f"halfwink profile {workload} -m {kind}{suffix}",
+        requests=count,
+        law=law,
+        mean_us=mean_us,
+        user_share=busy.user_s / busy.seconds,
+        apart_us=apart_us,
+        cold=cold,
+        busy_w=busy.joules / busy.seconds,
+        full_w=_full_w(kind),
+        shared_uj=1e6 * busy.shared_j / count,
+        half_pct=half_pct,
+        notes=(
+            f"`{workload}` on a {kind} core, simulated: {count} requests, {in_flight:.2g} of them",
+            f"under way in the mean. Mean latency {known}. {how}",
+        ),
+    )
+
+
+def stated_profile(
+    name: str,
+    *,
+    mean_us: float | None = None,
+    cv: float = 1.0,
+    times_us: list[float] | None = None,
+    busy_w: float | None = None,
+    made_by: str = "halfwink.stated_profile",
+) -> RequestProfile:
+    """A service without a recording: from a mean and a coefficient of variation, or from measured
+    times. Nothing is known of what lost caches add.
+
+    Raises:
+        HalfwinkError: neither a mean nor times, or such that no law has them.
+    """
+    if times_us is not None:
+        law, mean = _measured(times_us)
+        note = f"Law of {len(times_us)} measured times. Response times hold waits for others,"
+        notes = (note, "unless they were taken at a load of a few per cent.")
+        count = len(times_us)
+    else:
+        if mean_us is None:
+            raise HalfwinkError("a law without a mean: expected --service-mean, --cdf or --log")
+        law, mean, notes, count = _lognormal(mean_us, cv), mean_us, ("Stated, not measured.",), 0
+    return RequestProfile(
+        workload=name,
+        core=ANY,
+        made_by=made_by,
+        requests=count,
+        law=law,
+        mean_us=mean,
+        busy_w=busy_w,
+        notes=notes,
+    )
+
+
+def read_times(file: Path, unit: str | None = None) -> list[float]:
+    """Response times of a log, in microseconds: a CSV whose head names them (``response_time_ms``,
+    ``duration_us``), or one number a line.
+
+    Raises:
+        HalfwinkError: there are none, or of no known unit.
+    """
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise HalfwinkError(f"{file}: {error}") from error
+    rows = list(csv.reader(lines))
+    head = rows[0] if rows else []
+    column = next((n for n, cell in enumerate(head) if TIMES.search(cell)), None)
+    if column is not None:
+        ending = head[column].rsplit("_", 1)[-1].lower()
+        unit = unit or (ending if ending in UNITS_US else None)
+        cells = [(n, row[column]) for n, row in enumerate(rows[1:], 2) if len(row) > column]
+    else:
+        cells = [(n, row[0]) for n, row in enumerate(rows, 1) if row]
+    if unit not in UNITS_US:
+        raise HalfwinkError(f"{file}: expected --unit us, ms or s, or a column such as duration_us")
+    times: list[float] = []
+    for line, text in cells:
+        try:
+            value = float(text)
+        except ValueError:
+            raise HalfwinkError(f"{file}:{line}: `{text}`, expected a time") from None
+        if not math.isfinite(value) or value < 0:
+            raise HalfwinkError(f"{file}:{line}: `{text}`, expected a time from 0 on")
+        times.append(value * UNITS_US[unit])
+    if not times:
+        raise HalfwinkError(f"{file}: no response times")
+    return times
+
+
+def time_us(text: str) -> float:
+    """``200us``, ``1.5ms``, ``2s`` in microseconds.
+
+    Raises:
+        HalfwinkError: it is none of these.
+    """
+    found = re.fullmatch(r"\s*([0-9.]+(?:e[+-]?\d+)?)\s*(ns|us|ms|s)\s*", text)
+    try:
+        value = float(found[1]) * UNITS_US[found[2]] if found else math.nan
+    except ValueError:
+        value = math.nan
+    if not value > 0 or not math.isfinite(value):
+        raise HalfwinkError(f"`{text}`: expected a time above 0 with its unit, as 200us or 1.5ms")
+    return value
+
+
+def core_of(machine: str) -> str:
+    """Chip machine of a name: its own, without a number of cores, or that of a server.
+
+    Raises:
+        HalfwinkError: a description that cannot be read.
+    """
+    described = root() / "machines" / "node" / f"{machine}.toml"
+    if described.is_file():
+        return str(tomllib.loads(described.read_text())["core"])
+    if (root() / "machines" / f"{machine}.toml").is_file():
+        return machine
+    return re.sub(r"-\d+$", "", machine)
+
+
+@dataclass(frozen=True)
+class _Busy:
+    """A core with work, and what its requests took elsewhere."""
+
+    seconds: float
+    user_s: float
+    joules: float
+    shared_j: float
+
+
+def _busy(found: Results, technique: str) -> _Busy:
+    rows = found.ledger.filter(technique=technique)
+    core = rows.filter(pl.col("component").str.starts_with("core"))
+    works = core.filter(pl.col("state").is_in(["active", "stalled"]), pl.col("mode") != "idle")
+    # Prefetches of a core are counted to no mode, and take no time.
+    fetched = core.filter(cause="prefetch")
+    shared = rows.filter(
+        ~pl.col("component").str.starts_with("core"),
+        (pl.col("mode") != "idle") | (pl.col("cause") == "prefetch"),
+    )
+    return _Busy(
+        seconds=_sum(works, "time_s"),
+        user_s=_sum(works.filter(mode="user"), "time_s"),
+        joules=_sum(works, "energy_j") + _sum(fetched, "energy_j"),
+        shared_j=_sum(shared, "energy_j"),
+    )
+
+
+def _sum(rows: pl.DataFrame, column: str) -> float:
+    return float(rows[column].sum())
+
+
+def _law(
+    found: Results, run: dict[str, Any], mean_us: float, in_flight: float
+) -> tuple[str, float, str]:
+    """The law, the time apart from cores, and a sentence on where it is from."""
+    buckets = found.histograms.filter(histogram="latency", technique="always-on").sort("from_ns")
+    if in_flight <= ALONE:
+        points = _points(buckets, run["latency_max_us"], mean_us)
+        law = f'{{ law = "points", points = [{points}] }}'
+        return (
+            law,
+            run["latency_mean_us"] - mean_us,
+            "Shape: latencies of requests that were alone.",
+        )
+    cv = _variation(buckets) * math.sqrt(in_flight)
+    how = f"Requests overlap: shape assumed log-normal, cv {cv:.2f} from {in_flight:.1f} under way."
+    return _lognormal(mean_us, cv), 0.0, how
+
+
+def _points(buckets: pl.DataFrame, longest_us: float, mean_us: float) -> str:
+    """Limits of a histogram's buckets and what lies below each, scaled to a mean."""
+    total = int(buckets["count"].sum())
+    points: list[tuple[float, float]] = []
+    below = 0
+    for row in buckets.iter_rows(named=True):
+        start = (row["from_ns"] * 1e-3, below / total)
+        if not points or points[-1][0] < start[0]:
+            points.append(start)
+        below += row["count"]
+        points.append((min(row["to_ns"] * 1e-3, longest_us), below / total))
+    return _written(points, mean_us)
+
+
+def _written(points: list[tuple[float, float]], mean_us: float | None = None) -> str:
+    found = _mean(points)
+    scale = 1.0 if mean_us is None else mean_us / found
+    return ", ".join(f"[{at * scale:.5g}, {share:.6g}]" for at, share in points)
+
+
+def _mean(points: list[tuple[float, float]]) -> float:
+    return sum((high[1] - low[1]) * (low[0] + high[0]) / 2 for low, high in pairwise(points))
+
+
+def _variation(buckets: pl.DataFrame) -> float:
+    """Coefficient of variation of what a histogram counted."""
+    middle = (buckets["from_ns"] + buckets["to_ns"]) / 2
+    count = buckets["count"].cast(pl.Float64)
+    total = float(count.sum())
+    mean = float((middle * count).sum()) / total
+    square = float((middle * middle * count).sum()) / total
+    return math.sqrt(max(square - mean * mean, 0.0)) / mean
+
+
+def _lognormal(mean_us: float, cv: float) -> str:
+    if not 0 <= cv <= 100:
+        raise HalfwinkError(f"a coefficient of variation of {cv:g}: expected 0 to 100")
+    if cv == 0:
+        return f'{{ law = "fixed", value = {mean_us:.6g} }}'
+    if cv == 1:
+        return f'{{ law = "exponential", mean = {mean_us:.6g} }}'
+    return f'{{ law = "log-normal", mean = {mean_us:.6g}, cv = {cv:.4g} }}'
+
+
+def _measured(times_us: list[float]) -> tuple[str, float]:
+    """A law of so many points, closer together where the tail is."""
+    ordered = sorted(times_us)
+    if ordered[-1] <= 0:
+        raise HalfwinkError("a law without a mean: all of its times are 0")
+    shares = [n / (POINTS - 1) for n in range(POINTS)]
+    shares = sorted({*shares, 0.99, 0.995, 0.999, 0.9995})
+    last = len(ordered) - 1
+    points = [(ordered[round(share * last)], share) for share in shares]
+    mean = sum(ordered) / len(ordered)
+    law = f'{{ law = "points", points = [{_written(points, mean)}] }}'
+    return law, mean
+
+
+def _cold(
+    workload: str,
+    machine: str,
+    warm_s: float,
+    instructions: int | None,
+    out: Path | str | None,
+) -> tuple[tuple[tuple[str, ...], float], ...]:
+    """Time that each depth adds to the work behind a halt, from runs that lose it at each halt."""
+    found: list[tuple[tuple[str, ...], float]] = []
+    for loses in DEPTHS:
+        named = ", ".join(f'"{name}"' for name in loses)
+        runs = compare(
+            workload,
+            techniques=["idle-gate"],
+            machine=machine,
+            set={"gating.loses": f"[{named}]"},
+            instructions=instructions,
+            out=out,
+        )
+        run = runs.runs.filter(technique="idle-gate").row(0, named=True)
+        if not run["wakes"]:
+            return ()
+        extra_us = 1e6 * (_busy(runs, "idle-gate").seconds - warm_s) / run["wakes"]
+        found.append((loses, max(extra_us, 0.0)))
+    return tuple(found)
+
+
+def _half_pct(run: dict[str, Any]) -> float | None:
+    low, high = run.get("latency_mean_low_us"), run.get("latency_mean_high_us")
+    if low is None or high is None:
+        return None
+    return 50 * (high - low) / run["latency_mean_us"]
+
+
+def _full_w(core: str) -> float | None:
+    """Watts of a core at two instructions a cycle, which a server's ``active_w`` is taken for
+    (assumption; recorded servers reach that). Machine files split what running takes at one
+    instruction a cycle into as much clock as events."""
+    described = tomllib.loads((root() / "machines" / f"{core}.toml").read_text())
+    power = described.get("power", {}).get("core", {})
+    if "leakage_w" not in power or "clock_w" not in power:
+        return None
+    return float(power["leakage_w"]) + 3 * float(power["clock_w"])

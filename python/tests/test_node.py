@@ -1,0 +1,168 @@
+"""The node from Python and the command line: loads, profiles, verdicts, charts."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import halfwink as hw
+from halfwink.comparison import at_loads, split_loads
+from halfwink.errors import HalfwinkError
+from halfwink.library import root
+from halfwink.report.load_chart import along_load, front, is_along_load
+from halfwink.request_profile import core_of, read_times, time_us
+
+FEW = {"requests": 40_000}
+SOME = ["menu", "c1", "c6a", "c6a+package-sleep"]
+
+
+@pytest.fixture(scope="module")
+def found() -> hw.Results:
+    return hw.compare("exponential", world="node", techniques=SOME, set=FEW, loads=["10%", "50%"])
+
+
+def test_loads_are_read():
+    assert split_loads("10,30,50%") == ["10%", "30%", "50%"]
+    assert split_loads("100/s") == ["100/s"]
+    assert split_loads("100,200/s") == ["100/s", "200/s"]
+    assert split_loads("mmpp:10,90,5,1") == ["mmpp:10,90,5,1"]
+    assert at_loads(["nginx"], ["10%", "200/s"], "node") == ["nginx@10", "nginx@200/s"]
+    with pytest.raises(HalfwinkError, match="has a load already"):
+        at_loads(["nginx@3"], ["10%"], "node")
+    with pytest.raises(HalfwinkError, match="have no load"):
+        at_loads(["nginx"], ["10%"], "chip")
+
+
+def test_one_sentence_for_each_load_and_menu_is_the_baseline(found: hw.Results):
+    assert found.baseline == "menu"
+    ten, fifty, rest = found.verdict().sentences
+    assert ten.startswith("At 10 % load c6a+package-sleep takes least: ")
+    assert fifty.startswith("At 50 % load ")
+    assert "modelled" in rest
+
+
+def test_slices_sum_to_runs_and_share_their_requests(found: hw.Results):
+    sums = (
+        found.tables["slices"]
+        .group_by("workload", "technique")
+        .agg(pl.col("energy_j").sum(), pl.col("units").sum(), pl.len())
+    )
+    joined = sums.join(found.runs, on=["workload", "technique"], suffix="_run")
+    assert joined["len"].unique().to_list() == [128]
+    for ours, run in joined.select("energy_j", "energy_j_run").iter_rows():
+        assert ours == pytest.approx(run)
+    # Every composition is offered the same.
+    arrivals = found.runs.group_by("workload").agg(pl.col("offered_per_s").n_unique())
+    assert arrivals["offered_per_s"].to_list() == [1, 1]
+
+
+def test_ledgers_have_the_whole_server(found: hw.Results):
+    rows = found.ledger.filter(technique="c6a+package-sleep", workload="exponential@10")
+    parts = set(rows["component"].to_list())
+    assert {"core0", "core55", "uncore0", "memory0", "rest"} <= parts
+    run = found.runs.filter(technique="c6a+package-sleep", workload="exponential@10")
+    assert rows["energy_j"].sum() == pytest.approx(run["energy_j"][0])
+
+
+def test_the_chart_has_a_line_for_each_composition(found: hw.Results):
+    assert is_along_load(found)
+    spec = along_load(found).to_dict()
+    trade, power = spec["hconcat"]
+    assert "energy against p99" in trade["title"]
+    assert power["title"] == "watts against load"
+    alone = hw.compare("exponential@30", world="node", techniques=["menu", "c1"], set=FEW)
+    assert not is_along_load(alone)
+
+
+def test_the_front_is_what_nothing_beats():
+    runs = pl.DataFrame(
+        {
+            "workload": ["a"] * 4 + ["b"],
+            "machine": ["m"] * 5,
+            "set": [""] * 5,
+            "energy_j_per_unit": [1.0, 2.0, 2.0, 3.0, 9.0],
+            "latency_p99_us": [5.0, 3.0, 4.0, 3.0, 9.0],
+        }
+    )
+    assert front(runs).to_list() == [True, True, False, False, True]
+
+
+def test_a_stated_profile_plays(tmp_path: Path):
+    profile = hw.stated_profile("mine", mean_us=50, cv=1.5, busy_w=3.0)
+    file = tmp_path / "mine.toml"
+    profile.write(file)
+    told = tomllib.loads(file.read_text())
+    assert told["core"] == "any"
+    assert told["service_us"]["cv"] == 1.5
+    runs = hw.compare(f"{file}@20", world="node", techniques=["menu"], set=FEW).runs
+    assert runs["busy_pct"][0] == pytest.approx(20, rel=0.05)
+    assert runs["knows_cold"][0] == "no"
+
+
+def test_times_of_a_log_become_a_law(tmp_path: Path):
+    file = tmp_path / "times.csv"
+    file.write_text("client,duration_ms\na,1\nb,2\nc,3\n")
+    assert read_times(file) == [1000.0, 2000.0, 3000.0]
+    profile = hw.stated_profile("log", times_us=read_times(file))
+    assert profile.mean_us == pytest.approx(2000)
+    points = tomllib.loads(profile.toml())["service_us"]["points"]
+    mean = sum((b[1] - a[1]) * (a[0] + b[0]) / 2 for a, b in itertools.pairwise(points))
+    assert mean == pytest.approx(2000, rel=1e-3)
+    file.write_text("1\nx\n")
+    with pytest.raises(HalfwinkError, match=r"times\.csv:2: `x`"):
+        read_times(file, "ms")
+    with pytest.raises(HalfwinkError, match="expected --unit"):
+        read_times(file)
+
+
+@pytest.mark.parametrize("text", ["200", "0us", "-1ms", "1 hour", "us"])
+def test_a_time_without_a_meaning_is_one_line(text: str):
+    with pytest.raises(HalfwinkError, match="expected a time above 0 with its unit"):
+        time_us(text)
+
+
+def test_cores_of_servers_and_of_chips():
+    assert core_of("golden-cove-56") == "golden-cove"
+    assert core_of("zen4-96") == "zen4"
+    assert core_of("golden-cove-8") == "golden-cove"
+    assert core_of("neoverse-v2") == "neoverse-v2"
+
+
+def test_the_commands(halfwink, tmp_path: Path):
+    file = tmp_path / "mine.toml"
+    made = halfwink("profile", "--service-mean", "80us", "--cv", "0", "-o", str(file), "--json")
+    assert made.status == 0, made.err
+    assert made.json()["service_mean_us"] == 80
+    done = halfwink(
+        "compare", str(file), "--load", "10,40%", "-t", "menu,c1", "--set", "requests=20000",
+        "-o", str(tmp_path / "out"), "--json",
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    assert done.json()["world"] == "node"
+    wrong = halfwink("compare", str(file), "--load", "130%", "-o", str(tmp_path / "out"))
+    assert wrong.status == 2
+    assert "nothing is saved by not serving them" in wrong.complaint
+    none = halfwink("profile")
+    assert none.status == 2
+    assert "expected one of" in none.complaint
+
+
+def test_a_shipped_profile_is_what_its_command_makes(tmp_path: Path):
+    shipped = tomllib.loads((root() / "profiles/golden-cove/nginx.toml").read_text())
+    assert shipped["made_by"].startswith("halfwink profile nginx-1pct -m golden-cove")
+    anew = hw.profile("nginx-1pct", core="golden-cove-56", name="nginx")
+    told = tomllib.loads(anew.toml())
+    assert told["requests"] == shipped["requests"]
+    assert told["watts"]["busy_w"] == pytest.approx(shipped["watts"]["busy_w"], rel=0.01)
+    mean, again = (
+        sum((b[1] - a[1]) * (a[0] + b[0]) / 2 for a, b in itertools.pairwise(p))
+        for p in (shipped["service_us"]["points"], told["service_us"]["points"])
+    )
+    assert again == pytest.approx(mean, rel=0.01)
+    assert [c["extra_us"] for c in told["cold"]] == pytest.approx(
+        [c["extra_us"] for c in shipped["cold"]], rel=0.05
+    )
