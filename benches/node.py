@@ -33,9 +33,9 @@ def chip(recording: str, core: str) -> dict[str, Any]:
     return {
         "per_s": run["requests"] / run["duration_s"],
         "mean_us": run["latency_mean_us"],
-        "core_uj": 1e6 * cores["energy_j"].sum() / run["requests"],
-        "busy_us": 1e6 * busy["time_s"].sum() / run["requests"],
-        "halted_w": idle["energy_j"].sum() / idle["time_s"].sum(),
+        "core_uj": 1e6 * float(cores["energy_j"].sum()) / run["requests"],
+        "busy_us": 1e6 * float(busy["time_s"].sum()) / run["requests"],
+        "halted_w": float(idle["energy_j"].sum()) / float(idle["time_s"].sum()),
     }
 
 
@@ -61,7 +61,7 @@ def node(profile: hw.RequestProfile, told: dict[str, Any], folder: Path) -> dict
         set={"requests": 200_000},
     )
     run = found.runs.filter(technique="c1").row(0, named=True)
-    core = found.ledger.filter(component="core0", technique="c1")["energy_j"].sum()
+    core = float(found.ledger.filter(component="core0", technique="c1")["energy_j"].sum())
     return {
         "mean_us": run["latency_mean_us"],
         "core_uj": 1e6 * core / run["units"],

@@ -1,4 +1,4 @@
-//! Arrivals of requests: drawn from a process, or read from a log, counts or a measured distribution.
+//! Arrivals of requests: drawn from a process, or read from a log, counts or a distribution.
 
 pub mod counts;
 mod lines;

@@ -166,8 +166,8 @@ def _names(data: pl.DataFrame, x: alt.X, y: alt.Y, colour: alt.Color) -> list[al
 def _pixels(all_of_it: pl.Series, wanted: pl.Series, length: int) -> list[float]:
     """Where values lie on a logarithmic axis of so many pixels."""
     logs = all_of_it.log()
-    low, high = float(logs.min() or 0.0), float(logs.max() or 0.0)  # pyright: ignore[reportArgumentType]
-    span = max(high - low, 1e-9)
+    known: list[float] = logs.to_list()
+    low, span = min(known), max(max(known) - min(known), 1e-9)
     return [FREE + (length - 2 * FREE) * (value - low) / span for value in wanted.log().to_list()]
 
 

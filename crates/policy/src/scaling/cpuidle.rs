@@ -1,9 +1,10 @@
 //! What idle governors of Linux share: the states to choose from, how long a core was idle, the
 //! tick.
 //!
-//! How far the next timer beside the tick is away is a constant ([`IdleParameters::timer`]); a world
-//! without timers says a second (assumption). The tick runs while a core is busy; a governor that expects a short rest keeps it, and is asked
-//! again when it rings: so a wrong guess costs no more than a tick.
+//! How far the next timer beside the tick is away is a constant ([`IdleParameters::timer`]); a
+//! world without timers says a second (assumption). The tick runs while a core is busy; a governor
+//! that expects a short rest keeps it, and is asked again when it rings: so a wrong guess costs no
+//! more than a tick.
 
 use halfwink_units::Time;
 

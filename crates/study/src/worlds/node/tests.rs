@@ -64,7 +64,8 @@ fn profile_of_another_core_or_without_a_mean_is_refused() {
     let file = |name: &str, core: &str, law: &str| {
         let path = folder.path().join(name);
         let text = format!(
-            "schema = 1\nworkload = \"w\"\ncore = \"{core}\"\nmade_by = \"test\"\nservice_us = {law}\n"
+            "schema = 1\nworkload = \"w\"\ncore = \"{core}\"\nmade_by = \"test\"\n\
+             service_us = {law}\n"
         );
         std::fs::write(&path, text).unwrap();
         format!("{}@30", path.display())
