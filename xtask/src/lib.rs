@@ -19,6 +19,8 @@ pub fn checks() -> Vec<(&'static str, Check)> {
     vec![
         ("floors", floors::check),
         ("weigh", weigh::check),
+        ("circles", circles::check),
+        ("prose", prose::check),
         ("wasm", wasm::check),
         ("tidy", tidy::check),
     ]

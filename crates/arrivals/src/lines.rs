@@ -7,29 +7,6 @@ use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 pub(crate) const LONGEST_LINE: u64 = 1 << 16;
 /// So many bad lines are kept as examples.
 const EXAMPLES: usize = 5;
-/// So much of a line is shown.
-const SHOWN: usize = 60;
-
-/// A line that is not what it should be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: found `{found}`, expected {expected}")]
-pub struct LineError {
-    /// From 1.
-    pub line: u64,
-    /// The line, or its beginning.
-    pub found: String,
-    /// What was expected.
-    pub expected: &'static str,
-}
-
-impl LineError {
-    pub(crate) fn new(line: u64, found: &[u8], expected: &'static str) -> LineError {
-        let text = String::from_utf8_lossy(&found[..found.len().min(4 * SHOWN)]).into_owned();
-        let printable = |c: char| if c.is_control() { ' ' } else { c };
-        LineError { line, found: text.chars().take(SHOWN).map(printable).collect(), expected }
-    }
-}
-
 /// Why arrivals could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {

@@ -10,8 +10,9 @@ use std::time::Instant;
 
 use halfwink_arrivals::Arrivals;
 use halfwink_engine::{Law, RunControl};
-use halfwink_node::{draw, simulate, Engine, Idler, Machine, Options, Plan, Profile, ProfileSpec};
+use halfwink_node::{draw, simulate, Engine, Options, Profile, ProfileSpec};
 use halfwink_policy::scaling::{Depth, IdleParameters, IdleState, Menu};
+use halfwink_techniques::node::{Idler, Machine, Plan};
 use halfwink_units::Time;
 
 const REQUESTS: u64 = 4_000_000;

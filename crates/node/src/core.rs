@@ -4,9 +4,9 @@ use halfwink_units::Time;
 
 use crate::books::{Books, BACKGROUND, COLD, IDLE, REQUEST, TICK, WAKING};
 use crate::governor::{Governor, Resting};
-use halfwink_techniques::node::machine::Machine;
 use crate::run::{RunError, Tally};
 use crate::source::{rank, Item, Kind};
+use halfwink_techniques::node::machine::Machine;
 
 /// A core without a rest.
 const AWAKE: Resting = Resting { state: 0, due: Time::NEVER, wakes: false };

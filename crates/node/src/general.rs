@@ -7,9 +7,9 @@ use halfwink_units::Time;
 
 use crate::core::{Cores, Rang};
 use crate::package::Sockets;
-use halfwink_techniques::node::Dispatch;
 use crate::run::RunError;
 use crate::source::{Item, Kind, Source};
+use halfwink_techniques::node::Dispatch;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {

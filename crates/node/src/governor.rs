@@ -139,9 +139,11 @@ fn resting(rest: Option<Rest>, depths: [usize; 3], now: Time) -> Result<Resting,
         Depth::C6 => depths[2],
     };
     match rest {
-        Some(Rest::Spin) => {
-            Ok(Resting { state: halfwink_techniques::node::machine::POLL, due: Time::NEVER, wakes: false })
-        }
+        Some(Rest::Spin) => Ok(Resting {
+            state: halfwink_techniques::node::machine::POLL,
+            due: Time::NEVER,
+            wakes: false,
+        }),
         Some(Rest::Halt(depth)) => {
             Ok(Resting { state: state(depth), due: Time::NEVER, wakes: false })
         }

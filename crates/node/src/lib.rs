@@ -30,6 +30,5 @@ mod profile;
 mod run;
 mod source;
 
-pub use governor::MakeIdler;
 pub use profile::{Cold, Profile, ProfileSpec, Watts};
 pub use run::{draw, simulate, Engine, Options, Run, RunError, Slice, StateUse, Tally, SLICES};

@@ -10,13 +10,15 @@ use halfwink_units::{Energy, Power, Time};
 use crate::books::{Books, Window, BACKGROUND, COLD, IDLE, REQUEST, TICK, WAKING};
 use crate::core::Cores;
 use crate::general::Floor;
-use crate::governor::{Governor, MakeIdler};
-use halfwink_techniques::node::machine::{us, Machine};
+use halfwink_techniques::node::MakeIdler;
+
+use crate::governor::Governor;
 use crate::package::Sockets;
-use halfwink_techniques::node::{Dispatch, Plan};
 use crate::profile::Profile;
 use crate::source::{exhaust, Source, Surroundings};
 use crate::{fast, general};
+use halfwink_techniques::node::machine::{us, Machine};
+use halfwink_techniques::node::{Dispatch, Plan};
 
 /// Slices of a run, of equal time: enough for batch means of differences.
 pub const SLICES: usize = 128;
@@ -306,7 +308,9 @@ fn cores<'a>(
     };
     let books = Books::new(*window, SLICES, count, power, names);
     let governors = (0..count).map(|n| Governor::new(make(n))).collect();
-    let extra = |state: &halfwink_techniques::node::machine::State| profile.extra(&state.loses).unwrap_or(Time::ZERO);
+    let extra = |state: &halfwink_techniques::node::machine::State| {
+        profile.extra(&state.loses).unwrap_or(Time::ZERO)
+    };
     let extra = machine.states.iter().map(extra).collect();
     Cores::new(machine, books, governors, tally, extra)
 }

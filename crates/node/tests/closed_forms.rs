@@ -2,7 +2,8 @@
 
 use halfwink_engine::Law;
 use halfwink_node::closed_form::{all_idle, mmc_wait, set_up_wait, two_states_power};
-use halfwink_node::{Dispatch, Engine, Idler, Options, Plan, Run};
+use halfwink_node::{Engine, Options, Run};
+use halfwink_techniques::node::{Dispatch, Idler, Plan};
 use halfwink_units::Time;
 
 use crate::common::{in_c1, in_c6, poisson, run, service, spec, ten_us, C1, C6};

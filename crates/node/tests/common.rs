@@ -2,12 +2,13 @@
 
 use halfwink_arrivals::Arrivals;
 use halfwink_engine::{Law, RunControl};
-use halfwink_node::{
-    simulate, CorePower, IdleState, Idler, Kernel, Layout, Machine, Options, PackageState, Plan,
-    Profile, ProfileSpec, Run, Scope, Shared, Spec,
-};
+use halfwink_node::{simulate, Options, Profile, ProfileSpec, Run};
 use halfwink_policy::gating::{AlwaysOn, Costs, IdleGate, IdleMenu, IdleMenuParameters, Slots};
 use halfwink_policy::scaling::{self, Depth, IdleParameters, Menu};
+use halfwink_techniques::node::machine::{
+    CorePower, IdleState, Kernel, Layout, PackageState, Scope, Shared, Spec,
+};
+use halfwink_techniques::node::{Idler, Machine, Plan};
 use halfwink_units::Time;
 
 /// A deep state of the test machine.

@@ -2,7 +2,8 @@
 
 use halfwink_arrivals::Arrivals;
 use halfwink_engine::Law;
-use halfwink_node::{Dispatch, Engine, Options, Plan, Run};
+use halfwink_node::{Engine, Options, Run};
+use halfwink_techniques::node::{Dispatch, Plan};
 
 use crate::common::{gating_menu, in_c6, menu, poisson, run, service, spec, ten_us};
 

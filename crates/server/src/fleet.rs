@@ -9,11 +9,10 @@ use halfwink_techniques::server::{Model, Service};
 use halfwink_units::Time;
 use rand::RngExt;
 
-use halfwink_arrivals::Arrivals;
-use crate::model::{Model, Service};
 use crate::run::{machine_use, Accounts, MachineUse, Options, RunError, Slot};
 use crate::server::{Misled, Server, Tally};
 use crate::station::Spent;
+use halfwink_arrivals::Arrivals;
 
 /// Which server of a fleet a request goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,8 +29,7 @@ pub mod year;
 pub use halfwink_engine::confidence;
 pub use halfwink_engine::confidence::{Goal, Precision};
 
-pub use halfwink_arrivals::Arrivals;
-pub use faults::Faults;
 pub use fleet::{simulate_fleet, Dispatch, FleetRun, MakePolicy};
+pub use halfwink_arrivals::Arrivals;
 pub use run::{draw, simulate, simulate_controlled, MachineUse, Options, Run, RunError, Slot};
 pub use server::{Misled, Tally};

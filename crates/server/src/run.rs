@@ -9,10 +9,9 @@ use halfwink_policy::steering::SteeringPolicy;
 use halfwink_techniques::server::{MachineModel, Model, Service};
 use halfwink_units::Time;
 
-use halfwink_arrivals::Arrivals;
-use crate::model::{MachineModel, Model, Service};
 use crate::server::{Misled, Server, Tally};
 use crate::station::{Spent, State};
+use halfwink_arrivals::Arrivals;
 
 /// Requests between two looks at how well results are known.
 const INTERVAL: u64 = 1000;

@@ -22,9 +22,9 @@ use halfwink_policy::steering::SteeringPolicy;
 use halfwink_techniques::server::{Model, Service};
 use halfwink_units::Time;
 
-use halfwink_arrivals::Arrivals;
 use crate::fleet::Dispatch;
 use crate::run::{simulate, Options, RunError};
+use halfwink_arrivals::Arrivals;
 
 /// Effort of the simulation at each load.
 #[derive(Clone, Copy, Debug)]

@@ -160,13 +160,45 @@ impl Choice {
         Ok(false)
     }
 
+    /// Makes its policy for a router.
+    ///
+    /// # Errors
+    /// It is a technique of another world.
+    pub fn scaling(&self, router: &router::Model) -> Result<ScalingPolicy, Error> {
+        match self.technique.make {
+            Make::Scaling(make) => Ok(make(self, router)),
+            _ => Err(Error::Usage(format!("{self}: no policy of routers"))),
+        }
+    }
+
+    /// Makes its policy for a hybrid server with a workload.
+    ///
+    /// # Errors
+    /// It is a technique of another world.
+    pub fn steering(
+        &self,
+        server: &server::Model,
+        service: &server::Service,
+    ) -> Result<SteeringPolicy, Error> {
+        match self.technique.make {
+            Make::Steering(make) => Ok(make(self, server, service)),
+            _ => Err(Error::Usage(format!("{self}: no policy of hybrid servers"))),
+        }
+    }
+
+    /// Makes its policy for the completions of a machine.
+    ///
+    /// # Errors
+    /// It is a technique of another world.
+    pub fn completion(&self, machine: &CompletionContext) -> Result<CompletionPolicy, Error> {
+        match self.technique.make {
+            Make::Completion(make) => Ok(make(self, machine)),
+            _ => Err(Error::Usage(format!("{self}: completes no block I/Os"))),
+        }
+    }
+
     /// Chooses a value if the technique has the parameter, and the name if one is given.
-    fn set_where(
-        &mut self,
-        only: Option<&str>,
-        parameter: &str,
-        value: &str,
-    ) -> Result<(), Error> {
+    fn set_where(&mut self, only: Option<&str>, parameter: &str, value: &str) -> Result<(), Error> {
         let named = only.is_none_or(|name| name == self.technique.name);
         if named && self.technique.parameters.iter().any(|p| p.name == parameter) {
             self.set(parameter, value)?;

@@ -4,10 +4,10 @@ use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use halfwink_engine::Cdf;
 use halfwink_arrivals::counts::Counts;
 use halfwink_arrivals::log::{Log, LogOptions, Sizes};
 use halfwink_arrivals::Skipped;
+use halfwink_engine::Cdf;
 use halfwink_server::Arrivals;
 
 use crate::error::StudyError;

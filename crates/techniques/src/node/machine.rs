@@ -14,6 +14,7 @@ pub struct SpecError {
 }
 
 impl SpecError {
+    /// Creates an error about the value at a path.
     pub fn at(element: impl Into<String>, message: impl Into<String>) -> SpecError {
         SpecError { element: element.into(), message: message.into() }
     }
@@ -157,18 +158,26 @@ pub const POLL: usize = 0;
 /// An idle state in whole picoseconds and microwatts.
 #[derive(Clone, Debug)]
 pub struct State {
+    /// Name in the file.
     pub name: &'static str,
+    /// Shortest and longest time that silicon takes to wake.
     pub wake: [Time; 2],
+    /// Power of a core in it.
     pub power: Power,
+    /// Caches and predictors that lose their contents.
     pub loses: Vec<String>,
 }
 
 /// A package state in whole picoseconds.
 #[derive(Clone, Debug)]
 pub struct Package {
+    /// Number of the idle state that all cores must be in, or deeper.
     pub needs: usize,
+    /// Time to enter.
     pub enter: Time,
+    /// Time to leave.
     pub exit: Time,
+    /// Share of the awake power that each shared part keeps.
     pub shares: Vec<f64>,
 }
 
@@ -176,9 +185,13 @@ pub struct Package {
 #[derive(Clone, Debug)]
 pub struct Machine {
     spec: Spec,
+    /// Idle states, `poll` first.
     pub states: Vec<State>,
+    /// Power of a core that wakes.
     pub waking: Power,
+    /// Power of a core that serves.
     pub active: Power,
+    /// Busy time of a scheduler tick.
     pub tick_work: Time,
 }
 
@@ -253,6 +266,8 @@ impl Machine {
         self.spec.idle_states.get(state.checked_sub(1)?)
     }
 
+    /// Returns a package state by name.
+    #[must_use]
     pub fn package(&self, name: &str) -> Option<Package> {
         let state = self.spec.package_states.iter().find(|state| state.name == name)?;
         Some(Package {
@@ -283,6 +298,8 @@ impl Machine {
     }
 }
 
+/// Converts microseconds to a time.
+#[must_use]
 pub fn us(us: f64) -> Time {
     Time::from_ns(us * 1e3)
 }
@@ -365,6 +382,10 @@ fn kernel(kernel: &Kernel) -> Result<(), SpecError> {
     within("kernel.background_us", kernel.background_us, 0.0, 1e6)
 }
 
+/// Checks that a value is in a range.
+///
+/// # Errors
+/// It is not; with its path and the range.
 pub fn within(element: &str, value: f64, low: f64, high: f64) -> Result<(), SpecError> {
     if (low..=high).contains(&value) {
         return Ok(());

@@ -6,8 +6,7 @@ pub use job::Node;
 
 use std::path::{Path, PathBuf};
 
-use halfwink_arrivals::cdf::Cdf;
-use halfwink_engine::{Input, Law};
+use halfwink_engine::{Cdf, Input, Law};
 use halfwink_node::{Profile, ProfileSpec};
 use halfwink_techniques::node::machine::{Machine, Spec, SpecError};
 
@@ -105,7 +104,9 @@ impl Library {
         let known = self.profiles(core);
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         match StudyError::unknown("service", name, known.iter().copied()) {
-            StudyError::Unknown { nearest: Some(near), .. } => Err(StudyError::Usage(format!(
+            StudyError::Name(halfwink_techniques::Error::Unknown {
+                nearest: Some(near), ..
+            }) => Err(StudyError::Usage(format!(
                 "no profile of `{name}` on a {core} core; did you mean `{near}`?"
             ))),
             _ => Err(StudyError::Usage(format!(

@@ -3,8 +3,8 @@ use halfwink_engine::RunControl;
 use crate::library::Library;
 use crate::logs::Logs;
 use crate::table::Value;
-use halfwink_techniques::choices;
 use crate::world::{world, Control, Job, Tables};
+use halfwink_techniques::choices;
 
 fn library() -> Library {
     Library::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))

@@ -7,7 +7,7 @@ use halfwink_techniques::server::Service;
 use halfwink_techniques::{Choice, Parameter, Values};
 use halfwink_units::Time;
 
-use super::{capacity, failed, policy, RunView, ServerInfo, ServerLoad, ServerQuestion, SEED};
+use super::{capacity, failed, RunView, ServerInfo, ServerLoad, ServerQuestion, SEED};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::logs::{nobody_at, Logs};

@@ -12,9 +12,6 @@ pub use job::Server;
 pub use query::{dispatch, ServerQuestion};
 pub use year::YearQuestion;
 
-use std::path::PathBuf;
-
-use halfwink_arrivals::cdf::Cdf;
 use halfwink_policy::steering::{Side, SteeringPolicy};
 use halfwink_server::proportionality::Curve;
 use halfwink_server::{

@@ -9,7 +9,6 @@ use super::{RunView, SEED};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::table::{integer, real, text, Head, Kind, Table, Value};
-use crate::techniques::choices;
 use crate::worlds::load::Read;
 
 /// What one asks of the command line.

@@ -7,12 +7,11 @@ use halfwink_server::year::{rates, steady, Effort, Grid, Steady, Walk, Year};
 use halfwink_server::{Dispatch, Goal};
 use halfwink_techniques::{choices, Choice};
 
-use super::{capacity, failed, policy, ServerInfo, SEED};
+use super::{capacity, failed, ServerInfo, SEED};
 use crate::error::StudyError;
 use crate::library::Library;
 use crate::parallel::parallel;
 use crate::table::{integer, real, text, Head, Table, Value};
-use crate::techniques::{choices, Choice};
 use crate::worlds::load::open;
 
 /// A year of counts on a fleet.
