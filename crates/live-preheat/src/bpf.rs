@@ -193,8 +193,8 @@ impl Lines {
         self.values().refused.load(Ordering::Relaxed)
     }
 
-    /// Times a first and a second read of each line and returns how much longer the first one takes,
-    /// in nanoseconds. Another line of its page is read before, so that the translation is there.
+    /// Times a first and a second read of each line and returns how much longer the first one
+    /// takes, in nanoseconds. Another line of its page is read before, so that the translation is there.
     /// Forgets the set.
     ///
     /// # Errors

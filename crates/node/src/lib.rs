@@ -6,11 +6,12 @@
 //!                                              all cores idle ─▶ package sleeps
 //! ```
 //!
-//! * [`Machine`](halfwink_techniques::node::Machine) is a description, checked: dies and cores, idle states as governors are told of
-//!   them and as silicon leaves them, watts of each part.
+//! * [`Machine`](halfwink_techniques::node::Machine) is a description, checked: dies and cores, idle
+//!   states as governors are told of them and as silicon leaves them, watts of each part.
 //! * [`Profile`] says what a request costs a core: a law of busy time, what a sleep that loses
 //!   caches adds to it, watts.
-//! * [`Plan`](halfwink_techniques::node::Plan) has one policy for each slot: idle, package, dispatch, input.
+//! * [`Plan`](halfwink_techniques::node::Plan) has one policy for each slot: idle, package,
+//!   dispatch, input.
 //! * [`simulate`] plays a load. Where no queue is joined and no package sleeps, each core is a
 //!   recurrence over its own arrivals ([`fast`]); all else goes through an event queue
 //!   ([`general`]). Both give the same run where both can play it (a test).
