@@ -107,7 +107,7 @@ fn docstring(lines: &[&str], first: usize, blocks: &mut Vec<Block>) {
             continue;
         }
         let google = ["Attributes:", "Args:", "Raises:", "Returns:", "Yields:"];
-        if words == "Parameters" || google.contains(&words.as_str()) {
+        if matches!(&*words, "Parameters" | "Attributes") || google.contains(&words.as_str()) {
             section = true;
             let empty = Block { line: first + k, text: String::new(), parameter: true };
             blocks.push(std::mem::replace(&mut block, empty));

@@ -45,8 +45,8 @@ def host(
     cpu
         CPU to measure on (default: the last one allowed).
     max_spread
-        By how much numbers of the core may miss their repetition, in percent; if one does, nothing
-        is written.
+        Largest spread of a core's numbers over repetitions, in percent; nothing is written if one
+        spreads more.
     programs
         Programs to time and play, separated by commas (default: all; none: none).
     json

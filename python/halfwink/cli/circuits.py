@@ -44,7 +44,7 @@ def model(
     fabric
         Name (optical-core, mordia), or a TOML file.
     days
-        By length of day and number of circuits that share a port.
+        Show results by length of day and number of circuits that share a port.
     savings
         Power of a data centre with either core, by demand and utilisation of its servers.
     trees
@@ -100,19 +100,19 @@ def simulate(
     day
         Lengths of days in microseconds, by commas.
     tokens
-        When a host may send while its circuit is up: naive, aging, pacing, by commas.
+        Schemes that limit a host's frames while its circuit is up: naive, aging, pacing, by commas.
     mtu
         Sizes of frames in bytes, by commas; the fabric's own if not given.
     transport
-        What carries data: udp or tcp.
+        Transport of data: udp or tcp.
     congestion
         Congestion control of TCP: cubic, reno or dctcp.
     offload
-        Whether network cards cut and join segments of TCP: on or off.
+        Segmentation and coalescing of TCP by network cards: on or off.
     duration_ms
-        How long each is played, in simulated milliseconds.
+        Length of each run, in simulated milliseconds.
     seed
-        Of all random streams.
+        Seed of all random streams.
     setting
         Change a value: --set hosts.margin_us=20. May be repeated.
     json
@@ -161,7 +161,7 @@ def schedule(
     gbps: float = 10.0,
     json: Json = False,
 ) -> int:
-    """Plan a week of circuits for a demand: who sends to whom in which day.
+    """Plan a week of circuits for a demand: the receiver of each sender on each day.
 
     Parameters
     ----------

@@ -194,7 +194,7 @@ def run(
 
 
 def _front(done: studies.StudyRun, folder: Place) -> str:
-    """What an adaptive design has found."""
+    """Describes the results of an adaptive design."""
     design, table = done.study["design"], done.results.tables[designs.TABLE]
     columns = [f"less {name}" for name in design["minimize"]]
     columns += [f"more {name}" for name in design["maximize"]]
@@ -249,9 +249,9 @@ def capture(
     out
         File to write (default: WORKLOAD.hwt).
     instructions
-        How many to record, at most.
+        Largest number of instructions to record.
     seed
-        Of everything random in the guest.
+        Seed of all randomness in the guest.
     time_limit
         Seconds after which to give up.
     rootfs
@@ -355,7 +355,7 @@ def _warn(results: Results) -> None:
 
 
 def _speed(results: Results, seconds: float) -> str:
-    """How much was simulated in this time, in the world's unit of work."""
+    """Returns the simulation speed, in the world's unit of work."""
     runs = results.runs
     count = runs["instructions" if "instructions" in runs.columns else "units"].sum()
     unit = "instructions" if "instructions" in runs.columns else f"{runs['unit_of_work'][0]}s"

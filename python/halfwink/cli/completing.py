@@ -1,4 +1,4 @@
-"""What could come next on a command line: commands, options, and names of what there is."""
+"""Completions of a command line: commands, options, and names."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Found:
 
 
 def candidates(words: list[str]) -> Found:
-    """What could stand in the place of the last word, which may be empty."""
+    """Returns the candidates for the last word, which may be empty."""
     from halfwink.cli.main import COMMANDS, build
 
     *before, current = words
@@ -119,7 +119,7 @@ def _first_sentence(text: str | None) -> str:
 
 
 def _value(argument: Argument, path: str, world: str | None, current: str) -> Found:
-    """What an argument can be."""
+    """Returns the candidates for the value of an argument."""
     name = _name(argument)
     hint: Any = argument.hint
     if choices := _choices(hint):
@@ -182,7 +182,7 @@ def _names(folder: str) -> Callable[[str], dict[str, str]]:
 
 
 def _wanted(_: str) -> dict[str, str]:
-    """Of `halfwink reproduce`."""
+    """Returns the targets that `halfwink reproduce` takes."""
     from halfwink.library import library
 
     targets = library().targets()

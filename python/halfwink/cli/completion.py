@@ -96,7 +96,7 @@ def completion(shell: Literal["bash", "zsh", "fish"] = "bash", /) -> int:
 
 
 def asked() -> bool:
-    """Whether a shell asks what could come next."""
+    """Returns whether a shell asks for completions."""
     return bool(os.environ.get(ASKS))
 
 

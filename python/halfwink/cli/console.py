@@ -1,4 +1,4 @@
-"""What goes to the terminal: tables and JSON on standard output, the rest on standard error."""
+"""Output to the terminal: tables and JSON on standard output, all else on standard error."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def save_chart(chart: Any, path: Path, *, quiet: bool = False) -> None:
     """Draws a chart into a file of a kind that charts can have, and says where.
 
     Raises:
-        HalfwinkError: it cannot be written there, or not as that.
+        HalfwinkError: the file cannot be written, or not in this format.
     """
     if path.suffix not in PLOTS:
         raise HalfwinkError(f"{path}: expected a name that ends in {', '.join(PLOTS)}")

@@ -1,4 +1,4 @@
-"""``halfwink live day``."""
+"""The command ``halfwink live day``."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def play(
     profile
         world-cup, evaluation, or a file of lines SECONDS,SHARE.
     seconds
-        How long the day is.
+        Length of the day, in seconds.
     peak_pps
         Frames per second at its busiest.
     policy
-        Who scales both.
+        Scaling policy of both routers.
     io
-        By what the live router's frames come and go.
+        Interface to the kernel for the live router's frames.
     workers
-        Of both.
+        Number of workers of each router.
     out
         Folder for day.parquet, day.html and day.png.
     json

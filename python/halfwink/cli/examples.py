@@ -1,4 +1,4 @@
-"""What every ``--help`` ends with: commands to copy. A test reads each as the command would."""
+"""Examples at the end of every ``--help``, to copy. A test parses each as the command would."""
 
 from __future__ import annotations
 

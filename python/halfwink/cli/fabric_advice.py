@@ -42,11 +42,11 @@ def advise(
     technique
         Which circuits come next, by commas; one of each kind if none are named.
     duration_ms
-        How long flows of an open workload come, in simulated milliseconds.
+        Time during which flows of an open workload arrive, in simulated milliseconds.
     at_most_ms
-        What has not ended by then has not ended.
+        Time limit, in simulated milliseconds; flows that are open then stay unfinished.
     seed
-        Of all random streams.
+        Seed of all random streams.
     sensitivity
         Also halve and double what the answer rests on.
     plot

@@ -39,8 +39,9 @@ def folded(heading: str, cells: Sequence[str]) -> str:
 
 
 def fit(columns: dict[str, list[str]], width: int, spared: Sequence[str]) -> Fitted:
-    """If it does not fit so many columns: what all of several rows share is said once, and, while
-    that is not enough, the columns ``spared`` go, in this order."""
+    """Fits columns into a width. Cells that all of several rows share are shown once above; while
+    that is not enough, the columns ``spared`` are dropped, in this order.
+    """
     left = dict(columns)
     shared: list[tuple[str, str]] = []
     if needed(left) > width:
@@ -75,8 +76,10 @@ class Narrowed(NamedTuple):
 def narrowed(
     headings: Sequence[str], sides: Sequence[str], rows: Sequence[Sequence[str]], width: int
 ) -> Narrowed:
-    """If it does not fit so many columns: sentences wrap; then what all of several rows share goes
-    above; then numbers go, from the right. The first column stays whole: names."""
+    """Fits a table into a width: sentences wrap; then cells that all of several rows share move
+    above; then numbers are dropped, from the right. The first column stays whole, as it holds
+    names.
+    """
     cells = [[row[number] for row in rows] for number in range(len(headings))]
     kept = list(range(len(headings)))
 

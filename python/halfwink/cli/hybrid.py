@@ -83,12 +83,13 @@ def hybrid(
         Run until mean delay, 99th percentile and power are known within so many per cent (95 %
         confidence); not with --servers.
     requests
-        Of each run, at most (default 200,000; with --accuracy 20 million; of a log all).
+        Largest number of requests of each run (default: 200,000; with --accuracy 20 million; for a
+        log all).
     servers
-        A fleet of so many such servers; loads are those of all.
+        Number of servers in a fleet; loads are those of all servers.
     dispatch
-        How requests are spread over it: random, round-robin, least:2 (the emptiest of so many),
-        pack:6 (the first one with fewer unfinished requests).
+        Dispatch of requests over the fleet: random, round-robin, least:2 (the emptiest of two
+        picked at random), pack:6 (the first server with fewer than six unfinished requests).
     slot_s
         Show each span of so many seconds, too.
     proportionality

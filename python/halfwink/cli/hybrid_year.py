@@ -69,14 +69,14 @@ def year(
     counts
         File of requests in each minute, hour ..., of all servers.
     servers
-        How many servers share them.
+        Number of servers that share the requests.
     load
         Scale counts to this mean load, in per cent of what both machines of all servers carry
         (default: as counted). The World Cup's fullest minute is 21 times its mean.
     days
-        How long: counts are repeated or cut off.
+        Length in days: counts are repeated or cut off.
     dispatch
-        How requests are spread: random or round-robin.
+        Dispatch of requests: random or round-robin.
     points
         Steady loads that are simulated.
     accuracy

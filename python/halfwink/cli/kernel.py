@@ -1,4 +1,4 @@
-"""How ``halfwink trace kernel`` shows a profile."""
+"""Output of ``halfwink trace kernel``."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _totals(profile: OsProfile, workload: str, _: int) -> None:
 
 
 def _privileged(profile: OsProfile, _: str, __: int) -> None:
-    """The same in both readings of what enters the kernel, and the traps that make the second."""
+    """Prints both readings of what enters the kernel, and the traps that make the second one."""
     rows: list[list[str]] = []
     for name, totals, thresholds in (
         ("as recorded", profile.totals, profile.thresholds),

@@ -68,7 +68,7 @@ def list_(
 
 
 def _overview(json: bool) -> int:
-    """How much there is of each, and how to see it."""
+    """Prints the number of entries of each list, and the way to see them."""
     counts = {name: [entry[keys[0]] for entry in entries] for name, entries, keys in _all()}
     if json:
         print_json("list", counts)

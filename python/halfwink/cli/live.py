@@ -79,7 +79,7 @@ def delegate(
     n_ns
         A fixed N in nanoseconds; without, it is found while the program runs.
     least_bytes
-        With enough-work: transfers of so many bytes move.
+        Smallest transfer in bytes that enough-work moves.
     os_cpu
         CPU of the threads that make calls (default: the last one allowed).
     no_pin
@@ -87,7 +87,7 @@ def delegate(
     spin_us
         Microseconds that such a thread waits awake for the next call.
     time_every
-        Of so many calls in place one is timed; 1 for all.
+        Time one of this number of calls in place; 1 for all.
     log
         File for the policies' events and actions, written at the end: lines of JSON, for
         `halfwink replay`.
@@ -148,7 +148,7 @@ def idle(
     Parameters
     ----------
     seconds
-        How long (default: until the command ends, or a second).
+        Length of the watch in seconds (default: until the command ends, or one second).
     by
         switch-records (root or CAP_PERFMON) or spinners; else the best that is allowed.
     json

@@ -50,75 +50,78 @@ def block(
     out: Annotated[Path | None, Parameter(name=["-o", "--out"])] = None,
     quiet: Annotated[bool, Parameter(name=["-q", "--quiet"], negative="")] = False,
 ) -> int:
-    """Serve a block device over NBD: one CPU reads requests, and a policy says who completes them.
+    """Serve a block device over NBD: one CPU reads requests, and a policy chooses the completing
+    CPU.
 
     SIGTERM or Ctrl-C ends it; what was answered is on stable storage then. All times are measured.
 
     Parameters
     ----------
     unix
-        Listen at this socket of the file system.
+        Listen at this Unix socket.
     tcp
-        Or at HOST:PORT; whoever reaches it may read and write.
+        Listen at HOST:PORT instead; every client that can reach the port may read and write.
     vhost
-        Or be a disk of virtual machines, one after another (vhost-user-blk), at this socket. The
-        guest's choice of queue says who completes, so that no policy is asked.
+        Serve as a disk of virtual machines, one after another (vhost-user-blk), at this socket. The
+        guest's choice of queue decides which CPU completes, so that no policy is asked.
     queues
-        Of that, a thread each.
+        Number of queues with --vhost, each with a thread.
     ublk
-        Or be a disk of this machine, by the kernel's ublk driver: /dev/ublkbN, for the number that
-        is given here, or any (root; see halfwink doctor).
+        Serve as a disk of this machine, by the kernel's ublk driver: /dev/ublkbN, for the number
+        that is given here, or any free one (needs root; see halfwink doctor).
     ram
-        Memory of so many bytes: 64K, 256M, 1G.
+        Size of a device in memory: 64K, 256M, 1G.
     file
-        Or a file, or a block device, as large as it is.
+        Path of a file or block device to serve instead, in its full size.
     io
-        How that is read and written: uring (io_uring), sync (a call for each), auto (io_uring where
-        the kernel lets it).
+        Interface for reads and writes of --file: uring (io_uring), sync (a call for each), auto
+        (io_uring where the kernel allows it).
     direct
-        Then: whole blocks go past the page cache, by io_uring, where the file system lets them.
+        Bypass the page cache for whole blocks of --file, by io_uring, where the file system allows
+        it.
     latency_us
-        Memory that takes so long as a device would, in the mean. With --load: the device's latency,
-        where a trace does not say it.
+        Mean latency of --ram as a modelled device, in microseconds. With --load: the device's
+        latency, if a trace does not hold it.
     seed
-        Of those latencies.
+        Seed of the random latencies.
     read_only
-        Nothing may be written.
+        Reject all writes.
     export
-        Its name; clients that name none get it, too.
+        Name of the export; clients that name none get it, too.
     policy
         Completion policy: single-thread, same, issuer, round-robin-socket, cache-aware, dynamic,
         msi-x, multi-queue, polled, hybrid-poll, interleaved-tags; parameters after a colon.
     rest
-        How a thread without work rests: auto (gather, or own where a policy polls), own (the
-        policy's way), gather (several I/Os by a wake-up), interrupt, polling, suricata,
-        l3fwd-pause.
+        Rest of a thread without work: auto (gather, or own where a policy polls), own (the policy's
+        way), gather (several I/Os per wake-up), interrupt, polling, suricata, l3fwd-pause.
     cpus
-        CPUs that serve, a thread each, the first of which hears: 0-3,8 (default: all allowed).
+        CPUs that serve, each with a thread; the first one reads requests: 0-3,8 (default: all
+        allowed).
     no_pin
-        Threads are not kept to their CPUs.
+        Do not pin threads to their CPUs.
     connections
-        At once; more are closed.
+        Largest number of simultaneous connections; more are closed.
     log
         File for the policy's events and actions: lines of JSON.
     advise
-        Do not serve: measure this machine, and say where completions and queues should run.
+        Measure this machine instead of serving, and advise which CPUs and queues should complete
+        I/Os.
     iops
-        Then: I/Os each second that it is to carry (default: those of the report, or 100,000).
+        Rate of I/Os per second to plan for with --advise (default: that of the report, or 100,000).
     report
-        Then: what this command said with -o of a run under the user's own load, for what an I/O
-        takes.
+        Report of a run under your own load (written with -o), from which --advise takes the time of
+        an I/O.
     load
-        Then: the user's own load, which is simulated: a job file of fio, a trace of blktrace (any
-        of its files, or their folder), or the text of blkparse.
+        Load of your own that --advise simulates: a job file of fio, a trace of blktrace (any of its
+        files, or their folder), or the text of blkparse.
     seconds
-        How long (default: until it is told to end).
+        Length of the run in seconds (default: until a signal).
     json
-        Print what it has done as one JSON document.
+        Print the report as one JSON document.
     out
-        File for the same.
+        Write that document to this file.
     quiet
-        No messages.
+        Print no messages.
     """
     if seconds is not None and not 0 < seconds <= 30 * 86_400:
         raise HalfwinkError(f"--seconds {seconds}: expected above 0, at most 30 days")
@@ -171,7 +174,7 @@ def block(
 
 @dataclass(frozen=True)
 class Asked:
-    """What advice is asked for: see the options of these names."""
+    """Parameters of an advice: see the options of these names."""
 
     cpus: str | None
     iops: float | None
@@ -232,7 +235,7 @@ def _advise(asked: Asked, json: bool) -> int:
 
 
 def _described(load: dict[str, Any]) -> str:
-    """What a load is, in a line or two."""
+    """Describes a load in a line or two."""
     issuing = "1 CPU issues" if load["issuers"] == 1 else f"{load['issuers']} CPUs issue"
     what = f"{issuing} {load['bytes']:,.0f} B an I/O, {load['reads_pct']:.0f} % reads"
     if load["kind"] == "fio":
@@ -248,7 +251,7 @@ def _described(load: dict[str, Any]) -> str:
 
 
 def show_expected(policies: list[dict[str, Any]]) -> None:
-    """What to expect of a load under each policy."""
+    """Prints the expected effect of each policy on a load."""
     shown = {
         "I/Os a s": ("iops", ",.0f"),
         "p99 us": ("latency_p99_us", ",.1f"),
@@ -273,7 +276,7 @@ def _us(value: float | None) -> str:
 
 
 def show(report: dict[str, Any]) -> None:
-    """What a device has done, as tables."""
+    """Prints a device's report as tables."""
     asked, latency, conns = report["requests"], report["latency"], report["connections"]
     say(
         f"{asked['reads']:,} reads, {asked['writes']:,} writes, {asked['flushes']:,} flushes, "

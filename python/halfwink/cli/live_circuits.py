@@ -70,51 +70,52 @@ def circuits(
     Parameters
     ----------
     hosts
-        How many.
+        Number of hosts.
     slot
         Length of a slot with its night; several by commas make a table (default: 2ms, or with
         --virtual 135us).
     night
         Length of a night (default: a tenth of a slot, or with --virtual 11.5us).
     seconds
-        How long it is counted.
+        Length of the measurement, in seconds.
     technique
         Schedule of circuits, with parameters: `halfwink list techniques`.
     tokens
-        When a host may send while its circuit is up: pacing, aging, naive.
+        Scheme that limits a host's frames while its circuit is up: pacing, aging, naive.
     gbps
-        What a wire carries (default: 0.5, or with --virtual 10).
+        Rate of a wire, in Gb/s (default: 0.5, or with --virtual 10).
     mtu
         Longest IP packet, in bytes (default: 4500, or with --virtual 9000).
     margin
-        How long before the end of a day the last frame must be sent.
+        Time before the end of a day at which the last frame must be sent.
     spin
-        How long before a day a host waits awake (default: 60us).
+        Time before a day for which a host spins instead of sleeping (default: 60us).
     spin_share
-        Share of its time for which it may do so (default: 0.05).
+        Largest share of its time that a host may spin (default: 0.05).
     no_realtime
         Do not ask for real-time priority.
     idle
-        No load: what an idle fabric costs.
+        Send no load, to measure the cost of an idle fabric.
     run
         A shell command for each host instead of the load; it finds HALFWINK_HOST,
         HALFWINK_HOSTS and HALFWINK_ADDRESS, and the others at 10.77.0.1 and on.
     transfer
         Fetch a file of this size by HTTP from host 0 to host 1, with checksums.
     switch_off
-        Meanwhile kill the switch, and start it again so much later.
+        Kill the switch during the transfer, and start it again after this time.
     repeats
-        Of each length of slot, where there are several.
+        Number of runs for each length of slot, where there are several.
     log
         File for the events of the schedule, for `halfwink replay`.
     virtual
-        In virtual time.
+        Run in virtual time, inside an emulated machine.
     shaper
-        There: what lets frames go, tokens of ours or the kernel's gates: tokens, taprio.
+        Mechanism that releases frames with --virtual, our tokens or the kernel's gates: tokens,
+        taprio.
     tcp
-        There: TCP between all hosts instead of datagrams: reno, cubic, dctcp.
+        Use TCP between all hosts instead of datagrams, with --virtual: reno, cubic, dctcp.
     dilation
-        There: thousands of instructions for a microsecond (default: 50).
+        Thousands of instructions per virtual microsecond (default: 50).
     weeks
         There: how long it is counted, in turns of all circuits (default: 30).
     seed

@@ -183,27 +183,27 @@ def run(
     Parameters
     ----------
     port
-        Of the service.
+        Port of the service.
     set
-        Lines to load: of `halfwink live preheat --set-out`.
+        Lines to load, from `halfwink live preheat --set-out`.
     shared
-        File in which servers report; made if it is not there.
+        File in which servers report; made if it does not exist.
     key
-        File of 16 bytes, which announcers know too.
+        File of 16 bytes, a secret shared with the announcers.
     listen
-        Where announcements are heard (UDP).
+        Address for announcements (UDP).
     cpu
-        The server's (default: the first that is allowed).
+        CPU of the server (default: the first that is allowed).
     syn_us
-        Take a handshake for an announcement of a request so much later.
+        Take a handshake for an announcement of a request that follows after this time.
     every_ms
-        Load so often, announced or not.
+        Load at this interval, announced or not.
     awake
-        Never sleep: begin some microseconds earlier.
+        Spin instead of sleeping, to begin some microseconds earlier.
     log
         Event log for `halfwink replay`. A thread that writes it wakes 50 times a second.
     seconds
-        End by itself.
+        Length of the run in seconds (default: until a signal).
     """
     for name, value, most in (("--syn-us", syn_us, 1e4), ("--every-ms", every_ms, 1e6)):
         if value is not None and not 0 < value <= most:

@@ -1,4 +1,4 @@
-"""``halfwink live router``."""
+"""The command ``halfwink live router``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def router(
     description
         TOML file: ports, routes, application, policy.
     wishes
-        What live programs have in common.
+        Options that all live programs share.
     """
 
     def begin(log: Path | None) -> LiveRouter:

@@ -1,4 +1,4 @@
-"""``halfwink live steer``."""
+"""The command ``halfwink live steer``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def steer(
     description
         TOML file: where to listen, machines and how they sleep, policy, limits.
     wishes
-        What live programs have in common.
+        Options that all live programs share.
     """
 
     def begin(log: Path | None) -> LiveSteer:

@@ -57,45 +57,45 @@ def load(
     rate
         Requests per second; of a profile the peak; scales a file of rates to this peak.
     clients
-        So many requests at once instead.
+        Number of clients that send one request after the other, instead of a rate.
     arrivals
         poisson, constant, world-cup, evaluation (a peak of --rate), or a file: a time in seconds a
         line, or SECONDS,RATE, or the log of another load.
     seconds
-        How long (of files of times or rates: as they say).
+        Length of the load in seconds (default: for files of times or rates, their own).
     requests
-        Ends after so many.
+        End after this number of requests.
     workload
         readfile, ksort, compress or count, on files picked evenly.
     files
-        Of the first so many (default: of all that the server has).
+        Number of files to pick from, the first ones (default: all that the server has).
     path
         One path instead, of any server.
     connections
-        At once, at most; requests that find none free wait in order. For a pool of our own,
-        anything from its workers up will do.
+        Largest number of connections; requests that find none free wait in order. For a pool of our
+        own, any number from its workers upwards will do.
     http2
         Speak HTTP/2 without negotiation; --connections are then requests under way.
     timeout_s
-        Give a request up after so long.
+        Timeout of a request, in seconds.
     warm_up_s
-        Send for so long before counting.
+        Time for which requests are sent before counting begins, in seconds.
     backend_header
-        Header of answers that names who answered.
+        Header of answers that names the backend.
     spin_us
-        Wait awake for so long before a request is due, and sleep before that (which ends tens of
-        microseconds late).
+        Time for which to spin before a request is due, in microseconds; before that the load
+        sleeps, and may wake tens of microseconds late.
     seed
-        Of arrivals and files.
+        Seed of arrivals and files.
     log
         File for every request: CSV of at_s (when it was due), bytes, latency_s, service_s, status,
         backend.
     json
         Print one JSON document.
     out
-        File for the same.
+        Write that document to this file.
     quiet
-        No table.
+        Print no table.
     """
     if rate is None and clients is None and arrivals in prototype.ARRIVALS:
         raise HalfwinkError("expected --rate R or --clients N")
@@ -160,11 +160,11 @@ def calibrate(
     small
         Address of the small machine's pool: http://HOST:PORT or unix:PATH.
     big
-        Address of the big one's.
+        Address of the big machine's pool.
     workload
         readfile, ksort, compress or count.
     requests
-        Of each number in service.
+        Number of requests for each number in service.
     rounds
         Turns in which they are sent, so that a slow while of this machine hits all.
     threads
@@ -172,13 +172,13 @@ def calibrate(
     plain
         Write the fit on all requests to the file, not the one on medians.
     seed
-        Of the files that are picked.
+        Seed of the files that are picked.
     json
         Print one JSON document.
     out
         File for alpha and beta as TOML.
     quiet
-        No messages, no table.
+        Print no messages and no table.
     """
     pools = {name: url for name, url in (("small", small), ("big", big)) if url is not None}
     if not pools:
@@ -211,7 +211,7 @@ def check_seed(seed: int) -> None:
 
 
 def _until_end(work: prototype.Load) -> dict[str, Any]:
-    """Its result; a signal ends it early."""
+    """Waits for the result; a signal ends the work early."""
 
     def end(_number: int, _frame: Any) -> None:
         work.stop()

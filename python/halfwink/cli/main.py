@@ -204,7 +204,7 @@ def _called(function: Callable[..., Any], bound: BoundArguments) -> Any:
 
 
 def _before_and_after_dashes(words: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
-    """What follows `--` is somebody else's command line: none of it is parsed."""
+    """Splits at `--`: the words after it are another program's command line, and are not parsed."""
     if "--" not in words:
         return words, None
     at = words.index("--")
@@ -217,7 +217,7 @@ def _complain(message: str) -> None:
 
 
 def _with_list(message: str, words: list[str]) -> str:
-    """Of a name that nothing is near to: where those that there are stand."""
+    """Adds the command that lists valid names to a message on an unknown name."""
     found = UNKNOWN.search(message)
     if found is None:
         return message

@@ -1,4 +1,4 @@
-"""How ``halfwink compare`` shows what became of the kernel."""
+"""Output of ``halfwink compare`` on kernel work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CAUSES = 10
 
 
 def show(results: Results) -> None:
-    """Prints where kernel code ran and what it was entered for; nothing if nobody watched."""
+    """Prints where kernel code ran and why it was entered, if that was recorded."""
     if results.calls.is_empty():
         return
     out.print()

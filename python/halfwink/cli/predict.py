@@ -1,4 +1,4 @@
-"""``halfwink live predict``."""
+"""The command ``halfwink live predict``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def predict(
     Parameters
     ----------
     folder
-        Is made, and keeps the data set and what was measured.
+        Folder to make; it keeps the data set and the measurements.
     workload
         count, readfile, ksort or compress.
     thresholds
@@ -43,9 +43,9 @@ def predict(
     loads
         Per cent of what both pools carry, comma-separated.
     requests
-        Of each load, and of the calibration with each number in service.
+        Number of requests of each load, and of the calibration with each number in service.
     files
-        Of the data set.
+        Number of files in the data set.
     again
         Measure nothing: simulate what the folder holds.
     json
@@ -102,19 +102,19 @@ def steer_day(
     Parameters
     ----------
     folder
-        Is made, and keeps the data set and what was measured.
+        Folder to make; it keeps the data set and the measurements.
     policy
-        Of the proxy and of the simulator.
+        Policy of the proxy and of the simulator.
     workload
         count, readfile, ksort or compress.
     arrivals
         world-cup (30 June 1998), evaluation or poisson.
     seconds
-        How long the day is.
+        Length of the day, in seconds.
     peak_pct
         Load at its busiest, in per cent of what both pools carry.
     files
-        Of the data set.
+        Number of files in the data set.
     json
         Print one JSON document.
     quiet
@@ -157,7 +157,7 @@ def steer_day(
 
 
 def document(found: Prediction) -> dict[str, Any]:
-    """As JSON."""
+    """Returns the prediction as a JSON document."""
     return {
         "rows": found.rows.to_dicts(),
         "errors": found.errors.to_dicts(),

@@ -41,13 +41,13 @@ def simulate(
     machine
         A chip; one core of it is used.
     requests
-        To measure, at most.
+        Largest number of requests to measure.
     training
         Requests before them, whose dumps are intersected.
     sleep_us
         Sleep before each request, in microseconds.
     lead_us
-        From the announcement of a request to its arrival, in microseconds.
+        Time from the announcement of a request to its arrival, in microseconds.
     set
         Change a value of the machine: --set gating.wake_up_ns=35000. May be repeated.
     json

@@ -46,7 +46,7 @@ def dataset(
     folder
         A new or empty folder, or one made by this command.
     files
-        How many.
+        Number of files.
     min_bytes
         Size of the smallest possible file.
     max_bytes
@@ -54,15 +54,15 @@ def dataset(
     mean_bytes
         Mean of the law (bounded Pareto); its shape is solved from it.
     seed
-        Of sizes and text.
+        Seed of sizes and text.
     threads
-        That write at once (default: as many as CPUs).
+        Number of threads that write (default: as many as CPUs).
     check
-        Read what is there and compare its sum instead.
+        Read the existing data set and compare its checksum instead.
     json
         Print one JSON document.
     quiet
-        No messages, no table.
+        Print no messages and no table.
     """
     if threads is not None and not 1 <= threads <= 64:
         raise HalfwinkError(f"--threads {threads}: expected 1 to 64")
@@ -131,7 +131,7 @@ def serve(
     Parameters
     ----------
     folder
-        Made by `halfwink live dataset`.
+        Data set that was made by `halfwink live dataset`.
     listen
         HOST:PORT (port 0 for any) or unix:PATH.
     workers
@@ -139,24 +139,24 @@ def serve(
     cpus
         CPUs of the workers, in turn, as 0,1 (default: all that are allowed).
     name
-        In the X-Backend header of answers.
+        Name of the pool in the X-Backend header of answers.
     slow
-        A request takes so many times its processor time: a slower machine.
+        Factor on the processor time of a request, for a slower machine.
     slow_by
-        By waiting, which leaves the CPU to others and is right where pools share CPUs; or by
-        spin: doing the work again, which takes the CPU from whoever shares it.
+        Way in which a slower machine takes longer: wait, which leaves the CPU to others and is
+        right where pools share CPUs; or spin, which repeats the work and keeps the CPU busy.
     repeat
-        Do the work of a request so many times, for service times of milliseconds.
+        Number of times that the work of a request is done, for service times of milliseconds.
     quota
         Per cent of one CPU that the process gets (a control group of its own).
     seconds
-        How long (default: until it is told to end).
+        Length of the run in seconds (default: until a signal).
     json
         Print the report as one JSON document.
     out
-        File for the same.
+        Write that document to this file.
     quiet
-        No messages, no table.
+        Print no messages and no table.
     """
     if seconds is not None and not 0 < seconds <= 30 * 86_400:
         raise HalfwinkError(f"--seconds {seconds}: expected above 0, at most 30 days")

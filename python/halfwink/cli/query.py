@@ -35,9 +35,9 @@ def query(
     Parameters
     ----------
     folder
-        Of the run, as made by compare or run; or its URL.
+        Folder of a run, as made by compare or run; or its URL.
     sql
-        What to ask, as "select technique, avg(power_w) from runs group by technique".
+        Query to run, such as "select technique, avg(power_w) from runs group by technique".
     out
         File for the answer: .parquet or .csv.
     json

@@ -1,4 +1,4 @@
-"""``halfwink capture``."""
+"""The command ``halfwink capture``."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def _line(text: str) -> None:
 
 
 def _seconds(ps: int) -> str:
-    """To the last picosecond: two logs may differ by one."""
+    """Formats a time to the last picosecond: two logs may differ by one."""
     whole, rest = divmod(ps, 10**12)
     return f"{whole}.{rest:012}".rstrip("0").rstrip(".") + " s"
 

@@ -43,9 +43,9 @@ def reproduce(
         Break the models in every way that is listed (targets/mutants), and say which targets that
         are met are not met then.
     only
-        With --mutants: this one alone; may be given several times.
+        Use only this mutant, with --mutants; may be given several times.
     record
-        With --mutants: keep what was found in targets/killed.
+        Store the results of --mutants in targets/killed.
     json
         Print one JSON document.
     quiet
@@ -131,7 +131,7 @@ def _print_entries(entries: list[dict[str, Any]]) -> None:
 
 
 def _width(head: list[tuple[str, str]], rows: list[list[str]]) -> int:
-    """Of a table, with two blanks behind each column."""
+    """Returns the width of a table, with two blanks behind each column."""
     widest = [max([len(name), *(len(row[n]) for row in rows)]) for n, (name, _) in enumerate(head)]
     return sum(widest) + 2 * len(widest)
 

@@ -64,7 +64,7 @@ def plan(
     Parameters
     ----------
     workload
-        What it is for.
+        Workload that the plan is for.
     root
         The tree (default: where Linux mounts it).
     cache
@@ -74,7 +74,7 @@ def plan(
     kernel_ways
         Ways for the kernel, in place of those that the recording recommends.
     route
-        What is kept apart: both, data or instructions.
+        Accesses to separate: both, data or instructions.
     kernel_by
         mode (the part's class for kernel work) or threads (kernel threads alone).
     classes
@@ -140,7 +140,7 @@ def plan(
 def _advice(
     workload: str, root: Path, cache: str | None, size: str, route: str | None
 ) -> dict[str, Any]:
-    """What the recording says of this tree's cache."""
+    """Returns the recording's advice for this tree's cache."""
     from halfwink.split_advice import document, split_advice
 
     name, ways, apart = _core.resctrl_cache(str(root), cache=cache)
@@ -186,9 +186,9 @@ def apply(
     root
         The tree (default: where Linux mounts it).
     journal
-        What `restore` reads (default: /run/halfwink/resctrl.json, or beside a folder).
+        Journal that `restore` reads (default: /run/halfwink/resctrl.json, or beside a folder).
     proc
-        Where kernel threads are found.
+        Folder in which kernel threads are found.
     json
         Print what was done.
     quiet
@@ -218,16 +218,16 @@ def restore(
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Take back what was applied.
+    """Revert an applied plan.
 
     Parameters
     ----------
     root
         The tree (default: where Linux mounts it).
     journal
-        As with apply.
+        Journal to read (default: as for apply).
     force
-        Even if somebody else changed the tree since.
+        Revert even if another program changed the tree since.
     json
         Print what was done.
     quiet
@@ -290,7 +290,7 @@ def _by_mask(masks: dict[str, str]) -> dict[str, str]:
 
 
 def _runs(numbers: list[int]) -> str:
-    """As CPUs are listed: 0-3,8."""
+    """Formats numbers as lists of CPUs are written: 0-3,8."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:

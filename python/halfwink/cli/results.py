@@ -1,4 +1,4 @@
-"""What commands do with results of any world: print them, draw them."""
+"""Output of results of any world: tables and charts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ INTERVAL = re.compile(r" ±\S+( %)?$")
 
 
 def print_results(results: Results, *, wide: bool = False) -> None:
-    """The verdict; the short table; where kernel code ran, if somebody watched it; what is
-    modelled. The table of a terminal has the columns that fit, unless it shall be ``wide``."""
+    """Prints the verdict, the short table, where kernel code ran if that was recorded, and what is
+    modelled. On a terminal the table has the columns that fit, unless ``wide`` is set.
+    """
     for sentence in results.verdict().sentences:
         stdout.print(plain(sentence), markup=False)
     stdout.print()
@@ -51,8 +52,9 @@ def print_results(results: Results, *, wide: bool = False) -> None:
 def _narrowed(
     headings: list[str], rows: list[list[str]], width: int
 ) -> tuple[str, list[str], list[list[str]]]:
-    """What fits so many columns: what all rows share is a line above, headings take two lines, and
-    what a reader misses least goes. Files and pipes get everything."""
+    """Fits a table into the terminal: cells that all rows share move to a line above, headings take
+    two lines, and the least important columns are dropped. Files and pipes get all columns.
+    """
     columns = dict(zip(headings, zip(*rows, strict=True), strict=True))
     shared = [
         columns.pop(name)[0] for name in ("workload", "machine") if len(set(columns[name])) == 1

@@ -146,6 +146,6 @@ def _profile(profile: str | None, pps: float | None, file: Path | None) -> str:
 
 
 def _saved(runs: pl.DataFrame) -> pl.DataFrame:
-    """With what each saves of the power under the first policy, in per cent."""
+    """Adds the power that each run saves against the first policy, in per cent."""
     first = pl.col("power_w").first().over("app")
     return runs.with_columns((100 * (1 - pl.col("power_w") / first)).alias("saved_pct"))

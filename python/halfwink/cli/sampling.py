@@ -1,4 +1,4 @@
-"""``halfwink sample``."""
+"""The command ``halfwink sample``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def sample(
     setting
         Change a value of the machine: --set gating.wake_up_ns=16. May be repeated.
     windows
-        How many windows. Default: as many as fit, at most 200; at least 32 have intervals.
+        Number of windows. Default: as many as fit, at most 200; at least 32 have intervals.
     period
         Instructions from one window to the next, instead of their number.
     unit

@@ -86,7 +86,7 @@ def _document(workload: str, l1: str, l2: str, found: Segregation) -> dict[str, 
 
 
 def rule_text(row: dict[str, Any]) -> str:
-    """What a scheme sets, in a few words."""
+    """Describes the setting of a scheme in a few words."""
     if row["user_rank"] is not None:
         return f"user {row['user_rank']}, kernel {row['kernel_rank']}"
     if row["kernel_ways"] is not None:
@@ -124,7 +124,7 @@ def _show(workload: str, l2: str, found: Segregation) -> None:
 
 
 def _verdict(workload: str, l2: str, found: Segregation) -> str:
-    """In a sentence: is there anything to gain, and from what?"""
+    """Returns a sentence on the largest gain and the scheme that brings it."""
     lru = found.schemes.row(0, named=True)
     best = max(found.best().to_dicts(), key=lambda row: row["equal_gain_pct"])
     told = (

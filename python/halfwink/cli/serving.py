@@ -1,5 +1,6 @@
-"""What every live program that runs until it is told to end has in common: signals, the loop, what
-is written while it runs and at its end."""
+"""Shared parts of live programs that run until a signal: signals, the loop, and the output while
+they run and at the end.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +35,12 @@ Report = dict[str, Any]
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Wishes:
-    """What a user wants of a run: options of every command that runs a live program.
+    """Options of every command that runs a live program.
 
     Attributes
     ----------
     seconds
-        How long (default: until it is told to end).
+        Length of the run in seconds (default: until a signal).
     view
         Show work, states, watts and times while it runs.
     metrics
@@ -48,16 +49,16 @@ class Wishes:
         File for the policy's events and actions, written as they come: lines of JSON, for
         `halfwink replay`.
     samples
-        File for what is counted and measured, again and again: lines of JSON, each with at_ns, the
-        machine's monotonic clock.
+        File for counters and measurements, written at intervals: lines of JSON, each with at_ns,
+        the machine's monotonic clock.
     every_s
-        Seconds between two of them.
+        Interval of these samples, in seconds.
     json
         Print the result as one JSON document.
     out
-        File for the same.
+        Write that document to this file.
     quiet
-        No messages.
+        Print no messages.
     """
 
     seconds: float | None = None
@@ -86,11 +87,11 @@ NO_WISHES = Wishes()
 
 @dataclass(frozen=True)
 class Faces:
-    """How a program shows itself.
+    """Output of a program.
 
     Attributes:
         page: the live view, from a report and the one before.
-        show: its last report, as tables.
+        show: prints the last report, as tables.
     """
 
     page: Callable[[Report, Report], Group]
@@ -98,7 +99,7 @@ class Faces:
 
 
 class Asked:
-    """What signals have asked for."""
+    """Requests that signals have made."""
 
     def __init__(self) -> None:
         self.stop = False
@@ -106,7 +107,7 @@ class Asked:
         self._heard, self.bell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def wait(self, seconds: float) -> None:
-        """Until a signal comes, or so long."""
+        """Waits for a signal, at most for this time."""
         if select.select([self._heard], [], [], max(seconds, 0.0))[0]:
             os.read(self._heard, 512)
 
@@ -127,7 +128,7 @@ def serve_until_told(
     end. Its report is of this ``kind`` as a JSON document.
 
     Raises:
-        HalfwinkError: what the user asked for cannot be.
+        HalfwinkError: the user's input is invalid.
         RunError: the program has died, or its log is not complete.
     """
     wishes.check()
@@ -170,7 +171,7 @@ def serve_until_told(
 
 
 def measured_lines(now: Report, before: Report | None = None) -> list[str]:
-    """What each meter of this machine says of the time between two reports, or since the start."""
+    """Describes each meter's reading between two reports, or since the start."""
     earlier = {m["meter"]: m for m in before["measured"]["meters"]} if before else {}
     lines: list[str] = []
     for meter in now["measured"]["meters"]:
@@ -198,7 +199,7 @@ def _run(
     seconds: float | None,
     looks: Sequence[tuple[float, Callable[[], None]]],
 ) -> None:
-    """Until it is to end; calls each of ``looks`` every so many seconds."""
+    """Runs the program until its end; calls each of ``looks`` at its interval."""
     now = time.monotonic()
     ends = None if seconds is None else now + seconds
     due = [now + every for every, _ in looks]

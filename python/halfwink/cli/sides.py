@@ -1,4 +1,4 @@
-"""How ``halfwink compare`` shows second levels that kernel and user have to share by a rule."""
+"""Output of ``halfwink compare`` on second-level caches that kernel and user share by a rule."""
 
 from __future__ import annotations
 

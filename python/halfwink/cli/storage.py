@@ -47,14 +47,14 @@ def simulate(
     machine
         Name (sandybridge-e, westmere-ep, nehalem-ex, westmere-ex, linux-6.1), or a TOML file.
     policy
-        Who completes: single, same, issuer, round-robin-socket, cache-aware, dynamic, msi-x,
-        multi-queue, polled, hybrid-poll, interleaved-tags, by semicolons or commas; with
-        parameters as cache-aware:period_ms=1.
+        Completion policies: single, same, issuer, round-robin-socket, cache-aware, dynamic, msi-x,
+        multi-queue, polled, hybrid-poll, interleaved-tags, by semicolons or commas; with parameters
+        as cache-aware:period_ms=1.
     issuers
         Numbers of issuing CPUs: 1..80, or 1,10,11,20; all of MACHINE if not given.
     through
-        What lies between issuers and device: driver, queue-and-driver (one request queue above
-        it), or queue (the same over a driver with nothing to do).
+        Layers between issuers and device: driver, queue-and-driver (one request queue above it), or
+        queue (a request queue over a driver without work).
     depth
         I/Os that each issuing CPU has in flight.
     rate
@@ -62,7 +62,7 @@ def simulate(
     ios
         I/Os that are counted at each point; as many go before.
     seed
-        Of all random streams.
+        Seed of all random streams.
     plot
         Write throughput by issuing CPUs as a chart (.html, .svg, .png).
     setting
@@ -120,9 +120,8 @@ def calibrate(
     Parameters
     ----------
     recordings
-        What the names of the recordings begin with: of NAME-one and NAME-many, one queue and a
-        queue for each CPU, there are a CPU beside another, that other (-other), a CPU alone
-        (-alone).
+        Prefix of the recordings' names: for each of NAME-one and NAME-many (one queue, and a queue
+        for each CPU) there are a CPU beside another, that other (-other), and a CPU alone (-alone).
     chip
         Machine of the world chip that plays them.
     out
@@ -162,7 +161,7 @@ def calibrate(
 
 
 def told(found: storage.StorageRuns, policy: str) -> str:
-    """What becomes of a policy as more CPUs issue, in words."""
+    """Describes the throughput of a policy as more CPUs issue."""
     curve = found.runs.filter(policy=policy).sort("issuers")
     peak = curve.row(int(curve["iops"].arg_max() or 0), named=True)
     line = (

@@ -53,7 +53,7 @@ def switching(
     printed
         Printed runs, accounted for again: metered times, break-evens, idle times corrected.
     systems
-        What the printed runs mean for whole systems.
+        Show the effect of the printed runs on whole systems.
     facts
         Other values: break-even lengths of a call, misses of caches.
     calibrate

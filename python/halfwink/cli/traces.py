@@ -103,7 +103,7 @@ def head(file: Path, *, count: Annotated[int, Parameter(name=["-n", "--count"])]
     file
         A trace (.hwt), or a recorded workload by name.
     count
-        How many instructions.
+        Number of instructions.
     """
     if count < 0:
         raise HalfwinkError(f"-n {count}: expected 0 or more")
@@ -192,7 +192,7 @@ def export(
     mode
         Which instructions: user, kernel (ChampSim only) or all.
     cpu
-        With drmemtrace, of this CPU of the recorded machine; may be left out if it used one.
+        CPU of the recorded machine, with drmemtrace; may be omitted if it used one.
     limit
         Instructions to write, at most.
     quiet
@@ -217,7 +217,7 @@ def export(
 
 
 def _drmemtrace(done: dict[str, int]) -> str:
-    """What was written, in the words of DynamoRIO's `basic_counts`."""
+    """Describes the written trace in the words of DynamoRIO's `basic_counts`."""
     user, kernel = done["user_instructions"], done["kernel_instructions"]
     note = f"; {done['gaps']:,} gaps that nothing recorded explains" if done["gaps"] else ""
     return (

@@ -61,19 +61,19 @@ def generate(
         Frames per second; `1000,5000..20000,0` for steps and ramps of equal length; `max`;
         `captured` for the timing of a replay.
     seconds
-        How long.
+        Length of the traffic, in seconds.
     profile
         Rates against time instead: evaluation, world-cup, or a file of lines SECONDS,SHARE.
     peak_pps
-        With a profile: frames per second at a share of 1.
+        Frames per second at a share of 1, with --profile.
     to
         Address or prefix that flows go to; may be given several times.
     source
-        Where they come from (default: the interfaces' own addresses).
+        Addresses or prefix of the sources (default: the interfaces' own addresses).
     mac
         MAC address of the next hop, one for each interface (default: the kernel finds it).
     flows
-        How many flows, 1 to 65536.
+        Number of flows, 1 to 65536.
     size
         Bytes of a frame without check sequence: 60, 60:7,590:4,1514:1 or imix.
     burst
@@ -81,24 +81,25 @@ def generate(
     random_gaps
         Bursts follow each other at random, as of many sources, not evenly.
     count
-        Ends after so many frames.
+        End after this number of frames.
     replay
         A pcap or pcapng file to send instead.
     repeat
-        How many times the file is sent.
+        Number of times that the file is sent.
     faster
-        With --pps captured: so many times as fast.
+        Factor of acceleration, with --pps captured.
     spin_us
-        Wait awake for so long before a frame is due, and sleep before that.
+        Time for which to spin before a frame is due, in microseconds; before that the generator
+        sleeps.
     batch
-        Frames that the kernel is given at once, if so many are due.
+        Largest number of frames that are passed to the kernel at once.
     queues
         Spread flows over the interface's transmit queues, as a network card would over its receive
         queues (without, all go to the queue of the sending CPU, past the queueing discipline).
     seed
-        Of random gaps, sizes and profiles.
+        Seed of random gaps, sizes and profiles.
     cpu
-        CPU to stay on.
+        CPU to pin to.
     slot_ms
         Length of a row of the result.
     json
@@ -213,7 +214,7 @@ def _least(**values: float) -> None:
 
 
 def _until_end(work: traffic.Generator | traffic.Sink) -> dict[str, Any]:
-    """Its result; a signal ends it early."""
+    """Waits for the result; a signal ends the work early."""
 
     def end(_number: int, _frame: Any) -> None:
         work.stop()

@@ -1,4 +1,4 @@
-"""Whose names a command takes: of machines, techniques, workloads."""
+"""World of a command, whose names of machines, techniques and workloads it takes."""
 
 from __future__ import annotations
 
